@@ -1,0 +1,171 @@
+"""The single owner of every file name under $PLAT_HOME (DESIGN 3.3).
+
+    <home>/
+        home.json                     format version of this home
+        runs/<id>/                    one run (RunPaths)
+        cache/                        shared by runs: base models, content-addressed
+        mlflow.db  mlartifacts/       the default store
+        reports/<experiment>/         what `plat report` writes by default
+        history.jsonl                 measured wall times, for `plat plan`
+        import.lock                   one importer at a time
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+from plat.errors import HomeError
+
+FORMAT = 1
+
+
+@dataclass(frozen=True)
+class AttemptPaths:
+    """One attempt's folder: attempts/001/."""
+
+    root: Path
+
+    @property
+    def number(self) -> int:
+        return int(self.root.name)
+
+    @property
+    def events(self) -> Path:
+        return self.root / "events.jsonl"
+
+    @property
+    def log(self) -> Path:
+        return self.root / "log.txt"
+
+    @property
+    def checkpoints(self) -> Path:
+        return self.root / "checkpoints"
+
+    @property
+    def outcome(self) -> Path:
+        return self.root / "outcome.json"
+
+
+@dataclass(frozen=True)
+class RunPaths:
+    """One run's folder: runs/<id>/."""
+
+    root: Path
+
+    @property
+    def id(self) -> str:
+        return self.root.name
+
+    @property
+    def config(self) -> Path:
+        return self.root / "config.yaml"
+
+    @property
+    def meta(self) -> Path:
+        """JSON: id, name, trainer, trainer_version, axes, experiment, fingerprint."""
+        return self.root / "meta.json"
+
+    @property
+    def code(self) -> Path:
+        return self.root / "code.txt"
+
+    @property
+    def diff(self) -> Path:
+        return self.root / "code.diff"
+
+    @property
+    def lease(self) -> Path:
+        return self.root / "lease.json"
+
+    @property
+    def result(self) -> Path:
+        return self.root / "result.json"
+
+    def attempt(self, number: int) -> AttemptPaths:
+        return AttemptPaths(self.root / "attempts" / f"{number:03d}")
+
+    def attempts(self) -> list[AttemptPaths]:
+        """Every attempt so far, oldest first."""
+        folder = self.root / "attempts"
+        if not folder.is_dir():
+            return []
+        return [AttemptPaths(path) for path in sorted(folder.iterdir()) if path.name.isdigit()]
+
+
+@dataclass(frozen=True)
+class Home:
+    """A home directory. Creating the object touches nothing; `create()` makes and checks it."""
+
+    root: Path
+
+    @classmethod
+    def find(cls, explicit: str | os.PathLike | None = None) -> Home:
+        """`--home`, else $PLAT_HOME, else ./plat-home; made absolute."""
+        return cls(Path(explicit or os.environ.get("PLAT_HOME") or "plat-home").absolute())
+
+    def create(self) -> Home:
+        """Make the directory if needed; HomeError when it cannot be written or is from a newer version."""
+        marker = self.root / "home.json"
+        try:
+            (self.root / "runs").mkdir(parents=True, exist_ok=True)
+            self.cache.mkdir(exist_ok=True)
+            probe = self.root / f".probe-{os.getpid()}"
+            probe.write_text("x")
+            probe.unlink()
+            if not marker.exists():
+                scratch = self.root / f".home-{os.getpid()}.json"
+                scratch.write_text(json.dumps({"format": FORMAT}) + "\n")
+                scratch.replace(marker)
+        except OSError as error:
+            raise HomeError(
+                f"cannot write to the home directory: {error.strerror or error}",
+                where=str(self.root),
+                mend="make it writable, free some disk space, or choose another with --home DIR (or PLAT_HOME)",
+            ) from error
+        try:
+            found = json.loads(marker.read_text())["format"]
+        except (ValueError, KeyError, TypeError) as error:
+            raise HomeError(
+                "home.json is not readable", where=str(marker), mend="restore it, or move the folder away"
+            ) from error
+        if found > FORMAT:
+            raise HomeError(
+                f"this home was written by a newer plat (format {found}, this one knows {FORMAT})",
+                where=str(marker),
+                mend="upgrade plat, or choose another home with --home DIR",
+            )
+        return self
+
+    @property
+    def runs(self) -> Path:
+        return self.root / "runs"
+
+    @property
+    def cache(self) -> Path:
+        return self.root / "cache"
+
+    @property
+    def reports(self) -> Path:
+        return self.root / "reports"
+
+    @property
+    def history(self) -> Path:
+        return self.root / "history.jsonl"
+
+    @property
+    def import_lock(self) -> Path:
+        return self.root / "import.lock"
+
+    @property
+    def database(self) -> Path:
+        return self.root / "mlflow.db"
+
+    def store_uri(self, explicit: str | None = None) -> str:
+        """`--store`, else $MLFLOW_TRACKING_URI, else SQLite in this home."""
+        return explicit or os.environ.get("MLFLOW_TRACKING_URI") or f"sqlite:///{self.database}"
+
+    def run(self, run_id: str) -> RunPaths:
+        return RunPaths(self.runs / run_id)

@@ -1,0 +1,108 @@
+"""The contract between the platform and a trainer (light: imports no torch).
+
+A trainer is a `TrainerSpec` published under the entry-point group `plat.trainers`. The platform composes and validates
+the config, takes the lease, and calls `spec.load()(config, io)`; the trainer talks back through `RunIO` only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from importlib.metadata import entry_points
+from pathlib import Path
+from typing import Any, Protocol
+
+from plat.errors import SpecError
+
+
+@dataclass
+class State:
+    """What a checkpoint holds: `tensors` (name -> torch.Tensor, saved as safetensors) and `meta` (JSON-able)."""
+
+    tensors: dict[str, Any]
+    meta: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """How a run ended: `kind` is `finished`, `stopped:<reason>` or `interrupted` (should_stop() was obeyed after a save).
+
+    `summary` (JSON-able scalars, e.g. parameters of the model that really ran) goes into result.json and MLflow tags.
+    """
+
+    kind: str
+    summary: dict[str, Any] = field(default_factory=dict)
+
+
+class RunIO(Protocol):
+    """What a trainer may do to the world. Steps are whole numbers >= 0, logged in rising order; step 0 is before training.
+
+    Everything of steps <= s must be logged before `save(s, ...)`: a checkpoint at s makes those steps durable.
+    """
+
+    cache: Path  # shared between runs, e.g. for base models; content-addressed by the trainer
+
+    def log(self, step: int, metrics: Mapping[str, float]) -> None:
+        """Record metrics of one step. Non-finite values are kept as they are."""
+
+    def table(self, name: str, step: int, data: Any) -> None:
+        """Record JSON-able data under a name, e.g. the P x G reward matrix."""
+
+    def save(self, step: int, state: State, *, peak: bool = False) -> None:
+        """Write a durable checkpoint; the last two and the newest one marked `peak` are kept."""
+
+    def restore(self) -> tuple[int, State] | None:
+        """The newest valid checkpoint of any attempt as (step, state), or None at the first start."""
+
+    def load_peak(self) -> tuple[int, State] | None:
+        """The newest valid checkpoint marked `peak`, or None."""
+
+    def should_stop(self) -> bool:
+        """True when the platform wants the process back: save, then return Outcome("interrupted")."""
+
+
+Train = Callable[[Any, RunIO], Outcome]
+
+
+@dataclass(frozen=True)
+class TrainerSpec:
+    """A trainer as the platform sees it. Importing the module that defines one must not import torch.
+
+    name              as in the experiment file (`trainer: embedded`)
+    version           semantic version, part of every run's identity: bump it when results change
+    config_type       dataclass, the typed schema of a run's config (OmegaConf structured config)
+    load              () -> train(config: config_type instance, io) -> Outcome; heavy imports happen here
+    conf              module with Hydra groups (`plat.conf`), or None: the dataclass's defaults are the whole config
+    operational_keys  dotted keys (or prefixes) of the config that never change results; left out of the identity
+    legacy            dotted key -> the value meaning "as before this option existed"; left out of the identity when equal
+    validate          config -> normalised config; raises SpecError (what, mend) for combinations that cannot run
+    resources         config -> {"threads": int, "gpus": int}
+    fingerprint       config -> extra facts that are part of the identity (e.g. the recipe hash of the base model)
+    prepare           None, or (config) -> (key, title): work shared between runs (e.g. building a base model), done once
+                      per key, before the runs that need it; `load_prepare()` gives (config, cache: Path) -> None, idempotent
+    load_evaluate     None, or () -> evaluate(config, state, overrides) -> dict, used by `plat eval`
+    preload           modules to import once in the worker server
+    """
+
+    name: str
+    version: str
+    config_type: type
+    load: Callable[[], Train]
+    conf: str | None = None
+    operational_keys: tuple[str, ...] = ()
+    legacy: Mapping[str, Any] = field(default_factory=dict)
+    validate: Callable[[Any], Any] = lambda config: config
+    resources: Callable[[Any], dict[str, int]] = lambda config: {"threads": 1, "gpus": 0}
+    fingerprint: Callable[[Any], dict[str, Any]] = lambda config: {}
+    prepare: Callable[[Any], tuple[str, str]] | None = None
+    load_prepare: Callable[[], Callable[[Any, Path], None]] | None = None
+    load_evaluate: Callable[[], Callable[..., dict[str, Any]]] | None = None
+    preload: tuple[str, ...] = ()
+
+
+def find_trainer(name: str) -> TrainerSpec:
+    """The trainer published under this name; SpecError with the known names otherwise."""
+    found = {point.name: point for point in entry_points(group="plat.trainers")}
+    if name not in found:
+        raise SpecError(f"unknown trainer {name!r}", mend=f"one of: {', '.join(sorted(found))}")
+    return found[name].load()
