@@ -1,11 +1,26 @@
 """Every ambiguous choice of the maths as a named, typed option (light: imports nothing heavy).
 
-Section numbers refer to the RAGEN-2 paper (arXiv 2604.06268); "released" is its authors' code.
+Section numbers refer to the RAGEN-2 paper (arXiv 2604.06268); "released" is its authors' code. Choices and ranges are
+field metadata, so that `plat.spec` can check a value before anything runs and name the nearest valid one.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import Any
+
+
+def choice(default: str, *others: str) -> Any:
+    """A dataclass field that takes one of these names."""
+    return field(default=default, metadata={"choices": (default, *others)})
+
+
+def number(
+    default: float, *, minimum: float | None = None, maximum: float | None = None, above: float | None = None
+) -> Any:
+    """A numeric dataclass field with inclusive limits `minimum` and `maximum`, or an exclusive lower one, `above`."""
+    limits = {"minimum": minimum, "maximum": maximum, "above": above}
+    return field(default=default, metadata={name: limit for name, limit in limits.items() if limit is not None})
 
 
 @dataclass
@@ -13,19 +28,21 @@ class FilterConfig:
     """Which prompts of a batch are kept for the update, and how the step is adapted (section 4, Algorithm 1)."""
 
     name: str = "none"
-    rule: str = "none"  # none | top_p | top_p_softmax | top_k | top_k_abs | min_p | percentile | within_group
-    metric: str = "reward_std"  # reward_std | reward_variance | reward | reward_sum | entropy | entropy_variance | length
-    ddof: int = 1  # of the standard deviation or variance over the group: 0 or 1
-    value: float = 1.0  # mass (top_p), share (top_k, within_group), count (top_k_abs), share of the maximum (min_p)
-    low: float = 0.0  # percentile band [low, high) of the ranking, largest score first
-    high: float = 1.0
-    keep: str = "largest"  # largest | smallest
+    rule: str = choice("none", "top_p", "top_p_softmax", "top_k", "top_k_abs", "min_p", "percentile", "within_group")
+    metric: str = choice(
+        "reward_std", "reward_variance", "reward", "reward_sum", "entropy", "entropy_variance", "length"
+    )
+    ddof: int = number(1, minimum=0, maximum=1)  # of the standard deviation or variance over the group
+    value: float = number(1.0, minimum=0)  # mass (top_p), share (top_k, within_group, of the maximum: min_p), or count
+    low: float = number(0.0, minimum=0, maximum=1)  # percentile band [low, high) of the ranking, largest score first
+    high: float = number(1.0, minimum=0, maximum=1)
+    keep: str = choice("largest", "smallest")
     include_zero: bool = False  # False: prompts with |score| <= 1e-10 are dropped first
-    eps: float = 0.01  # slack of the linear top_p target
-    updates: str = "same_count"  # same_count: smaller mini-batches | fixed_size: fewer updates
-    scale: str = "none"  # none | loss | advantage | learning_rate
-    scale_power: str = "linear"  # linear: kept share | sqrt: its square root
-    on_empty: str = "skip"  # skip the update | keep_all
+    eps: float = number(0.01, minimum=0)  # slack of the linear top_p target
+    updates: str = choice("same_count", "fixed_size")  # smaller mini-batches | fewer updates
+    scale: str = choice("none", "loss", "advantage", "learning_rate")
+    scale_power: str = choice("linear", "sqrt")  # of the kept share
+    on_empty: str = choice("skip", "keep_all")  # skip: no update
 
 
 @dataclass
@@ -33,32 +50,32 @@ class AlgorithmConfig:
     """Advantage estimator, losses and their coefficients (appendix B.2; names as in verl)."""
 
     name: str = "ppo"
-    advantage: str = "gae"  # gae | grpo
+    advantage: str = choice("gae", "grpo")
     norm_by_std: bool = True  # grpo only: divide by the group's standard deviation (False: Dr. GRPO)
-    loss_agg: str = "token-mean"  # token-mean | seq-mean-token-mean | seq-mean-token-sum | seq-mean-token-sum-norm
-    clip_low: float = 0.2
-    clip_high: float = 0.28
-    clip_c: float = 3.0  # dual clip
-    gamma: float = 1.0
-    lam: float = 1.0
+    loss_agg: str = choice("token-mean", "seq-mean-token-mean", "seq-mean-token-sum", "seq-mean-token-sum-norm")
+    clip_low: float = number(0.2, minimum=0, maximum=1)
+    clip_high: float = number(0.28, minimum=0)
+    clip_c: float = number(3.0, above=1)  # dual clip
+    gamma: float = number(1.0, minimum=0, maximum=1)
+    lam: float = number(1.0, minimum=0, maximum=1)
     entropy_coef: float = 0.001
-    kl_coef: float = 0.0
-    kl_kind: str = "low_var_kl"  # kl | abs | mse | low_var_kl
-    value_clip: float = 0.5
+    kl_coef: float = number(0.0, minimum=0)
+    kl_kind: str = choice("low_var_kl", "kl", "abs", "mse")
+    value_clip: float = number(0.5, above=0)
     dynamic_sampling: bool = False  # DAPO: replace prompts whose rewards are all equal
-    max_refills: int = 3  # at most this many extra rollouts of a batch
+    max_refills: int = number(3, minimum=0)  # at most this many extra rollouts of a batch
 
 
 @dataclass
 class MIConfig:
     """The mutual-information proxies (section 2.3, Table 1)."""
 
-    every: int = 5  # iterations between measurements; step 1 is always measured; 0: never
+    every: int = number(5, minimum=0)  # iterations between measurements; step 1 is always measured; 0: never
     first_turn: bool = True
     trajectory: bool = True
-    samples: int = 64  # reasonings scored per scope
-    ema_alpha: float = 0.9
-    eps: float = 1e-3
+    samples: int = number(64, minimum=2)  # reasonings scored per scope
+    ema_alpha: float = number(0.9, minimum=0, maximum=1)
+    eps: float = number(1e-3, minimum=0)
     released_marginal: bool = True  # also log the released code's marginal, with suffix _code
 
 
@@ -66,9 +83,9 @@ class MIConfig:
 class EarlyStopConfig:
     """Early stops of appendix B.2. A window of 0 switches a stop off."""
 
-    variance_window: int = 5  # consecutive iterations (released: 10)
-    variance_fraction: float = 0.1  # of the mean of the first `variance_baseline` iterations
-    variance_baseline: int = 10
-    success_window: int = 5  # consecutive evaluations
-    success_floor: float = 0.01
-    empty_window: int = 5  # consecutive empty batches (released code)
+    variance_window: int = number(5, minimum=0)  # consecutive iterations (released: 10)
+    variance_fraction: float = number(0.1, minimum=0)  # of the mean of the first `variance_baseline` iterations
+    variance_baseline: int = number(10, minimum=1)
+    success_window: int = number(5, minimum=0)  # consecutive evaluations
+    success_floor: float = number(0.01, minimum=0, maximum=1)
+    empty_window: int = number(5, minimum=0)  # consecutive empty batches (released code)

@@ -1,6 +1,12 @@
 """The typed config of a run, shared by every built-in trainer (light: imports nothing heavy).
 
-Each dataclass is one Hydra config group or one block of `scale/*.yaml`; comments give units and choices.
+Each dataclass is one Hydra config group or one block of `scale/*.yaml`; comments give units. Choices, ranges and plugins
+are field metadata, which `plat.spec` checks for any trainer's config_type:
+
+    choices                    the valid strings
+    minimum, maximum, above    inclusive limits; an exclusive lower one
+    plugin                     an entry-point group: the value is the name of one of its plugins
+    options_of                 a sibling field with `plugin`: the options of that plugin's own config_type
 """
 
 from __future__ import annotations
@@ -8,29 +14,29 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-from plat.rl.config import AlgorithmConfig, EarlyStopConfig, FilterConfig, MIConfig
+from plat.rl.config import AlgorithmConfig, EarlyStopConfig, FilterConfig, MIConfig, choice, number
 
 
 @dataclass
 class TaskConfig:
     """An environment (entry-point group `plat.environments`) and the shape of an episode in it."""
 
-    name: str = "frozenlake"
-    env: dict[str, Any] = field(default_factory=dict)  # options of the environment's own config dataclass
-    turns: int = 5  # at most
-    response_tokens: int = 24  # at most, per turn
+    name: str = field(default="frozenlake", metadata={"plugin": "plat.environments"})
+    env: dict[str, Any] = field(default_factory=dict, metadata={"options_of": "name"})
+    turns: int = number(5, minimum=1)  # at most
+    response_tokens: int = number(24, minimum=1)  # at most, per turn
 
 
 @dataclass
 class ShapeConfig:
     """A small transformer in the Qwen2 format."""
 
-    layers: int = 2
-    width: int = 64
-    heads: int = 4
-    kv_heads: int = 4
-    ffn: int = 128
-    rope_theta: float = 10000.0
+    layers: int = number(2, minimum=1)
+    width: int = number(64, minimum=1)
+    heads: int = number(4, minimum=1)
+    kv_heads: int = number(4, minimum=1)
+    ffn: int = number(128, minimum=1)
+    rope_theta: float = number(10000.0, above=0)
     tie_embeddings: bool = True
 
 
@@ -39,10 +45,12 @@ class BaseConfig:
     """How a stand-in's base model is made: supervised training on demonstrations of all tasks together."""
 
     version: str = "v1"  # of vocabulary and demonstration grammar
-    steps: int = 600
-    batch: int = 128  # demonstrations per step
-    lr: float = 3e-3
-    grounded: float = 0.3  # share of grounded reasoning with good actions; the rest are templates with random actions
+    steps: int = number(600, minimum=0)
+    batch: int = number(128, minimum=1)  # demonstrations per step
+    lr: float = number(3e-3, above=0)
+    grounded: float = number(
+        0.3, minimum=0, maximum=1
+    )  # share of grounded reasoning with good actions; the rest are templates with random actions
     seed: int = 0
 
 
@@ -59,30 +67,30 @@ class ModelConfig:
 
 @dataclass
 class TrainConfig:
-    iterations: int = 40
-    prompts: int = 8  # P
-    group_size: int = 16  # G
-    mini_batches: int = 4  # updates per iteration
-    lr: float = 3e-4
-    critic_lr: float = 1e-3
-    critic_warmup: int = 0  # iterations in which only the critic is trained
-    beta1: float = 0.9
-    beta2: float = 0.999
-    weight_decay: float = 0.0
-    max_grad_norm: float = 1.0
-    temperature: float = 1.0
-    context: str = "current"  # current | full
-    rendering: str = "compact"  # compact | chat
-    checkpoint_every: int = 10
-    micro_batch: int = 0  # sequences per forward pass; 0: a whole mini-batch. Operational
+    iterations: int = number(40, minimum=0)
+    prompts: int = number(8, minimum=1)  # P
+    group_size: int = number(16, minimum=1)  # G
+    mini_batches: int = number(4, minimum=1)  # updates per iteration
+    lr: float = number(3e-4, minimum=0)
+    critic_lr: float = number(1e-3, minimum=0)
+    critic_warmup: int = number(0, minimum=0)  # iterations in which only the critic is trained
+    beta1: float = number(0.9, minimum=0, maximum=1)
+    beta2: float = number(0.999, minimum=0, maximum=1)
+    weight_decay: float = number(0.0, minimum=0)
+    max_grad_norm: float = number(1.0, above=0)
+    temperature: float = number(1.0, above=0)
+    context: str = choice("current", "full")
+    rendering: str = choice("compact", "chat")
+    checkpoint_every: int = number(10, minimum=1)
+    micro_batch: int = number(0, minimum=0)  # sequences per forward pass; 0: a whole mini-batch. Operational
 
 
 @dataclass
 class EvalConfig:
-    every: int = 10
-    instances: int = 256  # fixed validation instances
-    heldout: int = 256  # a second fixed set, for the peak checkpoint
-    temperature: float = 0.5
+    every: int = number(10, minimum=1)
+    instances: int = number(256, minimum=1)  # fixed validation instances
+    heldout: int = number(256, minimum=0)  # a second fixed set, for the peak checkpoint
+    temperature: float = number(0.5, minimum=0)  # 0: greedy
     seed: int = 123
 
 
@@ -101,6 +109,6 @@ class RunConfig:
     early_stop: EarlyStopConfig = field(default_factory=EarlyStopConfig)
     train: TrainConfig = field(default_factory=TrainConfig)
     eval: EvalConfig = field(default_factory=EvalConfig)
-    device: str = "cpu"  # cpu | cuda
-    dtype: str = "float32"
-    threads: int = 1  # per run; affects the last bits, hence part of the identity
+    device: str = choice("cpu", "cuda")
+    dtype: str = choice("float32", "bfloat16", "float16", "float64")
+    threads: int = number(1, minimum=1)  # per run; affects the last bits, hence part of the identity
