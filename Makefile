@@ -1,0 +1,55 @@
+# The whole of plat from a fresh clone. `make sweep` first, `make test` second.
+#
+#   make sweep    install into .venv (about two minutes, once), then train and print Table 4
+#   make test     the tests
+#   make lint     formatting, style and types
+#   make bench    the measurements of docs/benchmarks.md
+#   make install  only the environment
+#   make clean    remove the environment and caches; results in plat-home/ stay
+#
+# PYTHON=...         the interpreter to use (3.11 or 3.12)
+# TORCH_OPTIONS=...  extra pip options for torch alone, to choose its CPU build or a CUDA build (see README.md)
+# ARGS=...           further arguments for the command behind the target, e.g. `make sweep ARGS="--jobs 1"`
+
+PYTHON ?= $(shell for name in python3.11 python3.12 python3 python; do \
+	$$name -c 'import sys; sys.exit(not (3, 11) <= sys.version_info < (3, 13))' 2>/dev/null && { echo $$name; break; }; done)
+TORCH_OPTIONS ?=
+ARGS ?=
+BIN := .venv/bin
+INSTALLED := .venv/.installed
+PIP := $(BIN)/python -m pip install -qq --disable-pip-version-check
+
+.PHONY: sweep test lint bench install clean
+.DELETE_ON_ERROR:
+
+sweep: $(INSTALLED)
+	@$(BIN)/plat sweep experiments/table4.yaml $(ARGS)
+
+test: $(INSTALLED)
+	@$(BIN)/python -m pytest $(ARGS)
+
+lint: $(INSTALLED)
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+
+bench: $(INSTALLED)
+	@$(BIN)/python benchmarks/run.py $(ARGS)
+
+install: $(INSTALLED)
+
+# The stamp is written last and removed first, so an interrupted install is seen and started over from an empty folder.
+# torch goes first, alone: it is the one package that brings further packages which differ from machine to machine.
+$(INSTALLED): requirements.txt pyproject.toml
+	@test -n "$(PYTHON)" && $(PYTHON) -c 'import sys; sys.exit(not (3, 11) <= sys.version_info < (3, 13))' || { \
+	  echo "error: plat needs Python 3.11 or 3.12, and found none$(if $(PYTHON), ($(PYTHON) is another version))" >&2; \
+	  echo "  fix: install one, or name it: make $(or $(MAKECMDGOALS),sweep) PYTHON=/path/to/python3.11" >&2; exit 2; }
+	@test -f $@ || { echo "installing into .venv (once; about two minutes and 3 GB) ..."; $(PYTHON) -m venv --clear .venv; }
+	@rm -f $@
+	@echo "  1/3 torch" && $(PIP) --constraint requirements.txt torch $(TORCH_OPTIONS)
+	@echo "  2/3 the other pinned packages" && $(PIP) --no-deps -r requirements.txt
+	@echo "  3/3 plat" && $(PIP) --no-deps --no-build-isolation --editable .
+	@touch $@
+
+clean:
+	rm -rf .venv .pytest_cache .mypy_cache .ruff_cache .hypothesis
