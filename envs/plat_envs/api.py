@@ -1,0 +1,106 @@
+"""The contract between an environment and whoever plays it (entry-point group `plat.environments`).
+
+One episode: `reset(seed)` gives the first observation; each `step(response)` gives the next one. Observations are whole
+prompts that carry the full state (actions left included), so a player may see the current one only, or all of them.
+
+    compact   words of `vocabulary.WORDS` joined by single spaces; the prompt ends with `<think>`, so the response
+              starts inside the think section: "reasoning </think> <answer> actions </answer>"
+    chat      natural language for a real LLM; `instructions` is the system message, the observation the user message,
+              and the player's turn should be prefilled with `<think>`
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, fields
+from difflib import get_close_matches
+from importlib.metadata import entry_points
+from typing import Any, Protocol, get_type_hints
+
+from plat_envs.errors import EnvironmentError_
+
+RENDERINGS = ("compact", "chat")
+
+
+class Environment(Protocol):
+    """One game on text. Deterministic: same config, split, seed, noise and responses, same everything."""
+
+    instructions: str  # system message; "" in compact rendering
+
+    def reset(self, seed: int, noise: int = 0) -> str:
+        """Start the instance of (split, seed); the first observation. `noise` picks another stream of the
+        environment's own chance (slips): members of a group share the seed and may differ in noise."""
+
+    def step(self, text: str) -> tuple[str, float, bool, dict[str, Any]]:
+        """Play one response: next observation, reward, done, info. Never raises on strange text.
+
+        info: success (bool), format_valid (bool), actions (played, int), effective (those that changed the state, int).
+        """
+
+    def demonstrate(self, rng: random.Random, grounded: bool) -> str:
+        """A response for the current state: grounded reasoning with a good action, or a template with a random one."""
+
+    def reasoning_kind(self, reasoning: str) -> str | None:
+        """ "grounded" or "template" if the text is a sentence of that demonstration grammar, true or not; else None."""
+
+    def reasoning_parses(self, reasoning: str) -> bool:
+        """Is it a sentence of the demonstration grammar at all?"""
+
+
+@dataclass(frozen=True)
+class EnvironmentSpec:
+    """An environment as the platform sees it. Importing the module that defines one imports nothing heavy.
+
+    name         as in the experiment file (`task: frozenlake`)
+    config_type  frozen dataclass of scalars; its __post_init__ raises EnvironmentError_
+    make         (config, split, rendering) -> Environment
+    version      part of a run's identity: bump it when instances, renderings or rewards change
+    stochastic, multi_turn, state, reward   the columns of the paper's Table 3
+    """
+
+    name: str
+    config_type: type
+    make: Callable[[Any, str, str], Environment]
+    version: str
+    stochastic: bool
+    multi_turn: bool
+    state: str  # grid | text
+    reward: str  # dense | binary
+
+
+def find_environment(name: str) -> EnvironmentSpec:
+    """The environment published under this name; EnvironmentError_ with the known names otherwise."""
+    found = {point.name: point for point in entry_points(group="plat.environments")}
+    if name not in found:
+        near = get_close_matches(name, list(found), n=1)
+        hint = f"did you mean {near[0]!r}? " if near else ""
+        raise EnvironmentError_(f"unknown environment {name!r}", mend=f"{hint}one of: {', '.join(sorted(found))}")
+    return found[name].load()
+
+
+def configure(spec: EnvironmentSpec, options: Mapping[str, Any]) -> Any:
+    """The environment's config from plain options; unknown names and wrong types raise EnvironmentError_."""
+    kinds = get_type_hints(spec.config_type)
+    known = [field.name for field in fields(spec.config_type)]
+    values = {}
+    for name, value in options.items():
+        if name not in known:
+            near = get_close_matches(name, known, n=1)
+            hint = f"did you mean {near[0]!r}? " if near else ""
+            raise EnvironmentError_(f"{spec.name} has no option {name!r}", mend=f"{hint}one of: {', '.join(known)}")
+        kind = kinds[name]
+        if kind is float and type(value) is int:
+            value = float(value)
+        if type(value) is not kind:
+            raise EnvironmentError_(f"{spec.name}: {name} is {value!r}", mend=f"a value of type {kind.__name__}")
+        values[name] = value
+    return spec.config_type(**values)
+
+
+def make_environment(
+    name: str, options: Mapping[str, Any] | None = None, split: str = "train", rendering: str = "compact"
+) -> Environment:
+    """Find, configure and make in one call."""
+    spec = find_environment(name)
+    return spec.make(configure(spec, options or {}), split, rendering)

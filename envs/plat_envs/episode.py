@@ -1,0 +1,152 @@
+"""What all environments share: turns, budgets, reading of responses, format penalty, and the prompt around a state.
+
+As released: an answer is at most `actions_per_turn` actions joined by `||` (surplus ones are cut), valid ones are
+played, and a turn with no valid action or any invalid one costs `format_penalty`. An episode ends when the game is
+over, when its turns are used up, or when its actions are.
+"""
+
+from __future__ import annotations
+
+import random
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from plat_envs.api import RENDERINGS
+from plat_envs.errors import EnvironmentError_, check_choice, check_range
+from plat_envs.instances import SPLITS
+from plat_envs.parsing import parse
+
+SEPARATOR = "||"
+
+
+@dataclass(frozen=True)
+class EpisodeConfig:
+    """Options every environment has."""
+
+    turns: int = 5  # at most, per episode
+    actions_per_turn: int = 2  # at most
+    format_penalty: float = -0.1  # for a turn with no valid action or any invalid one
+    shared_pool: bool = False  # True, as released: validation draws from the training instances
+
+    def __post_init__(self) -> None:
+        check_range("turns", self.turns, 1, 1000)
+        check_range("actions_per_turn", self.actions_per_turn, 1, 100)
+        check_range("format_penalty", self.format_penalty, -100, 0)
+
+
+class Episode:
+    """Base of the environments: subclasses know the game (`_load`, `_read`, `_play`, `_compact`, `_chat`)."""
+
+    task: ClassVar[str]
+    rules: ClassVar[str]  # what the game is, for the chat rendering
+
+    def __init__(self, config: Any, split: str, rendering: str) -> None:
+        check_choice("split", split, SPLITS)
+        check_choice("rendering", rendering, RENDERINGS)
+        self.config = config
+        self.split = split
+        self.rendering = rendering
+        self.instructions = "" if rendering == "compact" else self._instructions()
+        self.turns_left = 0
+        self.actions_left = 0
+        self.done = True
+        self.success = False
+        self._last_reward: float | None = None
+
+    # --- the protocol -------------------------------------------------------------------------------------------------
+
+    def reset(self, seed: int, noise: int = 0) -> str:
+        self._load(seed, noise)
+        self.turns_left = self.config.turns
+        self.actions_left = self.config.turns * self.config.actions_per_turn
+        self.done = self.success = False
+        self._last_reward = None
+        return self._observation()
+
+    def step(self, text: str) -> tuple[str, float, bool, dict[str, Any]]:
+        if self.done:
+            raise EnvironmentError_(f"{self.task}: the episode is over", mend="call reset(seed) first")
+        parsed = parse(text)
+        actions, format_valid = self._read(parsed.answer) if parsed.valid else ([], False)
+        self.turns_left -= 1
+        reward = 0.0 if format_valid else self.config.format_penalty
+        played = effective = 0
+        over = False
+        for action in actions:
+            gain, changed, over = self._play(action)
+            reward += gain
+            played += 1
+            effective += changed
+            if over:
+                break
+        self.actions_left -= played
+        self.done = over or self.turns_left == 0 or self.actions_left == 0
+        self._last_reward = reward
+        info = {"success": self.success, "format_valid": format_valid, "actions": played, "effective": effective}
+        return self._observation(), reward, self.done, info
+
+    def demonstrate(self, rng: random.Random, grounded: bool) -> str:
+        reasoning, answer = self._grounded() if grounded else self._template(rng)
+        return f"{reasoning} </think> <answer> {answer} </answer>"
+
+    def reasoning_parses(self, reasoning: str) -> bool:
+        return self.reasoning_kind(reasoning) is not None
+
+    # --- what a game knows --------------------------------------------------------------------------------------------
+
+    def _load(self, seed: int, noise: int) -> None:
+        """Put the instance of (split, seed) on the board."""
+        raise NotImplementedError
+
+    def _read(self, answer: str) -> tuple[list[Any], bool]:
+        """The valid actions of an answer, and whether there is one and all are valid."""
+        raise NotImplementedError
+
+    def _play(self, action: Any) -> tuple[float, bool, bool]:
+        """Play one action: reward, whether the state changed, whether the game is over. Sets `success`."""
+        raise NotImplementedError
+
+    def _compact(self) -> str:
+        raise NotImplementedError
+
+    def _chat(self) -> str:
+        raise NotImplementedError
+
+    def _grounded(self) -> tuple[str, str]:
+        """Reasoning that names facts of the state, and a good answer."""
+        raise NotImplementedError
+
+    def _template(self, rng: random.Random) -> tuple[str, str]:
+        """A fluent sentence that fits any state, and a random valid answer."""
+        raise NotImplementedError
+
+    def reasoning_kind(self, reasoning: str) -> str | None:
+        raise NotImplementedError
+
+    # --- prompts ------------------------------------------------------------------------------------------------------
+
+    def _budget(self) -> int:
+        """Actions that can still be played; with it a compact observation carries the whole state."""
+        return min(self.actions_left, self.turns_left * self.config.actions_per_turn)
+
+    def _observation(self) -> str:
+        if self.rendering == "compact":
+            return self._compact()
+        turn = self.config.turns - self.turns_left + 1
+        lines = [] if self._last_reward is None else [f"Reward:\n{self._last_reward:g}\n"]
+        lines.append(f"Turn {turn}:\nState:\n{self._chat()}\nYou have {self._budget()} actions left.")
+        lines.append(
+            "Always output: <think> [Your thoughts] </think> <answer> [your answer] </answer> with no extra text. "
+            "Strictly follow this format. Max response length: 100 words."
+        )
+        return "\n".join(lines)
+
+    def _instructions(self) -> str:
+        return f"You are a helpful assistant. {self.rules}{self._action_rules()}"
+
+    def _action_rules(self) -> str:
+        count = self.config.actions_per_turn
+        if count == 1:
+            return ""
+        example = f"<answer> up {SEPARATOR} left </answer>"
+        return f"\nYou may give up to {count} actions per turn, joined by {SEPARATOR}, e.g. {example}."

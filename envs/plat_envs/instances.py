@@ -1,0 +1,52 @@
+"""Which instance a (split, seed) stands for.
+
+Splits are disjoint by construction: the hash of an instance's canonical form decides which split it belongs to, and a
+seed draws until it meets an instance of its own split. 80 % of all instances are for training, 10 % for validation,
+10 % held out.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from hashlib import blake2b
+from typing import TypeVar
+
+from plat_envs.errors import EnvironmentError_, check_choice
+
+SPLITS = ("train", "validation", "heldout")
+_BUCKETS = ("train",) * 8 + ("validation", "heldout")
+_MAX_DRAWS = 100_000
+
+Instance = TypeVar("Instance")
+
+
+def split_of(canonical: str) -> str:
+    """The split an instance belongs to, from its canonical form alone."""
+    return _BUCKETS[int.from_bytes(blake2b(canonical.encode(), digest_size=4).digest()) % len(_BUCKETS)]
+
+
+def source_split(split: str, shared_pool: bool) -> str:
+    """The split whose instances are drawn: with a shared pool (as released) validation draws training instances."""
+    check_choice("split", split, SPLITS)
+    return "train" if shared_pool and split == "validation" else split
+
+
+def draw(
+    task: str,
+    split: str,
+    seed: int,
+    shared_pool: bool,
+    candidate: Callable[[random.Random], tuple[Instance, str] | None],
+) -> Instance:
+    """The instance of (split, seed). `candidate(rng)` gives (instance, canonical form), or None to draw again."""
+    rng = random.Random(f"{task}/{split}/{seed}")
+    wanted = source_split(split, shared_pool)
+    for _ in range(_MAX_DRAWS):
+        drawn = candidate(rng)
+        if drawn is not None and split_of(drawn[1]) == wanted:
+            return drawn[0]
+    raise EnvironmentError_(
+        f"no {task} instance for split {split!r} in {_MAX_DRAWS} draws",
+        mend="the task's options leave too few instances",
+    )
