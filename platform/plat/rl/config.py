@@ -30,7 +30,7 @@ class FilterConfig:
     name: str = "none"
     rule: str = choice("none", "top_p", "top_p_softmax", "top_k", "top_k_abs", "min_p", "percentile", "within_group")
     metric: str = choice(
-        "reward_std", "reward_variance", "reward", "reward_sum", "entropy", "entropy_variance", "length"
+        "reward_std", "reward_variance", "reward", "reward_sum", "entropy", "entropy_std", "entropy_variance", "length"
     )
     ddof: int = number(1, minimum=0, maximum=1)  # of the standard deviation or variance over the group
     value: float = number(1.0, minimum=0)  # mass (top_p), share (top_k, within_group, of the maximum: min_p), or count
@@ -38,6 +38,7 @@ class FilterConfig:
     high: float = number(1.0, minimum=0, maximum=1)
     keep: str = choice("largest", "smallest")
     include_zero: bool = False  # False: prompts with |score| <= 1e-10 are dropped first
+    at_least_one: bool = True  # top_k only; False: the paper's floor(rho N), which may be none
     eps: float = number(0.01, minimum=0)  # slack of the linear top_p target
     updates: str = choice("same_count", "fixed_size")  # smaller mini-batches | fewer updates
     scale: str = choice("none", "loss", "advantage", "learning_rate")

@@ -1,0 +1,206 @@
+"""Which prompts of a batch are kept for the update (section 4, Algorithm 1; Table 9; released `rollout_filter.py`).
+
+`select(scores, config)` is pure: scores [P] in, kept prompt indices in their original order out. Rules:
+
+    none           every prompt
+    top_p          smallest prefix of the ranking whose mass reaches value * sum(scores) - eps. The walk ends at a score
+                   <= 0; a target <= 0 or out of reach selects nothing; value >= 1 keeps every candidate
+    top_p_softmax  the same with softmax(scores) as mass and no eps: at least one prompt (released Table 4 scripts)
+    top_k          floor(value * P) prompts, at least one (`at_least_one: false`: the paper's floor(rho N), maybe none)
+    top_k_abs      int(value) prompts, at least one
+    min_p          largest: score >= value * max; smallest: score <= min / value
+    percentile     positions round(low * N) to round(high * N) of the ranking of N candidates, at least one (Table 6)
+    within_group   every prompt; the choice is inside each group: `select_within_group` (Table 7)
+
+Candidates are all prompts, or those with |score| > 1e-10 unless `include_zero`. Sorting is stable: equal scores keep
+their order. `keep: smallest` ranks upwards. A batch of which nothing is kept says why (`Selection.why_empty`).
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from plat.errors import RunError
+from plat.rl.config import FilterConfig
+from plat.rl.scores import ZERO, prompt_scores, spread
+
+__all__ = ["Selection", "StepPlan", "prompt_scores", "select", "select_within_group", "step_plan"]
+
+SLACK = 1e-10  # of the min_p thresholds (released code)
+
+
+@dataclass(frozen=True)
+class Selection:
+    """The outcome of a filter.
+
+    kept       int64 indices of the kept prompts, rising
+    share      kept prompts / all prompts
+    mass       share of the positive score mass that is kept (1 when everything is kept)
+    why_empty  None, or why the rule selected nothing: `all_scores_zero`, `target_not_positive`, `target_unreachable`,
+               `count_is_zero`. Set even when `on_empty: keep_all` then kept every prompt.
+    """
+
+    kept: NDArray[np.int64]
+    share: float
+    mass: float
+    why_empty: str | None = None
+
+    @property
+    def skipped(self) -> bool:
+        """Nothing is kept: there is no update in this iteration."""
+        return self.kept.size == 0
+
+    def metrics(self) -> dict[str, float]:
+        """The `filter/` metrics of DESIGN 3.4 that the selection alone knows."""
+        return {
+            "filter/kept_prompts": float(self.kept.size),
+            "filter/kept_share": self.share,
+            "filter/kept_mass": self.mass,
+            "filter/empty": float(self.why_empty is not None),
+        }
+
+
+def select(scores: ArrayLike, config: FilterConfig) -> Selection:
+    """Apply the rule of `config` to scores [P].
+
+    RunError (class nan): a score is not finite and the rule needs it. ValueError: unknown rule or direction.
+    """
+    array = np.asarray(scores, dtype=np.float64)
+    if array.ndim != 1:
+        raise ValueError(f"scores must have shape [prompts], not {array.shape}")
+    everything = np.arange(array.size)
+    if config.rule in ("none", "within_group"):
+        return _selection(everything, array, None)
+    if not np.isfinite(array).all():
+        raise RunError(
+            f"the filter's score {config.metric!r} is not a finite number for every prompt",
+            failure_class="nan",
+            mend="a standard deviation or variance needs a group size above ddof; otherwise the rewards are broken",
+        )
+    candidates = everything if config.include_zero else np.flatnonzero(np.abs(array) > ZERO)
+    why: str | None
+    if candidates.size == 0:
+        chosen, why = candidates, "all_scores_zero"
+    else:
+        local, why = _rule(array[candidates], array.size, config)
+        chosen = candidates[local]
+    if chosen.size == 0 and config.on_empty == "keep_all":
+        chosen = everything
+    return _selection(np.sort(chosen), array, why)
+
+
+def _selection(kept: NDArray[np.int64], scores: NDArray[np.float64], why: str | None) -> Selection:
+    positive = np.where(scores > 0, scores, 0.0)  # NaN counts as nothing here
+    total = positive.sum()
+    everything = kept.size == scores.size
+    mass = 1.0 if everything else float(positive[kept].sum() / total) if total > 0 else 0.0
+    share = kept.size / scores.size if scores.size else 1.0
+    return Selection(kept.astype(np.int64), share, mass, why)
+
+
+def _rule(scores: NDArray[np.float64], prompts: int, config: FilterConfig) -> tuple[NDArray[np.int64], str | None]:
+    """Positions among the candidates, in any order, and why there are none."""
+    if config.keep not in ("largest", "smallest"):
+        raise ValueError(f"unknown direction {config.keep!r}")
+    sign = 1.0 if config.keep == "largest" else -1.0
+    order = np.argsort(-sign * scores, kind="stable")
+    value, count = config.value, scores.size
+    if config.rule in ("top_p", "top_p_softmax") and value >= 1.0:
+        return order, None
+    if config.rule == "top_p":
+        return _top_p(scores[order], order, value * scores.sum() - config.eps)
+    if config.rule == "top_p_softmax":
+        weights = np.exp(sign * scores - (sign * scores).max())[order]
+        reached = np.searchsorted(np.cumsum(weights / weights.sum()), value)
+        return order[: min(int(reached) + 1, count)], None
+    if config.rule in ("top_k", "top_k_abs"):
+        # 1e-9: the decimal 0.29 of 100 prompts is 29, though 0.29 * 100 is a bit less in floating point
+        k = math.floor(value * prompts + 1e-9) if config.rule == "top_k" else int(value)
+        if config.rule == "top_k_abs" or config.at_least_one:
+            k = max(k, 1)
+        return order[: min(k, count)], None if k else "count_is_zero"
+    if config.rule == "min_p":
+        if sign > 0:
+            return np.flatnonzero(scores >= value * scores.max() - SLACK), None
+        return np.flatnonzero(scores <= scores.min() / (value + SLACK) + SLACK), None
+    if config.rule == "percentile":
+        low = min(round(config.low * count), count - 1)
+        return order[low : max(round(config.high * count), low + 1)], None
+    raise ValueError(f"unknown filter rule {config.rule!r}")
+
+
+def _top_p(
+    ranked: NDArray[np.float64], order: NDArray[np.int64], target: float
+) -> tuple[NDArray[np.int64], str | None]:
+    if target <= 0:
+        return order[:0], "target_not_positive"
+    stops = np.flatnonzero(ranked <= 0)
+    usable = int(stops[0]) if stops.size else ranked.size
+    reached = np.flatnonzero(np.cumsum(ranked[:usable]) >= target)
+    if reached.size == 0:
+        return order[:0], "target_unreachable"
+    return order[: int(reached[0]) + 1], None
+
+
+def select_within_group(rewards: ArrayLike, value: float) -> NDArray[np.int64]:
+    """Trajectory-level filtering (Table 7): of each prompt's G trajectories the subset of n = max(1, floor(value *
+    G)) with the largest variance of returns. Such a subset is always "the j lowest plus the n - j highest"; the
+    smallest j wins ties.
+
+    rewards  [P, G] episode returns;  value  share of the trajectories kept, 0 < value <= 1
+    Returns int64 [P, n], trajectory indices within each group, rising.
+    """
+    array = np.asarray(rewards, dtype=np.float64)
+    prompts, group = array.shape
+    n = min(group, max(1, math.floor(value * group + 1e-9)))
+    order = np.argsort(array, axis=1, kind="stable")
+    # positions[j] = the j lowest and the n - j highest of the ranking
+    positions = np.array([[*range(j), *range(group - n + j, group)] for j in range(n + 1)])
+    choices = order[:, positions]  # [P, n + 1, n]
+    variances = spread(np.take_along_axis(array[:, None, :], choices, axis=2), ddof=0)
+    best = variances.max(axis=1, keepdims=True)
+    j = np.argmax(variances >= best * (1 - 1e-12), axis=1)  # argmax of booleans: the first True
+    return np.sort(choices[np.arange(prompts), j], axis=1).astype(np.int64)
+
+
+@dataclass(frozen=True)
+class StepPlan:
+    """How the step is adapted to the kept part of the batch (DESIGN 5).
+
+    updates          optimiser steps in this iteration; 0 when nothing is kept
+    loss_scale       multiplies the whole loss (under Adam this does next to nothing)
+    advantage_scale  multiplies advantages only, as the released code: the task weakens against the regularisers
+    lr_scale         multiplies the learning rate
+    share            kept / total
+    """
+
+    updates: int
+    loss_scale: float
+    advantage_scale: float
+    lr_scale: float
+    share: float
+
+
+def step_plan(kept: int, total: int, config: FilterConfig, mini_batches: int) -> StepPlan:
+    """How many updates on what scale, for `kept` of `total` prompts (or trajectories: the unit cancels).
+
+    updates `same_count`: always `mini_batches` updates, each on fewer rows (the paper's "effective mini-batch shrunk");
+    `fixed_size`: mini-batches keep their size, so ceil(kept / total * mini_batches) updates (the released code).
+    scale: none | loss | advantage | learning_rate, by the kept share (`linear`) or its square root (`sqrt`).
+    """
+    if not 0 <= kept <= total or total <= 0 or mini_batches <= 0:
+        raise ValueError(f"cannot plan a step for {kept} of {total} rows in {mini_batches} mini-batches")
+    share = kept / total
+    factor = math.sqrt(share) if config.scale_power == "sqrt" else share
+    updates = mini_batches if config.updates == "same_count" else -(-kept * mini_batches // total)
+    return StepPlan(
+        updates=updates if kept else 0,
+        loss_scale=factor if config.scale == "loss" else 1.0,
+        advantage_scale=factor if config.scale == "advantage" else 1.0,
+        lr_scale=factor if config.scale == "learning_rate" else 1.0,
+        share=share,
+    )

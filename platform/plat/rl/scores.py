@@ -1,0 +1,75 @@
+"""One score per prompt: what the filter ranks prompts by (section 3, "reward variance", and Table 9's other metrics).
+
+`prompt_scores` is pure and works in float64. Rewards are episode returns **including format penalties, before any
+normalisation**, as in the released code. `metric` names the statistic over the G trajectories of a prompt:
+
+    reward_std, reward_variance      spread of the returns, `ddof` 0 or 1 (the released code's "reward_variance" is
+                                     reward_std with ddof 1; the paper's RV is reward_variance with ddof 1)
+    reward, reward_sum               mean and sum of the returns
+    entropy                          mean of the trajectories' token-mean entropies, nats
+    entropy_std, entropy_variance    their spread (the released code's "entropy_variance" is entropy_std with ddof 1)
+    length                           mean number of response tokens
+
+A spread over G <= ddof trajectories is undefined and comes back as NaN (the filter refuses it).
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from plat.rl.config import FilterConfig
+
+ZERO = 1e-10  # a score this small is zero (released code)
+
+
+def spread(values: ArrayLike, ddof: int) -> NDArray[np.float64]:
+    """Variance over the last axis of `values[..., G]`; NaN when G <= ddof, exactly 0 when all values are equal."""
+    array = np.asarray(values, dtype=np.float64)
+    if array.shape[-1] <= ddof:
+        return np.full(array.shape[:-1], np.nan)
+    variance = array.var(axis=-1, ddof=ddof)
+    # The mean of equal numbers may be off by one bit; a prompt without spread must score exactly zero.
+    return np.where(array.max(axis=-1) == array.min(axis=-1), 0.0, variance)
+
+
+def prompt_scores(
+    rewards: ArrayLike,
+    entropies: ArrayLike | None = None,
+    lengths: ArrayLike | None = None,
+    config: FilterConfig | None = None,
+) -> NDArray[np.float64]:
+    """The score of each prompt.
+
+    rewards    [P, G] episode returns
+    entropies  [P, G] token-mean entropy of each trajectory (nats); needed by the entropy metrics only
+    lengths    [P, G] response tokens of each trajectory; needed by `length` only
+
+    Returns float64 [P]. ValueError: a needed array is missing or not [P, G], or the metric is unknown.
+    """
+    config = config or FilterConfig()
+    metric = config.metric
+    if metric.startswith("reward"):
+        values = _matrix(rewards, "rewards")
+    elif metric.startswith("entropy"):
+        values = _matrix(entropies, "entropies")
+    else:
+        values = _matrix(lengths, "lengths")
+    if metric in ("reward_std", "entropy_std"):
+        return np.sqrt(spread(values, config.ddof))
+    if metric in ("reward_variance", "entropy_variance"):
+        return spread(values, config.ddof)
+    if metric in ("reward", "entropy", "length"):
+        return values.mean(axis=1)
+    if metric == "reward_sum":
+        return values.sum(axis=1)
+    raise ValueError(f"unknown filter metric {metric!r}")
+
+
+def _matrix(values: ArrayLike | None, name: str) -> NDArray[np.float64]:
+    if values is None:
+        raise ValueError(f"this filter metric needs {name}")
+    array = np.asarray(values, dtype=np.float64)
+    if array.ndim != 2 or array.shape[1] == 0:
+        raise ValueError(f"{name} must have shape [prompts, group], not {array.shape}")
+    return array
