@@ -1,13 +1,14 @@
 """The single owner of every file name under $PLAT_HOME (DESIGN 3.3).
 
-    <home>/
-        home.json                     format version of this home
-        runs/<id>/                    one run (RunPaths)
-        cache/                        shared by runs: base models, content-addressed
-        mlflow.db  mlartifacts/       the default store
-        reports/<experiment>/         what `plat report` writes by default
-        history.jsonl                 measured wall times, for `plat plan`
-        import.lock                   one importer at a time
+<home>/
+    home.json                     format version of this home
+    runs/<id>/                    one run (RunPaths)
+    cache/                        shared by runs: base models, content-addressed
+    mlflow.db  mlartifacts/       the default store
+    reports/<experiment>/         what `plat report` writes by default
+    history.jsonl                 measured wall times, for `plat plan`
+    logs/                         of preparations and of the worker server
+    import.lock  meta.lock        one importer, one editor of a run's meta.json at a time
 """
 
 from __future__ import annotations
@@ -48,6 +49,11 @@ class AttemptPaths:
     def outcome(self) -> Path:
         return self.root / "outcome.json"
 
+    @property
+    def meta(self) -> Path:
+        """JSON: attempt, host, boot_id, pid, hardware, restored_step, time."""
+        return self.root / "attempt.json"
+
 
 @dataclass(frozen=True)
 class RunPaths:
@@ -65,7 +71,7 @@ class RunPaths:
 
     @property
     def meta(self) -> Path:
-        """JSON: id, name, trainer, trainer_version, axes, experiment, fingerprint."""
+        """JSON: id, name, trainer, trainer_version, axes, experiments, fingerprint, paper, scale, code, created."""
         return self.root / "meta.json"
 
     @property
@@ -79,6 +85,16 @@ class RunPaths:
     @property
     def lease(self) -> Path:
         return self.root / "lease.json"
+
+    @property
+    def lock(self) -> Path:
+        """Locked (flock) by the process that runs this run, for as long as it lives. Never deleted."""
+        return self.root / "lease.lock"
+
+    @property
+    def cancel(self) -> Path:
+        """Exists while somebody asks the run to stop for good (`plat cancel`)."""
+        return self.root / "cancel"
 
     @property
     def result(self) -> Path:
@@ -158,6 +174,14 @@ class Home:
     @property
     def import_lock(self) -> Path:
         return self.root / "import.lock"
+
+    @property
+    def meta_lock(self) -> Path:
+        return self.root / "meta.lock"
+
+    @property
+    def logs(self) -> Path:
+        return self.root / "logs"
 
     @property
     def database(self) -> Path:

@@ -25,7 +25,7 @@ class State:
 
 @dataclass(frozen=True)
 class Outcome:
-    """How a run ended: `kind` is `finished`, `stopped:<reason>` or `interrupted` (should_stop() was obeyed after a save).
+    """How a run ended: `kind` is `finished`, `stopped:<reason>` or `interrupted` (should_stop() obeyed, after a save).
 
     `summary` (JSON-able scalars, e.g. parameters of the model that really ran) goes into result.json and MLflow tags.
     """
@@ -35,7 +35,7 @@ class Outcome:
 
 
 class RunIO(Protocol):
-    """What a trainer may do to the world. Steps are whole numbers >= 0, logged in rising order; step 0 is before training.
+    """What a trainer may do to the world. Steps are whole numbers >= 0, in rising order; step 0 is before training.
 
     Everything of steps <= s must be logged before `save(s, ...)`: a checkpoint at s makes those steps durable.
     """
@@ -74,12 +74,13 @@ class TrainerSpec:
     load              () -> train(config: config_type instance, io) -> Outcome; heavy imports happen here
     conf              module with Hydra groups (`plat.conf`), or None: the dataclass's defaults are the whole config
     operational_keys  dotted keys (or prefixes) of the config that never change results; left out of the identity
-    legacy            dotted key -> the value meaning "as before this option existed"; left out of the identity when equal
+    legacy            dotted key -> the value meaning "as before this option existed"; left out of the identity if equal
     validate          config -> normalised config; raises SpecError (what, mend) for combinations that cannot run
     resources         config -> {"threads": int, "gpus": int}
     fingerprint       config -> extra facts that are part of the identity (e.g. the recipe hash of the base model)
-    prepare           None, or (config) -> (key, title): work shared between runs (e.g. building a base model), done once
-                      per key, before the runs that need it; `load_prepare()` gives (config, cache: Path) -> None, idempotent
+    prepare           None, or (config) -> (key, title): work shared between runs (e.g. building a base model), done
+                      once per key, before the runs that need it; `load_prepare()` gives an idempotent
+                      (config, cache: Path) -> None
     load_evaluate     None, or () -> evaluate(config, state, overrides) -> dict, used by `plat eval`
     preload           modules to import once in the worker server
     """
@@ -101,8 +102,26 @@ class TrainerSpec:
 
 
 def find_trainer(name: str) -> TrainerSpec:
-    """The trainer published under this name; SpecError with the known names otherwise."""
+    """The trainer published under this name, or found at `module:attribute`; SpecError says what there is."""
+    if ":" in name:
+        return _import_trainer(name)
     found = {point.name: point for point in entry_points(group="plat.trainers")}
     if name not in found:
         raise SpecError(f"unknown trainer {name!r}", mend=f"one of: {', '.join(sorted(found))}")
     return found[name].load()
+
+
+def _import_trainer(place: str) -> TrainerSpec:
+    """A trainer that is not published: `package.module:ATTRIBUTE`."""
+    from importlib import import_module
+
+    module, _, attribute = place.partition(":")
+    try:
+        spec = getattr(import_module(module), attribute)
+    except (ImportError, AttributeError, ValueError) as error:
+        raise SpecError(
+            f"cannot load the trainer {place!r}: {error}", mend="package.module:ATTRIBUTE, importable from here"
+        ) from error
+    if not isinstance(spec, TrainerSpec):
+        raise SpecError(f"{place!r} is a {type(spec).__name__}, not a TrainerSpec", mend="name a TrainerSpec")
+    return spec

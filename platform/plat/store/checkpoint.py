@@ -1,0 +1,182 @@
+"""Checkpoints of a run: `checkpoints/step-000010/{tensors.safetensors,meta.json}` (DESIGN 3.3).
+
+Promised: a folder named `step-...` is whole, because it gets that name by a rename after its files are on disk; whether
+the bytes are still the ones that were written is checked on loading (sha256 in meta.json). A damaged checkpoint is
+never used: `newest_valid` logs a warning and takes the next older one. `prune` keeps the last two and the newest peak.
+
+Tensors come back as they went in: numpy arrays when all were numpy arrays (then torch is never imported), torch tensors
+otherwise. `meta` is JSON, so tuples come back as lists.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import logging
+import os
+import shutil
+from pathlib import Path
+from typing import Any
+
+from plat.errors import CheckpointError
+from plat.store.durable import fsync_folder, scratch_name, to_json, write_file
+from plat.trainer.api import State
+
+FORMAT = 1
+log = logging.getLogger(__name__)
+
+
+def step_folder(folder: Path, step: int) -> Path:
+    return folder / f"step-{step:06d}"
+
+
+def list_checkpoints(folder: Path) -> list[tuple[int, Path]]:
+    """(step, path) of every checkpoint in a folder, oldest first; not yet checked for damage."""
+    try:
+        names = os.listdir(folder)
+    except (FileNotFoundError, NotADirectoryError):
+        return []
+    steps = [name.removeprefix("step-") for name in names if name.startswith("step-")]
+    return [(step, step_folder(folder, step)) for step in sorted(int(text) for text in steps if text.isdigit())]
+
+
+def save_checkpoint(folder: Path, step: int, state: State, peak: bool = False) -> Path:
+    """Write a durable checkpoint and return its path. One of the same step is replaced, and stays a peak if it was one.
+
+    OSError when the disk is full; the folder then holds what it held before.
+    """
+    target = step_folder(folder, step)
+    scratch = scratch_name(target)
+    tensors, framework = _serialise(state.tensors)
+    content = json.loads(json.dumps(state.meta))  # as it will be read back: tuples are lists, keys are strings
+    previous = _read_meta(target) if target.exists() else None
+    meta = {
+        "format": FORMAT,
+        "step": step,
+        "peak": peak or bool(previous and previous.get("peak")),
+        "framework": framework,
+        "sha256": hashlib.sha256(tensors).hexdigest(),
+        "meta_sha256": _meta_hash(content),
+        "meta": content,
+    }
+    try:
+        scratch.mkdir(parents=True)
+        write_file(scratch / "tensors.safetensors", tensors)
+        write_file(scratch / "meta.json", to_json(meta))
+        fsync_folder(scratch)
+        if previous is not None or target.exists():
+            _remove(target)
+        os.rename(scratch, target)
+    except BaseException:
+        shutil.rmtree(scratch, ignore_errors=True)
+        raise
+    fsync_folder(folder)
+    return target
+
+
+def load_checkpoint(path: Path) -> State:
+    """The state in a checkpoint folder; CheckpointError when anything in it is missing or damaged."""
+    meta = _read_meta(path)
+    if meta is None:
+        raise _damaged(path, "meta.json is missing or not readable")
+    if meta.get("format", 0) > FORMAT:
+        raise CheckpointError("the checkpoint is from a newer plat", where=str(path), mend="upgrade plat")
+    try:
+        data = (path / "tensors.safetensors").read_bytes()
+    except OSError as error:
+        raise _damaged(path, f"tensors.safetensors: {error.strerror}") from error
+    if hashlib.sha256(data).hexdigest() != meta.get("sha256"):
+        raise _damaged(path, "the checksum of tensors.safetensors does not match")
+    if _meta_hash(meta.get("meta")) != meta.get("meta_sha256"):
+        raise _damaged(path, "the checksum of meta.json does not match")
+    if meta["framework"] == "numpy":
+        import safetensors.numpy
+
+        return State(safetensors.numpy.load(data), meta["meta"])
+    import safetensors.torch
+
+    return State(safetensors.torch.load(data), meta["meta"])
+
+
+def is_peak(path: Path) -> bool:
+    return bool((_read_meta(path) or {}).get("peak"))
+
+
+def newest_valid(folders: list[Path], peak: bool = False) -> tuple[int, Path] | None:
+    """(step, path) of the newest checkpoint that loads, over several folders; of those marked `peak` only, if asked."""
+    found = newest_state(folders, peak)
+    return None if found is None else found[:2]
+
+
+def newest_state(folders: list[Path], peak: bool = False) -> tuple[int, Path, State] | None:
+    """As `newest_valid`, with the loaded state."""
+    candidates = [
+        (step, index, path) for index, folder in enumerate(folders) for step, path in list_checkpoints(folder)
+    ]
+    for step, _, path in sorted(candidates, reverse=True):
+        if peak and not is_peak(path) and _read_meta(path) is not None:
+            continue
+        try:
+            return step, path, load_checkpoint(path)
+        except CheckpointError as error:
+            log.warning("%s (%s); an older checkpoint is used", error.what, error.where)
+    return None
+
+
+def durable_step(folder: Path) -> int | None:
+    """The newest step that a checkpoint in this folder covers, or None."""
+    found = list_checkpoints(folder)
+    return found[-1][0] if found else None
+
+
+def prune(folder: Path, keep: int = 2) -> None:
+    """Remove all but the last `keep` checkpoints and the newest peak."""
+    found = list_checkpoints(folder)
+    older = found[:-keep] if keep else found
+    if not older:
+        return
+    peaks = [step for step, path in found if is_peak(path)]
+    for step, path in older:
+        if not peaks or step != peaks[-1]:
+            _remove(path)
+
+
+def _remove(path: Path) -> None:
+    """Take a checkpoint away: first its name, so that half of one is never seen."""
+    grave = scratch_name(path)
+    os.rename(path, grave)
+    shutil.rmtree(grave, ignore_errors=True)
+
+
+def _read_meta(path: Path) -> dict[str, Any] | None:
+    with contextlib.suppress(OSError, ValueError):
+        found = json.loads((path / "meta.json").read_bytes())
+        return found if isinstance(found, dict) else None
+    return None
+
+
+def _meta_hash(meta: Any) -> str:
+    return hashlib.sha256(json.dumps(meta, sort_keys=True).encode()).hexdigest()
+
+
+def _damaged(path: Path, why: str) -> CheckpointError:
+    return CheckpointError(
+        f"the checkpoint is damaged: {why}", where=str(path), mend="remove the folder; an older one will be used"
+    )
+
+
+def _serialise(tensors: dict[str, Any]) -> tuple[bytes, str]:
+    import numpy
+
+    if all(isinstance(value, numpy.ndarray) for value in tensors.values()):
+        import safetensors.numpy
+
+        return safetensors.numpy.save({k: numpy.asarray(v, order="C") for k, v in tensors.items()}), "numpy"
+    import safetensors.torch
+    import torch
+
+    # Clones: safetensors refuses tensors that share memory (tied embeddings, views of one optimiser buffer).
+    return safetensors.torch.save(
+        {key: torch.as_tensor(value).detach().to("cpu").contiguous().clone() for key, value in tensors.items()}
+    ), "torch"

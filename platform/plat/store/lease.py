@@ -1,0 +1,223 @@
+"""Who runs a run: `lease.json` says it, a lock on `lease.lock` proves it (DESIGN 3.3).
+
+Promised: of any number of processes that call `take` on one run, at most one holds it at a time, and what it holds ends
+with the process, however that ends.
+
+How. The holder keeps an flock on `lease.lock` for its whole life; the kernel lets go of it when the process is gone,
+and two processes cannot both get it. So a process that gets the lock *and* finds a `lease.json` written under the same
+boot of the same machine knows that its writer is gone: an orphan, which it replaces while still holding the lock, out
+of reach of any rival. `lease.lock` is never deleted (a lock on a deleted file would exclude nobody). Where locks do not
+reach, on another machine, `lease.json` itself is created exclusively (a link) and is respected: nothing can be proved
+about a process elsewhere, so the answer is "unknown" and only `steal=True` takes it. After a reboot too: that a boot is
+over is not proof that nobody else shares this folder.
+
+    free      no lease.json, or only the lock file
+    live      its process runs (here), so hands off; even steal does not take it
+    orphan    written on this boot, and its process is gone
+    unknown   written elsewhere or before a reboot, or unreadable; --steal takes it
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+import socket
+import time
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+from plat.errors import PlatError
+from plat.store.durable import create, read_json, to_json, write
+from plat.store.home import RunPaths
+
+JOB_VARIABLES = ("SLURM_ARRAY_JOB_ID", "SLURM_ARRAY_TASK_ID", "SLURM_JOB_ID", "RAY_JOB_ID")
+
+
+class LeaseHeld(PlatError):
+    """The run belongs to somebody else: `state` is "live" or "unknown"."""
+
+    def __init__(self, what: str, state: str, **more: Any) -> None:
+        super().__init__(what, **more)
+        self.state = state
+
+
+@dataclass
+class Lease:
+    """A run that this process may work on. `attempt` is the number of the attempt it may write."""
+
+    paths: RunPaths
+    attempt: int
+    _handle: int | None
+
+    def release(self) -> None:
+        """Give the run back. Harmless when called twice, or when the folder has been removed meanwhile."""
+        if self._handle is not None:
+            self.paths.lease.unlink(missing_ok=True)
+            _forget(self._handle)
+            self._handle = None
+
+
+def take(paths: RunPaths, *, steal: bool = False) -> Lease | None:
+    """The lease of a run, or None when its lease is live or unknown (`state` says which)."""
+    try:
+        handle = os.open(paths.lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
+    except FileNotFoundError:
+        return None  # the run's directory was removed
+    if not _lock(handle):
+        os.close(handle)
+        return None
+    try:
+        if paths.lease.exists():
+            if _of_a_lease(read_json(paths.lease)) == "unknown" and not steal:
+                os.close(handle)
+                return None
+            paths.lease.unlink(missing_ok=True)
+        number = max((attempt.number for attempt in paths.attempts()), default=0) + 1
+        if not create(paths.lease, to_json(_describe(number)), sync=False):
+            os.close(handle)  # somebody whom our lock does not reach was faster
+            return None
+    except BaseException:
+        os.close(handle)
+        raise
+    _held.add(handle)
+    return Lease(paths, number, handle)
+
+
+def state(paths: RunPaths) -> str:
+    """ "free", "live", "orphan" or "unknown". A look, not a promise: only `take` decides."""
+    if not paths.lease.exists():
+        return "free"
+    found = read_json(paths.lease)
+    kind = _of_a_lease(found)
+    if kind == "orphan" and (_runs(found) or _is_locked(paths.lock)):
+        return "live"
+    if kind == "unknown" and _is_locked(paths.lock):
+        return "live"
+    return kind if paths.lease.exists() else "free"
+
+
+def refusal(paths: RunPaths) -> LeaseHeld:
+    """Why `take` gave None, as an error to raise or to show."""
+    found = read_json(paths.lease) or {}
+    who = f"process {found.get('pid', '?')} on {found.get('host', 'an unknown machine')}"
+    kind = state(paths)
+    if kind == "unknown":
+        return LeaseHeld(
+            f"whether somebody still works on the run cannot be told from here ({who})",
+            "unknown",
+            where=str(paths.lease),
+            mend="if that process is gone, take the run over with --steal",
+        )
+    return LeaseHeld(f"the run is being worked on by {who}", "live", where=str(paths.lease), mend="wait for it to end")
+
+
+def rewrite(lease: Lease, **more: Any) -> None:
+    """Add facts to the lease file (only its holder may)."""
+    write(lease.paths.lease, to_json({**_describe(lease.attempt), **more}), sync=False)
+
+
+def holder(paths: RunPaths) -> int | None:
+    """The process id of a live holder on this machine and boot, or None."""
+    found = read_json(paths.lease)
+    return int(found["pid"]) if found and _of_a_lease(found) == "orphan" and _runs(found) else None
+
+
+# --- proofs ---------------------------------------------------------------------------------------------------------
+
+
+def _of_a_lease(found: dict[str, Any] | None) -> str:
+    """What a lease is if nobody holds its lock: an orphan when it is of this boot, else unknown."""
+    here = found is not None and found.get("boot_id") == boot_id() and found.get("host") == socket.gethostname()
+    return "orphan" if here else "unknown"
+
+
+def _lock(handle: int) -> bool:
+    """Try for the lock, three times: a reader's look (`_is_locked`) may be in the way for an instant."""
+    for wait in (0.002, 0.01, None):
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            return True
+        except BlockingIOError:
+            if wait is None:
+                return False
+            time.sleep(wait)
+    return False
+
+
+def _is_locked(path: Path) -> bool:
+    try:
+        handle = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    except OSError:
+        return False
+    try:
+        fcntl.flock(handle, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        return False
+    except BlockingIOError:
+        return True
+    finally:
+        os.close(handle)
+
+
+def _runs(found: dict[str, Any] | None) -> bool:
+    """Is the process of a lease of this boot alive? Its start time tells it from a later one of the same number."""
+    return found is not None and process_start(int(found.get("pid", 0))) == found.get("pid_start", "")
+
+
+def process_start(pid: int) -> str | None:
+    """When a process started (ticks since boot on Linux), None when there is no such process or it is a zombie."""
+    try:
+        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+        return None if fields[0] in "ZX" else fields[19]
+    except (FileNotFoundError, ProcessLookupError):
+        if os.path.exists("/proc/self/stat"):
+            return None
+    import psutil
+
+    try:
+        return str(psutil.Process(pid).create_time())
+    except psutil.Error:
+        return None
+
+
+@lru_cache(maxsize=1)
+def boot_id() -> str:
+    try:
+        return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+    except OSError:
+        import psutil
+
+        return str(int(psutil.boot_time()))
+
+
+def _describe(attempt: int) -> dict[str, Any]:
+    return {
+        "host": socket.gethostname(),
+        "boot_id": boot_id(),
+        "pid": os.getpid(),
+        "pid_start": process_start(os.getpid()),
+        "job": {name: os.environ[name] for name in JOB_VARIABLES if name in os.environ},
+        "attempt": attempt,
+        "time": time.time(),
+    }
+
+
+# A forked child shares the lock of its parent; it must not keep it alive when the parent is gone.
+_held: set[int] = set()
+
+
+def _forget(handle: int) -> None:
+    _held.discard(handle)
+    os.close(handle)
+
+
+def _drop_in_child() -> None:
+    for handle in _held:
+        with contextlib.suppress(OSError):
+            os.close(handle)
+    _held.clear()
+
+
+os.register_at_fork(after_in_child=_drop_in_child)

@@ -1,0 +1,106 @@
+"""What a trainer may do to the world, onto files: `plat.trainer.api.RunIO` for one attempt (DESIGN 3.3, 3.6).
+
+Promised: everything goes into this attempt's own folder. A checkpoint becomes visible only after every event up to
+its step is on disk. `restore` gives the newest checkpoint of any attempt that is not damaged.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from plat.errors import RunError
+from plat.store.checkpoint import newest_state, prune, save_checkpoint
+from plat.store.durable import read_json, to_json, write
+from plat.store.home import AttemptPaths, RunPaths
+from plat.store.spool import SpoolWriter
+from plat.trainer.api import State
+
+
+class FileRunIO:
+    """One attempt's side of the contract. Besides it: `step`, `success` (newest `val/success`), `restored_step`."""
+
+    def __init__(self, paths: RunPaths, attempt: AttemptPaths, cache: Path, should_stop: Callable[[], bool]) -> None:
+        self.cache = cache
+        self.step: int | None = None
+        self.success: float | None = None
+        self.restored_step: int | None = None
+        self._paths = paths
+        self._attempt = attempt
+        self._should_stop = should_stop
+        self._spool = SpoolWriter(attempt.events)
+
+    def log(self, step: int, metrics: Mapping[str, float]) -> None:
+        self._advance(step)
+        self._spool.append(step, metrics)
+        if "val/success" in metrics:
+            self.success = float(metrics["val/success"])
+
+    def table(self, name: str, step: int, data: Any) -> None:
+        self._advance(step)
+        self._spool.table(name, step, data)
+
+    def save(self, step: int, state: State, *, peak: bool = False) -> None:
+        self._advance(step)
+        self._spool.sync()
+        save_checkpoint(self._attempt.checkpoints, step, state, peak)
+        prune(self._attempt.checkpoints)
+
+    def restore(self) -> tuple[int, State] | None:
+        found = newest_state(self._folders())
+        if found is None:
+            return None
+        step, path, state = found
+        facts = {**(read_json(self._attempt.meta) or {}), "restored_step": step, "restored_from": _short(path)}
+        write(self._attempt.meta, to_json(facts))
+        self.step = self.restored_step = step
+        return step, state
+
+    def load_peak(self) -> tuple[int, State] | None:
+        found = newest_state(self._folders(), peak=True)
+        return None if found is None else (found[0], found[2])
+
+    def should_stop(self) -> bool:
+        return self._should_stop() or self._paths.cancel.exists()
+
+    def sync(self) -> None:
+        self._spool.sync()
+
+    def close(self) -> None:
+        """Make everything logged durable and close the spool."""
+        try:
+            self._spool.sync()
+        finally:
+            self._spool.close()
+
+    def _folders(self) -> list[Path]:
+        return [attempt.checkpoints for attempt in self._paths.attempts()]
+
+    def _advance(self, step: int) -> None:
+        """Steps never go back: a checkpoint at s promises that all of <= s has been logged."""
+        if step != int(step) or step < 0 or (self.step is not None and step < self.step):
+            raise RunError(f"the trainer logged step {step} after step {self.step}", mend="log steps in rising order")
+        self.step = int(step)
+
+
+def new_attempt(paths: RunPaths, number: int, facts: Mapping[str, Any]) -> AttemptPaths:
+    """Make an attempt's folder; RunError when it exists (then somebody else believes to hold the lease)."""
+    attempt = paths.attempt(number)
+    attempt.root.parent.mkdir(exist_ok=True)
+    try:
+        attempt.root.mkdir()
+    except FileExistsError as error:
+        raise RunError(
+            f"attempt {number} exists already: two processes work on this run",
+            failure_class="node",
+            where=str(paths.root),
+        ) from error
+    write(attempt.meta, to_json({"attempt": number, "restored_step": None, **facts, "time": time.time()}), sync=False)
+    return attempt
+
+
+def _short(path: Path) -> str:
+    """attempts/001/checkpoints/step-000010"""
+    return "/".join(path.parts[-4:])
