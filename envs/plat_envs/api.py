@@ -57,6 +57,7 @@ class EnvironmentSpec:
     make         (config, split, rendering) -> Environment
     version      part of a run's identity: bump it when instances, renderings or rewards change
     stochastic, multi_turn, state, reward   the columns of the paper's Table 3
+    fingerprint  config -> what its problems depend on beyond it (the hash of a data file); part of a run's identity
     """
 
     name: str
@@ -67,6 +68,7 @@ class EnvironmentSpec:
     multi_turn: bool
     state: str  # grid | text
     reward: str  # dense | binary
+    fingerprint: Callable[[Any], dict[str, str]] = lambda config: {}
 
 
 def find_environment(name: str) -> EnvironmentSpec:

@@ -86,7 +86,7 @@ class Episode:
         return self._observation(), reward, self.done, info
 
     def demonstrate(self, rng: random.Random, grounded: bool) -> str:
-        reasoning, answer = self._grounded() if grounded else self._template(rng)
+        reasoning, answer = self._grounded(rng) if grounded else self._template(rng)
         return f"{reasoning} </think> <answer> {answer} </answer>"
 
     def reasoning_parses(self, reasoning: str) -> bool:
@@ -112,7 +112,7 @@ class Episode:
     def _chat(self) -> str:
         raise NotImplementedError
 
-    def _grounded(self) -> tuple[str, str]:
+    def _grounded(self, rng: random.Random) -> tuple[str, str]:
         """Reasoning that names facts of the state, and a good answer."""
         raise NotImplementedError
 

@@ -8,6 +8,7 @@ reward is 1 at the goal, else 0.
 from __future__ import annotations
 
 import random
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
@@ -15,8 +16,9 @@ from typing import Any
 from plat_envs.api import EnvironmentSpec
 from plat_envs.episode import Episode, EpisodeConfig
 from plat_envs.errors import EnvironmentError_, check_range
-from plat_envs.grid import DELTAS, TEMPLATES, join_moves, random_moves, read_moves, sentence
+from plat_envs.grid import DELTAS, join_moves, random_moves, read_moves
 from plat_envs.instances import draw
+from plat_envs.templates import GRID_TEMPLATES, sentence
 
 GYM_ACTIONS = {"left": 0, "down": 1, "right": 2, "up": 3}
 _SYMBOLS = {"S": "_", "F": "_", "H": "O", "G": "G"}
@@ -69,18 +71,18 @@ def distances(rows: tuple[str, ...], goal: int) -> tuple[int, ...]:
 def lake(config: FrozenLakeConfig, split: str, seed: int) -> Lake:
     """The map of (split, seed)."""
 
-    def candidate(rng: random.Random) -> tuple[Lake, str] | None:
+    def candidates(rng: random.Random) -> Iterator[tuple[Lake, str] | None]:
         size = config.size
-        cells = ["F" if rng.random() < config.frozen else "H" for _ in range(size * size)]
-        start, goal = rng.sample(range(size * size), 2)
-        cells[start], cells[goal] = "S", "G"
-        rows = tuple("".join(cells[i : i + size]) for i in range(0, size * size, size))
-        distance = distances(rows, goal)
-        if not config.min_solution <= distance[start] <= config.max_solution:
-            return None
-        return Lake(rows, start, goal, distance), "/".join(rows)
+        while True:
+            cells = ["F" if rng.random() < config.frozen else "H" for _ in range(size * size)]
+            start, goal = rng.sample(range(size * size), 2)
+            cells[start], cells[goal] = "S", "G"
+            rows = tuple("".join(cells[i : i + size]) for i in range(0, size * size, size))
+            distance = distances(rows, goal)
+            solvable = config.min_solution <= distance[start] <= config.max_solution
+            yield (Lake(rows, start, goal, distance), "/".join(rows)) if solvable else None
 
-    return draw("frozenlake", split, seed, config.shared_pool, candidate)
+    return draw("frozenlake", split, seed, config.shared_pool, candidates)
 
 
 @lru_cache(maxsize=4096)
@@ -105,7 +107,7 @@ class FrozenLake(Episode):
 
     def __init__(self, config: FrozenLakeConfig, split: str, rendering: str) -> None:
         super().__init__(config, split, rendering)
-        self._rule = sentence("at N N goal N N so D*", config.actions_per_turn)
+        self._rule = sentence(f"at N N goal N N so D{{1,{config.actions_per_turn}}}")
 
     def _load(self, seed: int, noise: int) -> None:
         self.lake = lake(self.config, self.split, seed)
@@ -169,17 +171,17 @@ class FrozenLake(Episode):
                     break
         return moves
 
-    def _grounded(self) -> tuple[str, str]:
+    def _grounded(self, rng: random.Random) -> tuple[str, str]:
         size = self.config.size
         moves = self.plan(self.config.actions_per_turn) or ["up"]  # no way on: the episode is over
         (row, column), (down, right) = divmod(self.position, size), divmod(self.lake.goal, size)
         return f"at {row} {column} goal {down} {right} so {' '.join(moves)}", join_moves(moves)
 
     def _template(self, rng: random.Random) -> tuple[str, str]:
-        return rng.choice(TEMPLATES), random_moves(rng, self.config.actions_per_turn)
+        return rng.choice(GRID_TEMPLATES), random_moves(rng, self.config.actions_per_turn)
 
     def reasoning_kind(self, reasoning: str) -> str | None:
-        if reasoning in TEMPLATES:
+        if reasoning in GRID_TEMPLATES:
             return "template"
         return "grounded" if self._rule.fullmatch(reasoning) else None
 

@@ -8,8 +8,9 @@ seed draws until it meets an instance of its own split. 80 % of all instances ar
 from __future__ import annotations
 
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from hashlib import blake2b
+from itertools import islice
 from typing import TypeVar
 
 from plat_envs.errors import EnvironmentError_, check_choice
@@ -37,13 +38,15 @@ def draw(
     split: str,
     seed: int,
     shared_pool: bool,
-    candidate: Callable[[random.Random], tuple[Instance, str] | None],
+    candidates: Callable[[random.Random], Iterator[tuple[Instance, str] | None]],
 ) -> Instance:
-    """The instance of (split, seed). `candidate(rng)` gives (instance, canonical form), or None to draw again."""
+    """The instance of (split, seed): the first of its split among endless `candidates(rng)`.
+
+    A candidate is (instance, canonical form), or None where a draw gave nothing usable.
+    """
     rng = random.Random(f"{task}/{split}/{seed}")
     wanted = source_split(split, shared_pool)
-    for _ in range(_MAX_DRAWS):
-        drawn = candidate(rng)
+    for drawn in islice(candidates(rng), _MAX_DRAWS):
         if drawn is not None and split_of(drawn[1]) == wanted:
             return drawn[0]
     raise EnvironmentError_(

@@ -1,0 +1,201 @@
+"""Countdown: make the target from three or four numbers with arithmetic.
+
+Reward 1 for a right expression, .1 for one with the right numbers and a wrong value, else 0. Every problem can be
+solved with all its numbers, once each, and + and - only (the released code keeps only such rows of the real data).
+
+Real data (`data: file | hub`): rows with `nums` (a list of whole numbers; `numbers` is taken too) and `target`.
+"""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import lru_cache
+from itertools import combinations
+from typing import Any
+
+from plat_envs.api import EnvironmentSpec
+from plat_envs.data import check_source, fingerprint, of_split, rows_of
+from plat_envs.episode import Episode, EpisodeConfig
+from plat_envs.errors import EnvironmentError_, check_choice, check_range
+from plat_envs.expression import evaluate
+from plat_envs.instances import draw
+from plat_envs.templates import NUMBER_TEMPLATES, sentence
+from plat_envs.vocabulary import MAX_NUMBER
+
+MOST_NUMBERS = 4
+Problem = tuple[tuple[int, ...], int]  # numbers, target
+
+
+@dataclass(frozen=True)
+class CountdownConfig(EpisodeConfig):
+    turns: int = 1
+    actions_per_turn: int = 1
+    numbers: str = "at_most_once"  # the paper's rule | all_exactly_once: the released code's
+    data: str = "generated"  # generated | file | hub
+    path: str = ""  # of `file`
+    dataset: str = "Jiayi-Pan/Countdown-Tasks-3to4"  # of `hub`
+    revision: str = ""  # of `hub`; "": the newest
+    max_rows: int = 20000  # of real data, before the unsolvable ones are dropped
+    largest: int = 9  # generated numbers are 1..largest, targets 1..30
+    four: float = 0.5  # share of generated problems with four numbers
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_choice("numbers", self.numbers, ("at_most_once", "all_exactly_once"))
+        check_source("countdown", self.data, self.path)
+        check_range("largest", self.largest, 3, 20)
+        check_range("four", self.four, 0.0, 1.0)
+        check_range("max_rows", self.max_rows, 1, 10**9)
+
+
+def subtracted(numbers: tuple[int, ...], target: int) -> tuple[int, ...] | None:
+    """Positions to subtract (all others are added, at least one) so that all numbers give the target; None: impossible.
+
+    The fewest, and the first of those.
+    """
+    twice = sum(numbers) - target
+    if twice < 0 or twice % 2:
+        return None
+    for count in range(len(numbers)):
+        for positions in combinations(range(len(numbers)), count):
+            if 2 * sum(numbers[position] for position in positions) == twice:
+                return positions
+    return None
+
+
+def signed_sum(numbers: list[int], minus: list[int]) -> str:
+    """The expression that adds the first ones, then subtracts the others."""
+    return " + ".join(map(str, numbers)) + "".join(f" - {number}" for number in minus)
+
+
+def _canonical(problem: Problem) -> str:
+    return f"{sorted(problem[0])} {problem[1]}"
+
+
+@lru_cache(maxsize=64)
+def _pool(config: CountdownConfig, split: str) -> list[Problem]:
+    """The solvable problems of real data that belong to the split."""
+    problems = []
+    for row in rows_of(config.data, config.path, config.dataset, config.revision)[: config.max_rows]:
+        numbers, target = row.get("nums", row.get("numbers")), row.get("target")
+        try:
+            problem = tuple(int(number) for number in numbers), int(target)
+        except (TypeError, ValueError):
+            raise EnvironmentError_(
+                f"not a Countdown row: {str(row)[:80]}",
+                where=config.path or config.dataset,
+                mend="columns nums and target",
+            ) from None
+        if subtracted(*problem) is not None:
+            problems.append(problem)
+    return of_split("countdown", problems, _canonical, split, config.shared_pool)
+
+
+@lru_cache(maxsize=4096)
+def problem_of(config: CountdownConfig, split: str, seed: int) -> Problem:
+    """The problem of (split, seed); real data are taken in file order."""
+    if config.data != "generated":
+        pool = _pool(config, split)
+        return pool[seed % len(pool)]
+
+    def candidates(rng: random.Random) -> Iterator[tuple[Problem, str] | None]:
+        while True:
+            numbers = tuple(rng.randint(1, config.largest) for _ in range(4 if rng.random() < config.four else 3))
+            minus = rng.getrandbits(len(numbers))
+            target = sum(-number if minus >> i & 1 else number for i, number in enumerate(numbers))
+            problem = numbers, target
+            fits = 1 <= target and sum(numbers) <= MAX_NUMBER and target not in numbers
+            yield (problem, _canonical(problem)) if fits else None
+
+    return draw("countdown", split, seed, config.shared_pool, candidates)
+
+
+class Countdown(Episode):
+    task = "countdown"
+    config: CountdownConfig
+
+    def __init__(self, config: CountdownConfig, split: str, rendering: str) -> None:
+        usage = "all of them exactly once" if config.numbers == "all_exactly_once" else "each at most once"
+        self.rules = (
+            "You are solving the Countdown puzzle. Make an arithmetic expression that equals the target from the given "
+            f"numbers, {usage}, with +, -, * and / and parentheses. The answer is the expression alone, without an "
+            "equals sign, e.g. <answer> (1 + 2) * 3 </answer>."
+        )
+        super().__init__(config, split, rendering)
+        if rendering == "compact" and config.data != "generated":
+            self._check_words()
+        self._rule = sentence("total N{1,3} minus N", large=rendering == "chat")
+
+    def _check_words(self) -> None:
+        for numbers, target in _pool(self.config, self.split):
+            if len(numbers) > MOST_NUMBERS or sum(numbers) > MAX_NUMBER or min(*numbers, target) < 0:
+                raise EnvironmentError_(
+                    f"countdown: {list(numbers)} -> {target} has no compact rendering",
+                    mend=f"rendering: chat (compact text has words for up to {MOST_NUMBERS} numbers "
+                    f"with a sum of at most {MAX_NUMBER})",
+                )
+
+    def _load(self, seed: int, noise: int) -> None:
+        self.numbers, self.target = problem_of(self.config, self.split, seed)
+
+    def _read(self, answer: str) -> tuple[list[Any], bool]:
+        read = evaluate(answer)
+        return ([], False) if read is None else ([read], True)
+
+    def _play(self, action: Any) -> tuple[float, bool, bool]:
+        value, used = action
+        given = Counter(self.numbers)
+        exactly = self.config.numbers == "all_exactly_once"
+        right_numbers = Counter(used) == given if exactly else Counter(used) <= given
+        self.success = right_numbers and value == self.target
+        return (1.0 if self.success else 0.1 if right_numbers else 0.0), self.success, self.success
+
+    def _compact(self) -> str:
+        numbers = " ".join([*map(str, self.numbers), *["_"] * (MOST_NUMBERS - len(self.numbers))])
+        again = f" {self._budget()}" if self.config.turns > 1 else ""
+        return f"countdown {numbers} = {self.target}{again} <think>"
+
+    def _chat(self) -> str:
+        return f"Numbers: {list(self.numbers)}. Target: {self.target}."
+
+    def _grounded(self, rng: random.Random) -> tuple[str, str]:
+        """Running sums of all numbers, then what to take away twice-over: enough to see which ones change sign."""
+        minus = subtracted(self.numbers, self.target)
+        assert minus is not None  # every problem is made or chosen so
+        running, total = [], self.numbers[0]
+        for number in self.numbers[1:]:
+            total += number
+            running.append(str(total))
+        left = [number for position, number in enumerate(self.numbers) if position not in minus]
+        taken = [self.numbers[position] for position in minus]
+        return f"total {' '.join(running)} minus {sum(taken)}", signed_sum(left, taken)
+
+    def _template(self, rng: random.Random) -> tuple[str, str]:
+        order = rng.sample(self.numbers, len(self.numbers))
+        cut = rng.randint(1, len(order))
+        return rng.choice(NUMBER_TEMPLATES), signed_sum(order[:cut], order[cut:])
+
+    def reasoning_kind(self, reasoning: str) -> str | None:
+        if reasoning in NUMBER_TEMPLATES:
+            return "template"
+        return "grounded" if self._rule.fullmatch(reasoning) else None
+
+
+def _make(config: Any, split: str, rendering: str) -> Countdown:
+    return Countdown(config, split, rendering)
+
+
+SPEC = EnvironmentSpec(
+    name="countdown",
+    config_type=CountdownConfig,
+    make=_make,
+    version="1",
+    stochastic=False,
+    multi_turn=False,
+    state="text",
+    reward="binary",
+    fingerprint=fingerprint,
+)

@@ -1,0 +1,160 @@
+"""MetaMathQA: a word problem with one number as its answer; an exact match (case and space aside) pays 1.
+
+With more than one turn a wrong answer may be mended, and the reward halves with each attempt, as in the released code.
+`data: generated` makes word problems of two or three steps in a fixed vocabulary, with whole numbers up to 30.
+
+Real data (`data: file | hub`): rows with `query` and `response`, the latter ending in "The answer is: ...", as in
+meta-math/MetaMathQA; an `answer` column is taken as the answer where there is one. Rows with the same
+`original_question` stay in one split. Real problems have the chat rendering only.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+from plat_envs.api import EnvironmentSpec
+from plat_envs.data import check_source, fingerprint, of_split, rows_of
+from plat_envs.episode import Episode, EpisodeConfig
+from plat_envs.errors import EnvironmentError_, check_range
+from plat_envs.instances import draw
+from plat_envs.templates import NUMBER_TEMPLATES, sentence
+from plat_envs.vocabulary import MAX_NUMBER
+from plat_envs.word_problems import word_problem
+
+_MARK = "The answer is:"
+
+
+@dataclass(frozen=True)
+class MetaMathQAConfig(EpisodeConfig):
+    turns: int = 1  # attempts; the released config says 5 but stops after one action
+    actions_per_turn: int = 1
+    data: str = "generated"  # generated | file | hub
+    path: str = ""  # of `file`
+    dataset: str = "meta-math/MetaMathQA"  # of `hub`
+    revision: str = ""  # of `hub`; "": the newest
+    max_rows: int = 1_000_000  # of real data
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_source("metamathqa", self.data, self.path)
+        check_range("max_rows", self.max_rows, 1, 10**9)
+
+
+@dataclass(frozen=True)
+class Problem:
+    """`solution`: reasoning that reaches the answer; `family`: problems of one family share a split."""
+
+    question: str
+    solution: str
+    answer: str
+    family: str
+
+
+def _from_row(row: dict[str, Any], where: str) -> Problem | None:
+    """A row of MetaMathQA; None where the response names no answer."""
+    query, response = row.get("query"), row.get("response")
+    if not isinstance(query, str) or not isinstance(response, str):
+        raise EnvironmentError_(
+            f"not a MetaMathQA row: {str(row)[:80]}", where=where, mend="columns query and response"
+        )
+    solution, _, answer = response.rpartition(_MARK)
+    answer = str(row.get("answer") or answer).strip()
+    if not answer:
+        return None
+    return Problem(query, " ".join((solution or response).split()), answer, str(row.get("original_question") or query))
+
+
+@lru_cache(maxsize=64)
+def _pool(config: MetaMathQAConfig, split: str) -> list[Problem]:
+    rows = rows_of(config.data, config.path, config.dataset, config.revision)[: config.max_rows]
+    problems = [_from_row(row, config.path or config.dataset) for row in rows]
+    usable = [problem for problem in problems if problem is not None]
+    return of_split("metamathqa", usable, lambda problem: problem.family, split, config.shared_pool)
+
+
+@lru_cache(maxsize=4096)
+def problem_of(config: MetaMathQAConfig, split: str, seed: int) -> Problem:
+    """The problem of (split, seed); real data are taken in file order."""
+    if config.data != "generated":
+        pool = _pool(config, split)
+        return pool[seed % len(pool)]
+
+    def candidates(rng: random.Random) -> Iterator[tuple[Problem, str] | None]:
+        while True:
+            drawn = word_problem(rng)
+            yield None if drawn is None else (Problem(*drawn), drawn[3])
+
+    return draw("metamathqa", split, seed, config.shared_pool, candidates)
+
+
+def normal(answer: str) -> str:
+    """What counts of an answer: case and white space do not."""
+    return "".join(answer.lower().split())
+
+
+class MetaMathQA(Episode):
+    task = "metamathqa"
+    rules = "You are solving mathematics problems. Give the final answer alone in the answer section."
+    config: MetaMathQAConfig
+
+    def __init__(self, config: MetaMathQAConfig, split: str, rendering: str) -> None:
+        super().__init__(config, split, rendering)
+        if rendering == "compact" and config.data != "generated":
+            raise EnvironmentError_(
+                f"metamathqa: data {config.data!r} has no compact rendering", mend="rendering: chat, or data: generated"
+            )
+        self._rule = sentence("N", tail=r"(?: [-+*] \d{1,2} = \d{1,2}){2,3}")
+
+    def _load(self, seed: int, noise: int) -> None:
+        self.problem = problem_of(self.config, self.split, seed)
+        self.wrong = 0
+
+    def _read(self, answer: str) -> tuple[list[str], bool]:
+        text = normal(answer)
+        return ([text], True) if text else ([], False)
+
+    def _play(self, action: str) -> tuple[float, bool, bool]:
+        self.success = action == normal(self.problem.answer)
+        reward = 0.5**self.wrong if self.success else 0.0
+        self.wrong += not self.success
+        return reward, self.success, self.success
+
+    def _compact(self) -> str:
+        again = f" {self._budget()}" if self.config.turns > 1 else ""
+        return f"metamathqa {self.problem.question}{again} <think>"
+
+    def _chat(self) -> str:
+        verdict = "\nYour last answer was wrong. Try again." if self.wrong and not self.success else ""
+        return f"Question: {self.problem.question}{verdict}"
+
+    def _grounded(self, rng: random.Random) -> tuple[str, str]:
+        return self.problem.solution, self.problem.answer
+
+    def _template(self, rng: random.Random) -> tuple[str, str]:
+        return rng.choice(NUMBER_TEMPLATES), str(rng.randint(0, MAX_NUMBER))
+
+    def reasoning_kind(self, reasoning: str) -> str | None:
+        if reasoning in NUMBER_TEMPLATES:
+            return "template"
+        return "grounded" if self._rule.fullmatch(reasoning) else None
+
+
+def _make(config: Any, split: str, rendering: str) -> MetaMathQA:
+    return MetaMathQA(config, split, rendering)
+
+
+SPEC = EnvironmentSpec(
+    name="metamathqa",
+    config_type=MetaMathQAConfig,
+    make=_make,
+    version="1",
+    stochastic=False,
+    multi_turn=True,
+    state="text",
+    reward="dense",
+    fingerprint=fingerprint,
+)

@@ -1,0 +1,258 @@
+"""Sokoban: push every box onto a target. Nothing can be pulled, so a bad push may be for ever.
+
+Puzzles are made by playing backwards from the solved board: a search over all pulls gives every position with the exact
+number of moves it needs, and one within the budget is drawn. Rewards: +1 for a box onto a target, -1 off it, +10 when
+all are placed, -0.1 per action.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+from plat_envs.api import EnvironmentSpec
+from plat_envs.episode import Episode, EpisodeConfig
+from plat_envs.errors import EnvironmentError_, check_range
+from plat_envs.grid import DELTAS, join_moves, random_moves, read_moves
+from plat_envs.instances import draw
+from plat_envs.templates import GRID_TEMPLATES, PUSH_TEMPLATES, sentence
+
+_TRIES = 8  # positions tried of one layout before a new one is searched
+State = tuple[int, tuple[int, ...]]  # player, sorted boxes; cells are numbered row by row
+
+
+@dataclass(frozen=True)
+class SokobanConfig(EpisodeConfig):
+    size: int = 6  # side of the square board, outer wall included
+    boxes: int = 1
+    walls: float = 0.1  # probability that an inner cell is a wall
+    min_solution: int = 2  # moves of the shortest solution, drawn uniformly between both
+    max_solution: int = 8
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_range("size", self.size, 5, 10)
+        check_range("boxes", self.boxes, 1, 3)
+        check_range("walls", self.walls, 0.0, 0.5)
+        if not 1 <= self.min_solution <= self.max_solution:
+            raise EnvironmentError_("min_solution is not from 1 to max_solution")
+
+
+@dataclass(frozen=True)
+class Puzzle:
+    """A start position; `distance` maps every solvable position of the layout to the moves it needs."""
+
+    walls: frozenset[int]
+    targets: tuple[int, ...]
+    start: State
+    distance: dict[State, int]
+
+
+def steps(size: int) -> dict[str, int]:
+    """Move -> change of the cell number."""
+    return {move: down * size + right for move, (down, right) in DELTAS.items()}
+
+
+def backward_distances(size: int, walls: frozenset[int], targets: tuple[int, ...]) -> dict[State, int]:
+    """Moves to the solved board from every position that can reach it (breadth first, over pulls and walks)."""
+    floor = [cell not in walls for cell in range(size * size)]
+    moves = tuple(steps(size).values())
+    found: dict[State, int] = {(player, targets): 0 for player in range(size * size) if floor[player]}
+    for target in targets:
+        del found[target, targets]
+    frontier = list(found)
+    for state in frontier:
+        player, boxes = state
+        further = found[state] + 1
+        for move in moves:
+            behind = player - move
+            if not floor[behind] or behind in boxes:
+                continue
+            walked = (behind, boxes)
+            if walked not in found:
+                found[walked] = further
+                frontier.append(walked)
+            ahead = player + move
+            if ahead in boxes:
+                pulled = (behind, tuple(sorted(player if box == ahead else box for box in boxes)))
+                if pulled not in found:
+                    found[pulled] = further
+                    frontier.append(pulled)
+    return found
+
+
+def _layout(config: SokobanConfig, rng: random.Random) -> tuple[frozenset[int], tuple[int, ...]] | None:
+    size = config.size
+    inner = [row * size + column for row in range(1, size - 1) for column in range(1, size - 1)]
+    floor = [cell for cell in inner if rng.random() >= config.walls]
+    if len(floor) < 2 * config.boxes + 1:
+        return None
+    targets = tuple(sorted(rng.sample(floor, config.boxes)))
+    return frozenset(range(size * size)) - frozenset(floor), targets
+
+
+@lru_cache(maxsize=4096)
+def puzzle(config: SokobanConfig, split: str, seed: int) -> Puzzle:
+    """The puzzle of (split, seed)."""
+
+    def candidates(rng: random.Random) -> Iterator[tuple[Puzzle, str] | None]:
+        while True:
+            layout = _layout(config, rng)
+            if layout is None:
+                yield None
+                continue
+            walls, targets = layout
+            distance = backward_distances(config.size, walls, targets)
+            by_length: dict[int, list[State]] = {}
+            for state, moves in distance.items():
+                by_length.setdefault(moves, []).append(state)
+            lengths = [n for n in range(config.min_solution, config.max_solution + 1) if n in by_length]
+            if not lengths:
+                yield None
+                continue
+            for _ in range(_TRIES):
+                start = rng.choice(by_length[rng.choice(lengths)])
+                yield Puzzle(walls, targets, start, distance), f"{sorted(walls)} {targets} {start}"
+
+    return draw("sokoban", split, seed, config.shared_pool, candidates)
+
+
+class Sokoban(Episode):
+    task = "sokoban"
+    rules = (
+        "You are solving the Sokoban puzzle. Push every box onto a target. You cannot pull a box, and a box cannot be "
+        "pushed into a wall or another box.\n"
+        "The symbols are: # wall, _ empty, O target, √ box on target, X box, P player, S player on target. "
+        "Coordinates are (row, column), counted from the top left corner (0, 0).\n"
+        "Your actions are: Up, Down, Left, Right."
+    )
+    config: SokobanConfig
+
+    def __init__(self, config: SokobanConfig, split: str, rendering: str) -> None:
+        super().__init__(config, split, rendering)
+        self._steps = steps(config.size)
+        self._words = [f"{cell // config.size} {cell % config.size}" for cell in range(config.size**2)]
+        self._inner = [
+            row * config.size + column for row in range(1, config.size - 1) for column in range(1, config.size - 1)
+        ]
+        moves = f"D{{1,{config.actions_per_turn}}}"
+        self._rules = (sentence(f"box N N push D from N N so {moves}"), sentence(f"box N N stuck so {moves}"))
+        self._templates = GRID_TEMPLATES + PUSH_TEMPLATES
+
+    def _load(self, seed: int, noise: int) -> None:
+        self.puzzle = puzzle(self.config, self.split, seed)
+        self.player, self.boxes = self.puzzle.start
+        self._ground = ["#" if cell in self.puzzle.walls else "_" for cell in range(self.config.size**2)]
+        for target in self.puzzle.targets:
+            self._ground[target] = "O"
+
+    def _read(self, answer: str) -> tuple[list[str], bool]:
+        return read_moves(answer, self.config.actions_per_turn)
+
+    def _after(self, state: State, action: str) -> State:
+        """The position after a move; the same one where something is in the way."""
+        player, boxes = state
+        step = self._steps[action]
+        to = player + step
+        if to in self.puzzle.walls:
+            return state
+        if to in boxes:
+            beyond = to + step
+            if beyond in self.puzzle.walls or beyond in boxes:
+                return state
+            boxes = tuple(sorted(beyond if box == to else box for box in boxes))
+        return to, boxes
+
+    def _play(self, action: str) -> tuple[float, bool, bool]:
+        before = self.player, self.boxes
+        after = self._after(before, action)
+        reward = -0.1
+        if after[1] is not before[1]:
+            targets = self.puzzle.targets
+            reward += sum(box in targets for box in after[1]) - sum(box in targets for box in before[1])
+            self.success = after[1] == targets
+            if self.success:
+                reward += 10.0
+        self.player, self.boxes = after
+        return reward, after != before, self.success
+
+    # --- renderings ---------------------------------------------------------------------------------------------------
+
+    def _marked(self) -> list[str]:
+        cells = self._ground.copy()
+        for box in self.boxes:
+            cells[box] = "√" if cells[box] == "O" else "X"
+        cells[self.player] = "S" if cells[self.player] == "O" else "P"
+        return cells
+
+    def _compact(self) -> str:
+        """The inner cells (the outer wall is implied), then player, boxes and targets as coordinates."""
+        cells, words = self._marked(), self._words
+        places = " ".join(words[cell] for cell in (self.player, *self.boxes, *self.puzzle.targets))
+        return f"sokoban {' '.join([cells[cell] for cell in self._inner])} {places} {self._budget()} <think>"
+
+    def _chat(self) -> str:
+        size, cells = self.config.size, self._marked()
+        grid = "\n".join("".join(cells[i : i + size]) for i in range(0, size * size, size))
+
+        def places(cells: tuple[int, ...]) -> str:
+            return ", ".join(str(divmod(cell, size)) for cell in cells)
+
+        player, boxes, targets = places((self.player,)), places(self.boxes), places(self.puzzle.targets)
+        return f"Coordinates: player {player}, boxes {boxes}, targets {targets}.\nGrid:\n{grid}"
+
+    # --- demonstrations -----------------------------------------------------------------------------------------------
+
+    def plan(self) -> list[tuple[str, State]]:
+        """A shortest solution from here as (move, position before it); empty where there is none."""
+        distance = self.puzzle.distance
+        state: State = (self.player, self.boxes)
+        moves: list[tuple[str, State]] = []
+        while distance.get(state, 0) > 0:
+            closer = distance[state] - 1
+            for move in DELTAS:
+                after = self._after(state, move)
+                if distance.get(after) == closer:
+                    moves.append((move, state))
+                    state = after
+                    break
+        return moves
+
+    def _grounded(self, rng: random.Random) -> tuple[str, str]:
+        plan, words = self.plan(), self._words
+        if not plan:
+            answer = random_moves(rng, self.config.actions_per_turn)
+            return f"box {words[self.boxes[0]]} stuck so {answer.replace('|| ', '')}", answer
+        moves = [move for move, _ in plan[: self.config.actions_per_turn]]
+        for move, (player, boxes) in plan:
+            box = player + self._steps[move]
+            if box in boxes:
+                break
+        return f"box {words[box]} push {move} from {words[player]} so {' '.join(moves)}", join_moves(moves)
+
+    def _template(self, rng: random.Random) -> tuple[str, str]:
+        return rng.choice(self._templates), random_moves(rng, self.config.actions_per_turn)
+
+    def reasoning_kind(self, reasoning: str) -> str | None:
+        if reasoning in self._templates:
+            return "template"
+        return "grounded" if any(rule.fullmatch(reasoning) for rule in self._rules) else None
+
+
+def _make(config: Any, split: str, rendering: str) -> Sokoban:
+    return Sokoban(config, split, rendering)
+
+
+SPEC = EnvironmentSpec(
+    name="sokoban",
+    config_type=SokobanConfig,
+    make=_make,
+    version="1",
+    stochastic=False,
+    multi_turn=True,
+    state="grid",
+    reward="dense",
+)
