@@ -1,7 +1,7 @@
 """The typed config of a run, shared by every built-in trainer (light: imports nothing heavy).
 
-Each dataclass is one Hydra config group or one block of `scale/*.yaml`; comments give units. Choices, ranges and plugins
-are field metadata, which `plat.spec` checks for any trainer's config_type:
+Each dataclass is one Hydra config group or one block of `scale/*.yaml`; comments give units. Choices, ranges and
+plugins are field metadata, which `plat.spec` checks for any trainer's config_type:
 
     choices                    the valid strings
     minimum, maximum, above    inclusive limits; an exclusive lower one
@@ -47,10 +47,10 @@ class BaseConfig:
     version: str = "v1"  # of vocabulary and demonstration grammar
     steps: int = number(600, minimum=0)
     batch: int = number(128, minimum=1)  # demonstrations per step
+    pool: int = number(6000, minimum=1)  # demonstrations per task that the steps draw from
     lr: float = number(3e-3, above=0)
-    grounded: float = number(
-        0.3, minimum=0, maximum=1
-    )  # share of grounded reasoning with good actions; the rest are templates with random actions
+    # share of grounded reasoning with good actions; the rest are templates with random actions
+    grounded: float = number(0.3, minimum=0, maximum=1)
     seed: int = 0
 
 
@@ -82,7 +82,7 @@ class TrainConfig:
     context: str = choice("current", "full")
     rendering: str = choice("compact", "chat")
     checkpoint_every: int = number(10, minimum=1)
-    micro_batch: int = number(0, minimum=0)  # sequences per forward pass; 0: a whole mini-batch. Operational
+    micro_batch: int = number(0, minimum=0)  # trajectories per backward pass; 0: a whole mini-batch. Operational
 
 
 @dataclass

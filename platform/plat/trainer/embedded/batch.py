@@ -1,0 +1,166 @@
+"""The trajectories of one iteration, as arrays.
+
+A *row* is one turn of one trajectory: a prompt and the response to it. In `current` context the prompt is the state, in
+`full` context it is the whole history. Rows are sorted by trajectory, then turn. N trajectories, B rows, R the longest
+response, U distinct prompts. Trajectories of one group (one training instance) are neighbours.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import Tensor
+
+
+@dataclass
+class Batch:
+    prompts: list[tuple[int, ...]]  # U distinct prompts, token ids
+    prompt_of_row: np.ndarray  # (B,) index into prompts
+    trajectory_of_row: np.ndarray  # (B,)
+    turn_of_row: np.ndarray  # (B,) from 0
+    responses: np.ndarray  # (B, R) token ids, padded
+    response_length: np.ndarray  # (B,) including eos
+    reasoning_length: np.ndarray  # (B,) leading tokens that are reasoning; -1 when the think section never closed
+    log_probs: np.ndarray  # (B, R) float32 of the sampled tokens, under the sampling distribution
+    entropies: np.ndarray  # (B, R) float32 of the sampling distribution
+    rewards: np.ndarray  # (B,) float64 reward of the turn
+    group: np.ndarray  # (N,) group number of each trajectory
+    success: np.ndarray  # (N,) bool
+    format_valid: np.ndarray  # (B,) bool
+    reasoning_parses: np.ndarray  # (B,) bool, under the demonstration grammar
+
+    @property
+    def trajectories(self) -> int:
+        return len(self.group)
+
+    def per_trajectory(self, values: np.ndarray) -> np.ndarray:
+        """Sums of a (B,) array over the rows of each trajectory: (N,)."""
+        return np.bincount(self.trajectory_of_row, weights=values, minlength=self.trajectories)
+
+    @property
+    def returns(self) -> np.ndarray:
+        """(N,) summed rewards of each trajectory, format penalties included."""
+        return self.per_trajectory(self.rewards)
+
+    @property
+    def token_mask(self) -> np.ndarray:
+        """(B, R) True at response tokens."""
+        return np.arange(self.responses.shape[1]) < self.response_length[:, None]
+
+    def select(self, trajectories: np.ndarray) -> Batch:
+        """The batch of these trajectories only, renumbered in the order given."""
+        new_number = np.full(self.trajectories, -1)
+        new_number[trajectories] = np.arange(len(trajectories))
+        rows = np.flatnonzero(new_number[self.trajectory_of_row] >= 0)
+        rows = rows[np.lexsort((self.turn_of_row[rows], new_number[self.trajectory_of_row[rows]]))]
+        used, prompt_of_row = np.unique(self.prompt_of_row[rows], return_inverse=True)
+        width = int(self.response_length[rows].max(initial=1))
+        return Batch(
+            [self.prompts[number] for number in used],
+            prompt_of_row,
+            new_number[self.trajectory_of_row[rows]],
+            self.turn_of_row[rows],
+            self.responses[rows, :width],
+            self.response_length[rows],
+            self.reasoning_length[rows],
+            self.log_probs[rows, :width],
+            self.entropies[rows, :width],
+            self.rewards[rows],
+            self.group[trajectories],
+            self.success[trajectories],
+            self.format_valid[rows],
+            self.reasoning_parses[rows],
+        )
+
+
+def concatenate(batches: list[Batch]) -> Batch:
+    """Several batches as one; groups must already be numbered apart."""
+    if len(batches) == 1:
+        return batches[0]
+    index: dict[tuple[int, ...], int] = {}
+    width = max(batch.responses.shape[1] for batch in batches)
+    prompt_of_row, trajectory_of_row, before = [], [], 0
+    for batch in batches:
+        numbers = np.array([index.setdefault(prompt, len(index)) for prompt in batch.prompts])
+        prompt_of_row.append(numbers[batch.prompt_of_row])
+        trajectory_of_row.append(batch.trajectory_of_row + before)
+        before += batch.trajectories
+
+    def rows(name: str) -> np.ndarray:
+        arrays = [getattr(batch, name) for batch in batches]
+        if arrays[0].ndim == 2:
+            arrays = [np.pad(array, ((0, 0), (0, width - array.shape[1]))) for array in arrays]
+        return np.concatenate(arrays)
+
+    return Batch(
+        list(index),
+        np.concatenate(prompt_of_row),
+        np.concatenate(trajectory_of_row),
+        *(
+            rows(name)
+            for name in (
+                "turn_of_row",
+                "responses",
+                "response_length",
+                "reasoning_length",
+                "log_probs",
+                "entropies",
+                "rewards",
+                "group",
+                "success",
+                "format_valid",
+                "reasoning_parses",
+            )
+        ),
+    )
+
+
+def pad_prompts(prompts: list[tuple[int, ...]], pad: int, device: str) -> tuple[Tensor, Tensor | None, Tensor]:
+    """Prompts without their last token, right-padded (U, P - 1); their lengths, or None if all equal; last tokens (U,)."""
+    lengths = [len(prompt) - 1 for prompt in prompts]
+    longest = max(lengths)
+    same = min(lengths) == longest
+    ids = torch.tensor([prompt[:-1] + (pad,) * (longest - len(prompt) + 1) for prompt in prompts], device=device)
+    last = torch.tensor([prompt[-1] for prompt in prompts], device=device)
+    return ids, None if same else torch.tensor(lengths, device=device), last
+
+
+@dataclass
+class Packed:
+    """Where each response token of a batch goes in a (N, T) layout: one line per trajectory, turns one after another."""
+
+    row: Tensor  # (tokens,)
+    column: Tensor  # (tokens,) position in its row
+    trajectory: Tensor  # (tokens,)
+    position: Tensor  # (tokens,) position in its trajectory
+    mask: Tensor  # (N, T) float
+
+    def pack(self, values: Tensor) -> Tensor:
+        """(tokens,) -> (N, T), zeros elsewhere."""
+        return values.new_zeros(self.mask.shape).index_put((self.trajectory, self.position), values)
+
+    def flat(self, packed: Tensor) -> Tensor:
+        """(N, T) -> (tokens,)."""
+        return packed[self.trajectory, self.position]
+
+
+def packing(batch: Batch, device: str) -> Packed:
+    """The token layout that advantages and losses are computed in."""
+    row, column = np.nonzero(batch.token_mask)
+    trajectory = batch.trajectory_of_row[row]
+    starts = np.zeros(batch.trajectories + 1, dtype=np.int64)
+    np.cumsum(np.bincount(trajectory, minlength=batch.trajectories), out=starts[1:])
+    position = np.arange(len(row)) - starts[trajectory]
+    mask = torch.zeros(batch.trajectories, int(position.max(initial=0)) + 1, device=device)
+    tensors = [torch.from_numpy(array).to(device) for array in (row, column, trajectory, position)]
+    mask[tensors[2], tensors[3]] = 1.0
+    return Packed(*tensors, mask)
+
+
+def token_rewards(batch: Batch, packed: Packed) -> Tensor:
+    """(N, T): the reward of each turn at the last token of its response."""
+    last = torch.from_numpy(batch.response_length - 1).to(packed.row.device)[packed.row] == packed.column
+    rewards = torch.from_numpy(batch.rewards).to(packed.row.device, torch.float32)[packed.row]
+    return packed.pack(rewards * last)

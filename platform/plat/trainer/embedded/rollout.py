@@ -1,0 +1,159 @@
+"""Batched multi-turn rollouts with a KV cache: N environments speak with one policy, turn by turn.
+
+Randomness: token t of turn k of trajectory n is drawn with one uniform number that depends on (seed, k, t, n) alone, so a
+trajectory does not change when another one ends earlier.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+
+from plat.trainer.embedded.batch import Batch, pad_prompts
+from plat.trainer.embedded.model import Decoder, Weights, encode
+from plat.trainer.embedded.tokenizer import Tokenizer
+from plat_envs.vocabulary import END_THINK
+
+
+def generator_for(*key: int) -> torch.Generator:
+    """A generator that is a function of the key alone."""
+    state = np.random.SeedSequence(key).generate_state(2, np.uint32)
+    return torch.Generator().manual_seed(int(state[0]) << 32 | int(state[1]))
+
+
+@torch.inference_mode()
+def generate(
+    weights: Weights,
+    tokenizer: Tokenizer,
+    prompts: list[tuple[int, ...]],
+    rows: np.ndarray,
+    uniforms: torch.Tensor,
+    temperature: float,
+) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    """One response per row to prompts[rows[b]]; `uniforms` (tokens, B) decide what is drawn, at most `tokens` each.
+
+    Returns ids (B, R) padded, lengths (B,) including eos, log-probabilities and entropies (B, R) under
+    softmax(logits / temperature).
+    """
+    device = weights.embed.device
+    ids, lengths, last = pad_prompts(prompts, tokenizer.pad, str(device))
+    where = torch.from_numpy(rows).to(device)
+    decoder = Decoder(weights, encode(weights, ids, lengths), where, uniforms.shape[0])
+    token = last[where]
+    count = len(rows)
+    ended = torch.zeros(count, dtype=torch.bool, device=device)
+    drawn, log_probs, entropies, live = [], [], [], []
+    for chance in uniforms.to(device):
+        scores = decoder.step(token).float()
+        logs = F.log_softmax(scores / temperature, -1)
+        probs = logs.exp()
+        mass = probs.cumsum(-1)
+        token = (mass < (chance * mass[:, -1])[:, None]).sum(-1).clamp_max_(probs.shape[1] - 1)
+        live.append(~ended)
+        drawn.append(token)
+        log_probs.append(logs.gather(-1, token[:, None])[:, 0])
+        entropies.append(-(probs * logs).sum(-1))
+        ended = ended | (token == tokenizer.eos)
+        if bool(ended.all()):
+            break
+    alive = torch.stack(live, 1)
+    tokens = torch.where(alive, torch.stack(drawn, 1), tokenizer.pad)
+    log_prob = torch.where(alive, torch.stack(log_probs, 1), 0.0)
+    entropy = torch.where(alive, torch.stack(entropies, 1), 0.0)
+    return tokens.cpu().numpy(), alive.sum(1).cpu().numpy(), log_prob.cpu().numpy(), entropy.cpu().numpy()
+
+
+def rollout(
+    weights: Weights,
+    tokenizer: Tokenizer,
+    environments: Sequence[Any],
+    seeds: Sequence[int],
+    noises: Sequence[int],
+    group: np.ndarray,
+    *,
+    turns: int,
+    tokens: int,
+    temperature: float,
+    key: tuple[int, ...],
+    context: str = "current",
+) -> Batch:
+    """One trajectory per environment: environments[n] plays instance seeds[n] with chance noises[n], at most `turns` turns
+    of `tokens` tokens each."""
+    count = len(seeds)
+    histories: list[tuple[int, ...]] = [
+        tuple(tokenizer.prompt(environment.reset(seed, noise), environment.instructions))
+        for environment, seed, noise in zip(environments, seeds, noises, strict=True)
+    ]
+    active = np.arange(count)
+    index: dict[tuple[int, ...], int] = {}
+    success = np.zeros(count, dtype=bool)
+    waves: list[dict[str, np.ndarray]] = []
+    for turn in range(turns):
+        uniforms = torch.rand(tokens, count, generator=generator_for(*key, turn))[:, torch.from_numpy(active)]
+        numbers = np.array([index.setdefault(histories[n], len(index)) for n in active])
+        here, rows = np.unique(numbers, return_inverse=True)
+        known = list(index)
+        ids, lengths, log_probs, entropies = generate(
+            weights, tokenizer, [known[number] for number in here], rows, uniforms, temperature
+        )
+        rewards = np.zeros(len(active))
+        valid = np.zeros(len(active), dtype=bool)
+        parses = np.zeros(len(active), dtype=bool)
+        reasoning = np.full(len(active), -1)
+        done = np.zeros(len(active), dtype=bool)
+        for at, n in enumerate(active.tolist()):
+            response = ids[at, : lengths[at]].tolist()
+            body = response[:-1] if response[-1] == tokenizer.eos else response
+            text = tokenizer.decode(body)
+            reasoning[at] = tokenizer.reasoning_tokens(body)
+            thought = text.partition(END_THINK)[0].strip()
+            parses[at] = reasoning[at] >= 0 and environments[n].reasoning_parses(thought)
+            observation, rewards[at], done[at], info = environments[n].step(text)
+            valid[at] = info["format_valid"]
+            success[n] = info["success"]
+            if not done[at]:
+                if context == "full":
+                    closed = response if response[-1] == tokenizer.eos else [*response, tokenizer.eos]
+                    histories[n] = (*histories[n], *closed, *tokenizer.following(observation))
+                else:
+                    histories[n] = tuple(tokenizer.prompt(observation, environments[n].instructions))
+        waves.append(
+            {
+                "prompt": numbers,
+                "trajectory": active,
+                "turn": np.full(len(active), turn),
+                "ids": ids,
+                "length": lengths,
+                "reasoning": reasoning,
+                "log_prob": log_probs,
+                "entropy": entropies,
+                "reward": rewards,
+                "valid": valid,
+                "parses": parses,
+            }
+        )
+        active = active[~done]
+        if not len(active):
+            break
+    width = max(wave["ids"].shape[1] for wave in waves)
+
+    def gather(name: str) -> np.ndarray:
+        arrays = [wave[name] for wave in waves]
+        if arrays[0].ndim == 2:
+            arrays = [np.pad(array, ((0, 0), (0, width - array.shape[1]))) for array in arrays]
+        return np.concatenate(arrays)
+
+    order = np.lexsort((gather("turn"), gather("trajectory")))
+    return Batch(
+        list(index),
+        *(gather(name)[order] for name in ("prompt", "trajectory", "turn", "ids", "length", "reasoning")),
+        *(gather(name)[order] for name in ("log_prob", "entropy", "reward")),
+        group,
+        success,
+        gather("valid")[order],
+        gather("parses")[order],
+    )

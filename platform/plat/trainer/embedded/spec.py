@@ -1,0 +1,94 @@
+"""What the platform sees of the embedded trainer (light: imports no torch)."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from plat.errors import SpecError
+from plat.trainer.api import TrainerSpec
+from plat.trainer.config import RunConfig
+from plat.trainer.embedded.recipe import recipe_hash
+
+
+def validate(config: RunConfig) -> RunConfig:
+    """Combinations that cannot run; SpecError says which key to change."""
+    shape, train = config.model.shape, config.train
+    if shape.width % shape.heads or (shape.width // shape.heads) % 2:
+        raise SpecError(
+            f"width {shape.width} cannot be split into {shape.heads} heads of even size",
+            where="model.shape",
+            mend="make width a multiple of 2 x heads",
+        )
+    if shape.heads % shape.kv_heads:
+        raise SpecError(
+            f"{shape.heads} heads cannot share {shape.kv_heads} key-value heads",
+            where="model.shape.kv_heads",
+            mend="use a divisor of heads",
+        )
+    if config.model.path is None and train.rendering == "chat":
+        raise SpecError(
+            "a stand-in model knows only the compact rendering",
+            where="train.rendering",
+            mend="use train.rendering=compact, or name a real checkpoint with model.path",
+        )
+    if train.mini_batches > train.prompts * train.group_size:
+        raise SpecError(
+            f"{train.mini_batches} mini-batches of {train.prompts * train.group_size} trajectories",
+            where="train.mini_batches",
+            mend="use at most prompts x group_size",
+        )
+    spread = config.filter.metric in ("reward_std", "reward_variance", "entropy_variance")
+    if config.filter.rule != "none" and spread and train.group_size <= config.filter.ddof:
+        raise SpecError(
+            f"a spread over {train.group_size} rollout(s) is undefined with ddof {config.filter.ddof}",
+            where="train.group_size",
+            mend="use a larger group, or filter=none",
+        )
+    if config.algorithm.advantage == "grpo" and train.group_size < 2:
+        raise SpecError("a group advantage needs at least 2 rollouts", where="train.group_size", mend="use 2 or more")
+    return config
+
+
+def _load() -> Any:
+    from plat.trainer.embedded.train import train
+
+    return train
+
+
+def _load_prepare() -> Any:
+    from plat.trainer.embedded.base import build
+
+    def prepare(config: RunConfig, cache: Path) -> None:
+        build(config.model, cache)
+
+    return prepare
+
+
+def _load_evaluate() -> Any:
+    from plat.trainer.embedded.evaluate import evaluate_checkpoint
+
+    return evaluate_checkpoint
+
+
+def _prepare(config: RunConfig) -> tuple[str, str] | None:
+    if config.model.path is not None:
+        return None
+    return recipe_hash(config.model), f"base model for {config.model.name} (stand-in)"
+
+
+SPEC = TrainerSpec(
+    name="embedded",
+    version="1.0",
+    config_type=RunConfig,
+    load=_load,
+    conf="plat.conf",
+    operational_keys=("train.micro_batch", "model.paper_name"),
+    validate=validate,
+    resources=lambda config: {"threads": config.threads, "gpus": int(config.device == "cuda")},
+    fingerprint=lambda config: {"base": recipe_hash(config.model)},
+    prepare=_prepare,
+    load_prepare=_load_prepare,
+    load_evaluate=_load_evaluate,
+    preload=("plat.trainer.embedded.train", "verl.trainer.ppo.core_algos"),
+)

@@ -1,0 +1,116 @@
+"""Text to token ids and back: whole words for the stand-ins, a Hugging Face tokenizer for real checkpoints.
+
+In both, a prompt ends inside the think section (generation is prefilled with `<think>`), and a response ends with `eos`.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any, Protocol
+
+from plat_envs.vocabulary import WORDS
+
+
+class Tokenizer(Protocol):
+    vocabulary: int
+    pad: int
+    eos: int
+
+    def prompt(self, observation: str, instructions: str = "") -> list[int]:
+        """Ids of a prompt that starts a sequence; ends with the opening think tag. `instructions`: a system message."""
+
+    def following(self, observation: str) -> list[int]:
+        """Ids of a later observation in `full` context, after a response that ended with eos."""
+
+    def encode(self, text: str) -> list[int]: ...
+
+    def decode(self, ids: list[int]) -> str: ...
+
+    def reasoning_tokens(self, response: list[int]) -> int:
+        """How many leading tokens of a response are reasoning; -1 when the think section never closes."""
+
+
+class WordTokenizer:
+    """One token per word of `plat_envs.vocabulary.WORDS`; text is words joined by single spaces."""
+
+    def __init__(self) -> None:
+        self._ids = {word: number for number, word in enumerate(WORDS)}
+        self.vocabulary = len(WORDS)
+        self.pad, self.eos = self._ids["<pad>"], self._ids["<eos>"]
+        self._close = self._ids["</think>"]
+
+    def encode(self, text: str) -> list[int]:
+        ids = self._ids
+        return [ids[word] for word in text.split(" ")]
+
+    def prompt(self, observation: str, instructions: str = "") -> list[int]:
+        return self.encode(observation)
+
+    following = encode
+
+    def decode(self, ids: list[int]) -> str:
+        return " ".join([WORDS[number] for number in ids])
+
+    def reasoning_tokens(self, response: list[int]) -> int:
+        return response.index(self._close) if self._close in response else -1
+
+
+class PretrainedTokenizer:
+    """The tokenizer of a local checkpoint, with its chat template."""
+
+    def __init__(self, folder: Path) -> None:
+        from transformers import AutoTokenizer
+
+        self._inner: Any = AutoTokenizer.from_pretrained(folder, local_files_only=True)
+        self.vocabulary = len(self._inner)
+        self.eos = self._inner.eos_token_id
+        self.pad = self._inner.pad_token_id if self._inner.pad_token_id is not None else self.eos
+
+    def prompt(self, observation: str, instructions: str = "") -> list[int]:
+        messages = [{"role": "system", "content": instructions}] if instructions else []
+        messages.append({"role": "user", "content": observation})
+        text = self._inner.apply_chat_template(messages, tokenize=False, add_generation_prompt=True)
+        return self.encode(text + "<think>")
+
+    def following(self, observation: str) -> list[int]:
+        # Qwen2.5's template, written out: a template applied to one later message would repeat its system message.
+        return self.encode(f"\n<|im_start|>user\n{observation}<|im_end|>\n<|im_start|>assistant\n<think>")
+
+    def encode(self, text: str) -> list[int]:
+        return self._inner.encode(text, add_special_tokens=False)
+
+    def decode(self, ids: list[int]) -> str:
+        return self._inner.decode(ids, skip_special_tokens=True)
+
+    def reasoning_tokens(self, response: list[int]) -> int:
+        for end in range(1, len(response) + 1):
+            if "</think>" in self._inner.decode(response[max(0, end - 8) : end]):
+                start = end
+                while start > 0 and "<" not in self._inner.decode(response[start - 1 : end]):
+                    start -= 1
+                return max(0, start - 1)
+        return -1
+
+
+def save_word_tokenizer(folder: Path) -> None:
+    """The word tokenizer as Hugging Face files, so that `AutoTokenizer.from_pretrained(folder)` reads it."""
+    from tokenizers import Tokenizer as Fast
+    from tokenizers import models, pre_tokenizers
+
+    fast = Fast(models.WordLevel({word: number for number, word in enumerate(WORDS)}, unk_token="<pad>"))
+    fast.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
+    fast.save(str(folder / "tokenizer.json"))
+    template = "{% for message in messages %}{{ message['content'] + ' ' }}{% endfor %}"
+    (folder / "tokenizer_config.json").write_text(
+        json.dumps(
+            {
+                "tokenizer_class": "PreTrainedTokenizerFast",
+                "pad_token": "<pad>",
+                "eos_token": "<eos>",
+                "unk_token": "<pad>",
+                "chat_template": template,
+            },
+            indent=2,
+        )
+    )
