@@ -80,10 +80,10 @@ def _pool(config: CountdownConfig, split: str) -> list[Problem]:
     """The solvable problems of real data that belong to the split."""
     problems = []
     for row in rows_of(config.data, config.path, config.dataset, config.revision)[: config.max_rows]:
-        numbers, target = row.get("nums", row.get("numbers")), row.get("target")
         try:
-            problem = tuple(int(number) for number in numbers), int(target)
-        except (TypeError, ValueError):
+            numbers = row["nums"] if "nums" in row else row["numbers"]
+            problem = tuple(int(number) for number in numbers), int(row["target"])
+        except (KeyError, TypeError, ValueError):
             raise EnvironmentError_(
                 f"not a Countdown row: {str(row)[:80]}",
                 where=config.path or config.dataset,

@@ -38,7 +38,7 @@ class Episode:
     """Base of the environments: subclasses know the game (`_load`, `_read`, `_play`, `_compact`, `_chat`)."""
 
     task: ClassVar[str]
-    rules: ClassVar[str]  # what the game is, for the chat rendering
+    rules: str  # what the game is, for the chat rendering
 
     def __init__(self, config: Any, split: str, rendering: str) -> None:
         check_choice("split", split, SPLITS)

@@ -2,7 +2,7 @@
 
     tom has 3 boxes with 4 apples each . tom buys 3 more apples . tom loses 2 of them . how many ?
 
-An opening (seven words, no or one step) and two events (five words, one step each). Every number met on the way is a
+An opening (eight words, no or one step) and two events (five words, one step each). Every number met on the way is a
 word: 0 to 30.
 """
 
@@ -18,10 +18,10 @@ MULTIPLY = "*"
 
 # who, other: names; thing: a plural; a, b: numbers
 _OPENINGS = (
-    ("{who} has {a} {thing} in the bag", ""),
+    ("{who} has {a} {thing} in the small bag", ""),
     ("{who} has {a} boxes with {b} {thing} each", "*"),
     ("{who} has {a} {thing} and finds {b} more", "+"),
-    ("{who} has twice as many as {a}", "twice"),
+    ("{who} has twice the {a} {thing} of {other}", "twice"),
 )
 _EVENTS = (
     ("{who} buys {b} more {thing}", "+"),
