@@ -1,0 +1,145 @@
+"""What a builder returns: a `Table` or a `Figure`, each with the numbers and the run ids behind everything shown.
+
+A table is laid out once, as rows of cells, and rendered five times (terminal, Markdown, CSV, LaTeX, HTML). `records` is
+the same content as tidy data, one dict per shown estimate: that is what the CSV holds. A figure is drawn on demand.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from plat_analysis.statistics import Estimate
+
+if TYPE_CHECKING:
+    import matplotlib.figure
+
+TONES = ("", "strong", "dim", "good", "bad", "missing")
+DASH = "—"
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One shown cell. `shorter` are ever shorter forms of `text` for narrow terminals; `mark` points to a note; `title` is
+    its provenance."""
+
+    text: str = ""
+    shorter: tuple[str, ...] = ()
+    tone: str = ""
+    mark: str = ""
+    title: str = ""
+
+    def form(self, level: int) -> str:
+        """The text (level 0) or one of its shorter forms; the shortest where there is none so short."""
+        forms = (self.text, *self.shorter)
+        return forms[min(level, len(forms) - 1)]
+
+
+@dataclass(frozen=True)
+class Column:
+    """A column; neighbours with the same non-empty `group` stand under one spanning heading."""
+
+    title: str
+    group: str = ""
+    numeric: bool = True
+
+
+@dataclass(frozen=True)
+class Row:
+    """A row of cells, one per column. `section` opens a named block; `rule` separates it from the row above."""
+
+    cells: tuple[Cell, ...]
+    rule: bool = False
+    section: str = ""
+
+
+@dataclass(frozen=True)
+class Note:
+    """A footnote; `mark` is empty for a general one."""
+
+    text: str
+    mark: str = ""
+
+
+@dataclass
+class Table:
+    """A table ready to be rendered. `name` is its file stem; `printed`: also shown on the terminal by `plat report`."""
+
+    name: str
+    title: str
+    columns: list[Column]
+    rows: list[Row]
+    caption: str = ""
+    notes: list[Note] = field(default_factory=list)
+    records: list[dict[str, Any]] = field(default_factory=list)
+    values: dict[str, float] = field(default_factory=dict)  # key numbers, logged into the store with the report
+    printed: bool = True
+
+
+@dataclass
+class Figure:
+    """A figure ready to be drawn. `points` are the plotted numbers with run ids; `titles` maps an artist's gid to its
+    tooltip in the HTML page."""
+
+    name: str
+    title: str
+    draw: Callable[[], matplotlib.figure.Figure]
+    caption: str = ""
+    points: list[dict[str, Any]] = field(default_factory=list)
+    titles: dict[str, str] = field(default_factory=dict)
+    values: dict[str, float] = field(default_factory=dict)
+
+
+def number(value: float | None, digits: int = 1, signed: bool = False) -> str:
+    """`12.9`, `+16.0`, `−0.4`; a dash when missing; never a negative zero."""
+    if value is None:
+        return DASH
+    rounded = round(value, digits) + 0.0
+    if signed and rounded == 0:
+        return f"{0:.{digits}f}"
+    return f"{rounded:{'+' if signed else ''}.{digits}f}".replace("-", "−")
+
+
+def interval(estimate: Estimate, digits: int = 1, signed: bool = False) -> str:
+    """`[9.4, 17.5]`, or nothing when there is no interval."""
+    if estimate.low is None or estimate.high is None:
+        return ""
+    return f"[{number(estimate.low, digits, signed)}, {number(estimate.high, digits, signed)}]"
+
+
+def short_interval(estimate: Estimate, signed: bool = False, digits: int = 0) -> str:
+    """`9…18`: the interval for narrow columns; ends near zero keep a decimal, so that their side of zero is seen."""
+    if estimate.low is None or estimate.high is None:
+        return ""
+    ends = (number(end, max(digits, int(abs(end) < 1 and end != 0)), signed) for end in (estimate.low, estimate.high))
+    return "…".join(ends)
+
+
+def provenance(estimate: Estimate) -> str:
+    """One line for a tooltip: interval, seeds, runs, remark."""
+    parts = []
+    if estimate.low is not None:
+        parts.append(f"95 % interval over {estimate.over} {interval(estimate, 2)}")
+    if estimate.wanted:
+        parts.append(f"{estimate.seeds}/{estimate.wanted} seeds")
+    if estimate.note:
+        parts.append(estimate.note)
+    if estimate.run_ids:
+        parts.append("runs " + " ".join(estimate.run_ids))
+    return " · ".join(parts)
+
+
+def record(estimate: Estimate, **labels: Any) -> dict[str, Any]:
+    """One tidy line: the labels, then the estimate."""
+    return {
+        **labels,
+        "value": estimate.value,
+        "low": estimate.low,
+        "high": estimate.high,
+        "interval_over": estimate.over,
+        "seeds": estimate.seeds,
+        "seeds_wanted": estimate.wanted,
+        "run_ids": " ".join(estimate.run_ids),
+        "note": estimate.note,
+    }

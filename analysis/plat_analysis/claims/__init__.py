@@ -1,0 +1,1 @@
+"""What the paper says an artifact shows, as checks with a verdict."""

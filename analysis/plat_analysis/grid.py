@@ -1,0 +1,92 @@
+"""The runs of an experiment laid out as rows x columns x two conditions, in the order of the experiment file."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from plat.errors import SpecError
+from plat_analysis.pairs import PairedCell, Side, average
+from plat_analysis.results import Results, RunView
+from plat_analysis.statistics import Estimate
+
+
+@dataclass(frozen=True)
+class Layout:
+    """Which axes make the rows and the columns, and which two values of which axis are compared."""
+
+    rows: tuple[str, ...]
+    columns: str
+    axis: str
+    baseline: str
+    treatment: str
+
+    @classmethod
+    def read(cls, rows: str | Sequence[str], columns: str, baseline: Any, treatment: Any) -> Layout:
+        """From a report's arguments; conditions are `none`, `filter=none` or `{filter: none}`."""
+        axis, first = _condition(baseline)
+        other, second = _condition(treatment)
+        if axis != other:
+            raise SpecError(f"baseline varies {axis!r} but treatment {other!r}", mend="compare two values of one axis")
+        return cls((rows,) if isinstance(rows, str) else tuple(rows), columns, axis, first, second)
+
+
+class Grid:
+    """`grid.cells[row, column]` for every row and column; `grid.average(row, quantity)`."""
+
+    def __init__(self, results: Results, layout: Layout) -> None:
+        self.layout = layout
+        rows: dict[str, None] = {}
+        columns: dict[str, None] = {}
+        sides: dict[tuple[str, str, str], dict[Any, RunView]] = {}
+        for run in results.runs:
+            condition = run.axis(layout.axis)
+            if condition not in (layout.baseline, layout.treatment):
+                continue
+            row, column = " · ".join(run.axis(name) for name in layout.rows), run.axis(layout.columns)
+            rows[row] = columns[column] = None
+            seeds = sides.setdefault((row, column, condition), {})
+            if run.seed in seeds:
+                raise SpecError(
+                    f"more than one run for {row} × {column}, {layout.axis}={condition}, seed {run.seed}: "
+                    f"{seeds[run.seed].run.name} and {run.run.name}",
+                    mend="name the axis in which they differ under `rows` of the report",
+                )
+            seeds[run.seed] = run
+        if not rows:
+            raise SpecError(
+                f"no run has {layout.axis} = {layout.baseline} or {layout.treatment}",
+                mend=f"give two values of the axis {layout.axis!r} as `baseline` and `treatment` of the report",
+            )
+        self.rows, self.columns = list(rows), list(columns)
+        self.cells = {
+            (row, column): PairedCell(
+                row,
+                column,
+                Side.of(results, sides.get((row, column, layout.baseline), {})),
+                Side.of(results, sides.get((row, column, layout.treatment), {})),
+            )
+            for row in rows
+            for column in columns
+        }
+
+    def row(self, row: str) -> list[PairedCell]:
+        """The cells of a row for which the matrix has runs."""
+        return [self.cells[row, column] for column in self.columns if self.cells[row, column].wanted]
+
+    def average(self, row: str, quantity: str) -> Estimate:
+        return average(self.row(row), quantity)
+
+    def runs(self, row: str) -> list[RunView]:
+        """Every wanted run of a row."""
+        sides = [side for cell in self.row(row) for side in (cell.baseline, cell.treatment)]
+        return [run for side in sides for run in side.runs.values()]
+
+
+def _condition(what: Any) -> tuple[str, str]:
+    if isinstance(what, dict) and len(what) == 1:
+        axis, value = next(iter(what.items()))
+        return str(axis), str(value)
+    axis, equals, value = str(what).partition("=")
+    return (axis, value) if equals else ("filter", axis)

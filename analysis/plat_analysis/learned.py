@@ -1,0 +1,47 @@
+"""What training taught: the peak checkpoint against the base model on the same held-out instances, paired."""
+
+from __future__ import annotations
+
+from plat_analysis.artifact import Cell, Column, Note, Row, Table, interval, number, provenance, record
+from plat_analysis.grid import Grid
+from plat_analysis.labels import label, model_really
+
+
+def learning_table(grid: Grid, name: str) -> Table:
+    """One line per row and column of the grid: base model, and the gain without and with the treatment."""
+    baseline, treatment = label(grid.layout.baseline), label(grid.layout.treatment)
+    table = Table(
+        name=name,
+        title="What training taught: peak checkpoint against base model, held-out instances",
+        columns=[
+            Column("", numeric=False),
+            Column("", numeric=False),
+            Column("base model"),
+            Column("gain", baseline),
+            Column("95 %", baseline),
+            Column("gain", treatment),
+            Column("95 %", treatment),
+        ],
+        rows=[],
+        caption="Success of the base model in percent, and points gained by its peak checkpoint on the same instances.",
+        notes=[Note("The base model is shared by all tasks of a size; gains are paired by instance, or by seed.")],
+        printed=False,
+    )
+    for row in grid.rows:
+        for index, cell in enumerate(grid.row(row)):
+            stub = Cell(row if index == 0 else "", tone="strong", title=model_really(grid.runs(row)))
+            cells = [stub, Cell(label(cell.column))]
+            base = cell["base"] if cell["base"].value is not None else cell["base_treated"]
+            cells.append(Cell(number(base.value), title=provenance(base)))
+            for quantity in ("learned", "learned_treated"):
+                gain = cell[quantity]
+                tone = "missing" if gain.value is None else {1: "good", -1: "bad", 0: ""}[gain.sign]
+                cells.append(Cell(number(gain.value, signed=True), tone=tone, title=provenance(gain)))
+                bounds = interval(gain, signed=True) if gain.value is not None else gain.note
+                cells.append(Cell(bounds, tone="dim" if gain.value is not None else "missing", title=provenance(gain)))
+                table.records.append(record(gain, row=row, column=cell.column, quantity=quantity))
+                if gain.low is not None:
+                    table.values[f"{name}/{row}/{cell.column}/{quantity}_low"] = gain.low
+            table.records.append(record(base, row=row, column=cell.column, quantity="base"))
+            table.rows.append(Row(tuple(cells), rule=index == 0))
+    return table

@@ -1,0 +1,251 @@
+"""Table 4: peak validation success per cell, what the filter changes, and the published numbers beside both.
+
+Peak = largest validation success over all evaluations of a run, then the mean over seeds. That maximum is biased upward,
+so the peak checkpoint is also scored on a second, held-out set of instances, where the base model was scored too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from plat_analysis.artifact import (
+    DASH,
+    Cell,
+    Column,
+    Note,
+    Row,
+    Table,
+    interval,
+    number,
+    provenance,
+    record,
+    short_interval,
+)
+from plat_analysis.grid import Grid, Layout
+from plat_analysis.labels import is_stand_in, label, model_really
+from plat_analysis.learned import learning_table
+from plat_analysis.pairs import QUANTITIES, PairedCell
+from plat_analysis.published import AVERAGE, Discrepancy, Printed, PrintedTable, discrepancies, printed_table
+from plat_analysis.results import Results
+from plat_analysis.statistics import Estimate
+
+if TYPE_CHECKING:
+    from plat.spec.experiment import Experiment
+    from plat.store.reader import Frames
+
+SHORT = {"unfinished": "partial", "incomplete": "partial"}
+MARKS = "abcdefghijklmnopqrstuvwxyz"
+
+
+def build(
+    frames: Frames,
+    experiment: Experiment,
+    *,
+    rows: str | Sequence[str] = "variant",
+    columns: str = "task",
+    baseline: Any = "none",
+    treatment: Any = "top_p",
+    paper: str | None = None,
+    name: str = "peak_success",
+) -> list[Table]:
+    """The main table, and a second one with what was learned over the base model on held-out instances.
+
+    rows, columns: axes (several row axes are joined); baseline, treatment: two values of one axis, `filter` unless
+    written `axis=value`; paper: key of the printed table in the paper's file.
+    """
+    grid = Grid(Results(frames, experiment), Layout.read(rows, columns, baseline, treatment))
+    printed = printed_table(experiment, paper)
+    return [_main_table(grid, experiment, printed, name), learning_table(grid, name + "_learning")]
+
+
+BUILDER = build
+
+
+def _main_table(grid: Grid, experiment: Experiment, printed: PrintedTable, name: str) -> Table:
+    contradictions = discrepancies(experiment, printed.key) if printed else []
+    marks = {id(d): MARKS[i] for i, d in enumerate([d for d in contradictions if d.cell][: len(MARKS)])}
+    layout = grid.layout
+    table = Table(
+        name=name,
+        title=experiment.title,
+        columns=_columns(grid),
+        rows=[],
+        caption=_caption(grid),
+    )
+    section = ""
+    for row in grid.rows:
+        heading = printed.section(row) or section
+        lines = _lines(grid, row, printed, contradictions, marks)
+        for index, (kind, cells) in enumerate(lines):
+            stub = (row, model_really(grid.runs(row)))[index] if index < 2 else ""
+            first = Cell(stub, tone="strong" if index == 0 else "dim", title=row)
+            opened = heading if index == 0 and heading != section else ""
+            table.rows.append(Row((first, Cell(kind, tone="dim"), *cells), rule=index == 0, section=opened))
+        section = heading
+    table.notes = _notes(grid, experiment, contradictions, marks)
+    table.records = _records(grid, printed)
+    for row in grid.rows:
+        for column, cell in [*((c.column, c) for c in grid.row(row)), (AVERAGE, None)]:
+            for quantity in ("peak", "delta", "heldout", "heldout_delta"):
+                estimate = cell[quantity] if cell else grid.average(row, quantity)
+                if estimate.value is not None:
+                    table.values[f"{name}/{row}/{column}/{quantity}"] = estimate.value
+    return table
+
+
+def _columns(grid: Grid) -> list[Column]:
+    groups = [*(label(column) for column in grid.columns), "Average"]
+    titles = (grid.layout.baseline, f"Δ {grid.layout.treatment}")
+    pairs = [Column(title, group) for group in groups for title in titles]
+    return [Column("", numeric=False), Column("", numeric=False), *pairs]
+
+
+def _lines(
+    grid: Grid, row: str, printed: PrintedTable, contradictions: list[Discrepancy], marks: dict[int, str]
+) -> list[tuple[str, list[Cell]]]:
+    """(kind, cells) of one variant: ours, intervals, held-out, paper, and seeds where some are missing."""
+
+    def pick(quantity: str) -> list[Estimate]:
+        return [*(grid.cells[row, column][quantity] for column in grid.columns), grid.average(row, quantity)]
+
+    def interleave(first: list[Cell], second: list[Cell]) -> list[Cell]:
+        return [cell for pair in zip(first, second, strict=True) for cell in pair]
+
+    peak, delta, heldout, heldout_delta = (pick(q) for q in ("peak", "delta", "heldout", "heldout_delta"))
+    lines = [
+        ("ours", interleave([_value(e, "strong") for e in peak], [_change(e) for e in delta])),
+        ("95 %", interleave([_bounds(e) for e in peak], [_bounds(e, signed=True) for e in delta])),
+        ("held-out", interleave([_value(e) for e in heldout], [_change(e) for e in heldout_delta])),
+    ]
+    if printed:
+        cells = []
+        for column in [*grid.columns, AVERAGE]:
+            found = printed.cell(row, column)
+            mark = "".join(
+                marks.get(id(d), "") for d in contradictions if d.cell and printed.same(d.cell, (row, column))
+            )
+            cells += [
+                Cell(number(found.value), tone="dim"),
+                Cell(number(found.delta, signed=True), tone="dim", mark=mark),
+            ]
+        lines.append(("paper", cells))
+    treated = pick("peak_treated")
+    if any(e.wanted > 1 and not e.complete for e in [*peak, *treated, *delta]):
+        lines.append(("seeds", interleave([_seeds(e) for e in peak], [_seeds(e) for e in delta])))
+    return lines
+
+
+def _value(estimate: Estimate, tone: str = "") -> Cell:
+    if estimate.value is None:
+        return Cell(DASH, tone="missing", title=provenance(estimate))
+    return Cell(number(estimate.value), tone=tone, title=provenance(estimate))
+
+
+def _change(estimate: Estimate) -> Cell:
+    if estimate.value is None:
+        return Cell(DASH, tone="missing", title=provenance(estimate))
+    tone = {1: "good", -1: "bad", 0: ""}[estimate.sign]
+    return Cell(number(estimate.value, signed=True), tone=tone, title=provenance(estimate))
+
+
+def _bounds(estimate: Estimate, signed: bool = False) -> Cell:
+    """The interval; where there is no number, the reason stands here instead."""
+    if estimate.value is None:
+        brief = _brief(estimate.note)
+        return Cell(
+            brief, (brief, SHORT.get(brief, brief.removeprefix("failed:"))), "missing", title=provenance(estimate)
+        )
+    shorter = (short_interval(estimate, signed, 1), short_interval(estimate, signed, 0))
+    return Cell(interval(estimate, 1, signed), shorter, "dim", title=provenance(estimate))
+
+
+def _brief(note: str) -> str:
+    """The reason in one or two words: `failed:oom`, `not run`; the whole is in the title and in the notes."""
+    if " columns; " in note:
+        return note.split(" columns;")[0]
+    reasons = list(dict.fromkeys(part.split(": ", 1)[-1].strip() for part in note.replace(",", ";").split(";")))
+    reasons = [reason for reason in reasons if reason]
+    return reasons[0] if len(reasons) == 1 else "incomplete"
+
+
+def _seeds(estimate: Estimate) -> Cell:
+    tone = "dim" if estimate.complete else "missing"
+    return Cell(f"{estimate.seeds}/{estimate.wanted}", tone=tone, title=provenance(estimate))
+
+
+def _caption(grid: Grid) -> str:
+    layout = grid.layout
+    return (
+        f"Success in percent: {label(layout.baseline)}, and the change with {label(layout.treatment)} in points. "
+        "“ours” is the largest validation success over all evaluations, mean over seeds; “held-out” is the success of "
+        "that peak checkpoint on a second set of instances, free of the upward bias of a maximum."
+    )
+
+
+def _notes(grid: Grid, experiment: Experiment, contradictions: list[Discrepancy], marks: dict[int, str]) -> list[Note]:
+    notes = [Note(d.text, marks.get(id(d), "")) for d in contradictions if d.cell]
+    kinds = {cell[q].over for row in grid.rows for cell in grid.row(row) for q in ("peak", "delta")} - {""}
+    if "instances" in kinds:
+        notes.append(
+            Note(
+                "Intervals with one seed range over the evaluation instances (Wilson; Newcombe's paired method for "
+                "changes): they leave out the spread between training runs and the choice of the best evaluation."
+            )
+        )
+    if "seeds" in kinds:
+        notes.append(
+            Note("Intervals with several seeds are Student's t over seeds, paired by seed; the instances are fixed.")
+        )
+    notes.append(Note("Green or red: the whole 95 % interval lies above or below zero."))
+    runs = [run for row in grid.rows for run in grid.runs(row)]
+    if any(is_stand_in(run) for run in runs):
+        notes.append(
+            Note(
+                f"Scale {experiment.scale}: small stand-ins trained from scratch (parameter counts in the table) ran in "
+                "the place of the paper's models; compare signs and orders, not levels."
+            )
+        )
+    stopped = sorted({f"{run.run.name} ({run.outcome})" for run in runs if (run.outcome or "").startswith("stopped")})
+    if stopped:
+        notes.append(Note(f"Stopped early, counted as results: {_list(stopped)}."))
+    absent = [f"{run.run.name} ({run.missing})" for run in runs if run.missing]
+    if absent:
+        notes.append(Note(f"Missing, {len(absent)} of {len(runs)} runs: {_list(absent)}."))
+    return [*notes, *(Note(d.text) for d in contradictions if not d.cell)]
+
+
+def _list(names: Sequence[str], most: int = 12) -> str:
+    return ", ".join(names[:most]) + (f" and {len(names) - most} more" if len(names) > most else "")
+
+
+def _records(grid: Grid, printed: PrintedTable) -> list[dict[str, Any]]:
+    """Tidy: one line per row, column and quantity."""
+    records = []
+    for row in grid.rows:
+        cells: list[tuple[str, PairedCell | None]] = [*((c.column, c) for c in grid.row(row)), (AVERAGE, None)]
+        for column, cell in cells:
+            paper = printed.cell(row, column)
+            for quantity in QUANTITIES:
+                estimate = cell[quantity] if cell else grid.average(row, quantity)
+                line = record(estimate, row=row, column=column, quantity=quantity)
+                line["paper"] = _paper_value(paper, quantity)
+                line["outcomes"] = _outcomes(cell, quantity) if cell else ""
+                records.append(line)
+    return records
+
+
+def _paper_value(paper: Printed, quantity: str) -> float | None:
+    if quantity == "peak_treated":
+        return None if paper.value is None or paper.delta is None else round(paper.value + paper.delta, 6)
+    return {"peak": paper.value, "delta": paper.delta}.get(quantity)
+
+
+def _outcomes(cell: PairedCell, quantity: str) -> str:
+    """`baseline seed 0: finished; treatment seed 0: failed:oom`, for the conditions the quantity needs."""
+    conditions = dict.fromkeys(part[0] for part in QUANTITIES[quantity] if part)
+    return "; ".join(
+        f"{condition} seed {seed}: {run.outcome or run.missing}"
+        for condition in conditions
+        for seed, run in getattr(cell, condition).runs.items()
+    )

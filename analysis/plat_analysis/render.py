@@ -1,0 +1,148 @@
+"""A Table as Markdown, CSV and LaTeX. Pure functions to text; equal tables give equal bytes."""
+
+from __future__ import annotations
+
+import csv
+import io
+import math
+from collections.abc import Iterable
+from typing import Any
+
+from plat_analysis.artifact import Cell, Table
+
+
+def groups(table: Table) -> list[tuple[str, int]]:
+    """Neighbouring columns under one heading: [(heading, number of columns), ...]."""
+    spans: list[tuple[str, int]] = []
+    for column in table.columns:
+        if column.group and spans and spans[-1][0] == column.group:
+            spans[-1] = (column.group, spans[-1][1] + 1)
+        else:
+            spans.append((column.group, 1))
+    return spans
+
+
+def markdown(table: Table) -> str:
+    """A GitHub table, with headings `group: column`, then the notes."""
+
+    def show(cell: Cell) -> str:
+        text = cell.text.replace("|", "\\|")
+        if cell.mark:
+            text += f"<sup>{cell.mark}</sup>"
+        return f"**{text}**" if cell.tone == "strong" and cell.text else text
+
+    heads = [" ".join(filter(None, [f"{c.group}:" if c.group else "", c.title])) for c in table.columns]
+    aligns = ["---:" if column.numeric else ":---" for column in table.columns]
+    lines = [f"### {table.title}", ""]
+    if table.caption:
+        lines += [table.caption, ""]
+    lines += [_piped(heads), _piped(aligns)]
+    for row in table.rows:
+        if row.section:
+            lines.append(_piped([f"*{row.section}*", *[""] * (len(table.columns) - 1)]))
+        lines.append(_piped([show(cell) for cell in row.cells]))
+    if table.notes:
+        lines += ["", *(f"- {f'<sup>{n.mark}</sup> ' if n.mark else ''}{n.text}" for n in table.notes)]
+    return "\n".join(lines) + "\n"
+
+
+def _piped(cells: Iterable[str]) -> str:
+    return "| " + " | ".join(cells) + " |"
+
+
+def tidy(records: list[dict[str, Any]]) -> str:
+    """CSV, one line per record; columns in order of first appearance; floats in full, missing as nothing."""
+    names = list(dict.fromkeys(name for line in records for name in line))
+    out = io.StringIO()
+    writer = csv.writer(out, lineterminator="\n")
+    writer.writerow(names)
+    for line in records:
+        writer.writerow([_plain(line.get(name)) for name in names])
+    return out.getvalue()
+
+
+def _plain(value: Any) -> str:
+    if value is None or (isinstance(value, float) and math.isnan(value)):
+        return ""
+    if isinstance(value, float):
+        return repr(float(round(value, 10)))
+    return str(value)
+
+
+LATEX = {
+    "\\": r"\textbackslash{}",
+    "&": r"\&",
+    "%": r"\%",
+    "$": r"\$",
+    "#": r"\#",
+    "_": r"\_",
+    "{": r"\{",
+    "}": r"\}",
+    "~": r"\textasciitilde{}",
+    "^": r"\textasciicircum{}",
+    "−": "$-$",
+    "Δ": r"$\Delta$",
+    "…": r"\ldots{}",
+    "—": "---",
+    "–": "--",
+    "“": "``",
+    "”": "''",
+    "’": "'",
+    "×": r"$\times$",
+    "·": r"$\cdot$",
+    "≤": r"$\le$",
+    "≥": r"$\ge$",
+    "±": r"$\pm$",
+    "<": r"\textless{}",
+    ">": r"\textgreater{}",
+    "|": r"\textbar{}",
+    "→": r"$\rightarrow$",
+}
+
+
+def escape(text: str) -> str:
+    """Text that LaTeX prints as it is; characters it has no name for are replaced by `?`."""
+    return "".join(LATEX.get(c, c if c.isascii() or c.isalpha() else "?") for c in text)
+
+
+def latex(table: Table) -> str:
+    r"""A `table*` for a document with `\usepackage{booktabs}`."""
+
+    def show(cell: Cell) -> str:
+        text = escape(cell.text)
+        if text.startswith("["):
+            text = "{" + text + "}"  # a bracket after \\ would be read as its optional argument
+        if cell.tone == "strong" and text:
+            text = rf"\textbf{{{text}}}"
+        return text + (f"$^{{{cell.mark}}}$" if cell.mark else "")
+
+    width = len(table.columns)
+    spec = "".join("r" if column.numeric else "l" for column in table.columns)
+    lines = [
+        r"% needs \usepackage{booktabs}",
+        r"\begin{table*}[t]",
+        r"\centering\footnotesize\setlength{\tabcolsep}{3pt}",
+        rf"\caption{{{escape(table.title)}. {escape(table.caption)}}}",
+        rf"\label{{tab:{table.name}}}",
+        rf"\begin{{tabular}}{{{spec}}}",
+        r"\toprule",
+    ]
+    if any(column.group for column in table.columns):
+        heads, rules, at = [], [], 1
+        for title, span in groups(table):
+            heads.append(rf"\multicolumn{{{span}}}{{c}}{{{escape(title)}}}")
+            rules += [rf"\cmidrule(lr){{{at}-{at + span - 1}}}"] if title else []
+            at += span
+        lines += [" & ".join(heads) + r" \\", "".join(rules)]
+    lines += [" & ".join(escape(column.title) for column in table.columns) + r" \\", r"\midrule"]
+    for index, row in enumerate(table.rows):
+        if row.rule and index:
+            lines.append(r"\midrule" if row.section else r"\addlinespace")
+        if row.section:
+            lines.append(rf"\multicolumn{{{width}}}{{l}}{{\textit{{{escape(row.section)}}}}} \\")
+        lines.append(" & ".join(show(cell) for cell in row.cells) + r" \\")
+    lines += [r"\bottomrule", r"\end{tabular}"]
+    if table.notes:
+        notes = " ".join(f"{f'$^{{{n.mark}}}$' if n.mark else ''}{escape(n.text)}" for n in table.notes)
+        lines += ["", rf"\vspace{{2pt}}\parbox{{\textwidth}}{{\scriptsize {notes}}}"]
+    return "\n".join([*lines, r"\end{table*}", ""])

@@ -1,0 +1,127 @@
+"""The runs an experiment asks for, joined with what the store knows of them. Nothing is dropped: a run without a result
+stays, with the reason.
+
+    results = Results(frames, experiment)
+    for run in results.runs:  run.seed, run.axis("task"), run.missing    # "" or "not run", "failed:oom", "unfinished"
+    steps, values = results.curve(run.id, "val/success")
+    results.instances(run.id, "heldout_instances", role="peak")          # 0/1 per instance, or None
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from plat.errors import SpecError
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from plat.spec.experiment import Experiment, Run
+    from plat.store.reader import Frames
+
+Curve = tuple[NDArray[np.int64], NDArray[np.float64]]
+EMPTY: Curve = (np.array([], np.int64), np.array([], np.float64))
+
+
+@dataclass(frozen=True)
+class RunView:
+    """One wanted run: what was asked (`run`), how it ended (`outcome`), and why it does not count (`missing`, "" if it does)."""
+
+    run: Run
+    outcome: str | None
+    missing: str
+    facts: dict[str, Any]
+
+    @property
+    def id(self) -> str:
+        return self.run.id
+
+    @property
+    def seed(self) -> Any:
+        return self.run.axes.get("seed", self.run.config.get("seed", 0))
+
+    def axis(self, name: str) -> str:
+        """Value of an axis, or of the config group or key of that name where it was not varied."""
+        if name in self.run.axes:
+            return str(self.run.axes[name])
+        value = self.run.config.get(name)
+        if isinstance(value, dict):
+            value = value.get("name")
+        if value is None:
+            raise SpecError(
+                f"the report asks for axis {name!r}, which run {self.run.name} does not have",
+                mend=f"one of: {', '.join(sorted(self.run.axes))}",
+            )
+        return str(value)
+
+    def tag(self, name: str) -> str | None:
+        """A tag of the run in the store, or None."""
+        value = self.facts.get(f"tag.{name}")
+        return None if value is None or value != value else str(value)
+
+    def number_tag(self, name: str) -> float | None:
+        """A tag as a number, or None."""
+        try:
+            return float(self.tag(name) or "")
+        except ValueError:
+            return None
+
+
+class Results:
+    """Indexed view of the frames; every lookup is a dictionary access after the first of its key."""
+
+    def __init__(self, frames: Frames, experiment: Experiment) -> None:
+        self.experiment = experiment
+        self._metrics: pd.DataFrame = frames.metrics
+        known = {str(row["run_id"]): row for row in frames.runs.to_dict("records")}
+        self.runs = [_view(run, known.get(run.id)) for run in experiment.runs]
+        self._curves: dict[str, dict[str, Curve]] = {}
+        self._tables: dict[tuple[str, str], list[tuple[int, Any]]] = {}
+        columns = (frames.tables[name] for name in ("run_id", "name", "step", "data"))
+        for run_id, name, step, data in zip(*columns, strict=True):
+            self._tables.setdefault((str(run_id), str(name)), []).append((int(step), data))
+
+    def curve(self, run_id: str, key: str) -> Curve:
+        """(steps, values) of a metric in rising order of steps; empty when it was never logged. NaN is left out."""
+        if key not in self._curves:
+            rows = self._metrics[(self._metrics["key"] == key) & self._metrics["value"].notna()]
+            self._curves[key] = {
+                str(run): (part["step"].to_numpy(np.int64), part["value"].to_numpy(np.float64))
+                for run, part in rows.sort_values(["run_id", "step"]).groupby("run_id", sort=False)
+            }
+        return self._curves[key].get(run_id, EMPTY)
+
+    def last_step(self, run_id: str) -> int | None:
+        """The newest step at which validation was measured."""
+        steps, _ = self.curve(run_id, "val/success")
+        return int(steps[-1]) if len(steps) else None
+
+    def instances(
+        self, run_id: str, table: str, *, step: int | None = None, role: str | None = None
+    ) -> NDArray[np.float64] | None:
+        """Success of each fixed instance, at one step or in one role (`base`, `peak`); the last that fits, or None."""
+        found = None
+        for at, data in self._tables.get((run_id, table), ()):
+            if isinstance(data, dict) and data.get("success") and (step is None or at == step):
+                if role is None or data.get("role") == role:
+                    found = np.asarray(data["success"], np.float64)
+        return found
+
+
+def seed_order(seed: Any) -> tuple:
+    """Sort key: numbers by value, then anything else by its text."""
+    return (0, seed, "") if isinstance(seed, int | float) else (1, 0, str(seed))
+
+
+def _view(run: Run, row: dict[str, Any] | None) -> RunView:
+    if row is None:
+        return RunView(run, None, "not run", {})
+    outcome = row.get("outcome")
+    if not isinstance(outcome, str) or not outcome:  # NaN or None: it has not ended (running, or waiting to be resumed)
+        return RunView(run, None, "unfinished", row)
+    counts = outcome == "finished" or outcome.startswith("stopped:")
+    return RunView(run, outcome, "" if counts else outcome, row)

@@ -1,0 +1,109 @@
+"""How figures look, and how they become bytes that do not change from one rebuild to the next.
+
+Colours are Okabe and Ito's, which stay apart for every common kind of colour blindness. pyplot is not used: no global
+state, no backend to choose.
+"""
+
+from __future__ import annotations
+
+import io
+import re
+from html import escape
+from typing import TYPE_CHECKING, Any
+
+from plat_analysis.artifact import Figure
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure as Canvas
+
+INK, QUIET, GRID = "#222222", "#6b6b6b", "#e4e4e4"
+BASELINE = "#7a7a7a"
+PALETTE = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9")
+PUBLISHED = "#D55E00"
+
+STYLE: dict[str, Any] = {
+    "font.family": "DejaVu Sans",
+    "font.size": 8,
+    "axes.titlesize": 9,
+    "axes.titleweight": "bold",
+    "axes.titlelocation": "left",
+    "axes.labelsize": 8,
+    "axes.labelcolor": QUIET,
+    "axes.edgecolor": "#b0b0b0",
+    "axes.linewidth": 0.7,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "text.color": INK,
+    "xtick.color": QUIET,
+    "ytick.color": QUIET,
+    "xtick.labelsize": 7,
+    "ytick.labelsize": 7,
+    "xtick.major.width": 0.7,
+    "ytick.major.width": 0.7,
+    "xtick.major.size": 2.5,
+    "ytick.major.size": 2.5,
+    "lines.linewidth": 1.6,
+    "lines.solid_capstyle": "round",
+    "savefig.facecolor": "white",
+    "svg.fonttype": "path",
+    "axes.unicode_minus": True,
+}
+
+
+def colours(conditions: list[str], baseline: str) -> dict[str, str]:
+    """Condition -> colour: grey for the baseline, the palette for the others in order."""
+    others = [condition for condition in conditions if condition != baseline]
+    return {baseline: BASELINE, **{condition: PALETTE[i % len(PALETTE)] for i, condition in enumerate(others)}}
+
+
+def key_line(figure: Canvas, entries: list[tuple[str, str]], y: float) -> None:
+    """The key as one line of coloured words under the title, in place of a legend box. y in figure fractions."""
+    renderer = figure.canvas.get_renderer()  # type: ignore[attr-defined]
+    x = 0.01
+    for text, colour in entries:
+        drawn = figure.text(x, y, text, color=colour, fontsize=8.5, fontweight="bold", va="center")
+        x += drawn.get_window_extent(renderer).width / figure.bbox.width + 0.02
+
+
+def quiet_grid(axes: Axes, which: str = "y") -> None:
+    """Hairlines behind the data along one axis."""
+    axes.grid(axis=which, color=GRID, linewidth=0.6)  # type: ignore[arg-type]
+    axes.set_axisbelow(True)
+
+
+def canvas(width: float, height: float) -> Canvas:
+    """An empty figure of that size in inches, with the Agg canvas for measuring text."""
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure as Canvas
+
+    drawn = Canvas(figsize=(width, height))
+    FigureCanvasAgg(drawn)
+    return drawn
+
+
+def images(figure: Figure) -> tuple[bytes, bytes]:
+    """The figure drawn once, as (SVG, PNG at 200 dpi). Equal figures give equal bytes."""
+    import matplotlib
+
+    with matplotlib.rc_context({**STYLE, "svg.hashsalt": figure.name}):
+        drawn = figure.draw()
+        svg, png = io.BytesIO(), io.BytesIO()
+        drawn.savefig(svg, format="svg", metadata={"Date": None, "Creator": None})
+        drawn.savefig(png, format="png", dpi=200, metadata={"Software": None})
+    return svg.getvalue(), png.getvalue()
+
+
+def inline(figure: Figure, svg: bytes) -> str:
+    """The SVG as an element of an HTML page: ids made unique to the figure, tooltips added to the named artists."""
+    text = svg.decode()
+    text = text[text.index("<svg") :]
+    text = re.sub(r"<metadata>.*?</metadata>", "", text, flags=re.DOTALL)
+    for gid, title in figure.titles.items():
+        text = text.replace(f'<g id="{gid}">', f'<g id="{gid}"><title>{escape(title)}</title>', 1)
+    text = re.sub(r'\bid="', f'id="{figure.name}-', text)
+    text = re.sub(r'href="#', f'href="#{figure.name}-', text)
+    text = re.sub(r"url\(#", f"url(#{figure.name}-", text)
+    text = re.sub(r'<svg ([^>]*?)width="[^"]*" ?', r"<svg \1", text, count=1)
+    text = re.sub(r'<svg ([^>]*?)height="[^"]*" ?', r"<svg \1", text, count=1)
+    return text.replace("<svg ", f'<svg role="img" aria-label="{escape(figure.title, quote=True)}" ', 1)
