@@ -8,7 +8,7 @@
     top_p_softmax  the same with softmax(scores) as mass and no eps: at least one prompt (released Table 4 scripts)
     top_k          floor(value * P) prompts, at least one (`at_least_one: false`: the paper's floor(rho N), maybe none)
     top_k_abs      int(value) prompts, at least one
-    min_p          largest: score >= value * max; smallest: score <= min / value
+    min_p          largest: score >= value * max; smallest: score <= min / value; a negative extreme keeps none
     percentile     positions round(low * N) to round(high * N) of the ranking of N candidates, at least one (Table 6)
     within_group   every prompt; the choice is inside each group: `select_within_group` (Table 7)
 
@@ -124,9 +124,9 @@ def _rule(scores: NDArray[np.float64], prompts: int, config: FilterConfig) -> tu
             k = max(k, 1)
         return order[: min(k, count)], None if k else "count_is_zero"
     if config.rule == "min_p":
-        if sign > 0:
-            return np.flatnonzero(scores >= value * scores.max() - SLACK), None
-        return np.flatnonzero(scores <= scores.min() / (value + SLACK) + SLACK), None
+        # score <= min / value, without the division
+        near = scores >= value * scores.max() - SLACK if sign > 0 else value * scores <= scores.min() + SLACK
+        return np.flatnonzero(near), None if near.any() else "target_unreachable"
     if config.rule == "percentile":
         low = min(round(config.low * count), count - 1)
         return order[low : max(round(config.high * count), low + 1)], None

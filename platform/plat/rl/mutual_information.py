@@ -186,7 +186,7 @@ def _retrieval(scores: torch.Tensor, own: torch.Tensor, weights: torch.Tensor) -
     tied = (scores == mine).sum(dim=1)
 
     def recall(k: int) -> torch.Tensor:
-        return ((k - better) / tied).clamp(0, 1).double().mean()
+        return ((k - better).double() / tied).clamp(0, 1).mean()
 
     accuracy = recall(1)
     chance = (1.0 / (weights > 0).sum(dim=1).double()).mean()
