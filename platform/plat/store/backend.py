@@ -1,0 +1,111 @@
+"""What the importer needs of a store, behind one protocol: SQLite directly, or anything else through MLflow's client.
+
+Both keep the same promises: a plat run id is one MLflow run, a write may be cut short at any moment and repeated, a
+(run, key, step) is stored once and the first value wins, and what the user deleted in MLflow stays deleted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+
+from plat.store.home import Home
+from plat.store.mlflow_client import sqlite_path
+from plat.store.record import NOT_COMPARED, Point, RunRecord
+
+SIGNATURE = "plat.imported"
+LARGEST = 1.7976931348623157e308  # how MLflow's SQL stores spell infinity
+
+
+@dataclass(frozen=True)
+class Known:
+    """What the store has of one run. `deleted`: it lies in MLflow's bin, or its MLflow experiment does."""
+
+    mlflow_id: str
+    signature: str | None
+    files: frozenset[str]
+    deleted: bool = False
+
+
+@dataclass(frozen=True)
+class FileInfo:
+    """An experiment file as its own MLflow run describes it; title and source are None when only its name is known."""
+
+    name: str
+    title: str | None = None
+    source: str | None = None
+    paper: str | None = None
+
+    def tags(self) -> dict[str, str]:
+        tags = {"plat.kind": "experiment", "plat.file": self.name}
+        if self.title is not None:
+            of = " of ".join(part for part in (self.source, self.paper) if part)
+            tags |= {"plat.title": self.title, "mlflow.source.name": f"{self.name}.yaml"}
+            tags["mlflow.note.content"] = f"**{self.title}**\n\n" + (f"{of} · " if of else "") + f"`{self.name}.yaml`"
+            tags |= {"plat.source": self.source} if self.source else {}
+        return tags
+
+
+class Deleted(Exception):
+    """What a write needs is in MLflow's bin."""
+
+
+class DeletedExperiment(Deleted):
+    """The MLflow experiment is."""
+
+
+class Backend(Protocol):
+    """A store open for writing. Every method may raise StoreError; callers hold the import lock."""
+
+    def known(self, ids: Iterable[str] | None = None) -> dict[str, Known]:
+        """Runs by plat id, deleted ones too; `ids` is a hint: others may be left out."""
+
+    def file_run(self, experiment: str, file: FileInfo) -> str:
+        """The MLflow id of the file's own run in this MLflow experiment, made or brought up to date; Deleted."""
+
+    def write(self, record: RunRecord, known: Known | None, parent: str | None) -> bool:
+        """Bring one run up to date. False when stored values differ from the record's: then nothing is changed."""
+
+    def settle(self, experiment: str, file: str) -> None:
+        """Give the file's own run the status and times that its runs have together."""
+
+    def replace_report(self, run: str, artifacts: Mapping[str, Path], values: Mapping[str, float], time: int) -> None:
+        """Put report files under `report/` of a file's run in place of earlier ones, and its values as metrics."""
+
+    def close(self) -> None: ...
+
+
+def open_backend(home: Home, uri: str) -> Backend:
+    """The store at `uri` open for writing; a SQLite file is made when there is none (hold the import lock)."""
+    if sqlite_path(uri) is not None:
+        from plat.store.sqlite_store import SqliteStore
+
+        return SqliteStore(uri)
+    from plat.store.client_store import ClientStore
+
+    return ClientStore(uri, home)
+
+
+def missing_points(points: list[Point], stored: Mapping[tuple[str, int], float | None]) -> list[Point] | None:
+    """The points that are not stored yet, or None when a stored value differs (`stored`: None for NaN)."""
+    missing = []
+    for point in points:
+        if (point.key, point.step) not in stored:
+            missing.append(point)
+        elif not point.key.startswith(NOT_COMPARED):
+            if stored[point.key, point.step] != sql_value(point.value):
+                return None
+    return missing
+
+
+def sql_value(value: float) -> float | None:
+    """A value as MLflow's SQL stores keep it: infinities as the largest number, None for NaN (a flag there)."""
+    return None if value != value else max(-LARGEST, min(LARGEST, value))
+
+
+def stale_tags(stored: Iterable[str], wanted: Mapping[str, str]) -> list[str]:
+    """Our own tags that the record no longer has (the outcome of an attempt that was retried); never a user's tag."""
+    kept = ("plat.in.", SIGNATURE)
+    return [key for key in stored if key.startswith("plat.") and key not in wanted and not key.startswith(kept)]

@@ -1,0 +1,186 @@
+"""Run directories -> MLflow, idempotently (DESIGN 3.4).
+
+Promised:
+- importing twice, in any order, from several processes, or again after a kill at any moment gives what one undisturbed
+  import gives; of a (run, key, step) the first value wins;
+- a store that cannot be used raises StoreError and loses nothing: the run directories stay complete, and the next
+  import (`plat sync`, or any importing verb) catches up; so it does when the whole store was removed;
+- what the user deleted in MLflow stays deleted: such runs are neither brought back nor made anew, the report names
+  them. Restoring them in MLflow brings them up to date at the next import; `mlflow gc` forgets them, and then a run
+  directory that still exists is imported afresh;
+- a run that was redone and gives other values than those recorded is left as it was recorded, and named.
+
+When nothing has changed, an import reads a fingerprint per run and takes no lock.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from plat.errors import HomeError, StoreError
+from plat.store.backend import Backend, Deleted, DeletedExperiment, FileInfo, Known, open_backend
+from plat.store.home import Home, RunPaths
+from plat.store.mlflow_client import KEPT, connect_readonly, sqlite_path, store_errors
+from plat.store.record import RunRecord, clean_key, read_record, signature
+
+if TYPE_CHECKING:
+    from plat.spec.experiment import Experiment
+
+LOCK_SECONDS = 120.0  # how long to wait for another importer
+
+
+@dataclass
+class ImportReport:
+    """What an import did, by plat run id."""
+
+    imported: list[str] = field(default_factory=list)  # new or brought up to date
+    unchanged: int = 0
+    deleted: list[str] = field(default_factory=list)  # in MLflow's bin, left there
+    differing: list[str] = field(default_factory=list)  # redone with other values; the recorded ones are kept
+    unreadable: list[str] = field(default_factory=list)  # meta.json is missing or damaged
+
+    def warnings(self) -> list[str]:
+        """One line for each kind of run that was not imported."""
+        kinds = (
+            (self.deleted, "deleted in MLflow and left so (restore them there, or `mlflow gc` to import them afresh)"),
+            (self.differing, "redone with other values; MLflow keeps the first (delete them there and `mlflow gc`)"),
+            (self.unreadable, "without a readable meta.json, not imported (remove the directory to redo the run)"),
+        )
+        return [f"{len(ids)} run(s) {what}: {', '.join(ids[:5])}" for ids, what in kinds if ids]
+
+
+def import_runs(
+    home: Home, uri: str, experiments: Sequence[Experiment] = (), runs: Iterable[RunPaths] | None = None
+) -> ImportReport:
+    """Bring MLflow up to date with these run directories (default: all of the home).
+
+    experiments  parsed files: they give titles to their own MLflow runs, and every run of theirs is tagged with them
+    """
+    paths = list(runs) if runs is not None else _all_runs(home)
+    wanted: dict[str, list[str]] = {}
+    for experiment in experiments:
+        for run in experiment.runs:
+            wanted.setdefault(run.id, []).append(clean_key(experiment.name))
+    report = ImportReport()
+    changed = _changed(paths, wanted, _peek(uri), report)
+    if not changed:
+        return report
+    files = {clean_key(experiment.name): file_info(experiment) for experiment in experiments}
+    with import_lock(home):
+        backend = open_backend(home, uri)
+        try:
+            _import(backend, changed, wanted, files, report)
+        finally:
+            backend.close()
+    return report
+
+
+@contextmanager
+def import_lock(home: Home) -> Iterator[None]:
+    """The lock that everybody who writes to a store of this home shares; StoreError when it stays taken."""
+    from filelock import FileLock, Timeout
+
+    lock = FileLock(str(home.import_lock))
+    try:
+        lock.acquire(timeout=LOCK_SECONDS)
+    except Timeout as error:
+        raise StoreError(
+            f"another import has been running for {LOCK_SECONDS:.0f} s",
+            where=str(home.import_lock),
+            mend=f"wait for it or end that process; {KEPT}",
+        ) from error
+    except OSError as error:
+        raise HomeError(
+            f"cannot lock the home directory: {error.strerror or error}",
+            where=str(home.import_lock),
+            mend="make it writable or free some disk space",
+        ) from error
+    try:
+        yield
+    finally:
+        lock.release()
+
+
+def file_info(experiment: Experiment) -> FileInfo:
+    return FileInfo(clean_key(experiment.name), experiment.title, experiment.source, experiment.paper)
+
+
+def _all_runs(home: Home) -> list[RunPaths]:
+    try:
+        return [RunPaths(path) for path in sorted(home.runs.iterdir()) if not path.name.startswith(".")]
+    except FileNotFoundError:
+        return []
+
+
+def _peek(uri: str) -> dict[str, Known]:
+    """What a SQLite store knows, read without a lock; nothing for other stores (they are asked under the lock)."""
+    path = sqlite_path(uri)
+    if path is None or not path.exists() or path.stat().st_size == 0:
+        return {}
+    from plat.store.sqlite_store import read_known
+
+    with store_errors(uri):
+        connection = connect_readonly(path)
+        try:
+            return read_known(connection)
+        finally:
+            connection.close()
+
+
+def _changed(
+    paths: list[RunPaths], wanted: Mapping[str, list[str]], known: Mapping[str, Known], report: ImportReport
+) -> list[RunPaths]:
+    """The runs that the store does not have as they are; the others are counted in the report."""
+    changed = []
+    for run in paths:
+        mark, have = signature(run), known.get(run.id)
+        if mark is None:
+            report.unreadable += [run.id] if run.root.is_dir() else []
+        elif have and have.deleted:
+            report.deleted.append(run.id)
+        elif have and have.signature == mark and have.files.issuperset(wanted.get(run.id, ())):
+            report.unchanged += 1
+        else:
+            changed.append(run)
+    return changed
+
+
+def _import(
+    backend: Backend,
+    paths: list[RunPaths],
+    wanted: Mapping[str, list[str]],
+    files: Mapping[str, FileInfo],
+    report: ImportReport,
+) -> None:
+    known = backend.known([run.id for run in paths])
+    touched: dict[tuple[str, str], str | None] = {}  # (MLflow experiment, file) -> MLflow id of the file's own run
+    for run in _changed(paths, wanted, known, report):  # again: another importer may have been faster
+        record = read_record(run, wanted.get(run.id, ()))
+        if record is None:
+            report.unreadable.append(run.id)
+            continue
+        try:
+            for file in record.files:
+                if (record.experiment, file) not in touched:
+                    touched[record.experiment, file] = _file_run(backend, record, files.get(file, FileInfo(file)))
+            parent = touched[record.experiment, record.files[0]] if record.files else None
+            done = backend.write(record, known.get(run.id), parent)
+            (report.imported if done else report.differing).append(run.id)
+        except Deleted:
+            report.deleted.append(run.id)
+    for (experiment, file), own in touched.items():
+        if own is not None:
+            backend.settle(experiment, file)
+
+
+def _file_run(backend: Backend, record: RunRecord, file: FileInfo) -> str | None:
+    """The file's own run, None when the user deleted it: its runs then stand alone."""
+    try:
+        return backend.file_run(record.experiment, file)
+    except DeletedExperiment:
+        raise
+    except Deleted:
+        return None

@@ -1,0 +1,250 @@
+"""The one door to MLflow: a quiet client, a SQLite store made safely, and errors a user can act on.
+
+Promised here:
+- nothing of MLflow is imported before it is needed (about one second and 200 MB), and it prints nothing of its own;
+- a new SQLite store appears whole or not at all: its schema is created by a short-lived process in a file beside it,
+  which is then renamed, so that a kill leaves no half-made store and the caller's memory stays small;
+- every way in which a store can refuse becomes a StoreError with what, where and how to mend it.
+
+SQLite stores are otherwise used through `sqlite3` directly (`sqlite_store`, `sql_reader`): no MLflow import, no
+per-metric round trips. Their schema version is checked against the installed MLflow's first.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import importlib.util
+import logging
+import os
+import re
+import sqlite3
+import subprocess
+import sys
+from collections.abc import Iterator
+from functools import lru_cache
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from plat.errors import StoreError
+
+if TYPE_CHECKING:
+    from mlflow import MlflowClient
+
+BUSY_SECONDS = 20.0  # how long SQLite waits for another writer
+NETWORK_FILE_SYSTEMS = {"nfs", "nfs4", "cifs", "smb3", "smbfs", "lustre", "gpfs", "beegfs", "ceph", "afs", "fuse.sshfs"}
+KEPT = "nothing recorded is lost: the run directories are complete, and `plat sync` imports them"
+QUIET = {
+    "MLFLOW_DISABLE_TELEMETRY": "true",
+    "DO_NOT_TRACK": "true",
+    "MLFLOW_LOGGING_LEVEL": "CRITICAL",
+    "MLFLOW_HTTP_REQUEST_MAX_RETRIES": "2",  # an unreachable server is said within seconds, not minutes
+    "MLFLOW_HTTP_REQUEST_TIMEOUT": "60",
+    "GIT_PYTHON_REFRESH": "quiet",
+}
+
+
+def quiet() -> None:
+    """Silence MLflow before its first import; what the user has set in the environment is left alone."""
+    for name, value in QUIET.items():
+        os.environ.setdefault(name, value)
+    for name in ("mlflow", "alembic"):
+        logging.getLogger(name).setLevel(logging.CRITICAL)
+
+
+def mlflow_client(uri: str) -> MlflowClient:
+    """A client of this store, or StoreError."""
+    quiet()
+    with store_errors(uri):
+        from mlflow import MlflowClient
+
+        return MlflowClient(uri)
+
+
+def sqlite_path(uri: str) -> Path | None:
+    """The database file of a `sqlite:///` URI (made absolute), None for any other kind of store."""
+    found = re.match(r"sqlite(?:\+\w+)?://(?P<rest>.*)$", uri)
+    if not found:
+        return None
+    path = found["rest"].removeprefix("/").partition("?")[0]
+    if not path or path == ":memory:":
+        raise StoreError("an in-memory SQLite store would forget everything", where=uri, mend="name a file")
+    return Path(path).absolute()
+
+
+def artifact_root(uri: str) -> str | None:
+    """Where a new MLflow experiment keeps its artifacts: beside a SQLite file; elsewhere the store decides (None)."""
+    path = sqlite_path(uri)
+    return str(path.parent / "mlartifacts") if path else None
+
+
+def connect(path: Path) -> sqlite3.Connection:
+    """A read-write connection in autocommit mode (transactions are explicit), checked against the schema version."""
+    check_schema(path)
+    connection = sqlite3.connect(path, timeout=BUSY_SECONDS, isolation_level=None)
+    connection.execute("PRAGMA foreign_keys = ON")
+    connection.execute("PRAGMA synchronous = NORMAL")  # a store may lose its last import, the run directories do not
+    return connection
+
+
+def connect_readonly(path: Path) -> sqlite3.Connection:
+    """A read-only connection; works in a folder that may not be written, where SQLite's WAL index cannot be made."""
+    if not path.exists():
+        raise StoreError("there is no store yet", where=str(path), mend="`plat sweep FILE` or `plat sync` makes it")
+    check_schema(path)
+    frozen = "" if os.access(path.parent, os.W_OK) else "&immutable=1"
+    quoted = str(path).replace("%", "%25").replace("?", "%3f").replace("#", "%23")
+    return sqlite3.connect(f"file:{quoted}?mode=ro{frozen}", uri=True, timeout=BUSY_SECONDS, isolation_level=None)
+
+
+# -- schema -----------------------------------------------------------------------------------------------------------
+
+
+def ensure_sqlite(uri: str) -> Path:
+    """Make the SQLite store if there is none (call it under the import lock); its path."""
+    path = sqlite_path(uri)
+    assert path is not None, uri
+    if path.exists() and path.stat().st_size > 0:
+        return path
+    with store_errors(uri):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        for stale in path.parent.glob(f".{path.name}.creating-*"):
+            stale.unlink()
+    scratch = path.with_name(f".{path.name}.creating-{os.getpid()}")
+    journal = "DELETE" if on_network_disk(path.parent) else "WAL"
+    environment = {**os.environ, **QUIET, "MLFLOW_TRACKING_URI": f"sqlite:///{scratch}"}
+    made = subprocess.run(
+        [sys.executable, "-c", _CREATE, str(scratch), journal], env=environment, capture_output=True, text=True
+    )
+    if made.returncode != 0 or not scratch.exists():
+        lines = [line for line in made.stderr.splitlines() if line.strip()]
+        raise StoreError(
+            f"the MLflow store could not be created: {lines[-1].strip() if lines else made.returncode}",
+            where=str(path),
+            mend=f"make the folder writable and free some disk space; {KEPT}",
+        )
+    with store_errors(uri):
+        scratch.replace(path)
+    return path
+
+
+_CREATE = """
+import sqlite3, sys
+from mlflow.store.tracking.sqlalchemy_store import SqlAlchemyStore
+path, journal = sys.argv[1:]
+SqlAlchemyStore("sqlite:///" + path, path + "-artifacts")._dispose_engine()
+connection = sqlite3.connect(path)
+connection.execute("UPDATE experiments SET artifact_location = replace(artifact_location, ?, 'mlartifacts')",
+                   (path.rpartition("/")[2] + "-artifacts",))
+connection.commit()
+connection.execute(f"PRAGMA journal_mode = {journal}")
+connection.close()
+"""
+
+
+def on_network_disk(folder: Path) -> bool:
+    """Whether the folder lies on a network file system, where SQLite's WAL does not work."""
+    import psutil
+
+    folder = folder.resolve()
+    mounts = {Path(part.mountpoint): part.fstype for part in psutil.disk_partitions(all=True)}
+    nearest = next((parent for parent in (folder, *folder.parents) if parent in mounts), None)
+    return nearest is not None and mounts[nearest].lower() in NETWORK_FILE_SYSTEMS
+
+
+@lru_cache(maxsize=1)
+def schema_revisions() -> tuple[str, frozenset[str]]:
+    """(newest, all) schema revisions of the installed MLflow, read from its migration files without importing it."""
+    spec = importlib.util.find_spec("mlflow")
+    if spec is None or not spec.submodule_search_locations:
+        raise StoreError("MLflow is not installed", mend="install plat's requirements again")
+    folder = Path(next(iter(spec.submodule_search_locations))) / "store" / "db_migrations" / "versions"
+    known: set[str] = set()
+    older: set[str] = set()
+    for file in folder.glob("*.py"):
+        text = file.read_text(encoding="utf-8")
+        known.update(re.findall(r"^revision\b.*?=\s*[\"'](\w+)[\"']", text, re.MULTILINE))
+        older.update(re.findall(r"^down_revision\b.*?=\s*[\"'](\w+)[\"']", text, re.MULTILINE))
+    return next(iter(known - older)), frozenset(known)
+
+
+_CHECKED: set[tuple[str, int]] = set()  # (path, inode) of files checked by this process
+
+
+def check_schema(path: Path) -> None:
+    """StoreError unless this SQLite file is an MLflow store of the installed MLflow's schema version."""
+    identity = (str(path), path.stat().st_ino)
+    if identity in _CHECKED:
+        return
+    connection = sqlite3.connect(path, timeout=BUSY_SECONDS)
+    try:
+        tables = {name for (name,) in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
+        rows = connection.execute("SELECT version_num FROM alembic_version").fetchall() if "runs" in tables else []
+    finally:
+        connection.close()
+    if not rows:
+        raise StoreError(
+            "this file is not an MLflow store",
+            where=str(path),
+            mend=f"move it away or name another with --store; {KEPT}",
+        )
+    found = rows[0][0]
+    newest, known = schema_revisions()
+    if found == newest:
+        _CHECKED.add(identity)
+    elif found in known:
+        raise StoreError(
+            f"the store has an older MLflow's schema ({found}; the installed MLflow wants {newest})",
+            where=str(path),
+            mend=f"copy it, then run `mlflow db upgrade sqlite:///{path}`; {KEPT}",
+        )
+    else:
+        raise StoreError(
+            f"the store was written by a newer MLflow (schema {found}, unknown to the installed one)",
+            where=str(path),
+            mend=f"upgrade mlflow, or choose another store with --store; {KEPT}",
+        )
+
+
+# -- errors -----------------------------------------------------------------------------------------------------------
+
+
+@contextlib.contextmanager
+def store_errors(uri: str) -> Iterator[None]:
+    """Turn what SQLite, the operating system, MLflow or the network raise inside into a StoreError."""
+    try:
+        yield
+    except StoreError:
+        raise
+    except (sqlite3.Error, OSError) as error:
+        raise _explain(uri, str(error), error) from error
+    except Exception as error:
+        if type(error).__module__.partition(".")[0] in ("mlflow", "sqlalchemy", "requests", "urllib3", "alembic"):
+            raise _explain(uri, str(error), error) from error
+        raise
+
+
+_CAUSES = (  # (pattern in the message, what, how to mend it)
+    (r"locked|busy", "the store is locked by another program", "close what holds it open for writing and try again"),
+    (r"disk is full|No space left", "the disk is full", "free some space"),
+    (r"readonly|read-only|unable to open|Permission denied|Is a directory|Not a directory",
+     "the store cannot be written or opened", "make the file and its folder writable, or choose another with --store"),
+    (r"not a database|malformed|disk I/O", "the store is damaged",
+     "move the file away (a new one is filled from the run directories), or restore a copy"),
+    (r"out-of-date database schema|Can't locate revision", "the store has another MLflow version's schema",
+     "run `mlflow db upgrade` on it, or install the MLflow that wrote it"),
+    (r"Max retries|Connection refused|ConnectionError|timed out|Name or service not known|resolve|API request|"
+     r"could not connect|could not translate|connection to server",
+     "the MLflow server cannot be reached", "start it, check --store (MLFLOW_TRACKING_URI), and try again"),
+    (r"maintenance mode|file store|filesystem tracking", "MLflow no longer supports stores in plain folders",
+     "use sqlite:///FILE.db or a server as --store"),
+    (r"No module named", "a driver for this kind of store is not installed", "install it (for PostgreSQL: psycopg)"),
+)  # fmt: skip
+
+
+def _explain(uri: str, message: str, error: BaseException) -> StoreError:
+    where = re.sub(r"://([^:/@]+):[^@/]+@", r"://\1:***@", uri)  # no password on the screen
+    for pattern, what, mend in _CAUSES:
+        if re.search(pattern, message, re.IGNORECASE):
+            return StoreError(what, where=where, mend=f"{mend}; {KEPT}")
+    first = next((line for line in message.splitlines() if line.strip()), type(error).__name__)
+    return StoreError(f"the store refused: {first.strip()[:300]}", where=where, mend=KEPT)

@@ -1,0 +1,227 @@
+"""What MLflow should hold for one run, read from its run directory: the importer's pure half.
+
+Promised: a record is a function of the run directory and of the files that want the run. Times come from the spool's
+lines, never from the clock, so that importing again gives the same record. Of the history, only what `run_history`
+calls durable is in it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import posixpath
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from plat.store.durable import read_json
+from plat.store.history import run_history
+from plat.store.home import AttemptPaths, RunPaths
+
+FORMAT = 1  # raise it when records change, and every run is compared with the store once more
+KEY_LENGTH, PARAM_LENGTH, TAG_LENGTH = 250, 6000, 5000  # MLflow's limits
+TABLES = "tables.jsonl"
+NOT_COMPARED = ("time/", "mem/")  # may differ between two executions of one run
+
+
+class Point(NamedTuple):
+    """One value of one metric; `time` in milliseconds since 1970."""
+
+    key: str
+    step: int
+    value: float
+    time: int
+
+
+@dataclass
+class RunRecord:
+    """Everything of one run, in MLflow's terms. `end` is None while it has not ended; times in milliseconds."""
+
+    id: str
+    name: str
+    experiment: str  # name of the MLflow experiment
+    files: list[str]  # experiment files that want it, the one that asked first at the head
+    signature: str
+    status: str  # RUNNING | FINISHED | FAILED | KILLED
+    start: int
+    end: int | None
+    params: dict[str, str] = field(default_factory=dict)
+    tags: dict[str, str] = field(default_factory=dict)
+    points: list[Point] = field(default_factory=list)  # by step, then key
+    artifacts: dict[str, bytes] = field(default_factory=dict)
+
+
+def experiment_name(paper: str | None, file: str | None, scale: str | None) -> str:
+    """The MLflow experiment of a paper at a scale: `ragen2 · laptop`; the file's stem stands in for a missing paper."""
+    return " · ".join(part for part in (paper or file or "plat", scale) if part)
+
+
+def signature(paths: RunPaths) -> str | None:
+    """A cheap fingerprint of a run directory (sizes and times of its files); None when there is no run in it.
+
+    An ended run never changes except for the list of files that ask for it, so two files speak for all.
+    """
+    meta = _stat(paths.meta)
+    if meta is None:
+        return None
+    result = _stat(paths.result)
+    parts: list[object] = [FORMAT, meta, result]
+    if result is None:
+        for attempt in paths.attempts():
+            parts += [attempt.number, _stat(attempt.events), _stat(attempt.outcome), _stat(attempt.checkpoints)]
+    return hashlib.sha256(repr(parts).encode()).hexdigest()[:16]
+
+
+def _stat(path: Path) -> tuple[int, int] | None:
+    try:
+        found = path.stat()
+    except OSError:
+        return None
+    return found.st_size, found.st_mtime_ns
+
+
+def read_record(paths: RunPaths, wanted_by: Sequence[str] = ()) -> RunRecord | None:
+    """The record of a run directory, None when there is no readable meta.json in it.
+
+    wanted_by  files that want this run besides those that meta.json names
+    """
+    import yaml
+
+    mark = signature(paths)  # before anything is read: what changes meanwhile is seen at the next import
+    meta = read_json(paths.meta)
+    if mark is None or meta is None:
+        return None
+    config = _read(lambda: yaml.load(paths.config.read_bytes(), getattr(yaml, "CSafeLoader", yaml.SafeLoader))) or {}
+    files = list(dict.fromkeys(clean_key(name) for name in [*meta.get("experiments", []), *wanted_by]))
+    points, tables = _history(paths)
+    result = read_json(paths.result)
+    attempts = paths.attempts()
+    ended = result or (read_json(attempts[-1].outcome) if attempts else None) or {}
+    outcome = str(ended.get("outcome", ""))
+    status = _status(outcome)
+    end = None if status == "RUNNING" else millis(ended.get("time"))
+    first = [millis(meta.get("created")), *(point.time for point in points[:1]), end]
+    start = min((time for time in first if time is not None), default=0)
+    scale = meta.get("scale") or config.get("scale")
+    tags = {
+        "plat.kind": "run",
+        "plat.id": paths.id,
+        "plat.name": str(meta.get("name", paths.id)),
+        "plat.attempt": str((result or {}).get("attempt") or (attempts[-1].number if attempts else 0)),
+        "plat.trainer": f"{meta.get('trainer', '')} {meta.get('trainer_version', '')}".strip(),
+        "plat.axes": json.dumps(meta.get("axes", {}), ensure_ascii=False),
+        **{f"plat.axis.{axis}": text(value) for axis, value in meta.get("axes", {}).items()},
+        **{f"plat.in.{file}": "1" for file in files},
+        **{f"plat.summary.{key}": text(value) for key, value in ended.get("summary", {}).items()},
+        **_code_tags(meta, attempts[-1] if attempts else None),
+    }
+    if status != "RUNNING":
+        tags["plat.outcome"] = outcome
+        if ended.get("reason"):
+            tags["plat.reason"] = str(ended["reason"])
+    artifacts = {name: data for name, path in _artifact_files(paths) if (data := _read(path.read_bytes)) is not None}
+    if tables:
+        artifacts[TABLES] = "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in tables).encode()
+    return RunRecord(
+        id=paths.id,
+        name=tags["plat.name"],
+        experiment=experiment_name(meta.get("paper"), files[0] if files else None, scale),
+        files=files,
+        signature=mark,
+        status=status,
+        start=start,
+        end=end,
+        params={clean_key(key): cut(text(value), PARAM_LENGTH) for key, value in flatten(config).items()},
+        tags={clean_key(key): cut(value, TAG_LENGTH) for key, value in tags.items()},
+        points=points,
+        artifacts=artifacts,
+    )
+
+
+def _artifact_files(paths: RunPaths) -> list[tuple[str, Path]]:
+    return [(path.name, path) for path in (paths.config, paths.code, paths.diff)]
+
+
+def _history(paths: RunPaths) -> tuple[list[Point], list[dict[str, Any]]]:
+    metrics, tables = run_history(paths)
+    found: dict[tuple[str, int], Point] = {}
+    names: dict[str, str] = {}
+    for row in metrics:
+        key = names.get(row.key) or names.setdefault(row.key, clean_key(row.key))
+        found.setdefault((key, row.step), Point(key, row.step, float(row.value), millis(row.time) or 0))
+    points = sorted(found.values(), key=lambda point: (point.step, point.key))
+    return points, [{"name": row.name, "step": row.step, "data": row.data} for row in tables]
+
+
+def _status(outcome: str) -> str:
+    if outcome == "finished" or outcome.startswith("stopped:"):
+        return "FINISHED"
+    if outcome.startswith("failed:"):
+        return "FAILED"
+    return "KILLED" if outcome == "cancelled" else "RUNNING"  # interrupted: it will go on
+
+
+def _code_tags(meta: Mapping[str, Any], attempt: AttemptPaths | None) -> dict[str, str]:
+    """What the run was made with: commit and versions, and the hardware of the newest attempt."""
+    code = meta.get("code") or {}
+    tags = {f"plat.versions.{package}": str(number) for package, number in (code.get("versions") or {}).items()}
+    tags |= {f"plat.code.{key}": text(code[key]) for key in ("commit", "dirty") if code.get(key) is not None}
+    if code.get("commit"):
+        tags["mlflow.source.git.commit"] = str(code["commit"])
+    facts = (read_json(attempt.meta) if attempt else None) or {}
+    hardware = facts.get("hardware")
+    if isinstance(hardware, Mapping):
+        tags |= {f"plat.hardware.{key}": text(value) for key, value in flatten(hardware).items()}
+    elif hardware:
+        tags["plat.hardware"] = text(hardware)
+    return tags | ({"plat.host": str(facts["host"])} if facts.get("host") else {})
+
+
+# -- spelling ---------------------------------------------------------------------------------------------------------
+
+
+def clean_key(name: str) -> str:
+    """A name MLflow accepts: letters, digits, `_ - . / :` and spaces, a plain relative path, at most 250 characters."""
+    name = re.sub(r"[^\w\-./ :]", "_", name)[:KEY_LENGTH]
+    plain = posixpath.normpath(name).lstrip("/")
+    return re.sub(r"^(\.\./?)+", "", plain).strip() or "_" if plain != name or plain in (".", "..") else name
+
+
+def text(value: Any) -> str:
+    """A config value as MLflow shows it: text as it is, everything else as JSON."""
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
+
+
+def cut(value: str, length: int) -> str:
+    return value if len(value) <= length else value[: length - 1] + "…"
+
+
+def flatten(config: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+    """Nested mappings as dotted keys; lists and empty mappings are values."""
+    flat: dict[str, Any] = {}
+    for key, value in config.items():
+        if isinstance(value, Mapping) and value:
+            flat.update(flatten(value, f"{prefix}{key}."))
+        else:
+            flat[f"{prefix}{key}"] = dict(value) if isinstance(value, Mapping) else value
+    return flat
+
+
+def millis(time: Any) -> int | None:
+    """Seconds since 1970, or an ISO date, as whole milliseconds."""
+    if isinstance(time, str):
+        time = _read(lambda: datetime.fromisoformat(time).timestamp())
+    return round(time * 1000) if isinstance(time, int | float) else None
+
+
+def _read(read: Any) -> Any:
+    """What `read()` gives, or None when the file is absent or damaged: one bad file does not hide the rest of a run."""
+    import yaml
+
+    try:
+        return read()
+    except (OSError, ValueError, yaml.YAMLError):
+        return None
