@@ -1,0 +1,100 @@
+"""`make bench`: run every benchmarks/bench_*.py, each in a process of its own, and print one table of ratios.
+
+A benchmark is a script that prints, among anything else, lines of the form
+
+    BENCH {"name": "plan 10,000 runs", "value": 0.81, "unit": "s", "against": "at most 1 s", "ratio": 1.23, "ok": true}
+
+`ratio` says how many times better than the aim (or the competitor) it is; `ok` whether the aim is met. Nothing is
+judged by a test: figures of a loaded machine are figures of a loaded machine.
+
+    python benchmarks/run.py                all of them
+    python benchmarks/run.py planning cli   those whose file name contains one of the words
+    python benchmarks/run.py --markdown     the table as Markdown, for docs/benchmarks.md
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+HERE = Path(__file__).parent
+MARK = "BENCH "
+COLUMNS = ("benchmark", "measured", "aim or competitor", "ratio", "")
+
+
+def run(script: Path) -> tuple[list[dict[str, Any]], bool]:
+    """One script's figures, and whether it ran to its end. Its other output is passed on."""
+    figures = []
+    process = subprocess.Popen([sys.executable, str(script)], stdout=subprocess.PIPE, text=True, cwd=HERE.parent)
+    assert process.stdout is not None
+    for line in process.stdout:
+        if line.startswith(MARK):
+            figures.append({"script": script.name, **json.loads(line.removeprefix(MARK))})
+        else:
+            print("   ", line, end="", flush=True)
+    return figures, process.wait() == 0
+
+
+def row(figure: dict[str, Any]) -> tuple[str, ...]:
+    value = figure["value"]
+    shown = f"{value:,.3g}" if isinstance(value, float) and value < 1000 else f"{value:,.0f}"
+    ratio = figure.get("ratio")
+    met = figure.get("ok")
+    return (
+        figure["name"],
+        f"{shown} {figure.get('unit', '')}".strip(),
+        str(figure.get("against", "")),
+        "" if ratio is None else f"{ratio:.2f}x",
+        "" if met is None else ("ok" if met else "MISSED"),
+    )
+
+
+def as_text(rows: list[tuple[str, ...]]) -> str:
+    widths = [max(len(line[i]) for line in [COLUMNS, *rows]) for i in range(len(COLUMNS))]
+    lines = [
+        "  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)) for line in [COLUMNS, *rows]
+    ]
+    return "\n".join(line.rstrip() for line in lines)
+
+
+def as_markdown(rows: list[tuple[str, ...]]) -> str:
+    lines = ["| " + " | ".join(line) + " |" for line in [COLUMNS, *rows]]
+    return "\n".join([lines[0], "|" + "---|" * len(COLUMNS), *lines[1:]])
+
+
+def main(arguments: list[str]) -> int:
+    words = [word for word in arguments if not word.startswith("-")]
+    scripts = [
+        path
+        for path in sorted(HERE.glob("bench_*.py"))
+        if not words or any(word in path.stem.removeprefix("bench_") for word in words)
+    ]
+    if not scripts:
+        known = ", ".join(path.stem.removeprefix("bench_") for path in sorted(HERE.glob("bench_*.py")))
+        print(f"error: no benchmark matches {' '.join(words)!r}\n  fix: one of: {known}", file=sys.stderr)
+        return 2
+    rows, failed = [], []
+    for script in scripts:
+        started = time.perf_counter()
+        print(f"{script.name} ...", flush=True)
+        figures, whole = run(script)
+        rows += [row(figure) for figure in figures]
+        if not whole:
+            failed.append(script.name)
+        print(f"{script.name} took {time.perf_counter() - started:.0f} s", flush=True)
+    load = os.getloadavg()[0]
+    print(f"\n{platform.machine()}, {os.cpu_count()} cores, load {load:.1f}, Python {platform.python_version()}\n")
+    print(as_markdown(rows) if "--markdown" in arguments else as_text(rows))
+    for name in failed:
+        print(f"error: {name} did not run to its end", file=sys.stderr)
+    return 3 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,1 @@
+"""A toy paper reproduced with plat: can hill climbing learn to bisect?"""

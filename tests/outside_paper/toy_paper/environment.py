@@ -1,0 +1,70 @@
+"""Guess a hidden number from answers "higher" and "lower", on text."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import dataclass
+
+from plat_envs.api import EnvironmentSpec
+
+
+@dataclass(frozen=True)
+class NumberGuessingConfig:
+    largest: int = 15  # the hidden number is one of 1..largest
+    guesses: int = 4  # at most
+
+
+class NumberGuessing:
+    """One game at a time; the reward is 1 when the number is found in time."""
+
+    instructions = ""
+
+    def __init__(self, config: NumberGuessingConfig, split: str) -> None:
+        self.config = config
+        self.split = split
+
+    def reset(self, seed: int, noise: int = 0) -> str:
+        """A game is fixed by (split, seed)."""
+        self.rng = random.Random(f"{self.split}/{seed}")
+        self.hidden = self.rng.randint(1, self.config.largest)
+        self.low, self.high, self.left = 1, self.config.largest, self.config.guesses
+        return f"between {self.low} and {self.high}"
+
+    def step(self, text: str) -> tuple[str, float, bool, dict]:
+        """`text` is the guess. Words that are no number cost a guess."""
+        self.left -= 1
+        words = text.split()
+        guess = int(words[-1]) if words and words[-1].isdigit() else None
+        if guess == self.hidden:
+            return "found", 1.0, True, {"success": True, "format_valid": True}
+        if guess is not None:
+            self.low = max(self.low, guess + 1) if guess < self.hidden else self.low
+            self.high = min(self.high, guess - 1) if guess > self.hidden else self.high
+        return (
+            f"between {self.low} and {self.high}",
+            0.0,
+            self.left == 0,
+            {"success": False, "format_valid": guess is not None},
+        )
+
+    def demonstrate(self, rng: random.Random, grounded: bool) -> str:
+        guess = (self.low + self.high) // 2 if grounded else rng.randint(1, self.config.largest)
+        return f"<think> {self.low} {self.high} </think> <answer> {guess} </answer>"
+
+    def reasoning_kind(self, reasoning: str) -> str | None:
+        return "grounded" if all(word.isdigit() for word in reasoning.split()) else None
+
+    def reasoning_parses(self, reasoning: str) -> bool:
+        return self.reasoning_kind(reasoning) is not None
+
+
+SPEC = EnvironmentSpec(
+    name="number_guessing",
+    config_type=NumberGuessingConfig,
+    make=lambda config, split, rendering: NumberGuessing(config, split),
+    version="1.0.0",
+    stochastic=False,
+    multi_turn=True,
+    state="text",
+    reward="binary",
+)

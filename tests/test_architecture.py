@@ -1,0 +1,222 @@
+"""The house rules of the import graph, held by reading the source: arrows point one way, heavy packages load late.
+
+The rules look at every `import` statement of our own files, those inside functions included; `if TYPE_CHECKING:` blocks
+are left out, because they never run.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+SOURCES = {"plat": ROOT / "platform" / "plat", "plat_envs": ROOT / "envs" / "plat_envs"}
+SOURCES["plat_analysis"] = ROOT / "analysis" / "plat_analysis"
+FILES = sorted(path for folder in SOURCES.values() for path in folder.rglob("*.py"))
+
+# A module belongs to the longest prefix found here; it may import what is listed, and itself.
+MAY_IMPORT = {
+    "plat.errors": set(),
+    "plat.conf": set(),
+    "plat.rl": {"plat.errors"},
+    "plat_envs": set(),
+    "plat.trainer": {"plat.rl", "plat_envs", "plat.errors"},
+    "plat.spec": {"plat.trainer", "plat.errors", "plat.conf"},
+    "plat.store": {"plat.spec", "plat.trainer", "plat.errors"},
+    "plat.runner": {"plat.store", "plat.spec", "plat.trainer", "plat.errors"},
+    "plat.plan": {"plat.runner", "plat.store", "plat.spec", "plat.trainer", "plat.errors"},
+    "plat.dispatch": {"plat.plan", "plat.runner", "plat.store", "plat.spec", "plat.trainer", "plat.errors"},
+    "plat_analysis": {"plat.store", "plat.spec", "plat.errors"},
+    "plat.cli": {"plat", "plat_analysis", "plat_envs"},
+    "plat.__main__": {"plat.cli"},
+    "plat": set(),
+}
+# Packages and the only places whose import statements may name them.
+ONLY_IN = {
+    "mlflow": ("plat.store", "plat.cli"),
+    "sqlalchemy": ("plat.store",),
+    "hydra": ("plat.spec",),
+    "ray": ("plat.dispatch.ray",),
+    "submitit": ("plat.dispatch.slurm",),
+    "torch": ("plat.rl", "plat.trainer", "plat.store.checkpoint", "plat.runner", "plat.dispatch.local", "plat.cli"),
+    "verl": ("plat.rl", "plat.trainer"),
+    "transformers": ("plat.trainer",),
+    "safetensors": ("plat.trainer", "plat.store.checkpoint"),
+    "matplotlib": ("plat_analysis",),
+    "scipy": ("plat_analysis", "plat.rl"),
+    "rich": ("plat.cli", "plat.dispatch", "plat_analysis", "plat.plan"),
+    "typer": ("plat.cli",),
+}
+HEAVY = {
+    "torch", "ray", "mlflow", "verl", "pandas", "scipy", "matplotlib", "hydra", "omegaconf", "transformers", "datasets",
+    "sqlalchemy", "safetensors", "tokenizers", "numpy", "gymnasium", "rich",
+}  # fmt: skip
+# What the parent process or `plat plan` imports; everything else may load its own heavy packages at the top.
+LIGHT = (
+    "plat.cli", "plat.__main__", "plat.errors", "plat.plan", "plat.dispatch", "plat.runner", "plat.spec", "plat.store",
+    "plat.trainer.api", "plat.trainer.config", "plat.trainer.embedded.spec", "plat.rl.config", "plat_envs.api",
+)  # fmt: skip
+# Loaded only by a verb that reads the store into frames.
+HEAVY_ALLOWED = {"plat.store.reader": {"pandas", "numpy"}}
+
+
+@dataclass(frozen=True)
+class Import:
+    """One imported module, as written in one file."""
+
+    path: Path
+    line: int
+    importer: str
+    target: str
+    at_top: bool
+
+    def __str__(self) -> str:
+        return f"{self.path.relative_to(ROOT)}:{self.line}: {self.importer} imports {self.target}"
+
+
+def module_name(path: Path) -> str:
+    for package, folder in SOURCES.items():
+        if path.is_relative_to(folder):
+            parts = [package, *path.relative_to(folder).with_suffix("").parts]
+            return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+    raise AssertionError(path)
+
+
+def imports_of(path: Path) -> Iterator[Import]:
+    """Every import statement of a file; `from a import b` counts as a.b where that is a module, and as a otherwise."""
+    importer = module_name(path)
+    package = importer if path.name == "__init__.py" else importer.rpartition(".")[0]
+
+    def visit(node: ast.AST, at_top: bool) -> Iterator[Import]:
+        if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test):
+            children: list[ast.AST] = list(node.orelse)
+        else:
+            children = list(ast.iter_child_nodes(node))
+        if isinstance(node, ast.Import):
+            for alias in node.names:
+                yield Import(path, node.lineno, importer, alias.name, at_top)
+        elif isinstance(node, ast.ImportFrom):
+            base = node.module or ""
+            if node.level:
+                parent = package.split(".")[: len(package.split(".")) - node.level + 1]
+                base = ".".join([*parent, base] if base else parent)
+            for alias in node.names:
+                yield Import(path, node.lineno, importer, f"{base}.{alias.name}", at_top)
+        inside = isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda)
+        for child in children:
+            yield from visit(child, at_top and not inside)
+
+    yield from visit(ast.parse(path.read_text(encoding="utf-8")), True)
+
+
+def owner(module: str, prefixes: object) -> str | None:
+    """The longest of the prefixes that the module is, or is inside of."""
+    found = [p for p in prefixes if module == p or module.startswith(p + ".")]  # type: ignore[attr-defined]
+    return max(found, key=len) if found else None
+
+
+ALL = [found for path in FILES for found in imports_of(path)]
+
+
+def test_there_is_something_to_check():
+    assert len(FILES) > 30 and len(ALL) > 200
+
+
+def test_our_packages_import_in_one_direction_only():
+    wrong = []
+    for found in ALL:
+        target = owner(found.target, MAY_IMPORT)
+        source = owner(found.importer, MAY_IMPORT)
+        if target is None or source is None or target == source:
+            continue
+        if target == "plat" and found.target.count(".") <= 1:  # `from plat import __version__`, `import plat`
+            continue
+        allowed = MAY_IMPORT[source]
+        if target not in allowed and not (source == "plat.cli"):
+            wrong.append(str(found))
+    assert not wrong, "\n".join(wrong)
+
+
+def test_nobody_imports_the_command_line():
+    assert not [str(f) for f in ALL if owner(f.target, ["plat.cli"]) and owner(f.importer, ["plat.cli"]) is None
+                and f.importer != "plat.__main__"]  # fmt: skip
+
+
+def test_the_analysis_reads_the_store_and_never_writes_it():
+    readable = ("plat.store.reader", "plat.store.home", "plat.store.frames")
+    wrong = [
+        str(f)
+        for f in ALL
+        if f.importer.startswith("plat_analysis")
+        and owner(f.target, ["plat.store"])
+        and owner(f.target, readable) is None
+    ]
+    assert not wrong, "\n".join(wrong)
+
+
+@pytest.mark.parametrize("package", sorted(ONLY_IN))
+def test_a_package_is_named_only_where_it_belongs(package):
+    wrong = [str(f) for f in ALL if f.target.split(".")[0] == package and owner(f.importer, ONLY_IN[package]) is None]
+    assert not wrong, "\n".join(wrong)
+
+
+def test_environments_and_analysis_know_no_torch():
+    wrong = [
+        str(f)
+        for f in ALL
+        if f.importer.split(".")[0] in ("plat_envs", "plat_analysis")
+        and f.target.split(".")[0] in ("torch", "verl", "mlflow", "ray", "hydra")
+    ]
+    assert not wrong, "\n".join(wrong)
+
+
+def test_heavy_packages_load_inside_functions_where_start_up_matters():
+    wrong = [
+        str(f)
+        for f in ALL
+        if f.at_top
+        and (heavy := f.target.split(".")[0]) in HEAVY
+        and owner(f.importer, LIGHT)
+        and heavy not in HEAVY_ALLOWED.get(f.importer, set())
+    ]
+    assert not wrong, "\n".join(wrong)
+
+
+def test_verl_is_never_imported_at_the_top():
+    assert not [str(f) for f in ALL if f.at_top and f.target.split(".")[0] in ("verl", "ray")]
+
+
+def test_the_source_folders_do_not_shadow_the_standard_library():
+    for folder in ("platform", "envs", "analysis"):
+        assert not (ROOT / folder / "__init__.py").exists()
+
+
+def test_a_file_is_one_idea():
+    long = {str(path.relative_to(ROOT)): n for path in FILES if (n := len(path.read_text().splitlines())) >= 350}
+    assert not long, long
+
+
+def test_a_module_says_what_it_promises():
+    silent = [
+        str(path.relative_to(ROOT))
+        for path in FILES
+        if path.read_text().strip() and not ast.get_docstring(ast.parse(path.read_text()))
+    ]
+    assert not silent, silent
+
+
+def test_the_checker_sees_a_wrong_import(tmp_path, monkeypatch):
+    folder = tmp_path / "rl"
+    folder.mkdir()
+    (folder / "bad.py").write_text(
+        "from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    import ray\nimport mlflow\n"
+        "def f():\n    from plat.store import home\nfrom ..store import reader\n"
+    )
+    monkeypatch.setitem(SOURCES, "plat", tmp_path)
+    found = [(f.target, f.at_top) for f in imports_of(folder / "bad.py")]
+    assert ("mlflow", True) in found and ("plat.store.home", False) in found and ("plat.store.reader", True) in found
+    assert not [target for target, _ in found if target == "ray"]

@@ -1,0 +1,96 @@
+"""The documentation is run: every `$ plat ...` line of a ```console block must work, at smoke scale, in a new home."""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+PAGES = sorted([ROOT / "README.md", *(ROOT / "docs").glob("*.md")])
+FAST = ["scale=smoke"]  # appended to every command that trains or reads what was trained
+VERBS_WITH_FILES = {"plan", "sweep", "status", "report", "claims", "retry"}
+
+
+def commands(page: Path) -> list[str]:
+    """The `$ ` lines of the page's console blocks, in order."""
+    blocks = re.findall(r"^```console\n(.*?)^```", page.read_text(encoding="utf-8"), flags=re.M | re.S)
+    return [line[2:] for block in blocks for line in block.splitlines() if line.startswith("$ ")]
+
+
+def at_smoke_scale(command: str) -> list[str]:
+    words = shlex.split(command)
+    assert words[0] == "plat", f"only plat is run from the documentation: {command}"
+    if words[1] in VERBS_WITH_FILES and any(word.endswith(".yaml") for word in words) and "scale=smoke" not in words:
+        words += FAST
+    return [sys.executable, "-m", "plat", *words[1:]]
+
+
+@pytest.fixture(scope="module")
+def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """One home for all pages: what one page trained, the next reads."""
+    return tmp_path_factory.mktemp("docs") / "home"
+
+
+ALL = list(dict.fromkeys((page.name, command) for page in PAGES for command in commands(page)))
+
+
+@pytest.mark.parametrize(("page", "command"), ALL, ids=[f"{page}: {command}" for page, command in ALL])
+def test_a_documented_command_works(page: str, command: str, home: Path):
+    environment = {key: value for key, value in os.environ.items() if key != "MLFLOW_TRACKING_URI"}
+    done = subprocess.run(
+        at_smoke_scale(command),
+        cwd=ROOT,
+        env=environment | {"PLAT_HOME": str(home)},
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert done.stdout.strip(), "it should say something"
+
+
+def test_links_between_pages_lead_somewhere():
+    broken = []
+    for page in PAGES:
+        for target in re.findall(r"\]\((?!http)([^)#]+)\)", page.read_text(encoding="utf-8")):
+            if not (page.parent / target).exists():
+                broken.append(f"{page.name}: {target}")
+    assert not broken, broken
+
+
+def test_pages_name_only_files_that_exist():
+    """Paths in `code` of the source tree are real ones."""
+    wrong = []
+    for page in PAGES:
+        for found in re.findall(
+            r"`((?:platform|envs|analysis|experiments|tests|docs|benchmarks)/[\w./-]+)`", page.read_text()
+        ):
+            if not (ROOT / found).exists():
+                wrong.append(f"{page.name}: {found}")
+    assert not wrong, wrong
+
+
+def test_every_direct_dependency_is_explained():
+    import tomllib
+
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    direct = {re.split(r"[\[<>=!~ ]", text)[0] for text in project["dependencies"]}
+    page = (ROOT / "docs" / "dependencies.md").read_text()
+    explained = set(re.findall(r"^\| ([\w-]+)", page, flags=re.M)) - {"package"}
+    assert direct == explained
+
+
+def test_pins_cover_every_direct_dependency_and_name_no_place():
+    import tomllib
+
+    lines = [line.strip() for line in (ROOT / "requirements.txt").read_text().splitlines() if line.strip()]
+    assert all(re.fullmatch(r"[\w.-]+==[\w.]+", line) for line in lines), "pins only: no hosts, no local builds"
+    pinned = {line.split("==")[0].lower() for line in lines}
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    assert {re.split(r"[\[<>=!~ ]", text)[0].lower() for text in project["dependencies"]} <= pinned
