@@ -1,0 +1,87 @@
+"""The picture of a collapse: five quantities over training, one panel each, conditions by colour, references labelled."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from plat_analysis import curves
+from plat_analysis.curves import Bundle
+from plat_analysis.labels import label
+from plat_analysis.regimes import Thresholds
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure as Canvas
+
+TITLES = {
+    "retrieval": "Retrieval accuracy",
+    "entropy": "Reasoning entropy H(Z|X)",
+    "parses": "Reasonings that parse",
+    "success": "Validation success",
+    "actor_entropy": "Policy entropy",
+}
+RATES = ("retrieval", "parses", "success")
+
+
+def draw(
+    panels: dict[tuple[str, str], Bundle],
+    conditions: list[str],
+    baseline: str,
+    chance: float | None,
+    log_vocabulary: float | None,
+    limits: Thresholds,
+) -> Canvas:
+    """Two wide panels above (does reasoning depend on the input; is it still language), three below."""
+    from plat_analysis import style
+
+    colours = style.colours(conditions, baseline)
+    figure = style.canvas(8.6, 5.2)
+    grid = figure.add_gridspec(2, 6, left=0.055, right=0.985, top=0.87, bottom=0.085, hspace=0.42, wspace=0.9)
+    places = {
+        "retrieval": grid[0, :3],
+        "entropy": grid[0, 3:],
+        "parses": grid[1, :2],
+        "actor_entropy": grid[1, 2:4],
+        "success": grid[1, 4:],
+    }
+    short = {c: curves.seeds(panels["retrieval", c]) for c in conditions}
+    style.key_line(figure, [(" · ".join(filter(None, [label(c), short[c]])), colours[c]) for c in conditions], 0.965)
+    for key, place in places.items():
+        axis = figure.add_subplot(place)
+        rate = key in RATES
+        for condition in conditions:
+            found = panels[key, condition]
+            curves.draw(axis, found, colours[condition], bounds=(0.0, 1.0) if rate else (0.0, float("inf")))
+        axis.set_title(TITLES[key])
+        style.quiet_grid(axis)
+        axis.margins(x=0.02)
+        if rate:
+            axis.set_ylim(0, 1.02)
+            axis.set_yticks([0, 0.25, 0.5, 0.75, 1], ["0", "25 %", "50 %", "75 %", "100 %"])
+        else:
+            axis.set_ylim(bottom=0)
+        if key == "retrieval" and chance is not None:
+            _reference(axis, chance, f"chance {100 * chance:g} %", above=False, left=True)
+        if key == "entropy" and log_vocabulary:
+            axis.set_ylim(0, 1.12 * log_vocabulary)
+            _reference(axis, log_vocabulary, f"ln V = {log_vocabulary:.2f}: uniform tokens")
+            _reference(axis, limits.fluent * log_vocabulary, f"{limits.fluent:g} ln V: above it, noise")
+        if key == "parses":
+            _reference(axis, limits.parses, f"{100 * limits.parses:g} %", above=False)
+        if key in ("entropy", "actor_entropy"):
+            axis.set_ylabel("nats per token")
+        if not axis.lines:
+            axis.text(
+                0.5, 0.5, "not measured", transform=axis.transAxes, ha="center", color=style.QUIET, style="italic"
+            )
+        if key not in ("retrieval", "entropy"):
+            axis.set_xlabel("training iteration")
+    return figure
+
+
+def _reference(axis: Axes, height: float, text: str, above: bool = True, left: bool = False) -> None:
+    from plat_analysis import style
+
+    axis.axhline(height, color="#9a9a9a", linewidth=0.9, linestyle=(0, (2, 2)), zorder=1.5)
+    axis.annotate(text, (0.02 if left else 1, height), (0, 2 if above else -2), xycoords=("axes fraction", "data"),
+                  fontsize=6.5, textcoords="offset points", ha="left" if left else "right", va="bottom" if above else "top", color=style.QUIET)  # fmt: skip

@@ -1,0 +1,121 @@
+"""Success, retrieval accuracy and entropy over training: one figure per metric, rows of variants by columns of tasks."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from plat_analysis import curves
+from plat_analysis.artifact import Figure
+from plat_analysis.curves import Bundle, bundle
+from plat_analysis.labels import label
+from plat_analysis.results import Results
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure as Canvas
+
+    from plat.spec.experiment import Experiment
+    from plat.store.reader import Frames
+
+METRICS = ("val/success", "mi/first_turn/retrieval_acc", "actor/entropy")
+RATES = ("success", "retrieval_acc", "parses")
+Panels = dict[tuple[str, str, str], Bundle]
+
+
+def build(
+    frames: Frames,
+    experiment: Experiment,
+    *,
+    rows: str | Sequence[str] | None = None,
+    columns: str = "task",
+    lines: str = "filter",
+    baseline: str = "none",
+    metrics: Sequence[str] = METRICS,
+    name: str = "learning_curves",
+) -> list[Figure]:
+    """rows: axes of the panel rows (default: `variant` where the experiment has it); lines: the axis told by colour."""
+    results = Results(frames, experiment)
+    axes = (
+        (rows,) if isinstance(rows, str) else tuple(rows or [axis for axis in ("variant",) if axis in experiment.axes])
+    )
+    groups: dict[tuple[str, str, str], list] = {}
+    for run in results.runs:
+        row = " · ".join(run.axis(axis) for axis in axes)
+        groups.setdefault((row, run.axis(columns), run.axis(lines)), []).append(run)
+    figures = []
+    for metric in metrics:
+        panels = {key: bundle(results, runs, metric) for key, runs in groups.items()}
+        short = metric.rsplit("/", 1)[-1]
+        figure = Figure(
+            name=f"{name}_{short}",
+            title=f"{label(metric)} over training",
+            draw=partial(_draw, panels, results, metric, baseline),
+            caption=_caption(metric, panels),
+        )
+        for index, ((row, column, line), found) in enumerate(panels.items()):
+            figure.points += curves.points(found, row=row, column=column, line=line, metric=metric)
+            ids = " ".join(run.id for run in found.runs)
+            figure.titles[f"line-{index}"] = f"{row} × {label(column)}, {label(line)} · runs {ids}"
+        figures.append(figure)
+    return figures
+
+
+BUILDER = build
+
+
+def _caption(metric: str, panels: Panels) -> str:
+    several = any(len(found.lines) > 1 for found in panels.values())
+    band = "Bold: mean over seeds while every seed runs, with its 95 % band from three seeds on; thin: single seeds. "
+    text = band if several else "One seed. "
+    if metric == "val/success" and not several:
+        text += "Band: 95 % interval over the validation instances. "
+    if metric.endswith("retrieval_acc"):
+        text += "Dotted: chance. "
+    return text + "×: the run ended early."
+
+
+def _draw(panels: Panels, results: Results, metric: str, baseline: str) -> Canvas:
+    from plat_analysis import style
+
+    rows = list(dict.fromkeys(row for row, _, _ in panels))
+    columns = list(dict.fromkeys(column for _, column, _ in panels))
+    lines = list(dict.fromkeys(line for _, _, line in panels))
+    colours = style.colours(lines, baseline)
+    rate = metric.rsplit("/", 1)[-1] in RATES
+    height = 0.85 + 1.0 * len(rows) + (0.6 if len(rows) == 1 else 0)
+    figure = style.canvas(max(4.2, 1.2 + 2.3 * len(columns)), height)
+    axes = figure.subplots(len(rows), len(columns), sharex="col", sharey="row" if not rate else True, squeeze=False)
+    named = len(rows) > 1  # a single row needs no name
+    left = (0.6 + 0.062 * max(map(len, rows)) * named) / figure.get_figwidth()
+    figure.subplots_adjust(left=left, right=0.99, top=1 - 0.55 / height, bottom=0.4 / height, wspace=0.08, hspace=0.18)
+    style.key_line(figure, [(label(line), colours[line]) for line in lines], 1 - 0.12 / height)
+    for (row, column, line), found in panels.items():
+        axis = axes[rows.index(row)][columns.index(column)]
+        gid = f"line-{list(panels).index((row, column, line))}"
+        curves.draw(axis, found, colours[line], gid, (0.0, 1.0) if rate else None)
+        if short := curves.seeds(found):
+            x = 0.02 if line == baseline else 0.98
+            axis.text(x, 0.04, short, transform=axis.transAxes, ha="left" if x < 0.5 else "right", fontsize=6,
+                      color=colours[line], style="italic")  # fmt: skip
+        if metric.endswith("retrieval_acc"):
+            for run in found.runs[:1]:
+                steps, chance = results.curve(run.id, metric.replace("retrieval_acc", "retrieval_chance"))
+                axis.plot(steps, chance, ":", color=style.QUIET, linewidth=0.9, zorder=1)
+    for r, row in enumerate(rows):
+        for c, column in enumerate(columns):
+            axis = axes[r][c]
+            style.quiet_grid(axis)
+            if not axis.lines:
+                axis.text(0.5, 0.5, "no data", transform=axis.transAxes, ha="center", color=style.QUIET, style="italic")
+            if r == 0:
+                axis.set_title(label(column))
+            if c == 0 and named:
+                axis.annotate(row, (0, 0.5), (-34, 0), xycoords="axes fraction", textcoords="offset points", ha="right",
+                              va="center", fontsize=8, color=style.INK)  # fmt: skip
+            if rate:
+                axis.set_ylim(0, 1.0)
+                axis.set_yticks([0, 0.5, 1], ["0", "50 %", "100 %"])
+            axis.tick_params(length=0 if c else 2.5, axis="y")
+    axes[-1][len(columns) // 2].set_xlabel("training iteration")
+    return figure

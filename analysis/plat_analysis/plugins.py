@@ -1,0 +1,39 @@
+"""Report builders and claim checks by entry point, called with the arguments of the experiment file.
+
+A builder (group `plat.reports`) is `build(frames, experiment, **args) -> list[Table | Figure]`; a check (group
+`plat.claims`) is `check(frames, experiment, **args) -> Verdict`. Any installed package may publish some.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from difflib import get_close_matches
+from importlib.metadata import entry_points
+from typing import Any
+
+from plat.errors import SpecError
+
+
+def find(group: str, name: str, where: str) -> Callable[..., Any]:
+    """The builder or check of that name; SpecError with the known names otherwise."""
+    known = {point.name: point for point in entry_points(group=group)}
+    if name not in known:
+        near = get_close_matches(name, known, n=1)
+        raise SpecError(
+            f"unknown {'report builder' if group == 'plat.reports' else 'claim check'} {name!r}",
+            where=where,
+            mend=(f"did you mean {near[0]!r}? " if near else "") + f"known: {', '.join(sorted(known))}",
+        )
+    return known[name].load()
+
+
+def call(function: Callable[..., Any], frames: Any, experiment: Any, arguments: dict[str, Any], where: str) -> Any:
+    """Call it; an argument it does not know, or one it needs and lacks, is a SpecError that lists the valid ones."""
+    signature = inspect.signature(function)
+    try:
+        signature.bind(frames, experiment, **arguments)
+    except TypeError as error:
+        valid = ", ".join(list(signature.parameters)[2:])
+        raise SpecError(str(error), where=where, mend=f"its arguments: {valid}") from error
+    return function(frames, experiment, **arguments)

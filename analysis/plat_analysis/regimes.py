@@ -1,0 +1,54 @@
+"""Which of the regimes a run ended in, by stated thresholds.
+
+The paper's four: diverse (input-dependent, high entropy), template collapse (input-independent, fluent), compressed
+(input-dependent, low entropy), low-entropy collapse. A fifth, noise: input-independent, but the reasonings are nearly
+uniform tokens or no sentences any more, so that calling them a template would be wrong.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+DIVERSE = "diverse"
+TEMPLATE = "template collapse"
+COMPRESSED = "compressed"
+LOW_ENTROPY = "low-entropy collapse"
+NOISE = "noise"
+UNKNOWN = "unknown"
+
+
+@dataclass(frozen=True)
+class Thresholds:
+    """near_chance: retrieval accuracy minus chance; fluent and low: shares of ln V for H(Z|X); parses: a share."""
+
+    near_chance: float = 0.15
+    fluent: float = 0.6
+    low: float = 0.1
+    parses: float = 0.9
+
+    def __str__(self) -> str:
+        return (
+            f"near chance: retrieval accuracy at most {self.near_chance:g} above it; template collapse: near chance, "
+            f"H(Z|X) at most {self.fluent:g} ln V and at least {100 * self.parses:g} % of the reasonings parse; noise: near "
+            f"chance otherwise; entropy is low below {self.low:g} ln V"
+        )
+
+
+def regime(
+    above_chance: float | None,
+    conditional_entropy: float | None,
+    parses: float | None,
+    log_vocabulary: float | None,
+    limits: Thresholds = Thresholds(),  # noqa: B008 (immutable)
+) -> str:
+    """The regime of one run from its final values; `unknown` when one that matters was not measured."""
+    if above_chance is None or conditional_entropy is None or not log_vocabulary:
+        return UNKNOWN
+    share = conditional_entropy / log_vocabulary
+    if above_chance > limits.near_chance:
+        return COMPRESSED if share < limits.low else DIVERSE
+    if parses is None:
+        return UNKNOWN
+    if share > limits.fluent or parses < limits.parses:
+        return NOISE
+    return LOW_ENTROPY if share < limits.low else TEMPLATE
