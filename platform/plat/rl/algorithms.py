@@ -83,25 +83,32 @@ def advantages(
 
     gae: generalised advantages over the mask-1 tokens with gamma and lam, whitened over the rows given (so over the
     *kept* prompts). grpo: (return - mean of its group) / (std of its group + 1e-6), or without the division (Dr.
-    GRPO); a group of one has the raw return. RunError (nan): rewards or values are not finite, or fewer than two
-    tokens are left to whiten.
+    GRPO); a group of one has the raw return.
+
+    Computed in float64 and returned in the mask's dtype: in float32 the mean of equal returns is off by a bit, and
+    over a std of 1e-6 that bit becomes an advantage of up to 0.5 for every trajectory of a prompt without any spread.
+
+    RunError (nan): rewards or values are not finite. RunError: fewer than two tokens, which cannot be whitened.
     """
-    mask = mask.to(token_rewards.dtype)
-    if bool(((token_rewards != 0) & (mask == 0)).any()):
+    dtype = mask.dtype if mask.is_floating_point() else torch.get_default_dtype()
+    rewards, mask = token_rewards.double(), mask.double()
+    if bool(((rewards != 0) & (mask == 0)).any()):
         raise ValueError("token rewards must lie on tokens that the policy wrote (mask 1)")
-    if not bool(torch.isfinite(token_rewards).all()):
+    if not bool(torch.isfinite(rewards).all()):
         raise RunError("a reward is not a finite number", failure_class="nan")
     if config.advantage == "gae":
         if values is None:
             raise ValueError("gae needs the critic's values")
-        values = values.detach()
+        values = values.detach().double()
         if not bool(torch.isfinite(values[mask > 0]).all()):
             raise RunError("a value of the critic is not a finite number", failure_class="nan")
         if float(mask.sum()) < 2:
             raise RunError("fewer than two response tokens in the batch: advantages cannot be whitened")
-        return _estimator("gae")(token_rewards, values, mask, config.gamma, config.lam)
-    index = np.asarray(torch.as_tensor(group_ids).cpu())
-    return _estimator("grpo")(token_rewards, mask, index, norm_adv_by_std_in_grpo=config.norm_by_std)
+        found, returns = _estimator("gae")(rewards, values, mask, config.gamma, config.lam)
+    else:
+        index = np.asarray(torch.as_tensor(group_ids).cpu())
+        found, returns = _estimator("grpo")(rewards, mask, index, norm_adv_by_std_in_grpo=config.norm_by_std)
+    return found.to(dtype), returns.to(dtype)
 
 
 def policy_loss(

@@ -95,9 +95,11 @@ def select(scores: ArrayLike, config: FilterConfig) -> Selection:
 
 def _selection(kept: NDArray[np.int64], scores: NDArray[np.float64], why: str | None) -> Selection:
     positive = np.where(scores > 0, scores, 0.0)  # NaN counts as nothing here
-    total = positive.sum()
-    everything = kept.size == scores.size
-    mass = 1.0 if everything else float(positive[kept].sum() / total) if total > 0 else 0.0
+    total, everything = positive.sum(), kept.size == scores.size
+    # A dropped prompt leaves a zero in its place: the sum rounds as the total's does, and no share exceeds 1.
+    mine = np.zeros_like(positive)
+    mine[kept] = positive[kept]
+    mass = 1.0 if everything else float(mine.sum() / total) if total > 0 else 0.0
     share = kept.size / scores.size if scores.size else 1.0
     return Selection(kept.astype(np.int64), share, mass, why)
 

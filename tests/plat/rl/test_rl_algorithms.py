@@ -194,9 +194,21 @@ def test_group_ids_may_be_a_tensor_and_the_input_is_left_alone():
     b = batch(1)
     before = b["rewards"].clone()
     one = advantages(GRPO, b["rewards"], b["mask"].bool(), torch.tensor(b["groups"]))[0]
-    torch.testing.assert_close(one, advantages(GRPO, b["rewards"], b["mask"], np.array(b["groups"]))[0])
+    torch.testing.assert_close(one.double(), advantages(GRPO, b["rewards"], b["mask"], np.array(b["groups"]))[0])
     torch.testing.assert_close(b["rewards"], before)
     assert not one.requires_grad
+
+
+@pytest.mark.parametrize("group", [8, 12, 16])
+def test_a_prompt_without_spread_has_no_advantage(group):
+    """In float32, verl's estimator gives every trajectory of such a prompt the same advantage of up to 0.5."""
+    mask = torch.ones(group, 4)
+    for value in (0.1, -0.7, 9.9, 10.3):
+        rewards = torch.zeros(group, 4)
+        rewards[:, -1] = value
+        found, _ = advantages(GRPO, rewards, mask, [0] * group)
+        assert found.dtype == mask.dtype
+        assert found.abs().max() < 1e-6
 
 
 def test_dapo_as_released_equals_ppo():

@@ -162,5 +162,6 @@ def packing(batch: Batch, device: str) -> Packed:
 def token_rewards(batch: Batch, packed: Packed) -> Tensor:
     """(N, T): the reward of each turn at the last token of its response."""
     last = torch.from_numpy(batch.response_length - 1).to(packed.row.device)[packed.row] == packed.column
-    rewards = torch.from_numpy(batch.rewards).to(packed.row.device, torch.float32)[packed.row]
+    # float64: returns that are equal stay equal, and a group without spread keeps an advantage of zero
+    rewards = torch.from_numpy(batch.rewards).to(packed.row.device)[packed.row]
     return packed.pack(rewards * last)
