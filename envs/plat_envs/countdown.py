@@ -12,7 +12,7 @@ import random
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, partial
 from itertools import combinations
 from typing import Any
 
@@ -21,7 +21,7 @@ from plat_envs.data import check_source, fingerprint, of_split, rows_of
 from plat_envs.episode import Episode, EpisodeConfig
 from plat_envs.errors import EnvironmentError_, check_choice, check_range
 from plat_envs.expression import evaluate
-from plat_envs.instances import draw
+from plat_envs.instances import Candidate, draw
 from plat_envs.templates import NUMBER_TEMPLATES, sentence
 from plat_envs.vocabulary import MAX_NUMBER
 
@@ -71,6 +71,10 @@ def signed_sum(numbers: list[int], minus: list[int]) -> str:
     return " + ".join(map(str, numbers)) + "".join(f" - {number}" for number in minus)
 
 
+def _same(problem: Problem) -> Problem:
+    return problem
+
+
 def _canonical(problem: Problem) -> str:
     return f"{sorted(problem[0])} {problem[1]}"
 
@@ -101,14 +105,14 @@ def problem_of(config: CountdownConfig, split: str, seed: int) -> Problem:
         pool = _pool(config, split)
         return pool[seed % len(pool)]
 
-    def candidates(rng: random.Random) -> Iterator[tuple[Problem, str] | None]:
+    def candidates(rng: random.Random) -> Iterator[Candidate[Problem]]:
         while True:
             numbers = tuple(rng.randint(1, config.largest) for _ in range(4 if rng.random() < config.four else 3))
             minus = rng.getrandbits(len(numbers))
             target = sum(-number if minus >> i & 1 else number for i, number in enumerate(numbers))
             problem = numbers, target
             fits = 1 <= target and sum(numbers) <= MAX_NUMBER and target not in numbers
-            yield (problem, _canonical(problem)) if fits else None
+            yield (_canonical(problem), partial(_same, problem)) if fits else None
 
     return draw("countdown", split, seed, config.shared_pool, candidates)
 

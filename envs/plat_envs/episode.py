@@ -15,6 +15,7 @@ from plat_envs.api import RENDERINGS
 from plat_envs.errors import EnvironmentError_, check_choice, check_range
 from plat_envs.instances import SPLITS
 from plat_envs.parsing import parse
+from plat_envs.vocabulary import MAX_NUMBER
 
 SEPARATOR = "||"
 
@@ -33,6 +34,19 @@ class EpisodeConfig:
         check_range("actions_per_turn", self.actions_per_turn, 1, 100)
         check_range("format_penalty", self.format_penalty, -100, 0)
 
+    @property
+    def budget(self) -> int:
+        """Actions of a whole episode."""
+        return self.turns * self.actions_per_turn
+
+    def _check_solution(self, low: int, high: int) -> None:
+        """Raise where puzzles could need more moves than an episode has."""
+        if not 1 <= low <= high <= self.budget:
+            raise EnvironmentError_(
+                f"min_solution {low} and max_solution {high} do not fit",
+                mend=f"1 <= min_solution <= max_solution <= {self.budget} (turns x actions_per_turn)",
+            )
+
 
 class Episode:
     """Base of the environments: subclasses know the game (`_load`, `_read`, `_play`, `_compact`, `_chat`)."""
@@ -43,6 +57,11 @@ class Episode:
     def __init__(self, config: Any, split: str, rendering: str) -> None:
         check_choice("split", split, SPLITS)
         check_choice("rendering", rendering, RENDERINGS)
+        if rendering == "compact" and config.budget > MAX_NUMBER:
+            raise EnvironmentError_(
+                f"{self.task}: {config.budget} actions per episode have no compact rendering",
+                mend=f"turns x actions_per_turn of at most {MAX_NUMBER}, or rendering: chat",
+            )
         self.config = config
         self.split = split
         self.rendering = rendering
@@ -58,7 +77,7 @@ class Episode:
     def reset(self, seed: int, noise: int = 0) -> str:
         self._load(seed, noise)
         self.turns_left = self.config.turns
-        self.actions_left = self.config.turns * self.config.actions_per_turn
+        self.actions_left = self.config.budget
         self.done = self.success = False
         self._last_reward = None
         return self._observation()
@@ -134,7 +153,10 @@ class Episode:
             return self._compact()
         turn = self.config.turns - self.turns_left + 1
         lines = [] if self._last_reward is None else [f"Reward:\n{self._last_reward:g}\n"]
-        lines.append(f"Turn {turn}:\nState:\n{self._chat()}\nYou have {self._budget()} actions left.")
+        if self.done:
+            return "\n".join([*lines, f"The game is over.\nState:\n{self._chat()}"])
+        left = self._budget()
+        lines.append(f"Turn {turn}:\nState:\n{self._chat()}\nYou have {left} action{'' if left == 1 else 's'} left.")
         lines.append(
             "Always output: <think> [Your thoughts] </think> <answer> [your answer] </answer> with no extra text. "
             "Strictly follow this format. Max response length: 100 words."

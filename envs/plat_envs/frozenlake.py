@@ -1,6 +1,6 @@
 """FrozenLake: cross the ice to the goal without falling into a hole; the lake may slip a move sideways.
 
-The dynamics are gymnasium's FrozenLake-v1 (its transition table, with `desc` and `success_rate`). Maps are random, as
+The dynamics are gymnasium's FrozenLake-v1 (its transition table with `success_rate`). Maps are random, as
 in the paper: each cell is frozen with probability .9, start and goal lie anywhere, and the goal can be reached. The
 reward is 1 at the goal, else 0.
 """
@@ -10,14 +10,14 @@ from __future__ import annotations
 import random
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any
 
 from plat_envs.api import EnvironmentSpec
 from plat_envs.episode import Episode, EpisodeConfig
-from plat_envs.errors import EnvironmentError_, check_range
+from plat_envs.errors import check_range
 from plat_envs.grid import DELTAS, join_moves, random_moves, read_moves
-from plat_envs.instances import draw
+from plat_envs.instances import Candidate, draw
 from plat_envs.templates import GRID_TEMPLATES, sentence
 
 GYM_ACTIONS = {"left": 0, "down": 1, "right": 2, "up": 3}
@@ -37,8 +37,7 @@ class FrozenLakeConfig(EpisodeConfig):
         check_range("size", self.size, 2, 10)
         check_range("frozen", self.frozen, 0.3, 1.0)
         check_range("success_rate", self.success_rate, 0.0, 1.0)
-        if not 1 <= self.min_solution <= self.max_solution:
-            raise EnvironmentError_("min_solution is not from 1 to max_solution")
+        self._check_solution(self.min_solution, self.max_solution)
 
 
 @dataclass(frozen=True)
@@ -51,47 +50,71 @@ class Lake:
     distance: tuple[int, ...]
 
 
+@lru_cache(maxsize=16)
+def neighbours(size: int) -> tuple[dict[str, int], ...]:
+    """Of every cell: move -> the cell it leads to, where there is one."""
+    return tuple(
+        {
+            move: (row + down) * size + column + right
+            for move, (down, right) in DELTAS.items()
+            if 0 <= row + down < size and 0 <= column + right < size
+        }
+        for row in range(size)
+        for column in range(size)
+    )
+
+
 def distances(rows: tuple[str, ...], goal: int) -> tuple[int, ...]:
     """Moves from every cell to the goal around the holes, -1 where there is no way."""
-    size = len(rows)
-    found = [-1] * (size * size)
+    cells, around = "".join(rows), neighbours(len(rows))
+    found = [-1] * len(cells)
     found[goal] = 0
     frontier = [goal]
     for cell in frontier:
-        row, column = divmod(cell, size)
-        for down, right in DELTAS.values():
-            r, c = row + down, column + right
-            if 0 <= r < size and 0 <= c < size and rows[r][c] != "H" and found[r * size + c] < 0:
-                found[r * size + c] = found[cell] + 1
-                frontier.append(r * size + c)
+        further = found[cell] + 1
+        for near in around[cell].values():
+            if found[near] < 0 and cells[near] != "H":
+                found[near] = further
+                frontier.append(near)
     return tuple(found)
+
+
+def _usable(config: FrozenLakeConfig, rows: tuple[str, ...], start: int, goal: int) -> Lake | None:
+    distance = distances(rows, goal)
+    return Lake(rows, start, goal, distance) if config.min_solution <= distance[start] <= config.max_solution else None
 
 
 @lru_cache(maxsize=4096)
 def lake(config: FrozenLakeConfig, split: str, seed: int) -> Lake:
     """The map of (split, seed)."""
 
-    def candidates(rng: random.Random) -> Iterator[tuple[Lake, str] | None]:
+    def candidates(rng: random.Random) -> Iterator[Candidate[Lake]]:
         size = config.size
         while True:
             cells = ["F" if rng.random() < config.frozen else "H" for _ in range(size * size)]
             start, goal = rng.sample(range(size * size), 2)
             cells[start], cells[goal] = "S", "G"
             rows = tuple("".join(cells[i : i + size]) for i in range(0, size * size, size))
-            distance = distances(rows, goal)
-            solvable = config.min_solution <= distance[start] <= config.max_solution
-            yield (Lake(rows, start, goal, distance), "/".join(rows)) if solvable else None
+            yield "/".join(rows), partial(_usable, config, rows, start, goal)
 
     return draw("frozenlake", split, seed, config.shared_pool, candidates)
 
 
-@lru_cache(maxsize=4096)
-def transitions(rows: tuple[str, ...], success_rate: float) -> dict[int, dict[int, list[tuple]]]:
-    """gymnasium's table: state -> action -> [(probability, next state, reward, over)]."""
+@lru_cache(maxsize=16)
+def slips(size: int, success_rate: float) -> list[dict[str, list[tuple[float, int]]]]:
+    """Where moves lead on open ice, from gymnasium's own table: cell -> move -> [(probability, next cell)].
+
+    One table serves every map of a size (gymnasium's is made anew for each, which takes half a millisecond): what lies
+    on the next cell decides the reward and the end. A test compares whole maps with gymnasium's.
+    """
     from gymnasium.envs.toy_text.frozen_lake import FrozenLakeEnv
 
-    slippery = success_rate < 1.0
-    return FrozenLakeEnv(desc=list(rows), is_slippery=slippery, success_rate=success_rate).P
+    open_ice = ["S" + "F" * (size - 1)] + ["F" * size] * (size - 1)
+    table = FrozenLakeEnv(desc=open_ice, is_slippery=success_rate < 1.0, success_rate=success_rate).P
+    return [
+        {move: [(chance, int(to)) for chance, to, _, _ in table[cell][action]] for move, action in GYM_ACTIONS.items()}
+        for cell in range(size * size)
+    ]
 
 
 class FrozenLake(Episode):
@@ -111,7 +134,7 @@ class FrozenLake(Episode):
 
     def _load(self, seed: int, noise: int) -> None:
         self.lake = lake(self.config, self.split, seed)
-        self._table = transitions(self.lake.rows, self.config.success_rate)
+        self._slips = slips(self.config.size, self.config.success_rate)
         self.position = self.lake.start
         self._cells = [_SYMBOLS[letter] for row in self.lake.rows for letter in row]
         self._chance: random.Random | None = None
@@ -122,19 +145,19 @@ class FrozenLake(Episode):
         return read_moves(answer, self.config.actions_per_turn)
 
     def _play(self, action: str) -> tuple[float, bool, bool]:
-        outcomes = self._table[self.position][GYM_ACTIONS[action]]
-        chosen = outcomes[0]
+        outcomes = self._slips[self.position][action]
+        position = outcomes[0][1]
         if self._chance is not None:
             luck = self._chance.random()
-            for chosen in outcomes:
-                luck -= chosen[0]
+            for chance, to in outcomes:
+                position = to
+                luck -= chance
                 if luck < 0:
                     break
-        _, position, reward, over = chosen
         changed = position != self.position
         self.position = position
         self.success = position == self.lake.goal
-        return float(reward), changed, over
+        return float(self.success), changed, self.success or self._cells[position] == "O"
 
     # --- renderings ---------------------------------------------------------------------------------------------------
 
@@ -159,16 +182,13 @@ class FrozenLake(Episode):
 
     def plan(self, most: int) -> list[str]:
         """The next moves of a shortest path, at most `most`; vertical ones first where there is a choice."""
-        size, distance = self.config.size, self.lake.distance
-        row, column = divmod(self.position, size)
+        distance, around = self.lake.distance, neighbours(self.config.size)
+        cell = self.position
         moves: list[str] = []
-        while len(moves) < most and distance[row * size + column] > 0:
-            for move, (down, right) in DELTAS.items():
-                r, c = row + down, column + right
-                if 0 <= r < size and 0 <= c < size and distance[r * size + c] == distance[row * size + column] - 1:
-                    moves.append(move)
-                    row, column = r, c
-                    break
+        while len(moves) < most and distance[cell] > 0:
+            move = next(move for move, near in around[cell].items() if distance[near] == distance[cell] - 1)
+            moves.append(move)
+            cell = around[cell][move]
         return moves
 
     def _grounded(self, rng: random.Random) -> tuple[str, str]:

@@ -11,7 +11,7 @@ import random
 from collections.abc import Callable, Iterator
 from hashlib import blake2b
 from itertools import islice
-from typing import TypeVar
+from typing import TypeAlias, TypeVar
 
 from plat_envs.errors import EnvironmentError_, check_choice
 
@@ -20,6 +20,7 @@ _BUCKETS = ("train",) * 8 + ("validation", "heldout")
 _MAX_DRAWS = 100_000
 
 Instance = TypeVar("Instance")
+Candidate: TypeAlias = tuple[str, Callable[[], Instance | None]] | None
 
 
 def split_of(canonical: str) -> str:
@@ -38,17 +39,20 @@ def draw(
     split: str,
     seed: int,
     shared_pool: bool,
-    candidates: Callable[[random.Random], Iterator[tuple[Instance, str] | None]],
+    candidates: Callable[[random.Random], Iterator[Candidate[Instance]]],
 ) -> Instance:
     """The instance of (split, seed): the first of its split among endless `candidates(rng)`.
 
-    A candidate is (instance, canonical form), or None where a draw gave nothing usable.
+    A candidate is its canonical form and a function that makes the instance (called only where the split is right; None
+    where nothing usable comes of it), or None where a draw gave nothing at all.
     """
     rng = random.Random(f"{task}/{split}/{seed}")
     wanted = source_split(split, shared_pool)
     for drawn in islice(candidates(rng), _MAX_DRAWS):
-        if drawn is not None and split_of(drawn[1]) == wanted:
-            return drawn[0]
+        if drawn is not None and split_of(drawn[0]) == wanted:
+            instance = drawn[1]()
+            if instance is not None:
+                return instance
     raise EnvironmentError_(
         f"no {task} instance for split {split!r} in {_MAX_DRAWS} draws",
         mend="the task's options leave too few instances",

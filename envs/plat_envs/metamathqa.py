@@ -13,14 +13,14 @@ from __future__ import annotations
 import random
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any
 
 from plat_envs.api import EnvironmentSpec
 from plat_envs.data import check_source, fingerprint, of_split, rows_of
 from plat_envs.episode import Episode, EpisodeConfig
 from plat_envs.errors import EnvironmentError_, check_range
-from plat_envs.instances import draw
+from plat_envs.instances import Candidate, draw
 from plat_envs.templates import NUMBER_TEMPLATES, sentence
 from plat_envs.vocabulary import MAX_NUMBER
 from plat_envs.word_problems import word_problem
@@ -83,10 +83,10 @@ def problem_of(config: MetaMathQAConfig, split: str, seed: int) -> Problem:
         pool = _pool(config, split)
         return pool[seed % len(pool)]
 
-    def candidates(rng: random.Random) -> Iterator[tuple[Problem, str] | None]:
+    def candidates(rng: random.Random) -> Iterator[Candidate[Problem]]:
         while True:
             drawn = word_problem(rng)
-            yield None if drawn is None else (Problem(*drawn), drawn[3])
+            yield None if drawn is None else (drawn[3], partial(Problem, *drawn))
 
     return draw("metamathqa", split, seed, config.shared_pool, candidates)
 

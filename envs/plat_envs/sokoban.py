@@ -10,14 +10,14 @@ from __future__ import annotations
 import random
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any
 
 from plat_envs.api import EnvironmentSpec
 from plat_envs.episode import Episode, EpisodeConfig
-from plat_envs.errors import EnvironmentError_, check_range
+from plat_envs.errors import check_range
 from plat_envs.grid import DELTAS, join_moves, random_moves, read_moves
-from plat_envs.instances import draw
+from plat_envs.instances import Candidate, draw
 from plat_envs.templates import GRID_TEMPLATES, PUSH_TEMPLATES, sentence
 
 _TRIES = 8  # positions tried of one layout before a new one is searched
@@ -37,18 +37,16 @@ class SokobanConfig(EpisodeConfig):
         check_range("size", self.size, 5, 10)
         check_range("boxes", self.boxes, 1, 3)
         check_range("walls", self.walls, 0.0, 0.5)
-        if not 1 <= self.min_solution <= self.max_solution:
-            raise EnvironmentError_("min_solution is not from 1 to max_solution")
+        self._check_solution(self.min_solution, self.max_solution)
 
 
 @dataclass(frozen=True)
 class Puzzle:
-    """A start position; `distance` maps every solvable position of the layout to the moves it needs."""
+    """A layout and a start position."""
 
     walls: frozenset[int]
     targets: tuple[int, ...]
     start: State
-    distance: dict[State, int]
 
 
 def steps(size: int) -> dict[str, int]:
@@ -56,6 +54,7 @@ def steps(size: int) -> dict[str, int]:
     return {move: down * size + right for move, (down, right) in DELTAS.items()}
 
 
+@lru_cache(maxsize=256)  # a few dozen kilobytes each
 def backward_distances(size: int, walls: frozenset[int], targets: tuple[int, ...]) -> dict[State, int]:
     """Moves to the solved board from every position that can reach it (breadth first, over pulls and walks)."""
     floor = [cell not in walls for cell in range(size * size)]
@@ -98,13 +97,14 @@ def _layout(config: SokobanConfig, rng: random.Random) -> tuple[frozenset[int], 
 def puzzle(config: SokobanConfig, split: str, seed: int) -> Puzzle:
     """The puzzle of (split, seed)."""
 
-    def candidates(rng: random.Random) -> Iterator[tuple[Puzzle, str] | None]:
+    def candidates(rng: random.Random) -> Iterator[Candidate[Puzzle]]:
         while True:
             layout = _layout(config, rng)
             if layout is None:
                 yield None
                 continue
             walls, targets = layout
+            place = f"{sorted(walls)} {targets}"
             distance = backward_distances(config.size, walls, targets)
             by_length: dict[int, list[State]] = {}
             for state, moves in distance.items():
@@ -115,7 +115,7 @@ def puzzle(config: SokobanConfig, split: str, seed: int) -> Puzzle:
                 continue
             for _ in range(_TRIES):
                 start = rng.choice(by_length[rng.choice(lengths)])
-                yield Puzzle(walls, targets, start, distance), f"{sorted(walls)} {targets} {start}"
+                yield f"{place} {start}", partial(Puzzle, walls, targets, start)
 
     return draw("sokoban", split, seed, config.shared_pool, candidates)
 
@@ -208,7 +208,7 @@ class Sokoban(Episode):
 
     def plan(self) -> list[tuple[str, State]]:
         """A shortest solution from here as (move, position before it); empty where there is none."""
-        distance = self.puzzle.distance
+        distance = backward_distances(self.config.size, self.puzzle.walls, self.puzzle.targets)
         state: State = (self.player, self.boxes)
         moves: list[tuple[str, State]] = []
         while distance.get(state, 0) > 0:

@@ -1,0 +1,63 @@
+"""What an environment looks like: `python -m plat_envs.show sokoban --seed 3` (options as key=value)."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import random
+import sys
+from collections.abc import Sequence
+
+from plat_envs.api import RENDERINGS, make_environment
+from plat_envs.errors import EnvironmentError_
+from plat_envs.instances import SPLITS
+
+
+def show(task: str, seed: int, split: str, rendering: str, options: dict[str, object]) -> str:
+    """The first prompt, both kinds of demonstration, and an episode played by grounded demonstrations."""
+    environment = make_environment(task, options, split, rendering)
+    rng = random.Random(seed)
+    prompt = environment.reset(seed)
+    lines = [f"--- {task}: first prompt of ({split}, {seed})"]
+    if environment.instructions:
+        lines += [environment.instructions, ""]
+    lines += [prompt, "", "--- demonstrations"]
+    lines += [f"grounded: {environment.demonstrate(rng, True)}", f"template: {environment.demonstrate(rng, False)}"]
+    lines += ["", "--- an episode"]
+    done = False
+    while not done:
+        response = environment.demonstrate(rng, True)
+        prompt, reward, done, info = environment.step(response)
+        lines += [response, f"  reward {reward:g}, {json.dumps(info)}", prompt]
+    return "\n".join(lines)
+
+
+def _option(text: str) -> tuple[str, object]:
+    name, equals, value = text.partition("=")
+    if not equals:
+        raise EnvironmentError_(f"{text!r} is no option", mend="write key=value, e.g. success_rate=1.0")
+    try:
+        return name, json.loads(value)
+    except ValueError:
+        return name, value
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(prog="python -m plat_envs.show", description=__doc__)
+    parser.add_argument("task")
+    parser.add_argument("options", nargs="*", help="options of the environment, key=value")
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--split", choices=SPLITS, default="train")
+    parser.add_argument("--rendering", choices=RENDERINGS, default="compact")
+    given = parser.parse_intermixed_args(arguments)
+    try:
+        options = dict(_option(text) for text in given.options)
+        print(show(given.task, given.seed, given.split, given.rendering, options))
+    except EnvironmentError_ as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 2
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
