@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -182,6 +183,10 @@ class Home:
     @property
     def logs(self) -> Path:
         return self.root / "logs"
+
+    def job_log(self, job: str) -> Path:
+        """What a job that is not a run (a preparation) prints."""
+        return self.logs / (re.sub(r"[^\w.-]+", "-", job) + ".txt")
 
     @property
     def database(self) -> Path:

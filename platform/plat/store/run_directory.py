@@ -164,7 +164,7 @@ def _trainer_facts(run: Run) -> dict[str, Any]:
     from plat.trainer.api import find_trainer
 
     spec = find_trainer(run.trainer)
-    return {"trainer_version": spec.version, "fingerprint": spec.fingerprint(config_object(run, run.trainer))}
+    return {"trainer_version": spec.version, "fingerprint": spec.fingerprint(config_object(run, spec))}
 
 
 # --- reading --------------------------------------------------------------------------------------------------------
@@ -177,8 +177,11 @@ def config_hash(config: dict[str, Any]) -> str:
 def to_yaml(config: dict[str, Any]) -> str:
     import yaml
 
-    dumper = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
-    return yaml.dump(config, Dumper=dumper, sort_keys=False, allow_unicode=True, default_flow_style=False)
+    class Plain(getattr(yaml, "CSafeDumper", yaml.SafeDumper)):  # type: ignore[misc]
+        def ignore_aliases(self, data: Any) -> bool:
+            return True  # parts of a config may be shared objects; the file says each value in full
+
+    return yaml.dump(config, Dumper=Plain, sort_keys=False, allow_unicode=True, default_flow_style=False)
 
 
 def read_config(paths: RunPaths) -> dict[str, Any]:

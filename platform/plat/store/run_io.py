@@ -6,7 +6,6 @@ its step is on disk. `restore` gives the newest checkpoint of any attempt that i
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -83,22 +82,6 @@ class FileRunIO:
         if step != int(step) or step < 0 or (self.step is not None and step < self.step):
             raise RunError(f"the trainer logged step {step} after step {self.step}", mend="log steps in rising order")
         self.step = int(step)
-
-
-def new_attempt(paths: RunPaths, number: int, facts: Mapping[str, Any]) -> AttemptPaths:
-    """Make an attempt's folder; RunError when it exists (then somebody else believes to hold the lease)."""
-    attempt = paths.attempt(number)
-    attempt.root.parent.mkdir(exist_ok=True)
-    try:
-        attempt.root.mkdir()
-    except FileExistsError as error:
-        raise RunError(
-            f"attempt {number} exists already: two processes work on this run",
-            failure_class="node",
-            where=str(paths.root),
-        ) from error
-    write(attempt.meta, to_json({"attempt": number, "restored_step": None, **facts, "time": time.time()}), sync=False)
-    return attempt
 
 
 def _short(path: Path) -> str:

@@ -1,0 +1,91 @@
+"""The local dispatcher's book-keeping: one `Job` per run or preparation, and how the death of a process is read."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections import Counter
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from plat.dispatch.api import QUEUED, Change
+
+if TYPE_CHECKING:
+    from plat.spec.experiment import Run
+
+CRASHES = (signal.SIGSEGV, signal.SIGABRT, signal.SIGBUS, signal.SIGFPE, signal.SIGILL, signal.SIGSYS, signal.SIGTRAP)
+
+
+@dataclass(eq=False)
+class Job:
+    """Something to be done in a process of its own. Times are monotonic seconds.
+
+    id         the run's id, or "prepare:<trainer>:<key>"
+    run        the run; of a preparation, the first run that needs it (they all have the same recipe)
+    needs      the preparation that must be finished first
+    ending     set before the dispatcher kills it: the (outcome, reason) that is then recorded
+    """
+
+    id: str
+    kind: str
+    title: str
+    run: Run
+    threads: int
+    gpus: int
+    needs: Job | None = None
+    state: str = QUEUED
+    outcome: str | None = None
+    reason: str = ""
+    tries: Counter[str] = field(default_factory=Counter)
+    cancelled: bool = False
+    ending: tuple[str, str] | None = None
+    started: float = 0.0
+    seconds: float = 0.0
+    devices: tuple[str, ...] = ()
+    spool_size: int = -1
+    grown: float = 0.0
+    kill_at: float | None = None
+    oom_kills: int | None = None
+
+    def change(self) -> Change:
+        return Change(self.id, self.kind, self.title, self.state, self.outcome, self.reason)
+
+
+def make_jobs(runs: list[Run]) -> list[Job]:
+    """Preparations first, in the order in which runs need them, then the runs in their own order."""
+    preparations: dict[str, Job] = {}
+    jobs = []
+    for run in runs:
+        threads, gpus = int(run.resources.get("threads", 1)), int(run.resources.get("gpus", 0))
+        needs = None
+        if run.prepare is not None:
+            key, title = run.prepare
+            name = f"prepare:{run.trainer}:{key}"
+            needs = preparations.setdefault(name, Job(name, "prepare", title, run, threads, gpus))
+        jobs.append(Job(run.id, "run", run.name, run, threads, gpus, needs))
+    return [*preparations.values(), *jobs]
+
+
+def read_end(status: int, result: dict[str, Any] | None, job: Job, oom_kills: int | None) -> tuple[str, str]:
+    """(outcome, reason) of an ended process, from its wait status and what it managed to say.
+
+    A SIGKILL is called out-of-memory only when the kernel counted an OOM kill since the job started.
+    """
+    if job.ending is not None:
+        return job.ending
+    if result is not None and "outcome" in result:
+        return result["outcome"], result.get("reason", "")
+    if os.WIFSIGNALED(status):
+        number = signal.Signals(os.WTERMSIG(status))
+        if number == signal.SIGKILL:
+            if oom_kills is not None and job.oom_kills is not None and oom_kills > job.oom_kills:
+                return "failed:oom", "killed by the kernel: out of memory"
+            return "failed:node", "killed (SIGKILL) from outside"
+        if number == signal.SIGTERM:
+            return "interrupted", "asked to stop before it could save"
+        if number == signal.SIGXCPU:
+            return "failed:timeout", "used up its CPU time limit"
+        if number in CRASHES:
+            return "failed:error", f"crashed with {number.name}; its log has the traceback"
+        return "failed:node", f"ended by {number.name}"
+    return "failed:error", f"the process left with exit code {os.WEXITSTATUS(status)} and said nothing"

@@ -1,0 +1,169 @@
+"""Live progress of a sweep: a table on a terminal, plain lines when piped.
+
+[  12.3 s] started   sokoban-grpo-3b-s0-1a2b3c4d
+[  40.1 s] finished  sokoban-grpo-3b-s0-1a2b3c4d (28 s, success 43.0 %)
+[  50.0 s] 12 of 72 done, 2 running, 58 to go, about 12.5 min left
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from typing import Any, Protocol, TextIO
+
+from plat.dispatch.api import QUEUED, RUNNING, WAITING, Change
+from plat.dispatch.local.board import Totals, View
+
+SUMMARY_EVERY = 10.0  # seconds, when piped
+REFRESH_EVERY = 0.25  # seconds, on a terminal
+
+
+class Progress(Protocol):
+    """Told by `sweep` what happens. All calls come from one thread."""
+
+    def change(self, change: Change, *, success: float | None = None, seconds: float = 0.0) -> None: ...
+    def update(self, views: list[View], totals: Totals) -> None: ...
+    def message(self, text: str) -> None: ...
+    def end(self) -> None: ...
+
+
+class Silent:
+    """Shows nothing."""
+
+    def change(self, change: Change, *, success: float | None = None, seconds: float = 0.0) -> None:
+        pass
+
+    def update(self, views: list[View], totals: Totals) -> None:
+        pass
+
+    def message(self, text: str) -> None:
+        pass
+
+    def end(self) -> None:
+        pass
+
+
+class Plain:
+    """One line per start and end, and a summary line at most every SUMMARY_EVERY seconds."""
+
+    def __init__(self, stream: TextIO | None = None) -> None:
+        self._stream = stream or sys.stdout
+        self._started = time.monotonic()
+        self._summary = time.monotonic()
+        self._last = ""
+
+    def change(self, change: Change, *, success: float | None = None, seconds: float = 0.0) -> None:
+        self.message(describe(change, success, seconds))
+
+    def update(self, views: list[View], totals: Totals) -> None:
+        now = time.monotonic()
+        if now - self._summary >= SUMMARY_EVERY:
+            self._summary = now
+            line = summary(totals)
+            if line != self._last:
+                self._last = line
+                self.message(line)
+
+    def message(self, text: str) -> None:
+        print(f"[{time.monotonic() - self._started:7.1f} s] {text}", file=self._stream, flush=True)
+
+    def end(self) -> None:
+        pass
+
+
+class Live:
+    """A table of what runs, redrawn in place; ends and messages scroll by above it."""
+
+    def __init__(self, console: Any = None) -> None:
+        from rich.console import Console
+        from rich.live import Live as RichLive
+
+        self._console = console or Console()
+        self._started = time.monotonic()
+        self._drawn = 0.0
+        self._live = RichLive(console=self._console, auto_refresh=False, transient=True)
+        self._live.start()
+
+    def change(self, change: Change, *, success: float | None = None, seconds: float = 0.0) -> None:
+        if change.state not in (RUNNING, WAITING):  # those are in the table
+            self.message(describe(change, success, seconds))
+
+    def update(self, views: list[View], totals: Totals) -> None:
+        now = time.monotonic()
+        if now - self._drawn >= REFRESH_EVERY:
+            self._drawn = now
+            self._live.update(self._table(views, totals), refresh=True)
+
+    def message(self, text: str) -> None:
+        self._live.console.print(text, highlight=False, markup=False, soft_wrap=True)
+
+    def end(self) -> None:
+        self._live.stop()
+
+    def _table(self, views: list[View], totals: Totals) -> Any:
+        from rich import box
+        from rich.table import Table
+        from rich.text import Text
+
+        caption = f"{summary(totals)} · {duration(time.monotonic() - self._started)} so far"
+        table = Table(box=box.SIMPLE_HEAD, caption=caption, caption_justify="left", pad_edge=False)
+        for name, side in (("run", "left"), ("state", "left"), ("iteration", "right"), ("success", "right")):
+            table.add_column(name, justify=side, overflow="ellipsis", no_wrap=True)  # type: ignore[arg-type]
+        table.add_column("time", justify="right", no_wrap=True)
+        table.add_column("left", justify="right", no_wrap=True)
+        for view in views:
+            state = {WAITING: "elsewhere"}.get(view.state, "preparing" if view.kind == "prepare" else "running")
+            step = "" if view.step is None else f"{view.step}/{view.iterations}" if view.iterations else str(view.step)
+            left = "" if view.eta is None else duration(view.eta)
+            row = (view.title, state, step, percent(view.success), duration(view.seconds), left)
+            table.add_row(*(Text(cell) for cell in row))
+        return table
+
+
+def choose(stream: TextIO | None = None) -> Progress:
+    """A live table when the stream (stdout) is a terminal, plain lines otherwise."""
+    stream = stream or sys.stdout
+    if stream.isatty():
+        from rich.console import Console
+
+        return Live(Console(file=stream))
+    return Plain(stream)
+
+
+def describe(change: Change, success: float | None, seconds: float) -> str:
+    """One line about one change, e.g. `failed:oom  NAME (12 s): killed by the kernel`."""
+    if change.state == RUNNING:
+        return f"{'preparing' if change.kind == 'prepare' else 'started':<11} {change.title}"
+    if change.state == WAITING:
+        return f"{'waiting':<11} {change.title}: somebody else is running it"
+    if change.state == QUEUED:
+        why = f": {change.outcome}{', ' + change.reason if change.reason else ''}" if change.outcome else ""
+        return f"{'again':<11} {change.title}{why}"
+    word = "prepared" if change.kind == "prepare" and change.outcome == "finished" else str(change.outcome)
+    facts = [duration(seconds)] if seconds else []
+    if success is not None:
+        facts.append(f"success {percent(success)}")
+    tail = f" ({', '.join(facts)})" if facts else ""
+    return f"{word:<11} {change.title}{tail}{': ' + change.reason if change.reason else ''}"
+
+
+def summary(totals: Totals) -> str:
+    parts = [f"{totals.done} of {totals.runs} done"]
+    parts += [f"{totals.failed} failed"] if totals.failed else []
+    parts += [f"{totals.preparing} preparing"] if totals.preparing else []
+    parts += [f"{totals.running} running"] if totals.running else []
+    parts += [f"{totals.waiting} elsewhere"] if totals.waiting else []
+    parts += [f"{totals.queued} to go"] if totals.queued else []
+    parts += [f"about {duration(totals.eta)} left"] if totals.eta is not None else []
+    return ", ".join(parts)
+
+
+def percent(value: float | None) -> str:
+    return "" if value is None else f"{100 * value:.1f} %"
+
+
+def duration(seconds: float) -> str:
+    """0.31 -> "0.3 s", 12 -> "12 s", 750 -> "12.5 min", 9000 -> "2.5 h"."""
+    if seconds < 100:
+        return f"{seconds:.1f} s" if seconds < 9.95 else f"{seconds:.0f} s"
+    return f"{seconds / 60:.1f} min" if seconds < 6000 else f"{seconds / 3600:.1f} h"

@@ -1,0 +1,176 @@
+"""The worker server: a process that has imported the trainers' heavy modules once and forks one process per job.
+
+Promised: it is single-threaded, runs no job itself, and ends when its parent ends: it then asks its workers to stop
+(SIGTERM), gives them GRACE seconds to save, kills what is left, and goes. It ignores Ctrl-C and SIGTERM, which reach
+the whole process group: the parent decides what they mean.
+
+It speaks JSON lines over a socket. In: {"op": "start", "job": ..., ...}, {"op": "signal", "job": ..., "number": ...}.
+Out: {"event": "ready"}, {"event": "exit", "job": ..., "status": <wait status>, "result": <of `work`> | null}.
+
+Why not `multiprocessing`'s forkserver: on Python 3.11 it imports the parent's main module again in every child,
+preloads with another sys.path than the parent's, lives on after its parent as long as a child does, and gives wrong
+exit codes when driven from two threads.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import gc
+import importlib
+import json
+import os
+import select
+import signal
+import socket
+import sys
+import time
+import traceback
+from dataclasses import dataclass
+from typing import Any
+
+GRACE = 60.0
+LONGEST_RESULT = 30_000  # bytes; a pipe holds at least twice that, so a worker never waits for us
+
+
+@dataclass
+class _Child:
+    job: str
+    result: int  # read end of the pipe on which the worker says how it went
+
+
+class Server:
+    def __init__(self, connection: socket.socket) -> None:
+        self._connection = connection
+        self._children: dict[int, _Child] = {}
+        self._buffer = b""
+        self._wake, wake = socket.socketpair()
+        for end in (self._wake, wake):
+            end.setblocking(False)
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+            signal.signal(number, signal.SIG_IGN)
+        signal.signal(signal.SIGCHLD, lambda number, frame: None)
+        signal.set_wakeup_fd(wake.fileno(), warn_on_full_buffer=False)
+        self._wake_writer = wake
+
+    def preload(self, modules: list[str]) -> None:
+        """Import what workers will need. A failure is left to the run that needs it, which can say so better."""
+        for name in modules:
+            try:
+                importlib.import_module(name)
+            except Exception:
+                traceback.print_exc()
+        gc.collect()
+        gc.freeze()  # keeps the garbage collector of the workers off the shared pages
+
+    def serve(self) -> None:
+        self._send({"event": "ready", "pid": os.getpid()})
+        while True:
+            readable, _, _ = select.select([self._connection, self._wake], [], [])
+            if self._wake in readable:
+                self._reap()
+            if self._connection in readable and not self._receive():
+                return self._shut_down()
+
+    def _receive(self) -> bool:
+        """Obey what came in; False when the parent is gone."""
+        try:
+            data = self._connection.recv(1 << 16)
+        except ConnectionError:
+            return False
+        *lines, self._buffer = (self._buffer + data).split(b"\n")
+        for line in lines:
+            request = json.loads(line)
+            if request["op"] == "start":
+                self._start(request)
+            elif request["op"] == "signal":
+                for pid, child in self._children.items():
+                    if child.job == request["job"]:
+                        os.kill(pid, request["number"])  # not reaped yet, so the number is still this process
+        return bool(data)
+
+    def _start(self, request: dict[str, Any]) -> None:
+        reader, writer = os.pipe()
+        os.set_blocking(reader, False)
+        server = os.getpid()
+        try:
+            pid = os.fork()
+        except OSError as error:  # no memory or no process left: that job only
+            os.close(reader)
+            os.close(writer)
+            result = {"outcome": "failed:node", "reason": f"cannot start a process: {error.strerror}"}
+            self._send({"event": "exit", "job": request["job"], "status": 256, "result": result})
+            return
+        if pid == 0:
+            os.close(reader)
+            self._in_child(request, writer, server)
+        os.close(writer)
+        self._children[pid] = _Child(request["job"], reader)
+
+    def _in_child(self, request: dict[str, Any], writer: int, server: int) -> None:
+        """Never returns."""
+        from plat.dispatch.local import worker
+
+        code = 1
+        try:
+            worker.become_worker(server)
+            for end in (self._connection, self._wake, self._wake_writer):
+                end.close()
+            for child in self._children.values():
+                os.close(child.result)
+            os.environ.update(request["env"])
+            result = json.dumps(worker.work(request)).encode()
+            if len(result) > LONGEST_RESULT:
+                result = json.dumps({**json.loads(result), "error": None}).encode()
+            os.write(writer, result)
+            code = 0
+        except BaseException:
+            traceback.print_exc()
+        finally:
+            with contextlib.suppress(Exception):
+                sys.stdout.flush()
+                sys.stderr.flush()
+            os._exit(code)
+
+    def _reap(self) -> None:
+        with contextlib.suppress(BlockingIOError):
+            while self._wake.recv(4096):
+                pass
+        for pid in list(self._children):
+            found, status = os.waitpid(pid, os.WNOHANG)
+            if found:
+                child = self._children.pop(pid)
+                self._send({"event": "exit", "job": child.job, "status": status, "result": _read_result(child.result)})
+
+    def _send(self, message: dict[str, Any]) -> None:
+        with contextlib.suppress(OSError):  # the parent is gone: `_receive` notices
+            self._connection.sendall(json.dumps(message).encode() + b"\n")
+
+    def _shut_down(self) -> None:
+        until = time.monotonic() + GRACE
+        self._signal_all(signal.SIGTERM)
+        while self._children and time.monotonic() < until:
+            select.select([self._wake], [], [], 0.5)
+            self._reap()
+        self._signal_all(signal.SIGKILL)
+
+    def _signal_all(self, number: int) -> None:
+        for pid in self._children:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, number)
+
+
+def _read_result(reader: int) -> dict[str, Any] | None:
+    try:
+        data = os.read(reader, 1 << 16)
+        return json.loads(data) if data else None
+    except (BlockingIOError, ValueError):
+        return None
+    finally:
+        os.close(reader)
+
+
+def main(descriptor: int, preload: list[str]) -> None:
+    server = Server(socket.socket(fileno=descriptor))
+    server.preload(preload)
+    server.serve()
+    os._exit(0)  # nothing to tidy up, and libraries' exit handlers take a second

@@ -1,0 +1,82 @@
+"""One job in a process of its own, forked from the worker server.
+
+Promised: whatever happens in here ends this process only. It cannot outlive the server unseen: when the server dies,
+the kernel sends SIGTERM here, on which a run saves a checkpoint and stops (a preparation just dies).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import resource
+import signal
+import sys
+import time
+import traceback
+from pathlib import Path
+from typing import Any
+
+from plat import runner
+from plat.errors import PlatError
+from plat.store.durable import append_line
+from plat.store.home import Home
+from plat.store.lease import LeaseHeld
+
+PR_SET_PDEATHSIG = 1
+WORTH_NOTING = 1.0  # seconds; a preparation that was cached is quicker
+
+
+def work(request: dict[str, Any]) -> dict[str, Any]:
+    """Do a job; what is returned goes back to the dispatcher as JSON.
+
+    {"outcome", "reason"}, or {"held": "live" | "unknown", "reason"} when the run belongs to somebody else.
+    """
+    home = Home(Path(request["home"]))
+    if request["kind"] == "prepare":
+        return _prepare(home, request)
+    try:
+        return {"outcome": runner.execute(home, request["run_id"], steal=request["steal"]), "reason": ""}
+    except LeaseHeld as error:
+        return {"held": error.state, "reason": error.what}
+    except BaseException as error:
+        outcome, reason = runner.classify(error)
+        return {"outcome": outcome, "reason": reason, "error": _words(error)}
+
+
+def _prepare(home: Home, request: dict[str, Any]) -> dict[str, Any]:
+    log = Path(request["log"])
+    started = time.monotonic()
+    with runner.output_to(log):
+        try:
+            runner.prepare(home, request["trainer"], request["config"], request["threads"])
+        except BaseException as error:
+            traceback.print_exc()
+            outcome, reason = runner.classify(error)
+            return {"outcome": outcome, "reason": reason, "error": _words(error)}
+    wall = time.monotonic() - started
+    if wall > WORTH_NOTING:
+        with contextlib.suppress(OSError):
+            line = {"time": time.time(), "prepare": request["job"], "title": request["title"], "wall": round(wall, 3)}
+            append_line(home.history, line)
+    return {"outcome": "finished", "reason": ""}
+
+
+def _words(error: BaseException) -> str:
+    return error.render() if isinstance(error, PlatError) else f"{type(error).__name__}: {error}"
+
+
+def become_worker(server: int) -> None:
+    """Set up a freshly forked process: signals, no core dumps, and an end when the server ends."""
+    signal.set_wakeup_fd(-1)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the whole group: the parent decides what it means
+    signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+    with contextlib.suppress(OSError, ValueError):
+        resource.setrlimit(resource.RLIMIT_CORE, (0, resource.getrlimit(resource.RLIMIT_CORE)[1]))
+    if sys.platform == "linux":
+        import ctypes
+
+        ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGTERM)
+        if os.getppid() != server:  # it died before we asked
+            os._exit(1)

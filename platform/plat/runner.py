@@ -1,0 +1,289 @@
+"""One run, in the process that does it: take its lease, train, record how it ended. The only caller of a trainer.
+
+Promised: `execute` may be killed at any moment and called again; it goes on from the newest valid checkpoint and ends
+with the same history. Whatever the trainer raises becomes an outcome (DESIGN 3.5), with the traceback in the
+attempt's log.txt. `result.json` is the last thing written.
+
+Failure classes
+    oom        MemoryError, torch's out-of-memory errors; a SIGKILL only when the kernel counted an OOM kill meanwhile
+    nan        RunError("nan") of the trainer, FloatingPointError
+    disk       no space, quota, file too large, read-only file system
+    node       killed without such evidence, or an attempt that never said how it ended (power cut, reboot)
+    stalled    no event for too long (the dispatcher kills it)
+    error      anything else: the user's or the trainer's mistake
+
+What a dispatcher may try again by itself is RETRIES; what a later `plat sweep` may try again is everything except
+FINAL.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import faulthandler
+import os
+import signal
+import sys
+import time
+import traceback
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from plat.errors import PlatError, RunError
+from plat.store import lease
+from plat.store.attempts import close_abandoned, hardware_used, new_attempt
+from plat.store.durable import append_line, create, read_json, to_json
+from plat.store.home import AttemptPaths, Home, RunPaths
+from plat.store.run_directory import iterations_of, read_config, read_meta, read_result
+from plat.store.run_io import FileRunIO
+from plat.trainer.api import Outcome, TrainerSpec, find_trainer
+
+RETRIES = {"preempted": 1000, "node": 2, "timeout": 2, "stalled": 1}  # by the dispatcher, within one sweep
+FINAL = ("failed:nan", "failed:error")  # would fail again: only `plat retry` tries
+_DISK = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS)
+
+
+def execute(home: Home, run_id: str, *, steal: bool = False, redirect: bool = True) -> str:
+    """Do one run and return its outcome ("finished", "stopped:...", "failed:...", "interrupted", "cancelled").
+
+    A run that is done already returns its outcome at once. LeaseHeld when somebody else has it, HomeError when its
+    directory is damaged. With `redirect`, everything the process prints goes to the attempt's log.txt meanwhile.
+    """
+    paths = home.run(run_id)
+    done = read_result(paths)
+    if done is not None:
+        return str(done["outcome"])
+    config, meta = read_config(paths), read_meta(paths)
+    held = lease.take(paths, steal=steal)
+    if held is None:
+        raise lease.refusal(paths)
+    try:
+        done = read_result(paths)  # it may have ended while we asked
+        if done is not None:
+            return str(done["outcome"])
+        close_abandoned(paths)
+        paths.cancel.unlink(missing_ok=True)
+        threads = int((meta.get("resources") or {}).get("threads") or 1)
+        attempt = new_attempt(paths, held.attempt, threads)
+        with output_to(attempt.log if redirect else None), _stop_on_signals() as stop:
+            return _attempt(home, paths, attempt, config, meta, threads, stop)
+    finally:
+        held.release()
+
+
+def _attempt(
+    home: Home,
+    paths: RunPaths,
+    attempt: AttemptPaths,
+    config: dict[str, Any],
+    meta: dict[str, Any],
+    threads: int,
+    stop: _Stop,
+) -> str:
+    started = time.monotonic()
+    outcome, reason, error, summary, io = "failed:error", "", None, {}, None
+    try:
+        io = FileRunIO(paths, attempt, home.cache, lambda: stop.asked)
+        found = _train(home, config, meta["trainer"], threads, io)
+        outcome, summary = found.kind, dict(found.summary)
+        if outcome == "interrupted":
+            reason = "asked to stop"
+        elif outcome != "finished" and not outcome.startswith("stopped:"):
+            raise RunError(f"the trainer returned the unknown outcome {outcome!r}", where=meta["trainer"])
+    except KeyboardInterrupt:
+        outcome, reason = "interrupted", "interrupted before it could save"
+    except BaseException as raised:
+        traceback.print_exc()
+        outcome, reason = classify(raised)
+        error = raised.render() if isinstance(raised, PlatError) else f"{type(raised).__name__}: {raised}"
+    if outcome == "interrupted" and paths.cancel.exists():
+        outcome, reason = "cancelled", "cancelled"
+    record = {
+        "outcome": outcome,
+        "reason": reason,
+        "step": io.step if io else None,
+        "success": io.success if io else None,
+        "wall": round(time.monotonic() - started, 3),
+        "error": error,
+        "summary": summary,
+        "time": time.time(),
+        **hardware_used(),
+    }
+    try:
+        if io is not None:
+            io.close()
+        create(attempt.outcome, to_json(record))
+        if _is_result(outcome):
+            _publish(home, paths, attempt, config, meta, record, io)
+    except OSError as full:  # nothing recorded is lost: the attempt is redone from its newest checkpoint
+        traceback.print_exc()
+        return classify(full)[0]
+    return outcome
+
+
+def _train(home: Home, config: dict[str, Any], trainer: str, threads: int, io: FileRunIO) -> Outcome:
+    spec = find_trainer(trainer)
+    typed = _typed(config, spec)
+    train = spec.load()
+    pin_threads(threads)
+    if spec.prepare is not None and spec.load_prepare is not None and spec.prepare(typed) is not None:
+        spec.load_prepare()(typed, home.cache)
+    return train(typed, io)
+
+
+def prepare(home: Home, trainer: str, config: dict[str, Any], threads: int = 1) -> None:
+    """Do the shared work that a run needs, unless it is cached (then this is quick)."""
+    spec: TrainerSpec = find_trainer(trainer)
+    assert spec.load_prepare is not None
+    work = spec.load_prepare()
+    pin_threads(threads)
+    work(_typed(config, spec), home.cache)
+
+
+def _typed(config: dict[str, Any], spec: TrainerSpec) -> Any:
+    from plat.spec.experiment import config_object
+
+    return config_object(config, spec)
+
+
+def _publish(
+    home: Home,
+    paths: RunPaths,
+    attempt: AttemptPaths,
+    config: dict[str, Any],
+    meta: dict[str, Any],
+    record: dict[str, Any],
+    io: FileRunIO | None,
+) -> None:
+    """result.json, exclusively and last; then the measured time, for `plat plan`."""
+    earlier = [read_json(one.outcome) or {} for one in paths.attempts()]
+    kept = {key: record[key] for key in ("outcome", "reason", "step", "success", "summary", "time")}
+    result = {
+        "id": paths.id,
+        "name": meta["name"],
+        **kept,
+        "iterations": iterations_of(config),
+        "attempt": attempt.number,
+        "attempts": [one.number for one in paths.attempts()],
+        "wall": round(sum(one.get("wall") or 0.0 for one in earlier), 3),
+    }
+    if create(paths.result, to_json(result)):
+        first = (io.restored_step if io else None) or 0
+        append_line(home.history, _history_line(config, meta, record, first))
+
+
+def _history_line(config: dict[str, Any], meta: dict[str, Any], record: dict[str, Any], first: int) -> dict[str, Any]:
+    def name(group: str) -> str | None:
+        found = config.get(group)
+        return found.get("name") if isinstance(found, dict) else found
+
+    return {
+        "time": record["time"],
+        "run": meta["id"],
+        "trainer": meta["trainer"],
+        "task": name("task"),
+        "model": name("model"),
+        "algorithm": name("algorithm"),
+        "filter": name("filter"),
+        "scale": meta.get("scale"),
+        "iterations": (record["step"] or 0) - first,  # done in `wall` seconds
+        "wall": record["wall"],
+        "peak_mb": record["peak_mb"],
+        "outcome": record["outcome"],
+    }
+
+
+# --- failures and results ------------------------------------------------------------------------------------------
+
+
+def classify(error: BaseException) -> tuple[str, str]:
+    """("failed:<class>", reason in one line) of an exception, its causes included."""
+    reason = " ".join(str(getattr(error, "what", None) or f"{type(error).__name__}: {error}").split())[:500]
+    seen: list[BaseException] = []
+    one: BaseException | None = error
+    while one is not None and one not in seen:
+        seen.append(one)
+        if isinstance(one, RunError) and one.failure_class != "error":
+            return f"failed:{one.failure_class}", reason
+        if isinstance(one, MemoryError) or any(kind.__name__ == "OutOfMemoryError" for kind in type(one).__mro__):
+            return "failed:oom", reason
+        if isinstance(one, RuntimeError) and ("out of memory" in str(one) or "can't allocate memory" in str(one)):
+            return "failed:oom", reason
+        if isinstance(one, OSError) and one.errno in _DISK:
+            return "failed:disk", reason
+        if isinstance(one, FloatingPointError):
+            return "failed:nan", reason
+        one = one.__cause__ or one.__context__
+    return "failed:error", reason
+
+
+def failure_class(outcome: str | None) -> str | None:
+    """ "oom" of "failed:oom"; None of anything that is not a failure."""
+    return outcome.removeprefix("failed:") if outcome and outcome.startswith("failed:") else None
+
+
+def _is_result(outcome: str) -> bool:
+    return outcome == "finished" or outcome.startswith("stopped:")
+
+
+# --- the process ----------------------------------------------------------------------------------------------------
+
+
+class _Stop:
+    asked = False
+
+
+@contextlib.contextmanager
+def _stop_on_signals() -> Iterator[_Stop]:
+    """SIGTERM, and SIGINT unless it is ignored, ask the trainer to stop; a second SIGINT interrupts it."""
+    stop = _Stop()
+
+    def ask(number: int, frame: Any) -> None:
+        if stop.asked and number == signal.SIGINT:
+            raise KeyboardInterrupt
+        stop.asked = True
+
+    before: dict[signal.Signals, Any] = {}
+    try:
+        for number in (signal.SIGTERM, signal.SIGINT):
+            if signal.getsignal(number) is not signal.SIG_IGN:
+                before[number] = signal.signal(number, ask)
+    except ValueError:
+        pass  # not the main thread: nothing to listen with
+    try:
+        yield stop
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+@contextlib.contextmanager
+def output_to(path: Path | None) -> Iterator[None]:
+    """Send file descriptors 1 and 2, and the traceback of a segfault, to a file."""
+    if path is None:
+        yield
+        return
+    sys.stdout.flush()
+    sys.stderr.flush()
+    kept = [os.dup(1), os.dup(2)]
+    out = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o666)
+    try:
+        os.dup2(out, 1)
+        os.dup2(out, 2)
+        faulthandler.enable(out)
+        yield
+    finally:
+        for stream in (sys.stdout, sys.stderr):
+            with contextlib.suppress(OSError, ValueError):
+                stream.flush()
+        faulthandler.disable()
+        for number, copy in enumerate(kept, start=1):
+            os.dup2(copy, number)
+            os.close(copy)
+        os.close(out)
+
+
+def pin_threads(threads: int) -> None:
+    if threads and "torch" in sys.modules:
+        sys.modules["torch"].set_num_threads(threads)

@@ -1,0 +1,151 @@
+"""A trainer that takes milliseconds and needs no torch: a random walk that can be told to misbehave.
+
+`SPEC` is named in a config as `trainer: plat_toy:SPEC`; the folder of this file must be on sys.path. Its history is a
+function of (seed, iterations) alone, however often it is interrupted.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import random
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy
+
+from plat.errors import RunError, SpecError
+from plat.trainer.api import Outcome, RunIO, State, TrainerSpec
+
+
+@dataclass
+class Train:
+    iterations: int = 6
+    checkpoint_every: int = 2
+
+
+@dataclass
+class ToyConfig:
+    """`mischief` happens once per run, at step `at`: see `misbehave`. `recipe` names a shared preparation."""
+
+    trainer: str = "plat_toy:SPEC"
+    scale: str = "toy"
+    seed: int = 0
+    train: Train = field(default_factory=Train)
+    sleep: float = 0.0  # seconds per step
+    mischief: str = "none"
+    at: int = 3
+    recipe: str = ""
+    gpus: int = 0
+    micro: int = 1  # operational
+
+
+def train(config: ToyConfig, io: RunIO) -> Outcome:
+    rng = random.Random(config.seed)
+    walk, start, best = numpy.zeros(3), 0, -1.0
+    found = io.restore()
+    if found is not None:
+        start, state = found
+        walk, best = state.tensors["walk"], state.meta["best"]
+        version, numbers, gauss = state.meta["rng"]
+        rng.setstate((version, tuple(numbers), gauss))
+    print(f"toy starts at step {start}", flush=True)
+
+    def state() -> State:
+        return State({"walk": walk}, {"rng": rng.getstate(), "best": best})
+
+    for step in range(start, config.train.iterations + 1):
+        if step == start and found is not None:
+            continue  # the checkpoint covers it
+        walk = walk + numpy.array([rng.gauss(0, 1) for _ in range(3)])
+        success = rng.random()
+        io.log(step, {"walk/norm": float(numpy.linalg.norm(walk)), "rollout/odd": float("nan") if step % 2 else 1.0})
+        io.table("walk", step, walk.tolist())
+        io.log(step, {"val/success": success, "time/step": time.perf_counter()})
+        misbehave(config, step, io)
+        if config.sleep:
+            time.sleep(config.sleep)
+        if success > best:
+            best = success
+            io.save(step, state(), peak=True)
+        elif step % config.train.checkpoint_every == 0:
+            io.save(step, state())
+        if io.should_stop() and step < config.train.iterations:
+            io.save(step, state())
+            return Outcome("interrupted")
+    if config.mischief == "collapse":
+        return Outcome("stopped:reward_variance_collapse", {"parameters": 3})
+    peak = io.load_peak()
+    return Outcome("finished", {"parameters": 3, "peak_step": peak[0] if peak else None})
+
+
+def misbehave(config: ToyConfig, step: int, io: RunIO) -> None:
+    """The named thing goes wrong at step `at`; those ending in `_once` only the first time, by a mark in the cache."""
+    if step != config.at or config.mischief == "none":
+        return
+    kind = config.mischief
+    if kind.endswith("_once"):
+        mark = io.cache / f"mischief-{kind}-{config.seed}"
+        if mark.exists():
+            return
+        mark.touch()
+        kind = kind.removesuffix("_once")
+    if kind == "segfault":
+        ctypes.string_at(0)
+    elif kind == "exit":
+        os._exit(7)
+    elif kind == "sigkill":
+        os.kill(os.getpid(), 9)
+    elif kind == "nan":
+        raise RunError("the loss is not a number", failure_class="nan", where=f"step {step}")
+    elif kind == "memory":
+        raise MemoryError("no room")
+    elif kind == "error":
+        raise ValueError("a mistake in the toy")
+    elif kind == "hang":
+        time.sleep(1000)
+    elif kind == "disk":
+        import resource
+
+        resource.setrlimit(resource.RLIMIT_FSIZE, (2000, 2000))
+        for more in range(1000):
+            io.table("ballast", step, [more] * 50)
+
+
+def prepare_work(config: ToyConfig, cache: Path) -> None:
+    """Append one line per time the work is really done."""
+    if config.recipe == "broken":
+        raise SpecError("the recipe is broken", where="recipe", mend="choose another")
+    folder = cache / f"toy-{config.recipe}"
+    if folder.exists():
+        return
+    print("preparing", config.recipe, flush=True)
+    time.sleep(0.05)
+    with open(cache / "prepared.txt", "a") as file:
+        file.write(config.recipe + "\n")
+    folder.mkdir()
+
+
+def prepare(config: ToyConfig) -> tuple[str, str] | None:
+    return (config.recipe, f"recipe {config.recipe}") if config.recipe else None
+
+
+def resources(config: Any) -> dict[str, int]:
+    return {"threads": 1, "gpus": config.gpus}
+
+
+SPEC = TrainerSpec(
+    name="toy",
+    version="1.0",
+    config_type=ToyConfig,
+    load=lambda: train,
+    operational_keys=("micro",),
+    legacy={"sleep": 0.0},
+    resources=resources,
+    fingerprint=lambda config: {"toy": 1},
+    prepare=prepare,
+    load_prepare=lambda: prepare_work,
+    preload=("plat_toy",),
+)
