@@ -39,6 +39,7 @@ QUIET = {
     "MLFLOW_LOGGING_LEVEL": "CRITICAL",
     "MLFLOW_HTTP_REQUEST_MAX_RETRIES": "2",  # an unreachable server is said within seconds, not minutes
     "MLFLOW_HTTP_REQUEST_TIMEOUT": "60",
+    "MLFLOW_ENABLE_ARTIFACTS_PROGRESS_BAR": "false",
     "GIT_PYTHON_REFRESH": "quiet",
 }
 
@@ -226,7 +227,7 @@ def store_errors(uri: str) -> Iterator[None]:
 _CAUSES = (  # (pattern in the message, what, how to mend it)
     (r"locked|busy", "the store is locked by another program", "close what holds it open for writing and try again"),
     (r"disk is full|No space left", "the disk is full", "free some space"),
-    (r"readonly|read-only|unable to open|Permission denied|Is a directory|Not a directory",
+    (r"readonly|read-only|unable to open|Permission denied|Is a directory|Not a directory|File exists",
      "the store cannot be written or opened", "make the file and its folder writable, or choose another with --store"),
     (r"not a database|malformed|disk I/O", "the store is damaged",
      "move the file away (a new one is filled from the run directories), or restore a copy"),

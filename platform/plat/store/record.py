@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import posixpath
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -186,8 +185,8 @@ def _code_tags(meta: Mapping[str, Any], attempt: AttemptPaths | None) -> dict[st
 def clean_key(name: str) -> str:
     """A name MLflow accepts: letters, digits, `_ - . / :` and spaces, a plain relative path, at most 250 characters."""
     name = re.sub(r"[^\w\-./ :]", "_", name)[:KEY_LENGTH]
-    plain = posixpath.normpath(name).lstrip("/")
-    return re.sub(r"^(\.\./?)+", "", plain).strip() or "_" if plain != name or plain in (".", "..") else name
+    name = "/".join(part for part in name.split("/") if part not in ("", ".", "..")) or "_"
+    return "_" + name[1:] if name.startswith("..") else name
 
 
 def text(value: Any) -> str:

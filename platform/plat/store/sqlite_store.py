@@ -63,12 +63,14 @@ class SqliteStore:
     def file_run(self, experiment: str, file: FileInfo) -> str:
         with self.transaction():
             experiment_id, location = self._experiment(experiment)
-            run = _hash(f"file {experiment} {file.name}")
-            stage = self._one("SELECT lifecycle_stage FROM runs WHERE run_uuid = ?", run)
-            if stage is None:
+            found = self._find_file(experiment, file.name)
+            if found is None:
+                run = _hash(f"file {experiment} {file.name}")
                 self._create(run, file.name, experiment_id, location, "FINISHED", _now())
-            elif stage != "active":
+            elif found[1] != "active":
                 raise Deleted(file.name)
+            else:
+                run = found[0]
             self._set_tags(run, {"mlflow.runName": file.name, **file.tags()})
             return run
 
@@ -110,18 +112,20 @@ class SqliteStore:
             return True
 
     def settle(self, experiment: str, file: str) -> None:
-        run = _hash(f"file {experiment} {file}")
         with self.transaction() as db:
+            found = self._find_file(experiment, file)
+            if found is None:
+                return
             rows = db.execute(
                 "SELECT runs.status, runs.start_time, runs.end_time FROM runs JOIN tags USING (run_uuid)"
                 " WHERE tags.key = ? AND runs.lifecycle_stage = 'active'"
                 " AND runs.experiment_id = (SELECT experiment_id FROM runs WHERE run_uuid = ?)",
-                (f"plat.in.{file}", run),
+                (f"plat.in.{file}", found[0]),
             ).fetchall()
             status, start, end = together(rows)
             db.execute(
                 "UPDATE runs SET status = ?, start_time = coalesce(?, start_time), end_time = ? WHERE run_uuid = ?",
-                (status, start, end, run),
+                (status, start, end, found[0]),
             )
 
     def replace_report(self, run: str, artifacts: Mapping[str, Path], values: Mapping[str, float], time: int) -> None:
@@ -141,6 +145,15 @@ class SqliteStore:
     def _one(self, query: str, *values: object) -> str | None:
         row = self.connection.execute(query, values).fetchone()
         return None if row is None else row[0]
+
+    def _find_file(self, experiment: str, file: str) -> tuple[str, str] | None:
+        """(MLflow id, lifecycle stage) of a file's own run; an active one first."""
+        return self.connection.execute(
+            "SELECT run_uuid, lifecycle_stage FROM tags JOIN runs USING (run_uuid)"
+            " WHERE key = 'plat.file' AND value = ?"
+            " AND experiment_id = (SELECT experiment_id FROM experiments WHERE name = ?) ORDER BY lifecycle_stage",
+            (file, experiment),
+        ).fetchone()
 
     def _artifacts(self, run: str) -> Path:
         return Path((self._one("SELECT artifact_uri FROM runs WHERE run_uuid = ?", run) or "").removeprefix("file://"))

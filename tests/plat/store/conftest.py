@@ -1,0 +1,130 @@
+"""Run directories made by hand in the real format, and MLflow stores copied from one that was made once."""
+
+from __future__ import annotations
+
+import json
+import math
+import shutil
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from plat.spec.experiment import Experiment, Run
+from plat.store.checkpoint import save_checkpoint
+from plat.store.durable import write
+from plat.store.home import Home, RunPaths
+from plat.store.mlflow_client import ensure_sqlite
+from plat.store.spool import SpoolWriter
+from plat.trainer.api import State
+
+SPECIAL = {3: math.inf, 4: -math.inf, 5: math.nan}
+
+
+@pytest.fixture(scope="session")
+def store_template(tmp_path_factory) -> Path:
+    """An empty MLflow SQLite store (making one takes seconds)."""
+    return ensure_sqlite(f"sqlite:///{tmp_path_factory.mktemp('template') / 'mlflow.db'}")
+
+
+@pytest.fixture
+def make_home(tmp_path, store_template):
+    """make_home(name) -> a Home with an empty MLflow store."""
+
+    def make(name: str = "home", store: bool = True) -> Home:
+        home = Home(tmp_path / name).create()
+        if store:
+            shutil.copy(store_template, home.database)
+        return home
+
+    return make
+
+
+@pytest.fixture
+def home(make_home) -> Home:
+    return make_home()
+
+
+@dataclass
+class Recipe:
+    """What a run directory holds. `kills`: (steps logged, durable step) of attempts that were cut short."""
+
+    id: str
+    files: list[str] = field(default_factory=lambda: ["table4"])
+    steps: int = 8
+    kills: list[tuple[int, int]] = field(default_factory=list)
+    outcome: str | None = "finished"  # None: still running
+    paper: str | None = "ragen2"
+    config: dict[str, Any] = field(default_factory=dict)
+    salt: float = 0.0
+    clock: float = 1.7e9
+
+    @property
+    def axes(self) -> dict[str, Any]:
+        return {"filter": "top_p", "seed": int(self.id[:4], 16)}
+
+    def metrics(self, step: int, key: str) -> float:
+        if key == "mi/first_turn/mi_zscore" and step in SPECIAL:
+            return SPECIAL[step]
+        return math.sin(step + int(self.id[:4], 16) + self.salt) / 3
+
+    def write(self, home: Home) -> RunPaths:
+        """Make the directory; the history is a function of the id and the step alone, like a real trainer's."""
+        paths = home.run(self.id)
+        paths.root.mkdir(parents=True)
+        config = {"seed": self.axes["seed"], "train": {"lr": 3e-4, "iterations": self.steps}, "model": {"path": None}}
+        paths.config.write_text(json.dumps(config | self.config))
+        write(paths.meta, json.dumps(self.meta()).encode())
+        (paths.diff).write_text("diff --git a/x b/x\n")
+        durable = 0
+        attempts = [*self.kills, (self.steps, self.steps)]
+        for number, (logged, covered) in enumerate(attempts, start=1):
+            attempt = paths.attempt(number)
+            attempt.root.mkdir(parents=True)
+            spool = SpoolWriter(attempt.events)
+            for step in range(durable, logged + 1) if durable == 0 else range(durable + 1, logged + 1):
+                self.log(spool, step)
+            spool.close()
+            if covered > durable:
+                save_checkpoint(attempt.checkpoints, covered, State({"w": np.zeros(1)}))
+                durable = covered
+        if self.outcome is not None:
+            end = {"outcome": self.outcome, "reason": "", "step": self.steps, "wall": 1.0, "time": self.clock + 100}
+            write(attempt.outcome, json.dumps(end).encode())
+            if self.outcome == "finished" or self.outcome.startswith("stopped"):
+                end |= {"attempt": len(attempts), "attempts": [*range(1, len(attempts) + 1)], "id": self.id}
+                write(paths.result, json.dumps({**end, "summary": {"parameters": 12}}).encode())
+        return paths
+
+    def meta(self) -> dict[str, Any]:
+        return {
+            "id": self.id, "name": f"run-{self.id[:8]}", "trainer": "toy", "trainer_version": "1.0", "axes": self.axes,
+            "experiments": self.files, "paper": self.paper, "scale": "laptop", "created": self.clock,
+            "code": {"commit": "abc123", "dirty": True, "versions": {"torch": "2.13.0"}},
+        }  # fmt: skip
+
+    def log(self, spool: SpoolWriter, step: int) -> None:
+        keys = ("val/success", "actor/entropy", "mi/first_turn/mi_zscore", "time/step")
+        spool.append(step, {key: self.metrics(step, key) for key in keys})
+        if step % 4 == 0:
+            spool.table("reward_matrix", step, [[step, 0.5], [1, None]])
+
+
+@pytest.fixture
+def recipe():
+    """recipe(number, **fields) -> Recipe of the run with the id made from the number."""
+    return lambda number, **fields: Recipe(f"{number:04x}{'0' * 12}", **fields)
+
+
+@pytest.fixture
+def experiment():
+    """experiment(name, recipes) -> the parsed experiment file of these runs."""
+
+    def make(name: str, recipes: list[Recipe], paper: str | None = "ragen2") -> Experiment:
+        runs = [Run(each.id, f"run-{each.id[:8]}", each.axes, "toy", {}, None, {}) for each in recipes]
+        return Experiment(
+            name, Path(f"{name}.yaml"), f"The title of {name}", paper, "Table 4", [], [], {}, runs, {}, "laptop"
+        )
+
+    return make
