@@ -2,7 +2,7 @@
 
 As released: an answer is at most `actions_per_turn` actions joined by `||` (surplus ones are cut), valid ones are
 played, and a turn with no valid action or any invalid one costs `format_penalty`. An episode ends when the game is
-over, when its turns are used up, or when its actions are.
+over or its turns are used up.
 """
 
 from __future__ import annotations
@@ -67,7 +67,6 @@ class Episode:
         self.rendering = rendering
         self.instructions = "" if rendering == "compact" else self._instructions()
         self.turns_left = 0
-        self.actions_left = 0
         self.done = True
         self.success = False
         self._last_reward: float | None = None
@@ -77,7 +76,6 @@ class Episode:
     def reset(self, seed: int, noise: int = 0) -> str:
         self._load(seed, noise)
         self.turns_left = self.config.turns
-        self.actions_left = self.config.budget
         self.done = self.success = False
         self._last_reward = None
         return self._observation()
@@ -98,8 +96,7 @@ class Episode:
             effective += changed
             if over:
                 break
-        self.actions_left -= played
-        self.done = over or self.turns_left == 0 or self.actions_left == 0
+        self.done = over or self.turns_left == 0
         self._last_reward = reward
         info = {"success": self.success, "format_valid": format_valid, "actions": played, "effective": effective}
         return self._observation(), reward, self.done, info
@@ -146,7 +143,7 @@ class Episode:
 
     def _budget(self) -> int:
         """Actions that can still be played; with it a compact observation carries the whole state."""
-        return min(self.actions_left, self.turns_left * self.config.actions_per_turn)
+        return self.turns_left * self.config.actions_per_turn
 
     def _observation(self) -> str:
         if self.rendering == "compact":

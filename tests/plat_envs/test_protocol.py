@@ -1,0 +1,247 @@
+"""What holds for every environment: determinism, disjoint splits, a closed vocabulary, solvable puzzles, no exceptions."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from plat_envs.api import configure, find_environment, make_environment
+from plat_envs.demonstrations import demonstrations
+from plat_envs.errors import EnvironmentError_
+from plat_envs.instances import SPLITS
+from plat_envs.parsing import parse
+from plat_envs.vocabulary import IDS, MAX_NUMBER, WORDS
+
+TASKS = ("sokoban", "frozenlake", "countdown", "metamathqa")
+LENGTHS = {"sokoban": 25, "frozenlake": 23, "countdown": 8, "metamathqa": 26}
+LOWEST, HIGHEST = -0.1 - 2 * 1.1, 11.0  # of one turn: format penalty and two bad pushes; a solved Sokoban
+
+every_task = pytest.mark.parametrize("task", TASKS)
+both_renderings = pytest.mark.parametrize("rendering", ["compact", "chat"])
+
+
+def play(environment, seed, responses):
+    """Every observation, reward and info of an episode."""
+    history, done = [environment.reset(seed)], False
+    while not done:
+        observation, reward, done, info = environment.step(responses(environment))
+        history.append((observation, reward, done, tuple(info.items())))
+    return history
+
+
+def grounded(environment):
+    return environment.demonstrate(random.Random(0), True)
+
+
+@every_task
+@both_renderings
+def test_same_seed_same_episode(task, rendering):
+    one, other = (make_environment(task, split="validation", rendering=rendering) for _ in range(2))
+    rng = random.Random(0)
+    for seed in range(20):
+        script = [one.demonstrate(rng, False) for _ in range(5) if one.reset(seed)]
+        histories = []
+        for environment in (one, other):
+            responses = iter(script)
+            histories.append(play(environment, seed, lambda _, responses=responses: next(responses)))
+        assert histories[0] == histories[1]
+
+
+@every_task
+def test_instances_do_not_depend_on_what_was_asked_before(task):
+    forward = make_environment(task)
+    backward = make_environment(task)
+    first = [forward.reset(seed) for seed in range(50)]
+    assert first == [backward.reset(seed) for seed in reversed(range(50))][::-1]
+    assert len(set(first)) > 30
+
+
+@every_task
+def test_splits_are_disjoint(task):
+    seen = {}
+    for split in SPLITS:
+        environment = make_environment(task, split=split)
+        seen[split] = {environment.reset(seed) for seed in range(2000)}
+    assert not seen["train"] & seen["validation"]
+    assert not seen["train"] & seen["heldout"]
+    assert not seen["validation"] & seen["heldout"]
+
+
+@every_task
+def test_a_shared_pool_draws_validation_from_training_instances(task):
+    """As released: the same problems turn up in both, and never those held out."""
+    drawn = {}
+    for split in SPLITS:
+        environment = make_environment(task, {"shared_pool": True}, split)
+        drawn[split] = {environment.reset(seed) for seed in range(4000 if task in ("countdown", "frozenlake") else 1000)}
+    separate = make_environment(task, split="validation")
+    assert not drawn["validation"] & {separate.reset(seed) for seed in range(500)}
+    assert not drawn["heldout"] & (drawn["train"] | drawn["validation"])
+    if task in ("countdown", "frozenlake"):  # small enough for a meeting to be certain
+        assert drawn["train"] & drawn["validation"]
+
+
+@every_task
+def test_compact_text_is_closed_and_of_constant_length(task):
+    environment = make_environment(task)
+    rng = random.Random(1)
+    for example in demonstrations(environment, rng, 3000, grounded=0.5):
+        prompt, response = example.prompt.split(" "), example.response.split(" ")
+        assert len(prompt) == LENGTHS[task]
+        assert prompt[0] == task and prompt[-1] == "<think>"
+        assert len(response) + 1 <= 24  # with the end-of-text token
+        assert all(word in IDS for word in prompt + response), example
+
+
+@every_task
+def test_demonstrations_parse(task):
+    environment = make_environment(task)
+    for example in demonstrations(environment, random.Random(2), 1000, grounded=0.5):
+        parsed = parse(example.response)
+        assert parsed.valid
+        assert environment.reasoning_kind(parsed.think) == ("grounded" if example.grounded else "template")
+        assert environment.reasoning_parses(parsed.think)
+        assert parse(f"<think> {example.response}")[:3] == parsed[:3]
+
+
+@every_task
+def test_other_sentences_do_not_parse(task):
+    environment = make_environment(task)
+    environment.reset(0)
+    for text in ("", "goal", "i should", "at 1 2 goal", "<think>", "the the the the", "1 2 3 4", "so up"):
+        assert environment.reasoning_kind(text) is None
+        assert not environment.reasoning_parses(text)
+
+
+@every_task
+@both_renderings
+@pytest.mark.parametrize("split", SPLITS)
+def test_who_imitates_grounded_demonstrations_succeeds(task, rendering, split):
+    options = {"success_rate": 1.0} if task == "frozenlake" else {}
+    environment = make_environment(task, options, split, rendering)
+    for seed in range(150):
+        *_, (_, reward, done, info) = play(environment, seed, grounded)
+        assert done and dict(info)["success"] and dict(info)["format_valid"] and reward > 0.5
+
+
+@every_task
+def test_templates_rarely_succeed_but_are_well_formed(task):
+    environment, rng, successes = make_environment(task), random.Random(3), 0
+    for seed in range(200):
+        history = play(environment, seed, lambda e: e.demonstrate(rng, False))
+        assert all(dict(info)["format_valid"] for _, _, _, info in history[1:])
+        successes += dict(history[-1][3])["success"]
+    assert successes < 80
+
+
+WORDS_OR_TEXT = st.one_of(
+    st.lists(st.sampled_from(WORDS), max_size=30).map(" ".join),
+    st.text(max_size=80),
+    st.text(alphabet="0123456789+-*/() |²٣", max_size=40).map(lambda t: f"x </think> <answer> {t} </answer>"),
+    st.lists(st.sampled_from(("up", "left", "||", "UP", "jump", "|")), max_size=8).map(
+        lambda words: f"x </think> <answer> {' '.join(words)} </answer>"
+    ),
+)
+
+
+@every_task
+@both_renderings
+@settings(max_examples=150, deadline=None)
+@given(texts=st.lists(WORDS_OR_TEXT, min_size=5, max_size=5), seed=st.integers(0, 50))
+def test_no_text_breaks_an_episode(task, rendering, texts, seed):
+    environment = make_environment(task, rendering=rendering)
+    environment.reset(seed)
+    for text in texts:
+        observation, reward, done, info = environment.step(text)
+        assert isinstance(observation, str) and type(reward) is float and type(done) is bool
+        assert LOWEST <= reward <= HIGHEST
+        assert set(info) == {"success", "format_valid", "actions", "effective"}
+        assert 0 <= info["effective"] <= info["actions"] <= 2
+        assert environment.reasoning_kind(text) in (None, "grounded", "template")
+        if done:
+            break
+    else:
+        raise AssertionError("no end after five turns")
+    with pytest.raises(EnvironmentError_, match="over"):
+        environment.step("again")
+
+
+@every_task
+def test_a_turn_without_an_action_costs_the_format_penalty(task):
+    environment = make_environment(task, {"format_penalty": -0.25})
+    for text in ("", "no tags", "x </think> <answer>", "x </think> <answer> </answer>", "<answer> up </answer>"):
+        environment.reset(1)
+        _, reward, _, info = environment.step(text)
+        assert reward == -0.25 and not info["format_valid"] and info["actions"] == 0
+
+
+@every_task
+def test_states_are_markov(task):
+    """Equal compact observations have equal futures: the number of actions left is part of them."""
+    environment = make_environment(task, {"turns": 5})
+    environment.reset(0)
+    left = []
+    done = False
+    while not done:
+        observation, _, done, _ = environment.step("nothing")
+        left.append(int(observation.split()[-2]))
+    per_turn = environment.config.actions_per_turn
+    assert left == [per_turn * turns for turns in (4, 3, 2, 1, 0)]
+
+
+@every_task
+def test_chat_prompts_say_what_to_do(task):
+    environment = make_environment(task, rendering="chat")
+    first = environment.reset(0)
+    assert environment.instructions.startswith("You are a helpful assistant.")
+    assert "<think>" in first and "<answer>" in first and "Turn 1" in first and "Reward" not in first
+    second, *_ = environment.step("nonsense")
+    assert second.startswith("Reward:\n-0.1")
+
+
+@every_task
+def test_wrong_options_name_the_right_ones(task):
+    with pytest.raises(EnvironmentError_, match="turns"):
+        make_environment(task, {"turn": 3})
+    with pytest.raises(EnvironmentError_, match="type int"):
+        make_environment(task, {"turns": "five"})
+    with pytest.raises(EnvironmentError_, match="type int"):
+        make_environment(task, {"turns": True})
+    with pytest.raises(EnvironmentError_, match="from 1"):
+        make_environment(task, {"turns": 0})
+    with pytest.raises(EnvironmentError_, match="train"):
+        make_environment(task, split="trian")
+    with pytest.raises(EnvironmentError_, match="compact"):
+        make_environment(task, rendering="compat")
+    with pytest.raises(EnvironmentError_, match="compact rendering"):
+        make_environment(task, {"turns": MAX_NUMBER + 1})
+
+
+def test_an_unknown_environment_names_the_known_ones():
+    with pytest.raises(EnvironmentError_) as caught:
+        find_environment("sokobann")
+    assert "'sokoban'" in caught.value.mend and "countdown" in caught.value.mend
+
+
+@every_task
+def test_a_whole_number_is_a_float_where_one_is_wanted(task):
+    assert configure(find_environment(task), {"format_penalty": -1}).format_penalty == -1.0
+
+
+@every_task
+def test_table_3(task):
+    spec = find_environment(task)
+    assert spec.name == task and spec.version and spec.state in ("grid", "text") and spec.reward in ("dense", "binary")
+    assert spec.stochastic == (task == "frozenlake")
+    assert spec.fingerprint(spec.config_type()) == {}
+
+
+def test_demonstrations_keep_the_share():
+    environment = make_environment("sokoban")
+    corpus = list(demonstrations(environment, random.Random(0), 2000, grounded=0.3))
+    assert len(corpus) == 2000
+    assert abs(sum(example.grounded for example in corpus) / 2000 - 0.3) < 0.05
+    assert corpus == list(demonstrations(environment, random.Random(0), 2000, grounded=0.3))
