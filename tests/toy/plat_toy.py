@@ -15,7 +15,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy
-
 from plat.errors import RunError, SpecError
 from plat.trainer.api import Outcome, RunIO, State, TrainerSpec
 
