@@ -25,15 +25,27 @@ def find(group: str, name: str, where: str) -> Callable[..., Any]:
             where=where,
             mend=(f"did you mean {near[0]!r}? " if near else "") + f"known: {', '.join(sorted(known))}",
         )
-    return known[name].load()
+    try:
+        return known[name].load()
+    except Exception as error:
+        raise SpecError(
+            f"{name!r} in {group} cannot be loaded: {type(error).__name__}: {error}",
+            where=where,
+            mend="mend or uninstall the package that publishes it; `plat doctor` tries them all",
+        ) from error
 
 
 def call(function: Callable[..., Any], frames: Any, experiment: Any, arguments: dict[str, Any], where: str) -> Any:
     """Call it; an argument it does not know, or one it needs and lacks, is a SpecError that lists the valid ones."""
+    check_arguments(function, arguments, where)
+    return function(frames, experiment, **arguments)
+
+
+def check_arguments(function: Callable[..., Any], arguments: dict[str, Any], where: str) -> None:
+    """SpecError unless a builder or check can be called with these arguments."""
     signature = inspect.signature(function)
     try:
-        signature.bind(frames, experiment, **arguments)
+        signature.bind(None, None, **arguments)
     except TypeError as error:
         valid = ", ".join(list(signature.parameters)[2:])
         raise SpecError(str(error), where=where, mend=f"its arguments: {valid}") from error
-    return function(frames, experiment, **arguments)

@@ -1,0 +1,112 @@
+"""The command line: `plat VERB ...`. Verbs parse, call and print; what they call does the work.
+
+Promised here, for every verb: exit code 0 (all fine), 2 (bad input, nothing done), 3 (some runs failed), 130
+(interrupted, state safe), 1 (a mistake in plat itself); a PlatError is shown as its three lines and never as a
+traceback; a reader that closes the pipe early gets no error message; and nothing heavy is imported before a verb
+needs it.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import sys
+import time
+import traceback
+from collections.abc import Sequence
+
+from plat.errors import HomeError, PlatError, SpecError
+
+INTERRUPTED = 130
+PIPE_CLOSED = 128 + 13  # what a shell reports for a program ended by SIGPIPE
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Entry point of the `plat` script; always leaves through SystemExit."""
+    code = _guarded(list(sys.argv[1:] if arguments is None else arguments))
+    try:
+        sys.stdout.flush()
+    except OSError:
+        code = code or PIPE_CLOSED
+    if code == PIPE_CLOSED:  # the interpreter flushes once more at exit; give it somewhere to flush to
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+    sys.exit(code)
+
+
+def _guarded(arguments: list[str]) -> int:
+    """Run one verb and turn whatever comes out of it into an exit code and, on stderr, into words."""
+    from typer import TyperException
+
+    from plat.cli.verbs import application
+
+    try:
+        return application()(args=arguments, prog_name="plat", standalone_mode=False) or 0
+    except PlatError as error:
+        return _say(error)
+    except TyperException as error:  # a misspelt verb or option
+        return _say(_usage_error(error, arguments))
+    except KeyboardInterrupt:
+        print("interrupted; nothing recorded is lost", file=sys.stderr)
+        return INTERRUPTED
+    except SystemExit as stop:  # typer leaves this way when the pipe is closed
+        cause = stop.__context__
+        if isinstance(cause, OSError) and cause.errno == errno.EPIPE:
+            return PIPE_CLOSED
+        return stop.code if isinstance(stop.code, int) else 1
+    except OSError as error:
+        if error.errno == errno.EPIPE:
+            return PIPE_CLOSED
+        if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES, errno.EPERM):
+            return _say(
+                HomeError(
+                    f"cannot read or write: {error.strerror}",
+                    where=str(error.filename or "") or None,
+                    mend="free some disk space or mend the permissions, then give the same command again; "
+                    "or choose another home with --home DIR",
+                )
+            )
+        return _unexpected(error, arguments)
+    except Exception as error:
+        return _unexpected(error, arguments)
+
+
+def _say(error: PlatError) -> int:
+    from plat.cli.common import settings
+
+    print(error.render(), file=sys.stderr)
+    if settings.verbose:
+        traceback.print_exception(error)
+    return error.exit_code
+
+
+def _usage_error(error: Exception, arguments: list[str]) -> SpecError:
+    """The parser's complaint, in our three lines."""
+    message = error.format_message() if hasattr(error, "format_message") else str(error)
+    context = getattr(error, "ctx", None)
+    command = context.command_path if context is not None else "plat"
+    return SpecError(
+        message.rstrip("."), where=f"the command line: plat {' '.join(arguments)}", mend=f"see `{command} --help`"
+    )
+
+
+def _unexpected(error: BaseException, arguments: list[str]) -> int:
+    """A mistake in plat: one line, with the traceback in a file (on stderr with -v)."""
+    import tempfile
+
+    from plat.cli.common import settings
+
+    if settings.verbose:
+        traceback.print_exception(error)
+        return 1
+    name = f"plat-error-{time.strftime('%Y%m%d-%H%M%S')}-{os.getpid()}.txt"
+    path = os.path.join(tempfile.gettempdir(), name)
+    try:
+        with open(path, "w", encoding="utf-8") as file:
+            print(f"$ plat {' '.join(arguments)}", file=file)
+            traceback.print_exception(error, file=file)
+    except OSError:
+        path = "(could not be saved; use -v)"
+    print(f"error: a mistake in plat itself: {type(error).__name__}: {error}", file=sys.stderr)
+    print(f"   at: traceback in {path}", file=sys.stderr)
+    print("  fix: give the same command again to go on; -v shows the traceback", file=sys.stderr)
+    return 1

@@ -1,0 +1,138 @@
+"""What the verbs share: their options, the split of arguments into files and overrides, and how a run is named."""
+
+from __future__ import annotations
+
+import difflib
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from plat.errors import SpecError
+from plat.store.durable import read_json
+from plat.store.home import Home, RunPaths
+
+if TYPE_CHECKING:
+    from plat.spec.experiment import Experiment
+
+
+@dataclass
+class Settings:
+    """Options that act on the whole process."""
+
+    verbose: bool = False
+
+
+settings = Settings()
+
+
+def _set_verbose(value: bool) -> bool:
+    settings.verbose = settings.verbose or value
+    if value:
+        import logging
+
+        logging.basicConfig(level=logging.INFO, format="%(levelname)s %(name)s: %(message)s")
+    return value
+
+
+Arguments = Annotated[
+    list[str] | None,
+    typer.Argument(metavar="[SPEC | KEY=VALUE]...", help="Experiment files, and overrides of what is in them."),
+]
+RunArgument = Annotated[str, typer.Argument(metavar="RUN", help="A run's name, id, or the beginning of its id.")]
+HomeOption = Annotated[
+    str | None, typer.Option("--home", metavar="DIR", help="Where runs are kept [PLAT_HOME, ./plat-home].")
+]
+StoreOption = Annotated[
+    str | None, typer.Option("--store", metavar="URI", help="MLflow store [MLFLOW_TRACKING_URI, SQLite in the home].")
+]
+VerboseOption = Annotated[
+    bool, typer.Option("-v", "--verbose", callback=_set_verbose, help="Say more; show tracebacks.")
+]
+JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON for a program to read.")]
+
+
+def split(arguments: Sequence[str] | None) -> tuple[list[Path], list[str]]:
+    """Arguments with `=` are overrides, the others are experiment files; a path that exists is always a file."""
+    files, overrides = [], []
+    for argument in arguments or ():
+        if "=" in argument and not (argument.endswith((".yaml", ".yml")) and Path(argument).exists()):
+            overrides.append(argument)
+        else:
+            files.append(Path(argument))
+    return files, overrides
+
+
+def load_experiments(arguments: Sequence[str] | None, *, required: bool = True) -> list[Experiment]:
+    """The experiments named on the command line, each with all the overrides. SpecError when none is named."""
+    from plat.spec import experiment
+
+    files, overrides = split(arguments)
+    if required and not files:
+        raise SpecError("no experiment file named", mend="for example: plat plan experiments/table4.yaml")
+    return experiment.load_experiments(files, overrides)
+
+
+def find_run(home: Home, text: str) -> RunPaths:
+    """The run meant by a name, an id, the beginning of an id, or the path of its directory."""
+    path = Path(text)
+    if path.is_dir() and (path / "meta.json").exists():
+        return RunPaths(path.absolute())
+    known = sorted(entry.name for entry in home.runs.iterdir()) if home.runs.is_dir() else []
+    beginning = text.rsplit("-", 1)[-1]  # a name ends in the first half of the id
+    hits = [run_id for run_id in known if run_id.startswith(beginning)] if beginning else []
+    if len(hits) == 1:
+        return home.run(hits[0])
+    if hits:
+        raise SpecError(f"{text!r} is the beginning of {len(hits)} runs", mend=f"one of: {', '.join(hits[:8])}")
+    names = [name for run_id in known if (name := run_name(home.run(run_id)))]
+    near = difflib.get_close_matches(text, names, n=1, cutoff=0.3)
+    raise SpecError(
+        f"no run {text!r}",
+        where=str(home.runs),
+        mend=f"did you mean {near[0]}?" if near else "`plat status` lists the runs of this home",
+    )
+
+
+def run_name(paths: RunPaths) -> str:
+    """The readable name of a run, or its id when the directory does not say."""
+    return (read_json(paths.meta) or {}).get("name") or paths.id
+
+
+def print_json(value: Any) -> None:
+    """One JSON document on stdout."""
+    import json
+
+    print(json.dumps(value, indent=2, default=str))
+
+
+def on_terminal() -> bool:
+    return sys.stdout.isatty()
+
+
+def duration(seconds: float | None) -> str:
+    """12 -> "12 s", 750 -> "12.5 min", 9000 -> "2.5 h"; "?" when unknown."""
+    if seconds is None or seconds != seconds:
+        return "?"
+    if seconds < 100:
+        return f"{seconds:.0f} s"
+    return f"{seconds / 60:.1f} min" if seconds < 6000 else f"{seconds / 3600:.1f} h"
+
+
+def aligned(rows: Sequence[Sequence[Any]], indent: str = "  ") -> str:
+    """Rows of cells as lines with aligned columns; numbers to the right."""
+    texts = [["" if cell is None else str(cell) for cell in row] for row in rows]
+    if not texts:
+        return ""
+    widths = [max(len(row[i]) for row in texts) for i in range(len(texts[0]))]
+    lines = []
+    for row, given in zip(texts, rows, strict=True):
+        cells = [
+            cell.rjust(width) if isinstance(value, int | float) else cell.ljust(width)
+            for cell, width, value in zip(row, widths, given, strict=True)
+        ]
+        lines.append((indent + "  ".join(cells)).rstrip())
+    return "\n".join(lines)

@@ -1,0 +1,192 @@
+"""`plat doctor`: what works on this machine, one line each, worst first in the exit code."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from urllib.parse import urlsplit
+
+from plat.cli.common import HomeOption, JsonOption, StoreOption, VerboseOption, print_json
+from plat.errors import PlatError
+from plat.store.home import Home
+
+NEEDED_GB = 1.0  # a table of stand-ins with its store takes a fraction of this
+
+
+@dataclass(frozen=True)
+class Check:
+    """One finding: `level` is "ok", "warning" or "error"; `mend` says what to do about it."""
+
+    name: str
+    level: str
+    says: str
+    mend: str = ""
+
+
+def doctor(
+    home: HomeOption = None, store: StoreOption = None, as_json: JsonOption = False, verbose: VerboseOption = False
+) -> int:
+    """Check what works on this machine.
+
+    Python, packages, plugins, torch, cores, home, disk and store. Exit code 2 when something is broken.
+    """
+    place = Home.find(home)
+    uri = place.store_uri(store)
+    checks: list[Callable[[], Check]] = [
+        check_python,
+        check_packages,
+        check_plugins,
+        check_torch,
+        check_cores,
+        lambda: check_home(place),
+        lambda: check_disk(place),
+        lambda: check_store(uri),
+    ]
+    found = [check() for check in checks]
+    if as_json:
+        print_json({"checks": [check.__dict__ for check in found]})
+    else:
+        for check in found:
+            print(f"{check.level:8} {check.name:9} {check.says}")
+            if check.mend:
+                print(f"{'':18} fix: {check.mend}")
+    return 2 if any(check.level == "error" for check in found) else 0
+
+
+def check_python() -> Check:
+    version = ".".join(map(str, sys.version_info[:3]))
+    if (3, 11) <= sys.version_info < (3, 13):
+        return Check("python", "ok", f"{version} at {sys.executable}")
+    return Check("python", "error", f"{version} is not supported", "use Python 3.11 or 3.12")
+
+
+def check_packages() -> Check:
+    """Every direct dependency of the distribution is installed, and in a version it allows."""
+    from importlib.metadata import PackageNotFoundError, requires, version
+
+    from packaging.requirements import Requirement
+
+    try:
+        wanted = [Requirement(text) for text in requires("plat") or ()]
+    except PackageNotFoundError:
+        return Check("packages", "error", "plat itself is not installed", "pip install --no-deps -e .")
+    wrong = []
+    for requirement in wanted:
+        try:
+            if not requirement.specifier.contains(version(requirement.name), prereleases=True):
+                wrong.append(f"{requirement} (found {version(requirement.name)})")
+        except PackageNotFoundError:
+            wrong.append(f"{requirement.name} (missing)")
+    if wrong:
+        return Check("packages", "error", ", ".join(wrong), "pip install --no-deps -r requirements.txt")
+    return Check("packages", "ok", f"{len(wanted)} direct dependencies, plat {version('plat')}")
+
+
+def check_plugins() -> Check:
+    """Every published trainer, environment, report builder and claim check can be imported."""
+    from importlib.metadata import entry_points
+
+    counts, broken = [], []
+    for group in ("plat.trainers", "plat.environments", "plat.reports", "plat.claims"):
+        points = entry_points(group=group)
+        counts.append(f"{len(points)} {group.removeprefix('plat.')}")
+        for point in points:
+            try:
+                point.load()
+            except Exception as error:
+                broken.append(f"{point.name} in {group} ({type(error).__name__}: {error})")
+    if broken:
+        return Check("plugins", "error", "; ".join(broken), "mend or uninstall the package that publishes it")
+    return Check("plugins", "ok", ", ".join(counts))
+
+
+def check_torch() -> Check:
+    """torch multiplies matrices here; says how fast one thread is and which CUDA devices there are."""
+    try:
+        import torch
+    except Exception as error:
+        return Check("torch", "error", f"cannot be imported: {error}", "make install")
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    left = torch.randn(768, 768)
+    left @ left
+    started = time.perf_counter()
+    for _ in range(10):
+        left @ left
+    rate = 10 * 2 * 768**3 / (time.perf_counter() - started) / 1e9
+    torch.set_num_threads(threads)
+    devices = [torch.cuda.get_device_name(i) for i in range(torch.cuda.device_count())]
+    return Check(
+        "torch", "ok", f"{torch.__version__}, {rate:.0f} GFLOP/s a thread, CUDA: {', '.join(devices) or 'none'}"
+    )
+
+
+def check_cores() -> Check:
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    import psutil
+
+    memory = psutil.virtual_memory()
+    says = f"{cores}, memory {memory.available / 2**30:.1f} of {memory.total / 2**30:.1f} GiB free"
+    if memory.available < cores * 0.7 * 2**30:
+        return Check("cores", "warning", says, "a worker takes about 0.7 GiB: use fewer, with --jobs")
+    return Check("cores", "ok", says)
+
+
+def _nearest(path: Path) -> Path:
+    """The closest folder above (or at) the path that exists."""
+    while not path.exists():
+        path = path.parent
+    return path
+
+
+def check_home(home: Home) -> Check:
+    """The home can be written to. Looks without creating it."""
+    if home.root.exists():
+        try:
+            home.create()
+        except PlatError as error:
+            return Check("home", "error", f"{home.root}: {error.what}", error.mend or "")
+        runs = sum(1 for _ in home.runs.iterdir())
+        return Check("home", "ok", f"{home.root}, {runs} runs")
+    parent = _nearest(home.root)
+    if parent.is_dir() and os.access(parent, os.W_OK):
+        return Check("home", "ok", f"{home.root} (will be made)")
+    return Check("home", "error", f"cannot be made at {home.root}", "choose another with --home DIR (or PLAT_HOME)")
+
+
+def check_disk(home: Home) -> Check:
+    free = shutil.disk_usage(_nearest(home.root)).free / 2**30
+    if free < NEEDED_GB:
+        return Check("disk", "warning", f"{free:.1f} GiB free", f"free some space: {NEEDED_GB:.0f} GiB is comfortable")
+    return Check("disk", "ok", f"{free:.0f} GiB free")
+
+
+def check_store(uri: str) -> Check:
+    """A SQLite store opens and is sound; a server answers. Looks without creating anything."""
+    parts = urlsplit(uri)
+    if parts.scheme == "sqlite":
+        import sqlite3
+
+        path = Path(uri.removeprefix("sqlite:///"))
+        if not path.exists():
+            return Check("store", "ok", f"{uri} (will be made)")
+        try:
+            with sqlite3.connect(f"file:{path}?mode=ro", uri=True, timeout=2) as database:
+                runs = database.execute("select count(*) from runs").fetchone()[0]
+        except sqlite3.Error as error:
+            return Check("store", "error", f"{uri}: {error}", "wait for whoever holds it, or move the file away")
+        return Check("store", "ok", f"{uri}, {runs} MLflow runs")
+    if parts.scheme in ("http", "https"):
+        from urllib.request import urlopen
+
+        try:
+            with urlopen(uri.rstrip("/") + "/health", timeout=5) as answer:
+                return Check("store", "ok" if answer.status == 200 else "warning", f"{uri}: {answer.status}")
+        except OSError as error:
+            return Check("store", "error", f"{uri}: {error}", "start the server, or name another with --store URI")
+    return Check("store", "warning", f"{uri}: reachability is not checked for this kind of store")

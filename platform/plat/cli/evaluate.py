@@ -1,0 +1,68 @@
+"""`plat eval`: a checkpoint on fixed instances, again or under other options."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from plat.cli.common import HomeOption, JsonOption, VerboseOption, find_run, print_json
+from plat.errors import CheckpointError, SpecError
+from plat.store.home import Home, RunPaths
+
+Target = Annotated[
+    str, typer.Argument(metavar="RUN | CHECKPOINT", help="A run's name or id, or the path of a checkpoint folder.")
+]
+Overrides = Annotated[list[str] | None, typer.Argument(metavar="[KEY=VALUE]...", help="E.g. eval.instances=1024.")]
+
+
+def evaluate(
+    target: Target,
+    overrides: Overrides = None,
+    last: Annotated[bool, typer.Option("--last", help="The newest checkpoint, not the one at the peak.")] = False,
+    home: HomeOption = None,
+    as_json: JsonOption = False,
+    verbose: VerboseOption = False,
+) -> int:
+    """Evaluate a checkpoint on fixed instances.
+
+    Of a run, the checkpoint at its peak, unless --last.
+    """
+    from plat.spec.experiment import config_object
+    from plat.store.checkpoint import load_checkpoint
+    from plat.store.run_directory import read_config, read_meta
+    from plat.trainer.api import find_trainer
+
+    run, checkpoint = _find(Home.find(home), target, peak=not last)
+    meta, config = read_meta(run), read_config(run)
+    trainer = find_trainer(meta.get("trainer") or config.get("trainer", "embedded"))
+    if trainer.load_evaluate is None:
+        raise SpecError(f"trainer {trainer.name!r} has no evaluation of its own", where=str(checkpoint))
+    state = load_checkpoint(checkpoint)
+    found = trainer.load_evaluate()(config_object(config, trainer), state, list(overrides or ()))
+    name = meta.get("name", run.id)
+    if as_json:
+        print_json({"run": run.id, "name": name, "checkpoint": str(checkpoint), "result": found})
+        return 0
+    print(f"{name} at {checkpoint.name}")
+    for key, value in found.items():
+        print(f"  {key:32} {value:.4f}" if isinstance(value, float) else f"  {key:32} {value}")
+    return 0
+
+
+def _find(home: Home, target: str, *, peak: bool) -> tuple[RunPaths, Path]:
+    """The run and the checkpoint folder meant; CheckpointError when the run has none that is whole."""
+    from plat.store.checkpoint import newest_valid
+
+    path = Path(target)
+    if path.is_dir() and (path / "meta.json").exists() and path.parent.name == "checkpoints":
+        return RunPaths(path.absolute().parents[3]), path.absolute()
+    run = find_run(home, target)
+    folders = [attempt.checkpoints for attempt in run.attempts()]
+    found = newest_valid(folders, peak=peak) or newest_valid(folders)
+    if found is None:
+        raise CheckpointError(
+            f"run {target!r} has no whole checkpoint", where=str(run.root), mend="`plat retry` trains it again"
+        )
+    return run, found[1]

@@ -1,0 +1,216 @@
+"""Verbs about results: `plat sync`, `plat report`, `plat claims`, `plat ui`; and the reporting half of `plat sweep`."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from plat.cli.common import (
+    Arguments,
+    HomeOption,
+    JsonOption,
+    StoreOption,
+    VerboseOption,
+    load_experiments,
+    on_terminal,
+    print_json,
+)
+from plat.errors import StoreError
+from plat.store.home import Home, RunPaths
+
+if TYPE_CHECKING:
+    from plat.spec.experiment import Experiment
+    from plat.store.importer import ImportReport
+
+OutOption = Annotated[Path | None, typer.Option("--out", metavar="DIR", help="Where the files go [HOME/reports/FILE].")]
+
+
+def sync(
+    arguments: Arguments = None, home: HomeOption = None, store: StoreOption = None, verbose: VerboseOption = False
+) -> int:
+    """Copy what runs recorded into MLflow.
+
+    Runs of the named files, or all of this home. `plat sweep` does this by itself.
+    """
+    place = Home.find(home).create()
+    experiments = load_experiments(arguments, required=False)
+    uri = place.store_uri(store)
+    done = import_all(place, uri, experiments)
+    print(f"{len(done.imported)} runs brought up to date, {done.unchanged} were so already: {uri}")
+    return 0
+
+
+def import_all(
+    home: Home, uri: str, experiments: Sequence[Experiment], runs: Sequence[RunPaths] | None = None
+) -> ImportReport:
+    """Import everything durable of these runs (default: the experiments' runs, or all of the home when there are no
+    experiments), and say on stderr which could not be."""
+    from plat.store.importer import import_runs
+
+    if runs is None and experiments:
+        runs = [home.run(run_id) for run_id in {run.id: None for one in experiments for run in one.runs}]
+    done = import_runs(home, uri, experiments, runs)
+    for line in done.warnings():
+        print(f"warning: {line}", file=sys.stderr)
+    return done
+
+
+def report(
+    arguments: Arguments = None,
+    out: OutOption = None,
+    home: HomeOption = None,
+    store: StoreOption = None,
+    verbose: VerboseOption = False,
+) -> int:
+    """Build tables, figures and one HTML page.
+
+    From the store alone, which is brought up to date first.
+    """
+    experiments = load_experiments(arguments)
+    place = Home.find(home)
+    uri = place.store_uri(store)
+    if place.runs.is_dir():
+        import_all(place, uri, experiments)
+    for experiment in experiments:
+        folder = (out / experiment.name if len(experiments) > 1 else out) if out else None
+        print(make_report(place, uri, experiment, folder)[0], end="")
+    return 0
+
+
+def make_report(home: Home, uri: str, experiment: Experiment, out: Path | None = None) -> tuple[str, list[Path]]:
+    """Build, write and log the report of one experiment; what to print, and the files written."""
+    from plat_analysis.report import build_report
+
+    from plat.store.reader import Store
+
+    store = Store(uri, home)
+    built = build_report(store.load(experiment), experiment)
+    folder = out or home.create().reports / experiment.name
+    written = built.write(folder)
+    store.log_report(experiment, written, built.values)
+    return rendered(built) + _paths(folder, written.values()), list(written.values())
+
+
+def check_report(experiment: Experiment) -> None:
+    """SpecError when the file's report or claims cannot be made; better now than after an hour of training."""
+    from plat_analysis import plugins
+
+    for key, name, group in (("report", "builder", "plat.reports"), ("claims", "check", "plat.claims")):
+        for index, entry in enumerate(getattr(experiment, key)):
+            where = f"{experiment.path}: {key}[{index}]"
+            function = plugins.find(group, str(entry.get(name)), where)
+            given = {key: value for key, value in entry.items() if key not in (name, "id", "says")}
+            plugins.check_arguments(function, given, where)
+
+
+def rendered(built: Any) -> str:
+    """The report as the terminal shows it."""
+    import io
+
+    from rich.console import Console
+
+    text = io.StringIO()
+    console = Console(file=text, force_terminal=on_terminal(), width=width(), highlight=False)
+    built.print(console)
+    return text.getvalue()
+
+
+def width() -> int:
+    """Columns of the terminal; a pipe gets room for every column."""
+    return shutil.get_terminal_size((160, 40)).columns if on_terminal() else int(os.environ.get("COLUMNS", "160"))
+
+
+def look() -> str:
+    """The shape of what is printed: two outputs with the same look are the same text."""
+    return f"{width()} {'colour' if on_terminal() and 'NO_COLOR' not in os.environ else 'plain'}"
+
+
+def _paths(folder: Path, files: Any) -> str:
+    """The lines that say where the report is: the page first, then the folder."""
+    pages = [path for path in files if path.suffix == ".html"]
+    lines = [f"report: {shown(path)}" for path in pages]
+    return "\n".join([*lines, f"tables and figures: {shown(folder)}/"]) + "\n"
+
+
+def shown(path: Path) -> str:
+    """A path as a reader would type it: relative where that is shorter."""
+    try:
+        relative = str(path.absolute().relative_to(Path.cwd()))
+    except ValueError:
+        return str(path)
+    return relative
+
+
+def percent(success: float | None) -> str:
+    return "no success measured" if success is None else f"success {100 * success:.1f} %"
+
+
+def claims(
+    arguments: Arguments = None,
+    home: HomeOption = None,
+    store: StoreOption = None,
+    as_json: JsonOption = False,
+    verbose: VerboseOption = False,
+) -> int:
+    """The verdict on each claim of the paper."""
+    from plat.store.reader import Store
+
+    experiments = load_experiments(arguments or _all_files())
+    place = Home.find(home)
+    uri = place.store_uri(store)
+    if place.runs.is_dir():
+        import_all(place, uri, experiments)
+    from plat_analysis.claims.engine import check_claims
+
+    store_of = Store(uri, place)
+    found = [verdict for experiment in experiments for verdict in check_claims(store_of.load(experiment), experiment)]
+    if as_json:
+        print_json({"claims": [verdict.as_dict() for verdict in found]})
+        return 0
+    for verdict in found:
+        print(f"{verdict.status.replace('_', ' '):15} {verdict.id}: {verdict.says}")
+        if verdict.detail:
+            print(f"{'':15} {verdict.detail}")
+    if not found:
+        print("these files claim nothing")
+    return 0
+
+
+def _all_files() -> list[str]:
+    """The experiment files of this checkout."""
+    return [str(path) for path in sorted(Path("experiments").glob("*.yaml"))]
+
+
+def ui(
+    home: HomeOption = None,
+    store: StoreOption = None,
+    port: Annotated[int, typer.Option("--port", help="Port of the web page.")] = 5000,
+    verbose: VerboseOption = False,
+) -> int:
+    """MLflow's own web page on this store."""
+    place = Home.find(home)
+    uri = place.store_uri(store)
+    if uri.startswith(("http://", "https://")):
+        print(f"the store is a server already: open {uri}")
+        return 0
+    if uri == f"sqlite:///{place.database}" and not place.database.exists():
+        raise StoreError(
+            "there is no store yet",
+            where=str(place.database),
+            mend="`plat sweep experiments/quickstart.yaml` makes one",
+        )
+    from plat.store.mlflow_client import artifact_root, quiet
+
+    quiet()
+    command = [sys.executable, "-m", "mlflow", "ui", "--backend-store-uri", uri, "--port", str(port)]
+    artifacts = artifact_root(uri)
+    if artifacts:
+        command += ["--default-artifact-root", artifacts]
+    print(f"MLflow on {uri}: http://127.0.0.1:{port} (Ctrl-C ends it)", flush=True)
+    os.execv(sys.executable, command)
