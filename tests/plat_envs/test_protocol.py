@@ -1,4 +1,4 @@
-"""What holds for every environment: determinism, disjoint splits, a closed vocabulary, solvable puzzles, no exceptions."""
+"""What holds for every environment: determinism, disjoint splits, closed vocabulary, solvable puzzles."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ import random
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-
 from plat_envs.api import configure, find_environment, make_environment
 from plat_envs.demonstrations import demonstrations
 from plat_envs.errors import EnvironmentError_
@@ -76,7 +75,9 @@ def test_a_shared_pool_draws_validation_from_training_instances(task):
     drawn = {}
     for split in SPLITS:
         environment = make_environment(task, {"shared_pool": True}, split)
-        drawn[split] = {environment.reset(seed) for seed in range(4000 if task in ("countdown", "frozenlake") else 1000)}
+        drawn[split] = {
+            environment.reset(seed) for seed in range(4000 if task in ("countdown", "frozenlake") else 1000)
+        }
     separate = make_environment(task, split="validation")
     assert not drawn["validation"] & {separate.reset(seed) for seed in range(500)}
     assert not drawn["heldout"] & (drawn["train"] | drawn["validation"])
