@@ -21,8 +21,7 @@ DASH = "—"
 
 @dataclass(frozen=True)
 class Cell:
-    """One shown cell. `shorter` are ever shorter forms of `text` for narrow terminals; `mark` points to a note; `title` is
-    its provenance."""
+    """One shown cell. `shorter` are ever shorter forms of `text`; `mark` points to a note; `title` is provenance."""
 
     text: str = ""
     shorter: tuple[str, ...] = ()

@@ -39,7 +39,7 @@ def build(
     frames: Frames,
     experiment: Experiment,
     *,
-    axis: str = "filter",
+    pair: str = "filter",
     baseline: str = "none",
     treatment: str | None = None,
     scope: str = "first_turn",
@@ -47,12 +47,12 @@ def build(
     thresholds: Mapping[str, float] | None = None,
     name: str = "collapse",
 ) -> list[Figure | Table]:
-    """axis, baseline, treatment: the conditions compared (default: the first other value of the axis); scope: of the
-    mutual-information proxies; thresholds: of the regimes (see `regimes.Thresholds`)."""
+    """pair, baseline, treatment: the axis and its values that are compared (default: its first other value); scope: of
+    the mutual-information proxies; thresholds: of the regimes (see `regimes.Thresholds`)."""
     results = Results(frames, experiment)
     conditions: dict[str, list[RunView]] = {}
-    for run in results.runs:
-        conditions.setdefault(run.axis(axis), []).append(run)
+    for run in results.positions:
+        conditions.setdefault(run.axis(pair), []).append(run)
     others = [condition for condition in conditions if condition != baseline]
     treatment = treatment or (others[0] if others else baseline)
     limits = Thresholds(**(thresholds or {}))
@@ -72,8 +72,9 @@ def build(
         title="Input dependence over training",
         draw=partial(draw, panels, order, baseline, chance, log(vocabulary) if vocabulary else None, limits),
         caption=(
-            "Retrieval accuracy tells which prompt a reasoning came from; it falls to chance when reasoning no longer depends "
-            "on the input, while entropy alone does not show it. Bold: mean over seeds with its 95 % band; thin: single seeds."
+            "Retrieval accuracy: how often a reasoning is likeliest under its own prompt. It falls to chance when "
+            "reasoning no longer depends on the input; entropy does not show that. Bold: mean over seeds with its 95 % "
+            "band (from three seeds on); thin: single seeds; ×: the run ended early."
         ),
     )
     for (key, condition), found in panels.items():

@@ -1,4 +1,4 @@
-"""The picture of a collapse: five quantities over training, one panel each, conditions by colour, references labelled."""
+"""The picture of a collapse: five quantities over training, a panel each, conditions by colour, references named."""
 
 from __future__ import annotations
 
@@ -83,5 +83,14 @@ def _reference(axis: Axes, height: float, text: str, above: bool = True, left: b
     from plat_analysis import style
 
     axis.axhline(height, color="#9a9a9a", linewidth=0.9, linestyle=(0, (2, 2)), zorder=1.5)
-    axis.annotate(text, (0.02 if left else 1, height), (0, 2 if above else -2), xycoords=("axes fraction", "data"),
-                  fontsize=6.5, textcoords="offset points", ha="left" if left else "right", va="bottom" if above else "top", color=style.QUIET)  # fmt: skip
+    axis.annotate(
+        text,
+        (0.02 if left else 1, height),
+        (0, 2 if above else -2),
+        xycoords=("axes fraction", "data"),
+        textcoords="offset points",
+        fontsize=6.5,
+        color=style.QUIET,
+        ha="left" if left else "right",
+        va="bottom" if above else "top",
+    )

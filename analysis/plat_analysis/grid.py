@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from plat.errors import SpecError
+
 from plat_analysis.pairs import PairedCell, Side, average
 from plat_analysis.results import Results, RunView
 from plat_analysis.statistics import Estimate
@@ -14,22 +15,18 @@ from plat_analysis.statistics import Estimate
 
 @dataclass(frozen=True)
 class Layout:
-    """Which axes make the rows and the columns, and which two values of which axis are compared."""
+    """Which axes make the rows and the columns, and which two values of which axis (`pair`) are compared."""
 
     rows: tuple[str, ...]
     columns: str
-    axis: str
+    pair: str
     baseline: str
     treatment: str
 
     @classmethod
-    def read(cls, rows: str | Sequence[str], columns: str, baseline: Any, treatment: Any) -> Layout:
-        """From a report's arguments; conditions are `none`, `filter=none` or `{filter: none}`."""
-        axis, first = _condition(baseline)
-        other, second = _condition(treatment)
-        if axis != other:
-            raise SpecError(f"baseline varies {axis!r} but treatment {other!r}", mend="compare two values of one axis")
-        return cls((rows,) if isinstance(rows, str) else tuple(rows), columns, axis, first, second)
+    def read(cls, rows: str | Sequence[str], columns: str, pair: str, baseline: Any, treatment: Any) -> Layout:
+        """From the arguments of a report or a claim; several row axes are joined."""
+        return cls((rows,) if isinstance(rows, str) else tuple(rows), columns, pair, str(baseline), str(treatment))
 
 
 class Grid:
@@ -40,8 +37,8 @@ class Grid:
         rows: dict[str, None] = {}
         columns: dict[str, None] = {}
         sides: dict[tuple[str, str, str], dict[Any, RunView]] = {}
-        for run in results.runs:
-            condition = run.axis(layout.axis)
+        for run in results.positions:
+            condition = run.axis(layout.pair)
             if condition not in (layout.baseline, layout.treatment):
                 continue
             row, column = " · ".join(run.axis(name) for name in layout.rows), run.axis(layout.columns)
@@ -49,15 +46,15 @@ class Grid:
             seeds = sides.setdefault((row, column, condition), {})
             if run.seed in seeds:
                 raise SpecError(
-                    f"more than one run for {row} × {column}, {layout.axis}={condition}, seed {run.seed}: "
+                    f"more than one run for {row} × {column}, {layout.pair}={condition}, seed {run.seed}: "
                     f"{seeds[run.seed].run.name} and {run.run.name}",
                     mend="name the axis in which they differ under `rows` of the report",
                 )
             seeds[run.seed] = run
         if not rows:
             raise SpecError(
-                f"no run has {layout.axis} = {layout.baseline} or {layout.treatment}",
-                mend=f"give two values of the axis {layout.axis!r} as `baseline` and `treatment` of the report",
+                f"no run has {layout.pair} = {layout.baseline} or {layout.treatment}",
+                mend=f"give two values of the axis {layout.pair!r} as `baseline` and `treatment` of the report",
             )
         self.rows, self.columns = list(rows), list(columns)
         self.cells = {
@@ -82,11 +79,3 @@ class Grid:
         """Every wanted run of a row."""
         sides = [side for cell in self.row(row) for side in (cell.baseline, cell.treatment)]
         return [run for side in sides for run in side.runs.values()]
-
-
-def _condition(what: Any) -> tuple[str, str]:
-    if isinstance(what, dict) and len(what) == 1:
-        axis, value = next(iter(what.items()))
-        return str(axis), str(value)
-    axis, equals, value = str(what).partition("=")
-    return (axis, value) if equals else ("filter", axis)

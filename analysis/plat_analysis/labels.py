@@ -13,6 +13,7 @@ NAMES = {
     "countdown": "Countdown",
     "none": "no filter",
     "top_p": "Top-p",
+    "average": "Average",
     "val/success": "Validation success",
     "mi/first_turn/retrieval_acc": "Retrieval accuracy",
     "mi/trajectory/retrieval_acc": "Retrieval accuracy, trajectory",

@@ -1,10 +1,10 @@
-"""Success, retrieval accuracy and entropy over training: one figure per metric, rows of variants by columns of tasks."""
+"""Success, retrieval accuracy and entropy over training: a figure per metric, variants by tasks."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from plat_analysis import curves
 from plat_analysis.artifact import Figure
@@ -14,7 +14,6 @@ from plat_analysis.results import Results
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure as Canvas
-
     from plat.spec.experiment import Experiment
     from plat.store.reader import Frames
 
@@ -29,20 +28,20 @@ def build(
     *,
     rows: str | Sequence[str] | None = None,
     columns: str = "task",
-    lines: str = "filter",
+    pair: str = "filter",
     baseline: str = "none",
     metrics: Sequence[str] = METRICS,
     name: str = "learning_curves",
 ) -> list[Figure]:
-    """rows: axes of the panel rows (default: `variant` where the experiment has it); lines: the axis told by colour."""
+    """rows: axes of the panel rows (default: `variant` where the experiment has it); pair: the axis told by colour."""
     results = Results(frames, experiment)
     axes = (
         (rows,) if isinstance(rows, str) else tuple(rows or [axis for axis in ("variant",) if axis in experiment.axes])
     )
     groups: dict[tuple[str, str, str], list] = {}
-    for run in results.runs:
+    for run in results.positions:
         row = " · ".join(run.axis(axis) for axis in axes)
-        groups.setdefault((row, run.axis(columns), run.axis(lines)), []).append(run)
+        groups.setdefault((row, run.axis(columns), run.axis(pair)), []).append(run)
     figures = []
     for metric in metrics:
         panels = {key: bundle(results, runs, metric) for key, runs in groups.items()}

@@ -1,4 +1,4 @@
-"""What the treatment changes, cell by cell: a dot and its 95 % interval per row and column, the paper's change hollow."""
+"""What the treatment changes, cell by cell: a dot with its 95 % interval, and the paper's change as a hollow mark."""
 
 from __future__ import annotations
 
@@ -15,7 +15,6 @@ from plat_analysis.statistics import Estimate
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure as Canvas
-
     from plat.spec.experiment import Experiment
     from plat.store.reader import Frames
 
@@ -26,6 +25,7 @@ def build(
     *,
     rows: str | Sequence[str] = "variant",
     columns: str = "task",
+    pair: str = "filter",
     baseline: Any = "none",
     treatment: Any = "top_p",
     paper: str | None = None,
@@ -33,10 +33,10 @@ def build(
     name: str = "paired_deltas",
 ) -> list[Figure]:
     """Arguments as for `peak_success_table`; `heldout: true` shows the change on the held-out instances instead."""
-    grid = Grid(Results(frames, experiment), Layout.read(rows, columns, baseline, treatment))
+    grid = Grid(Results(frames, experiment), Layout.read(rows, columns, pair, baseline, treatment))
     printed = printed_table(experiment, paper)
     quantity = "heldout_delta" if heldout else "delta"
-    names = [*grid.columns, AVERAGE]
+    names = [*grid.columns, *([AVERAGE] if len(grid.columns) > 1 else [])]
     estimates = {(r, c): _estimate(grid, r, c, quantity) for r in grid.rows for c in names}
     what = "held-out success of the peak checkpoint" if heldout else "peak validation success"
     figure = Figure(
@@ -78,7 +78,7 @@ def _draw(grid: Grid, names: list[str], estimates: dict[tuple[str, str], Estimat
     for axis, column in zip(axes, names, strict=True):
         axis.axvline(0, color="#9a9a9a", linewidth=0.8, zorder=1)
         style.quiet_grid(axis, "x")
-        axis.set_title("Average" if column == AVERAGE else label(column))
+        axis.set_title(label(column))
         axis.tick_params(axis="y", length=0)
         axis.spines["left"].set_visible(False)
         if column == AVERAGE:

@@ -1,7 +1,7 @@
 """Table 4: peak validation success per cell, what the filter changes, and the published numbers beside both.
 
-Peak = largest validation success over all evaluations of a run, then the mean over seeds. That maximum is biased upward,
-so the peak checkpoint is also scored on a second, held-out set of instances, where the base model was scored too.
+Peak = largest validation success over all evaluations of a run, then the mean over seeds. That maximum is biased
+upward, so the peak checkpoint is also scored on a second, held-out set of instances, as the base model was.
 """
 
 from __future__ import annotations
@@ -44,6 +44,7 @@ def build(
     *,
     rows: str | Sequence[str] = "variant",
     columns: str = "task",
+    pair: str = "filter",
     baseline: Any = "none",
     treatment: Any = "top_p",
     paper: str | None = None,
@@ -51,10 +52,10 @@ def build(
 ) -> list[Table]:
     """The main table, and a second one with what was learned over the base model on held-out instances.
 
-    rows, columns: axes (several row axes are joined); baseline, treatment: two values of one axis, `filter` unless
-    written `axis=value`; paper: key of the printed table in the paper's file.
+    rows, columns: axes (several row axes are joined); baseline, treatment: two values of the axis `pair`;
+    paper: key of the printed table in the paper's file (default: the one that `source` names, if any).
     """
-    grid = Grid(Results(frames, experiment), Layout.read(rows, columns, baseline, treatment))
+    grid = Grid(Results(frames, experiment), Layout.read(rows, columns, pair, baseline, treatment))
     printed = printed_table(experiment, paper)
     return [_main_table(grid, experiment, printed, name), learning_table(grid, name + "_learning")]
 
@@ -65,10 +66,9 @@ BUILDER = build
 def _main_table(grid: Grid, experiment: Experiment, printed: PrintedTable, name: str) -> Table:
     contradictions = discrepancies(experiment, printed.key) if printed else []
     marks = {id(d): MARKS[i] for i, d in enumerate([d for d in contradictions if d.cell][: len(MARKS)])}
-    layout = grid.layout
     table = Table(
         name=name,
-        title=experiment.title,
+        title=_title(grid, experiment),
         columns=_columns(grid),
         rows=[],
         caption=_caption(grid),
@@ -94,8 +94,22 @@ def _main_table(grid: Grid, experiment: Experiment, printed: PrintedTable, name:
     return table
 
 
+def _title(grid: Grid, experiment: Experiment) -> str:
+    compared = f"{label(grid.layout.treatment)} against {label(grid.layout.baseline)}"
+    return " · ".join(filter(None, [experiment.source, f"Peak validation success, {compared}"]))
+
+
+def _averaged(grid: Grid) -> list[str]:
+    """The columns, and their average where there are several."""
+    return [*grid.columns, *([AVERAGE] if len(grid.columns) > 1 else [])]
+
+
+def _pick(grid: Grid, row: str, quantity: str) -> list[Estimate]:
+    return [grid.average(row, quantity) if c == AVERAGE else grid.cells[row, c][quantity] for c in _averaged(grid)]
+
+
 def _columns(grid: Grid) -> list[Column]:
-    groups = [*(label(column) for column in grid.columns), "Average"]
+    groups = [label(column) for column in _averaged(grid)]
     titles = (grid.layout.baseline, f"Δ {grid.layout.treatment}")
     pairs = [Column(title, group) for group in groups for title in titles]
     return [Column("", numeric=False), Column("", numeric=False), *pairs]
@@ -107,7 +121,7 @@ def _lines(
     """(kind, cells) of one variant: ours, intervals, held-out, paper, and seeds where some are missing."""
 
     def pick(quantity: str) -> list[Estimate]:
-        return [*(grid.cells[row, column][quantity] for column in grid.columns), grid.average(row, quantity)]
+        return _pick(grid, row, quantity)
 
     def interleave(first: list[Cell], second: list[Cell]) -> list[Cell]:
         return [cell for pair in zip(first, second, strict=True) for cell in pair]
@@ -120,7 +134,7 @@ def _lines(
     ]
     if printed:
         cells = []
-        for column in [*grid.columns, AVERAGE]:
+        for column in _averaged(grid):
             found = printed.cell(row, column)
             mark = "".join(
                 marks.get(id(d), "") for d in contradictions if d.cell and printed.same(d.cell, (row, column))
@@ -202,8 +216,8 @@ def _notes(grid: Grid, experiment: Experiment, contradictions: list[Discrepancy]
     if any(is_stand_in(run) for run in runs):
         notes.append(
             Note(
-                f"Scale {experiment.scale}: small stand-ins trained from scratch (parameter counts in the table) ran in "
-                "the place of the paper's models; compare signs and orders, not levels."
+                f"Scale {experiment.scale}: small stand-ins trained from scratch (parameter counts in the table) ran "
+                "in the place of the paper's models; compare signs and orders, not levels."
             )
         )
     stopped = sorted({f"{run.run.name} ({run.outcome})" for run in runs if (run.outcome or "").startswith("stopped")})

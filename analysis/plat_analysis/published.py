@@ -58,15 +58,17 @@ def _plain(name: str) -> str:
 
 
 def printed_table(experiment: Experiment, key: str | None) -> PrintedTable:
-    """The paper's table of that key, e.g. `table4`; empty when there is no paper or no key.
+    """The paper's table of that key, e.g. `table4`; without a key, the one that `source` names, if any.
 
-    Accepted in the YAML, under `tables: {<key>: ...}`: `rows: {<row>: {<column>: cell}}` (a row may also be a list along
-    `columns`, and may carry a `section`), a cell being `[value, delta]`, `{value: .., delta: ..}` or a number.
+    Accepted in the YAML, under `tables: {<key>: ...}`: `rows: {<row>: {<column>: cell}}` (a row may also be a list
+    along `columns`, and may carry a `section`), a cell being `[value, delta]`, `{value: .., delta: ..}` or a number.
     """
     data = experiment.paper_data or {}
-    if not key or not data:
-        return PrintedTable(key, {}, {})
     tables = data.get("tables") or {}
+    if key is None:
+        key = next((name for name in tables if _plain(name) == _plain(experiment.source or "")), None)
+        if key is None:
+            return PrintedTable(None, {}, {})
     if key not in tables:
         raise SpecError(
             f"the paper's file has no table {key!r}",

@@ -29,8 +29,8 @@ class Thresholds:
     def __str__(self) -> str:
         return (
             f"near chance: retrieval accuracy at most {self.near_chance:g} above it; template collapse: near chance, "
-            f"H(Z|X) at most {self.fluent:g} ln V and at least {100 * self.parses:g} % of the reasonings parse; noise: near "
-            f"chance otherwise; entropy is low below {self.low:g} ln V"
+            f"H(Z|X) at most {self.fluent:g} ln V and at least {100 * self.parses:g} % of the reasonings parse; noise: "
+            f"near chance otherwise; entropy is low below {self.low:g} ln V"
         )
 
 
@@ -39,7 +39,7 @@ def regime(
     conditional_entropy: float | None,
     parses: float | None,
     log_vocabulary: float | None,
-    limits: Thresholds = Thresholds(),  # noqa: B008 (immutable)
+    limits: Thresholds = Thresholds(),
 ) -> str:
     """The regime of one run from its final values; `unknown` when one that matters was not measured."""
     if above_chance is None or conditional_entropy is None or not log_vocabulary:

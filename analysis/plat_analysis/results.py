@@ -3,23 +3,23 @@ stays, with the reason.
 
     results = Results(frames, experiment)
     for run in results.runs:  run.seed, run.axis("task"), run.missing    # "" or "not run", "failed:oom", "unfinished"
+    results.positions                                                    # as runs, one per position of the matrix
     steps, values = results.curve(run.id, "val/success")
-    results.instances(run.id, "heldout_instances", role="peak")          # 0/1 per instance, or None
+    results.instances(run.id, ("heldout_peak",), role="peak")            # 0/1 per instance, or None
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
-
 from plat.errors import SpecError
 
 if TYPE_CHECKING:
     import pandas as pd
-
     from plat.spec.experiment import Experiment, Run
     from plat.store.reader import Frames
 
@@ -29,12 +29,13 @@ EMPTY: Curve = (np.array([], np.int64), np.array([], np.float64))
 
 @dataclass(frozen=True)
 class RunView:
-    """One wanted run: what was asked (`run`), how it ended (`outcome`), and why it does not count (`missing`, "" if it does)."""
+    """One wanted run: what was asked (`run`), how it ended (`outcome`), and why it does not count (`missing`)."""
 
     run: Run
     outcome: str | None
     missing: str
-    facts: dict[str, Any]
+    facts: dict[Any, Any]
+    axes: dict[str, Any]
 
     @property
     def id(self) -> str:
@@ -42,19 +43,19 @@ class RunView:
 
     @property
     def seed(self) -> Any:
-        return self.run.axes.get("seed", self.run.config.get("seed", 0))
+        return self.axes.get("seed", self.run.config.get("seed", 0))
 
     def axis(self, name: str) -> str:
         """Value of an axis, or of the config group or key of that name where it was not varied."""
-        if name in self.run.axes:
-            return str(self.run.axes[name])
+        if name in self.axes:
+            return str(self.axes[name])
         value = self.run.config.get(name)
         if isinstance(value, dict):
             value = value.get("name")
         if value is None:
             raise SpecError(
                 f"the report asks for axis {name!r}, which run {self.run.name} does not have",
-                mend=f"one of: {', '.join(sorted(self.run.axes))}",
+                mend=f"one of: {', '.join(sorted(self.axes))}",
             )
         return str(value)
 
@@ -79,6 +80,9 @@ class Results:
         self._metrics: pd.DataFrame = frames.metrics
         known = {str(row["run_id"]): row for row in frames.runs.to_dict("records")}
         self.runs = [_view(run, known.get(run.id)) for run in experiment.runs]
+        by_id = {run.id: run for run in self.runs}
+        cells = getattr(experiment, "cells", None) or [(run.run.axes, run.id) for run in self.runs]
+        self.positions = [replace(by_id[run_id], axes=dict(axes)) for axes, run_id in cells]
         self._curves: dict[str, dict[str, Curve]] = {}
         self._tables: dict[tuple[str, str], list[tuple[int, Any]]] = {}
         columns = (frames.tables[name] for name in ("run_id", "name", "step", "data"))
@@ -101,15 +105,17 @@ class Results:
         return int(steps[-1]) if len(steps) else None
 
     def instances(
-        self, run_id: str, table: str, *, step: int | None = None, role: str | None = None
+        self, run_id: str, tables: Sequence[str], *, step: int | None = None, role: str | None = None
     ) -> NDArray[np.float64] | None:
-        """Success of each fixed instance, at one step or in one role (`base`, `peak`); the last that fits, or None."""
-        found = None
-        for at, data in self._tables.get((run_id, table), ()):
-            if isinstance(data, dict) and data.get("success") and (step is None or at == step):
-                if role is None or data.get("role") == role:
-                    found = np.asarray(data["success"], np.float64)
-        return found
+        """Success of each fixed instance, at one step or in one role (`base`, `peak`), from the first table that
+        has it (its last entry that fits), or None."""
+        for table in tables:
+            for at, data in reversed(self._tables.get((run_id, table), ())):
+                if not isinstance(data, dict) or not data.get("success"):
+                    continue
+                if step in (None, at) and role in (None, data.get("role", role)):
+                    return np.asarray(data["success"], np.float64)
+        return None
 
 
 def seed_order(seed: Any) -> tuple:
@@ -117,11 +123,11 @@ def seed_order(seed: Any) -> tuple:
     return (0, seed, "") if isinstance(seed, int | float) else (1, 0, str(seed))
 
 
-def _view(run: Run, row: dict[str, Any] | None) -> RunView:
+def _view(run: Run, row: dict[Any, Any] | None) -> RunView:
     if row is None:
-        return RunView(run, None, "not run", {})
+        return RunView(run, None, "not run", {}, run.axes)
     outcome = row.get("outcome")
     if not isinstance(outcome, str) or not outcome:  # NaN or None: it has not ended (running, or waiting to be resumed)
-        return RunView(run, None, "unfinished", row)
+        return RunView(run, None, "unfinished", row, run.axes)
     counts = outcome == "finished" or outcome.startswith("stopped:")
-    return RunView(run, outcome, "" if counts else outcome, row)
+    return RunView(run, outcome, "" if counts else outcome, row, run.axes)

@@ -1,4 +1,4 @@
-"""One run's success rates: at its best validation, of that checkpoint on the held-out instances, and before training."""
+"""One run's success rates: at its best validation, of that checkpoint on held-out instances, and before training."""
 
 from __future__ import annotations
 
@@ -29,14 +29,14 @@ def peak_score(results: Results, run: RunView) -> Score | None:
     if not len(values):
         return None
     best = int(np.argmax(values))
-    instances = results.instances(run.id, "val_instances", step=int(steps[best]))
+    instances = results.instances(run.id, ("val_instances",), step=int(steps[best]))
     return _score(float(values[best]), instances, run, "instances", int(steps[best]))
 
 
 def heldout_score(results: Results, run: RunView) -> Score | None:
     """Success of the peak checkpoint on the held-out instances; None when it was not measured."""
     steps, values = results.curve(run.id, "heldout/success")
-    instances = results.instances(run.id, "heldout_instances", role="peak")
+    instances = results.instances(run.id, ("heldout_peak", "heldout_instances"), role="peak")
     if len(values):
         return _score(float(values[-1]), instances, run, "heldout", int(steps[-1]))
     return None if instances is None else _score(float(instances.mean()), instances, run, "heldout", None)
@@ -45,7 +45,7 @@ def heldout_score(results: Results, run: RunView) -> Score | None:
 def base_score(results: Results, run: RunView) -> Score | None:
     """Success of the base model on the held-out instances, before training; None when it was not measured."""
     _, values = results.curve(run.id, "heldout/base_success")
-    instances = results.instances(run.id, "heldout_instances", role="base")
+    instances = results.instances(run.id, ("heldout_base", "heldout_instances"), role="base")
     if len(values):
         return _score(float(values[0]), instances, run, "heldout", 0)
     return None if instances is None else _score(float(instances.mean()), instances, run, "heldout", 0)

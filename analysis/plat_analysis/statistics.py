@@ -1,4 +1,4 @@
-"""Intervals for success rates and their paired differences. Pure functions of arrays; closed forms, so always the same bits.
+"""Intervals for success rates and their paired differences. Pure functions of arrays.
 
 Two sources of chance are kept apart and named in `Estimate.over`:
 
@@ -101,7 +101,7 @@ def _square_and_add(diff, down_q, up_p, up_q, down_p, phi) -> tuple[float, float
 
 
 def combine_mean(parts: Sequence[tuple[float, float, float]]) -> tuple[float, float, float]:
-    """Mean of independent estimates (value, low, high), with the interval by the method of variance recovery (MOVER)."""
+    """Mean of independent estimates (value, low, high), with an interval by variance recovery (MOVER)."""
     value, low, high = np.array(parts, float).T
     k = len(parts)
     centre = value.mean()

@@ -86,7 +86,7 @@ def images(figure: Figure) -> tuple[bytes, bytes]:
     """The figure drawn once, as (SVG, PNG at 200 dpi). Equal figures give equal bytes."""
     import matplotlib
 
-    with matplotlib.rc_context({**STYLE, "svg.hashsalt": figure.name}):
+    with matplotlib.rc_context({**STYLE, "svg.hashsalt": figure.name}):  # type: ignore[dict-item]
         drawn = figure.draw()
         svg, png = io.BytesIO(), io.BytesIO()
         drawn.savefig(svg, format="svg", metadata={"Date": None, "Creator": None})

@@ -5,7 +5,7 @@ Lines are laid out here rather than by rich's own table, whose columns cannot sh
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from plat_analysis.artifact import Cell, Table
 from plat_analysis.render import groups
@@ -48,7 +48,7 @@ def render(table: Table, level: int = 0) -> Group:
         line.no_wrap = True
     caption = [Text(table.caption, style="bright_black"), Text()] if table.caption else []
     notes = [Text(f"{n.mark.translate(SUPERSCRIPT)} {n.text}".strip(), style="bright_black") for n in table.notes]
-    spaced = [Text(), *(Padding(note, (0, 0, 0, 1)) for note in notes)] if notes else []
+    spaced: list[Any] = [Text(), *(Padding(note, (0, 0, 0, 1)) for note in notes)] if notes else []
     return Group(Text(table.title, style="bold"), *caption, *lines, *spaced)
 
 

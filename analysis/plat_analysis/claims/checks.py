@@ -22,6 +22,7 @@ def mean_delta_positive(
     *,
     rows: str | Sequence[str] = "variant",
     columns: str = "task",
+    pair: str = "filter",
     baseline: Any = "none",
     treatment: Any = "top_p",
     heldout: bool = False,
@@ -31,10 +32,10 @@ def mean_delta_positive(
 
     A row is reproduced when the lower end of its 95 % interval is above zero, partial when only the mean is, and not
     reproduced when the mean is at most zero. The claim is about every row: reproduced when all rows are; not reproduced
-    when no row's mean is above zero, or when some row's whole interval is below; not enough data when a row is incomplete;
-    otherwise partial. `heldout`: judge the peak checkpoints on the held-out instances.
+    when no row's mean is above zero, or when some row's whole interval is below; not enough data when a row is
+    incomplete; otherwise partial. `heldout`: judge the peak checkpoints on the held-out instances.
     """
-    grid = Grid(Results(frames, experiment), Layout.read(rows, columns, baseline, treatment))
+    grid = Grid(Results(frames, experiment), Layout.read(rows, columns, pair, baseline, treatment))
     quantity = "heldout_delta" if heldout else "delta"
     found = {row: grid.average(row, quantity) for row in grid.rows if not only or row in only}
     statuses = {row: row_status(estimate) for row, estimate in found.items()}
