@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from importlib.metadata import entry_points
 from pathlib import Path
 from typing import Any, Protocol
 
 from plat.errors import SpecError
+from plat.plugins import published
 
 
 @dataclass
@@ -75,13 +75,16 @@ class TrainerSpec:
     conf              module with Hydra groups (`plat.conf`), or None: the dataclass's defaults are the whole config
     operational_keys  dotted keys (or prefixes) of the config that never change results; left out of the identity
     legacy            dotted key -> the value meaning "as before this option existed"; left out of the identity if equal
-    validate          config -> normalised config; raises SpecError (what, mend) for combinations that cannot run
+    validate          config -> normalised config; raises SpecError (what, mend; `where` may name a dotted key) for
+                      combinations that cannot run. Parts of the config are shared between runs: change nothing in
+                      place, return the same object when there is nothing to normalise, else a `dataclasses.replace`
     resources         config -> {"threads": int, "gpus": int}
     fingerprint       config -> extra facts that are part of the identity (e.g. the recipe hash of the base model)
     prepare           None, or (config) -> (key, title): work shared between runs (e.g. building a base model), done
                       once per key, before the runs that need it; `load_prepare()` gives an idempotent
                       (config, cache: Path) -> None
-    load_evaluate     None, or () -> evaluate(config, state, overrides) -> dict, used by `plat eval`
+    load_evaluate     None, or () -> evaluate(config, state, cache: Path, options: Mapping) -> dict, used by `plat eval`;
+                      SpecError for options it does not know
     preload           modules to import once in the worker server
     """
 
@@ -105,9 +108,9 @@ def find_trainer(name: str) -> TrainerSpec:
     """The trainer published under this name, or found at `module:attribute`; SpecError says what there is."""
     if ":" in name:
         return _import_trainer(name)
-    found = {point.name: point for point in entry_points(group="plat.trainers")}
+    found = published("plat.trainers")
     if name not in found:
-        raise SpecError(f"unknown trainer {name!r}", mend=f"one of: {', '.join(sorted(found))}")
+        raise SpecError(f"unknown trainer {name!r}", mend=f"one of: {', '.join(found)}")
     return found[name].load()
 
 

@@ -1,0 +1,162 @@
+"""The Hydra config groups of a trainer, each option composed once.
+
+A trainer's conf module holds `config.yaml` (a defaults list and root values) and one folder of options per group. An
+option has no nested defaults list and no interpolation, so the composition of a run is the merge, in the order of the
+defaults list, of what `hydra.compose` gives for each option alone. Tests hold that this equals `hydra.compose` of the
+whole. All options a matrix needs are composed in one call: Hydra makes about 30 compositions a second.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from functools import lru_cache
+from importlib import import_module, resources
+from pathlib import Path
+from typing import Any
+
+from plat.errors import SpecError
+from plat.spec.schema import first_line, plain
+from plat.spec.suggest import mend
+from plat.spec.yaml_reader import Document, read
+
+VERSION_BASE = "1.3"
+
+
+class Conf:
+    """The groups of one conf module, in the order in which they are merged."""
+
+    def __init__(self, module: str) -> None:
+        self.module = module
+        try:
+            import_module(module)
+            self.folder = Path(str(resources.files(module)))
+        except (ImportError, TypeError) as error:
+            raise SpecError(
+                f"the config module {module!r} cannot be imported: {first_line(error)}",
+                mend="reinstall the package that provides the trainer",
+            ) from None
+        self.root_file: Document = read(self.folder / "config.yaml")
+        if not isinstance(self.root_file.data, dict):
+            raise SpecError(
+                "config.yaml is not a mapping", where=self.root_file.where(), mend="write `defaults:` first"
+            )
+        self.root: dict[str, Any] = {key: value for key, value in self.root_file.data.items() if key != "defaults"}
+        self.order: list[str] = []  # group names and "_self_"
+        self.defaults: dict[str, str] = {}
+        self.places: dict[str, str] = {}  # of each entry of the defaults list
+        self._read_defaults()
+        self.options = {group: self._options(group) for group in self.defaults}
+        self._deltas: dict[tuple[str, str], dict[str, Any]] = {}
+
+    def _read_defaults(self) -> None:
+        for index, entry in enumerate(self.root_file.data.get("defaults") or []):
+            if entry == "_self_":
+                self.order.append(entry)
+            elif isinstance(entry, dict) and len(entry) == 1 and all(type(value) is str for value in entry.values()):
+                self.order.extend(entry)
+                self.defaults.update(entry)
+                self.places.update(dict.fromkeys(entry, self.root_file.where("defaults", index)))
+            elif entry != "schema":
+                where = self.root_file.where("defaults", index)
+                raise SpecError(f"a defaults list entry {entry!r}", where=where, mend="write `- group: option`")
+        if "_self_" not in self.order:
+            self.order.append("_self_")
+
+    def _options(self, group: str) -> tuple[str, ...]:
+        folder = self.folder / group
+        return tuple(sorted(path.stem for path in folder.glob("*.yaml"))) if folder.is_dir() else ()
+
+    def option_file(self, group: str, option: str) -> Path:
+        return self.folder / group / f"{option}.yaml"
+
+    def check_option(self, group: str, option: Any) -> str:
+        """The option's name; SpecError (without `where`) when the group has no such option."""
+        name = option if isinstance(option, str) else str(option)
+        if name not in self.options[group]:
+            raise SpecError(f"{group}: unknown option {name!r}", mend=mend(name, self.options[group], "options"))
+        return name
+
+    def delta(self, group: str, option: str) -> dict[str, Any]:
+        """What an option contributes to the whole config, as a nested plain dict."""
+        self.compose([(group, option)])
+        return self._deltas[group, option]
+
+    def compose(self, wanted: Iterable[tuple[str, str]]) -> None:
+        """Compose these options unless they are composed already: those without a package line in one call."""
+        todo = [pair for pair in dict.fromkeys(wanted) if pair not in self._deltas]
+        if not todo:
+            return
+        alone = [pair for pair in todo if self._has_package(*pair)]
+        together = [pair for pair in todo if pair not in alone]
+        with hydra_conf(self.module) as compose:
+            if together:
+                found = self._call(
+                    compose, [f"+{group}@_{i}_={name}" for i, (group, name) in enumerate(together)], together
+                )
+                for index, (group, name) in enumerate(together):
+                    self._keep(group, name, {group: found[f"_{index}_"]} if f"_{index}_" in found else {})
+            for group, name in alone:
+                self._keep(group, name, self._call(compose, [f"+{group}={name}"], [(group, name)]))
+
+    def _has_package(self, group: str, option: str) -> bool:
+        text = self.option_file(group, option).read_text(encoding="utf-8", errors="replace")
+        return "@package" in text.partition("\n\n")[0]
+
+    def _call(self, compose: Any, overrides: list[str], pairs: list[tuple[str, str]]) -> dict[str, Any]:
+        from hydra.errors import HydraException
+        from omegaconf import OmegaConf
+        from omegaconf.errors import OmegaConfBaseException
+        from yaml import YAMLError
+
+        try:
+            return plain(OmegaConf.to_container(compose(overrides=overrides), resolve=False))
+        except (HydraException, OmegaConfBaseException, YAMLError, ValueError) as error:
+            if len(pairs) > 1:  # find the one that is wrong
+                for group, name in pairs:
+                    self._call(compose, [f"+{group}@_0_={name}"], [(group, name)])
+            where = str(self.option_file(*pairs[0]))
+            raise SpecError(
+                f"Hydra cannot compose it: {first_line(error)}", where=where, mend="correct this file"
+            ) from None
+
+    def _keep(self, group: str, option: str, delta: dict[str, Any]) -> None:
+        if "${" in repr(delta):
+            raise SpecError(
+                "an interpolation in a config group",
+                where=str(self.option_file(group, option)),
+                mend="write the value itself",
+            )
+        self._deltas[group, option] = delta
+
+
+@lru_cache(maxsize=64)
+def conf_of(module: str) -> Conf:
+    """The groups of a conf module, read once a process."""
+    return Conf(module)
+
+
+@contextmanager
+def hydra_conf(module: str) -> Iterator[Any]:
+    """`hydra.compose` over a conf module; whatever Hydra was initialised with before is put back."""
+    from hydra import compose, initialize_config_module
+    from hydra.core.global_hydra import GlobalHydra
+
+    state = GlobalHydra.instance()
+    before = state.hydra
+    state.clear()
+    try:
+        with initialize_config_module(module, version_base=VERSION_BASE):
+            yield compose
+    finally:
+        state.hydra = before
+
+
+def compose_whole(module: str, config_type: type, overrides: list[str]) -> dict[str, Any]:
+    """Plain `hydra.compose` of one run, the slow reference that tests and the benchmark compare with."""
+    from hydra.core.config_store import ConfigStore
+    from omegaconf import OmegaConf
+
+    ConfigStore.instance().store(name="schema", node=config_type)
+    with hydra_conf(module) as compose:
+        return plain(OmegaConf.to_container(compose("config", overrides=overrides), enum_to_str=True))

@@ -1,0 +1,273 @@
+"""Experiment files and command-line overrides as runs: the public face of `plat.spec`.
+
+    load_experiment(path, overrides)    one file -> Experiment; every run composed, checked and named
+    build_run(overrides)                one run without a file, for `plat run`
+    config_object(run, trainer)         the typed config that a trainer is called with
+
+Precedence of overrides: the trainer's defaults, `base`, the axes in file order, the command line. An override of an
+axis (`seed=3`, `filter=top_p`) replaces that axis's values. Everything raises SpecError; nothing is written.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from plat.errors import SpecError
+from plat.spec.file import ExperimentFile, read_file
+from plat.spec.overrides import Assignment, CommandLine, is_sweep, parse_overrides, to_plain, values_of
+from plat.spec.resolver import Piece, Resolved, Resolver
+from plat.spec.schema import build, schema_of
+from plat.spec.suggest import nearest
+from plat.spec.yaml_reader import Document, read
+from plat.trainer import api
+from plat.trainer.api import TrainerSpec
+
+DEFAULT_TRAINER = "embedded"
+
+
+@dataclass(frozen=True)
+class Run:
+    """One run: what will be done, and what it is called. `config` shares parts with other runs: do not change it."""
+
+    id: str
+    name: str
+    axes: dict[str, Any]
+    trainer: str
+    config: dict[str, Any]
+    prepare: tuple[str, str] | None
+    resources: dict[str, int]
+
+
+@dataclass(frozen=True)
+class Experiment:
+    """One experiment file. `runs` are distinct; `cells` are all positions of the matrix, in order: (axes, run id)."""
+
+    name: str
+    path: Path
+    title: str
+    paper: str | None
+    source: str | None
+    report: list[dict[str, Any]]
+    claims: list[dict[str, Any]]
+    axes: dict[str, list[Any]]
+    runs: list[Run]
+    paper_data: dict[str, Any]
+    scale: str
+    cells: list[tuple[dict[str, Any], str]] = field(default_factory=list)
+
+
+def load_experiment(path: str | Path, overrides: Sequence[str] = ()) -> Experiment:
+    """Read one experiment file and make its runs."""
+    document = read(path)
+    line = _as_axes(parse_overrides(tuple(overrides)), document)
+    file = read_file(document, line)
+    _check_conflicts(file, line)
+    cells = list(file.matrix.cells())
+    place = file.matrix.where
+    maker = _RunMaker(file.base, tuple(line.assignments))
+    maker.prepare([value for axis in file.matrix.axes for value in axis.values])
+    runs: dict[str, Run] = {}
+    positions = []
+    for cell in cells:
+        labels = {name: value.label for name, value in cell.items()}
+        run = maker.make(labels, [value.assignments for value in cell.values()], place)
+        positions.append((run.axes, run.id))
+        runs.setdefault(run.id, run)
+    if not runs:
+        raise SpecError("the matrix is empty: every run is excluded", where=place, mend="remove an `exclude` row")
+    scales = dict.fromkeys(str(run.config.get("scale", run.trainer)) for run in runs.values())
+    return Experiment(
+        name=file.document.path.stem,
+        path=file.document.path,
+        title=file.title,
+        paper=file.paper,
+        source=file.source,
+        report=file.report,
+        claims=file.claims,
+        axes={axis.name: axis.labels() for axis in file.matrix.axes},
+        runs=list(runs.values()),
+        paper_data=_paper_data(file),
+        scale="+".join(scales),
+        cells=positions,
+    )
+
+
+def load_experiments(paths: Sequence[str | Path], overrides: Sequence[str] = ()) -> list[Experiment]:
+    """Several files under the same overrides; their names must differ, because results are tagged with them."""
+    found: dict[str, Experiment] = {}
+    for path in dict.fromkeys(str(path) for path in paths):
+        experiment = load_experiment(path, overrides)
+        if experiment.name in found:
+            other = found[experiment.name].path
+            raise SpecError(f"two files are called {experiment.name!r}", where=f"{other} and {path}", mend="rename one")
+        found[experiment.name] = experiment
+    return list(found.values())
+
+
+def build_run(overrides: Sequence[str]) -> Run:
+    """One run from overrides alone; the overrides are its axes."""
+    line = parse_overrides(tuple(overrides))
+    place = "command line"
+    for one in line.assignments:
+        if is_sweep(one.value):
+            raise SpecError(
+                f"{one.key}: one run takes one value", where=one.where, mend="use an experiment file for several"
+            )
+    if line.axes:
+        raise SpecError("one run has no matrix", where=next(iter(line.axes.values()))[1], mend="write key=value")
+    labels = {one.key: one.value for one in line.assignments if not isinstance(one.value, (dict, list))}
+    return _RunMaker((), tuple(line.assignments)).make(labels, [], place)
+
+
+def config_object(run: Run | Mapping[str, Any], trainer: TrainerSpec) -> Any:
+    """A new config_type instance from a run or its plain config; SpecError when the dict does not fit the schema."""
+    values = run.config if isinstance(run, Run) else run
+    schema = schema_of(trainer.config_type)
+    for key, value in schema.flatten(values):
+        schema.check(key, value)
+    return build(trainer.config_type, values)
+
+
+class _RunMaker:
+    """Makes runs from cells; knows the overrides that all of them share."""
+
+    def __init__(self, base: tuple[Assignment, ...], line: tuple[Assignment, ...]) -> None:
+        self.base = base
+        self.line = line
+        self.resolvers: dict[str, Resolver] = {}
+        self.fixed: dict[str, dict[str, Piece]] = {}
+        self.last: dict[str, dict[str, Piece]] = {}
+        self.bundles: dict[tuple[str, int], dict[str, Piece]] = {}
+        self.seen: dict[str, Resolved] = {}
+
+    def prepare(self, values: Sequence[Any]) -> None:
+        """Compose the config groups of everything at once, for the trainer that most runs will have."""
+        trainer = _trainer_of([self.base, self.line])
+        if trainer is not None:
+            shared = [one for value in values for one in value.assignments]
+            self._resolver(trainer.value, trainer.where).prepare([*self.base, *shared, *self.line])
+
+    def make(self, labels: dict[str, Any], cell: Sequence[tuple[Assignment, ...]], place: str) -> Run:
+        chosen = _trainer_of([self.base, *cell, self.line])
+        assert chosen is not None
+        resolver = self._resolver(chosen.value, chosen.where)
+        where = f"{place} ({_spell(labels)})" if labels else place
+        resolved = self._resolve(resolver, cell, where)
+        named = resolved.config.get("trainer", chosen.value)
+        if named != resolver.spec.name:  # a config group chose another trainer, e.g. scale=paper
+            resolver = self._resolver(named, self._trainer_place(resolver, cell) or where)
+            resolved = self._resolve(resolver, cell, where)
+        earlier = self.seen.setdefault(resolved.id, resolved)
+        if earlier.canon != resolved.canon:
+            raise SpecError(
+                f"two different configs share the id {resolved.id}", where=where, mend="change the seed of one"
+            )
+        spec = resolver.spec
+        if "seed" in resolved.config:
+            labels.setdefault("seed", resolved.config["seed"])
+        return Run(resolved.id, resolved.name, labels, spec.name, resolved.config, resolved.prepare, resolved.resources)
+
+    def _resolver(self, name: Any, place: str) -> Resolver:
+        if name not in self.resolvers:
+            try:
+                resolver = self.resolvers[name] = Resolver(api.find_trainer(str(name)))
+            except SpecError as error:
+                error.where = error.where or place
+                raise
+            self.fixed[name] = {**resolver.defaults, **self._bundle(resolver, self.base)}
+            self.last[name] = self._bundle(resolver, self.line)
+        return self.resolvers[name]
+
+    def _bundle(self, resolver: Resolver, assignments: tuple[Assignment, ...]) -> dict[str, Piece]:
+        memo = (resolver.spec.name, id(assignments))
+        if memo not in self.bundles:
+            resolver.prepare(assignments)
+            pieces = (piece for one in assignments for piece in resolver.pieces(one))
+            self.bundles[memo] = {piece.target: piece for piece in pieces}
+        return self.bundles[memo]
+
+    def _chosen(self, resolver: Resolver, cell: Sequence[tuple[Assignment, ...]]) -> dict[str, Piece]:
+        chosen = dict(self.fixed[resolver.spec.name])
+        for assignments in cell:
+            chosen.update(self._bundle(resolver, assignments))
+        chosen.update(self.last[resolver.spec.name])
+        return chosen
+
+    def _resolve(self, resolver: Resolver, cell: Sequence[tuple[Assignment, ...]], place: str) -> Resolved:
+        try:
+            return resolver.resolve(self._chosen(resolver, cell), place)
+        except SpecError as error:
+            error.where = error.where or place
+            raise
+
+    def _trainer_place(self, resolver: Resolver, cell: Sequence[tuple[Assignment, ...]]) -> str | None:
+        places = [piece.source.where for piece in self._chosen(resolver, cell).values() if "trainer" in piece.deltas]
+        return places[-1] if places else None
+
+
+def _trainer_of(levels: Sequence[tuple[Assignment, ...]]) -> Assignment:
+    """The last override of `trainer`, or the default."""
+    found = [one for level in levels for one in level if one.key == "trainer"]
+    return found[-1] if found else Assignment("trainer", DEFAULT_TRAINER, "the default trainer")
+
+
+def _as_axes(line: CommandLine, document: Document) -> CommandLine:
+    """Overrides of axes of the file as new values of those axes: `filter=top_p` is `matrix.filter=[top_p]`."""
+    data = document.data if isinstance(document.data, dict) else {}
+    found = data.get("matrix")
+    matrix = found if isinstance(found, dict) else {}
+    assignments, axes = [], dict(line.axes)
+    for one in line.assignments:
+        if one.key in matrix:
+            axes[one.key] = (values_of(one.value, one.where), one.where)
+        elif is_sweep(one.value):
+            values = ",".join(str(value) for value in values_of(one.value, one.where)[:6])
+            raise SpecError(
+                f"{one.key} is not an axis of {document.path.name}",
+                where=one.where,
+                mend=f"write matrix.{one.key}=[{values}]",
+            )
+        else:
+            assignments.append(one)
+    return CommandLine(assignments, {name: (to_plain(values), place) for name, (values, place) in axes.items()})
+
+
+def _check_conflicts(file: ExperimentFile, line: CommandLine) -> None:
+    """An override of what a named variant sets itself would make its name a lie."""
+    given = {one.key: one for one in line.assignments}
+    for axis in file.matrix.axes:
+        for value in axis.values:
+            for one in value.assignments:
+                if one.key in given and one.key != axis.name:
+                    raise SpecError(
+                        f"{axis.name} {value.label!r} sets {one.key} itself ({one.where})",
+                        where=given[one.key].where,
+                        mend=f"leave the override out, or choose values with matrix.{axis.name}=[...]",
+                    )
+
+
+def _paper_data(file: ExperimentFile) -> dict[str, Any]:
+    """Published numbers from papers/<paper>.yaml beside the experiment file; {} when there are none."""
+    if file.paper is None:
+        return {}
+    folder = file.document.path.parent / "papers"
+    path = folder / f"{file.paper}.yaml"
+    if path.is_file():
+        document = read(path)
+        if not isinstance(document.data, dict):
+            raise SpecError("a paper's file is a mapping", where=document.where(), mend="write `title:` and `tables:`")
+        return document.data
+    known = sorted(entry.stem for entry in folder.glob("*.yaml")) if folder.is_dir() else []
+    near = nearest(file.paper, known, 0.7)
+    if near is not None:
+        raise SpecError(
+            f"unknown paper {file.paper!r}", where=file.document.where("paper"), mend=f"did you mean {near!r}?"
+        )
+    return {}
+
+
+def _spell(labels: Mapping[str, Any]) -> str:
+    return ", ".join(f"{name}={value}" for name, value in labels.items())

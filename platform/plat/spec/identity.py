@@ -1,0 +1,53 @@
+"""What a run is called: the hash of everything that can change its result.
+
+The id is the first 64 bits of the SHA-256 of canonical JSON (sorted keys, shortest spelling of floats) of the trainer's
+name and version, the resolved config, the versions of the plugins it names, and the trainer's fingerprint (e.g. the
+recipe of the base model). Left out of the config: operational keys, keys at their `legacy` value, and mappings that
+are empty after that, so that a new option changes no old id. The human name is made from the config alone: the same
+run has the same name whichever file asks for it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+ID_DIGITS = 16
+NAME_LIMIT = 80
+_UNSAFE = re.compile(r"[^a-z0-9._]+")
+
+
+def canonical(value: Any) -> str:
+    """The one JSON spelling of a plain value."""
+    return json.dumps(value, sort_keys=True, separators=(",", ":"))
+
+
+def result_affecting(key: str, value: Any, operational: tuple[str, ...], legacy: Mapping[str, Any]) -> tuple[bool, Any]:
+    """(kept, value without operational keys, legacy values and empty mappings) of the config below a dotted key."""
+    if any(key == name or key.startswith(name + ".") for name in operational):
+        return False, None
+    if key in legacy and canonical(legacy[key]) == canonical(value):
+        return False, None
+    if not isinstance(value, dict):
+        return True, value
+    inner = {}
+    for name, below in value.items():
+        kept, what = result_affecting(f"{key}.{name}", below, operational, legacy)
+        if kept:
+            inner[name] = what
+    return bool(inner), inner
+
+
+def identity(fragments: Iterable[str], facts: str) -> str:
+    """The id from the canonical config (sorted `"key":value` texts) and the canonical JSON of everything else."""
+    text = '{"config":{' + ",".join(fragments) + '},"facts":' + facts + "}"
+    return hashlib.sha256(text.encode()).hexdigest()[:ID_DIGITS]
+
+
+def readable(parts: Iterable[str]) -> str:
+    """The readable part of a name: [a-z0-9._-] only."""
+    text = "-".join(_UNSAFE.sub("-", part.lower()).strip("-.") for part in parts if part)
+    return text[:NAME_LIMIT].strip("-.") or "run"

@@ -1,0 +1,144 @@
+"""The matrix of an experiment file: product, zip, include and exclude of axes.
+
+Cells come in file order: the product with the last axis changing fastest, then the included rows. The number of cells
+is known before the first is made.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from plat.errors import SpecError
+from plat.spec.overrides import MAX_RUNS, Assignment
+from plat.spec.suggest import mend
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class AxisValue:
+    """One value of an axis: how it is called, and the overrides it stands for."""
+
+    label: Any
+    assignments: tuple[Assignment, ...]
+
+
+@dataclass(frozen=True)
+class Axis:
+    name: str
+    values: tuple[AxisValue, ...]
+    where: str
+    known: frozenset[Any] = (
+        frozenset()
+    )  # labels (as `same`) that the file lists, also when the command line chose fewer
+
+    def labels(self) -> list[Any]:
+        return [value.label for value in self.values]
+
+    def find(self, label: Any) -> AxisValue | None:
+        return next((value for value in self.values if same(value.label) == same(label)), None)
+
+
+@dataclass(frozen=True)
+class Row:
+    """An include or exclude row: axis (or, for include, key) -> the values it names."""
+
+    values: dict[str, tuple[AxisValue, ...]]
+    where: str
+
+
+@dataclass(frozen=True)
+class Matrix:
+    axes: tuple[Axis, ...]
+    zips: tuple[tuple[str, ...], ...] = ()
+    include: tuple[Row, ...] = ()
+    exclude: tuple[Row, ...] = ()
+    where: str = ""
+
+    def size(self) -> int:
+        """Cells before exclusion."""
+        product = math.prod(len(group[0].values) for group in self._groups())
+        return product + sum(math.prod(len(values) for values in self._row(row).values()) for row in self.include)
+
+    def cells(self) -> Iterator[dict[str, AxisValue]]:
+        """Every cell as axis -> value; SpecError first if there are too many."""
+        count = self.size()
+        if count > MAX_RUNS:
+            sizes = " x ".join(f"{axis.name} {len(axis.values):,}" for axis in self.axes)
+            raise SpecError(
+                f"the matrix has {count:,} runs ({sizes})",
+                where=self.where,
+                mend=f"at most {MAX_RUNS:,}; use fewer values",
+            )
+        left_out = self._excluded()
+        groups = self._groups()
+        order = [axis.name for axis in self.axes]
+        for choice in itertools.product(*(range(len(group[0].values)) for group in groups)):
+            cell = {
+                axis.name: axis.values[index] for group, index in zip(groups, choice, strict=True) for axis in group
+            }
+            if len(groups) != len(order):
+                cell = {name: cell[name] for name in order}
+            if not any(_key(cell, names) in rows for names, rows in left_out.items()):
+                yield cell
+        for row in self.include:
+            values = self._row(row)
+            for combination in itertools.product(*values.values()):
+                yield dict(zip(values, combination, strict=True))
+
+    def _groups(self) -> list[list[Axis]]:
+        """Axes that advance together, in the order of the first of each."""
+        by_name = {axis.name: axis for axis in self.axes}
+        together = {name: names for names in self.zips for name in names}
+        groups: list[list[Axis]] = []
+        done: set[str] = set()
+        for axis in self.axes:
+            if axis.name in done:
+                continue
+            names = together.get(axis.name, (axis.name,))
+            groups.append([by_name[name] for name in names])
+            done.update(names)
+        return groups
+
+    def _row(self, row: Row) -> dict[str, tuple[AxisValue, ...]]:
+        """An included row: axes it leaves out run over all their values."""
+        values = {axis.name: row.values.get(axis.name, axis.values) for axis in self.axes}
+        return {**values, **{name: value for name, value in row.values.items() if name not in values}}
+
+    def _excluded(self) -> dict[tuple[str, ...], set[tuple[Any, ...]]]:
+        rows: dict[tuple[str, ...], set[tuple[Any, ...]]] = {}
+        for row in self.exclude:
+            names = tuple(sorted(row.values))
+            keys = itertools.product(*([same(value.label) for value in row.values[name]] for name in names))
+            rows.setdefault(names, set()).update(keys)
+        return rows
+
+
+def _key(cell: dict[str, AxisValue], names: tuple[str, ...]) -> tuple[Any, ...]:
+    return tuple(same(cell[name].label) for name in names)
+
+
+def same(label: Any) -> tuple[bool, Any]:
+    """What two labels share when they are the same value: 1 and 1.0 are, 1 and true are not."""
+    return isinstance(label, bool), label
+
+
+def check_zips(names: Sequence[Sequence[str]], axes: Sequence[Axis], places: Sequence[str]) -> None:
+    """SpecError unless every zipped axis exists, once, and the lengths agree."""
+    by_name = {axis.name: axis for axis in axes}
+    seen: set[str] = set()
+    for group, place in zip(names, places, strict=True):
+        for name in group:
+            if name not in by_name:
+                raise SpecError(f"zip: unknown axis {name!r}", where=place, mend=mend(name, by_name, "axes"))
+            if name in seen:
+                raise SpecError(f"zip: the axis {name!r} is named twice", where=place, mend="name it once")
+            seen.add(name)
+        lengths = {name: len(by_name[name].values) for name in group}
+        if len(set(lengths.values())) > 1:
+            sizes = ", ".join(f"{name} has {length}" for name, length in lengths.items())
+            raise SpecError(
+                f"zip: axes of different lengths: {sizes}", where=place, mend="give them equally many values"
+            )

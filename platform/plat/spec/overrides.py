@@ -1,0 +1,133 @@
+"""One assignment of a value to a key, and how the command line spells it (Hydra's override grammar)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from plat.errors import SpecError
+
+MAX_RUNS = 100_000
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Assignment:
+    """`key` is a config group or a dotted key; `where` and `where_key` are places for messages."""
+
+    key: str
+    value: Any
+    where: str
+    where_key: str = ""
+
+    def key_place(self) -> str:
+        return self.where_key or self.where
+
+
+@dataclass(frozen=True)
+class CommandLine:
+    """Parsed overrides: plain assignments, and the values of `matrix.<axis>=...`."""
+
+    assignments: list[Assignment]
+    axes: dict[str, tuple[list[Any], str]]  # axis -> values, place
+
+
+def parse_overrides(texts: list[str] | tuple[str, ...]) -> CommandLine:
+    """Parse command-line overrides; SpecError names the override that is wrong."""
+    assignments: dict[str, Assignment] = {}
+    axes: dict[str, tuple[list[Any], str]] = {}
+    for text in texts:
+        place = f"command line: {text}"
+        key, value = _parse(text, place)
+        if key.startswith("matrix."):
+            axes[key.removeprefix("matrix.")] = (values_of(value, place), place)
+        elif is_sweep(value):
+            assignments[key] = Assignment(key, value, place)
+        else:
+            assignments.pop(key, None)  # the last one wins, in its own place
+            assignments[key] = Assignment(key, to_plain(value), place)
+    return CommandLine(list(assignments.values()), axes)
+
+
+def _parse(text: str, place: str) -> tuple[str, Any]:
+    from hydra.core.override_parser.overrides_parser import OverridesParser
+    from hydra.core.override_parser.types import OverrideType
+    from hydra.errors import HydraException
+
+    if "=" not in text:
+        raise SpecError(
+            "an override needs `key=value`", where=place, mend="write key=value, or name an experiment file"
+        )
+    try:
+        parsed = OverridesParser.create().parse_override(text)
+        kind, value = parsed.type, parsed._value
+    except RecursionError:
+        raise SpecError("nested too deeply", where=place, mend="write a simpler value") from None
+    except (HydraException, ValueError, TypeError, ArithmeticError) as error:
+        reason = str(error).splitlines()[0] if str(error) else type(error).__name__
+        raise SpecError(
+            f"not a valid override: {reason}", where=place, mend="quote odd characters: key='\"a value\"'"
+        ) from None
+    if kind is OverrideType.DEL:
+        raise SpecError("a key cannot be removed", where=place, mend="give it a value instead")
+    if parsed.package is not None:
+        raise SpecError("packages (@) are not supported", where=place, mend="write group=option")
+    return parsed.key_or_group.replace("/", "."), value
+
+
+def is_sweep(value: Any) -> bool:
+    from hydra.core.override_parser.types import Sweep
+
+    return isinstance(value, Sweep)
+
+
+def values_of(value: Any, place: str) -> list[Any]:
+    """The values of an axis: a list, `range(...)`, `a,b,c`, or one value."""
+    from hydra.core.override_parser.types import ChoiceSweep, RangeSweep, Sweep
+
+    if isinstance(value, RangeSweep):
+        return _range(value, place)
+    if isinstance(value, ChoiceSweep):
+        value = value.list
+    elif isinstance(value, Sweep):
+        raise SpecError(
+            f"{type(value).__name__.removesuffix('Sweep').lower()}(...) has no fixed list of values",
+            where=place,
+            mend="list the values: [a,b,c] or range(5)",
+        )
+    plain = to_plain(value)
+    return plain if isinstance(plain, list) else [plain]
+
+
+def _range(sweep: Any, place: str) -> list[Any]:
+    """Counted before it is made, so that range(1000000000) costs nothing."""
+    start, stop, step = (sweep.start or 0), sweep.stop, sweep.step
+    try:
+        count = (stop - start) / step
+    except (ZeroDivisionError, TypeError):
+        raise SpecError("a range needs a step other than 0", where=place, mend="write range(start,stop,step)") from None
+    if not count <= MAX_RUNS:
+        raise SpecError(
+            f"a range of {count:,.0f} values", where=place, mend=f"a matrix has at most {MAX_RUNS:,} runs; use fewer"
+        )
+    return [to_plain(value) for value in sweep.range()]
+
+
+def axis_text(axis: str, text: str, place: str) -> list[Any]:
+    """The values of an axis written as text in a file, e.g. `seed: range(5)`."""
+    _, value = _parse(f"{axis}={text}", place)
+    return values_of(value, place)
+
+
+def to_plain(value: Any) -> Any:
+    """Hydra's quoted strings, casts and numpy-like scalars as plain Python values."""
+    from hydra.core.override_parser.types import Key, QuotedString
+
+    if isinstance(value, (QuotedString, Key)):
+        return str(getattr(value, "text", value))
+    if isinstance(value, dict):
+        return {str(to_plain(name)): to_plain(inner) for name, inner in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [to_plain(inner) for inner in value]
+    if isinstance(value, (str, int, float, bool)) or value is None:
+        return value
+    return float(value)

@@ -1,0 +1,58 @@
+"""Calls of a trainer's pure functions of the config, remembered by the top-level keys they looked at.
+
+Ten thousand runs that differ in the seed share one base model, but only the trainer knows that its fingerprint does
+not depend on the seed. `Recorded(function)` calls it with a config that notes which top-level keys are read, and
+returns the remembered result whenever those keys hold the very same objects again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import lru_cache
+from typing import Any
+
+Function = Callable[[Any], Any]
+
+
+class Recorded:
+    """A pure function of a config. `sections` maps each top-level key to an object that stands for its value and lives
+    as long as this does; the result is shared, so treat it as read-only."""
+
+    def __init__(self, function: Function) -> None:
+        self.function = function
+        self.results: dict[tuple[str, ...], dict[tuple[int, ...], Any]] = {}
+
+    def __call__(self, config: Any, sections: Mapping[str, Any]) -> Any:
+        for names, known in self.results.items():
+            key = tuple([id(sections[name]) for name in names])
+            if key in known:
+                return known[key]
+        result, names = _watch(self.function, config, sections)
+        self.results.setdefault(names, {})[tuple(id(sections[name]) for name in names)] = result
+        return result
+
+
+def _watch(function: Function, config: Any, sections: Mapping[str, Any]) -> tuple[Any, tuple[str, ...]]:
+    """The result, and the top-level keys that were read (all of them when that cannot be known)."""
+    every = tuple(sections)
+    try:
+        watched: Any = object.__new__(_watching(type(config)))  # type: ignore[arg-type]
+        object.__getattribute__(watched, "__dict__").update(config.__dict__)
+    except (TypeError, AttributeError):
+        return function(config), every
+    read: set[str] = set()
+    object.__setattr__(watched, "_plat_read", read)
+    result = function(watched)
+    return result, every if "__dict__" in read else tuple(name for name in every if name in read)
+
+
+@lru_cache(maxsize=64)
+def _watching(kind: Any) -> type:
+    """A subclass that notes every attribute read from outside."""
+
+    def __getattribute__(self: Any, name: str) -> Any:
+        if name != "_plat_read":
+            object.__getattribute__(self, "_plat_read").add(name)
+        return kind.__getattribute__(self, name)
+
+    return type(kind.__name__, (kind,), {"__getattribute__": __getattribute__, "__module__": kind.__module__})

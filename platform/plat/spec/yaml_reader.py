@@ -1,0 +1,263 @@
+"""YAML files as plain data in which every value knows where it was written.
+
+Promised: `read(path)` gives data made of dict (string keys, in file order), list, str, int, float, bool and None, and
+the line and column of every key and value. Scalars follow YAML 1.2's core schema, so that `on`, `off`, `no` and
+`2024-01-01` are strings and `1e-3` is a float. Anchors, aliases and merge keys work; a key given twice, an alias inside
+its own anchor, and a file that expands to more than MAX_NODES values are errors. Every bad file raises SpecError.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import yaml
+from yaml.composer import Composer
+from yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
+from yaml.parser import Parser
+from yaml.reader import Reader
+from yaml.resolver import BaseResolver
+from yaml.scanner import Scanner
+
+from plat.errors import SpecError
+
+MAX_BYTES = 1 << 20
+MAX_NODES = 100_000  # after aliases are expanded
+MAX_DEPTH = 50
+
+_NULL = {"", "~", "null", "Null", "NULL"}
+_BOOL = {"true": True, "True": True, "TRUE": True, "false": False, "False": False, "FALSE": False}
+_INT = re.compile(r"[-+]?[0-9]+")
+_BASED = re.compile(r"0o[0-7]+|0x[0-9a-fA-F]+")
+_FLOAT = re.compile(r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?")
+_SPECIAL = re.compile(r"([-+]?)\.(inf|Inf|INF)|\.(nan|NaN|NAN)")
+
+Key = str | int
+Path_ = tuple[Key, ...]
+
+
+@dataclass(frozen=True)
+class Document:
+    """A file's data and the position (line, column from 1) of every value and key, by its path from the root."""
+
+    path: Path
+    data: Any
+    values: dict[Path_, tuple[int, int]] = field(repr=False)
+    keys: dict[Path_, tuple[int, int]] = field(repr=False)
+
+    def where(self, *path: Key) -> str:
+        """`file:line:column` of the value at this path, or of the nearest thing around it."""
+        return self._spell(self.values, path)
+
+    def where_key(self, *path: Key) -> str:
+        """`file:line:column` of the key at this path; of the value for list items."""
+        return self._spell(self.keys if path in self.keys else self.values, path)
+
+    def _spell(self, marks: dict[Path_, tuple[int, int]], path: Path_) -> str:
+        while path and path not in marks:
+            path = path[:-1]
+        line, column = marks.get(path, (1, 1))
+        return f"{self.path}:{line}:{column}"
+
+
+class _Loader(Reader, Scanner, Parser, Composer, BaseResolver):
+    """PyYAML's composer; `resolve` marks what has no explicit tag, so that we decide the type of plain scalars."""
+
+    def __init__(self, text: str) -> None:
+        Reader.__init__(self, text)
+        Scanner.__init__(self)
+        Parser.__init__(self)
+        Composer.__init__(self)
+        BaseResolver.__init__(self)
+
+    def resolve(self, kind: type, value: Any, implicit: Any) -> str:
+        return "plain" if kind is ScalarNode and implicit[0] else "default"
+
+
+def read(path: str | Path) -> Document:
+    """Read one YAML file; SpecError when it cannot be read or is not one well-formed document."""
+    path = Path(path)
+    return parse(_text(path), path)
+
+
+def parse(text: str, path: Path) -> Document:
+    """Read YAML from a string; `path` is only what messages call it."""
+    try:
+        loader = _Loader(text)
+        root = loader.get_single_node()
+    except yaml.MarkedYAMLError as error:
+        mark = error.problem_mark or error.context_mark
+        where = f"{path}:{mark.line + 1}:{mark.column + 1}" if mark else str(path)
+        what = " ".join(filter(None, [error.context, error.problem]))
+        tab = "\\t" in what or "tab" in what
+        fix = "indent with spaces, not tabs" if tab else "check quotes, brackets and indentation there"
+        raise SpecError(f"not valid YAML: {what}", where=where, mend=fix) from None
+    except yaml.reader.ReaderError as error:
+        line = text.count("\n", 0, error.position) + 1
+        column = error.position - text.rfind("\n", 0, error.position)
+        raise SpecError(
+            f"a character that YAML does not allow (U+{int(error.character):04X})",
+            where=f"{path}:{line}:{column}",
+            mend="remove it",
+        ) from None
+    except RecursionError:
+        raise SpecError("nested too deeply", where=str(path), mend=f"use at most {MAX_DEPTH} levels") from None
+    if root is None:
+        raise SpecError("the file is empty", where=f"{path}:1:1", mend="write at least `title:` and `matrix:`")
+    return _Builder(path).document(root)
+
+
+def _text(path: Path) -> str:
+    try:
+        if path.is_dir():
+            raise SpecError(
+                "this is a directory, not an experiment file", where=str(path), mend="name a .yaml file in it"
+            )
+        with path.open("rb") as file:
+            raw = file.read(MAX_BYTES + 1)
+    except FileNotFoundError:
+        raise SpecError("no such file", where=str(path), mend=_siblings(path)) from None
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or str(error)
+        raise SpecError(
+            f"cannot read the file: {reason}", where=str(path), mend="check its name and permissions"
+        ) from None
+    if len(raw) > MAX_BYTES:
+        raise SpecError("the file is larger than 1 MiB", where=str(path), mend="is this an experiment file?")
+    try:
+        return raw.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        line = raw.count(b"\n", 0, error.start) + 1
+        column = error.start - raw.rfind(b"\n", 0, error.start)
+        raise SpecError(
+            f"not UTF-8 text (byte 0x{raw[error.start]:02x})", where=f"{path}:{line}:{column}", mend="save it as UTF-8"
+        ) from None
+
+
+def _siblings(path: Path) -> str:
+    from plat.spec.suggest import nearest
+
+    try:
+        names = [entry.name for entry in path.parent.iterdir() if entry.suffix in (".yaml", ".yml")]
+    except OSError:
+        return f"the folder {path.parent} does not exist"
+    near = nearest(path.name, names)
+    return f"did you mean {str(path.parent / near)!r}?" if near else "check the path; arguments with `=` are overrides"
+
+
+class _Builder:
+    """Turns the node graph into data, counting values so that an alias bomb ends in an error."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.count = 0
+        self.values: dict[Path_, tuple[int, int]] = {}
+        self.keys: dict[Path_, tuple[int, int]] = {}
+        self.open: set[int] = set()
+
+    def document(self, root: Node) -> Document:
+        return Document(self.path, self._value(root, ()), self.values, self.keys)
+
+    def _fail(self, what: str, node: Node, mend: str) -> SpecError:
+        return SpecError(what, where=f"{self.path}:{node.start_mark.line + 1}:{node.start_mark.column + 1}", mend=mend)
+
+    def _value(self, node: Node, path: Path_) -> Any:
+        self.count += 1
+        if self.count > MAX_NODES:
+            raise self._fail(f"the file expands to more than {MAX_NODES:,} values", node, "use fewer aliases")
+        if id(node) in self.open:
+            raise self._fail("an anchor that contains its own alias", node, "write the value out")
+        if len(path) > MAX_DEPTH:
+            raise self._fail("nested too deeply", node, f"use at most {MAX_DEPTH} levels")
+        self.values[path] = (node.start_mark.line + 1, node.start_mark.column + 1)
+        if isinstance(node, ScalarNode):
+            return self._scalar(node)
+        if node.tag != "default":
+            raise self._fail(f"the tag {_tag(node.tag)} is not supported", node, "remove the tag")
+        self.open.add(id(node))
+        try:
+            if isinstance(node, SequenceNode):
+                return [self._value(child, (*path, index)) for index, child in enumerate(node.value)]
+            return self._mapping(node, path)
+        finally:
+            self.open.discard(id(node))
+
+    def _mapping(self, node: Node, path: Path_) -> dict[str, Any]:
+        assert isinstance(node, MappingNode)
+        own: dict[str, tuple[Node, Node]] = {}
+        merged: dict[str, tuple[Node, Node]] = {}
+        for key, value in node.value:
+            if not isinstance(key, ScalarNode) or key.tag not in ("plain", "default"):
+                raise self._fail("a key must be plain text", key, "write `key: value`")
+            if key.value == "<<" and key.tag == "plain":
+                for name, pair in self._merged(value, 0).items():
+                    merged.setdefault(name, pair)
+            elif key.value in own:
+                first = own[key.value][0].start_mark.line + 1
+                raise self._fail(
+                    f"the key {key.value!r} is given twice", key, f"remove one; the other is in line {first}"
+                )
+            else:
+                own[key.value] = (key, value)
+        result = {}
+        for name, (key, value) in {**merged, **own}.items():
+            self.keys[(*path, name)] = (key.start_mark.line + 1, key.start_mark.column + 1)
+            result[name] = self._value(value, (*path, name))
+        return result
+
+    def _merged(self, node: Node, depth: int) -> dict[str, tuple[Node, Node]]:
+        """The pairs that a merge key `<<: *anchor` (or a list of them) brings in; earlier ones win."""
+        self.count += 1
+        if depth > MAX_DEPTH or self.count > MAX_NODES or id(node) in self.open:
+            raise self._fail("merge keys that never end", node, "write the values out")
+        pairs: dict[str, tuple[Node, Node]] = {}
+        if isinstance(node, SequenceNode):
+            for child in node.value:
+                pairs = {**self._merged(child, depth + 1), **pairs}
+            return pairs
+        if not isinstance(node, MappingNode):
+            raise self._fail("`<<` needs a mapping or a list of mappings", node, "point it at an anchor of a mapping")
+        inner: dict[str, tuple[Node, Node]] = {}
+        for key, value in node.value:
+            if not isinstance(key, ScalarNode):
+                raise self._fail("a key must be plain text", key, "write `key: value`")
+            if key.value == "<<" and key.tag == "plain":
+                inner = {**self._merged(value, depth + 1), **inner}
+            else:
+                pairs[key.value] = (key, value)
+        return {**inner, **pairs}
+
+    def _scalar(self, node: ScalarNode) -> Any:
+        text = node.value
+        if node.tag in ("default", "tag:yaml.org,2002:str"):  # quoted, a block, or !!str
+            return text
+        if node.tag != "plain":
+            raise self._fail(f"the tag {_tag(node.tag)} is not supported", node, "remove the tag")
+        try:
+            return scalar(text)
+        except ValueError:
+            raise self._fail("a number with too many digits", node, "quote it if it is text") from None
+
+
+def scalar(text: str) -> Any:
+    """The value of a plain scalar under YAML 1.2's core schema."""
+    if text in _NULL:
+        return None
+    if text in _BOOL:
+        return _BOOL[text]
+    if _INT.fullmatch(text):
+        return int(text)
+    if _BASED.fullmatch(text):
+        return int(text, 0)
+    if _FLOAT.fullmatch(text):
+        return float(text)
+    special = _SPECIAL.fullmatch(text)
+    if special:
+        return float("nan") if special[3] else float(f"{special[1]}inf")
+    return text
+
+
+def _tag(tag: str) -> str:
+    return tag.replace("tag:yaml.org,2002:", "!!")
