@@ -70,8 +70,8 @@ def _summary(report: Report) -> str:
         text += f"<p class=missing>Missing: {escape(told)}. Cells that need them are blank or count their seeds.</p>"
     if any(is_stand_in(run) for run in runs):
         text += (
-            f"<p>Models that really ran: {escape(model_really(runs))}. These are small stand-ins trained from scratch in "
-            "the place of the paper’s models: compare signs and orders with the paper, not levels.</p>"
+            f"<p>Models that really ran: {escape(model_really(runs))}. These are small stand-ins trained from scratch "
+            "in the place of the paper’s models: compare signs and orders with the paper, not levels.</p>"
         )
     return text
 

@@ -23,7 +23,7 @@ def print_table(console: Console, table: Table) -> None:
     """Print it, as wordy as the console's width allows."""
     levels = 1 + max((len(cell.shorter) for row in table.rows for cell in row.cells), default=0)
     level = next((level for level in range(levels) if _width(table, level) <= console.width), levels - 1)
-    console.print(render(table, level), no_wrap=False, crop=False)
+    console.print(render(table, level), crop=False)
 
 
 def render(table: Table, level: int = 0) -> Group:
@@ -45,7 +45,7 @@ def render(table: Table, level: int = 0) -> Group:
             lines.append(Text(row.section, style="italic cyan"))
         lines.append(_line(table, row.cells, widths, gap, level))
     for line in lines:
-        line.no_wrap = True
+        line.no_wrap, line.overflow = True, "ignore"  # too narrow a terminal breaks lines; nothing is cut off
     caption = [Text(table.caption, style="bright_black"), Text()] if table.caption else []
     notes = [Text(f"{n.mark.translate(SUPERSCRIPT)} {n.text}".strip(), style="bright_black") for n in table.notes]
     spaced: list[Any] = [Text(), *(Padding(note, (0, 0, 0, 1)) for note in notes)] if notes else []

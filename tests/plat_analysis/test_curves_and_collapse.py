@@ -1,0 +1,141 @@
+"""Curves never average survivors; regimes follow their stated rule; the collapse tables tell known truths."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from plat_analysis import collapse, learning_curves
+from plat_analysis.artifact import Figure, Table
+from plat_analysis.curves import bundle, seeds
+from plat_analysis.regimes import Thresholds, regime
+from plat_analysis.results import Results
+
+
+@pytest.mark.parametrize(
+    "above, entropy, parses, expected",
+    [
+        (0.5, 1.5, 0.99, "diverse"),
+        (0.5, 0.1, 0.99, "compressed"),
+        (0.5, 3.4, 0.2, "diverse"),
+        (0.1, 1.5, 0.95, "template collapse"),
+        (0.15, 2.0, 0.9, "template collapse"),  # every bound belongs to it
+        (0.1, 3.1, 0.95, "noise"),  # the prototype's 86 % of ln 37
+        (0.1, 1.5, 0.5, "noise"),
+        (0.1, 0.1, 0.95, "low-entropy collapse"),
+        (0.1, 1.5, None, "unknown"),
+        (None, 1.5, 0.95, "unknown"),
+        (0.5, None, 0.95, "unknown"),
+    ],
+)
+def test_regimes(above, entropy, parses, expected):
+    assert regime(above, entropy, parses, math.log(37)) == expected
+
+
+def test_thresholds_are_options_and_are_told():
+    assert regime(0.1, 3.1, 0.95, math.log(37), Thresholds(fluent=0.9)) == "template collapse"
+    assert "0.6 ln V" in str(Thresholds()) and "90 %" in str(Thresholds())
+
+
+def quickstart(make_experiment, **fields):
+    return make_experiment(rows=["GRPO"], tasks=["frozenlake"], **fields)
+
+
+def test_the_mean_ends_where_the_first_seed_ends(make_experiment, make_frames):
+    experiment = quickstart(make_experiment, seeds=range(3))
+    stopped = experiment.runs[0]
+    frames = make_frames(experiment, holes={stopped.id: "stopped:low_success"})
+    results = Results(frames, experiment)
+    none = [run for run in results.runs if run.axis("filter") == "none"]
+    found = bundle(results, none, "val/success")
+    assert list(found.steps) == [0, 10, 20, 30] and len(found.lines) == 3
+    assert [len(steps) for steps, _ in found.lines] == [4, 7, 7]
+    at_30 = [results.curve(run.id, "val/success")[1][3] for run in none]
+    assert found.mean[3] == pytest.approx(np.mean(at_30)) and found.low[3] < found.mean[3] < found.high[3]
+    assert seeds(found) == ""
+
+
+def test_a_failed_run_is_drawn_but_not_averaged(make_experiment, make_frames):
+    experiment = quickstart(make_experiment, seeds=range(3))
+    frames = make_frames(experiment, holes={experiment.runs[0].id: "failed:nan"})
+    results = Results(frames, experiment)
+    found = bundle(results, [run for run in results.runs if run.axis("filter") == "none"], "val/success")
+    assert len(found.lines) == 3 and found.counted == 2 and found.low is None and seeds(found) == "2/3 seeds"
+    assert list(found.steps) == [0, 10, 20, 30, 40, 50, 60]
+
+
+def test_one_seed_has_the_band_of_its_instances(make_experiment, make_frames):
+    experiment = quickstart(make_experiment)
+    results = Results(make_frames(experiment), experiment)
+    success = bundle(results, results.runs[:1], "val/success")
+    assert success.high is not None and 0.05 < (success.high - success.low)[-1] < 0.15
+    assert bundle(results, results.runs[:1], "actor/entropy").low is None
+    assert bundle(results, results.runs[:1], "no/such").mean.size == 0
+
+
+def test_learning_curves_are_one_figure_per_metric(make_experiment, make_frames):
+    experiment = make_experiment(rows=["PPO", "GRPO"], tasks=["sokoban", "countdown"])
+    figures = learning_curves.BUILDER(make_frames(experiment), experiment)
+    assert [f.name.rsplit("learning_curves_")[1] for f in figures] == ["success", "retrieval_acc", "entropy"]
+    points = figures[0].points
+    assert {point["run_id"] for point in points} == {run.id for run in experiment.runs}
+    assert len(points) == 7 * len(experiment.runs)
+    for figure in figures:
+        panels = [axis for axis in figure.draw().axes]
+        assert len(panels) == 4 and all(len(axis.lines) >= 2 for axis in panels)
+
+
+def build(make_experiment, make_frames, holes=(), **fields):
+    experiment = quickstart(make_experiment, seeds=range(5))
+    lost = {experiment.runs[index].id: outcome for index, outcome in holes}
+    frames = make_frames(experiment, holes=lost, steps=120, **fields)
+    figure, regimes, differences = collapse.BUILDER(frames, experiment)
+    assert isinstance(figure, Figure) and isinstance(regimes, Table) and isinstance(differences, Table)
+    return experiment, frames, figure, regimes, differences
+
+
+def test_collapse_of_a_known_truth(make_experiment, make_frames):
+    experiment, _, figure, regimes, differences = build(make_experiment, make_frames)
+    kinds = {line["run_id"]: line["regime"] for line in regimes.records}
+    filtered = {run.id: run.axes["filter"] == "top_p" for run in experiment.runs}
+    assert all(kinds[run] == ("diverse" if filtered[run] else "template collapse") for run in kinds)
+    assert regimes.values == {"collapse_regimes/none/template collapse": 5.0, "collapse_regimes/top_p/diverse": 5.0}
+    gap = next(r for r in differences.records if (r["quantity"], r["what"]) == ("above_chance", "difference"))
+    assert 0.4 < gap["low"] < gap["value"] < gap["high"] < 0.65 and gap["seeds"] == 5
+    fall = next(r for r in differences.records if (r["quantity"], r["what"]) == ("above_chance", "change"))
+    rise = next(r for r in differences.records if (r["quantity"], r["what"]) == ("entropy", "change"))
+    assert fall["high"] < 0 < rise["low"]  # input dependence is lost while entropy is not
+    drawn = figure.draw()
+    assert [axis.get_title() for axis in drawn.axes][:2] == ["Retrieval accuracy", "Reasoning entropy H(Z|X)"]
+    words = [text.get_text() for axis in drawn.axes for text in axis.texts]
+    assert any("ln V = 3.61" in word for word in words) and any("chance 12.5 %" in word for word in words)
+
+
+def test_the_difference_of_the_ends_the_slow_way(make_experiment, make_frames):
+    experiment, frames, _, _, differences = build(make_experiment, make_frames)
+    ends = {}
+    for run in experiment.runs:
+        rows = frames.metrics[(frames.metrics.run_id == run.id) & (frames.metrics.key == "actor/entropy")]
+        ends[run.axes["filter"], run.axes["seed"]] = rows.sort_values("step")["value"].tail(3).mean()
+    gaps = [ends["top_p", seed] - ends["none", seed] for seed in range(5)]
+    shown = next(r for r in differences.records if (r["quantity"], r["what"]) == ("actor_entropy", "difference"))
+    assert shown["value"] == pytest.approx(np.mean(gaps))
+
+
+def test_a_lost_seed_of_the_collapse_is_told(make_experiment, make_frames):
+    _, _, _, regimes, differences = build(make_experiment, make_frames, holes=[(0, "failed:oom")])
+    assert differences.rows[0].cells[-1].text == "4/5"
+    assert any("failed:oom" in note.text for note in differences.notes)
+    assert any("template collapse 4/5" in note.text for note in regimes.notes)
+    assert regimes.rows[0].cells[-1].text == "failed:oom"
+
+
+def test_nothing_measured_is_said_not_invented(make_experiment, make_frames):
+    experiment = quickstart(make_experiment, seeds=range(2))
+    frames = make_frames(experiment)
+    frames.metrics = frames.metrics[~frames.metrics["key"].str.startswith("mi/")]
+    figure, regimes, differences = collapse.BUILDER(frames, experiment)
+    assert {row.cells[-1].text for row in regimes.rows} == {"unknown"}
+    assert "not measured" in [text.get_text() for axis in figure.draw().axes for text in axis.texts]
+    assert any("not measured" in note.text for note in differences.notes)
