@@ -1,0 +1,190 @@
+"""Run directories: made once and whole, the same for everybody, and cheap to read."""
+
+import dataclasses
+import json
+import multiprocessing
+import os
+import subprocess
+import time
+
+import pytest
+import yaml
+from plat.errors import HomeError, SpecError
+from plat.store import lease
+from plat.store.attempts import new_attempt
+from plat.store.code_state import SECRET, CodeState, collect, redact
+from plat.store.durable import to_json
+from plat.store.home import Home
+from plat.store.run_directory import create, read_config, read_result, run_state
+from plat.store.spool import SpoolWriter
+from toy_runs import toy_run
+
+CODE = CodeState("c0ffee", True, {"torch": "2.13.0"}, ("notes.txt",), "--- a\n+++ b\n")
+
+
+@pytest.fixture
+def home(tmp_path):
+    return Home(tmp_path / "home").create()
+
+
+def test_everything_is_in_it(home):
+    run = toy_run(iterations=9)
+    paths = create(home, run, "table4", paper="ragen2", code=CODE)
+    assert read_config(paths) == run.config == yaml.safe_load(paths.config.read_text())
+    meta = json.loads(paths.meta.read_text())
+    expected = {"id": run.id, "name": run.name, "trainer": run.trainer, "trainer_version": "1.0", "paper": "ragen2"}
+    expected |= {
+        "axes": {"seed": 0},
+        "experiments": ["table4"],
+        "fingerprint": {"toy": 1},
+        "scale": "toy",
+        "iterations": 9,
+    }
+    assert {key: meta[key] for key in expected} == expected
+    assert meta["code"] == {"commit": "c0ffee", "dirty": True, "versions": {"torch": "2.13.0"}}
+    assert paths.code.read_text() == "commit: c0ffee\ndirty: true\nuntracked: notes.txt\ntorch==2.13.0\n"
+    assert paths.diff.read_text() == CODE.diff
+    assert os.listdir(home.runs) == [run.id]
+    assert run_state(paths).state == "missing" and read_result(paths) is None
+
+
+def test_again_changes_nothing_but_the_list_of_files_that_ask(home):
+    run = toy_run()
+    paths = create(home, run, "table4", code=CODE)
+    before = {path.name: path.read_bytes() for path in paths.root.iterdir()}
+    create(home, run, "table4", code=CODE)
+    assert {path.name: path.read_bytes() for path in paths.root.iterdir()} == before
+    create(home, run, "figure5", paper="ragen2", code=CODE)
+    create(home, run, "", code=CODE)
+    meta = json.loads(paths.meta.read_text())
+    assert meta["experiments"] == ["table4", "figure5"] and meta["paper"] == "ragen2"
+
+
+def test_two_configs_never_share_an_id_silently(home):
+    run = toy_run()
+    create(home, run, "a", code=CODE)
+    other = dataclasses.replace(toy_run(seed=1), id=run.id)
+    with pytest.raises(SpecError, match=r"share the id .*seed is 0 there and 1 here"):
+        create(home, other, "a", code=CODE)
+    operational = dataclasses.replace(run, config=run.config | {"micro": 8})
+    create(home, operational, "a", code=CODE)
+    before_the_option_existed = {key: value for key, value in run.config.items() if key != "sleep"}
+    config = home.run(run.id).config
+    config.write_text(yaml.safe_dump(before_the_option_existed))
+    create(home, dataclasses.replace(run, config=run.config | {"micro": 2}), "a", code=CODE)
+
+
+def make(root, name, barrier):
+    barrier.wait()
+    create(Home(root), toy_run(), name, code=CODE)
+
+
+def test_many_processes_make_one_directory_and_each_is_noted(home):
+    context = multiprocessing.get_context("fork")
+    barrier = context.Barrier(6)
+    makers = [context.Process(target=make, args=(home.root, f"file{i}", barrier)) for i in range(6)]
+    for maker in makers:
+        maker.start()
+    for maker in makers:
+        maker.join(20)
+    assert [maker.exitcode for maker in makers] == [0] * 6
+    paths = home.run(toy_run().id)
+    assert sorted(json.loads(paths.meta.read_text())["experiments"]) == [f"file{i}" for i in range(6)]
+    assert os.listdir(home.runs) == [paths.id]
+    assert not [name for name in os.listdir(home.root) if name.startswith(".tmp-")]
+
+
+def test_an_unwritable_home_is_said_clearly(tmp_path):
+    blocked = tmp_path / "home"
+    blocked.mkdir()
+    (blocked / "runs").write_text("a file in the way")
+    with pytest.raises(HomeError) as error:
+        create(Home(blocked), toy_run(), "a", code=CODE)
+    assert str(blocked) in error.value.render() and error.value.mend
+
+
+@pytest.mark.parametrize("text", ["", "[1, 2]", "a: [", None])
+def test_a_damaged_config_is_said_clearly(home, text):
+    paths = create(home, toy_run(), "a", code=CODE)
+    paths.config.unlink() if text is None else paths.config.write_text(text)
+    with pytest.raises(HomeError) as error:
+        read_config(paths)
+    assert error.value.where == str(paths.config) and error.value.mend
+
+
+def test_every_state(home):
+    paths = home.run(toy_run().id)
+    assert run_state(paths).state == "missing"
+    create(home, toy_run(), "a", code=CODE)
+    held = lease.take(paths)
+    attempt = new_attempt(paths, 1)
+    spool = SpoolWriter(attempt.events)
+    spool.append(0, {"val/success": 0.25})
+    spool.append(3, {"x": 1.0})
+    spool.close()
+    found = run_state(paths)
+    assert (found.state, found.step, found.success, found.iterations, found.attempt) == ("running", 3, 0.25, 6, 1)
+    assert found.age is not None and found.age < 60
+    text = json.loads(paths.lease.read_text())
+    held.release()
+    assert run_state(paths).state == "interrupted"  # it vanished without a word
+    paths.lease.write_text(json.dumps(text | {"host": "elsewhere"}))
+    assert run_state(paths).state == "unknown"
+    paths.lease.unlink()
+    for outcome, state in [("failed:nan", "failed"), ("interrupted", "interrupted"), ("cancelled", "interrupted")]:
+        attempt.outcome.write_bytes(to_json({"outcome": outcome, "reason": "why", "step": 3, "time": time.time()}))
+        found = run_state(paths)
+        assert (found.state, found.outcome, found.reason) == (state, outcome, "why")
+    result = {"outcome": "stopped:low_success", "step": 6, "attempt": 1, "success": 0.5, "time": 1.0, "iterations": 6}
+    paths.result.write_bytes(to_json(result))
+    found = run_state(paths)
+    assert (found.state, found.outcome, found.step, found.success) == ("done", "stopped:low_success", 6, 0.5)
+
+
+def test_a_torn_result_is_no_result(home):
+    paths = create(home, toy_run(), "a", code=CODE)
+    paths.result.write_text('{"outcome": "fini')
+    assert read_result(paths) is None and run_state(paths).state == "missing"
+
+
+SECRETS = [
+    'API_KEY = "abcd1234efgh"',
+    "+password: hunter2hunter2",
+    "token=ghp_0123456789abcdefghij0123456789abcdef",
+    "hf_0123456789abcdefghijABCDEFGHIJ",
+    "https://user:s3cret@example.org/repo",
+    "AKIAABCDEFGHIJKLMNOP",
+    "-----BEGIN RSA PRIVATE KEY-----\nMIIE\nabc\n-----END RSA PRIVATE KEY-----",
+    "'secret_access_key': 'wJalrXUtnFEMIK7MDENG'",
+]
+
+
+@pytest.mark.parametrize("text", SECRETS)
+def test_secrets_do_not_reach_the_diff(text):
+    hidden = redact(f"+ before\n{text}\n+ after\n")
+    assert SECRET in hidden and "before" in hidden and "after" in hidden
+    for word in ("abcd1234efgh", "hunter2", "0123456789", "s3cret@", "ABCDEFGHIJKLMNOP", "MIIE", "wJalr"):
+        assert word not in hidden
+
+
+def test_ordinary_code_is_left_alone():
+    text = "+    response_tokens: int = 24\n+    tokens = tokenizer.encode(text)\n+    key = sorted(names)\n"
+    assert redact(text) == text
+
+
+def test_the_state_of_a_checkout(tmp_path):
+    def git(*arguments):
+        identity = ["-c", "user.name=n", "-c", "user.email=e@example.org"]
+        subprocess.run(["git", "-C", tmp_path, *identity, *arguments], check=True, capture_output=True)
+
+    assert collect(tmp_path / "nowhere").commit is None
+    git("init", "-q")
+    (tmp_path / "a.py").write_text("x = 1\n")
+    git("add", "a.py")
+    git("commit", "-q", "-m", "first")
+    (tmp_path / "a.py").write_text("x = 2\ntoken = 'abcdefgh12345678'\n")
+    (tmp_path / "new.py").write_text("")
+    found = collect(tmp_path)
+    assert found.commit and len(found.commit) == 40 and found.dirty and found.untracked == ("new.py",)
+    assert "+x = 2" in found.diff and "abcdefgh12345678" not in found.diff
+    assert "python" in found.versions and "numpy" in found.versions
