@@ -45,10 +45,10 @@ class BaseConfig:
     """How a stand-in's base model is made: supervised training on demonstrations of all tasks together."""
 
     version: str = "v1"  # of vocabulary and demonstration grammar
-    steps: int = number(600, minimum=0)
-    batch: int = number(128, minimum=1)  # demonstrations per step
-    pool: int = number(6000, minimum=1)  # demonstrations per task that the steps draw from
-    lr: float = number(3e-3, above=0)
+    steps: int = number(1500, minimum=0)
+    batch: int = number(64, minimum=1)  # demonstrations per step
+    pool: int = number(20000, minimum=1)  # demonstrations per task that the steps draw from
+    lr: float = number(5e-3, above=0)
     # share of grounded reasoning with good actions; the rest are templates with random actions
     grounded: float = number(0.3, minimum=0, maximum=1)
     seed: int = 0

@@ -121,7 +121,7 @@ def train_base(model: ModelConfig, shape: Shape, tokenizer: Tokenizer) -> tuple[
         optimiser.param_groups[0]["lr"] = settings.lr * warm * (1 - step / settings.steps)
         optimiser.step()
         flat.grad = None
-        total = float(loss)
+        total = float(loss.detach())
         if step % 50 == 0 or step + 1 == settings.steps:
             losses.append(round(total, 4))
             print(f"base model: step {step + 1}/{settings.steps}, loss {total:.3f}", flush=True)

@@ -7,14 +7,15 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from plat_envs.api import configure, find_environment
 
+from plat.errors import SpecError
 from plat.trainer.api import State
 from plat.trainer.config import RunConfig
 from plat.trainer.embedded.batch import Batch
 from plat.trainer.embedded.model import Weights
 from plat.trainer.embedded.rollout import rollout
 from plat.trainer.embedded.tokenizer import Tokenizer
-from plat_envs.api import configure, find_environment
 
 EVALUATION = 1  # purpose of random numbers, first part of a generator's key
 TRAINING = 2
@@ -73,7 +74,7 @@ def evaluate_checkpoint(
 ) -> dict[str, Any]:
     """`plat eval`: metrics and per-instance results of a checkpoint's policy.
 
-    overrides: split (validation | heldout, default heldout), instances (default eval.heldout).
+    overrides: split (validation | heldout, default heldout), instances (default eval.heldout); SpecError for others.
     """
     import torch
 
@@ -81,7 +82,11 @@ def evaluate_checkpoint(
     from plat.trainer.embedded.model import unpack
 
     wanted = dict(overrides or {})
+    for name in wanted.keys() - {"split", "instances"}:
+        raise SpecError(f"the evaluation has no option {name!r}", mend="one of: split, instances")
     split = str(wanted.get("split", "heldout"))
+    if split not in ("validation", "heldout"):
+        raise SpecError(f"there is no split {split!r}", where="split", mend="one of: validation, heldout")
     default = config.eval.heldout if split == "heldout" else config.eval.instances
     instances = int(wanted.get("instances", default))
     torch.set_num_threads(config.threads)

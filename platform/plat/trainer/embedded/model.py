@@ -135,9 +135,10 @@ def rope(shape: Shape, positions: int, like: Tensor) -> Tensor:
     size = 1 << max(7, (positions - 1).bit_length())
     key = (shape.head_dim, shape.rope_theta, size, like.device, like.dtype)
     if key not in _rope_tables:
-        frequency = 1.0 / shape.rope_theta ** (torch.arange(0, shape.head_dim, 2).float() / shape.head_dim)
-        angles = torch.outer(torch.arange(size).float(), frequency)
-        _rope_tables[key] = torch.polar(torch.ones_like(angles), angles).to(like.device)
+        with torch.inference_mode(False):  # the table is kept, also for passes with gradients
+            frequency = 1.0 / shape.rope_theta ** (torch.arange(0, shape.head_dim, 2).float() / shape.head_dim)
+            angles = torch.outer(torch.arange(size).float(), frequency)
+            _rope_tables[key] = torch.polar(torch.ones_like(angles), angles).to(like.device)
     return _rope_tables[key]
 
 

@@ -38,7 +38,7 @@ def validate(config: RunConfig) -> RunConfig:
             where="train.mini_batches",
             mend="use at most prompts x group_size",
         )
-    spread = config.filter.metric in ("reward_std", "reward_variance", "entropy_variance")
+    spread = config.filter.metric in ("reward_std", "reward_variance", "entropy_std", "entropy_variance")
     if config.filter.rule != "none" and spread and train.group_size <= config.filter.ddof:
         raise SpecError(
             f"a spread over {train.group_size} rollout(s) is undefined with ddof {config.filter.ddof}",
