@@ -25,6 +25,7 @@ class Bundle:
     runs: tuple[RunView, ...]
     wanted: int
     counted: int  # runs behind the mean
+    reason: str  # why the others are not
     lines: tuple[Curve, ...]
     steps: NDArray[np.int64]
     mean: NDArray[np.float64]
@@ -48,12 +49,17 @@ def bundle(results: Results, runs: Sequence[RunView], key: str) -> Bundle:
         run = next(run for run, _ in drawn if not run.missing)
         n = int((run.run.config.get("eval") or {}).get("instances") or 0)
         low, high = wilson(mean * n, n) if n else (None, None)
-    return Bundle(tuple(run for run, _ in drawn), len(runs), len(counted), lines, steps, mean, low, high)
+    shown = {run.id for run, _ in drawn}
+    reasons = [run.missing or "not measured" for run in runs if run.missing or run.id not in shown]
+    told = ", ".join(dict.fromkeys(reasons))
+    return Bundle(tuple(run for run, _ in drawn), len(runs), len(counted), told, lines, steps, mean, low, high)
 
 
 def seeds(bundle: Bundle) -> str:
-    """`4/5 seeds` when some are missing, else nothing: shown wherever such a mean is drawn."""
-    return "" if bundle.counted == bundle.wanted else f"{bundle.counted}/{bundle.wanted} seeds"
+    """`4/5 seeds: failed:oom` when some are missing, else nothing: shown wherever such a mean is drawn."""
+    if bundle.counted == bundle.wanted:
+        return ""
+    return bundle.reason if bundle.wanted == 1 else f"{bundle.counted}/{bundle.wanted} seeds: {bundle.reason}"
 
 
 def _common(steps: list[NDArray[np.int64]]) -> NDArray[np.int64]:

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from plat.errors import SpecError
 
 from plat_analysis.pairs import PairedCell, Side, average
 from plat_analysis.results import Results, RunView
 from plat_analysis.statistics import Estimate
+
+if TYPE_CHECKING:
+    from plat.spec.experiment import Experiment
 
 
 @dataclass(frozen=True)
@@ -24,8 +27,19 @@ class Layout:
     treatment: str
 
     @classmethod
-    def read(cls, rows: str | Sequence[str], columns: str, pair: str, baseline: Any, treatment: Any) -> Layout:
-        """From the arguments of a report or a claim; several row axes are joined."""
+    def read(
+        cls,
+        experiment: Experiment,
+        rows: str | Sequence[str] | None,
+        columns: str,
+        pair: str,
+        baseline: Any,
+        treatment: Any,
+    ) -> Layout:
+        """From the arguments of a report or a claim; several row axes are joined. Without rows: `variant` where the
+        experiment has that axis, else the algorithm."""
+        if rows is None:
+            rows = "variant" if "variant" in experiment.axes else "algorithm"
         return cls((rows,) if isinstance(rows, str) else tuple(rows), columns, pair, str(baseline), str(treatment))
 
 

@@ -23,14 +23,11 @@ CSS = (resources.files("plat_analysis") / "report.css").read_text()
 
 def page(report: Report, pictures: dict[str, bytes]) -> str:
     """The page; `pictures` are the figures' SVGs by name."""
-    tables = [artifact for artifact in report.artifacts if isinstance(artifact, Table)]
-    figures = [artifact for artifact in report.artifacts if isinstance(artifact, Figure)]
     experiment = report.experiment
     body = [_summary(report)]
-    if tables:
-        body.append("<h2>Tables</h2>" + "".join(map(_table, tables)))
-    if figures:
-        body.append("<h2>Figures</h2>" + "".join(_figure(figure, pictures[figure.name]) for figure in figures))
+    if report.artifacts:  # in the order of the experiment file
+        shown = (_table(a) if isinstance(a, Table) else _figure(a, pictures[a.name]) for a in report.artifacts)
+        body.append("<h2>Results</h2>" + "".join(shown))
     if report.claims:
         body.append("<h2>Claims</h2>" + "".join(_claim(verdict) for verdict in report.claims))
     known = list(dict.fromkeys(found.text for found in discrepancies(experiment, None)))

@@ -84,10 +84,12 @@ def _draw(panels: Panels, results: Results, metric: str, baseline: str) -> Canva
     rate = metric.rsplit("/", 1)[-1] in RATES
     height = 0.85 + 1.0 * len(rows) + (0.6 if len(rows) == 1 else 0)
     figure = style.canvas(max(4.2, 1.2 + 2.3 * len(columns)), height)
-    axes = figure.subplots(len(rows), len(columns), sharex="col", sharey="row" if not rate else True, squeeze=False)
+    axes = figure.subplots(len(rows), len(columns), sharex="col", sharey="col" if rate else "row", squeeze=False)
     named = len(rows) > 1  # a single row needs no name
     left = (0.6 + 0.062 * max(map(len, rows)) * named) / figure.get_figwidth()
-    figure.subplots_adjust(left=left, right=0.99, top=1 - 0.55 / height, bottom=0.4 / height, wspace=0.08, hspace=0.18)
+    figure.subplots_adjust(
+        left=left, right=0.99, top=1 - 0.55 / height, bottom=0.4 / height, wspace=0.2 if rate else 0.08, hspace=0.18
+    )
     style.key_line(figure, [(label(line), colours[line]) for line in lines], 1 - 0.12 / height)
     for (row, column, line), found in panels.items():
         axis = axes[rows.index(row)][columns.index(column)]
@@ -101,6 +103,7 @@ def _draw(panels: Panels, results: Results, metric: str, baseline: str) -> Canva
             for run in found.runs[:1]:
                 steps, chance = results.curve(run.id, metric.replace("retrieval_acc", "retrieval_chance"))
                 axis.plot(steps, chance, ":", color=style.QUIET, linewidth=0.9, zorder=1)
+    tops = {column: _top([found for (_, c, _), found in panels.items() if c == column]) for column in columns}
     for r, row in enumerate(rows):
         for c, column in enumerate(columns):
             axis = axes[r][c]
@@ -113,8 +116,15 @@ def _draw(panels: Panels, results: Results, metric: str, baseline: str) -> Canva
                 axis.annotate(row, (0, 0.5), (-34, 0), xycoords="axes fraction", textcoords="offset points", ha="right",
                               va="center", fontsize=8, color=style.INK)  # fmt: skip
             if rate:
-                axis.set_ylim(0, 1.0)
-                axis.set_yticks([0, 0.5, 1], ["0", "50 %", "100 %"])
+                top = tops[column]
+                axis.set_ylim(0, top)
+                axis.set_yticks([0, top / 2, top], ["0", f"{50 * top:g} %", f"{100 * top:g} %"])
             axis.tick_params(length=0 if c else 2.5, axis="y")
     axes[-1][len(columns) // 2].set_xlabel("training iteration")
     return figure
+
+
+def _top(bundles: list[Bundle]) -> float:
+    """Upper end of an axis of rates: the next quarter above everything drawn, the same for all rows of a column."""
+    largest = max((float(values.max()) for found in bundles for _, values in found.lines), default=1.0)
+    return next((top for top in (0.25, 0.5, 0.75) if largest <= 0.95 * top), 1.0)

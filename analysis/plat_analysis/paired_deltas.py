@@ -23,7 +23,7 @@ def build(
     frames: Frames,
     experiment: Experiment,
     *,
-    rows: str | Sequence[str] = "variant",
+    rows: str | Sequence[str] | None = None,
     columns: str = "task",
     pair: str = "filter",
     baseline: Any = "none",
@@ -33,7 +33,7 @@ def build(
     name: str = "paired_deltas",
 ) -> list[Figure]:
     """Arguments as for `peak_success_table`; `heldout: true` shows the change on the held-out instances instead."""
-    grid = Grid(Results(frames, experiment), Layout.read(rows, columns, pair, baseline, treatment))
+    grid = Grid(Results(frames, experiment), Layout.read(experiment, rows, columns, pair, baseline, treatment))
     printed = printed_table(experiment, paper)
     quantity = "heldout_delta" if heldout else "delta"
     names = [*grid.columns, *([AVERAGE] if len(grid.columns) > 1 else [])]

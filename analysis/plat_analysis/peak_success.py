@@ -42,7 +42,7 @@ def build(
     frames: Frames,
     experiment: Experiment,
     *,
-    rows: str | Sequence[str] = "variant",
+    rows: str | Sequence[str] | None = None,
     columns: str = "task",
     pair: str = "filter",
     baseline: Any = "none",
@@ -55,7 +55,7 @@ def build(
     rows, columns: axes (several row axes are joined); baseline, treatment: two values of the axis `pair`;
     paper: key of the printed table in the paper's file (default: the one that `source` names, if any).
     """
-    grid = Grid(Results(frames, experiment), Layout.read(rows, columns, pair, baseline, treatment))
+    grid = Grid(Results(frames, experiment), Layout.read(experiment, rows, columns, pair, baseline, treatment))
     printed = printed_table(experiment, paper)
     return [_main_table(grid, experiment, printed, name), learning_table(grid, name + "_learning")]
 

@@ -104,6 +104,9 @@ def inline(figure: Figure, svg: bytes) -> str:
     text = re.sub(r'\bid="', f'id="{figure.name}-', text)
     text = re.sub(r'href="#', f'href="#{figure.name}-', text)
     text = re.sub(r"url\(#", f"url(#{figure.name}-", text)
+    width = re.search(r'<svg [^>]*?width="([\d.]+)pt"', text)
     text = re.sub(r'<svg ([^>]*?)width="[^"]*" ?', r"<svg \1", text, count=1)
     text = re.sub(r'<svg ([^>]*?)height="[^"]*" ?', r"<svg \1", text, count=1)
-    return text.replace("<svg ", f'<svg role="img" aria-label="{escape(figure.title, quote=True)}" ', 1)
+    widest = f"{1.6 * float(width[1]):.0f}px" if width else "none"  # a little larger than on paper, not more
+    label = escape(figure.title, quote=True)
+    return text.replace("<svg ", f'<svg role="img" aria-label="{label}" style="max-width: {widest}" ', 1)

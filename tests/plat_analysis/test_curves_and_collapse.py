@@ -61,7 +61,9 @@ def test_a_failed_run_is_drawn_but_not_averaged(make_experiment, make_frames):
     frames = make_frames(experiment, holes={experiment.runs[0].id: "failed:nan"})
     results = Results(frames, experiment)
     found = bundle(results, [run for run in results.runs if run.axis("filter") == "none"], "val/success")
-    assert len(found.lines) == 3 and found.counted == 2 and found.low is None and seeds(found) == "2/3 seeds"
+    assert (
+        len(found.lines) == 3 and found.counted == 2 and found.low is None and seeds(found) == "2/3 seeds: failed:nan"
+    )
     assert list(found.steps) == [0, 10, 20, 30, 40, 50, 60]
 
 

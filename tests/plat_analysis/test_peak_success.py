@@ -14,7 +14,7 @@ from plat_analysis.grid import Grid, Layout
 from plat_analysis.results import Results
 from plat_analysis.statistics import newcombe_paired, t_interval
 
-LAYOUT = Layout.read("variant", "task", "filter", "none", "top_p")
+LAYOUT = Layout(("variant",), "task", "filter", "none", "top_p")
 
 
 def instances(frames, run, table, pick):

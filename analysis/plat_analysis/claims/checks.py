@@ -20,7 +20,7 @@ def mean_delta_positive(
     frames: Frames,
     experiment: Experiment,
     *,
-    rows: str | Sequence[str] = "variant",
+    rows: str | Sequence[str] | None = None,
     columns: str = "task",
     pair: str = "filter",
     baseline: Any = "none",
@@ -35,7 +35,7 @@ def mean_delta_positive(
     when no row's mean is above zero, or when some row's whole interval is below; not enough data when a row is
     incomplete; otherwise partial. `heldout`: judge the peak checkpoints on the held-out instances.
     """
-    grid = Grid(Results(frames, experiment), Layout.read(rows, columns, pair, baseline, treatment))
+    grid = Grid(Results(frames, experiment), Layout.read(experiment, rows, columns, pair, baseline, treatment))
     quantity = "heldout_delta" if heldout else "delta"
     found = {row: grid.average(row, quantity) for row in grid.rows if not only or row in only}
     statuses = {row: row_status(estimate) for row, estimate in found.items()}
