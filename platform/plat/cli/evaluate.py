@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -14,7 +15,13 @@ from plat.store.home import Home, RunPaths
 Target = Annotated[
     str, typer.Argument(metavar="RUN | CHECKPOINT", help="A run's name or id, or the path of a checkpoint folder.")
 ]
-Overrides = Annotated[list[str] | None, typer.Argument(metavar="[KEY=VALUE]...", help="E.g. eval.instances=1024.")]
+Overrides = Annotated[
+    list[str] | None,
+    typer.Argument(
+        metavar="[KEY=VALUE]...",
+        help="Options of the run's config or of the evaluation, e.g. eval.temperature=0 split=heldout.",
+    ),
+]
 
 
 def evaluate(
@@ -39,14 +46,18 @@ def evaluate(
     trainer = find_trainer(meta.get("trainer") or config.get("trainer", "embedded"))
     if trainer.load_evaluate is None:
         raise SpecError(f"trainer {trainer.name!r} has no evaluation of its own", where=str(checkpoint))
+    config, options = _apply(config, overrides or ())
+    typed = config_object(config, trainer)
     state = load_checkpoint(checkpoint)
-    found = trainer.load_evaluate()(config_object(config, trainer), state, list(overrides or ()))
+    found = trainer.load_evaluate()(typed, state, Home.find(home).cache, options)
     name = meta.get("name", run.id)
     if as_json:
         print_json({"run": run.id, "name": name, "checkpoint": str(checkpoint), "result": found})
         return 0
     print(f"{name} at {checkpoint.name}")
     for key, value in found.items():
+        if isinstance(value, dict | list):  # per-instance results: in --json only
+            continue
         print(f"  {key:32} {value:.4f}" if isinstance(value, float) else f"  {key:32} {value}")
     return 0
 
@@ -66,3 +77,26 @@ def _find(home: Home, target: str, *, peak: bool) -> tuple[RunPaths, Path]:
             f"run {target!r} has no whole checkpoint", where=str(run.root), mend="`plat retry` trains it again"
         )
     return run, found[1]
+
+
+def _apply(config: dict[str, Any], overrides: Sequence[str]) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Overrides of keys that the config has change it; the others are options for the trainer's evaluation."""
+    import copy
+
+    from plat.spec.overrides import parse_overrides
+    from plat.spec.suggest import mend
+    from plat.store.record import flatten
+
+    config, known, options = copy.deepcopy(config), flatten(config), {}
+    for one in parse_overrides(list(overrides)).assignments:
+        if one.key in known:
+            *path, last = one.key.split(".")
+            below = config
+            for name in path:
+                below = below[name]
+            below[last] = one.value
+        elif "." in one.key:
+            raise SpecError(f"the run's config has no {one.key!r}", where=one.where, mend=mend(one.key, known, "keys"))
+        else:
+            options[one.key] = one.value
+    return config, options

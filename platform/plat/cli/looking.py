@@ -173,7 +173,7 @@ def why(run: RunArgument, home: HomeOption = None, as_json: JsonOption = False, 
         facts.append(duration(outcome["wall"]) if outcome.get("wall") is not None else "")
         print(f"  attempt {number:<2} {ended}" + "".join(f" · {fact}" for fact in facts if fact))
     trainer = f"{meta.get('trainer', '?')} {meta.get('trainer_version', '')}".strip()
-    asked = ", ".join(meta.get("experiments", ())) or "nobody"
+    asked = ", ".join(meta.get("experiments", ())) or "no file (`plat run`)"
     print(f"  identity   its config (config.yaml), trainer {trainer}, and {meta.get('fingerprint') or 'nothing else'}")
     print(f"  asked by   {asked}")
     if near is not None:

@@ -126,6 +126,8 @@ class Home:
     def create(self) -> Home:
         """Make the directory if needed; HomeError when it cannot be written or is from a newer version."""
         marker = self.root / "home.json"
+        if marker.is_file():
+            _check_format(marker)  # before anything is written
         try:
             (self.root / "runs").mkdir(parents=True, exist_ok=True)
             self.cache.mkdir(exist_ok=True)
@@ -142,18 +144,6 @@ class Home:
                 where=str(self.root),
                 mend="make it writable, free some disk space, or choose another with --home DIR (or PLAT_HOME)",
             ) from error
-        try:
-            found = json.loads(marker.read_text())["format"]
-        except (ValueError, KeyError, TypeError) as error:
-            raise HomeError(
-                "home.json is not readable", where=str(marker), mend="restore it, or move the folder away"
-            ) from error
-        if found > FORMAT:
-            raise HomeError(
-                f"this home was written by a newer plat (format {found}, this one knows {FORMAT})",
-                where=str(marker),
-                mend="upgrade plat, or choose another home with --home DIR",
-            )
         return self
 
     @property
@@ -198,3 +188,19 @@ class Home:
 
     def run(self, run_id: str) -> RunPaths:
         return RunPaths(self.runs / run_id)
+
+
+def _check_format(marker: Path) -> None:
+    """HomeError unless this version can use the home."""
+    try:
+        found = int(json.loads(marker.read_text())["format"])
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise HomeError(
+            "home.json is not readable", where=str(marker), mend="restore it, or move the folder away"
+        ) from error
+    if found > FORMAT:
+        raise HomeError(
+            f"this home was written by a newer plat (format {found}, this one knows {FORMAT})",
+            where=str(marker),
+            mend="upgrade plat, or choose another home with --home DIR",
+        )

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from plat_envs.api import configure, find_environment
+from plat_envs.errors import EnvironmentError_
 
 from plat.errors import SpecError
 from plat.trainer.api import State
@@ -15,6 +15,7 @@ from plat.trainer.config import RunConfig
 from plat.trainer.embedded.batch import Batch
 from plat.trainer.embedded.model import Weights
 from plat.trainer.embedded.rollout import rollout
+from plat.trainer.embedded.spec import environment_of
 from plat.trainer.embedded.tokenizer import Tokenizer
 
 EVALUATION = 1  # purpose of random numbers, first part of a generator's key
@@ -24,10 +25,27 @@ UPDATING = 4
 
 
 def make_players(config: RunConfig, split: str, count: int) -> list[Any]:
-    """`count` environments of the run's task; `task.turns` is the environment's own limit too."""
-    spec = find_environment(config.task.name)
-    options = configure(spec, {**config.task.env, "turns": config.task.turns})
-    return [spec.make(options, split, config.train.rendering) for _ in range(count)]
+    """`count` environments of the run's task."""
+    spec, options = environment_of(config)
+    try:
+        return [spec.make(options, split, config.train.rendering) for _ in range(count)]
+    except EnvironmentError_ as error:
+        raise SpecError(error.what, where=error.where, mend=error.mend) from error
+
+
+def distinct_seeds(player: Any, first: int, count: int) -> list[int]:
+    """The first `count` instance seeds from `first` upward whose first observations differ; repeats only when instances
+    run out (no new one in 50 tries a piece)."""
+    seen: set[str] = set()
+    found: list[int] = []
+    for seed in range(first, first + 50 * count):
+        observation = player.reset(seed)
+        if observation not in seen:
+            seen.add(observation)
+            found.append(seed)
+            if len(found) == count:
+                return found
+    return [*found, *range(first, first + count - len(found))]
 
 
 def evaluate(
@@ -37,12 +55,12 @@ def evaluate(
 
     Instances and random numbers are functions of `eval.seed` alone, so two evaluations differ by the policy only.
     """
-    first = config.eval.seed * 100_000
+    seeds = distinct_seeds(players[0], config.eval.seed * 100_000, instances)
     batch = rollout(
         weights,
         tokenizer,
         players,
-        [first + number for number in range(instances)],
+        seeds,
         range(instances),
         np.arange(instances),
         turns=config.task.turns,

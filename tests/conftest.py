@@ -1,0 +1,20 @@
+"""Fixtures for suites that need whole plug-in packages."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+OUTSIDE = Path(__file__).parent / "outside_paper"
+
+
+@pytest.fixture(scope="session")
+def toy_paper(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The toy second paper, installed by pip into a folder of its own; put it on PYTHONPATH to publish its plugins."""
+    folder = tmp_path_factory.mktemp("site")
+    command = [sys.executable, "-m", "pip", "install", "-qq", "--no-deps", "--no-build-isolation", "--no-index"]
+    subprocess.run([*command, "--target", str(folder), str(OUTSIDE)], check=True, timeout=120)
+    return folder

@@ -1,0 +1,375 @@
+"""The command line as a user meets it: exit codes, messages, what is written and what is not."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from plat.cli import main
+from plat.store.mlflow_client import ensure_sqlite
+
+ROOT = Path(__file__).parents[2]
+HEAVY = ("torch", "mlflow", "ray", "hydra", "pandas", "verl", "omegaconf", "rich", "numpy", "transformers")
+
+
+@pytest.fixture(autouse=True)
+def home(tmp_path, monkeypatch):
+    """A home that does not exist yet, and no store of the environment's."""
+    monkeypatch.setenv("PLAT_HOME", str(tmp_path / "home"))
+    monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
+    return tmp_path / "home"
+
+
+@pytest.fixture
+def plat(capfd):
+    """Run a verb in this process: (exit code, stdout, stderr)."""
+
+    def run(*arguments: object, traceback: bool = False) -> tuple[int, str, str]:
+        capfd.readouterr()
+        with pytest.raises(SystemExit) as stop:
+            main([str(argument) for argument in arguments])
+        out, err = capfd.readouterr()
+        assert ("Traceback" in out + err) == traceback, out + err
+        return int(stop.value.code or 0), out, err
+
+    return run
+
+
+@pytest.fixture
+def spec(tmp_path):
+    """Write an experiment file."""
+
+    def write(text: str, name: str = "small.yaml") -> Path:
+        path = tmp_path / name
+        path.write_text(text)
+        return path
+
+    return write
+
+
+# -- starting ---------------------------------------------------------------------------------------------------------
+
+
+def test_help_imports_nothing_heavy():
+    code = (
+        "import sys\n"
+        "from plat.cli import main\n"
+        "try:\n    main(['--help'])\nexcept SystemExit as stop:\n    assert not stop.code\n"
+        f"print([name for name in {HEAVY!r} if name in sys.modules], file=sys.stderr)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert "sweep" in done.stdout and "doctor" in done.stdout
+    assert done.stderr.strip() == "[]"
+
+
+@pytest.mark.parametrize("verb", ["plan", "sweep", "run", "eval", "status", "logs", "why", "retry", "sync", "report",
+                                  "claims", "ui", "doctor"])  # fmt: skip
+def test_every_verb_explains_itself(plat, verb):
+    code, out, _ = plat(verb, "--help")
+    assert code == 0 and "--home" in out
+
+
+def test_version(plat):
+    assert plat("--version")[:2] == (0, "plat 0.1.0\n")
+
+
+# -- bad input --------------------------------------------------------------------------------------------------------
+
+GOOD = "title: A test\nbase: {scale: smoke}\nmatrix:\n  task: [frozenlake]\n  seed: [0]\n"
+BAD_FILES = {
+    "a misspelt key": ("title: A test\nmatrx:\n  seed: [0]\n", "matrix"),
+    "a misspelt group option": (GOOD.replace("frozenlake", "frozenlak"), "frozenlake"),
+    "a misspelt option": (GOOD + "  filter.epss: [0.1]\n", "filter.eps"),
+    "a wrong type": (GOOD + "  train.iterations: [many]\n", "train.iterations"),
+    "an empty axis": ("title: A test\nmatrix:\n  seed: []\n", "seed"),
+    "the same key twice": ("title: A test\nmatrix:\n  seed: [0]\n  seed: [1]\n", "seed"),
+    "no YAML at all": ("title: A test\nmatrix: [unclosed\n", ""),
+}
+
+
+@pytest.mark.parametrize("case", BAD_FILES)
+def test_a_wrong_file_gets_three_lines_and_writes_nothing(plat, spec, home, case):
+    text, hint = BAD_FILES[case]
+    path = spec(text)
+    for verb in ("plan", "sweep"):
+        code, out, err = plat(verb, path)
+        assert (code, out) == (2, "")
+        lines = err.splitlines()
+        assert lines[0].startswith("error: ") and len(lines) <= 3
+        assert str(path) in err and hint in err
+        assert not home.exists()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "hint"),
+    [
+        (["plan"], "plat plan experiments/table4.yaml"),
+        (["plan", "experiments/tabel4.yaml"], "tabel4.yaml"),
+        (["plann", "experiments/table4.yaml"], "plann"),
+        (["plan", "--jbos", "2", "x.yaml"], "--jbos"),
+        (["sweep", "--jobs", "0", "x.yaml"], "--jobs"),
+        (["run", "task=frozenlak"], "frozenlake"),
+        (["run", "experiments/table4.yaml"], "plat sweep"),
+        (["eval", "nothing-12345678"], "nothing-12345678"),
+        (["logs", "nothing-12345678"], "plat status"),
+        (["why", "nothing-12345678"], "nothing-12345678"),
+    ],
+)
+def test_a_wrong_command_line_gets_a_message_and_writes_nothing(plat, home, arguments, hint, monkeypatch):
+    monkeypatch.chdir(ROOT)
+    code, out, err = plat(*arguments)
+    assert (code, out) == (2, "")
+    assert err.startswith("error: ") and len(err.splitlines()) <= 3
+    assert hint in err
+    assert not home.exists()
+
+
+def test_a_wrong_override_names_itself(plat, spec, home):
+    code, _, err = plat("sweep", spec(GOOD), "train.iterashuns=5")
+    assert code == 2 and "train.iterashuns" in err and "train.iterations" in err
+    assert not home.exists()
+
+
+def test_a_product_of_a_million_runs_is_refused(plat, spec, home):
+    code, _, err = plat("plan", spec(GOOD), "matrix.seed=range(1000000)")
+    assert code == 2 and "100,000" in err.replace("100000", "100,000")
+
+
+def test_a_home_that_is_a_file(plat, spec, tmp_path):
+    (tmp_path / "taken").write_text("")
+    code, _, err = plat("sweep", spec(GOOD), "--home", tmp_path / "taken")
+    assert code == 2 and "home directory" in err and "--home" in err
+    assert (tmp_path / "taken").read_text() == ""
+
+
+def test_a_home_from_a_newer_version(plat, spec, home):
+    home.mkdir()
+    (home / "home.json").write_text('{"format": 99}')
+    code, _, err = plat("sweep", spec(GOOD))
+    assert code == 2 and "newer" in err
+    assert [path.name for path in home.iterdir()] == ["home.json"]
+
+
+def test_a_mistake_of_ours_is_one_line_and_a_file(plat, spec, monkeypatch, tmp_path):
+    monkeypatch.setattr("plat.spec.experiment.load_experiment", lambda *_: 1 / 0)
+    monkeypatch.setattr("tempfile.gettempdir", lambda: str(tmp_path))
+    code, _, err = plat("plan", spec(GOOD))
+    assert code == 1 and "ZeroDivisionError" in err and len(err.splitlines()) == 3
+    saved = next(tmp_path.glob("plat-error-*.txt")).read_text()
+    assert "Traceback" in saved and "plat plan" in saved
+
+
+def test_a_full_disk_is_a_message(plat, spec, monkeypatch):
+    def full(*_):
+        raise OSError(28, "No space left on device", "/somewhere/events.jsonl")
+
+    monkeypatch.setattr("plat.spec.experiment.load_experiment", full)
+    code, _, err = plat("plan", spec(GOOD))
+    assert code == 2 and "No space left" in err and "/somewhere/events.jsonl" in err
+
+
+def test_a_closed_pipe_is_silent(spec):
+    command = f"{sys.executable} -m plat plan {spec(GOOD)} 'matrix.seed=range(400)' -v | head -n 1"
+    done = subprocess.run(command, shell=True, capture_output=True, text=True, timeout=60)
+    assert done.stdout.count("\n") == 1 and done.stderr == ""
+
+
+# -- plan -------------------------------------------------------------------------------------------------------------
+
+
+def test_plan_writes_nothing_and_speaks_json(plat, spec, home):
+    code, out, _ = plat("plan", spec(GOOD), "matrix.seed=range(3)", "--json")
+    assert code == 0
+    runs = json.loads(out)["runs"]
+    assert [run["axes"]["seed"] for run in runs] == [0, 1, 2]
+    assert all(run["state"] == "missing" and len(run["id"]) == 16 and run["id"][:8] in run["name"] for run in runs)
+    assert not home.exists()
+
+
+def test_dry_run_is_plan(plat, spec, home):
+    path = spec(GOOD)
+    assert plat("sweep", path, "--dry-run")[:2] == plat("plan", path)[:2]
+    assert not home.exists()
+
+
+# -- sweep ------------------------------------------------------------------------------------------------------------
+
+GUESSING = """
+title: A test
+paper: none
+base: {trainer: toy_hill_climber, climb.games: 5, climb.iterations: 2}
+matrix:
+  policy: [wild, climber]
+  seed: [0]
+report:
+  - builder: toy_success_by_policy
+"""
+
+
+@pytest.fixture(scope="module")
+def empty_store(tmp_path_factory):
+    """A new store: making one takes MLflow two seconds."""
+    return ensure_sqlite(f"sqlite:///{tmp_path_factory.mktemp('store') / 'mlflow.db'}")
+
+
+@pytest.fixture
+def toy(toy_paper, empty_store, home, monkeypatch):
+    """The toy trainer can be found, here and in worker processes; the home has an empty store."""
+    home.mkdir()
+    shutil.copy(empty_store, home / "mlflow.db")
+    monkeypatch.syspath_prepend(str(toy_paper))
+    monkeypatch.setenv("PYTHONPATH", str(toy_paper))
+
+
+def results_of(home: Path) -> dict[str, int]:
+    return {path.parent.name: path.stat().st_mtime_ns for path in home.glob("runs/*/result.json")}
+
+
+def test_a_second_sweep_does_nothing_and_a_removed_run_is_redone_alone(plat, spec, home, toy):
+    path = spec(GUESSING)
+    code, first, err = plat("sweep", path)
+    assert code == 0, err
+    assert "climber" in first and "report.html" in first
+    done = results_of(home)
+    assert len(done) == 2
+
+    code, again, _ = plat("sweep", path)
+    assert code == 0 and again.startswith("nothing to do")
+    assert results_of(home) == done
+    table = first[first.index("A test") :]
+    assert again.endswith(table)
+
+    gone, kept = sorted(done)
+    shutil.rmtree(home / "runs" / gone)
+    code, out, _ = plat("sweep", path)
+    assert code == 0 and out.count("started") == 1 and gone[:8] in out
+    assert results_of(home).keys() == done.keys() and results_of(home)[kept] == done[kept]
+    assert table in out
+
+
+def test_a_removed_store_is_noticed_and_filled_again(plat, spec, home, toy):
+    path = spec(GUESSING)
+    plat("sweep", path)
+    done = results_of(home)
+    for file in home.glob("mlflow.db*"):
+        file.unlink()
+    code, out, _ = plat("sweep", path)
+    assert code == 0 and not out.startswith("nothing to do") and "started" not in out
+    assert results_of(home) == done and (home / "mlflow.db").exists()
+    assert plat("sweep", path)[1].startswith("nothing to do")
+
+
+def test_a_changed_report_is_made_again_without_running(plat, spec, home, toy):
+    plat("sweep", spec(GUESSING))
+    code, out, _ = plat("sweep", spec(GUESSING.replace("A test", "Another title")))
+    assert code == 0 and "Another title" in out and "started" not in out
+
+
+def test_a_wrong_report_is_refused_before_anything_runs(plat, spec, home, toy):
+    code, _, err = plat("sweep", spec(GUESSING + "    nmae: x\n"))
+    assert code == 2 and "nmae" in err and "name" in err
+    assert not results_of(home)
+
+
+def test_a_store_that_cannot_be_used_is_refused_before_anything_runs(plat, spec, home, toy, tmp_path):
+    (tmp_path / "store.db").write_text("no database")
+    code, _, err = plat("sweep", spec(GUESSING), "--store", f"sqlite:///{tmp_path}/store.db")
+    assert code == 2 and "store.db" in err
+    assert not results_of(home)
+
+
+def test_report_and_claims_need_no_run_directories(plat, spec, home, toy, tmp_path):
+    path = spec(GUESSING)
+    plat("sweep", path)
+    (home / "runs").rename(tmp_path / "moved")
+    for out in ("one", "two"):
+        assert plat("report", path, "--out", tmp_path / out)[0] == 0
+    one, two = ({p.name: p.read_bytes() for p in (tmp_path / name).iterdir()} for name in ("one", "two"))
+    assert one == two and "report.html" in one
+    assert plat("claims", path, "--json")[1] == '{\n  "claims": []\n}\n'
+
+
+def test_status_logs_why_and_sync(plat, spec, home, toy):
+    path = spec(GUESSING)
+    code, out, _ = plat("status", path)
+    assert code == 0 and "2 missing" in out and [file.name for file in home.iterdir()] == ["mlflow.db"]
+    plat("sweep", path)
+    assert "2 done" in plat("status", path)[1] and "2 done" in plat("status")[1]
+    states = json.loads(plat("status", path, "--json")[1])["runs"]
+    assert {run["state"] for run in states} == {"done"}
+    run_id = states[0]["id"]
+    for name in (run_id, run_id[:6], states[0]["name"]):
+        code, out, _ = plat("why", name)
+        assert code == 0 and run_id in out
+    assert "policy" in out and "'wild'" in out and "'climber'" in out  # how it differs from the nearest
+    assert plat("logs", run_id)[0] == 0
+    assert "0 runs brought up to date, 2 were so already" in plat("sync")[1]
+
+
+def test_a_failed_run_is_said_and_can_be_tried_again(plat, spec, home, toy):
+    path = spec(GUESSING.replace("climb.games: 5", "climb.games: 0"))  # a division by zero
+    code, _, err = plat("sweep", path)
+    assert code == 3 and "2 of 2 runs are not done" in err and "failed:error" in err
+    code, out, err = plat("sweep", path)
+    assert code == 3 and "started" not in out  # it would fail again
+    assert plat("status", path)[0] == 3
+    code, out, _ = plat("retry", path, "--where", "policy=wild")
+    assert code == 3 and out.count("started") == 1
+    code, _, err = plat("retry", path, "--where", "polcy=wild")
+    assert code == 2 and "policy" in err
+    run_id = json.loads(plat("status", path, "--json")[1])["runs"][0]["id"]
+    assert "ZeroDivisionError" in plat("logs", run_id, traceback=True)[1]
+    assert "failed:error" in plat("why", run_id)[1]
+
+
+def test_one_run_without_a_file(plat, home, toy):
+    code, out, err = plat("run", "trainer=toy_hill_climber", "climb.iterations=1", "climb.games=5")
+    assert code == 0 and "finished at step 1" in out, err
+    assert len(results_of(home)) == 1
+    found = json.loads(plat("run", "trainer=toy_hill_climber", "climb.iterations=1", "climb.games=5", "--json")[1])
+    assert found["result"]["outcome"] == "finished"
+
+
+def test_eval_of_a_trainer_without_one(plat, home, toy):
+    plat("run", "trainer=toy_hill_climber", "climb.iterations=1", "climb.games=5")
+    code, _, err = plat("eval", next(iter(results_of(home))))
+    assert code == 2 and "no evaluation" in err
+
+
+def test_ctrl_c_saves_and_the_same_command_goes_on(spec, home, toy):
+    path = spec(GUESSING.replace("climb.iterations: 2", "climb.iterations: 100000"))
+    command = [sys.executable, "-m", "plat", "sweep", str(path)]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    deadline = time.monotonic() + 60
+    while time.monotonic() < deadline and len(list(home.glob("runs/*/attempts/001/checkpoints/*"))) < 2:
+        time.sleep(0.1)
+    process.send_signal(signal.SIGINT)
+    out, _ = process.communicate(timeout=60)
+    assert process.returncode == 130, out
+    assert "Traceback" not in out and "the same command goes on" in out
+    outcomes = [json.loads(path.read_text())["outcome"] for path in home.glob("runs/*/attempts/001/outcome.json")]
+    assert outcomes and set(outcomes) == {"interrupted"}
+
+
+# -- doctor -----------------------------------------------------------------------------------------------------------
+
+
+def test_doctor_looks_at_everything_and_creates_nothing(plat, home):
+    code, out, _ = plat("doctor", "--json")
+    checks = {check["name"]: check["level"] for check in json.loads(out)["checks"]}
+    assert set(checks) == {"python", "packages", "plugins", "torch", "cores", "home", "disk", "store"}
+    assert code == 0, out
+    assert not home.exists()
+
+
+def test_doctor_fails_on_a_broken_store(plat, home):
+    home.mkdir()
+    (home / "mlflow.db").write_text("this is no database")
+    code, out, _ = plat("doctor")
+    assert code == 2 and "error    store" in out
