@@ -260,28 +260,32 @@ def _stop_on_signals() -> Iterator[_Stop]:
 
 @contextlib.contextmanager
 def output_to(path: Path | None) -> Iterator[None]:
-    """Send file descriptors 1 and 2, and the traceback of a segfault, to a file."""
+    """Send everything printed, and the traceback of a segfault, to a file; None: change nothing."""
     if path is None:
         yield
         return
-    sys.stdout.flush()
-    sys.stderr.flush()
-    kept = [os.dup(1), os.dup(2)]
-    out = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o666)
+    streams, descriptors = (sys.stdout, sys.stderr), (os.dup(1), os.dup(2))
+    watched = faulthandler.is_enabled()
+    file = open(path, "a", buffering=1, encoding="utf-8", errors="backslashreplace")
     try:
-        os.dup2(out, 1)
-        os.dup2(out, 2)
-        faulthandler.enable(out)
+        for stream, number in zip(streams, (1, 2), strict=True):
+            stream.flush()
+            os.dup2(file.fileno(), number)
+        sys.stdout = sys.stderr = file
+        faulthandler.enable(file)
         yield
     finally:
-        for stream in (sys.stdout, sys.stderr):
-            with contextlib.suppress(OSError, ValueError):
-                stream.flush()
         faulthandler.disable()
-        for number, copy in enumerate(kept, start=1):
-            os.dup2(copy, number)
-            os.close(copy)
-        os.close(out)
+        sys.stdout, sys.stderr = streams
+        for stream, number, descriptor in zip(streams, (1, 2), descriptors, strict=True):
+            with contextlib.suppress(OSError, ValueError):
+                stream.flush()  # what was printed through the old stream belongs to the log, too
+            os.dup2(descriptor, number)
+            os.close(descriptor)
+        with contextlib.suppress(OSError):  # the disk may be full
+            file.close()
+        if watched:
+            faulthandler.enable(sys.__stderr__ or 2)
 
 
 def pin_threads(threads: int) -> None:

@@ -1,0 +1,161 @@
+"""The parts of the local dispatcher that need no processes: reading ends, the machine, progress lines, the board."""
+
+import io
+import os
+import signal
+import time
+
+import pytest
+from plat.dispatch.api import ENDED, QUEUED, RUNNING, WAITING, Change
+from plat.dispatch.local import machine, progress, stalls
+from plat.dispatch.local.board import Board, Totals, View
+from plat.dispatch.local.jobs import make_jobs, read_end
+from plat.store.home import Home
+from plat.store.spool import SpoolWriter
+from toy_runs import toy_run
+
+
+def job_for(**options):
+    return make_jobs([toy_run(**options)])[-1]
+
+
+@pytest.mark.parametrize(
+    ("number", "outcome"),
+    [
+        (signal.SIGKILL, "failed:node"), (signal.SIGSEGV, "failed:error"), (signal.SIGABRT, "failed:error"),
+        (signal.SIGTERM, "interrupted"), (signal.SIGXCPU, "failed:timeout"), (signal.SIGUSR1, "failed:node"),
+    ],
+)  # fmt: skip
+def test_deaths(number, outcome):
+    job = job_for()
+    job.oom_kills = 5
+    assert read_end(int(number), None, job, 5)[0] == outcome
+
+
+def test_a_kill_is_out_of_memory_only_with_evidence():
+    job = job_for()
+    for before, after, outcome in [(5, 6, "oom"), (5, 5, "node"), (None, 6, "node"), (5, None, "node")]:
+        job.oom_kills = before
+        assert read_end(int(signal.SIGKILL), None, job, after)[0] == f"failed:{outcome}"
+
+
+def test_what_the_process_said_and_what_we_did_to_it_count_more_than_its_status():
+    job = job_for()
+    assert read_end(0, {"outcome": "finished", "reason": ""}, job, None) == ("finished", "")
+    assert read_end(7 << 8, None, job, None) == ("failed:error", "the process left with exit code 7 and said nothing")
+    job.ending = ("failed:stalled", "no event for 900 s")
+    assert read_end(int(signal.SIGABRT), None, job, None) == job.ending
+
+
+def test_preparations_come_first_and_once():
+    runs = [toy_run(seed=0), toy_run(seed=1, recipe="b"), toy_run(seed=2, recipe="a"), toy_run(seed=3, recipe="b")]
+    jobs = make_jobs(runs)
+    assert [job.title for job in jobs[:2]] == ["recipe b", "recipe a"]
+    assert [job.id for job in jobs[2:]] == [run.id for run in runs]
+    assert [job.needs and job.needs.title for job in jobs[2:]] == [None, "recipe b", "recipe a", "recipe b"]
+
+
+def test_this_machine():
+    assert 1 <= machine.cores() <= (os.cpu_count() or 1)
+    assert machine.oom_kills() is None or machine.oom_kills() >= 0
+    assert set(machine.thread_environment(3).values()) == {"3"}
+
+
+def test_gpus_are_those_that_are_visible(monkeypatch):
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "2, GPU-abc")
+    assert machine.gpus() == ["2", "GPU-abc"]
+    for nothing in ("", "-1"):
+        monkeypatch.setenv("CUDA_VISIBLE_DEVICES", nothing)
+        assert machine.gpus() == []
+
+
+def test_a_stall_is_the_lack_of_events_not_of_life(tmp_path):
+    home, job = Home(tmp_path).create(), job_for()
+    job.grown = time.monotonic()
+    events = home.run(job.run.id).attempt(1).events
+    events.parent.mkdir(parents=True)
+    spool = SpoolWriter(events)
+    for step in range(20):  # slow but moving: never stalled
+        spool.append(step, {"a": 1})
+        assert stalls.check(job, home, 0.0) is None
+    job.grown -= 10
+    assert stalls.check(job, home, 60.0) is None
+    assert stalls.check(job, home, 5.0) == signal.SIGABRT
+    assert job.ending[0] == "failed:stalled" and stalls.check(job, home, 5.0) is None
+    job.kill_at = time.monotonic()
+    assert stalls.check(job, home, 5.0) == signal.SIGKILL
+    preparation = make_jobs([toy_run(recipe="a")])[0]
+    preparation.grown = -1e9
+    assert stalls.check(preparation, home, 1.0) is None
+
+
+def test_the_board_follows_spools_as_they_grow(tmp_path):
+    home = Home(tmp_path).create()
+    runs = [toy_run(seed=seed, iterations=10) for seed in range(4)]
+    jobs = {job.id: job for job in make_jobs(runs)}
+    running, waiting, ended, queued = jobs.values()
+    running.state, waiting.state, ended.state, queued.state = RUNNING, WAITING, ENDED, QUEUED
+    ended.outcome, ended.seconds = "stopped:low_success", 30.0
+    running.started = time.monotonic() - 5
+    board = Board(home, jobs)
+    assert [view.step for view in board.views()] == [None, None]
+    events = home.run(running.run.id).attempt(1).events
+    events.parent.mkdir(parents=True)
+    spool = SpoolWriter(events)
+    spool.append(0, {"val/success": 0.25})
+    view = board.views()[0]
+    assert (view.step, view.iterations, view.success, view.eta) == (0, 10, 0.25, None)
+    spool.append(5, {"x": 1.0})
+    view = board.views()[0]
+    assert (view.step, view.success) == (5, 0.25) and view.eta is not None and view.seconds >= 5
+    assert board.last(running) == (5, 0.25)
+    totals = board.totals(board.views(), 2, done_before=7, failed_before=1)
+    assert (totals.runs, totals.done, totals.failed) == (12, 8, 1)
+    assert (totals.running, totals.waiting, totals.queued) == (1, 1, 1)
+    assert totals.eta >= 15.0  # one more of 30 s on two slots
+
+
+VIEW = View("toy-s0", "run", RUNNING, 3, 10, 0.5, 12.0, 28.0)
+TOTALS = Totals(runs=72, done=12, failed=1, running=2, waiting=1, queued=56, preparing=1, eta=750.0)
+TEXT = "12 of 72 done, 1 failed, 1 preparing, 2 running, 1 elsewhere, 56 to go, about 12.5 min left"
+
+
+def test_plain_lines(monkeypatch):
+    stream = io.StringIO()
+    plain = progress.choose(stream)
+    assert isinstance(plain, progress.Plain)
+    plain.change(Change("a", "run", "toy-s0", RUNNING))
+    plain.change(Change("a", "run", "toy-s0", ENDED, "finished"), success=0.43, seconds=28.0)
+    plain.change(Change("a", "run", "toy-s1", ENDED, "failed:nan", "not a number"), seconds=3.0)
+    plain.change(Change("p", "prepare", "base model", ENDED, "finished"), seconds=3.0)
+    plain.change(Change("a", "run", "toy-s2", QUEUED, "failed:node", "killed"))
+    plain.change(Change("a", "run", "toy-s3", WAITING))
+    plain.update([VIEW], TOTALS)  # too early for a summary
+    monkeypatch.setattr(progress, "SUMMARY_EVERY", 0.0)
+    plain.update([VIEW], TOTALS)
+    plain.update([VIEW], TOTALS)  # nothing new
+    plain.end()
+    lines = [line.split("] ", 1)[1] for line in stream.getvalue().splitlines()]
+    assert lines == [
+        "started     toy-s0",
+        "finished    toy-s0 (28 s, success 43.0 %)",
+        "failed:nan  toy-s1 (3.0 s): not a number",
+        "prepared    base model (3.0 s)",
+        "again       toy-s2: failed:node, killed",
+        "waiting     toy-s3: somebody else is running it",
+        TEXT,
+    ]
+
+
+def test_a_table_on_a_terminal():
+    from rich.console import Console
+
+    stream = io.StringIO()
+    live = progress.Live(Console(file=stream, force_terminal=True, width=110))
+    live.update([VIEW], TOTALS)
+    live.message("[odd] markup is text")
+    live.change(Change("a", "run", "toy-s1", ENDED, "finished"), success=0.43, seconds=28.0)
+    live.end()
+    text = stream.getvalue()
+    for part in ("toy-s0", "3/10", "50.0 %", "28 s", TEXT.split(", about")[0], "[odd] markup", "finished    toy-s1"):
+        assert part in text
