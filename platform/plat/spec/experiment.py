@@ -17,8 +17,10 @@ from typing import Any
 
 from plat.errors import SpecError
 from plat.spec.file import ExperimentFile, read_file
+from plat.spec.identity import canonical, result_affecting
+from plat.spec.matrix import AxisValue
 from plat.spec.overrides import Assignment, CommandLine, is_sweep, parse_overrides, to_plain, values_of
-from plat.spec.resolver import Piece, Resolved, Resolver
+from plat.spec.resolver import OtherTrainer, Piece, Resolved, Resolver
 from plat.spec.schema import build, schema_of
 from plat.spec.suggest import nearest
 from plat.spec.yaml_reader import Document, read
@@ -98,12 +100,18 @@ def load_experiment(path: str | Path, overrides: Sequence[str] = ()) -> Experime
 def load_experiments(paths: Sequence[str | Path], overrides: Sequence[str] = ()) -> list[Experiment]:
     """Several files under the same overrides; their names must differ, because results are tagged with them."""
     found: dict[str, Experiment] = {}
+    runs: dict[str, Run] = {}
     for path in dict.fromkeys(str(path) for path in paths):
         experiment = load_experiment(path, overrides)
         if experiment.name in found:
             other = found[experiment.name].path
             raise SpecError(f"two files are called {experiment.name!r}", where=f"{other} and {path}", mend="rename one")
         found[experiment.name] = experiment
+        for run in experiment.runs:
+            if not same_results(run, runs.setdefault(run.id, run)):
+                raise SpecError(
+                    f"two different configs share the id {run.id}", where=str(path), mend="change one's seed"
+                )
     return list(found.values())
 
 
@@ -131,81 +139,92 @@ def config_object(run: Run | Mapping[str, Any], trainer: TrainerSpec) -> Any:
     return build(trainer.config_type, values)
 
 
+def same_results(one: Run, other: Run) -> bool:
+    """Whether two configs differ in nothing that affects results."""
+    if one.config == other.config:
+        return True
+    spec = api.find_trainer(one.trainer)
+    kept = [result_affecting("", run.config, spec.operational_keys, spec.legacy)[1] for run in (one, other)]
+    return canonical(kept[0]) == canonical(kept[1])
+
+
 class _RunMaker:
     """Makes runs from cells; knows the overrides that all of them share."""
 
     def __init__(self, base: tuple[Assignment, ...], line: tuple[Assignment, ...]) -> None:
         self.base = base
         self.line = line
-        self.resolvers: dict[str, Resolver] = {}
-        self.fixed: dict[str, dict[str, Piece]] = {}
-        self.last: dict[str, dict[str, Piece]] = {}
-        self.bundles: dict[tuple[str, int], dict[str, Piece]] = {}
-        self.seen: dict[str, Resolved] = {}
+        self.trainers: dict[str, _Trainer] = {}
+        self.seen: dict[str, tuple[str, ...]] = {}
 
-    def prepare(self, values: Sequence[Any]) -> None:
+    def prepare(self, values: Sequence[AxisValue]) -> None:
         """Compose the config groups of everything at once, for the trainer that most runs will have."""
-        trainer = _trainer_of([self.base, self.line])
-        if trainer is not None:
-            shared = [one for value in values for one in value.assignments]
-            self._resolver(trainer.value, trainer.where).prepare([*self.base, *shared, *self.line])
+        chosen = _trainer_of([self.base, self.line])
+        self._trainer(chosen.value, chosen.where).resolver.prepare(
+            [one for value in values for one in value.assignments]
+        )
 
     def make(self, labels: dict[str, Any], cell: Sequence[tuple[Assignment, ...]], place: str) -> Run:
         chosen = _trainer_of([self.base, *cell, self.line])
-        assert chosen is not None
-        resolver = self._resolver(chosen.value, chosen.where)
         where = f"{place} ({_spell(labels)})" if labels else place
-        resolved = self._resolve(resolver, cell, where)
-        named = resolved.config.get("trainer", chosen.value)
-        if named != resolver.spec.name:  # a config group chose another trainer, e.g. scale=paper
-            resolver = self._resolver(named, self._trainer_place(resolver, cell) or where)
-            resolved = self._resolve(resolver, cell, where)
-        earlier = self.seen.setdefault(resolved.id, resolved)
-        if earlier.canon != resolved.canon:
-            raise SpecError(
-                f"two different configs share the id {resolved.id}", where=where, mend="change the seed of one"
-            )
-        spec = resolver.spec
+        trainer = self._trainer(chosen.value, chosen.where)
+        try:
+            resolved = trainer.resolve(cell, where)
+        except OtherTrainer as other:  # a config group chose another one, e.g. scale=paper
+            trainer = self._trainer(other.name, other.where or where)
+            try:
+                resolved = trainer.resolve(cell, where)
+            except OtherTrainer as again:
+                raise SpecError(
+                    f"the trainers {trainer.name!r} and {again.name!r} name each other",
+                    where=where,
+                    mend="set trainer=NAME",
+                ) from None
+        if self.seen.setdefault(resolved.id, resolved.canon) != resolved.canon:
+            raise SpecError(f"two different configs share the id {resolved.id}", where=where, mend="change one's seed")
         if "seed" in resolved.config:
             labels.setdefault("seed", resolved.config["seed"])
-        return Run(resolved.id, resolved.name, labels, spec.name, resolved.config, resolved.prepare, resolved.resources)
+        config, prepare, resources = resolved.config, resolved.prepare, resolved.resources
+        return Run(resolved.id, resolved.name, labels, trainer.name, config, prepare, resources)
 
-    def _resolver(self, name: Any, place: str) -> Resolver:
-        if name not in self.resolvers:
+    def _trainer(self, name: Any, place: str) -> _Trainer:
+        if name not in self.trainers:
             try:
-                resolver = self.resolvers[name] = Resolver(api.find_trainer(str(name)))
+                self.trainers[name] = _Trainer(str(name), self.base, self.line)
             except SpecError as error:
                 error.where = error.where or place
                 raise
-            self.fixed[name] = {**resolver.defaults, **self._bundle(resolver, self.base)}
-            self.last[name] = self._bundle(resolver, self.line)
-        return self.resolvers[name]
+        return self.trainers[name]
 
-    def _bundle(self, resolver: Resolver, assignments: tuple[Assignment, ...]) -> dict[str, Piece]:
-        memo = (resolver.spec.name, id(assignments))
-        if memo not in self.bundles:
-            resolver.prepare(assignments)
-            pieces = (piece for one in assignments for piece in resolver.pieces(one))
-            self.bundles[memo] = {piece.target: piece for piece in pieces}
-        return self.bundles[memo]
 
-    def _chosen(self, resolver: Resolver, cell: Sequence[tuple[Assignment, ...]]) -> dict[str, Piece]:
-        chosen = dict(self.fixed[resolver.spec.name])
+class _Trainer:
+    """The pieces that the overrides of one trainer's runs stand for."""
+
+    def __init__(self, name: str, base: tuple[Assignment, ...], line: tuple[Assignment, ...]) -> None:
+        self.name = name
+        self.resolver = Resolver(api.find_trainer(name))
+        self.bundles: dict[int, dict[str, Piece]] = {}  # by the identity of an axis value's assignments
+        self.resolver.prepare((*base, *line))
+        self.fixed = {**self.resolver.defaults, **self._bundle(base)}
+        self.last = self._bundle(line)
+
+    def resolve(self, cell: Sequence[tuple[Assignment, ...]], place: str) -> Resolved:
+        chosen = dict(self.fixed)
         for assignments in cell:
-            chosen.update(self._bundle(resolver, assignments))
-        chosen.update(self.last[resolver.spec.name])
-        return chosen
-
-    def _resolve(self, resolver: Resolver, cell: Sequence[tuple[Assignment, ...]], place: str) -> Resolved:
+            bundle = self.bundles.get(id(assignments))
+            chosen.update(self._bundle(assignments) if bundle is None else bundle)
+        chosen.update(self.last)
         try:
-            return resolver.resolve(self._chosen(resolver, cell), place)
+            return self.resolver.resolve(chosen, self.name, place)
         except SpecError as error:
             error.where = error.where or place
             raise
 
-    def _trainer_place(self, resolver: Resolver, cell: Sequence[tuple[Assignment, ...]]) -> str | None:
-        places = [piece.source.where for piece in self._chosen(resolver, cell).values() if "trainer" in piece.deltas]
-        return places[-1] if places else None
+    def _bundle(self, assignments: tuple[Assignment, ...]) -> dict[str, Piece]:
+        self.resolver.prepare(assignments)
+        pieces = (piece for one in assignments for piece in self.resolver.pieces(one))
+        bundle = self.bundles[id(assignments)] = {piece.target: piece for piece in pieces}
+        return bundle
 
 
 def _trainer_of(levels: Sequence[tuple[Assignment, ...]]) -> Assignment:

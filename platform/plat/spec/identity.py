@@ -35,7 +35,7 @@ def result_affecting(key: str, value: Any, operational: tuple[str, ...], legacy:
         return True, value
     inner = {}
     for name, below in value.items():
-        kept, what = result_affecting(f"{key}.{name}", below, operational, legacy)
+        kept, what = result_affecting(f"{key}.{name}" if key else name, below, operational, legacy)
         if kept:
             inner[name] = what
     return bool(inner), inner

@@ -54,6 +54,15 @@ class Resolved:
     resources: dict[str, int]
 
 
+class OtherTrainer(Exception):
+    """The pieces choose a trainer other than the one whose schema they were resolved with."""
+
+    def __init__(self, name: str, where: str | None) -> None:
+        super().__init__(name)
+        self.name = name
+        self.where = where
+
+
 class Resolver:
     """Resolves the runs of one trainer."""
 
@@ -157,7 +166,7 @@ class Resolver:
             below[last] = value
         return result
 
-    def resolve(self, chosen: Mapping[str, Piece], place: str) -> Resolved:
+    def resolve(self, chosen: Mapping[str, Piece], trainer: str, place: str) -> Resolved:
         """The config of one choice of pieces and its identity; SpecError, at `place` or a piece's, if it cannot run."""
         touching: dict[str, list[Piece]] = {}
         for piece in chosen.values():
@@ -168,6 +177,8 @@ class Resolver:
                     touching[top] = [piece]
         sections = {name: self._section(name, touching) for name in self.fields}
         config = {name: section.value for name, section in sections.items()}
+        if config.get("trainer", trainer) not in (trainer, self.spec.name):
+            raise OtherTrainer(config["trainer"], self._place("trainer", chosen.values()))
         item = self.spec.config_type(**{name: section.item for name, section in sections.items()})
         try:
             valid = self.spec.validate(item)
@@ -183,10 +194,10 @@ class Resolver:
         fragments = [text for name in self.sorted_fields if (text := sections[name].text)]
         extra = canonical([self.spec.name, self.spec.version, sorted(plugins), facts])
         identifier = identity(fragments, extra)
-        labels = [section.label for section in sections.values() if section.label]
+        labels = [section.label for section in sections.values() if section.label] or [readable([self.spec.name])]
         if "seed" in config:
             labels.append(f"s{config['seed']}")
-        name = "-".join(labels or [readable([self.spec.name])]) + "-" + identifier[:8]
+        name = "-".join(labels) + "-" + identifier[:8]
         return Resolved(identifier, name, config, (*fragments, extra), prepare, resources)
 
     def _section(self, name: str, touching: Mapping[str, list[Piece]]) -> Section:
@@ -265,6 +276,8 @@ class Resolver:
                     error = SpecError(
                         f"{plugin.name} has no option {name!r}", mend=mend(name, schema.names(), "options")
                     )
+                elif error.what.startswith(name):
+                    error = SpecError(f"{key}.{error.what}", mend=error.mend)
                 error.where = self._place(f"{key}.{name}", pieces)
                 raise error from None
         try:

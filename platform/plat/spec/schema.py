@@ -18,8 +18,8 @@ from functools import cache, lru_cache
 from typing import Any, get_args, get_origin, get_type_hints
 
 from plat.errors import SpecError
-from plat.plugins import published
 from plat.spec.suggest import mend
+from plat.trainer.plugins import published
 
 MISSING = "???"
 _KINDS = {int: "a whole number", float: "a number", bool: "true or false", str: "text"}

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from plat.errors import SpecError
-from plat.plugins import published
+from plat.trainer.plugins import published
 
 
 @dataclass
@@ -83,7 +83,7 @@ class TrainerSpec:
     prepare           None, or (config) -> (key, title): work shared between runs (e.g. building a base model), done
                       once per key, before the runs that need it; `load_prepare()` gives an idempotent
                       (config, cache: Path) -> None
-    load_evaluate     None, or () -> evaluate(config, state, cache: Path, options: Mapping) -> dict, used by `plat eval`;
+    load_evaluate     None, or () -> evaluate(config, state, cache: Path, options: Mapping) -> dict, for `plat eval`;
                       SpecError for options it does not know
     preload           modules to import once in the worker server
     """
@@ -98,7 +98,7 @@ class TrainerSpec:
     validate: Callable[[Any], Any] = lambda config: config
     resources: Callable[[Any], dict[str, int]] = lambda config: {"threads": 1, "gpus": 0}
     fingerprint: Callable[[Any], dict[str, Any]] = lambda config: {}
-    prepare: Callable[[Any], tuple[str, str]] | None = None
+    prepare: Callable[[Any], tuple[str, str] | None] | None = None
     load_prepare: Callable[[], Callable[[Any, Path], None]] | None = None
     load_evaluate: Callable[[], Callable[..., dict[str, Any]]] | None = None
     preload: tuple[str, ...] = ()
