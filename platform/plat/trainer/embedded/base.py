@@ -1,7 +1,7 @@
 """The base model of a stand-in: supervised training on demonstrations of all tasks together, made once per recipe.
 
-Demonstrations mix grounded reasoning with good actions (share `base.grounded`) and template reasoning with random ones, so
-that reinforcement learning has something to find. The result is a Hugging Face folder in `<cache>/bases/<recipe hash>/`.
+Demonstrations mix grounded reasoning with good actions (share `base.grounded`) and template reasoning with random ones,
+so that reinforcement learning has something to find. The result is a folder in Hugging Face format.
 """
 
 from __future__ import annotations
@@ -27,12 +27,13 @@ from plat.trainer.embedded.model import Shape, Weights, encode, extend, initiali
 from plat.trainer.embedded.recipe import TASKS, base_folder, recipe
 from plat.trainer.embedded.tokenizer import PretrainedTokenizer, Tokenizer, WordTokenizer, save_word_tokenizer
 from plat_envs.api import make_environment
+from plat_envs.demonstrations import demonstrations
 
 Demonstration = tuple[tuple[int, ...], tuple[int, ...]]  # prompt, response with eos
 
 
 def load_base(config: RunConfig, cache: Path) -> tuple[Shape, Tensor, Tokenizer]:
-    """Shape, flat parameters and tokenizer of the model a run starts from; builds a stand-in's base when it is missing."""
+    """Shape, flat parameters and tokenizer of the model a run starts from; a stand-in's base is built if missing."""
     dtype = getattr(torch, config.dtype)
     if config.model.path is not None:
         folder = Path(config.model.path)
@@ -77,28 +78,17 @@ def _intact(folder: Path) -> bool:
         return False
 
 
-def demonstrations(task: str, count: int, grounded: float, seed: int, tokenizer: Tokenizer) -> list[Demonstration]:
-    """`count` demonstrated turns of a task's training instances, played with the demonstrated actions."""
+def corpus(task: str, count: int, grounded: float, seed: int, tokenizer: Tokenizer) -> list[Demonstration]:
+    """`count` demonstrated turns of a task's training instances, as token ids."""
     rng = random.Random(f"demonstrations/{task}/{seed}")
-    environment = make_environment(task)
-    found: list[Demonstration] = []
-    instance = 0
-    while len(found) < count:
-        observation, done = environment.reset(seed * 10_000_000 + instance), False
-        while not done:
-            response = environment.demonstrate(rng, rng.random() < grounded)
-            found.append((tuple(tokenizer.prompt(observation)), (*tokenizer.encode(response), tokenizer.eos)))
-            observation, _, done, _ = environment.step(response)
-        instance += 1
-    return found[:count]
+    shown = demonstrations(make_environment(task), rng, count, grounded, first_seed=seed * 10_000_000)
+    return [(tuple(tokenizer.prompt(each.prompt)), (*tokenizer.encode(each.response), tokenizer.eos)) for each in shown]
 
 
 def train_base(model: ModelConfig, shape: Shape, tokenizer: Tokenizer) -> tuple[Tensor, list[float]]:
     """Adam with warm-up and linear decay on the token mean of the responses' cross-entropy, all tasks in every step."""
     settings = model.base
-    pools = {
-        task: demonstrations(task, settings.pool, settings.grounded, settings.seed, tokenizer) for task in TASKS
-    }
+    pools = {task: corpus(task, settings.pool, settings.grounded, settings.seed, tokenizer) for task in TASKS}
     flat = initialise(shape, settings.seed).requires_grad_()
     optimiser = torch.optim.AdamW([flat], lr=settings.lr, betas=(0.9, 0.99), weight_decay=0.0, fused=True)
     rng = random.Random(settings.seed)

@@ -118,7 +118,7 @@ def concatenate(batches: list[Batch]) -> Batch:
 
 
 def pad_prompts(prompts: list[tuple[int, ...]], pad: int, device: str) -> tuple[Tensor, Tensor | None, Tensor]:
-    """Prompts without their last token, right-padded (U, P - 1); their lengths, or None if all equal; last tokens (U,)."""
+    """Prompts less their last token, right-padded (U, P - 1); their lengths, None if all equal; last tokens (U,)."""
     lengths = [len(prompt) - 1 for prompt in prompts]
     longest = max(lengths)
     same = min(lengths) == longest
@@ -129,7 +129,7 @@ def pad_prompts(prompts: list[tuple[int, ...]], pad: int, device: str) -> tuple[
 
 @dataclass
 class Packed:
-    """Where each response token of a batch goes in a (N, T) layout: one line per trajectory, turns one after another."""
+    """Where each response token of a batch goes in a (N, T) layout: a line per trajectory, turn after turn."""
 
     row: Tensor  # (tokens,)
     column: Tensor  # (tokens,) position in its row
@@ -154,9 +154,9 @@ def packing(batch: Batch, device: str) -> Packed:
     np.cumsum(np.bincount(trajectory, minlength=batch.trajectories), out=starts[1:])
     position = np.arange(len(row)) - starts[trajectory]
     mask = torch.zeros(batch.trajectories, int(position.max(initial=0)) + 1, device=device)
-    tensors = [torch.from_numpy(array).to(device) for array in (row, column, trajectory, position)]
-    mask[tensors[2], tensors[3]] = 1.0
-    return Packed(*tensors, mask)
+    rows, columns, lines, places = (torch.from_numpy(each).to(device) for each in (row, column, trajectory, position))
+    mask[lines, places] = 1.0
+    return Packed(rows, columns, lines, places, mask)
 
 
 def token_rewards(batch: Batch, packed: Packed) -> Tensor:

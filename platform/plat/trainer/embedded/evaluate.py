@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from plat_envs.errors import EnvironmentError_
 
 from plat.errors import SpecError
 from plat.trainer.api import State
@@ -17,6 +16,7 @@ from plat.trainer.embedded.model import Weights
 from plat.trainer.embedded.rollout import rollout
 from plat.trainer.embedded.spec import environment_of
 from plat.trainer.embedded.tokenizer import Tokenizer
+from plat_envs.errors import EnvironmentError_
 
 EVALUATION = 1  # purpose of random numbers, first part of a generator's key
 TRAINING = 2

@@ -1,7 +1,7 @@
 """Stand-ins as Hugging Face Qwen2 folders (config.json, model.safetensors, tokenizer), read and written.
 
-The flat vector keeps rotary pairs side by side (0 h 1 h+1 ..); Hugging Face keeps the halves apart. `_reorder` turns the
-rows of q_proj and k_proj one way or the other.
+The flat vector keeps rotary pairs side by side (0 h 1 h+1 ..); Hugging Face keeps the halves apart. `_reorder` turns
+the rows of q_proj and k_proj one way or the other.
 """
 
 from __future__ import annotations

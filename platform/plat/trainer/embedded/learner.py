@@ -91,7 +91,7 @@ class Learner:
             self.critic.restore("critic", tensors)
 
     def update(self, batch: Batch, plan: StepPlan, rng: np.random.Generator, pad: int, step: int) -> dict[str, float]:
-        """`plan.updates` optimiser steps over the batch, each trajectory in one of them. Metrics are means over the steps."""
+        """`plan.updates` optimiser steps, each trajectory in one of them. Metrics are means over the steps."""
         config, algorithm = self.config, self.config.algorithm
         device = str(self.actor.parameter.device)
         packed = packing(batch, device)
@@ -188,7 +188,7 @@ class Learner:
         )
 
     def _micro_batches(self, mini: Batch, layout: Packed) -> Iterator[tuple[Tensor, Batch, Packed, float]]:
-        """(trajectories, their batch, its layout, its share of the tokens); the mini-batch itself unless it is to be cut."""
+        """(trajectories, their batch, its layout, its share of the tokens); one part unless `micro_batch` is set."""
         size = self.config.train.micro_batch or mini.trajectories
         everything = np.arange(mini.trajectories)
         for at in range(0, mini.trajectories, size):

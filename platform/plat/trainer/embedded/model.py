@@ -22,6 +22,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from plat.trainer.embedded.layers import SwiGLU, TurnQKV, rms_norm, rope
+
 
 @dataclass(frozen=True)
 class Shape:
@@ -127,103 +129,11 @@ class Prefix:
     lengths: Tensor | None
 
 
-_rope_tables: dict[tuple, Tensor] = {}
-
-
-def rope(shape: Shape, positions: int, like: Tensor) -> Tensor:
-    """Complex rotations (at least `positions`, head_dim / 2), cached."""
-    size = 1 << max(7, (positions - 1).bit_length())
-    key = (shape.head_dim, shape.rope_theta, size, like.device, like.dtype)
-    if key not in _rope_tables:
-        with torch.inference_mode(False):  # the table is kept, also for passes with gradients
-            frequency = 1.0 / shape.rope_theta ** (torch.arange(0, shape.head_dim, 2).float() / shape.head_dim)
-            angles = torch.outer(torch.arange(size).float(), frequency)
-            _rope_tables[key] = torch.polar(torch.ones_like(angles), angles).to(like.device)
-    return _rope_tables[key]
-
-
-def rotate(x: Tensor, turns: Tensor) -> Tensor:
-    """Rotary embedding of x (..., head_dim), pairs side by side, by complex turns (..., head_dim / 2)."""
-    pairs = torch.view_as_complex(x.float().unflatten(-1, (-1, 2)))
-    return torch.view_as_real(pairs * turns).flatten(-2).to(x.dtype)
-
-
-def rms_norm(x: Tensor, eps: float) -> Tensor:
-    """x / sqrt(mean(x^2) + eps), without the learned weight: `Weights` carries it in the matrix that follows."""
-    return _RMSNorm.apply(x, eps)  # type: ignore[no-any-return]
-
-
-class _RMSNorm(torch.autograd.Function):
-    @staticmethod
-    def forward(ctx, x, eps):  # type: ignore[no-untyped-def,override]
-        scale = torch.linalg.vector_norm(x, dim=-1, keepdim=True, dtype=torch.float32)
-        scale = scale.square_().div_(x.shape[-1]).add_(eps).rsqrt_().to(x.dtype)
-        normed = x * scale
-        ctx.save_for_backward(normed, scale)
-        return normed
-
-    @staticmethod
-    def backward(ctx, grad):  # type: ignore[no-untyped-def,override]
-        normed, scale = ctx.saved_tensors
-        along = (grad * normed).mean(-1, keepdim=True)
-        return torch.addcmul(grad, normed, along, value=-1).mul_(scale), None
-
-
-class _SwiGLU(torch.autograd.Function):
-    """silu(gate) * up of a fused (..., 2 ffn); the fused gradient is written in place of being concatenated."""
-
-    @staticmethod
-    def forward(ctx, fused):  # type: ignore[no-untyped-def,override]
-        gate, up = fused.chunk(2, -1)
-        ctx.save_for_backward(fused)
-        return F.silu(gate).mul_(up)
-
-    @staticmethod
-    def backward(ctx, grad):  # type: ignore[no-untyped-def,override]
-        (fused,) = ctx.saved_tensors
-        gate, up = fused.chunk(2, -1)
-        out = torch.empty_like(fused)
-        sigmoid = torch.sigmoid(gate)
-        silu = gate * sigmoid
-        torch.mul(grad, silu, out=out[..., fused.shape[-1] // 2 :])
-        slope = torch.addcmul(sigmoid, silu, 1 - sigmoid)
-        torch.mul(slope.mul_(up), grad, out=out[..., : fused.shape[-1] // 2])
-        return out
-
-
-class _TurnQKV(torch.autograd.Function):
-    """Splits a fused (B, T, heads + 2 kv_heads, head_dim) into rotated queries and keys, and values, heads first."""
-
-    @staticmethod
-    def forward(ctx, fused, turns, heads, kv_heads):  # type: ignore[no-untyped-def,override]
-        ctx.save_for_backward(turns)
-        ctx.heads, ctx.kv_heads = heads, kv_heads
-        turned = rotate(fused[:, :, : heads + kv_heads], turns)
-        return (
-            turned[:, :, :heads].transpose(1, 2),
-            turned[:, :, heads:].transpose(1, 2),
-            fused[:, :, heads + kv_heads :].transpose(1, 2),
-        )
-
-    @staticmethod
-    def backward(ctx, grad_queries, grad_keys, grad_values):  # type: ignore[no-untyped-def,override]
-        (turns,) = ctx.saved_tensors
-        heads, kv_heads = ctx.heads, ctx.kv_heads
-        batch, _, tokens, head_dim = grad_keys.shape
-        out = grad_keys.new_empty(batch, tokens, heads + 2 * kv_heads, head_dim)
-        out[:, :, :heads] = grad_queries.transpose(1, 2)
-        out[:, :, heads : heads + kv_heads] = grad_keys.transpose(1, 2)
-        out[:, :, heads + kv_heads :] = grad_values.transpose(1, 2)
-        turning = out[:, :, : heads + kv_heads]
-        turning.copy_(rotate(turning, turns.conj()))
-        return out, None, None, None
-
-
 def _project(shape: Shape, layer: Layer, x: Tensor, turns: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     """Rotated queries, rotated keys and values of x (B, T, width): (B, heads, T, head_dim) each."""
     fused = F.linear(rms_norm(x, shape.eps), layer.qkv, layer.qkv_bias)
     fused = fused.view(*x.shape[:2], shape.heads + 2 * shape.kv_heads, shape.head_dim)
-    return _TurnQKV.apply(fused, turns, shape.heads, shape.kv_heads)  # type: ignore[no-any-return]
+    return TurnQKV.apply(fused, turns, shape.heads, shape.kv_heads)  # type: ignore[no-any-return]
 
 
 def _attend(shape: Shape, queries: Tensor, keys: Tensor, values: Tensor, mask: Tensor | None, causal: bool) -> Tensor:
@@ -234,14 +144,14 @@ def _attend(shape: Shape, queries: Tensor, keys: Tensor, values: Tensor, mask: T
     return mixed.transpose(1, 2).reshape(batch, tokens, heads * head_dim)
 
 
-def _feed_forward(shape: Shape, layer: Layer, x: Tensor) -> Tensor:
-    return F.linear(_SwiGLU.apply(F.linear(rms_norm(x, shape.eps), layer.gate_up)), layer.down)
+def feed_forward(shape: Shape, layer: Layer, x: Tensor) -> Tensor:
+    return F.linear(SwiGLU.apply(F.linear(rms_norm(x, shape.eps), layer.gate_up)), layer.down)
 
 
 def encode(weights: Weights, ids: Tensor, lengths: Tensor | None = None) -> Prefix:
     """Keys and values of prompts ids (U, P), right-padded when `lengths` (U,) is given. Causal attention."""
     shape = weights.shape
-    turns = rope(shape, ids.shape[1], weights.embed)[: ids.shape[1], None]
+    turns = rope(shape.head_dim, shape.rope_theta, ids.shape[1], weights.embed)[: ids.shape[1], None]
     x = F.embedding(ids, weights.embed)
     all_keys, all_values = [], []
     for number, layer in enumerate(weights.layers):
@@ -250,7 +160,7 @@ def encode(weights: Weights, ids: Tensor, lengths: Tensor | None = None) -> Pref
         all_values.append(values)
         if number + 1 < shape.layers:  # nothing reads the last layer's output at prompt positions
             x = x + F.linear(_attend(shape, queries, keys, values, None, True), layer.out)
-            x = x + _feed_forward(shape, layer, x)
+            x = x + feed_forward(shape, layer, x)
     return Prefix(all_keys, all_values, ids.shape[1], lengths)
 
 
@@ -259,7 +169,7 @@ def extend(weights: Weights, prefix: Prefix | None, rows: Tensor | None, ids: Te
     shape = weights.shape
     batch, tokens = ids.shape
     before = prefix.length if prefix else 0
-    table = rope(shape, before + tokens, weights.embed)
+    table = rope(shape.head_dim, shape.rope_theta, before + tokens, weights.embed)
     mask = None
     if prefix is None or prefix.lengths is None:
         turns = table[before : before + tokens, None]
@@ -282,7 +192,7 @@ def extend(weights: Weights, prefix: Prefix | None, rows: Tensor | None, ids: Te
             keys = torch.cat((prefix.keys[number][rows], keys), 2)
             values = torch.cat((prefix.values[number][rows], values), 2)
         x = x + F.linear(_attend(shape, queries, keys, values, mask, prefix is None), layer.out)
-        x = x + _feed_forward(shape, layer, x)
+        x = x + feed_forward(shape, layer, x)
     return rms_norm(x, shape.eps)
 
 
@@ -290,67 +200,6 @@ def _continuation_mask(tokens: int, before: int, device: torch.device) -> Tensor
     """True where token t may look: all `before` prompt positions and continuation positions <= t."""
     mask = torch.ones(tokens, before + tokens, dtype=torch.bool, device=device)
     return mask.tril(before)
-
-
-class Decoder:
-    """Extends B rows by one token at a time, with preallocated keys and values. Use under torch.inference_mode()."""
-
-    def __init__(self, weights: Weights, prefix: Prefix, rows: Tensor, room: int) -> None:
-        shape = weights.shape
-        self.weights, self.at, self.start = weights, 0, prefix.length
-        self.lengths = None if prefix.lengths is None else prefix.lengths[rows]
-        size = (rows.shape[0], shape.kv_heads, prefix.length + room, shape.head_dim)
-        self.keys, self.values = [], []
-        for keys, values in zip(prefix.keys, prefix.values, strict=True):
-            k, v = keys.new_empty(size), values.new_empty(size)
-            k[:, :, : prefix.length] = keys[rows]
-            v[:, :, : prefix.length] = values[rows]
-            self.keys.append(k)
-            self.values.append(v)
-        self.table = rope(shape, prefix.length + room, weights.embed)
-        self.mask = None
-        if self.lengths is not None:
-            hidden = torch.arange(prefix.length, device=rows.device) >= self.lengths[:, None]
-            self.mask = torch.zeros(rows.shape[0], 1, 1, prefix.length + room, device=rows.device, dtype=k.dtype)
-            self.mask[:, 0, 0, : prefix.length].masked_fill_(hidden, float("-inf"))
-
-    def step(self, ids: Tensor) -> Tensor:
-        """Feed one token per row, ids (B,); returns the logits (B, vocabulary) of the next one."""
-        weights, shape = self.weights, self.weights.shape
-        slot = self.start + self.at
-        if self.lengths is None:
-            turns = self.table[slot]
-        else:
-            turns = self.table[self.lengths + self.at][:, None]
-        x = F.embedding(ids, weights.embed)
-        heads, kv_heads, head_dim = shape.heads, shape.kv_heads, shape.head_dim
-        group = heads // kv_heads
-        for number, layer in enumerate(weights.layers):
-            qkv = F.linear(rms_norm(x, shape.eps), layer.qkv, layer.qkv_bias)
-            qkv = qkv.view(-1, heads + 2 * kv_heads, head_dim)
-            turned = rotate(qkv[:, : heads + kv_heads], turns)
-            self.keys[number][:, :, slot] = turned[:, heads:]
-            self.values[number][:, :, slot] = qkv[:, heads + kv_heads :]
-            queries = turned[:, :heads].reshape(-1, kv_heads, group, head_dim) * head_dim**-0.5
-            scores = queries @ self.keys[number][:, :, : slot + 1].transpose(2, 3)
-            if self.mask is not None:
-                scores = scores + self.mask[..., : slot + 1]
-            mixed = scores.softmax(-1) @ self.values[number][:, :, : slot + 1]
-            x = x + F.linear(mixed.reshape(-1, heads * head_dim), layer.out)
-            x = x + _feed_forward(shape, layer, x)
-        self.at += 1
-        return F.linear(rms_norm(x, shape.eps), weights.head)
-
-    def select(self, rows: Tensor) -> None:
-        """Go on with these rows only."""
-        used = self.start + self.at
-        for cache in (self.keys, self.values):
-            for number, old in enumerate(cache):
-                new = old.new_empty(rows.shape[0], *old.shape[1:])
-                new[:, :, :used] = old[rows, :, :used]
-                cache[number] = new
-        if self.lengths is not None and self.mask is not None:
-            self.lengths, self.mask = self.lengths[rows], self.mask[rows]
 
 
 def initialise(shape: Shape, seed: int) -> Tensor:

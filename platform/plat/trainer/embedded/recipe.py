@@ -14,6 +14,7 @@ from typing import Any
 from plat.errors import SpecError
 from plat.trainer.config import ModelConfig
 from plat_envs.api import find_environment
+from plat_envs.vocabulary import VERSION
 
 BUILD_VERSION = "1"  # of the supervised training code; bump it when the same recipe gives other weights
 TASKS = ("sokoban", "frozenlake", "metamathqa", "countdown")  # the tasks of base version v1
@@ -25,6 +26,7 @@ def recipe(model: ModelConfig) -> dict[str, Any]:
         return {"path_sha256": checkpoint_hash(Path(model.path))}
     return {
         "build": BUILD_VERSION,
+        "vocabulary": VERSION,
         "tasks": {task: find_environment(task).version for task in TASKS},
         "shape": asdict(model.shape),
         "base": asdict(model.base),

@@ -1,7 +1,7 @@
 """Batched multi-turn rollouts with a KV cache: N environments speak with one policy, turn by turn.
 
-Randomness: token t of turn k of trajectory n is drawn with one uniform number that depends on (seed, k, t, n) alone, so a
-trajectory does not change when another one ends earlier.
+Randomness: token t of turn k of trajectory n is drawn with one uniform number that depends on (seed, k, t, n) alone, so
+a trajectory does not change when another one ends earlier.
 """
 
 from __future__ import annotations
@@ -14,7 +14,8 @@ import torch
 import torch.nn.functional as F
 
 from plat.trainer.embedded.batch import Batch, pad_prompts
-from plat.trainer.embedded.model import Decoder, Weights, encode
+from plat.trainer.embedded.decoder import Decoder
+from plat.trainer.embedded.model import Weights, encode
 from plat.trainer.embedded.tokenizer import Tokenizer
 from plat_envs.vocabulary import END_THINK
 
@@ -81,8 +82,8 @@ def rollout(
     key: tuple[int, ...],
     context: str = "current",
 ) -> Batch:
-    """One trajectory per environment: environments[n] plays instance seeds[n] with chance noises[n], at most `turns` turns
-    of `tokens` tokens each."""
+    """One trajectory per environment: environments[n] plays instance seeds[n] with chance noises[n], at most `turns`
+    turns of `tokens` tokens each."""
     count = len(seeds)
     histories: list[tuple[int, ...]] = [
         tuple(tokenizer.prompt(environment.reset(seed, noise), environment.instructions))
@@ -149,11 +150,18 @@ def rollout(
 
     order = np.lexsort((gather("turn"), gather("trajectory")))
     return Batch(
-        list(index),
-        *(gather(name)[order] for name in ("prompt", "trajectory", "turn", "ids", "length", "reasoning")),
-        *(gather(name)[order] for name in ("log_prob", "entropy", "reward")),
-        group,
-        success,
-        gather("valid")[order],
-        gather("parses")[order],
+        prompts=list(index),
+        prompt_of_row=gather("prompt")[order],
+        trajectory_of_row=gather("trajectory")[order],
+        turn_of_row=gather("turn")[order],
+        responses=gather("ids")[order],
+        response_length=gather("length")[order],
+        reasoning_length=gather("reasoning")[order],
+        log_probs=gather("log_prob")[order],
+        entropies=gather("entropy")[order],
+        rewards=gather("reward")[order],
+        group=group,
+        success=success,
+        format_valid=gather("valid")[order],
+        reasoning_parses=gather("parses")[order],
     )

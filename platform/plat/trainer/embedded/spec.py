@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
@@ -9,11 +10,14 @@ from plat.errors import SpecError
 from plat.trainer.api import TrainerSpec
 from plat.trainer.config import RunConfig
 from plat.trainer.embedded.recipe import recipe_hash
+from plat_envs.api import EnvironmentSpec, configure, find_environment
+from plat_envs.errors import EnvironmentError_
 
 
 def validate(config: RunConfig) -> RunConfig:
     """Combinations that cannot run; SpecError says which key to change."""
     shape, train = config.model.shape, config.train
+    environment_of(config)
     if shape.width % shape.heads or (shape.width // shape.heads) % 2:
         raise SpecError(
             f"width {shape.width} cannot be split into {shape.heads} heads of even size",
@@ -48,6 +52,23 @@ def validate(config: RunConfig) -> RunConfig:
     if config.algorithm.advantage == "grpo" and train.group_size < 2:
         raise SpecError("a group advantage needs at least 2 rollouts", where="train.group_size", mend="use 2 or more")
     return config
+
+
+def environment_of(config: RunConfig) -> tuple[EnvironmentSpec, Any]:
+    """The task's environment and its checked options; `task.turns` is the environment's own limit too."""
+    try:
+        spec = find_environment(config.task.name)
+        options = {"turns": config.task.turns, **config.task.env}
+        known = {field.name for field in fields(spec.config_type)}
+        return spec, configure(spec, options if "turns" in known else config.task.env)
+    except EnvironmentError_ as error:
+        raise SpecError(error.what, where=error.where or "task", mend=error.mend) from error
+
+
+def _fingerprint(config: RunConfig) -> dict[str, Any]:
+    """What else a run is a function of: its base model, and the environment's version and data."""
+    spec, options = environment_of(config)
+    return {"base": recipe_hash(config.model), "environment": spec.version, "data": spec.fingerprint(options)}
 
 
 def _load() -> Any:
@@ -86,7 +107,7 @@ SPEC = TrainerSpec(
     operational_keys=("train.micro_batch", "model.paper_name"),
     validate=validate,
     resources=lambda config: {"threads": config.threads, "gpus": int(config.device == "cuda")},
-    fingerprint=lambda config: {"base": recipe_hash(config.model)},
+    fingerprint=_fingerprint,
     prepare=_prepare,
     load_prepare=_load_prepare,
     load_evaluate=_load_evaluate,

@@ -1,6 +1,6 @@
 """Text to token ids and back: whole words for the stand-ins, a Hugging Face tokenizer for real checkpoints.
 
-In both, a prompt ends inside the think section (generation is prefilled with `<think>`), and a response ends with `eos`.
+In both, a prompt ends inside the think section (generation is prefilled with `<think>`); a response ends with `eos`.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The training loop: roll out, measure mutual information, filter, update, evaluate, checkpoint.
 
-Every random number is a function of (seed, purpose, step), so a resumed run needs no generator state to be bit-identical.
+Every random number is a function of (seed, purpose, step): a resumed run needs no generator state to be bit-identical.
 Step s is the policy after s iterations; step 0 is the base model.
 """
 
@@ -83,7 +83,8 @@ class _Run:
 
     def _iterate(self, step: int) -> str | None:
         """Iteration `step`: everything is logged, then checkpointed; the reason to stop, or None."""
-        config, metrics = self.config, {}
+        config = self.config
+        metrics: dict[str, float] = {}
         started = time.perf_counter()
         self.seconds = {}
         weights = self.learner.policy()
@@ -173,7 +174,9 @@ class _Run:
         """The selection over prompts, and the trajectories kept."""
         config, size = self.config.filter, self.config.train.group_size
         if not batch.trajectories:
-            return Selection(np.zeros(0, dtype=np.int64), 0.0, 0.0, "no_informative_prompt"), np.zeros(0, dtype=np.int64)
+            return Selection(np.zeros(0, dtype=np.int64), 0.0, 0.0, "no_informative_prompt"), np.zeros(
+                0, dtype=np.int64
+            )
         returns = batch.returns.reshape(-1, size)
         tokens = batch.per_trajectory(batch.response_length.astype(float))
         entropy = batch.per_trajectory(batch.entropies.sum(1).astype(float)) / tokens
@@ -194,7 +197,7 @@ class _Run:
             "rollout/entropy": float(batch.entropies.sum() / tokens),
         }
 
-    # --- evaluation and checkpoints ------------------------------------------------------------------------------------
+    # --- evaluation and checkpoints -----------------------------------------------------------------------------------
 
     def _start(self) -> None:
         """Step 0: the base model on both fixed sets."""
