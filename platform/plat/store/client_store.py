@@ -151,8 +151,7 @@ class ClientStore:
         found = self.client.get_experiment_by_name(name)
         if found is None:
             place = None if self.root is None else f"{self.root}/{sha256(name.encode()).hexdigest()[:8]}"
-            kind = {"mlflow.experimentKind": "custom_model_development"}  # see sqlite_store
-            return str(self.client.create_experiment(name, place, kind))
+            return str(self.client.create_experiment(name, place))
         if found.lifecycle_stage != "active":
             raise DeletedExperiment(name)
         return str(found.experiment_id)

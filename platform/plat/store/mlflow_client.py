@@ -17,6 +17,7 @@ import importlib.util
 import logging
 import os
 import re
+import socket
 import sqlite3
 import subprocess
 import sys
@@ -24,6 +25,7 @@ from collections.abc import Iterator
 from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
 
 from plat.errors import StoreError
 
@@ -32,6 +34,7 @@ if TYPE_CHECKING:
 
 BUSY_SECONDS = 20.0  # how long SQLite waits for another writer
 NETWORK_FILE_SYSTEMS = {"nfs", "nfs4", "cifs", "smb3", "smbfs", "lustre", "gpfs", "beegfs", "ceph", "afs", "fuse.sshfs"}
+DATABASE_PORTS = {"postgresql": 5432, "mysql": 3306, "mssql": 1433}
 KEPT = "nothing recorded is lost: the run directories are complete, and `plat sync` imports them"
 QUIET = {
     "MLFLOW_DISABLE_TELEMETRY": "true",
@@ -56,9 +59,18 @@ def mlflow_client(uri: str) -> MlflowClient:
     """A client of this store, or StoreError."""
     quiet()
     with store_errors(uri):
+        _reach(uri)
         from mlflow import MlflowClient
 
         return MlflowClient(uri)
+
+
+def _reach(uri: str) -> None:
+    """Fail at once where nobody listens: MLflow itself tries a database for minutes."""
+    parts = urlsplit(uri)
+    scheme = parts.scheme.partition("+")[0]
+    if parts.hostname and scheme in DATABASE_PORTS:
+        socket.create_connection((parts.hostname, parts.port or DATABASE_PORTS[scheme]), timeout=10).close()
 
 
 def sqlite_path(uri: str) -> Path | None:
@@ -216,7 +228,7 @@ def store_errors(uri: str) -> Iterator[None]:
         yield
     except StoreError:
         raise
-    except (sqlite3.Error, OSError) as error:
+    except (sqlite3.Error, OSError, ImportError) as error:
         raise _explain(uri, str(error), error) from error
     except Exception as error:
         if type(error).__module__.partition(".")[0] in ("mlflow", "sqlalchemy", "requests", "urllib3", "alembic"):
@@ -229,8 +241,9 @@ _CAUSES = (  # (pattern in the message, what, how to mend it)
     (r"disk is full|No space left", "the disk is full", "free some space"),
     (r"readonly|read-only|unable to open|Permission denied|Is a directory|Not a directory|File exists",
      "the store cannot be written or opened", "make the file and its folder writable, or choose another with --store"),
-    (r"not a database|malformed|disk I/O", "the store is damaged",
+    (r"not a database|malformed", "the store is damaged",
      "move the file away (a new one is filled from the run directories), or restore a copy"),
+    (r"disk I/O", "the disk reported an error", "check the disk and free some space"),
     (r"out-of-date database schema|Can't locate revision", "the store has another MLflow version's schema",
      "run `mlflow db upgrade` on it, or install the MLflow that wrote it"),
     (r"Max retries|Connection refused|ConnectionError|timed out|Name or service not known|resolve|API request|"

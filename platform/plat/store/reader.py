@@ -61,7 +61,8 @@ class Store:
         reader = self._open()
         try:
             name = experiment if isinstance(experiment, str) else experiment.name
-            found = {run.tags["plat.id"]: run for run in reader.runs(clean_key(name)) if "plat.id" in run.tags}
+            runs = sorted(reader.runs(clean_key(name)), key=lambda run: run.mlflow_id)
+            found = {run.tags["plat.id"]: run for run in runs if "plat.id" in run.tags}
             if isinstance(experiment, str):
                 axes = {plat_id: json.loads(run.tags.get("plat.axes", "{}")) for plat_id, run in found.items()}
             else:

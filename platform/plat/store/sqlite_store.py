@@ -52,7 +52,8 @@ class SqliteStore:
             try:
                 yield self.connection
             except BaseException:
-                self.connection.execute("ROLLBACK")
+                if self.connection.in_transaction:  # on a full disk SQLite has rolled back by itself
+                    self.connection.execute("ROLLBACK")
                 raise
             self.connection.execute("COMMIT")
 
@@ -77,7 +78,9 @@ class SqliteStore:
     def write(self, record: RunRecord, known: Known | None, parent: str | None) -> bool:
         with self.transaction() as db:
             run = known.mlflow_id if known else _hash(f"run {record.id}")
-            if known is None:
+            # a home that shares this store may have been faster
+            new = known is None and self._one("SELECT run_uuid FROM runs WHERE run_uuid = ?", run) is None
+            if new:
                 experiment_id, location = self._experiment(record.experiment)
                 self._create(run, record.name, experiment_id, location, record.status, record.start)
             stored = {
@@ -95,7 +98,7 @@ class SqliteStore:
                 [(key, value, run) for key, value in record.params.items()],
             )
             tags = {**record.tags, SIGNATURE: record.signature}
-            if known is None:  # later, these are the user's to change
+            if new:  # later, these are the user's to change
                 tags |= {"mlflow.runName": record.name} | ({"mlflow.parentRunId": parent} if parent else {})
             old = [key for (key,) in db.execute("SELECT key FROM tags WHERE run_uuid = ?", (run,))]
             db.executemany(
@@ -173,11 +176,6 @@ class SqliteStore:
             db.execute(
                 "UPDATE experiments SET artifact_location = ? WHERE experiment_id = ?",
                 (f"{self.root}/{number}", number),
-            )
-            # makes MLflow's UI open on the training runs instead of its page for LLM traces
-            db.execute(
-                "INSERT INTO experiment_tags (key, value, experiment_id) VALUES (?, ?, ?)",
-                ("mlflow.experimentKind", "custom_model_development", number),
             )
             row = db.execute(query, (name,)).fetchone()
         if row[2] != "active":

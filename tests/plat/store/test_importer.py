@@ -17,6 +17,7 @@ import time
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+
 from plat.errors import StoreError
 from plat.store import importer, mlflow_client
 from plat.store.backend import open_backend
@@ -341,13 +342,35 @@ def test_a_damaged_store_and_one_that_cannot_be_made(home, recipe, tmp_path):
         import_runs(home, f"sqlite:///{tmp_path}/file/mlflow.db")
     with pytest.raises(StoreError, match="in-memory"):
         import_runs(home, "sqlite://")
+    with pytest.raises(StoreError):
+        import_runs(home, "nonsense://somewhere")
 
 
-def test_a_server_that_is_not_there(home, recipe, monkeypatch):
+def test_a_full_disk_in_the_middle_of_an_import(home, recipe):
+    """Run by run all or nothing: what was imported before stays, the rest follows when there is room again."""
+    for n in range(6):
+        recipe(n, steps=400).write(home)
+    code = "import resource; resource.setrlimit(resource.RLIMIT_FSIZE, (1_700_000,) * 2)\n"
+    code += "import signal; signal.signal(signal.SIGXFSZ, signal.SIG_IGN)\n"
+    done = subprocess.run([sys.executable, "-c", code + WORKER, home.root, "forwards"], capture_output=True, text=True)
+    assert "StoreError" in done.stderr.splitlines()[-1]
+    found = runs_of(home)
+    assert 0 < len(found) < 6 and {len(runs) for runs in _histories(home)} == {401}
+    import_runs(home, home.store_uri())
+    assert len(_histories(home)) == 6
+
+
+def _histories(home):
+    mlflow = client(home)
+    return [mlflow.get_metric_history(run.info.run_id, "val/success") for run in runs_of(home)]
+
+
+@pytest.mark.parametrize("scheme", ["http", "postgresql"])
+def test_a_server_that_is_not_there(home, recipe, monkeypatch, scheme):
     recipe(1).write(home)
     monkeypatch.setenv("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "0")
     with pytest.raises(StoreError, match="cannot be reached") as error:
-        import_runs(home, "http://me:secret@127.0.0.1:9")
+        import_runs(home, f"{scheme}://me:secret@127.0.0.1:9/store")
     assert "secret" not in error.value.render()
 
 

@@ -9,6 +9,7 @@ import shutil
 import numpy as np
 import pandas as pd
 import pytest
+
 from plat.errors import StoreError
 from plat.store.client_reader import ClientReader
 from plat.store.home import Home
