@@ -12,11 +12,12 @@ from functools import lru_cache
 from typing import Any
 
 Function = Callable[[Any], Any]
+SAME = object()  # the result of a function that gave back its argument
 
 
 class Recorded:
     """A pure function of a config. `sections` maps each top-level key to an object that stands for its value and lives
-    as long as this does; the result is shared, so treat it as read-only."""
+    as long as this does; the result is shared, so treat it as read-only. SAME stands for the config itself."""
 
     def __init__(self, function: Function) -> None:
         self.function = function
@@ -39,10 +40,13 @@ def _watch(function: Function, config: Any, sections: Mapping[str, Any]) -> tupl
         watched: Any = object.__new__(_watching(type(config)))  # type: ignore[arg-type]
         object.__getattribute__(watched, "__dict__").update(config.__dict__)
     except (TypeError, AttributeError):
-        return function(config), every
+        result = function(config)
+        return SAME if result is config else result, every
     read: set[str] = set()
-    object.__setattr__(watched, "_plat_read", read)
+    object.__getattribute__(watched, "__dict__")["_plat_read"] = read
     result = function(watched)
+    if result is watched:
+        result = SAME
     return result, every if "__dict__" in read else tuple(name for name in every if name in read)
 
 
@@ -51,8 +55,9 @@ def _watching(kind: Any) -> type:
     """A subclass that notes every attribute read from outside."""
 
     def __getattribute__(self: Any, name: str) -> Any:
-        if name != "_plat_read":
-            object.__getattribute__(self, "_plat_read").add(name)
+        read = object.__getattribute__(self, "__dict__").get("_plat_read")  # a copy that the function made has none
+        if read is not None:
+            read.add(name)
         return kind.__getattribute__(self, name)
 
     return type(kind.__name__, (kind,), {"__getattribute__": __getattribute__, "__module__": kind.__module__})

@@ -18,7 +18,7 @@ from plat.errors import PlatError, SpecError
 from plat.spec.conf import Conf, conf_of
 from plat.spec.identity import canonical, identity, readable, result_affecting
 from plat.spec.overrides import Assignment
-from plat.spec.recorded import Recorded
+from plat.spec.recorded import SAME, Recorded
 from plat.spec.schema import MISSING, Schema, build, first_line, load_plugin, plain, schema_of, select
 from plat.spec.suggest import mend
 from plat.trainer.api import TrainerSpec
@@ -81,6 +81,7 @@ class Resolver:
         }
         self._sections: dict[tuple[Any, ...], Section] = {}
         self._pieces: dict[tuple[str, str], tuple[Piece, ...]] = {}
+        self._valid = Recorded(spec.validate)
         self._facts = Recorded(spec.fingerprint)
         self._prepare = Recorded(spec.prepare or _nothing)
         self._resources = Recorded(spec.resources)
@@ -181,8 +182,9 @@ class Resolver:
             raise OtherTrainer(config["trainer"], self._place("trainer", chosen.values()))
         item = self.spec.config_type(**{name: section.item for name, section in sections.items()})
         try:
-            valid = self.spec.validate(item)
-            if valid is not item:
+            valid = item
+            if self._valid(item, sections) is not SAME:
+                valid = self.spec.validate(item)
                 sections = self._normalised(valid, sections)
                 config = {name: section.value for name, section in sections.items()}
             facts = self._facts(valid, sections)
