@@ -18,6 +18,7 @@ import time
 from pathlib import Path
 
 import numpy as np
+
 from plat.store.home import Home
 from plat.store.mlflow_client import mlflow_client
 from plat.store.reader import Frames, Store

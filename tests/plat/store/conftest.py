@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+
 from plat.spec.experiment import Experiment, Run
 from plat.store.checkpoint import save_checkpoint
 from plat.store.durable import write

@@ -12,6 +12,7 @@ import urllib.request
 
 import pandas as pd
 import pytest
+
 from plat.store.dump import dump
 from plat.store.importer import import_runs
 from plat.store.mlflow_client import QUIET
