@@ -13,12 +13,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from plat_analysis import curves
-from plat_analysis.artifact import Cell, Column, Figure, Note, Row, Table, interval, number, provenance, record
+from plat_analysis.artifact import DASH, Cell, Column, Figure, Note, Row, Table, interval, number, provenance, record
 from plat_analysis.collapse_figure import draw
 from plat_analysis.curves import Bundle, bundle
 from plat_analysis.labels import label, model_really
 from plat_analysis.regimes import Thresholds, regime
-from plat_analysis.results import Results, RunView
+from plat_analysis.results import Results, RunView, spell
 from plat_analysis.statistics import Estimate, over_seeds
 
 if TYPE_CHECKING:
@@ -40,8 +40,8 @@ def build(
     experiment: Experiment,
     *,
     pair: str = "filter",
-    baseline: str = "none",
-    treatment: str | None = None,
+    baseline: Any = "none",
+    treatment: Any = None,
     scope: str = "first_turn",
     last: int = 3,
     thresholds: Mapping[str, float] | None = None,
@@ -50,11 +50,12 @@ def build(
     """pair, baseline, treatment: the axis and its values that are compared (default: its first other value); scope: of
     the mutual-information proxies; thresholds: of the regimes (see `regimes.Thresholds`)."""
     results = Results(frames, experiment)
+    baseline = spell(baseline)
     conditions: dict[str, list[RunView]] = {}
     for run in results.positions:
         conditions.setdefault(run.axis(pair), []).append(run)
     others = [condition for condition in conditions if condition != baseline]
-    treatment = treatment or (others[0] if others else baseline)
+    treatment = spell(treatment) if treatment is not None else next(iter(others), baseline)
     limits = Thresholds(**(thresholds or {}))
     ends = {run.id: _ends(results, run, scope, last) for run in results.runs}
     order = [c for c in (baseline, *others) if c in conditions]
@@ -120,18 +121,18 @@ def _runs_table(
     last: int,
     name: str,
 ) -> Table:
-    shown = ["above_chance", "entropy", "parses", "success"]
-    groups = {
-        "above_chance": "retrieval − chance",
-        "entropy": "H(Z|X)",
-        "parses": "parses",
-        "success": "success",
-    }
-    pairs = [Column(title, groups[q]) for q in shown for title in ("start", "end")]
+    shown = [
+        ("above_chance", "retrieval − chance"),
+        ("entropy", "H(Z|X)"),
+        ("parses", "parses"),
+        ("success", "success"),
+    ]
+    pairs = [Column(title, group) for _, group in shown for title in ("start", "end")]
+    pairs.insert(4, Column("÷ ln V", "H(Z|X)"))
     table = Table(
         name=name,
         title="The regime each run ended in",
-        columns=[Column("", numeric=False), Column("seed"), *pairs, Column("÷ ln V"), Column("regime", numeric=False)],
+        columns=[Column("", numeric=False), Column("seed"), *pairs, Column("regime", numeric=False)],
         rows=[],
         caption=f"Start: first measurement; end: mean of the last {last} measurements.",
         notes=[Note(f"Thresholds — {limits}.")],
@@ -151,13 +152,14 @@ def _runs_table(
             verdict = run.missing or found
             title = f"run {run.id} {run.run.name} · {run.outcome or run.missing}"
             stub = [Cell(label(condition) if index == 0 else "", tone="strong"), Cell(str(run.seed), title=title)]
+            share = entropy / log_v if entropy is not None and log_v else None
             values = [
-                Cell(number(end[q][i], QUANTITIES[q][2]) if q in end else "—", title=title)
-                for q in shown
+                Cell(number(end[q][i], QUANTITIES[q][2]) if q in end else DASH, title=title)
+                for q, _ in shown
                 for i in (0, 1)
             ]
-            share = entropy / log_v if entropy is not None and log_v else None
-            cells = [*stub, *values, Cell(number(share, 2)), Cell(verdict, tone="missing" if run.missing else "strong")]
+            values.insert(4, Cell(number(share, 2), title=title))
+            cells = [*stub, *values, Cell(verdict, tone="missing" if run.missing else "strong")]
             table.rows.append(Row(tuple(cells), rule=index == 0))
             table.records.append(
                 {"condition": condition, "seed": run.seed, "run_id": run.id, "outcome": run.outcome or run.missing}

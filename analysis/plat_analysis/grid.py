@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from plat.errors import SpecError
-
+from plat_analysis.labels import label
 from plat_analysis.pairs import PairedCell, Side, average
-from plat_analysis.results import Results, RunView
+from plat_analysis.results import Results, RunView, spell
 from plat_analysis.statistics import Estimate
 
 if TYPE_CHECKING:
@@ -40,7 +40,11 @@ class Layout:
         experiment has that axis, else the algorithm."""
         if rows is None:
             rows = "variant" if "variant" in experiment.axes else "algorithm"
-        return cls((rows,) if isinstance(rows, str) else tuple(rows), columns, pair, str(baseline), str(treatment))
+        return cls((rows,) if isinstance(rows, str) else tuple(rows), columns, pair, spell(baseline), spell(treatment))
+
+    def name(self, condition: str) -> str:
+        """A condition in print: `Top-p`, or `filter.value = 0.9`."""
+        return label(condition) if self.pair == "filter" else f"{self.pair} = {condition}"
 
 
 class Grid:

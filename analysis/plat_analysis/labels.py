@@ -13,6 +13,8 @@ NAMES = {
     "countdown": "Countdown",
     "none": "no filter",
     "top_p": "Top-p",
+    "top_p_softmax": "Top-p (softmax)",
+    "top_k": "Top-k",
     "average": "Average",
     "val/success": "Validation success",
     "mi/first_turn/retrieval_acc": "Retrieval accuracy",

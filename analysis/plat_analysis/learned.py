@@ -9,7 +9,7 @@ from plat_analysis.labels import label, model_really
 
 def learning_table(grid: Grid, name: str) -> Table:
     """One line per row and column of the grid: base model, and the gain without and with the treatment."""
-    baseline, treatment = label(grid.layout.baseline), label(grid.layout.treatment)
+    baseline, treatment = (grid.layout.name(c) for c in (grid.layout.baseline, grid.layout.treatment))
     table = Table(
         name=name,
         title="What training taught: peak checkpoint against base model, held-out instances",

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from plat_analysis import curves
 from plat_analysis.artifact import Figure
 from plat_analysis.curves import Bundle, bundle
 from plat_analysis.labels import label
-from plat_analysis.results import Results
+from plat_analysis.results import Results, spell
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure as Canvas
+
     from plat.spec.experiment import Experiment
     from plat.store.reader import Frames
 
@@ -29,7 +30,7 @@ def build(
     rows: str | Sequence[str] | None = None,
     columns: str = "task",
     pair: str = "filter",
-    baseline: str = "none",
+    baseline: Any = "none",
     metrics: Sequence[str] = METRICS,
     name: str = "learning_curves",
 ) -> list[Figure]:
@@ -49,7 +50,7 @@ def build(
         figure = Figure(
             name=f"{name}_{short}",
             title=f"{label(metric)} over training",
-            draw=partial(_draw, panels, results, metric, baseline),
+            draw=partial(_draw, panels, results, metric, spell(baseline)),
             caption=_caption(metric, panels),
         )
         for index, ((row, column, line), found) in enumerate(panels.items()):
@@ -118,7 +119,9 @@ def _draw(panels: Panels, results: Results, metric: str, baseline: str) -> Canva
             if rate:
                 top = tops[column]
                 axis.set_ylim(0, top)
-                axis.set_yticks([0, top / 2, top], ["0", f"{50 * top:g} %", f"{100 * top:g} %"])
+                ticks = [0, 0.5, 1] if top == 1 else [0, 0.25, 0.5, 0.75]
+                axis.set_yticks([tick for tick in ticks if tick <= top])
+                axis.yaxis.set_major_formatter(lambda value, _: f"{100 * value:.0f} %" if value else "0")
             axis.tick_params(length=0 if c else 2.5, axis="y")
     axes[-1][len(columns) // 2].set_xlabel("training iteration")
     return figure

@@ -15,6 +15,7 @@ from plat_analysis.statistics import Estimate
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure as Canvas
+
     from plat.spec.experiment import Experiment
     from plat.store.reader import Frames
 
@@ -39,13 +40,14 @@ def build(
     names = [*grid.columns, *([AVERAGE] if len(grid.columns) > 1 else [])]
     estimates = {(r, c): _estimate(grid, r, c, quantity) for r in grid.rows for c in names}
     what = "held-out success of the peak checkpoint" if heldout else "peak validation success"
+    treated, untreated = (grid.layout.name(condition) for condition in (grid.layout.treatment, grid.layout.baseline))
     figure = Figure(
         name=name,
-        title=f"What {label(grid.layout.treatment)} changes in {what}",
+        title=f"What {treated} changes in {what}",
         draw=lambda: _draw(grid, names, estimates, printed),
         caption=(
-            f"Points of success with {label(grid.layout.treatment)} minus {label(grid.layout.baseline)}, paired, with "
-            "95 % intervals; dark where the interval excludes zero." + (" Hollow: published." if printed else "")
+            f"Points of success with {treated} minus {untreated}, paired, with 95 % intervals; dark where they exclude zero."
+            + (" Hollow: published." if printed else "")
         ),
     )
     for index, ((row, column), estimate) in enumerate(estimates.items()):

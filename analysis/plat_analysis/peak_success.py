@@ -95,7 +95,7 @@ def _main_table(grid: Grid, experiment: Experiment, printed: PrintedTable, name:
 
 
 def _title(grid: Grid, experiment: Experiment) -> str:
-    compared = f"{label(grid.layout.treatment)} against {label(grid.layout.baseline)}"
+    compared = f"{grid.layout.name(grid.layout.treatment)} against {grid.layout.name(grid.layout.baseline)}"
     return " · ".join(filter(None, [experiment.source, f"Peak validation success, {compared}"]))
 
 
@@ -110,7 +110,8 @@ def _pick(grid: Grid, row: str, quantity: str) -> list[Estimate]:
 
 def _columns(grid: Grid) -> list[Column]:
     groups = [label(column) for column in _averaged(grid)]
-    titles = (grid.layout.baseline, f"Δ {grid.layout.treatment}")
+    treatment = grid.layout.treatment
+    titles = (grid.layout.baseline, f"Δ {treatment}" if len(treatment) <= 6 else "Δ")  # narrow; the title says more
     pairs = [Column(title, group) for group in groups for title in titles]
     return [Column("", numeric=False), Column("", numeric=False), *pairs]
 
@@ -189,9 +190,9 @@ def _seeds(estimate: Estimate) -> Cell:
 
 
 def _caption(grid: Grid) -> str:
-    layout = grid.layout
+    untreated, treated = (grid.layout.name(condition) for condition in (grid.layout.baseline, grid.layout.treatment))
     return (
-        f"Success in percent: {label(layout.baseline)}, and the change with {label(layout.treatment)} in points. "
+        f"Success in percent: {untreated}, and the change with {treated} in points. "
         "“ours” is the largest validation success over all evaluations, mean over seeds; “held-out” is the success of "
         "that peak checkpoint on a second set of instances, free of the upward bias of a maximum."
     )
@@ -211,7 +212,7 @@ def _notes(grid: Grid, experiment: Experiment, contradictions: list[Discrepancy]
         notes.append(
             Note("Intervals with several seeds are Student's t over seeds, paired by seed; the instances are fixed.")
         )
-    notes.append(Note("Green or red: the whole 95 % interval lies above or below zero."))
+    notes.append(Note("Coloured or starred changes: the whole 95 % interval lies on one side of zero."))
     runs = [run for row in grid.rows for run in grid.runs(row)]
     if any(is_stand_in(run) for run in runs):
         notes.append(

@@ -10,6 +10,8 @@ from typing import Any
 
 from plat_analysis.artifact import Cell, Table
 
+STARRED = ("good", "bad")  # tones that need a sign where there is no colour
+
 
 def groups(table: Table) -> list[tuple[str, int]]:
     """Neighbouring columns under one heading: [(heading, number of columns), ...]."""
@@ -26,7 +28,7 @@ def markdown(table: Table) -> str:
     """A GitHub table, with headings `group: column`, then the notes."""
 
     def show(cell: Cell) -> str:
-        text = cell.text.replace("|", "\\|")
+        text = cell.text.replace("|", "\\|") + ("\\*" if cell.tone in STARRED else "")
         if cell.mark:
             text += f"<sup>{cell.mark}</sup>"
         return f"**{text}**" if cell.tone == "strong" and cell.text else text
@@ -114,7 +116,8 @@ def latex(table: Table) -> str:
             text = "{" + text + "}"  # a bracket after \\ would be read as its optional argument
         if cell.tone == "strong" and text:
             text = rf"\textbf{{{text}}}"
-        return text + (f"$^{{{cell.mark}}}$" if cell.mark else "")
+        raised = cell.mark + ("*" if cell.tone in STARRED else "")
+        return text + (f"$^{{{raised}}}$" if raised else "")
 
     width = len(table.columns)
     spec = "".join("r" if column.numeric else "l" for column in table.columns)

@@ -17,7 +17,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from plat.errors import HomeError, SpecError
-
 from plat_analysis import plugins
 from plat_analysis.artifact import Figure, Table
 from plat_analysis.claims.engine import Verdict, check_claims
@@ -25,9 +24,10 @@ from plat_analysis.results import Results
 from plat_analysis.runs_table import runs_table
 
 if TYPE_CHECKING:
+    from rich.console import Console
+
     from plat.spec.experiment import Experiment
     from plat.store.reader import Frames
-    from rich.console import Console
 
 CLAIM_STYLES = {"reproduced": "green", "partial": "yellow", "not_reproduced": "red", "not_enough_data": "bright_black"}
 

@@ -16,10 +16,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
+
 from plat.errors import SpecError
 
 if TYPE_CHECKING:
     import pandas as pd
+
     from plat.spec.experiment import Experiment, Run
     from plat.store.reader import Frames
 
@@ -48,8 +50,10 @@ class RunView:
     def axis(self, name: str) -> str:
         """Value of an axis, or of the config group or key of that name where it was not varied."""
         if name in self.axes:
-            return str(self.axes[name])
-        value = self.run.config.get(name)
+            return spell(self.axes[name])
+        value: Any = self.run.config
+        for part in name.split("."):
+            value = value.get(part) if isinstance(value, dict) else None
         if isinstance(value, dict):
             value = value.get("name")
         if value is None:
@@ -57,7 +61,7 @@ class RunView:
                 f"the report asks for axis {name!r}, which run {self.run.name} does not have",
                 mend=f"one of: {', '.join(sorted(self.axes))}",
             )
-        return str(value)
+        return spell(value)
 
     def tag(self, name: str) -> str | None:
         """A tag of the run in the store, or None."""
@@ -116,6 +120,11 @@ class Results:
                 if step in (None, at) and role in (None, data.get("role", role)):
                     return np.asarray(data["success"], np.float64)
         return None
+
+
+def spell(value: Any) -> str:
+    """An axis value as text: equal numbers have one spelling, `1` and `1.0` both `1`."""
+    return f"{value:g}" if isinstance(value, int | float) and not isinstance(value, bool) else str(value)
 
 
 def seed_order(seed: Any) -> tuple:

@@ -51,9 +51,24 @@ STYLE: dict[str, Any] = {
 }
 
 
+def _is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
+
+
 def colours(conditions: list[str], baseline: str) -> dict[str, str]:
     """Condition -> colour: grey for the baseline, the palette for the others in order."""
     others = [condition for condition in conditions if condition != baseline]
+    if len(others) > 2 and all(_is_number(condition) for condition in others):  # an ordered axis: an ordered scale
+        from matplotlib import colormaps
+        from matplotlib.colors import to_hex
+
+        ranks = sorted(others, key=float)
+        scale = {c: to_hex(colormaps["viridis"](0.9 * i / (len(ranks) - 1))) for i, c in enumerate(ranks)}
+        return {baseline: BASELINE, **{condition: scale[condition] for condition in others}}
     return {baseline: BASELINE, **{condition: PALETTE[i % len(PALETTE)] for i, condition in enumerate(others)}}
 
 

@@ -5,10 +5,11 @@ Lines are laid out here rather than by rich's own table, whose columns cannot sh
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from plat_analysis.artifact import Cell, Table
-from plat_analysis.render import groups
+from plat_analysis.render import STARRED, groups
 
 if TYPE_CHECKING:
     from rich.console import Console, Group
@@ -20,82 +21,85 @@ BETWEEN = "   "  # groups
 
 
 def print_table(console: Console, table: Table) -> None:
-    """Print it, as wordy as the console's width allows."""
+    """Print it, as wordy as the console's width allows. Without colour, what colour would say is said by a star."""
     levels = 1 + max((len(cell.shorter) for row in table.rows for cell in row.cells), default=0)
-    level = next((level for level in range(levels) if _width(table, level) <= console.width), levels - 1)
-    console.print(render(table, level), crop=False)
+    layouts = (_Layout(table, level, starred=console.color_system is None) for level in range(levels))
+    chosen = None
+    for chosen in layouts:
+        if chosen.width <= console.width:
+            break
+    assert chosen is not None
+    console.print(chosen.render(), crop=False)
 
 
-def render(table: Table, level: int = 0) -> Group:
-    """The table as a rich renderable, at a level of brevity (0 is the full text)."""
-    from rich.console import Group
-    from rich.padding import Padding
-    from rich.text import Text
+class _Layout:
+    """A table at one level of brevity (0 is the full text): the text of every cell, and the width of every column."""
 
-    widths, gap = _widths(table, level), _gap(level)
-    lines = [Text("─" * _width(table, level), style="bright_black")]
-    if any(title for title, _ in groups(table)):
-        lines.insert(0, Text(BETWEEN.join(_headings(table, widths, gap)).rstrip(), style="bold"))
-    names = [Cell(column.title, tone="dim") for column in table.columns]
-    lines.insert(-1, _line(table, names, widths, gap, 0))
-    for index, row in enumerate(table.rows):
-        if row.rule and index:
-            lines.append(Text())
-        if row.section:
-            lines.append(Text(row.section, style="italic cyan"))
-        lines.append(_line(table, row.cells, widths, gap, level))
-    for line in lines:
-        line.no_wrap, line.overflow = True, "ignore"  # too narrow a terminal breaks lines; nothing is cut off
-    caption = [Text(table.caption, style="bright_black"), Text()] if table.caption else []
-    notes = [Text(f"{n.mark.translate(SUPERSCRIPT)} {n.text}".strip(), style="bright_black") for n in table.notes]
-    spaced: list[Any] = [Text(), *(Padding(note, (0, 0, 0, 1)) for note in notes)] if notes else []
-    return Group(Text(table.title, style="bold"), *caption, *lines, *spaced)
+    def __init__(self, table: Table, level: int, starred: bool) -> None:
+        self.table, self.groups = table, groups(table)
+        self.gap = " " if level > 1 else "  "  # inside a group
+        stars = [starred and any(row.cells[i].tone in STARRED for row in table.rows) for i in range(len(table.columns))]
+        self.texts = [
+            [_text(cell, level, star) for cell, star in zip(row.cells, stars, strict=True)] for row in table.rows
+        ]
+        self.widths = [
+            max([len(column.title), *(len(texts[i]) for texts in self.texts)]) for i, column in enumerate(table.columns)
+        ]
+        for at, (title, span) in self._starts():  # a group is at least as wide as its heading
+            self.widths[at] += max(0, len(title) - self._inside(at, span))
 
+    @property
+    def width(self) -> int:
+        return sum(self._inside(at, span) for at, (_, span) in self._starts()) + len(BETWEEN) * (len(self.groups) - 1)
 
-def _line(table: Table, cells, widths: list[int], gap: str, level: int) -> Text:
-    from rich.text import Text
+    def render(self) -> Group:
+        from rich.console import Group
+        from rich.padding import Padding
+        from rich.text import Text
 
-    line, at = Text(), 0
-    for position, (_, span) in enumerate(groups(table)):
-        for i in range(at, at + span):
-            before = (BETWEEN if position else "") if i == at else gap
-            text = _shown(cells[i], level)
-            padded = text.rjust(widths[i]) if table.columns[i].numeric else text.ljust(widths[i])
-            line.append(before).append(padded, style=STYLES[cells[i].tone])
-        at += span
-    line.rstrip()
-    return line
+        table = self.table
+        lines: list[Text] = []
+        if any(title for title, _ in self.groups):
+            heads = [title.rjust(self._inside(at, span)) for at, (title, span) in self._starts()]
+            lines.append(Text(BETWEEN.join(heads).rstrip(), style="bold"))
+        lines.append(self._line([column.title for column in table.columns], [STYLES["dim"]] * len(table.columns)))
+        lines.append(Text("─" * self.width, style=STYLES["dim"]))
+        for index, (row, texts) in enumerate(zip(table.rows, self.texts, strict=True)):
+            if row.rule and index:
+                lines.append(Text())
+            if row.section:
+                lines.append(Text(row.section, style="italic cyan"))
+            lines.append(self._line(texts, [STYLES[cell.tone] for cell in row.cells]))
+        for line in lines:
+            line.no_wrap, line.overflow = True, "ignore"  # too narrow a terminal breaks lines; nothing is cut off
+        caption = [Text(table.caption, style=STYLES["dim"]), Text()] if table.caption else []
+        notes = [Text(f"{n.mark.translate(SUPERSCRIPT)} {n.text}".strip(), style=STYLES["dim"]) for n in table.notes]
+        spaced: list[Any] = [Text(), *(Padding(note, (0, 0, 0, 1)) for note in notes)] if notes else []
+        return Group(Text(table.title, style="bold"), *caption, *lines, *spaced)
 
+    def _line(self, texts: Sequence[str], styles: Sequence[str]) -> Text:
+        from rich.text import Text
 
-def _headings(table: Table, widths: list[int], gap: str) -> list[str]:
-    found, at = [], 0
-    for title, span in groups(table):
-        found.append(title.rjust(sum(widths[at : at + span]) + len(gap) * (span - 1)))
-        at += span
-    return found
+        line = Text()
+        for at, (_, span) in self._starts():
+            for i in range(at, at + span):
+                before = (BETWEEN if i else "") if i == at else self.gap
+                pad = texts[i].rjust if self.table.columns[i].numeric else texts[i].ljust
+                line.append(before).append(pad(self.widths[i]), style=styles[i])
+        line.rstrip()
+        return line
 
+    def _starts(self) -> Iterator[tuple[int, tuple[str, int]]]:
+        at = 0
+        for title, span in self.groups:
+            yield at, (title, span)
+            at += span
 
-def _shown(cell: Cell, level: int) -> str:
-    return cell.form(level) + cell.mark.translate(SUPERSCRIPT)
-
-
-def _gap(level: int) -> str:
-    return " " if level > 1 else "  "  # inside a group
-
-
-def _widths(table: Table, level: int) -> list[int]:
-    widths = [
-        max([len(column.title), *(len(_shown(row.cells[i], level)) for row in table.rows)])
-        for i, column in enumerate(table.columns)
-    ]
-    at = 0
-    for title, span in groups(table):  # a group is at least as wide as its heading
-        widths[at] += max(0, len(title) - sum(widths[at : at + span]) - len(_gap(level)) * (span - 1))
-        at += span
-    return widths
+    def _inside(self, at: int, span: int) -> int:
+        return sum(self.widths[at : at + span]) + len(self.gap) * (span - 1)
 
 
-def _width(table: Table, level: int) -> int:
-    spans = [span for _, span in groups(table)]
-    inside = sum(len(_gap(level)) * (span - 1) for span in spans)
-    return sum(_widths(table, level)) + inside + len(BETWEEN) * (len(spans) - 1)
+def _text(cell: Cell, level: int, starred: bool) -> str:
+    """Cell as shown; in a column with stars the others leave their place free, so that digits stay aligned."""
+    star = ("*" if cell.tone in STARRED else " ") if starred and not cell.mark else ""
+    return cell.form(level) + cell.mark.translate(SUPERSCRIPT) + star

@@ -122,7 +122,7 @@ def synthetic_frames(experiment, *, steps=60, every=10, holes=None, effect=0.06,
         if outcome == "absent":
             continue
         rng = np.random.default_rng([7, index])
-        filtered = run.axes["filter"] != "none"
+        filtered = run.axes.get("filter", run.axes.get("filter.value", 1.0)) not in ("none", 1.0)
         axes = {f"axis.{name}": value for name, value in run.axes.items()}
         runs.append(
             {

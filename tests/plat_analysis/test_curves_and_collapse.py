@@ -6,6 +6,7 @@ import math
 
 import numpy as np
 import pytest
+
 from plat_analysis import collapse, learning_curves
 from plat_analysis.artifact import Figure, Table
 from plat_analysis.curves import bundle, seeds

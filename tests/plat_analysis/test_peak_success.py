@@ -7,6 +7,7 @@ import io
 
 import numpy as np
 import pytest
+
 from plat.errors import SpecError
 from plat_analysis import peak_success, render
 from plat_analysis.artifact import DASH

@@ -9,11 +9,12 @@ import re
 from html.parser import HTMLParser
 
 import pytest
+from rich.console import Console
+
 from plat.errors import HomeError, SpecError
 from plat_analysis.claims.checks import mean_delta_positive
 from plat_analysis.claims.engine import Verdict, check_claims
 from plat_analysis.report import build_report
-from rich.console import Console
 
 REPORT = [
     {"builder": "peak_success_table", "rows": "variant", "columns": "task", "pair": "filter"},

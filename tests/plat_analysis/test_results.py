@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+
 from plat.errors import SpecError
 from plat_analysis.results import Results
 

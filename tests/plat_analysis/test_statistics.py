@@ -6,6 +6,8 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from scipy import stats
+
 from plat_analysis.statistics import (
     bootstrap_mean,
     combine_mean,
@@ -15,7 +17,6 @@ from plat_analysis.statistics import (
     t_interval,
     wilson,
 )
-from scipy import stats
 
 
 @given(st.integers(1, 600), st.data())

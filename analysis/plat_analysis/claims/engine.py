@@ -6,7 +6,6 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from plat.errors import SpecError
-
 from plat_analysis import plugins
 
 if TYPE_CHECKING:
