@@ -46,7 +46,7 @@ def build(
         title=f"What {treated} changes in {what}",
         draw=lambda: _draw(grid, names, estimates, printed),
         caption=(
-            f"Points of success with {treated} minus {untreated}, paired, with 95 % intervals; dark where they exclude zero."
+            f"Points of success with {treated} minus {untreated}, with paired 95 % intervals; dark: without zero."
             + (" Hollow: published." if printed else "")
         ),
     )
