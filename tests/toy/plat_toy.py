@@ -14,7 +14,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import filelock
 import numpy
+
 from plat.errors import RunError, SpecError
 from plat.trainer.api import Outcome, RunIO, State, TrainerSpec
 
@@ -118,13 +120,14 @@ def prepare_work(config: ToyConfig, cache: Path) -> None:
     if config.recipe == "broken":
         raise SpecError("the recipe is broken", where="recipe", mend="choose another")
     folder = cache / f"toy-{config.recipe}"
-    if folder.exists():
-        return
-    print("preparing", config.recipe, flush=True)
-    time.sleep(0.05)
-    with open(cache / "prepared.txt", "a") as file:
-        file.write(config.recipe + "\n")
-    folder.mkdir()
+    with filelock.FileLock(cache / f"toy-{config.recipe}.lock"):
+        if folder.exists():
+            return
+        print("preparing", config.recipe, flush=True)
+        time.sleep(0.05)
+        with open(cache / "prepared.txt", "a") as file:
+            file.write(config.recipe + "\n")
+        folder.mkdir()
 
 
 def prepare(config: ToyConfig) -> tuple[str, str] | None:

@@ -8,6 +8,7 @@ import json
 from typing import Any
 
 import plat_toy
+
 from plat.spec.experiment import Run
 from plat.store.checkpoint import list_checkpoints, load_checkpoint
 from plat.store.history import run_history

@@ -92,6 +92,8 @@ class Server:
         reader, writer = os.pipe()
         os.set_blocking(reader, False)
         server = os.getpid()
+        # The child inherits that SIGTERM is ignored; blocked, one that comes too early waits until it no longer is.
+        signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGTERM])
         try:
             pid = os.fork()
         except OSError as error:  # no memory or no process left: that job only
@@ -100,6 +102,9 @@ class Server:
             result = {"outcome": "failed:node", "reason": f"cannot start a process: {error.strerror}"}
             self._send({"event": "exit", "job": request["job"], "status": 256, "result": result})
             return
+        finally:
+            if os.getpid() == server:
+                signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGTERM])
         if pid == 0:
             os.close(reader)
             self._in_child(request, writer, server)

@@ -152,6 +152,7 @@ class _Sweep:
         self._report = report
         self._on_finished = on_finished
         self._ended: deque[Run] = deque()
+        self._told = False
 
     def go(self, before: dict[str, int]) -> None:
         done, failed = before.get("done", 0), sum(before.values()) - before.get("done", 0)
@@ -159,7 +160,7 @@ class _Sweep:
         with contextlib.ExitStack() as stack:
             stack.callback(progress.end)
             stack.callback(dispatcher.close)
-            interrupts = stack.enter_context(_interrupts())
+            interrupts = stack.enter_context(_interrupts(dispatcher))
             dispatcher.submit(self._missing)
             while dispatcher.active():
                 for change in dispatcher.poll(0.0 if self._ended else TICK):
@@ -187,7 +188,8 @@ class _Sweep:
             self._ended.append(job.run)
 
     def _obey(self, interrupts: int) -> None:
-        if interrupts and not self._dispatcher.stopping:
+        if interrupts and not self._told:
+            self._told = True
             self._dispatcher.stop()
             self._progress.message(
                 "stopping: runs are saving their state (again to kill them); the same command goes on from there"
@@ -218,16 +220,24 @@ class _Sweep:
 
 
 @contextlib.contextmanager
-def _interrupts() -> Iterator[list[int]]:
-    """A list that grows by one with every SIGINT, SIGTERM or SIGHUP meanwhile. Handlers set a mark and nothing else."""
+def _interrupts(dispatcher: LocalDispatcher) -> Iterator[list[int]]:
+    """A list that grows by one with every SIGINT, SIGTERM or SIGHUP meanwhile; from the first on nothing is started.
+
+    Workers may get the same signal and be gone before we look: their runs must not be started again.
+    """
     seen: list[int] = []
+
+    def mark(number: int, frame: Any) -> None:
+        seen.append(number)
+        dispatcher.stopping = True
+
     if threading.current_thread() is not threading.main_thread():
         yield seen
         return
     before = {}
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         if signal.getsignal(number) is not signal.SIG_IGN:  # nohup stays in force
-            before[number] = signal.signal(number, lambda number, frame: seen.append(number))
+            before[number] = signal.signal(number, mark)
     try:
         yield seen
     finally:

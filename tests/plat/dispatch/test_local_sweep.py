@@ -1,0 +1,332 @@
+"""Sweeps on this machine with real processes: every run once, one failure at a time, going on after any stop."""
+
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from collections import Counter
+from pathlib import Path
+
+import pytest
+from toy_runs import comparable, no_step_twice, toy_run
+
+from plat.dispatch.local import machine, sweep
+from plat.dispatch.local.dispatcher import LocalDispatcher
+from plat.errors import RunError, SpecError
+from plat.spec.experiment import Experiment
+from plat.store import lease
+from plat.store.home import Home
+from plat.store.run_directory import create, run_state
+
+TOY = Path(__file__).parents[2] / "toy"
+SLOW = [{"seed": seed, "iterations": 100, "sleep": 0.02, "checkpoint_every": 5} for seed in range(3)]
+
+
+@pytest.fixture
+def home(tmp_path):
+    return Home(tmp_path / "home").create()
+
+
+class Recorder:
+    """A Progress that remembers."""
+
+    def __init__(self):
+        self.lines, self.most_running = [], 0
+
+    def change(self, change, *, success=None, seconds=0.0):
+        self.lines.append((change.title, change.state, change.outcome))
+
+    def update(self, views, totals):
+        self.most_running = max(self.most_running, totals.running + totals.preparing)
+
+    def message(self, text):
+        self.lines.append(text)
+
+    def end(self):
+        self.lines.append("end")
+
+
+def start(home, options, jobs=2):
+    """A sweep in a process group of its own."""
+    arguments = [sys.executable, str(TOY / "toy_sweep.py"), str(home.root), str(jobs), json.dumps(options)]
+    return subprocess.Popen(
+        arguments, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, start_new_session=True
+    )
+
+
+def finish(process, timeout=60):
+    """(exit code, output, the JSON of its last line)"""
+    output = process.communicate(timeout=timeout)[0]
+    last = output.strip().rpartition("\n")[2]
+    return process.returncode, output, json.loads(last) if last.startswith("{") else None
+
+
+def wait_for(condition, timeout=30):
+    until = time.monotonic() + timeout
+    while not condition():
+        assert time.monotonic() < until, "it did not happen"
+        time.sleep(0.01)
+
+
+def members(group):
+    """Processes of a group that are not zombies."""
+    found = []
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit():
+            try:
+                fields = (entry / "stat").read_text().rpartition(")")[2].split()
+            except OSError:
+                continue
+            if int(fields[2]) == group and fields[0] != "Z":
+                found.append(int(entry.name))
+    return found
+
+
+def test_what_is_missing_is_done_and_nothing_twice(home):
+    runs = [toy_run(seed=seed) for seed in range(5)]
+    recorder, finished = Recorder(), []
+    report = sweep(home, runs, 2, recorder, on_finished=lambda run: finished.append(run.id))
+    assert report.counts() == {"done": 5} and report.exit_code == 0 and not report.interrupted
+    assert sorted(finished) == sorted(run.id for run in runs) and recorder.most_running <= 2
+    assert all(no_step_twice(home.run(run.id)) for run in runs)
+    before = {path: path.stat().st_mtime_ns for path in home.root.rglob("*")}
+    again = sweep(home, runs, 2, recorder, on_finished=lambda run: finished.append(run.id))
+    assert again.counts() == {"done": 5} and not any(end.fresh for end in again.ends.values()) and len(finished) == 5
+    assert {path: path.stat().st_mtime_ns for path in home.root.rglob("*")} == before
+
+
+def test_failures_stay_alone_and_are_classified(home):
+    kinds = ["segfault", "exit", "nan", "memory", "error", "disk", "sigkill", "sigkill_once", "collapse", "none"]
+    runs = {kind: toy_run(mischief=kind) for kind in kinds}
+    report = sweep(home, list(runs.values()), 3)
+    outcomes = {kind: report.ends[run.id].outcome for kind, run in runs.items()}
+    assert outcomes == {
+        "segfault": "failed:error", "exit": "failed:error", "nan": "failed:nan", "memory": "failed:oom",
+        "error": "failed:error", "disk": "failed:disk", "sigkill": "failed:node", "sigkill_once": "finished",
+        "collapse": "stopped:reward_variance_collapse", "none": "finished",
+    }  # fmt: skip
+    attempts = {kind: len(home.run(run.id).attempts()) for kind, run in runs.items()}
+    assert attempts["sigkill"] == 3 and attempts["sigkill_once"] == 2  # a node's fault is tried again, twice
+    assert Counter(attempts.values())[1] == 8
+    assert report.exit_code == 3 and report.counts() == {"failed": 7, "done": 3}
+    assert "SIGSEGV" in report.ends[runs["segfault"].id].reason
+    assert "Segmentation fault" in home.run(runs["segfault"].id).attempt(1).log.read_text()
+    for kind, run in runs.items():
+        found = run_state(home.run(run.id))
+        assert found.outcome == outcomes[kind] and lease.state(home.run(run.id)) == "free"
+    # Later: what would fail again is left alone; the rest, and with retry everything, is tried.
+    report = sweep(home, list(runs.values()), 3)
+    fresh = {kind for kind, run in runs.items() if report.ends[run.id].fresh}
+    assert fresh == {"memory", "disk", "sigkill"} and report.counts() == {"failed": 7, "done": 3}
+    report = sweep(home, [runs["nan"]], 1, retry=True)
+    assert len(home.run(runs["nan"].id).attempts()) == 2
+
+
+def test_preparations_are_done_once_and_first_and_a_failed_one_fails_its_runs(home):
+    runs = [toy_run(seed=seed, recipe=recipe) for seed, recipe in enumerate(["", "a", "b", "a", "broken", "a"])]
+    recorder = Recorder()
+    report = sweep(home, runs, 2, recorder)
+    assert Counter((home.cache / "prepared.txt").read_text().split()) == {"a": 1, "b": 1}
+    started = [title for title, state, *_ in (line for line in recorder.lines if len(line) == 3) if state == "running"]
+    assert started[:3] == ["recipe a", "recipe b", "recipe broken"]
+    broken = report.ends[runs[4].id]
+    assert (broken.state, broken.outcome) == ("failed", "failed:error")
+    assert broken.reason == "recipe broken failed: the recipe is broken"
+    assert run_state(home.run(runs[4].id)).reason == broken.reason
+    assert report.counts() == {"done": 5, "failed": 1}
+    assert "preparing a" in next(home.logs.glob("prepare-*-a.txt")).read_text()
+
+
+def test_a_stalled_run_is_killed_says_where_and_is_tried_once_more(home):
+    runs = [toy_run(mischief="hang"), toy_run(mischief="hang_once"), toy_run(iterations=40, sleep=0.1)]
+    report = sweep(home, runs, 3, stall_after=1.0)
+    assert [report.ends[run.id].outcome for run in runs] == ["failed:stalled", "finished", "finished"]
+    assert len(home.run(runs[0].id).attempts()) == 2
+    assert "misbehave" in home.run(runs[0].id).attempt(1).log.read_text()  # the traceback of where it hung
+    assert no_step_twice(home.run(runs[1].id))
+
+
+def test_a_callback_that_fails_stops_nothing(home):
+    def fail(run):
+        raise ValueError("the store is locked")
+
+    report = sweep(home, [toy_run(seed=0), toy_run(seed=1)], 2, on_finished=fail)
+    assert report.counts() == {"done": 2} and len(report.trouble) == 2 and "store is locked" in report.trouble[0]
+
+
+def test_files_that_ask_are_noted_also_for_what_is_done(home, tmp_path):
+    runs = [toy_run(seed=0), toy_run(seed=1)]
+
+    def experiment(name, runs):
+        return Experiment(name, tmp_path / name, name, "paper1", None, [], [], {}, runs, {}, "toy")
+
+    sweep(home, runs, 2, experiments=[experiment("one", runs)])
+    sweep(home, runs[:1], 2, experiments=[experiment("two", runs[:1])])
+    noted = [json.loads(home.run(run.id).meta.read_text())["experiments"] for run in runs]
+    assert noted == [["one", "two"], ["one"]]
+
+
+def test_a_gpu_that_is_not_there_is_said_before_anything_starts(home, monkeypatch):
+    monkeypatch.setattr(machine, "gpus", lambda: [])
+    with pytest.raises(SpecError, match="asks for 1 GPU; this machine has none"):
+        sweep(home, [toy_run(gpus=1)], 1)
+    assert list(home.runs.iterdir()) == []
+
+
+def test_each_run_sees_its_own_gpu_and_others_none(home, monkeypatch):
+    monkeypatch.setattr(machine, "gpus", lambda: ["4", "5"])
+    runs = [toy_run(seed=seed, gpus=1, iterations=20, sleep=0.02) for seed in range(2)]
+    runs += [toy_run(seed=seed, gpus=0) for seed in range(2)]
+    assert sweep(home, runs, 4).counts() == {"done": 4}
+    seen = [json.loads(home.run(run.id).attempt(1).meta.read_text())["gpus"] for run in runs]
+    assert sorted(seen[:2]) == ["4", "5"] and seen[2:] == ["", ""]
+
+
+def test_cancel_and_the_protocol(home):
+    runs = [toy_run(iterations=500, sleep=0.01), toy_run(seed=1, iterations=500, sleep=0.01), toy_run(seed=2)]
+    dispatcher = LocalDispatcher(home, lambda run: create(home, run, ""), slots=1)
+    handles = dispatcher.submit(runs)
+    assert [handle.run_id for handle in handles] == [run.id for run in runs]
+    changes = []
+    until = time.monotonic() + 30
+    cancelled = False
+    while dispatcher.active() and time.monotonic() < until:
+        changes += dispatcher.poll(0.05)
+        if not cancelled and run_state(home.run(runs[0].id)).step is not None:
+            dispatcher.cancel(handles[:2])
+            cancelled = True
+    dispatcher.close()
+    ends = {change.job: change.outcome for change in changes if change.state == "ended"}
+    assert ends == {runs[0].id: "cancelled", runs[1].id: "cancelled", runs[2].id: "finished"}
+    assert run_state(home.run(runs[0].id)).outcome == "cancelled"
+    assert sweep(home, runs[2:], 1).counts() == {"done": 1}
+
+
+def test_the_server_may_die_and_the_sweep_goes_on(home):
+    process = start(home, SLOW)
+    run = home.run(toy_run(**SLOW[0]).id)
+    wait_for(lambda: run_state(run).step is not None)
+    server = [
+        pid for pid in members(process.pid) if "dispatch.local.server" in Path(f"/proc/{pid}/cmdline").read_text()
+    ]
+    parents = {pid: int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1]) for pid in server}
+    os.kill(next(pid for pid, parent in parents.items() if parent == process.pid), signal.SIGKILL)
+    code, output, last = finish(process)
+    assert code == 0, output
+    assert last["counts"] == {"done": 3} and "somebody else is running it" in output
+    assert all(no_step_twice(home.run(toy_run(**options).id)) for options in SLOW)
+
+
+def test_a_server_that_cannot_start_is_said_clearly(home, monkeypatch):
+    monkeypatch.setattr(sys, "executable", "/bin/false")
+    with pytest.raises(RunError, match="the worker server died") as error:
+        sweep(home, [toy_run()], 1)
+    assert error.value.mend and error.value.where
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_one_interrupt_saves_and_the_same_command_goes_on(home, number):
+    process = start(home, SLOW)
+    paths = [home.run(toy_run(**options).id) for options in SLOW]
+    wait_for(lambda: all((run_state(path).step or 0) >= 1 for path in paths[:2]))
+    os.killpg(process.pid, number)  # as a terminal does: everybody in the group gets it
+    code, output, last = finish(process)
+    assert code == 130 and "goes on from there" in output and "Traceback" not in output
+    assert last["counts"] == {"interrupted": 2, "missing": 1}
+    for path in paths[:2]:
+        found = run_state(path)
+        assert found.outcome == "interrupted"
+        assert (
+            max(int(p.name[5:]) for p in path.attempt(1).checkpoints.iterdir()) == found.step
+        )  # saved where it stopped
+    assert members(process.pid) == []
+    code, output, last = finish(start(home, SLOW))
+    assert code == 0 and last["counts"] == {"done": 3}
+    assert all(no_step_twice(path) for path in paths)
+
+
+def test_a_second_interrupt_kills(home):
+    options = [{"mischief": "hang"}]
+    process = start(home, options)
+    path = home.run(toy_run(**options[0]).id)
+    wait_for(lambda: run_state(path).step == 3)
+    os.killpg(process.pid, signal.SIGINT)
+    time.sleep(0.5)
+    assert process.poll() is None  # a hanging run cannot save
+    os.killpg(process.pid, signal.SIGINT)
+    code, _, last = finish(process)
+    assert code == 130 and last["counts"] == {"interrupted": 1} and members(process.pid) == []
+    assert run_state(path).state == "interrupted" and lease.state(path) == "free"
+
+
+def test_workers_do_not_outlive_a_killed_parent(home):
+    process = start(home, SLOW)
+    paths = [home.run(toy_run(**options).id) for options in SLOW]
+    wait_for(lambda: all((run_state(path).step or 0) >= 1 for path in paths[:2]))
+    os.kill(process.pid, signal.SIGKILL)
+    process.wait()
+    wait_for(lambda: members(process.pid) == [])
+    assert [run_state(path).outcome for path in paths[:2]] == ["interrupted"] * 2  # they saved first
+    assert finish(start(home, SLOW))[2]["counts"] == {"done": 3}
+
+
+def test_two_sweeps_at_once_do_each_run_once(home):
+    options = [{"seed": seed, "iterations": 10, "sleep": 0.01, "recipe": "shared"} for seed in range(10)]
+    sweeps = [start(home, options), start(home, options)]
+    results = [finish(process) for process in sweeps]
+    assert [code for code, *_ in results] == [0, 0], results
+    assert [last["counts"] for *_, last in results] == [{"done": 10}] * 2
+    for one in options:
+        path = home.run(toy_run(**one).id)
+        assert len(path.attempts()) == 1 and no_step_twice(path)
+    assert sum(1 for line in home.history.read_text().splitlines() if '"run"' in line) == 10
+
+
+def test_a_run_held_elsewhere_is_waited_for_and_an_unknown_one_reported(home):
+    live, unknown = toy_run(seed=0), toy_run(seed=1)
+    for run in (live, unknown):
+        create(home, run, "")
+    held = lease.take(home.run(unknown.id))
+    text = json.loads(home.run(unknown.id).lease.read_text())
+    held.release()
+    home.run(unknown.id).lease.write_text(json.dumps(text | {"host": "elsewhere"}))
+    reader, writer = os.pipe()
+    pid = os.fork()
+    if pid == 0:
+        kept = lease.take(home.run(live.id))
+        os.write(writer, b"x")
+        time.sleep(1.0)
+        kept.release()
+        os._exit(0)
+    os.read(reader, 1)
+    recorder = Recorder()
+    report = sweep(home, [live, unknown], 2, recorder)
+    os.waitpid(pid, 0)
+    assert (live.name, "waiting", None) in recorder.lines
+    assert report.ends[live.id].state == "done" and report.ends[unknown.id].state == "unknown"
+    assert "--steal" in report.ends[unknown.id].reason and report.exit_code == 3
+    assert sweep(home, [live, unknown], 2, steal=True).counts() == {"done": 2}
+
+
+@pytest.mark.chaos
+@pytest.mark.parametrize("seed", range(20))
+def test_kill_9_of_everything_at_a_random_moment_leaves_no_trace(home, tmp_path, seed):
+    """The whole process group, up to five times, then once more to the end: equal to an undisturbed sweep."""
+    options = [{"seed": i, "iterations": 30, "sleep": 0.01, "checkpoint_every": 4, "recipe": "r"} for i in range(4)]
+    undisturbed = Home(tmp_path / "quiet").create()
+    assert sweep(undisturbed, [toy_run(**one) for one in options], 2).counts() == {"done": 4}
+    rng = random.Random(seed)
+    for _ in range(rng.randint(1, 5)):
+        process = start(home, options)
+        time.sleep(rng.uniform(0.05, 1.6))
+        os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+    code, output, _ = finish(start(home, options))
+    assert code == 0, output
+    for one in options:
+        run_id = toy_run(**one).id
+        assert comparable(home.run(run_id)) == comparable(undisturbed.run(run_id))
+        assert no_step_twice(home.run(run_id)) and lease.state(home.run(run_id)) == "free"
