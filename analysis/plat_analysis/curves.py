@@ -88,11 +88,16 @@ def points(bundle: Bundle, **labels: Any) -> list[dict[str, Any]]:
 
 
 def draw(
-    axis: Any, bundle: Bundle, colour: str, gid: str | None = None, bounds: tuple[float, float] | None = None
+    axis: Any,
+    bundle: Bundle,
+    colour: str,
+    gid: str | None = None,
+    bounds: tuple[float, float] | None = None,
+    band: bool = True,
 ) -> None:
     """Band, thin lines of the seeds, and the mean; a cross where a run ended before its time."""
     low, high = bundle.low, bundle.high
-    if low is not None and high is not None:
+    if band and low is not None and high is not None:
         if bounds is not None:
             low, high = np.clip(low, *bounds), np.clip(high, *bounds)
         axis.fill_between(bundle.steps, low, high, color=colour, alpha=0.16, linewidth=0, zorder=2)

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from plat.store.reader import Frames
 
 METRICS = ("val/success", "mi/first_turn/retrieval_acc", "actor/entropy")
+MOST_BANDS = 3  # more bands than this hide each other
 RATES = ("success", "retrieval_acc", "parses")
 Panels = dict[tuple[str, str, str], Bundle]
 
@@ -50,7 +51,7 @@ def build(
         figure = Figure(
             name=f"{name}_{short}",
             title=f"{label(metric)} over training",
-            draw=partial(_draw, panels, results, metric, spell(baseline)),
+            draw=partial(_draw, panels, results, metric, spell(baseline), pair),
             caption=_caption(metric, panels),
         )
         for index, ((row, column, line), found) in enumerate(panels.items()):
@@ -75,7 +76,7 @@ def _caption(metric: str, panels: Panels) -> str:
     return text + "×: the run ended early."
 
 
-def _draw(panels: Panels, results: Results, metric: str, baseline: str) -> Canvas:
+def _draw(panels: Panels, results: Results, metric: str, baseline: str, pair: str) -> Canvas:
     from plat_analysis import style
 
     rows = list(dict.fromkeys(row for row, _, _ in panels))
@@ -91,11 +92,12 @@ def _draw(panels: Panels, results: Results, metric: str, baseline: str) -> Canva
     figure.subplots_adjust(
         left=left, right=0.99, top=1 - 0.55 / height, bottom=0.4 / height, wspace=0.2 if rate else 0.08, hspace=0.18
     )
-    style.key_line(figure, [(label(line), colours[line]) for line in lines], 1 - 0.12 / height)
+    heading = [] if pair == "filter" else [(pair, style.QUIET)]
+    style.key_line(figure, [*heading, *((label(line), colours[line]) for line in lines)], 1 - 0.12 / height)
     for (row, column, line), found in panels.items():
         axis = axes[rows.index(row)][columns.index(column)]
         gid = f"line-{list(panels).index((row, column, line))}"
-        curves.draw(axis, found, colours[line], gid, (0.0, 1.0) if rate else None)
+        curves.draw(axis, found, colours[line], gid, (0.0, 1.0) if rate else None, band=len(lines) <= MOST_BANDS)
         if short := curves.seeds(found):
             x = 0.02 if line == baseline else 0.98
             axis.text(x, 0.04, short, transform=axis.transAxes, ha="left" if x < 0.5 else "right", fontsize=6,

@@ -64,7 +64,9 @@ BUILDER = build
 
 
 def _main_table(grid: Grid, experiment: Experiment, printed: PrintedTable, name: str) -> Table:
-    contradictions = discrepancies(experiment, printed.key) if printed else []
+    known = discrepancies(experiment, printed.key) if printed else []
+    shown = [(row, column) for row in grid.rows for column in _averaged(grid)]
+    contradictions = [d for d in known if not d.cell or any(printed.same(d.cell, cell) for cell in shown)]
     marks = {id(d): MARKS[i] for i, d in enumerate([d for d in contradictions if d.cell][: len(MARKS)])}
     table = Table(
         name=name,

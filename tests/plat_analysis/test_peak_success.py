@@ -142,6 +142,12 @@ def test_paper_numbers_sections_and_contradictions(make_experiment, make_frames)
     assert {row.cells[0].text for row in table.rows} >= {"stand-in, 105k"}
 
 
+def test_a_contradiction_about_a_row_that_is_not_there_is_left_out(make_experiment, make_frames):
+    experiment = make_experiment(rows=["PPO"], tasks=["frozenlake"])
+    table = peak_success.BUILDER(make_frames(experiment, steps=20), experiment)[0]
+    assert not any(note.mark or "GRPO" in note.text for note in table.notes)
+
+
 def test_csv_holds_every_cell_with_run_ids(make_experiment, make_frames):
     experiment = make_experiment(rows=["PPO", "GRPO"], tasks=["sokoban", "countdown"])
     table = peak_success.BUILDER(make_frames(experiment), experiment, paper="table4")[0]
