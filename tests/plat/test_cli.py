@@ -11,6 +11,7 @@ import time
 from pathlib import Path
 
 import pytest
+
 from plat.cli import main
 from plat.store.mlflow_client import ensure_sqlite
 

@@ -23,6 +23,9 @@ PIPE_CLOSED = 128 + 13  # what a shell reports for a program ended by SIGPIPE
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Entry point of the `plat` script; always leaves through SystemExit."""
+    for stream in (sys.stdout, sys.stderr):
+        if hasattr(stream, "reconfigure"):
+            stream.reconfigure(errors="replace")  # a terminal that knows no Greek still gets its table
     code = _guarded(list(sys.argv[1:] if arguments is None else arguments))
     try:
         sys.stdout.flush()

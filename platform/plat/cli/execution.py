@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import time
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -34,7 +35,7 @@ StealOption = Annotated[bool, typer.Option("--steal", help="Take over runs whose
 WhereOption = Annotated[
     list[str] | None, typer.Option("--where", metavar="AXIS=VALUE", help="Only runs with this axis value; repeatable.")
 ]
-INTERRUPTED = 130
+IMPORT_EVERY = 5.0  # seconds between imports while runs go on: the cores belong to the runs
 
 
 def plan(
@@ -114,8 +115,17 @@ def run_missing(
     from plat.dispatch.local.progress import choose
     from plat.store.importer import import_runs
 
+    waiting: list[RunPaths] = []
+    imported = time.monotonic()
+
     def bring_in(run: Run) -> None:
-        import_runs(home, uri, experiments, [home.run(run.id)])
+        nonlocal imported
+        waiting.append(home.run(run.id))
+        if time.monotonic() - imported >= IMPORT_EVERY:
+            runs_now = waiting.copy()
+            waiting.clear()
+            import_runs(home, uri, experiments, runs_now)
+            imported = time.monotonic()
 
     open_store(home, uri)
     report = sweep_here(

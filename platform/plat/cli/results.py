@@ -85,9 +85,8 @@ def report(
 
 def make_report(home: Home, uri: str, experiment: Experiment, out: Path | None = None) -> tuple[str, list[Path]]:
     """Build, write and log the report of one experiment; what to print, and the files written."""
-    from plat_analysis.report import build_report
-
     from plat.store.reader import Store
+    from plat_analysis.report import build_report
 
     store = Store(uri, home)
     built = build_report(store.load(experiment), experiment)
@@ -118,7 +117,7 @@ def rendered(built: Any) -> str:
     text = io.StringIO()
     console = Console(file=text, force_terminal=on_terminal(), width=width(), highlight=False)
     built.print(console)
-    return text.getvalue()
+    return "".join(line.rstrip() + "\n" for line in text.getvalue().splitlines())
 
 
 def width() -> int:

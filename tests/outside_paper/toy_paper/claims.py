@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 from plat_analysis.claims.engine import Verdict
-
 from toy_paper.report import final_success
 
 
