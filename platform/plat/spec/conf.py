@@ -8,7 +8,7 @@ whole. All options a matrix needs are composed in one call: Hydra makes about 30
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from functools import lru_cache
 from importlib import import_module, resources
@@ -47,6 +47,12 @@ class Conf:
         self.places: dict[str, str] = {}  # of each entry of the defaults list
         self._read_defaults()
         self.options = {group: self._options(group) for group in self.defaults}
+        for group, option in self.defaults.items():
+            try:
+                self.check_option(group, option)
+            except SpecError as error:
+                error.where = self.places[group]
+                raise
         self._deltas: dict[tuple[str, str], dict[str, Any]] = {}
 
     def _read_defaults(self) -> None:
@@ -152,11 +158,12 @@ def hydra_conf(module: str) -> Iterator[Any]:
         state.hydra = before
 
 
-def compose_whole(module: str, config_type: type, overrides: list[str]) -> dict[str, Any]:
-    """Plain `hydra.compose` of one run, the slow reference that tests and the benchmark compare with."""
+@contextmanager
+def reference(module: str, config_type: type) -> Iterator[Callable[[list[str]], dict[str, Any]]]:
+    """Plain `hydra.compose` of whole runs, typed by config_type: what tests and the benchmark compare with."""
     from hydra.core.config_store import ConfigStore
     from omegaconf import OmegaConf
 
     ConfigStore.instance().store(name="schema", node=config_type)
     with hydra_conf(module) as compose:
-        return plain(OmegaConf.to_container(compose("config", overrides=overrides), enum_to_str=True))
+        yield lambda overrides: plain(OmegaConf.to_container(compose("config", overrides=overrides), enum_to_str=True))

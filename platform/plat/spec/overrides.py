@@ -53,7 +53,7 @@ def _parse(text: str, place: str) -> tuple[str, Any]:
     from hydra.core.override_parser.types import OverrideType
     from hydra.errors import HydraException
 
-    if "=" not in text:
+    if not text.partition("=")[0].strip(" +~") or "=" not in text:
         raise SpecError(
             "an override needs `key=value`", where=place, mend="write key=value, or name an experiment file"
         )
@@ -75,20 +75,20 @@ def _parse(text: str, place: str) -> tuple[str, Any]:
 
 
 def is_sweep(value: Any) -> bool:
-    from hydra.core.override_parser.types import Sweep
+    from hydra.core.override_parser.types import Glob, Sweep
 
-    return isinstance(value, Sweep)
+    return isinstance(value, (Sweep, Glob))
 
 
 def values_of(value: Any, place: str) -> list[Any]:
     """The values of an axis: a list, `range(...)`, `a,b,c`, or one value."""
-    from hydra.core.override_parser.types import ChoiceSweep, RangeSweep, Sweep
+    from hydra.core.override_parser.types import ChoiceSweep, RangeSweep
 
     if isinstance(value, RangeSweep):
         return _range(value, place)
     if isinstance(value, ChoiceSweep):
         value = value.list
-    elif isinstance(value, Sweep):
+    elif is_sweep(value):
         raise SpecError(
             f"{type(value).__name__.removesuffix('Sweep').lower()}(...) has no fixed list of values",
             where=place,

@@ -12,6 +12,7 @@ from functools import lru_cache
 from typing import Any
 
 Function = Callable[[Any], Any]
+_HARMLESS = {"__class__", "__dataclass_fields__"}
 SAME = object()  # the result of a function that gave back its argument
 
 
@@ -47,7 +48,8 @@ def _watch(function: Function, config: Any, sections: Mapping[str, Any]) -> tupl
     result = function(watched)
     if result is watched:
         result = SAME
-    return result, every if "__dict__" in read else tuple(name for name in every if name in read)
+    whole = any(name.startswith("__") and name not in _HARMLESS for name in read)  # e.g. vars(), pickle, deepcopy
+    return result, every if whole else tuple(name for name in every if name in read)
 
 
 @lru_cache(maxsize=64)

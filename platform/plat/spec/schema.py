@@ -166,6 +166,7 @@ class Schema:
 
         if owner not in self._holders:
             self._holders[owner] = OmegaConf.structured(owner)
+            OmegaConf.set_readonly(self._holders[owner], False)  # a frozen dataclass would not take the value
         return self._holders[owner]
 
 

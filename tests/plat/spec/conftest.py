@@ -1,0 +1,69 @@
+"""Experiment files written on the fly, and trainers that exist only in a test."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from plat.errors import SpecError
+from plat.spec.experiment import Experiment, load_experiment
+from plat.trainer import api
+from plat.trainer.api import TrainerSpec
+
+_numbers = itertools.count()
+
+
+@pytest.fixture(scope="session")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("experiments")
+
+
+@pytest.fixture(scope="session")
+def write(folder: Path) -> Callable[[str | bytes], Path]:
+    """Write an experiment file; a new name each time."""
+
+    def make(text: str | bytes) -> Path:
+        path = folder / f"x{next(_numbers)}.yaml"
+        path.write_bytes(text.encode() if isinstance(text, str) else text)
+        return path
+
+    return make
+
+
+@pytest.fixture(scope="session")
+def load(write: Callable[[str | bytes], Path]) -> Callable[..., Experiment]:
+    """Load an experiment from its text."""
+    return lambda text, *overrides: load_experiment(write(text), overrides)
+
+
+@pytest.fixture(scope="session")
+def refused(load: Callable[..., Experiment]) -> Callable[..., SpecError]:
+    """Load text that must be refused; gives the error, after checking that it can be shown."""
+
+    def check(text: str | bytes, *overrides: str) -> SpecError:
+        with pytest.raises(SpecError) as caught:
+            load(text, *overrides)
+        error = caught.value
+        assert error.what and error.where and error.mend, error.render()
+        assert "\n" not in error.what and "Traceback" not in error.render()
+        return error
+
+    return check
+
+
+@pytest.fixture
+def trainer(monkeypatch: pytest.MonkeyPatch) -> Callable[..., TrainerSpec]:
+    """Publish a trainer under a name for the length of the test."""
+    published: dict[str, TrainerSpec] = {}
+    real = api.find_trainer
+
+    def publish(config_type: type, name: str = "toy", **options: Any) -> TrainerSpec:
+        options = {"version": "1", "load": lambda: None, **options}
+        published[name] = TrainerSpec(name=name, config_type=config_type, **options)
+        return published[name]
+
+    monkeypatch.setattr(api, "find_trainer", lambda name: published[name] if name in published else real(name))
+    return publish
