@@ -19,8 +19,10 @@ FINAL.
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import errno
 import faulthandler
+import importlib
 import os
 import signal
 import sys
@@ -113,7 +115,7 @@ def _attempt(
     try:
         if io is not None:
             io.close()
-        create(attempt.outcome, to_json(record))
+        create(attempt.outcome, to_json(record), sync=False)  # lost in a power cut, it counts as vanished
         if _is_result(outcome):
             _publish(home, paths, attempt, config, meta, record, io)
     except OSError as full:  # nothing recorded is lost: the attempt is redone from its newest checkpoint
@@ -139,6 +141,15 @@ def prepare(home: Home, trainer: str, config: dict[str, Any], threads: int = 1) 
     work = spec.load_prepare()
     pin_threads(threads)
     work(_typed(config, spec), home.cache)
+
+
+def warm_up(trainer: str) -> None:
+    """Import and compute, in a server that will be forked, what every run of this trainer would otherwise do again."""
+    spec = find_trainer(trainer)
+    for name in spec.preload:
+        importlib.import_module(name)
+    with contextlib.suppress(TypeError, PlatError):  # a config without defaults: then each run does it
+        _typed(dataclasses.asdict(spec.config_type()), spec)
 
 
 def _typed(config: dict[str, Any], spec: TrainerSpec) -> Any:

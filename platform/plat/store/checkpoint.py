@@ -64,7 +64,6 @@ def save_checkpoint(folder: Path, step: int, state: State, peak: bool = False) -
         scratch.mkdir(parents=True)
         write_file(scratch / "tensors.safetensors", tensors)
         write_file(scratch / "meta.json", to_json(meta))
-        fsync_folder(scratch)
         if previous is not None or target.exists():
             _remove(target)
         os.rename(scratch, target)

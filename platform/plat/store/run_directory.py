@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 from plat.errors import HomeError, SpecError
 from plat.store import lease
 from plat.store.code_state import CodeState, collect
-from plat.store.durable import fsync_folder, locked, read_json, scratch_name, to_json, write, write_file
+from plat.store.durable import locked, read_json, scratch_name, to_json, write, write_file
 from plat.store.home import Home, RunPaths
 from plat.store.spool import read_events
 
@@ -63,8 +63,10 @@ def create(
     """
     paths = home.run(run.id)
     try:
-        if not paths.meta.exists() and _make(home, paths, run, experiment_name, paper, code):
+        if not paths.root.exists() and _make(home, paths, run, experiment_name, paper, code):
             return paths
+        if not _is_whole(paths):
+            _mend(home, paths, run, experiment_name, paper, code)
         _note(home, paths, run, experiment_name, paper)
     except OSError as error:
         raise HomeError(
@@ -76,6 +78,41 @@ def create(
 
 
 def _make(home: Home, paths: RunPaths, run: Run, name: str, paper: str | None, code: CodeState | None) -> bool:
+    """Make it beside its place and rename it; False when another process was first. No fsync: `_mend` is the net."""
+    scratch = scratch_name(home.root / run.id)  # beside runs/, where nobody lists it
+    try:
+        scratch.mkdir(parents=True)
+        for file, data in _contents(run, name, paper, code).items():
+            write_file(scratch / file, data, sync=False)
+        os.rename(scratch, paths.root)
+    except OSError as error:
+        shutil.rmtree(scratch, ignore_errors=True)
+        if error.errno in (errno.ENOTEMPTY, errno.EEXIST):
+            return False
+        raise
+    return True
+
+
+def _is_whole(paths: RunPaths) -> bool:
+    try:
+        return paths.config.stat().st_size > 0 and read_json(paths.meta) is not None
+    except OSError:
+        return False
+
+
+def _mend(home: Home, paths: RunPaths, run: Run, name: str, paper: str | None, code: CodeState | None) -> None:
+    """Write again what a power cut (or somebody) has taken from a directory: it is a function of the run."""
+    with locked(home.meta_lock):
+        if not _is_whole(paths):
+            contents = _contents(run, name, paper, code)
+            if read_json(paths.meta) is not None:
+                del contents["meta.json"]  # it knows who asked before us
+            for file, data in contents.items():
+                write(paths.root / file, data)
+
+
+def _contents(run: Run, name: str, paper: str | None, code: CodeState | None) -> dict[str, bytes]:
+    """File name -> content of a new run directory."""
     code = code or collect()
     meta = {
         "id": run.id,
@@ -95,22 +132,9 @@ def _make(home: Home, paths: RunPaths, run: Run, name: str, paper: str | None, c
         "created": time.time(),
     }
     meta.update(_trainer_facts(run))
-    scratch = scratch_name(home.root / run.id)  # beside runs/, where nobody lists it
-    try:
-        scratch.mkdir(parents=True)
-        write_file(scratch / "config.yaml", to_yaml(run.config).encode())
-        write_file(scratch / "code.txt", code.text().encode(), sync=False)
-        if code.diff:
-            write_file(scratch / "code.diff", code.diff.encode(), sync=False)
-        write_file(scratch / "meta.json", to_json(meta))
-        os.rename(scratch, paths.root)
-    except OSError as error:
-        shutil.rmtree(scratch, ignore_errors=True)
-        if error.errno in (errno.ENOTEMPTY, errno.EEXIST) and paths.meta.exists():
-            return False  # another process made it first
-        raise
-    fsync_folder(home.runs)
-    return True
+    diff = {"code.diff": code.diff.encode()} if code.diff else {}
+    config = to_yaml(run.config).encode()
+    return {"config.yaml": config, "code.txt": code.text().encode(), **diff, "meta.json": to_json(meta)}
 
 
 def _note(home: Home, paths: RunPaths, run: Run, name: str, paper: str | None) -> None:

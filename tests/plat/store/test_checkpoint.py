@@ -11,6 +11,7 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+
 from plat.errors import CheckpointError
 from plat.store import checkpoint
 from plat.store.checkpoint import durable_step, list_checkpoints, load_checkpoint, newest_valid, prune, save_checkpoint
@@ -101,7 +102,7 @@ def test_the_same_step_again_replaces_it_and_stays_a_peak(tmp_path):
 
 
 def test_a_kill_at_any_point_of_saving_leaves_the_old_ones_and_no_half_one(tmp_path, monkeypatch):
-    for point in ("write_file", "fsync_folder", "rename"):
+    for point in ("write_file", "to_json", "rename"):
         folder = tmp_path / point
         save_checkpoint(folder, 1, state(1))
 

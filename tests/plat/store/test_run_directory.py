@@ -9,6 +9,8 @@ import time
 
 import pytest
 import yaml
+from toy_runs import toy_run
+
 from plat.errors import HomeError, SpecError
 from plat.store import lease
 from plat.store.attempts import new_attempt
@@ -17,7 +19,6 @@ from plat.store.durable import to_json
 from plat.store.home import Home
 from plat.store.run_directory import create, read_config, read_result, run_state
 from plat.store.spool import SpoolWriter
-from toy_runs import toy_run
 
 CODE = CodeState("c0ffee", True, {"torch": "2.13.0"}, ("notes.txt",), "--- a\n+++ b\n")
 
@@ -139,6 +140,16 @@ def test_every_state(home):
     paths.result.write_bytes(to_json(result))
     found = run_state(paths)
     assert (found.state, found.outcome, found.step, found.success) == ("done", "stopped:low_success", 6, 0.5)
+
+
+@pytest.mark.parametrize("name", ["config.yaml", "meta.json"])
+@pytest.mark.parametrize("left", [None, ""])
+def test_what_a_power_cut_took_is_written_again(home, name, left):
+    paths = create(home, toy_run(), "a", code=CODE)
+    before = paths.config.read_bytes()
+    (paths.root / name).unlink() if left is None else (paths.root / name).write_text(left)
+    create(home, toy_run(), "b", code=CODE)
+    assert paths.config.read_bytes() == before and json.loads(paths.meta.read_text())["id"] == paths.id
 
 
 def test_a_torn_result_is_no_result(home):

@@ -28,16 +28,16 @@ class ServerGone(RunError):
 
 
 class WorkerServer:
-    """A running server. `log` collects what it and its preloads print."""
+    """A running server. It has imported what the trainers need; `log` has what that printed."""
 
-    def __init__(self, log: Path, preload: Sequence[str], environment: Mapping[str, str]) -> None:
+    def __init__(self, log: Path, trainers: Sequence[str], environment: Mapping[str, str]) -> None:
         self.log = log
         self.ready = False
         log.parent.mkdir(parents=True, exist_ok=True)
         ours, theirs = socket.socketpair()
         self._connection = ours
         self._buffer = b""
-        arguments = [str(theirs.fileno()), json.dumps(sys.path), json.dumps(list(preload))]
+        arguments = [str(theirs.fileno()), json.dumps(sys.path), json.dumps(list(trainers))]
         with open(log, "ab") as output, _ignoring_interrupts(), theirs:
             self._process = subprocess.Popen(
                 [sys.executable, "-c", _START, *arguments],

@@ -29,7 +29,6 @@ if TYPE_CHECKING:
 
 STALL_AFTER = 900.0  # seconds without an event
 LOOK_EVERY = 0.5  # seconds between looks at runs that are waited for, and at growing spools
-PRELOAD = ("plat.dispatch.local.worker", "plat.spec.experiment", "yaml", "numpy", "safetensors.numpy", "ctypes")
 
 
 class LocalDispatcher:
@@ -192,13 +191,10 @@ class LocalDispatcher:
 
     def _get_server(self) -> WorkerServer:
         if self._server is None:
-            from plat.trainer.api import find_trainer
-
-            trainers = dict.fromkeys(job.run.trainer for job in self.jobs.values())
-            preload = [*PRELOAD, *(name for trainer in trainers for name in find_trainer(trainer).preload)]
+            trainers = list(dict.fromkeys(job.run.trainer for job in self.jobs.values()))
             threads = {job.threads for job in self.jobs.values()}
             environment = machine.thread_environment(threads.pop() if len(threads) == 1 else 1)
-            self._server = WorkerServer(self.home.logs / "worker-server.txt", preload, environment)
+            self._server = WorkerServer(self.home.logs / "worker-server.txt", trainers, environment)
         return self._server
 
     def _find_devices(self, jobs: list[Job]) -> None:

@@ -28,7 +28,11 @@ import traceback
 from dataclasses import dataclass
 from typing import Any
 
+from plat import runner
+from plat.dispatch.local import worker
+
 GRACE = 60.0
+MODULES = ("omegaconf", "yaml", "numpy", "safetensors.numpy", "ctypes", "plat.spec.experiment")
 LONGEST_RESULT = 30_000  # bytes; a pipe holds at least twice that, so a worker never waits for us
 
 
@@ -52,13 +56,14 @@ class Server:
         signal.set_wakeup_fd(wake.fileno(), warn_on_full_buffer=False)
         self._wake_writer = wake
 
-    def preload(self, modules: list[str]) -> None:
+    def warm_up(self, trainers: list[str]) -> None:
         """Import what workers will need. A failure is left to the run that needs it, which can say so better."""
-        for name in modules:
-            try:
-                importlib.import_module(name)
-            except Exception:
-                traceback.print_exc()
+        for work, names in ((importlib.import_module, MODULES), (runner.warm_up, trainers)):
+            for name in names:
+                try:
+                    work(name)
+                except Exception:
+                    traceback.print_exc()
         gc.collect()
         gc.freeze()  # keeps the garbage collector of the workers off the shared pages
 
@@ -113,8 +118,6 @@ class Server:
 
     def _in_child(self, request: dict[str, Any], writer: int, server: int) -> None:
         """Never returns."""
-        from plat.dispatch.local import worker
-
         code = 1
         try:
             worker.become_worker(server)
@@ -174,8 +177,8 @@ def _read_result(reader: int) -> dict[str, Any] | None:
         os.close(reader)
 
 
-def main(descriptor: int, preload: list[str]) -> None:
+def main(descriptor: int, trainers: list[str]) -> None:
     server = Server(socket.socket(fileno=descriptor))
-    server.preload(preload)
+    server.warm_up(trainers)
     server.serve()
     os._exit(0)  # nothing to tidy up, and libraries' exit handlers take a second

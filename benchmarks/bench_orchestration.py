@@ -1,0 +1,167 @@
+"""What the orchestration itself costs: one run of zero iterations, a finished sweep again, and the state of 1,000 runs.
+
+    python benchmarks/bench_orchestration.py
+
+The run of zero iterations goes through everything a real one does (directory, lease, fork, config, spool, checkpoint,
+outcome, result), one at a time on one warm worker slot whose server has torch loaded. References measured in the same
+minute: the same trainer called directly, a process of `multiprocessing`'s forkserver with the same modules preloaded
+that does nothing, and reading 1,000 small JSON files.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import multiprocessing
+import statistics
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy
+
+from plat.dispatch.api import ENDED, Change
+from plat.dispatch.local import sweep
+from plat.dispatch.local.progress import Silent
+from plat.runner import pin_threads
+from plat.spec.experiment import Run
+from plat.store.code_state import CodeState
+from plat.store.durable import to_json
+from plat.store.home import Home
+from plat.store.run_directory import create, run_state
+from plat.trainer.api import Outcome, RunIO, State, TrainerSpec
+from plat.trainer.config import RunConfig, TrainConfig
+
+RUNS = 40
+MANY = 1000
+MODULES = ("torch",)
+
+
+def train(config: RunConfig, io: RunIO) -> Outcome:
+    """What a trainer does around no iterations: restore, one evaluation's worth of metrics, one checkpoint."""
+    io.restore()
+    io.log(0, {f"val/metric_{number}": 0.5 for number in range(20)})
+    io.save(0, State({"weights": numpy.zeros(25_000, dtype=numpy.float32)}, {"rng": list(range(625))}))
+    return Outcome("finished", {"parameters": 25_000})
+
+
+SPEC = TrainerSpec(
+    name="bench",
+    version="1",
+    config_type=RunConfig,
+    load=lambda: train,
+    preload=(*MODULES, "bench_orchestration"),
+)
+
+
+class NoIO:
+    """A RunIO that goes nowhere, for the bare call."""
+
+    cache = Path()
+
+    def log(self, step: int, metrics: Any) -> None: ...
+    def table(self, name: str, step: int, data: Any) -> None: ...
+    def save(self, step: int, state: State, *, peak: bool = False) -> None: ...
+    def restore(self) -> None: ...
+    def load_peak(self) -> None: ...
+    def should_stop(self) -> bool:
+        return False
+
+
+class Clock(Silent):
+    """Notes when each run ends."""
+
+    def __init__(self) -> None:
+        self.ends: list[float] = []
+
+    def change(self, change: Change, *, success: float | None = None, seconds: float = 0.0) -> None:
+        if change.state == ENDED:
+            assert change.outcome == "finished", change
+            self.ends.append(time.perf_counter())
+
+
+def run(number: int) -> Run:
+    config = dataclasses.asdict(
+        RunConfig(trainer="bench_orchestration:SPEC", seed=number, train=TrainConfig(iterations=0))
+    )
+    name = f"bench-s{number}"
+    return Run(f"{number:016x}", name, {"seed": number}, config["trainer"], config, None, {"threads": 1, "gpus": 0})
+
+
+def nothing() -> None:
+    pin_threads(1)
+
+
+def bare_call() -> float:
+    """Milliseconds of the trainer alone."""
+    config = RunConfig()
+    started = time.perf_counter()
+    for _ in range(RUNS):
+        train(config, NoIO())
+    return 1e3 * (time.perf_counter() - started) / RUNS
+
+
+def plain_forkserver() -> float:
+    """Milliseconds of a process that does nothing, from a warm forkserver of the standard library, median."""
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload(list(MODULES))
+    times = []
+    for _ in range(RUNS):
+        started = time.perf_counter()
+        process = context.Process(target=nothing)
+        process.start()
+        process.join()
+        times.append(time.perf_counter() - started)
+    return 1e3 * statistics.median(times[2:])
+
+
+def zero_iterations(home: Home) -> float:
+    """Milliseconds from the end of one run to the end of the next, median; the server's start is before the first."""
+    clock = Clock()
+    report = sweep(home, [run(number) for number in range(RUNS)], 1, clock)
+    assert report.counts() == {"done": RUNS}
+    return 1e3 * statistics.median(after - before for before, after in zip(clock.ends, clock.ends[1:], strict=False))
+
+
+def make_done(home: Home, runs: list[Run]) -> None:
+    code = CodeState("0" * 40, False, {"torch": "2"})
+    for one in runs:
+        paths = create(home, one, "bench", code=code)
+        result = {"id": one.id, "name": one.name, "outcome": "finished", "attempt": 1, "step": 0, "wall": 1.0}
+        paths.result.write_bytes(to_json({**result, "summary": {}, "attempts": [1], "time": time.time()}))
+
+
+def best(work: Any, repeats: int = 3) -> float:
+    times = []
+    for _ in range(repeats):
+        started = time.perf_counter()
+        work()
+        times.append(time.perf_counter() - started)
+    return min(times)
+
+
+def report(name: str, value: float, unit: str, aim: float, note: str) -> None:
+    figure = {"name": name, "value": round(value, 4), "unit": unit, "against": f"at most {aim} {unit}; {note}"}
+    print("BENCH " + json.dumps({**figure, "ratio": aim / value, "ok": value <= aim}), flush=True)
+
+
+def main() -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        home = Home(Path(folder) / "a").create()
+        bare, plain, ours = bare_call(), plain_forkserver(), zero_iterations(home)
+        note = f"bare trainer call {bare:.2f} ms, plain forkserver process {plain:.1f} ms"
+        report("a run of zero iterations over the bare call", ours - bare, "ms", 50, note)
+
+        home = Home(Path(folder) / "b").create()
+        runs = [run(number) for number in range(MANY)]
+        make_done(home, runs)
+        paths = [home.run(one.id) for one in runs]
+        reading = best(lambda: [json.loads(path.result.read_bytes()) for path in paths])
+        note = f"reading {MANY} JSON files {reading:.3f} s"
+        report("a finished sweep of 1,000 again", best(lambda: sweep(home, runs)), "s", 1.0, note)
+        report("state of 1,000 runs", best(lambda: [run_state(path) for path in paths]), "s", 0.5, note)
+
+
+if __name__ == "__main__":
+    main()
