@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
 from plat.errors import SpecError
 from plat.spec.experiment import Experiment, load_experiment
 from plat.trainer import api

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 import yaml
 from omegaconf import OmegaConf
+
 from plat.errors import SpecError
 from plat.spec.conf import conf_of, hydra_conf, reference
 from plat.spec.experiment import build_run

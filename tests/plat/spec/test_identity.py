@@ -11,6 +11,7 @@ import pytest
 import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
+
 from plat.errors import SpecError
 from plat.spec import experiment as experiment_module
 from plat.spec import identity
@@ -42,9 +43,9 @@ CHANGES: dict[str, tuple[Any, Any]] = {
     "dtype": ("float32", "float64"),
     "threads": (1, 2),
 }
-overrides = st.dictionaries(
-    st.sampled_from(sorted(CHANGES)), st.integers(0, 1), max_size=6
-).map(lambda picked: {key: CHANGES[key][index] for key, index in picked.items()})
+overrides = st.dictionaries(st.sampled_from(sorted(CHANGES)), st.integers(0, 1), max_size=6).map(
+    lambda picked: {key: CHANGES[key][index] for key, index in picked.items()}
+)
 
 
 def ids(experiment: Experiment) -> list[str]:

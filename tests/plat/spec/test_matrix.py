@@ -9,6 +9,7 @@ from typing import Any
 import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
+
 from plat.errors import SpecError
 from plat.spec.matrix import Axis, AxisValue, Matrix, Row
 

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+
 from plat.errors import SpecError
 from plat.spec.overrides import axis_text, parse_overrides
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import pytest
+
 from plat.spec.recorded import SAME, Recorded
 
 
@@ -45,9 +46,9 @@ def calls(function: Any, configs: list[Config]) -> tuple[list[Any], int]:
 
     recorded = Recorded(counted)
     results = [recorded(config, sections(config)) for config in configs]
-    assert [function(config) if result is not SAME else SAME for config, result in zip(configs, results, strict=True)] == (
-        results
-    )
+    assert [
+        function(config) if result is not SAME else SAME for config, result in zip(configs, results, strict=True)
+    ] == (results)
     return results, count
 
 

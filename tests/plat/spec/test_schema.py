@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from omegaconf import MISSING, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
+
 from plat.errors import SpecError
 from plat.rl.config import choice, number
 from plat.spec.schema import build, schema_of

@@ -8,6 +8,7 @@ import pytest
 import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
+
 from plat.errors import SpecError
 from plat.spec.yaml_reader import MAX_BYTES, parse, read, scalar
 
@@ -58,7 +59,12 @@ def test_scalars_follow_the_core_schema(text: str, value: object) -> None:
 
 
 def test_quoted_scalars_are_text() -> None:
-    assert parse("a: '1'\nb: \"true\"\nc: !!str 5\nd: |\n  7\n", FILE).data == {"a": "1", "b": "true", "c": "5", "d": "7\n"}
+    assert parse("a: '1'\nb: \"true\"\nc: !!str 5\nd: |\n  7\n", FILE).data == {
+        "a": "1",
+        "b": "true",
+        "c": "5",
+        "d": "7\n",
+    }
 
 
 def test_every_value_and_key_has_its_place() -> None:
@@ -111,7 +117,9 @@ def test_deep_and_exploding_files_end_soon() -> None:
     bomb = "a0: &a0 [x,x,x,x,x,x,x,x,x]\n"
     bomb += "".join(f"a{n}: &a{n} [{','.join([f'*a{n - 1}'] * 9)}]\n" for n in range(1, 12))
     assert "100,000" in where_refused(bomb)[0]
-    merges = "m0: &m0 {a: 1}\n" + "".join(f"m{n}: &m{n} {{<<: [{','.join([f'*m{n - 1}'] * 9)}]}}\n" for n in range(1, 12))
+    merges = "m0: &m0 {a: 1}\n" + "".join(
+        f"m{n}: &m{n} {{<<: [{','.join([f'*m{n - 1}'] * 9)}]}}\n" for n in range(1, 12)
+    )
     assert where_refused(merges)[0]
 
 

@@ -1,0 +1,251 @@
+"""Wrong experiment files and overrides: what, where and how to mend it; never a traceback."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from plat.errors import PlatError, SpecError
+from plat.spec.experiment import build_run, load_experiment, load_experiments
+
+HEAD = "title: t\n"
+
+# text, what it says, the place (line:column), what the last line names
+FILES = [
+    ("tilte: t\n", "unknown key 'tilte'", "1:1", "'title'"),
+    ("- a\n", "mapping", "1:1", "title"),
+    ("title: [a]\n", "title is text", "1:8", "words"),
+    ("matrix: {seed: [0]}\n", "no title", "1:1", "title"),
+    (HEAD + "matrix: [1]\n", "matrix is a mapping", "2:9", "axis"),
+    (HEAD + "matrix: {seed: []}\n", "no values", "2:16", "at least one"),
+    (HEAD + "matrix: {seed: }\n", "no values", "2:15", "at least one"),
+    (HEAD + "matrix: {variant: {}}\n", "no values", "2:19", "at least one"),
+    (HEAD + "matrix: {seed: [0, 1, 0]}\n", "lists 0 twice", "2:23", "remove"),
+    (HEAD + "matrix: {train.lr: [1e-3, 0.001]}\n", "twice", "2:27", "remove"),
+    (HEAD + "matrix: {seed: [0, [1]]}\n", "not a scalar", "2:20", "bundles"),
+    (HEAD + "matrix: {variant: [{algorithm: ppo}]}\n", "not a scalar", "2:20", "bundles"),
+    (HEAD + "matrix: {seed: range(a)}\n", "override", "2:16", "quote"),
+    (HEAD + "matrix:\n  tsak: [sokoban]\n", "unknown key 'tsak'", "3:3", "'task'"),
+    (HEAD + "matrix:\n  task: [sokobann]\n", "unknown option 'sokobann'", "3:10", "'sokoban'"),
+    (HEAD + "matrix:\n  task:\n    - sokoban\n    - frozenlke\n", "'frozenlke'", "5:7", "'frozenlake'"),
+    (HEAD + "matrix:\n  filter.value: [0.9, high]\n", "'high' is not a number", "3:23", "number"),
+    (HEAD + "matrix:\n  variant: {A: {algoritm: ppo}}\n", "unknown key 'algoritm'", "3:17", "'algorithm'"),
+    (HEAD + "matrix:\n  variant: {A: ppo}\n", "mapping", "3:16", "key: value"),
+    (HEAD + "base: {train: {itrations: 3}}\n", "unknown key 'train.itrations'", "2:16", "'train.iterations'"),
+    (HEAD + "base: {train.iterations: many}\n", "not a whole number", "2:26", "whole number"),
+    (HEAD + "base: {train.iterations: 2.5}\n", "not a whole number", "2:26", "whole number"),
+    (HEAD + "base: {train.iterations: -1}\n", "out of range", "2:26", "at least 0"),
+    (HEAD + "base: {train: 5}\n", "group of keys", "2:15", "train."),
+    (HEAD + "base: {seed: }\n", "null", "2:13", "whole number"),
+    (HEAD + "base: {filter.rule: top_pp}\n", "unknown value 'top_pp'", "2:21", "'top_p'"),
+    (HEAD + "base: {task.name: sokobann}\n", "unknown environment 'sokobann'", "2:19", "'sokoban'"),
+    (HEAD + "base: {task: frozenlake, task.env.sise: 4}\n", "no option 'sise'", "2:41", "'size'"),
+    (HEAD + "base: {task: frozenlake, task.env.size: big}\n", "task.env.size", "2:41", "whole number"),
+    (HEAD + "base: {task: frozenlake, task.env.size: 1000}\n", "frozenlake: ", "2:41", ""),
+    (HEAD + "base: {task: sokoban, task.env: 3}\n", "task.env", "2:33", "task.env.NAME"),
+    (HEAD + "base: {model.shape.width: 30}\n", "width 30", "2:27", "heads"),
+    (HEAD + "base: {trainer: embeded}\n", "unknown trainer 'embeded'", "2:17", "embedded"),
+    (HEAD + "base: {scale: paper, trainer: no.module:SPEC}\n", "cannot load", "2:31", "importable"),
+    (HEAD + "base: {train.lr: ${oc.env:HOME}}\n", "", "2:", ""),
+    (HEAD + "base: {model.path: '${oc.env:HOME}'}\n", "interpolations", "2:20", "value itself"),
+    (HEAD + "base: [algorithm]\n", "mapping", "2:7", "key: value"),
+    (HEAD + "matrix: {seed: [0]}\nzip: [[seed, task]]\n", "unknown axis 'task'", "3:7", "seed"),
+    (
+        HEAD + "matrix: {seed: [0], task: [sokoban, countdown]}\nzip: [[seed, task]]\n",
+        "seed has 1, task has 2",
+        "3:7",
+        "equal",
+    ),
+    (HEAD + "matrix: {seed: [0], task: [sokoban]}\nzip: [[seed, task], [seed]]\n", "named twice", "3:21", "once"),
+    (HEAD + "matrix: {seed: [0]}\nzip: seed\n", "zip is a list", "3:6", "zip: [...]"),
+    (HEAD + "matrix: {seed: [0]}\nexclude: [{sede: 0}]\n", "unknown axis 'sede'", "3:12", "'seed'"),
+    (HEAD + "matrix: {seed: [0]}\nexclude: [{seed: 3}]\n", "no value 3", "3:18", "0"),
+    (HEAD + "matrix: {seed: [0]}\nexclude: [{seed: 0}]\n", "every run is excluded", "2:1", "exclude"),
+    (HEAD + "matrix: {seed: [0]}\nexclude: [seed]\n", "a row is a mapping", "3:11", "task"),
+    (HEAD + "matrix: {seed: [0]}\ninclude: [{sede: 0}]\n", "unknown key 'sede'", "3:12", "'seed'"),
+    (HEAD + "matrix: {v: {A: {}}}\ninclude: [{v: B}]\n", "no value 'B'", "3:15", "A"),
+    (HEAD + "report: [{bulder: collapse}]\n", "needs `builder`", "2:10", "builder"),
+    (HEAD + "report: [{builder: colapse}]\n", "unknown builder 'colapse'", "2:20", "'collapse'"),
+    (HEAD + "report: collapse\n", "report is a list", "2:9", "report: [...]"),
+    (HEAD + "claims: [{check: mean_delta_positive}]\n", "needs `id`", "2:10", "id"),
+    (HEAD + "claims: [{id: a, check: mean_delta_positve}]\n", "unknown check", "2:25", "'mean_delta_positive'"),
+    (
+        HEAD + "claims:\n- {id: a, check: mean_delta_positive}\n- {id: a, check: mean_delta_positive}\n",
+        "given twice",
+        "4:8",
+        "rename",
+    ),
+    (HEAD + "title: u\n", "given twice", "2:1", "remove"),
+    (HEAD + "base:\n\tseed: 1\n", "'\\t'", "3:1", "spaces"),
+    ("", "empty", "1:1", "title"),
+    (HEAD + "base: &b {seed: 1, more: *b}\n", "its own alias", "2:7", "write"),
+    (b"title: caf\xe9\n", "UTF-8", "1:11", "UTF-8"),
+]
+
+
+@pytest.mark.parametrize(("text", "what", "place", "fix"), FILES, ids=[str(case[1]) or "syntax" for case in FILES])
+def test_wrong_files(
+    refused: Callable[..., SpecError], folder: Path, text: str | bytes, what: str, place: str, fix: str
+) -> None:
+    error = refused(text)
+    assert what in error.what, error.render()
+    assert str(error.where).startswith(str(folder)) and f".yaml:{place}" in str(error.where), error.render()
+    assert fix in str(error.mend), error.render()
+
+
+GOOD = (
+    HEAD
+    + """
+base: {algorithm: ppo}
+matrix:
+  variant: {PPO: {}, GRPO: {algorithm: grpo}}
+  task: [sokoban, frozenlake]
+  seed: [0, 1]
+"""
+)
+LINES = [
+    ("sacle=smoke", "unknown key 'sacle'", "'scale'"),
+    ("scale=smok", "unknown option 'smok'", "'smoke'"),
+    ("train.lr=fast", "not a number", "number"),
+    ("train.lr=1,2", "not an axis", "matrix.train.lr=[1,2]"),
+    ("matrix.tsak=[sokoban]", "unknown key 'tsak'", "'task'"),
+    ("matrix.task=[sokobann]", "'sokobann'", "'sokoban'"),
+    ("matrix.task=[]", "no values", "at least one"),
+    ("matrix.seed=[1,1]", "twice", "remove"),
+    ("matrix.variant=[ppo]", "no value 'ppo'", "'PPO'"),
+    ("matrix.variant=[PPO,PPO]", "twice", "remove"),
+    ("algorithm=grpo", "variant 'GRPO' sets algorithm itself", "matrix.variant"),
+    ("task.env.sise=3", "no option 'sise'", "'size'"),
+    ("train.rendering=chat", "compact", "train.rendering=compact"),
+    ("trainer=nobody", "unknown trainer", "embedded"),
+    ("seed=x", "'x' is not a whole number", "whole number"),
+    ("oops", "needs `key=value`", "key=value"),
+    ("matrix.seed=range(200001)", "200,001", "100,000"),
+    ("task=", "unknown option ''", "sokoban"),
+    ("train={itrations: 3}", "unknown key 'train.itrations'", "'train.iterations'"),
+    ("train.lr='${train.critic_lr}'", "interpolations", "value itself"),
+]
+
+
+@pytest.mark.parametrize(("override", "what", "fix"), LINES, ids=[case[0] for case in LINES])
+def test_wrong_overrides(refused: Callable[..., SpecError], override: str, what: str, fix: str) -> None:
+    error = refused(GOOD, "train.iterations=2", override)
+    assert what in error.what, error.render()
+    assert f"command line: {override}" in str(error.where), error.render()
+    assert fix in str(error.mend), error.render()
+
+
+def test_wrong_runs_without_a_file() -> None:
+    for override in ("seed=1,2", "matrix.seed=[1]", "seed=range(3)", "sede=1"):
+        with pytest.raises(SpecError) as caught:
+            build_run([override])
+        assert override in str(caught.value.where) and caught.value.mend
+
+
+def test_paths_that_are_no_experiment_files(tmp_path: Path) -> None:
+    (tmp_path / "table4.yaml").write_text("title: t")
+    for name, what in (("tabel4.yaml", "no such file"), ("", "directory"), ("none/x.yaml", "no such file")):
+        with pytest.raises(SpecError) as caught:
+            load_experiment(tmp_path / name)
+        assert what in caught.value.what
+
+
+def test_two_files_of_one_name(tmp_path: Path) -> None:
+    for folder in ("a", "b"):
+        (tmp_path / folder).mkdir()
+        (tmp_path / folder / "same.yaml").write_text("title: t")
+    paths = [tmp_path / "a/same.yaml", tmp_path / "b/same.yaml"]
+    with pytest.raises(SpecError, match="two files"):
+        load_experiments(paths)
+    assert len(load_experiments([paths[0], paths[0]])) == 1, "the same file twice is one experiment"
+
+
+def test_papers_files(tmp_path: Path) -> None:
+    (tmp_path / "papers").mkdir()
+    (tmp_path / "papers/ragen2.yaml").write_text("tables: {a: 1}")
+    (tmp_path / "papers/broken.yaml").write_text("- 1")
+    file = tmp_path / "x.yaml"
+    file.write_text("title: t\npaper: ragen2\n")
+    assert load_experiment(file).paper_data == {"tables": {"a": 1}}
+    file.write_text("title: t\npaper: unheard-of\n")
+    assert load_experiment(file).paper_data == {}
+    for paper, what in (("ragen", "unknown paper"), ("broken", "mapping")):
+        file.write_text(f"title: t\npaper: {paper}\n")
+        with pytest.raises(SpecError, match=what):
+            load_experiment(file)
+
+
+SEED_FILE = (
+    GOOD
+    + """
+zip: []
+include: [{variant: PPO, task: countdown, seed: 7}]
+exclude: [{task: sokoban, seed: [1]}]
+report: [{builder: collapse, pair: filter}]
+claims: [{id: a, check: mean_delta_positive, says: "words: here"}]
+"""
+)
+SPLINTERS = [
+    "[",
+    "]",
+    "{",
+    "}",
+    ":",
+    "- ",
+    "&a ",
+    "*a",
+    "\t",
+    "\n",
+    "'",
+    '"',
+    "null",
+    "!!int ",
+    "<<: ",
+    "1e999",
+    "\x00",
+    "é",
+]
+
+
+@pytest.mark.parametrize("seed", range(300))
+def test_mutated_files_are_read_or_refused(write: Callable[[str | bytes], Path], seed: int) -> None:
+    rng = random.Random(seed)
+    text = SEED_FILE
+    for _ in range(rng.randint(1, 4)):
+        at = rng.randrange(len(text))
+        match rng.randrange(4):
+            case 0:
+                text = text[:at] + rng.choice(SPLINTERS) + text[at:]
+            case 1:
+                text = text[:at] + text[at + rng.randint(1, 8) :]
+            case 2:
+                lines = text.splitlines(keepends=True)
+                rng.shuffle(lines)
+                text = "".join(lines)
+            case _:
+                start = rng.randrange(len(text))
+                text = text[:at] + text[start : start + rng.randint(1, 12)] + text[at:]
+    try:
+        load_experiment(write(text))
+    except PlatError as error:
+        assert isinstance(error, SpecError) and error.what and error.where and error.mend, error.render()
+        assert "\n" not in error.what
+
+
+@pytest.mark.parametrize("seed", range(100))
+def test_mutated_overrides_are_read_or_refused(seed: int) -> None:
+    rng = random.Random(seed)
+    text = rng.choice(
+        ["task=sokoban", "train.lr=1e-3", "task.env.size=6", "train={lr: 1}", "seed=[1]", "model.path=null"]
+    )
+    for _ in range(rng.randint(1, 3)):
+        at = rng.randrange(len(text) + 1)
+        splinter = rng.choice([*SPLINTERS, "=", ",", "range(", ")", "${", "~", "+", "@", ".", "nan"])
+        text = text[:at] + splinter + text[at + rng.randint(0, 2) :]
+    try:
+        build_run([text])
+    except PlatError as error:
+        assert isinstance(error, SpecError) and error.what and error.where and error.mend, error.render()
