@@ -19,6 +19,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import islice
+from math import inf
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -184,7 +185,7 @@ class History:
         self.prepared: dict[str, float] = {}
         for line in lines:
             wall, iterations = line.get("wall"), line.get("iterations")
-            if not isinstance(wall, (int, float)) or wall < 0:
+            if not isinstance(wall, (int, float)) or not 0 <= wall < inf:
                 continue
             if line.get("prepare"):
                 self.prepared[str(line["prepare"])] = float(wall)
@@ -286,6 +287,8 @@ def _matrix(experiment: Experiment, by_id: dict[str, PlanRow]) -> list[str]:
     wide = [name for name in axes if name != "seed" and len(axes[name]) > 1]
     across = "task" if "task" in wide else next(iter(wide[1:]), None)
     down = next((name for name in wide if name != across), None)
+    if down is None:
+        down, across = across, None
     cells: dict[tuple[str, str], list[str]] = defaultdict(list)
     for labels, run_id in experiment.cells or [(run.axes, run.id) for run in experiment.runs]:
         spot = (str(labels.get(down, "") if down else ""), str(labels.get(across, "") if across else ""))

@@ -1,7 +1,8 @@
 """Experiment file -> matrix -> runs, each with an identity (DESIGN 3.1 and 3.2).
 
-The path of an experiment file: `yaml_reader` (data with positions) -> `file` and `matrix` (structure, axes, cells) ->
-`resolver` (overrides -> checked config, over `conf` and `schema`) -> `identity` -> `experiment` (Experiment and Run).
+The path of an experiment file: `yaml_reader` (data with positions) -> `file`, `matrix_reader` and `matrix` (structure,
+axes, cells) -> `pieces` (overrides composed by Hydra in `conf`, checked by `schema`) -> `sections` and `resolver`
+(config and `identity`) -> `runs` -> `experiment`.
 """
 
 from plat.spec.experiment import Experiment, Run, build_run, config_object, load_experiment, load_experiments

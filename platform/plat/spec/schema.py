@@ -8,7 +8,6 @@ listed in `plat.trainer.config`.
 
 from __future__ import annotations
 
-import copy
 import dataclasses
 import math
 from collections.abc import Iterator, Mapping
@@ -229,42 +228,6 @@ def dataclass_of(hint: Any) -> type | None:
         if isinstance(part, type) and dataclasses.is_dataclass(part):
             return part
     return None
-
-
-def build(config_type: type, values: Mapping[str, Any]) -> Any:
-    """A config_type instance from checked plain values. Equal to OmegaConf.to_object, and far faster."""
-    return _builder(config_type)(values)
-
-
-@lru_cache(maxsize=256)
-def _builder(config_type: type) -> Any:
-    hints = get_type_hints(config_type)
-    specs = [spec for spec in dataclasses.fields(config_type) if spec.init]
-    makers = {spec.name: _maker(hints[spec.name]) for spec in specs if not spec.metadata.get("omegaconf_ignore")}
-
-    def make(values: Mapping[str, Any]) -> Any:
-        return config_type(**{name: makers[name](value) for name, value in values.items()})
-
-    return make
-
-
-@lru_cache(maxsize=1024)
-def field_maker(config_type: type, name: str) -> Any:
-    """plain value -> what this field of the dataclass holds."""
-    return _maker(get_type_hints(config_type)[name])
-
-
-def _maker(hint: Any) -> Any:
-    nested = dataclass_of(hint)
-    if nested is not None:
-        inner = _builder(nested)
-        return lambda value: None if value is None else inner(value)
-    enums = [part for part in (hint, *get_args(hint)) if isinstance(part, type) and issubclass(part, Enum)]
-    if enums:
-        return lambda value: enums[0][value] if isinstance(value, str) else value
-    if hint in (int, float, str, bool):
-        return lambda value: value
-    return copy.deepcopy
 
 
 def parents(key: str) -> Iterator[str]:

@@ -13,10 +13,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from plat.errors import SpecError
-from plat.spec import experiment as experiment_module
 from plat.spec import identity
 from plat.spec.experiment import Experiment, build_run, same_results
 from plat.spec.schema import schema_of
+from plat.trainer import api
 from plat.trainer.config import RunConfig
 
 Load = Callable[..., Experiment]
@@ -180,10 +180,10 @@ def test_a_new_option_at_its_legacy_value_changes_nothing(option: tuple[str, Any
     patch = pytest.MonkeyPatch()
     with patch.context() as context:
         published: dict[str, Any] = {}
-        context.setattr(experiment_module.api, "find_trainer", lambda _: published["toy"])
+        context.setattr(api, "find_trainer", lambda _: published["toy"])
 
         def publish(kind: type, **options: Any) -> None:
-            spec = experiment_module.TrainerSpec(
+            spec = api.TrainerSpec(
                 name="toy", version="1", config_type=kind, load=lambda: lambda config, io: None, **options
             )
             published["toy"] = spec

@@ -1,0 +1,203 @@
+"""Reads `matrix`, `zip`, `include` and `exclude` of an experiment file; the command line may replace axes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+
+from plat.errors import SpecError
+from plat.spec.matrix import Axis, AxisValue, Matrix, Row, check_zips, same
+from plat.spec.overrides import Assignment, CommandLine, axis_text
+from plat.spec.schema import show
+from plat.spec.suggest import mend
+from plat.spec.yaml_reader import Document
+
+
+def assignments(document: Document, path: tuple[str | int, ...]) -> Iterator[Assignment]:
+    """The overrides of a mapping at a path of the file; nested mappings are dotted keys."""
+    value = document.data
+    for step in path:
+        value = value.get(step) if isinstance(value, dict) else value[step]  # type: ignore[index]
+        if value is None:
+            return
+    if not isinstance(value, dict):
+        raise SpecError(
+            f"{path[-1]}: overrides are a mapping, not {show(value)}",
+            where=document.where(*path),
+            mend="write `{key: value}`",
+        )
+    yield from _flat(document, path, value, "")
+
+
+def _flat(document: Document, path: tuple[str | int, ...], value: dict[str, Any], prefix: str) -> Iterator[Assignment]:
+    for name, inner in value.items():
+        here = (*path, name)
+        if isinstance(inner, dict):
+            yield from _flat(document, here, inner, f"{prefix}{name}.")
+        else:
+            yield Assignment(prefix + name, inner, document.where(*here), document.where_key(*here))
+
+
+def list_at(document: Document, key: str) -> list[Any]:
+    value = document.data.get(key)
+    if value is None:
+        return []
+    if not isinstance(value, list):
+        raise SpecError(f"{key} is a list", where=document.where(key), mend=f"write `{key}: [...]`")
+    return value
+
+
+class MatrixReader:
+    """`matrix()` gives the matrix of one file."""
+
+    def __init__(self, document: Document, line: CommandLine) -> None:
+        self.document = document
+        self.line = line
+
+    def matrix(self) -> Matrix:
+        document = self.document
+        data = document.data.get("matrix") or {}
+        if not isinstance(data, dict):
+            raise SpecError(
+                "matrix is a mapping", where=document.where("matrix"), mend="write `axis: [values]` below it"
+            )
+        axes = [self._axis(name, value) for name, value in data.items()]
+        names = [axis.name for axis in axes]
+        axes = [self._chosen(axis) for axis in axes]
+        for name, (values, place) in self.line.axes.items():
+            if name not in names:
+                axes.append(self._list_axis(name, values, place, [place] * len(values), place))
+        zips, places = self._zips()
+        check_zips(zips, axes, places)
+        by_name = {axis.name: axis for axis in axes}
+        include = tuple(self._row("include", index, by_name) for index in range(len(list_at(document, "include"))))
+        exclude = tuple(self._row("exclude", index, by_name) for index in range(len(list_at(document, "exclude"))))
+        return Matrix(tuple(axes), zips, include, exclude, document.where_key("matrix"))
+
+    def _axis(self, name: str, value: Any) -> Axis:
+        path = ("matrix", name)
+        place, key_place = self.document.where(*path), self.document.where_key(*path)
+        if isinstance(value, dict):
+            if not value:
+                raise self._empty(name, place)
+            bundles = tuple(AxisValue(label, tuple(assignments(self.document, (*path, label)))) for label in value)
+            return Axis(name, bundles, key_place)
+        if isinstance(value, str):
+            values = axis_text(name, value, place)
+            return self._list_axis(name, values, place, [place] * len(values), key_place)
+        if isinstance(value, list):
+            places = [self.document.where(*path, index) for index in range(len(value))]
+            return self._list_axis(name, value, place, places, key_place)
+        if value is None:
+            raise self._empty(name, place)
+        return self._list_axis(name, [value], place, [place], key_place)
+
+    def _empty(self, name: str, place: str) -> SpecError:
+        return SpecError(f"the axis {name!r} has no values", where=place, mend="give it at least one, or remove it")
+
+    def _list_axis(self, name: str, values: list[Any], place: str, places: list[str], key_place: str) -> Axis:
+        if not values:
+            raise self._empty(name, place)
+        seen: set[Any] = set()
+        for value, spot in zip(values, places, strict=True):
+            if isinstance(value, (dict, list)):
+                raise SpecError(
+                    f"the axis {name!r} has a value that is not a scalar: {show(value)}",
+                    where=spot,
+                    mend="name bundles of overrides: `axis: {name: {key: value}}`",
+                )
+            if same(value) in seen:
+                raise SpecError(f"the axis {name!r} lists {show(value)} twice", where=spot, mend="remove one")
+            seen.add(same(value))
+        made = (
+            AxisValue(value, (Assignment(name, value, spot, key_place),))
+            for value, spot in zip(values, places, strict=True)
+        )
+        return Axis(name, tuple(made), key_place)
+
+    def _chosen(self, axis: Axis) -> Axis:
+        """The axis with the values that the command line asks for, if it does."""
+        if axis.name not in self.line.axes:
+            return axis
+        known = frozenset(same(value.label) for value in axis.values)
+        values, place = self.line.axes[axis.name]
+        if not isinstance(self.document.data["matrix"][axis.name], dict):
+            return replace(self._list_axis(axis.name, values, place, [place] * len(values), place), known=known)
+        if not values:
+            raise self._empty(axis.name, place)
+        chosen = []
+        for label in values:
+            found = axis.find(label) or axis.find(str(label))
+            if found is None:
+                names = [str(name) for name in axis.labels()]
+                raise SpecError(
+                    f"the axis {axis.name!r} has no value {show(label)}", where=place, mend=mend(label, names, "values")
+                )
+            if found in chosen:
+                raise SpecError(f"the axis {axis.name!r} lists {show(label)} twice", where=place, mend="remove one")
+            chosen.append(found)
+        return replace(axis, values=tuple(chosen), known=known)
+
+    def _zips(self) -> tuple[tuple[tuple[str, ...], ...], list[str]]:
+        groups = list_at(self.document, "zip")
+        if groups and all(isinstance(name, str) for name in groups):
+            return (tuple(groups),), [self.document.where("zip")]
+        places = [self.document.where("zip", index) for index in range(len(groups))]
+        for group, place in zip(groups, places, strict=True):
+            if not isinstance(group, list) or not all(isinstance(name, str) for name in group):
+                raise SpecError(
+                    "zip: a group is a list of axis names", where=place, mend="write `zip: [[task, model]]`"
+                )
+        return tuple(tuple(group) for group in groups), places
+
+    def _row(self, kind: str, index: int, axes: dict[str, Axis]) -> Row:
+        where = self.document.where(kind, index)
+        row = self.document.data[kind][index]
+        if not isinstance(row, dict) or not row:
+            raise SpecError(
+                f"{kind}: a row is a mapping of axes to values", where=where, mend="write `- {task: sokoban}`"
+            )
+        values = {}
+        for name, given in row.items():
+            place = self.document.where(kind, index, name)
+            labels = given if isinstance(given, list) else [given]
+            if name in axes:
+                values[name] = self._row_values(kind, axes[name], labels, place)
+            elif kind == "exclude":
+                place = self.document.where_key(kind, index, name)
+                raise SpecError(f"exclude: unknown axis {name!r}", where=place, mend=mend(name, axes, "axes"))
+            else:
+                key_place = self.document.where_key(kind, index, name)
+                values[name] = self._list_axis(name, labels, place, [place] * len(labels), key_place).values
+        return Row(values, where)
+
+    def _row_values(self, kind: str, axis: Axis, labels: list[Any], place: str) -> tuple[AxisValue, ...]:
+        bundle = isinstance((self.document.data.get("matrix") or {}).get(axis.name), dict)
+        if kind == "include" and not bundle:
+            return self._list_axis(axis.name, labels, place, [place] * len(labels), place).values
+        values = []
+        for label in labels:
+            found = axis.find(label)
+            if found is None and bundle:
+                found = next(
+                    (
+                        value
+                        for value in self._axis(axis.name, self.document.data["matrix"][axis.name]).values
+                        if value.label == str(label)
+                    ),
+                    None,
+                )
+                if found is not None and kind == "include":
+                    continue  # the command line left this value out
+            if found is None and same(label) in axis.known:
+                found = AxisValue(label, ())
+            if found is None:
+                names = [str(name) for name in axis.labels()]
+                raise SpecError(
+                    f"{kind}: the axis {axis.name!r} has no value {show(label)}",
+                    where=place,
+                    mend=mend(label, names, "values"),
+                )
+            values.append(found)
+        return tuple(values)

@@ -1,0 +1,128 @@
+"""Overrides as checked pieces of a config.
+
+A piece is one option of a config group or the value of one key, composed by Hydra and checked against the typed schema
+once, however many runs it is part of. Choosing pieces is all that a run does.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from plat.errors import SpecError
+from plat.spec.conf import Conf
+from plat.spec.overrides import Assignment
+from plat.spec.schema import Schema, select
+from plat.spec.suggest import mend
+
+ROOT = "_self_"  # the target of the root values in config.yaml
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Piece:
+    """A group option or one key's value: what it sets below each top-level key, and where it was written."""
+
+    target: str  # "group:task", or the dotted key
+    deltas: dict[str, Any]
+    source: Assignment
+
+
+class PieceMaker:
+    """Makes the pieces of one trainer. `defaults` are those chosen when nothing is, in merge order."""
+
+    def __init__(self, schema: Schema, conf: Conf | None) -> None:
+        self.schema = schema
+        self.conf = conf
+        self._pieces: dict[tuple[str, str], tuple[Piece, ...]] = {}
+        self.defaults = self._default_pieces()
+
+    def _default_pieces(self) -> dict[str, Piece]:
+        """By target; updating this dict keeps the order of merging."""
+        if self.conf is None:
+            return {}
+        pieces: dict[str, Piece] = {}
+        self.conf.compose(self.conf.defaults.items())
+        for name in self.conf.order:
+            if name == ROOT:
+                source = Assignment(ROOT, None, self.conf.root_file.where())
+                pieces[name] = Piece(name, self._checked(self.conf.root, source), source)
+            else:
+                for piece in self.pieces(Assignment(name, self.conf.defaults[name], self.conf.places[name])):
+                    pieces[piece.target] = piece
+        return pieces
+
+    def prepare(self, assignments: Iterable[Assignment]) -> None:
+        """Compose every valid group option among these in one go."""
+        if self.conf is not None:
+            options = self.conf.options
+            self.conf.compose(
+                (one.key, str(one.value))
+                for one in assignments
+                if one.key in options and str(one.value) in options[one.key]
+            )
+
+    def pieces(self, assignment: Assignment) -> tuple[Piece, ...]:
+        """The checked pieces of one assignment (none for a `trainer` that the config does not hold)."""
+        memo = (assignment.key, f"{type(assignment.value).__name__}:{assignment.value!r}")
+        if memo not in self._pieces:
+            try:
+                self._pieces[memo] = self._make(assignment)
+            except SpecError as error:
+                unknown = error.what.startswith("unknown key")
+                error.where = error.where or (assignment.key_place() if unknown else assignment.where)
+                raise
+        return self._pieces[memo]
+
+    def _make(self, assignment: Assignment) -> tuple[Piece, ...]:
+        key, value = assignment.key, assignment.value
+        if self.conf is not None and key in self.conf.options and not isinstance(value, dict):
+            option = self.conf.check_option(key, value)
+            delta = self._checked(self.conf.delta(key, option), assignment, str(self.conf.option_file(key, option)))
+            return (Piece(f"group:{key}", delta, assignment),)
+        if key == "trainer" and key not in self.schema.leaves:
+            return ()
+        if isinstance(value, dict) and key not in self.schema.leaves:
+            flat = self.schema.flatten(value, key)
+            return tuple(
+                piece
+                for name, inner in flat
+                for piece in self._make(dataclasses.replace(assignment, key=name, value=inner))
+            )
+        try:
+            checked = self.schema.check(key, value)
+        except SpecError as error:
+            if error.what.startswith("unknown key") and self.conf is not None:
+                names = [*self.conf.options, *self.schema.names()]
+                raise SpecError(error.what, mend=mend(key, names, "groups and keys")) from None
+            raise
+        top, *rest = key.split(".")
+        for name in reversed(rest):
+            checked = {name: checked}
+        return (Piece(key, {top: checked}, assignment),)
+
+    def _checked(self, delta: Mapping[str, Any], source: Assignment, file: str | None = None) -> dict[str, Any]:
+        """A nested delta with every leaf checked and converted."""
+        result: dict[str, Any] = {}
+        for key, value in self.schema.flatten(delta):
+            try:
+                value = self.schema.check(key, value)
+            except SpecError as error:
+                error.where = file or source.where
+                raise
+            below = result
+            *path, last = key.split(".")
+            for name in path:
+                below = below.setdefault(name, {})
+            below[last] = value
+        return result
+
+
+def place_of(key: str, pieces: Iterable[Piece]) -> str | None:
+    """Where the last piece that sets a key, or something below it, was written; None when only defaults do."""
+    place = None
+    for piece in pieces:
+        if piece.target != ROOT and select(piece.deltas, key) is not None:
+            place = piece.source.where
+    return place

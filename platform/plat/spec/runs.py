@@ -1,0 +1,128 @@
+"""Runs from cells of a matrix: whichever trainer a cell chooses, its config resolved and named."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from plat.errors import SpecError
+from plat.spec.identity import canonical, result_affecting
+from plat.spec.matrix import AxisValue
+from plat.spec.overrides import Assignment
+from plat.spec.pieces import Piece
+from plat.spec.resolver import OtherTrainer, Resolved, Resolver
+from plat.trainer import api
+
+DEFAULT_TRAINER = "embedded"
+
+
+@dataclass(frozen=True)
+class Run:
+    """One run: what will be done, and what it is called. `config` shares parts with other runs: do not change it."""
+
+    id: str
+    name: str
+    axes: dict[str, Any]
+    trainer: str
+    config: dict[str, Any]
+    prepare: tuple[str, str] | None
+    resources: dict[str, int]
+
+
+def same_results(one: Run, other: Run) -> bool:
+    """Whether two configs differ in nothing that affects results."""
+    if one.config == other.config:
+        return True
+    spec = api.find_trainer(one.trainer)
+    kept = [result_affecting("", run.config, spec.operational_keys, spec.legacy)[1] for run in (one, other)]
+    return canonical(kept[0]) == canonical(kept[1])
+
+
+class RunMaker:
+    """Makes runs from cells; knows the overrides that all of them share."""
+
+    def __init__(self, base: tuple[Assignment, ...], line: tuple[Assignment, ...]) -> None:
+        self.base = base
+        self.line = line
+        self.trainers: dict[str, _Trainer] = {}
+        self.seen: dict[str, tuple[str, ...]] = {}
+
+    def prepare(self, values: Sequence[AxisValue]) -> None:
+        """Compose the config groups of everything at once, for the trainer that most runs will have."""
+        chosen = _trainer_of([self.base, self.line])
+        self._trainer(chosen.value, chosen.where).resolver.pieces.prepare(
+            [one for value in values for one in value.assignments]
+        )
+
+    def make(self, labels: dict[str, Any], cell: Sequence[tuple[Assignment, ...]], place: str) -> Run:
+        chosen = _trainer_of([self.base, *cell, self.line])
+        where = f"{place} ({_spell(labels)})" if labels else place
+        trainer = self._trainer(chosen.value, chosen.where)
+        try:
+            resolved = trainer.resolve(cell, where)
+        except OtherTrainer as other:  # a config group chose another one, e.g. scale=paper
+            trainer = self._trainer(other.name, other.where or where)
+            try:
+                resolved = trainer.resolve(cell, where)
+            except OtherTrainer as again:
+                raise SpecError(
+                    f"the trainers {trainer.name!r} and {again.name!r} name each other",
+                    where=where,
+                    mend="set trainer=NAME",
+                ) from None
+        if self.seen.setdefault(resolved.id, resolved.canon) != resolved.canon:
+            raise SpecError(f"two different configs share the id {resolved.id}", where=where, mend="change one's seed")
+        if "seed" in resolved.config:
+            labels.setdefault("seed", resolved.config["seed"])
+        config, prepare, resources = resolved.config, resolved.prepare, resolved.resources
+        return Run(resolved.id, resolved.name, labels, trainer.name, config, prepare, resources)
+
+    def _trainer(self, name: Any, place: str) -> _Trainer:
+        if name not in self.trainers:
+            try:
+                self.trainers[name] = _Trainer(str(name), self.base, self.line)
+            except SpecError as error:
+                error.where = error.where or place
+                raise
+        return self.trainers[name]
+
+
+class _Trainer:
+    """The pieces that the overrides of one trainer's runs stand for."""
+
+    def __init__(self, name: str, base: tuple[Assignment, ...], line: tuple[Assignment, ...]) -> None:
+        self.name = name
+        self.resolver = Resolver(api.find_trainer(name))
+        self.bundles: dict[int, dict[str, Piece]] = {}  # by the identity of an axis value's assignments
+        self.resolver.pieces.prepare((*base, *line))
+        self.fixed = {**self.resolver.pieces.defaults, **self._bundle(base)}
+        self.last = self._bundle(line)
+
+    def resolve(self, cell: Sequence[tuple[Assignment, ...]], place: str) -> Resolved:
+        chosen = dict(self.fixed)
+        for assignments in cell:
+            bundle = self.bundles.get(id(assignments))
+            chosen.update(self._bundle(assignments) if bundle is None else bundle)
+        chosen.update(self.last)
+        try:
+            return self.resolver.resolve(chosen, self.name, place)
+        except SpecError as error:
+            error.where = error.where or place
+            raise
+
+    def _bundle(self, assignments: tuple[Assignment, ...]) -> dict[str, Piece]:
+        self.resolver.pieces.prepare(assignments)
+        pieces = (piece for one in assignments for piece in self.resolver.pieces.pieces(one))
+        bundle = self.bundles[id(assignments)] = {piece.target: piece for piece in pieces}
+        return bundle
+
+
+def _trainer_of(levels: Sequence[tuple[Assignment, ...]]) -> Assignment:
+    """The last override of `trainer`, or the default."""
+    found = [one for level in levels for one in level if one.key == "trainer"]
+    return found[-1] if found else Assignment("trainer", DEFAULT_TRAINER, "the default trainer")
+
+
+def _spell(labels: Mapping[str, Any]) -> str:
+    return ", ".join(f"{name}={value}" for name, value in labels.items())

@@ -1,0 +1,218 @@
+"""The plan: states, cost from history, the matrix as text; and that it writes nothing."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from plat.plan import (
+    DEFAULT_PREPARE_SECONDS,
+    DEFAULT_RUN_BYTES,
+    DEFAULT_SECONDS_PER_ITERATION,
+    History,
+    Plan,
+    duration,
+    make_plan,
+    size,
+)
+from plat.spec.experiment import Experiment, Run, build_run, load_experiments
+from plat.store.home import Home
+from plat.store.run_directory import create
+
+TEXT = """
+title: A small matrix
+base: {algorithm: grpo, train.iterations: 20}
+matrix:
+  variant: {small: {model: qwen2.5-0.5b}, large: {model: qwen2.5-7b}}
+  task: [sokoban, frozenlake]
+  filter: [none, top_p]
+  seed: [0]
+"""
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Home:
+    return Home(tmp_path / "home")
+
+
+@pytest.fixture
+def planned(tmp_path: Path, home: Home) -> Callable[..., Plan]:
+    def make(text: str = TEXT, *overrides: str, jobs: int | None = 2) -> Plan:
+        (tmp_path / "matrix.yaml").write_text(text)
+        return make_plan(load_experiments([tmp_path / "matrix.yaml"], overrides), home, jobs=jobs)
+
+    return make
+
+
+def finish(home: Home, run: Run, outcome: str = "finished") -> None:
+    paths = create(home.create(), run, "matrix")
+    paths.result.write_text(json.dumps({"id": run.id, "outcome": outcome, "step": 20, "success": 0.5, "attempt": 1}))
+
+
+def fail(home: Home, run: Run, step: int) -> None:
+    paths = create(home.create(), run, "matrix")
+    attempt = paths.attempt(1)
+    attempt.root.mkdir(parents=True)
+    attempt.outcome.write_text(json.dumps({"outcome": "failed:oom", "step": step}))
+
+
+def note(home: Home, *lines: Any) -> None:
+    home.root.mkdir(exist_ok=True)
+    with home.history.open("a") as file:
+        file.writelines((line if isinstance(line, str) else json.dumps(line)) + "\n" for line in lines)
+
+
+def line(wall: float, **facts: Any) -> dict[str, Any]:
+    usual = {"trainer": "embedded", "scale": "laptop", "task": "sokoban", "model": "qwen2.5-0.5b", "algorithm": "grpo"}
+    return {**usual, "filter": "none", "iterations": 10, "wall": wall, **facts}
+
+
+def test_a_plan_writes_nothing(planned: Callable[..., Plan], home: Home) -> None:
+    plan = planned()
+    plan.render(verbose=True)
+    json.dumps(plan.to_json())
+    assert not home.root.exists()
+
+
+def test_before_there_is_a_history(planned: Callable[..., Plan]) -> None:
+    plan = planned()
+    work = 8 * 20 * DEFAULT_SECONDS_PER_ITERATION + 2 * DEFAULT_PREPARE_SECONDS
+    assert plan.work_seconds == pytest.approx(work) and plan.wall_seconds == pytest.approx(work / 2)
+    assert plan.disk_bytes == 8 * DEFAULT_RUN_BYTES and plan.measured == 0
+    assert len(plan.preparations) == 2, "one base model per size, shared by tasks and filters"
+    assert "assumed" in plan.render() and "8 of 8 runs" in plan.render()
+
+
+def test_states_and_counts(planned: Callable[..., Plan], home: Home) -> None:
+    runs = [row.run for row in planned().rows]
+    finish(home, runs[0])
+    finish(home, runs[1], "stopped:low_success")
+    fail(home, runs[2], 15)
+    plan = planned()
+    assert plan.counts == {"done": 2, "running": 0, "unknown": 0, "failed": 1, "interrupted": 0, "missing": 5}
+    assert plan.rows[0].seconds == 0.0 and plan.rows[0].state.success == 0.5
+    assert plan.rows[2].seconds == pytest.approx(5 * DEFAULT_SECONDS_PER_ITERATION), "only what is left"
+    text = plan.render(verbose=True)
+    assert "●●" in text and "✗·" in text and "stopped:low_success" in text and "6 of 8 runs" in text
+    assert plan.disk_bytes < 6 * DEFAULT_RUN_BYTES, "measured on finished runs"
+
+
+def test_nothing_left(planned: Callable[..., Plan], home: Home) -> None:
+    for row in planned().rows:
+        finish(home, row.run)
+    plan = planned()
+    assert plan.work_seconds == plan.wall_seconds == plan.disk_bytes == 0 and plan.preparations == []
+    assert "Nothing to do: all 8 runs are done." in plan.render()
+
+
+def test_json(planned: Callable[..., Plan], home: Home) -> None:
+    first = planned().rows[0].run
+    finish(home, first)
+    found = json.loads(json.dumps(planned().to_json()))
+    assert len(found["runs"]) == 8 and found["counts"]["done"] == 1
+    run = found["runs"][0]
+    assert {key: run[key] for key in ("id", "name", "state", "axes")} == {
+        "id": first.id,
+        "name": first.name,
+        "state": "done",
+        "axes": {"variant": "small", "task": "sokoban", "filter": "none", "seed": 0},
+    }
+    assert found["cost"]["workers"] == 2 and found["experiments"][0]["title"] == "A small matrix"
+
+
+def test_cost_is_that_of_the_most_similar_runs(home: Home) -> None:
+    def seconds(*overrides: str) -> tuple[float, bool]:
+        return History.read(home.history).seconds(build_run(["train.iterations=10", *overrides]), 0)
+
+    note(home, line(100.0), line(10.0), line(20.0))
+    small = ["task=sokoban", "model=qwen2.5-0.5b", "algorithm=grpo"]
+    assert seconds(*small) == (20.0, True), "the median"
+    note(home, line(50.0, filter="top_p"))
+    assert seconds(*small, "filter=top_p") == (50.0, True), "the same filter"
+    assert seconds(*small, "filter=min_p") == (35.0, True), "no such filter yet: any"
+    note(home, line(900.0, model="qwen2.5-7b"))
+    assert seconds("task=sokoban", "model=qwen2.5-7b", "algorithm=ppo") == (900.0, True)
+    assert seconds(*small, "scale=gpu") == (10 * DEFAULT_SECONDS_PER_ITERATION, False), "never another scale's"
+
+
+def test_history_that_is_damaged_or_odd(home: Home) -> None:
+    assert History.read(home.history).rates == {}
+    note(home, '{"torn": ', "[1]", "null", line(float("nan")), line(5.0, iterations=0), {"wall": "x"}, line(-1.0))
+    note(home, line(30.0), '{"trainer": "embedded"')
+    found = History.read(home.history)
+    run = build_run(["task=sokoban", "model=qwen2.5-0.5b", "algorithm=grpo", "train.iterations=10"])
+    assert found.seconds(run, 0) == (30.0, True)
+    assert found.seconds(run, 99) == (0.0, True), "beyond the end nothing is left"
+
+
+def test_prepared_work_is_not_counted_again(planned: Callable[..., Plan], home: Home) -> None:
+    plan = planned()
+    keys = list(dict.fromkeys(row.run.prepare[0] for row in plan.rows if row.run.prepare))
+    note(home, {"prepare": f"prepare:embedded:{keys[0]}", "title": "a", "wall": 12.0})
+    later = planned()
+    assert len(later.preparations) == 1
+    assert plan.work_seconds - later.work_seconds == pytest.approx(2 * DEFAULT_PREPARE_SECONDS - 12.0)
+
+
+def test_the_longest_run_bounds_the_wall_time(planned: Callable[..., Plan]) -> None:
+    plan = planned(TEXT, "filter=none", "task=sokoban", "matrix.variant=[small]", jobs=8)
+    assert plan.wall_seconds == plan.work_seconds
+
+
+def test_runs_of_several_files_are_counted_once(tmp_path: Path, home: Home) -> None:
+    (tmp_path / "a.yaml").write_text(TEXT)
+    (tmp_path / "b.yaml").write_text(TEXT.replace("[0]", "[0, 1]"))
+    plan = make_plan(load_experiments([tmp_path / "a.yaml", tmp_path / "b.yaml"]), home)
+    assert len(plan.rows) == 16
+    assert [row.experiments for row in plan.rows[:8]] == [("a", "b")] * 8
+    assert plan.render().count("A small matrix") == 2
+
+
+def test_matrix_view(planned: Callable[..., Plan]) -> None:
+    lines = planned().render().splitlines()
+    assert lines[:5] == [
+        "A small matrix  [matrix · laptop]",
+        "in each cell filter: none top_p, seed: 0",
+        "  variant  sokoban  frozenlake",
+        "  small    ··       ··",
+        "  large    ··       ··",
+    ]
+    assert "0/40" in planned(TEXT, "matrix.seed=range(20)").render(), "too many to draw one by one"
+    assert "  sokoban    ·" in planned("title: t\nmatrix: {task: [sokoban, countdown], seed: [0]}").render()
+    assert "·" in planned("title: t").render(), "a single run has no axes"
+
+
+def test_a_cell_that_shares_a_run_shows_its_state(planned: Callable[..., Plan], home: Home) -> None:
+    text = "title: t\nmatrix: {variant: {A: {}, B: {algorithm: ppo}}, seed: [0]}"
+    finish(home, planned(text).rows[0].run)
+    plan = planned(text)
+    assert len(plan.rows) == 1 and plan.render().count("●") == 3, "two cells and the legend"
+
+
+def test_words() -> None:
+    assert [duration(x) for x in (0, 59.6, 89, 600, 5399, 12000)] == [
+        "0 s",
+        "60 s",
+        "89 s",
+        "10 min",
+        "1 h 30 min",
+        "3 h 20 min",
+    ]
+    assert [size(x) for x in (0, 999, 1500, 8e6, 2.5e9, 1e13)] == [
+        "0 B",
+        "999 B",
+        "1.5 kB",
+        "8.0 MB",
+        "2.5 GB",
+        "10000 GB",
+    ]
+
+
+def test_ten_thousand_runs(planned: Callable[..., Plan]) -> None:
+    plan = planned(TEXT, "matrix.seed=range(1250)")
+    assert len(plan.rows) == len({row.id for row in plan.rows}) == 10_000
+    assert isinstance(plan.rows[-1].run.config, dict) and isinstance(plan.experiments[0], Experiment)
