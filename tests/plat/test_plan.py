@@ -9,16 +9,9 @@ from typing import Any
 
 import pytest
 
-from plat.plan import (
-    DEFAULT_PREPARE_SECONDS,
-    DEFAULT_RUN_BYTES,
-    DEFAULT_SECONDS_PER_ITERATION,
-    History,
-    Plan,
-    duration,
-    make_plan,
-    size,
-)
+from plat.plan import Plan, make_plan
+from plat.plan.cost import DEFAULT_PREPARE_SECONDS, DEFAULT_RUN_BYTES, DEFAULT_SECONDS_PER_ITERATION, History
+from plat.plan.view import duration, size
 from plat.spec.experiment import Experiment, Run, build_run, load_experiments
 from plat.store.home import Home
 from plat.store.run_directory import create

@@ -1,0 +1,189 @@
+"""What is done, running and missing, and what the rest will cost. Writes nothing.
+
+    plan = make_plan(experiments, home, jobs=2)
+    plan.rows                 one per distinct run, in the order of the files
+    plan.render()             the matrix as text
+    plan.to_json()            the same for machines
+
+Cost comes from what similar runs took here (`plat.plan.cost`), else from a stated default, and the plan says which.
+Wall time is the total work divided by the number of workers, and at least the longest run.
+"""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from plat.plan.cost import DEFAULT_SECONDS_PER_ITERATION, History, bytes_per_run
+from plat.plan.view import SYMBOLS, duration, matrix_lines, size
+from plat.spec.experiment import Experiment, Run
+from plat.store.home import Home
+from plat.store.run_directory import STATES, RunState, iterations_of, run_state
+
+SAMPLED = 5  # finished runs whose size is measured
+
+
+@dataclass(frozen=True)
+class PlanRow:
+    """One run; `seconds` is the work still to do, `experiments` the files that ask for it."""
+
+    run: Run
+    state: RunState
+    experiments: tuple[str, ...]
+    seconds: float
+
+    @property
+    def id(self) -> str:
+        return self.run.id
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "id": self.run.id,
+            "name": self.run.name,
+            "state": self.state.state,
+            "axes": self.run.axes,
+            "experiments": list(self.experiments),
+            "trainer": self.run.trainer,
+            "outcome": self.state.outcome,
+            "step": self.state.step,
+            "iterations": iterations_of(self.run.config),
+            "success": self.state.success,
+            "attempt": self.state.attempt,
+            "seconds": round(self.seconds, 1),
+        }
+
+
+@dataclass(frozen=True)
+class Plan:
+    """The runs of some experiments and where they stand. `measured` counts runs whose cost has a history."""
+
+    experiments: list[Experiment]
+    rows: list[PlanRow]
+    preparations: list[str]  # titles of shared work still to do
+    workers: int
+    work_seconds: float
+    wall_seconds: float
+    disk_bytes: int
+    measured: int
+
+    @property
+    def counts(self) -> dict[str, int]:
+        """State -> number of runs, every state named."""
+        found = Counter(row.state.state for row in self.rows)
+        return {state: found[state] for state in STATES}
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "runs": [row.to_json() for row in self.rows],
+            "counts": self.counts,
+            "experiments": [
+                {"name": one.name, "title": one.title, "path": str(one.path), "paper": one.paper, "scale": one.scale}
+                for one in self.experiments
+            ],
+            "cost": {
+                "workers": self.workers,
+                "work_seconds": round(self.work_seconds, 1),
+                "wall_seconds": round(self.wall_seconds, 1),
+                "disk_bytes": self.disk_bytes,
+                "preparations": self.preparations,
+                "measured_runs": self.measured,
+                "basis": self.basis(),
+            },
+        }
+
+    def basis(self) -> str:
+        """Where the expected time comes from."""
+        left = sum(1 for row in self.rows if row.state.state != "done")
+        if not left:
+            return "nothing left to do"
+        if self.measured == left:
+            return "measured on earlier runs here"
+        default = f"{DEFAULT_SECONDS_PER_ITERATION:g} s per iteration assumed"
+        return f"{default}, nothing measured here yet" if not self.measured else f"partly measured; elsewhere {default}"
+
+    def render(self, verbose: bool = False) -> str:
+        """The matrix of every experiment, the counts and the cost, as plain text."""
+        states = {row.id: row.state.state for row in self.rows}
+        parts = [line for experiment in self.experiments for line in matrix_lines(experiment, states)]
+        used = [state for state in STATES if self.counts[state]]
+        parts.append("   ".join(f"{SYMBOLS[state]} {self.counts[state]} {state}" for state in used))
+        if verbose:
+            width = max((len(row.run.name) for row in self.rows), default=0)
+            parts += ["", *(_line(row, width) for row in self.rows)]
+        return "\n".join([*parts, "", *self._cost()])
+
+    def _cost(self) -> list[str]:
+        left = [row for row in self.rows if row.state.state != "done"]
+        if not left:
+            return [f"Nothing to do: all {len(self.rows)} runs are done."]
+        lines = []
+        if self.preparations:
+            lines.append(f"To prepare first: {', '.join(self.preparations)}")
+        lines.append(
+            f"{len(left)} of {len(self.rows)} runs to do: about {duration(self.wall_seconds)} with {self.workers} "
+            f"worker{'s' if self.workers != 1 else ''} ({duration(self.work_seconds)} of work), "
+            f"{size(self.disk_bytes)} of disk ({self.basis()})"
+        )
+        return lines
+
+
+def make_plan(experiments: Sequence[Experiment], home: Home, *, jobs: int | None = None) -> Plan:
+    """Where every distinct run of these experiments stands. `jobs`: workers at once (default: as the cores allow)."""
+    wanted: dict[str, tuple[Run, list[str]]] = {}
+    for experiment in experiments:
+        for run in experiment.runs:
+            wanted.setdefault(run.id, (run, []))[1].append(experiment.name)
+    history = History.read(home.history)
+    known = _entries(home.runs)
+    rows, measured = [], 0
+    for run, names in wanted.values():
+        state = run_state(home.run(run.id)) if run.id in known else RunState("missing")
+        seconds = 0.0
+        if state.state != "done":
+            seconds, found = history.seconds(run, state.step or 0)
+            measured += found
+        rows.append(PlanRow(run, state, tuple(names), seconds))
+    left = [row for row in rows if row.state.state != "done"]
+    done = [row.id for row in rows if row.state.state == "done"]
+    preparing = history.unprepared(row.run for row in left)
+    workers = jobs or _workers(left)
+    work = sum(row.seconds for row in left) + sum(seconds for _, seconds in preparing)
+    longest = max((row.seconds for row in left), default=0.0) + max((seconds for _, seconds in preparing), default=0.0)
+    return Plan(
+        experiments=list(experiments),
+        rows=rows,
+        preparations=[title for title, _ in preparing],
+        workers=workers,
+        work_seconds=work,
+        wall_seconds=max(work / workers, longest),
+        disk_bytes=len(left) * bytes_per_run(home, done[:SAMPLED]),
+        measured=measured,
+    )
+
+
+def _entries(folder: Path) -> set[str]:
+    """Names in a folder, read once: most runs of a new plan have no directory."""
+    try:
+        return {entry.name for entry in os.scandir(folder)}
+    except OSError:
+        return set()
+
+
+def _workers(left: Sequence[PlanRow]) -> int:
+    """As many runs at once as the cores allow."""
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    threads = max((row.run.resources.get("threads", 1) for row in left), default=1)
+    return max(1, min(cores // max(1, threads), len(left) or 1))
+
+
+def _line(row: PlanRow, width: int) -> str:
+    parts = [f"{SYMBOLS[row.state.state]} {row.run.name.ljust(width)}", row.state.outcome or row.state.state]
+    if row.state.success is not None:
+        parts.append(f"success {100 * row.state.success:.1f} %")
+    if row.state.state != "done" and row.state.step:
+        parts.append(f"at iteration {row.state.step}")
+    return "  ".join(parts)

@@ -1,0 +1,117 @@
+"""What is left of a run will cost about as much as similar runs did.
+
+history.jsonl gets one line per finished run and per preparation from the runner. The estimate is the median seconds per
+iteration of the most similar runs: same trainer and scale, then, as far as there are any, same task, model, algorithm
+and filter. Before there is a history, DEFAULT_SECONDS_PER_ITERATION and DEFAULT_PREPARE_SECONDS are assumed.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from math import inf
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+from plat.spec.experiment import Run
+from plat.store.home import Home
+from plat.store.run_directory import iterations_of
+
+DEFAULT_SECONDS_PER_ITERATION = 0.5  # of a stand-in at scale=laptop on one CPU core
+DEFAULT_ITERATIONS = 40  # of a run whose config does not say
+DEFAULT_PREPARE_SECONDS = 30.0  # one base model on one CPU core
+DEFAULT_RUN_BYTES = 8_000_000  # three checkpoints with optimiser state, spool and log
+HISTORY_TAIL = 4_000_000  # bytes of history.jsonl that are read
+
+Facts = tuple[Any, ...]
+
+
+class History:
+    """Measured wall times, by what a run has in common with earlier ones."""
+
+    def __init__(self, lines: Iterable[dict[str, Any]]) -> None:
+        self.rates: dict[Facts, list[float]] = defaultdict(list)
+        self.prepared: dict[str, float] = {}
+        for line in lines:
+            wall, iterations = line.get("wall"), line.get("iterations")
+            if not isinstance(wall, (int, float)) or not 0 <= wall < inf:
+                continue
+            if line.get("prepare"):
+                self.prepared[str(line["prepare"])] = float(wall)
+            elif isinstance(iterations, int) and iterations > 0:
+                facts = [line.get(name) for name in ("trainer", "scale", "task", "model", "algorithm", "filter")]
+                for key in _keys(facts):
+                    self.rates[key].append(wall / iterations)
+        self._medians: dict[Facts, float | None] = {}
+
+    @classmethod
+    def read(cls, path: Path) -> History:
+        """The newest lines of history.jsonl; damaged ones are skipped, a missing file is empty."""
+        try:
+            with path.open("rb") as file:
+                file.seek(max(0, file.seek(0, os.SEEK_END) - HISTORY_TAIL))
+                raw = file.read().splitlines()
+        except OSError:
+            return cls([])
+        lines = []
+        for text in raw:
+            try:
+                found = json.loads(text)
+            except ValueError:
+                continue
+            if isinstance(found, dict):
+                lines.append(found)
+        return cls(lines)
+
+    def seconds(self, run: Run, done: int) -> tuple[float, bool]:
+        """(expected seconds of what is left of a run, whether that was measured)."""
+        iterations = iterations_of(run.config)
+        left = max(0, (DEFAULT_ITERATIONS if iterations is None else iterations) - done)
+        scale = run.config.get("scale")
+        facts = [run.trainer, scale, *(_name(run.config, group) for group in ("task", "model", "algorithm", "filter"))]
+        for key in _keys(facts):
+            rate = self._median(key)
+            if rate is not None:
+                return left * rate, True
+        return left * DEFAULT_SECONDS_PER_ITERATION, False
+
+    def _median(self, key: Facts) -> float | None:
+        if key not in self._medians:
+            self._medians[key] = median(self.rates[key][-50:]) if key in self.rates else None
+        return self._medians[key]
+
+    def unprepared(self, runs: Iterable[Run]) -> list[tuple[str, float]]:
+        """(title, expected seconds) of the shared work that was not done here before."""
+        usual = median(self.prepared.values()) if self.prepared else DEFAULT_PREPARE_SECONDS
+        jobs = {f"prepare:{run.trainer}:{run.prepare[0]}": run.prepare[1] for run in runs if run.prepare is not None}
+        return [(title, usual) for job, title in jobs.items() if job not in self.prepared]
+
+
+def _keys(facts: Sequence[Any]) -> list[Facts]:
+    """From the most to the least similar: all facts, then fewer, but always the same trainer and scale."""
+    return [tuple(facts[:count]) for count in range(len(facts), 1, -1)]
+
+
+def _name(config: dict[str, Any], group: str) -> Any:
+    found = config.get(group)
+    return found.get("name") if isinstance(found, dict) else found
+
+
+def bytes_per_run(home: Home, finished: Sequence[str]) -> int:
+    """The mean size of these finished runs, or the default."""
+    sizes = [_size_of(home.run(run_id).root) for run_id in finished]
+    return round(sum(sizes) / len(sizes)) if sizes else DEFAULT_RUN_BYTES
+
+
+def _size_of(folder: Path) -> int:
+    total = 0
+    for root, _, names in os.walk(folder):
+        for name in names:
+            try:
+                total += os.stat(os.path.join(root, name)).st_size
+            except OSError:
+                continue
+    return total

@@ -1,0 +1,69 @@
+"""A plan as text: the matrix of each experiment, and lengths of time and sizes in words."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from plat.spec.experiment import Experiment
+from plat.store.run_directory import STATES
+
+SYMBOLS = {"done": "●", "running": "▶", "unknown": "?", "failed": "✗", "interrupted": "◐", "missing": "·"}
+PER_CELL = 6  # runs drawn one by one in a cell of the matrix
+
+
+def matrix_lines(experiment: Experiment, states: Mapping[str, str]) -> list[str]:
+    """One experiment as a table: an axis down, another across, the rest in each cell."""
+    axes = experiment.axes
+    wide = [name for name in axes if name != "seed" and len(axes[name]) > 1]
+    across = "task" if "task" in wide else next(iter(wide[1:]), None)
+    down = next((name for name in wide if name != across), None)
+    if down is None:
+        down, across = across, None
+    cells: dict[tuple[str, str], list[str]] = defaultdict(list)
+    for labels, run_id in experiment.cells or [(run.axes, run.id) for run in experiment.runs]:
+        spot = (str(labels.get(down, "") if down else ""), str(labels.get(across, "") if across else ""))
+        cells[spot].append(states[run_id])
+    rows = list(dict.fromkeys(row for row, _ in cells))
+    columns = list(dict.fromkeys(column for _, column in cells))
+    table = [[down or "", *columns]]
+    table += [[row, *(_cell(cells.get((row, column), [])) for column in columns)] for row in rows]
+    widths = [max(len(line[index]) for line in table) for index in range(len(columns) + 1)]
+    inside = [f"{name}: {_listed(axes[name])}" for name in axes if name not in (across, down)]
+    lines = [f"{experiment.title}  [{experiment.name} · {experiment.scale}]"]
+    if inside:
+        lines.append("in each cell " + ", ".join(inside))
+    for line in table:
+        lines.append("  " + "  ".join(text.ljust(width) for text, width in zip(line, widths, strict=True)).rstrip())
+    return [*lines, ""]
+
+
+def _cell(states: list[str]) -> str:
+    if len(states) <= PER_CELL:
+        return "".join(SYMBOLS[state] for state in states)
+    found = Counter(states)
+    parts = [f"{SYMBOLS[state]}{found[state]}" for state in STATES if found[state] and state != "done"]
+    return " ".join([f"{found['done']}/{len(states)}", *(part for part in parts if not part.startswith("·"))])
+
+
+def _listed(values: Sequence[Any]) -> str:
+    texts = [str(value) for value in values]
+    return " ".join(texts) if len(texts) <= 8 else f"{len(texts)} values"
+
+
+def duration(seconds: float) -> str:
+    """A length of time in words: 45 s, 12 min, 3 h 20 min."""
+    if seconds < 90:
+        return f"{seconds:.0f} s"
+    minutes = round(seconds / 60)
+    return f"{minutes} min" if minutes < 90 else f"{minutes // 60} h {minutes % 60:02d} min"
+
+
+def size(count: float) -> str:
+    """A number of bytes in words: 80 kB, 1.2 GB."""
+    for unit in ("B", "kB", "MB", "GB"):
+        if count < 1000 or unit == "GB":
+            return f"{count:.0f} {unit}" if count >= 100 or unit == "B" else f"{count:.1f} {unit}"
+        count /= 1000
+    raise AssertionError
