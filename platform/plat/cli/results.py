@@ -207,7 +207,7 @@ def ui(
     from plat.store.mlflow_client import artifact_root, quiet
 
     quiet()
-    command = [sys.executable, "-m", "mlflow", "ui", "--backend-store-uri", uri, "--port", str(port)]
+    command = [sys.executable, "-m", "mlflow", "ui", "--backend-store-uri", uri, "--port", str(port), "--workers", "1"]
     artifacts = artifact_root(uri)
     if artifacts:
         command += ["--default-artifact-root", artifacts]
