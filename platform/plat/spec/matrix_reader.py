@@ -178,6 +178,10 @@ class MatrixReader:
             return self._list_axis(axis.name, labels, place, [place] * len(labels), place).values
         values = []
         for label in labels:
+            if isinstance(label, (dict, list)):
+                raise SpecError(
+                    f"{kind}: {show(label)} is not a value", where=place, mend="write `axis: value` or a list"
+                )
             found = axis.find(label)
             if found is None and bundle:
                 found = next(

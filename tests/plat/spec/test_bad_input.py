@@ -64,6 +64,7 @@ FILES = [
     (HEAD + "matrix: {seed: [0]}\nexclude: [{sede: 0}]\n", "unknown axis 'sede'", "3:12", "'seed'"),
     (HEAD + "matrix: {seed: [0]}\nexclude: [{seed: 3}]\n", "no value 3", "3:18", "0"),
     (HEAD + "matrix: {seed: [0]}\nexclude: [{seed: 0}]\n", "every run is excluded", "2:1", "exclude"),
+    (HEAD + "matrix: {seed: [0]}\nexclude: [{seed: [{a: 1}]}]\n", "not a value", "3:18", "axis: value"),
     (HEAD + "matrix: {seed: [0]}\nexclude: [seed]\n", "a row is a mapping", "3:11", "task"),
     (HEAD + "matrix: {seed: [0]}\ninclude: [{sede: 0}]\n", "unknown key 'sede'", "3:12", "'seed'"),
     (HEAD + "matrix: {v: {A: {}}}\ninclude: [{v: B}]\n", "no value 'B'", "3:15", "A"),
