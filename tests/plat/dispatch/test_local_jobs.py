@@ -6,13 +6,14 @@ import signal
 import time
 
 import pytest
+from toy_runs import toy_run
+
 from plat.dispatch.api import ENDED, QUEUED, RUNNING, WAITING, Change
 from plat.dispatch.local import machine, progress, stalls
 from plat.dispatch.local.board import Board, Totals, View
 from plat.dispatch.local.jobs import make_jobs, read_end
 from plat.store.home import Home
 from plat.store.spool import SpoolWriter
-from toy_runs import toy_run
 
 
 def job_for(**options):

@@ -64,9 +64,10 @@ def finish(process, timeout=60):
     return process.returncode, output, json.loads(last) if last.startswith("{") else None
 
 
-def wait_for(condition, timeout=30):
+def wait_for(condition, process=None, timeout=60):
     until = time.monotonic() + timeout
     while not condition():
+        assert process is None or process.poll() is None, process.communicate()[0]
         assert time.monotonic() < until, "it did not happen"
         time.sleep(0.01)
 
@@ -208,7 +209,7 @@ def test_cancel_and_the_protocol(home):
 def test_the_server_may_die_and_the_sweep_goes_on(home):
     process = start(home, SLOW)
     run = home.run(toy_run(**SLOW[0]).id)
-    wait_for(lambda: run_state(run).step is not None)
+    wait_for(lambda: run_state(run).step is not None, process)
     server = [
         pid for pid in members(process.pid) if "dispatch.local.server" in Path(f"/proc/{pid}/cmdline").read_text()
     ]
@@ -231,7 +232,7 @@ def test_a_server_that_cannot_start_is_said_clearly(home, monkeypatch):
 def test_one_interrupt_saves_and_the_same_command_goes_on(home, number):
     process = start(home, SLOW)
     paths = [home.run(toy_run(**options).id) for options in SLOW]
-    wait_for(lambda: all((run_state(path).step or 0) >= 1 for path in paths[:2]))
+    wait_for(lambda: all((run_state(path).step or 0) >= 1 for path in paths[:2]), process)
     os.killpg(process.pid, number)  # as a terminal does: everybody in the group gets it
     code, output, last = finish(process)
     assert code == 130 and "goes on from there" in output and "Traceback" not in output
@@ -252,7 +253,7 @@ def test_a_second_interrupt_kills(home):
     options = [{"mischief": "hang"}]
     process = start(home, options)
     path = home.run(toy_run(**options[0]).id)
-    wait_for(lambda: run_state(path).step == 3)
+    wait_for(lambda: run_state(path).step == 3, process)
     os.killpg(process.pid, signal.SIGINT)
     time.sleep(0.5)
     assert process.poll() is None  # a hanging run cannot save
@@ -265,7 +266,7 @@ def test_a_second_interrupt_kills(home):
 def test_workers_do_not_outlive_a_killed_parent(home):
     process = start(home, SLOW)
     paths = [home.run(toy_run(**options).id) for options in SLOW]
-    wait_for(lambda: all((run_state(path).step or 0) >= 1 for path in paths[:2]))
+    wait_for(lambda: all((run_state(path).step or 0) >= 1 for path in paths[:2]), process)
     os.kill(process.pid, signal.SIGKILL)
     process.wait()
     wait_for(lambda: members(process.pid) == [])

@@ -55,7 +55,7 @@ class LocalDispatcher:
         self._server: WorkerServer | None = None
         self._deaths = 0
         self._devices: list[str] | None = None
-        self._looked = 0.0
+        self._looked = time.monotonic()
 
     # --- the protocol ------------------------------------------------------------------------------------------------
 
@@ -76,10 +76,11 @@ class LocalDispatcher:
     def poll(self, timeout: float = 0.0) -> list[Change]:
         self._start_ready()
         self._hear(0.0 if self._changes else timeout)
-        if time.monotonic() - self._looked >= LOOK_EVERY:
-            self._looked = time.monotonic()
+        gap = time.monotonic() - self._looked
+        if gap >= LOOK_EVERY:
+            self._looked += gap
             self._look_at_waiting()
-            self._look_for_stalls()
+            self._look_for_stalls(gap)
         self._start_ready()
         changes, self._changes = self._changes, []
         return changes
@@ -339,8 +340,10 @@ class LocalDispatcher:
             elif found.state != "running":
                 self._requeue(job)
 
-    def _look_for_stalls(self) -> None:
+    def _look_for_stalls(self, gap: float) -> None:
         for job in self._running():
+            if gap > stalls.ABSENCE:  # we were not looking (Ctrl-Z, a long import): it may have been stopped with us
+                job.grown = time.monotonic()
             number = stalls.check(job, self.home, self._stall_after)
             if number is not None:
                 self._signal(job, number)
