@@ -55,6 +55,19 @@ def test_a_documented_command_works(page: str, command: str, home: Path):
     assert done.stdout.strip(), "it should say something"
 
 
+def test_documented_experiment_files_can_be_planned(tmp_path: Path):
+    from plat.spec.experiment import load_experiment
+
+    page = (ROOT / "docs" / "writing-an-experiment.md").read_text(encoding="utf-8")
+    blocks = [block for block in re.findall(r"^```yaml\n(.*?)^```", page, flags=re.M | re.S) if "title:" in block]
+    counts = []
+    for number, block in enumerate(blocks):
+        path = tmp_path / f"example{number}.yaml"
+        path.write_text(block)
+        counts.append(len(load_experiment(path).runs))
+    assert counts == [4, 16]  # 2 x 2; 2 x 3 x 3 - 3 + 1
+
+
 def test_links_between_pages_lead_somewhere():
     broken = []
     for page in PAGES:
