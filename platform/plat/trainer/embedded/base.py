@@ -19,13 +19,13 @@ import torch.nn.functional as F
 from filelock import FileLock
 from torch import Tensor
 
-from plat.errors import CheckpointError
+from plat.errors import CheckpointError, SpecError
 from plat.trainer.config import ModelConfig, RunConfig
 from plat.trainer.embedded import hf
 from plat.trainer.embedded.batch import pad_prompts
 from plat.trainer.embedded.model import Shape, Weights, encode, extend, initialise, unpack
 from plat.trainer.embedded.recipe import TASKS, base_folder, recipe
-from plat.trainer.embedded.tokenizer import PretrainedTokenizer, Tokenizer, WordTokenizer, save_word_tokenizer
+from plat.trainer.embedded.tokenizer import Tokenizer, WordTokenizer, save_word_tokenizer, tokenizer_of
 from plat_envs.api import make_environment
 from plat_envs.demonstrations import demonstrations
 
@@ -38,7 +38,14 @@ def load_base(config: RunConfig, cache: Path) -> tuple[Shape, Tensor, Tokenizer]
     if config.model.path is not None:
         folder = Path(config.model.path)
         shape, flat = hf.load(folder, dtype, config.device)
-        return shape, flat, PretrainedTokenizer(folder)
+        tokenizer = tokenizer_of(folder)
+        if isinstance(tokenizer, WordTokenizer) and config.train.rendering == "chat":
+            raise SpecError(
+                "a stand-in model knows only the compact rendering",
+                where="train.rendering",
+                mend="use train.rendering=compact",
+            )
+        return shape, flat, tokenizer
     folder = build(config.model, cache)
     shape, flat = hf.load(folder, dtype, config.device)
     return shape, flat, WordTokenizer()
@@ -51,17 +58,21 @@ def build(model: ModelConfig, cache: Path) -> Path:
     with FileLock(folder.with_suffix(".lock")):
         if _intact(folder):
             return folder
-        shutil.rmtree(folder, ignore_errors=True)
+        for left in (folder, *folder.parent.glob(f".{folder.name}-*")):  # damaged, or of a build that was killed
+            shutil.rmtree(left, ignore_errors=True)
         scratch = folder.with_name(f".{folder.name}-{os.getpid()}")
-        shutil.rmtree(scratch, ignore_errors=True)
         scratch.mkdir()
         tokenizer = WordTokenizer()
         shape = hf.shape_of(model.shape, tokenizer.vocabulary)
-        flat, losses = train_base(model, shape, tokenizer)
+        threads = torch.get_num_threads()
+        torch.set_num_threads(1)  # their number changes the last bits, and is no part of the recipe
+        try:
+            flat, losses = train_base(model, shape, tokenizer)
+        finally:
+            torch.set_num_threads(threads)
         hf.save(scratch, shape, flat)
         save_word_tokenizer(scratch)
-        digest = hashlib.sha256((scratch / "model.safetensors").read_bytes()).hexdigest()
-        about = {"recipe": recipe(model), "sha256": digest, "parameters": shape.parameters, "loss": losses}
+        about = {"recipe": recipe(model), "sha256": _hashes(scratch), "parameters": shape.parameters, "loss": losses}
         (scratch / "recipe.json").write_text(json.dumps(about, indent=2))
         for file in scratch.iterdir():
             with file.open("rb") as stream:
@@ -72,10 +83,14 @@ def build(model: ModelConfig, cache: Path) -> Path:
 
 def _intact(folder: Path) -> bool:
     try:
-        wanted = json.loads((folder / "recipe.json").read_text())["sha256"]
-        return hashlib.sha256((folder / "model.safetensors").read_bytes()).hexdigest() == wanted
-    except (OSError, ValueError, KeyError):
+        return json.loads((folder / "recipe.json").read_text())["sha256"] == _hashes(folder)
+    except (OSError, ValueError, KeyError, TypeError):
         return False
+
+
+def _hashes(folder: Path) -> dict[str, str]:
+    names = sorted(file.name for file in folder.iterdir() if file.name != "recipe.json")
+    return {name: hashlib.sha256((folder / name).read_bytes()).hexdigest() for name in names}
 
 
 def corpus(task: str, count: int, grounded: float, seed: int, tokenizer: Tokenizer) -> list[Demonstration]:

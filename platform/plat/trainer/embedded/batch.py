@@ -122,7 +122,8 @@ def pad_prompts(prompts: list[tuple[int, ...]], pad: int, device: str) -> tuple[
     lengths = [len(prompt) - 1 for prompt in prompts]
     longest = max(lengths)
     same = min(lengths) == longest
-    ids = torch.tensor([prompt[:-1] + (pad,) * (longest - len(prompt) + 1) for prompt in prompts], device=device)
+    padded = [prompt[:-1] + (pad,) * (longest - len(prompt) + 1) for prompt in prompts]
+    ids = torch.tensor(padded, dtype=torch.long, device=device)
     last = torch.tensor([prompt[-1] for prompt in prompts], device=device)
     return ids, None if same else torch.tensor(lengths, device=device), last
 

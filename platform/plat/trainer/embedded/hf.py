@@ -89,29 +89,50 @@ def save(folder: Path, shape: Shape, flat: Tensor) -> None:
 
 
 def load(folder: Path, dtype: torch.dtype = torch.float32, device: str = "cpu") -> tuple[Shape, Tensor]:
-    """Shape and flat vector of a local Qwen2 checkpoint (one or several safetensors files)."""
+    """Shape and flat vector of a local Qwen2 checkpoint (one or several safetensors files).
+
+    CheckpointError: a file is missing or damaged, or the model is not what `model.py` computes.
+    """
+    from safetensors import SafetensorError
     from safetensors.torch import load_file
 
-    config = json.loads((folder / "config.json").read_text())
-    if config.get("model_type") != "qwen2":
+    try:
+        shape = _shape_in(json.loads((folder / "config.json").read_text()), folder / "config.json")
+        tensors: dict[str, Tensor] = {}
+        for file in sorted(folder.glob("*.safetensors")):
+            tensors.update(load_file(file))
+    except (OSError, ValueError, SafetensorError) as error:
         raise CheckpointError(
-            f"model_type is {config.get('model_type')!r}, not 'qwen2'",
-            where=str(folder / "config.json"),
-            mend="name a checkpoint of the Qwen2 architecture",
-        )
-    theta = config.get("rope_theta") or (config.get("rope_parameters") or {}).get("rope_theta", 10000.0)
-    shape = Shape(
+            f"the checkpoint cannot be read: {error}", where=str(folder), mend="copy it again, or name another one"
+        ) from error
+    return shape, from_state_dict(shape, tensors).to(device=device, dtype=dtype)
+
+
+def _shape_in(config: dict[str, Any], where: Path) -> Shape:
+    """The shape in a config.json, of transformers 4 or 5; CheckpointError for what we do not compute."""
+    rotary = config.get("rope_parameters") or config.get("rope_scaling") or {}
+    required = ("vocab_size", "num_hidden_layers", "hidden_size", "num_attention_heads", "intermediate_size")
+    missing = [key for key in required if key not in config]
+    heads, width = config.get("num_attention_heads", 1), config.get("hidden_size", 1)
+    for wrong, what in (
+        (config.get("model_type") != "qwen2", f"model_type is {config.get('model_type')!r}, not 'qwen2'"),
+        (missing, f"config.json says nothing of {', '.join(missing)}"),
+        (rotary.get("rope_type", rotary.get("type", "default")) != "default", "its rotary embedding is scaled"),
+        (config.get("use_sliding_window"), "it attends through a sliding window"),
+        (config.get("hidden_act", "silu") != "silu", f"its activation is {config.get('hidden_act')!r}, not 'silu'"),
+        (config.get("head_dim") not in (None, width // heads), "its heads are not hidden_size / heads wide"),
+    ):
+        if wrong:
+            mend = "name a checkpoint of the Qwen2 architecture"
+            raise CheckpointError(f"this model cannot be run here: {what}", where=str(where), mend=mend)
+    return Shape(
         config["vocab_size"],
         config["num_hidden_layers"],
         config["hidden_size"],
         config["num_attention_heads"],
-        config["num_key_value_heads"],
+        config.get("num_key_value_heads", heads),
         config["intermediate_size"],
-        theta,
-        config["rms_norm_eps"],
-        config["tie_word_embeddings"],
+        config.get("rope_theta") or rotary.get("rope_theta", 10000.0),
+        config.get("rms_norm_eps", 1e-6),
+        config.get("tie_word_embeddings", False),
     )
-    tensors: dict[str, Tensor] = {}
-    for file in sorted(folder.glob("*.safetensors")):
-        tensors.update(load_file(file))
-    return shape, from_state_dict(shape, tensors).to(device=device, dtype=dtype)

@@ -23,8 +23,12 @@ def rope(head_dim: int, theta: float, positions: int, like: Tensor) -> Tensor:
 
 def rotate(x: Tensor, turns: Tensor) -> Tensor:
     """Rotary embedding of x (..., head_dim), pairs side by side, by complex turns (..., head_dim / 2)."""
-    pairs = torch.view_as_complex(x.float().unflatten(-1, (-1, 2)))
+    pairs = torch.view_as_complex(x.to(_at_least_float32(x)).unflatten(-1, (-1, 2)))
     return torch.view_as_real(pairs * turns).flatten(-2).to(x.dtype)
+
+
+def _at_least_float32(x: Tensor) -> torch.dtype:
+    return torch.promote_types(x.dtype, torch.float32)
 
 
 def rms_norm(x: Tensor, eps: float) -> Tensor:
@@ -35,7 +39,7 @@ def rms_norm(x: Tensor, eps: float) -> Tensor:
 class _RMSNorm(torch.autograd.Function):
     @staticmethod
     def forward(ctx, x, eps):  # type: ignore[no-untyped-def,override]
-        scale = torch.linalg.vector_norm(x, dim=-1, keepdim=True, dtype=torch.float32)
+        scale = torch.linalg.vector_norm(x, dim=-1, keepdim=True, dtype=_at_least_float32(x))
         scale = scale.square_().div_(x.shape[-1]).add_(eps).rsqrt_().to(x.dtype)
         normed = x * scale
         ctx.save_for_backward(normed, scale)

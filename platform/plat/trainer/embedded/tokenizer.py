@@ -93,6 +93,15 @@ class PretrainedTokenizer:
         return -1
 
 
+def tokenizer_of(folder: Path) -> Tokenizer:
+    """The tokenizer of a local checkpoint; a stand-in's is known by its word list, also after others saved it again."""
+    try:
+        words = json.loads((folder / "tokenizer.json").read_text())["model"]["vocab"]
+    except (OSError, ValueError, KeyError):
+        words = None
+    return WordTokenizer() if words == {word: at for at, word in enumerate(WORDS)} else PretrainedTokenizer(folder)
+
+
 def save_word_tokenizer(folder: Path) -> None:
     """The word tokenizer as Hugging Face files, so that `AutoTokenizer.from_pretrained(folder)` reads it."""
     from tokenizers import Tokenizer as Fast
@@ -106,6 +115,9 @@ def save_word_tokenizer(folder: Path) -> None:
         json.dumps(
             {
                 "tokenizer_class": "PreTrainedTokenizerFast",
+                # Without it transformers 5 takes Qwen2's own byte-pair rules for every model of type qwen2. The class
+                # named here is looked for only under trust_remote_code=True, which a stand-in does not need.
+                "auto_map": {"AutoTokenizer": ["none.WordTokenizer", "none.WordTokenizer"]},
                 "pad_token": "<pad>",
                 "eos_token": "<eos>",
                 "unk_token": "<pad>",

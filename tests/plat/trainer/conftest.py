@@ -1,0 +1,142 @@
+"""What the trainer's tests share: tiny configs composed as users compose them, one tiny base model, a RunIO in memory."""
+
+from __future__ import annotations
+
+import copy
+import json
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from plat.spec.experiment import build_run, config_object
+from plat.trainer.api import State
+from plat.trainer.config import RunConfig
+from plat.trainer.embedded import hf
+from plat.trainer.embedded.model import Shape, initialise
+from plat.trainer.embedded.spec import SPEC
+
+torch.set_num_threads(1)
+
+TINY = (
+    "scale=smoke",
+    "model.shape.width=32",
+    "model.shape.ffn=48",
+    "model.base.steps=300",
+    "model.base.pool=300",
+    "model.base.batch=32",
+)
+
+
+def compose_tiny(*overrides: str) -> RunConfig:
+    return config_object(build_run([*TINY, *overrides]), SPEC)
+
+
+class MemoryIO:
+    """A RunIO that keeps everything, with checkpoints as bytes would keep them; may ask to stop at given steps."""
+
+    def __init__(self, cache: Path, stop_at: frozenset[int] = frozenset()) -> None:
+        self.cache = cache
+        self.stop_at = stop_at
+        self.metrics: dict[tuple[str, int], float] = {}
+        self.tables: dict[tuple[str, int], Any] = {}
+        self.checkpoints: dict[int, tuple[State, bool]] = {}
+        self.step = -1
+
+    def _advance(self, step: int) -> None:
+        assert step >= self.step, f"step {step} after {self.step}"
+        self.step = step
+
+    def log(self, step: int, metrics: Mapping[str, float]) -> None:
+        self._advance(step)
+        for key, value in metrics.items():
+            assert isinstance(value, float), (key, value)
+            self.metrics.setdefault((key, step), value)
+
+    def table(self, name: str, step: int, data: Any) -> None:
+        self._advance(step)
+        self.tables.setdefault((name, step), json.loads(json.dumps(data)))
+
+    def save(self, step: int, state: State, *, peak: bool = False) -> None:
+        self._advance(step)
+        was = step in self.checkpoints and self.checkpoints[step][1]
+        tensors = {name: tensor.clone() for name, tensor in state.tensors.items()}
+        self.checkpoints[step] = State(tensors, json.loads(json.dumps(state.meta))), peak or was
+
+    def restore(self) -> tuple[int, State] | None:
+        return self._newest(self.checkpoints)
+
+    def load_peak(self) -> tuple[int, State] | None:
+        return self._newest([step for step, (_, peak) in self.checkpoints.items() if peak])
+
+    def _newest(self, steps: Any) -> tuple[int, State] | None:
+        return (max(steps), copy.deepcopy(self.checkpoints[max(steps)][0])) if steps else None
+
+    def should_stop(self) -> bool:
+        return self.step in self.stop_at
+
+    def resumed(self, stop_at: frozenset[int] = frozenset()) -> MemoryIO:
+        """The next attempt: the checkpoints and what they cover, nothing else."""
+        after = MemoryIO(self.cache, stop_at)
+        after.checkpoints = copy.deepcopy(self.checkpoints)
+        covered = max(self.checkpoints, default=-1)
+        after.metrics = {key: value for key, value in self.metrics.items() if key[1] <= covered}
+        after.tables = {key: value for key, value in self.tables.items() if key[1] <= covered}
+        return after
+
+    def history(self) -> dict[tuple[str, int], str]:
+        """Every metric but timings, by its exact value (NaN equals NaN)."""
+        return {key: value.hex() for key, value in self.metrics.items() if not key[0].startswith(("time/", "mem/"))}
+
+    def final(self) -> dict[str, bytes]:
+        state = self.checkpoints[max(self.checkpoints)][0]
+        return {name: tensor.numpy().tobytes() for name, tensor in state.tensors.items()}
+
+
+@pytest.fixture(scope="session")
+def compose() -> Callable[..., RunConfig]:
+    """`compose("task=sokoban", ...)`: a tiny run's config."""
+    return compose_tiny
+
+
+@pytest.fixture(scope="session")
+def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A cache with the tiny base model in it."""
+    from plat.trainer.embedded.base import build
+
+    folder = tmp_path_factory.mktemp("cache")
+    build(compose_tiny().model, folder)
+    return folder
+
+
+@pytest.fixture
+def memory_io(cache: Path) -> Callable[..., MemoryIO]:
+    return lambda *stop_at: MemoryIO(cache, frozenset(stop_at))
+
+
+@pytest.fixture(scope="session")
+def reference() -> Callable[[Shape, torch.Tensor], Any]:
+    """transformers' Qwen2ForCausalLM with these parameters."""
+
+    def make(shape: Shape, flat: torch.Tensor, folder: Path) -> Any:
+        from transformers import Qwen2ForCausalLM
+
+        folder.mkdir(parents=True, exist_ok=True)
+        hf.save(folder, shape, flat.detach())
+        return Qwen2ForCausalLM.from_pretrained(folder, attn_implementation="eager", dtype=flat.dtype).eval()
+
+    return make
+
+
+def lively(shape: Shape, seed: int = 0) -> torch.Tensor:
+    """Parameters in which no part is at its neutral value: norms off 1, biases off 0."""
+    generator = torch.Generator().manual_seed(seed)
+    flat = initialise(shape, seed)
+    return flat + 0.1 * torch.randn(flat.shape, generator=generator)
+
+
+@pytest.fixture(scope="session")
+def lively_parameters() -> Callable[..., torch.Tensor]:
+    return lively
