@@ -8,6 +8,8 @@ import time
 
 import plat_toy
 import pytest
+from toy_runs import comparable, no_step_twice, toy_run
+
 from plat import runner
 from plat.errors import HomeError, RunError, SpecError
 from plat.runner import classify, execute
@@ -16,7 +18,6 @@ from plat.store.attempts import record_failure, request_cancel, settle
 from plat.store.code_state import CodeState
 from plat.store.home import Home
 from plat.store.run_directory import create, run_state
-from toy_runs import comparable, no_step_twice, toy_run
 
 
 @pytest.fixture

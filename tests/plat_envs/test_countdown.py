@@ -8,6 +8,7 @@ from itertools import permutations, product
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+
 from plat_envs.api import make_environment
 from plat_envs.countdown import CountdownConfig, problem_of, subtracted
 from plat_envs.expression import evaluate

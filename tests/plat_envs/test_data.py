@@ -8,6 +8,7 @@ import random
 import pyarrow
 import pyarrow.parquet
 import pytest
+
 from plat_envs.api import configure, find_environment, make_environment
 from plat_envs.countdown import subtracted
 from plat_envs.errors import EnvironmentError_

@@ -8,6 +8,7 @@ from collections import Counter
 import gymnasium
 import pytest
 from gymnasium.envs.toy_text.frozen_lake import FrozenLakeEnv
+
 from plat_envs.api import make_environment
 from plat_envs.errors import EnvironmentError_
 from plat_envs.frozenlake import GYM_ACTIONS, FrozenLakeConfig, lake, slips

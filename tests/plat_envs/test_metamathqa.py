@@ -6,6 +6,7 @@ import re
 from collections import Counter
 
 import pytest
+
 from plat_envs.api import make_environment
 from plat_envs.metamathqa import MetaMathQAConfig, problem_of
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from hypothesis import given
 from hypothesis import strategies as st
+
 from plat_envs.parsing import COMPACT_MARKERS, parse, parse_tokens
 from plat_envs.vocabulary import WORDS, decode, encode
 

@@ -7,6 +7,7 @@ import random
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+
 from plat_envs.api import configure, find_environment, make_environment
 from plat_envs.demonstrations import demonstrations
 from plat_envs.errors import EnvironmentError_

@@ -6,6 +6,7 @@ import subprocess
 import sys
 
 import pytest
+
 from plat_envs.show import main
 
 

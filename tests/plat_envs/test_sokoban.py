@@ -6,6 +6,7 @@ import random
 from collections import Counter, deque
 
 import pytest
+
 from plat_envs.api import make_environment
 from plat_envs.errors import EnvironmentError_
 from plat_envs.sokoban import Puzzle, SokobanConfig, backward_distances, puzzle

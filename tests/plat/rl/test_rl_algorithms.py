@@ -11,6 +11,7 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+
 from plat.errors import RunError
 from plat.rl import algorithms
 from plat.rl.algorithms import Aggregation, actor_loss, advantages, kl_loss, policy_loss, value_loss

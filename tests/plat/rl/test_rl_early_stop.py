@@ -8,6 +8,7 @@ import math
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+
 from plat.rl.config import EarlyStopConfig
 from plat.rl.early_stop import EarlyStops
 

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
+
 from plat.errors import RunError
 from plat.rl.config import FilterConfig
 from plat.rl.filter import prompt_scores, select, select_within_group, step_plan

@@ -12,6 +12,8 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy.special import logsumexp
+
 from plat.errors import RunError
 from plat.rl.config import MIConfig
 from plat.rl.mutual_information import (
@@ -22,7 +24,6 @@ from plat.rl.mutual_information import (
     sample_first_turns,
     sample_turns,
 )
-from scipy.special import logsumexp
 
 CONFIG = MIConfig()
 

@@ -6,6 +6,7 @@ from importlib.resources import files
 
 import pytest
 import yaml
+
 from plat.rl.config import AlgorithmConfig, FilterConfig
 from plat.rl.filter import select
 

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
+
 from plat.rl.config import FilterConfig
 from plat.rl.scores import prompt_scores, spread
 from plat.rl.statistics import rollout_metrics, rv_summary

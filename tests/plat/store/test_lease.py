@@ -7,6 +7,7 @@ import signal
 import time
 
 import pytest
+
 from plat.store import lease
 from plat.store.home import RunPaths
 

@@ -7,6 +7,8 @@ import numpy
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from toy_runs import toy_run
+
 from plat.errors import RunError
 from plat.store import run_io
 from plat.store.attempts import new_attempt
@@ -18,7 +20,6 @@ from plat.store.home import Home
 from plat.store.run_directory import create
 from plat.store.run_io import FileRunIO
 from plat.trainer.api import State
-from toy_runs import toy_run
 
 
 @pytest.fixture

@@ -8,6 +8,7 @@ import resource
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+
 from plat.store.spool import SpoolWriter, read_events
 
 LINE = st.tuples(st.integers(0, 1000), st.dictionaries(st.text(min_size=1, max_size=8), st.floats(), max_size=4))
