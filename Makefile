@@ -42,7 +42,7 @@ install: $(INSTALLED)
 # torch goes first, alone: it is the one package that brings further packages which differ from machine to machine.
 $(INSTALLED): requirements.txt pyproject.toml
 	@test -n "$(PYTHON)" && $(PYTHON) -c 'import sys; sys.exit(not (3, 11) <= sys.version_info < (3, 13))' || { \
-	  echo "error: plat needs Python 3.11 or 3.12, and found none$(if $(PYTHON), ($(PYTHON) is another version))" >&2; \
+	  echo "error: plat needs Python 3.11 or 3.12, $(if $(PYTHON),and $(PYTHON) is not that,and found none)" >&2; \
 	  echo "  fix: install one, or name it: make $(or $(MAKECMDGOALS),sweep) PYTHON=/path/to/python3.11" >&2; exit 2; }
 	@test -f $@ || { echo "installing into .venv (once; about two minutes and 3 GB) ..."; $(PYTHON) -m venv --clear .venv; }
 	@rm -f $@
