@@ -91,7 +91,7 @@ class EvalConfig:
     instances: int = number(256, minimum=1)  # fixed validation instances
     heldout: int = number(256, minimum=0)  # a second fixed set, for the peak checkpoint
     temperature: float = number(0.5, minimum=0)  # 0: greedy
-    seed: int = 123
+    seed: int = number(123, minimum=0)
 
 
 @dataclass
@@ -100,7 +100,7 @@ class RunConfig:
 
     trainer: str = "embedded"
     scale: str = "laptop"
-    seed: int = 0
+    seed: int = number(0, minimum=0)
     task: TaskConfig = field(default_factory=TaskConfig)
     algorithm: AlgorithmConfig = field(default_factory=AlgorithmConfig)
     model: ModelConfig = field(default_factory=ModelConfig)

@@ -1,4 +1,4 @@
-"""What the trainer's tests share: tiny configs composed as users compose them, one tiny base model, a RunIO in memory."""
+"""What the trainer's tests share: tiny configs composed as users compose them, a tiny base model, a RunIO in memory."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The base model of a stand-in: one per recipe, made once, whole, always the same bytes, and it has learned to speak."""
+"""The base model of a stand-in: one per recipe, made once, always the same bytes; and it has learned to speak."""
 
 from __future__ import annotations
 

@@ -6,7 +6,8 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from plat.trainer.embedded.layers import SwiGLU, TurnQKV, rms_norm, rope, rotate
+from plat.trainer.embedded import layers
+from plat.trainer.embedded.layers import ScoreTokens, attend, rms_norm, rope, rotate, swiglu, turn_qkv
 
 
 def random(*shape: int, seed: int = 0, dtype: torch.dtype = torch.float64) -> torch.Tensor:
@@ -14,13 +15,13 @@ def random(*shape: int, seed: int = 0, dtype: torch.dtype = torch.float64) -> to
 
 
 def test_swiglu_passes_gradcheck():
-    assert torch.autograd.gradcheck(SwiGLU.apply, (random(2, 3, 8).requires_grad_(),))
+    assert torch.autograd.gradcheck(swiglu, (random(2, 3, 8).requires_grad_(),))
 
 
 def test_swiglu_is_silu_of_the_gate_times_up():
     fused = random(4, 10)
     gate, up = fused.chunk(2, -1)
-    torch.testing.assert_close(SwiGLU.apply(fused), F.silu(gate) * up)
+    torch.testing.assert_close(swiglu(fused), F.silu(gate) * up)
 
 
 @pytest.mark.parametrize("scale", [1e-4, 1.0, 1e3])
@@ -64,7 +65,7 @@ def test_turning_queries_and_keys_and_its_gradient():
     table = rope(head_dim, 100.0, 7, fused)[:7, None]
     angles = torch.angle(table)
     found, wanted = fused.clone().requires_grad_(), fused.clone().requires_grad_()
-    outputs = TurnQKV.apply(found, table, heads, kv_heads)
+    outputs = turn_qkv(found, table, heads, kv_heads)
     queries, keys, values = wanted.split((heads, kv_heads, kv_heads), 2)
     plain = [each.transpose(1, 2) for each in (turned(queries, angles), turned(keys, angles), values)]
     loss, reference = 0.0, 0.0
@@ -75,3 +76,56 @@ def test_turning_queries_and_keys_and_its_gradient():
     loss.backward()
     reference.backward()
     torch.testing.assert_close(found.grad, wanted.grad, atol=1e-5, rtol=1e-5)
+
+
+@pytest.mark.parametrize("kv_heads", [4, 2, 1])
+@pytest.mark.parametrize("small", [1 << 23, 0], ids=["products", "fused kernel"])
+@pytest.mark.parametrize("per_row", [False, True])
+def test_attention_and_its_gradient(kv_heads, small, per_row, monkeypatch):
+    monkeypatch.setattr(layers, "SMALL", small)
+    batch, heads, tokens, seen, head_dim = 3, 4, 5, 8, 6
+    inputs = [random(batch, heads, tokens, head_dim)]
+    inputs += [random(batch, kv_heads, seen, head_dim, seed=seed) for seed in (1, 2)]
+    allowed = torch.ones(tokens, seen, dtype=torch.bool).tril(seen - tokens)
+    if per_row:
+        allowed = allowed & (torch.arange(seen) >= torch.arange(batch)[:, None, None, None])
+    mask = torch.zeros(allowed.shape, dtype=torch.float64).masked_fill(~allowed, float("-inf"))
+    queries, keys, values = (each.clone().requires_grad_() for each in inputs)
+    found = attend(queries, keys, values, mask)
+
+    plain = [each.clone().requires_grad_() for each in inputs]
+    wide = [each.repeat_interleave(heads // kv_heads, 1) for each in plain[1:]]
+    shares = (torch.einsum("bhtd,bhsd->bhts", plain[0], wide[0]) + mask).softmax(-1)
+    wanted = torch.einsum("bhts,bhsd->bthd", shares, wide[1]).flatten(2)
+    torch.testing.assert_close(found, wanted)
+    weight = random(*found.shape, seed=3)
+    (found * weight).sum().backward()
+    (wanted * weight).sum().backward()
+    for one, other in zip((queries, keys, values), plain, strict=True):
+        torch.testing.assert_close(one.grad, other.grad)
+
+
+def test_token_scores_pass_gradcheck_and_equal_the_plain_formulas():
+    scores, chosen = random(6, 9).requires_grad_(), torch.tensor([0, 8, 3, 3, 1, 5])
+    assert torch.autograd.gradcheck(lambda s: ScoreTokens.apply(s, chosen), (scores,))
+    log_probs, entropies = ScoreTokens.apply(scores, chosen)
+    plain = torch.distributions.Categorical(logits=scores)
+    torch.testing.assert_close(log_probs, plain.log_prob(chosen))
+    torch.testing.assert_close(entropies, plain.entropy())
+
+
+def test_a_certain_token_has_finite_scores_and_gradients():
+    scores = torch.tensor([[1e4, 0.0, -1e4]], requires_grad=True)
+    log_probs, entropies = ScoreTokens.apply(scores, torch.tensor([1]))
+    (log_probs + entropies).sum().backward()
+    assert bool(
+        torch.isfinite(log_probs).all() and torch.isfinite(entropies).all() and torch.isfinite(scores.grad).all()
+    )
+
+
+@pytest.mark.parametrize("function", [rms_norm, swiglu])
+def test_passes_without_gradient_give_the_same(function):
+    arguments = (random(4, 8, dtype=torch.float32), 1e-6)[: 2 if function is rms_norm else 1]
+    with torch.no_grad():
+        plain = function(*arguments)
+    torch.testing.assert_close(function(*arguments), plain)

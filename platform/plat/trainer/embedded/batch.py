@@ -128,6 +128,19 @@ def pad_prompts(prompts: list[tuple[int, ...]], pad: int, device: str) -> tuple[
     return ids, None if same else torch.tensor(lengths, device=device), last
 
 
+def length_groups(lengths: np.ndarray, worth: int = 512) -> list[np.ndarray]:
+    """Rows in groups of similar length: padding each group to its longest wastes little. A further group must save
+    `worth` padded tokens, about what the pass over one more group costs."""
+
+    def split(part: np.ndarray) -> list[np.ndarray]:
+        own = lengths[part]
+        saved = np.arange(1, len(part)) * (own[-1] - own[:-1])  # by a cut after row 0, 1, ..
+        cut = int(saved.argmax()) + 1 if len(saved) else 0
+        return [*split(part[:cut]), *split(part[cut:])] if cut and saved[cut - 1] >= worth else [part]
+
+    return split(np.argsort(lengths, kind="stable"))
+
+
 @dataclass
 class Packed:
     """Where each response token of a batch goes in a (N, T) layout: a line per trajectory, turn after turn."""

@@ -20,7 +20,8 @@ from plat.rl.mutual_information import (
     sample_first_turns,
     sample_turns,
 )
-from plat.trainer.embedded.batch import Batch, pad_prompts
+from plat.trainer.embedded.batch import Batch, length_groups, pad_prompts
+from plat.trainer.embedded.layers import at_least_float32
 from plat.trainer.embedded.model import Weights, encode, extend
 
 
@@ -34,24 +35,34 @@ def log_likelihoods(
     temperature: float = 1.0,
     chunk: int = 2048,
 ) -> Tensor:
-    """L (N, M): summed log-likelihood of reasonings[i, :lengths[i]] (N, K) as the continuation of prompts[m] (M)."""
+    """L (N, M): summed log-likelihood of reasonings[i, :lengths[i]] (N, K) as the continuation of prompts[m] (M).
+
+    Equal reasonings are scored once, those of similar length together, `chunk` pairs at a time.
+    """
     device = str(weights.embed.device)
+    inside = np.arange(reasonings.shape[1]) < lengths[:, None]
+    distinct, first, number = np.unique(
+        np.where(inside, reasonings, -1), axis=0, return_index=True, return_inverse=True
+    )
     ids, prompt_lengths, last = pad_prompts(prompts, pad, device)
     prefix = encode(weights, ids, prompt_lengths)
-    count, longest = len(reasonings), int(lengths.max())
-    targets = torch.from_numpy(np.ascontiguousarray(reasonings[:, :longest])).to(device)
-    mask = torch.from_numpy(np.arange(longest) < lengths[:, None]).to(device)
-    at_once = max(1, chunk // count)
-    columns = []
-    for start in range(0, len(prompts), at_once):
-        here = torch.arange(start, min(start + at_once, len(prompts)), device=device)
-        rows = here.repeat_interleave(count)
-        wanted = targets.repeat(len(here), 1)
-        hidden = extend(weights, prefix, rows, torch.cat((last[rows, None], wanted[:, :-1]), 1))
-        logs = F.log_softmax(F.linear(hidden, weights.head).float() / temperature, -1)
-        chosen = logs.gather(-1, wanted[..., None])[..., 0].view(len(here), count, longest)
-        columns.append((chosen * mask).double().sum(-1))
-    return torch.cat(columns).T
+    found = torch.empty(len(distinct), len(prompts), dtype=torch.float64, device=device)
+    for group in length_groups(lengths[first], worth=512 // len(prompts)):
+        own = lengths[first[group]]
+        longest = int(own.max())
+        targets = torch.from_numpy(reasonings[first[group], :longest]).to(device)
+        mask = torch.from_numpy(np.arange(longest) < own[:, None]).to(device)
+        at_once = max(1, chunk // len(group))
+        for start in range(0, len(prompts), at_once):
+            here = torch.arange(start, min(start + at_once, len(prompts)), device=device)
+            rows = here.repeat_interleave(len(group))
+            wanted = targets.repeat(len(here), 1)
+            hidden = extend(weights, prefix, rows, torch.cat((last[rows, None], wanted[:, :-1]), 1))
+            scores = at_least_float32(F.linear(hidden, weights.head))
+            logs = F.log_softmax(scores if temperature == 1 else scores / temperature, -1)
+            chosen = logs.gather(-1, wanted[..., None])[..., 0].view(len(here), len(group), longest)
+            found[torch.from_numpy(group).to(device), start : start + len(here)] = (chosen * mask).double().sum(-1).T
+    return found[torch.from_numpy(number.reshape(-1)).to(device)]
 
 
 def measure(

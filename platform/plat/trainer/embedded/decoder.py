@@ -49,7 +49,7 @@ class Decoder:
             turned = rotate(qkv[:, : heads + kv_heads], turns)
             self.keys[number][:, :, slot] = turned[:, heads:]
             self.values[number][:, :, slot] = qkv[:, heads + kv_heads :]
-            queries = turned[:, :heads].reshape(-1, kv_heads, group, head_dim) * head_dim**-0.5
+            queries = turned[:, :heads].reshape(-1, kv_heads, group, head_dim)
             scores = queries @ self.keys[number][:, :, : slot + 1].transpose(2, 3)
             if self.mask is not None:
                 scores = scores + self.mask[..., : slot + 1]

@@ -17,7 +17,8 @@ from plat.errors import RunError
 from plat.rl import algorithms
 from plat.rl.filter import StepPlan
 from plat.trainer.config import RunConfig
-from plat.trainer.embedded.batch import Batch, Packed, packing, pad_prompts, token_rewards
+from plat.trainer.embedded.batch import Batch, Packed, length_groups, packing, pad_prompts, token_rewards
+from plat.trainer.embedded.layers import ScoreTokens, at_least_float32
 from plat.trainer.embedded.model import Shape, Weights, encode, extend, unpack
 
 
@@ -203,17 +204,28 @@ class Learner:
         """Hidden states (tokens, width) that predict each response token."""
         device = str(packed.row.device)
         ids, lengths, last = pad_prompts(batch.prompts, pad, device)
-        rows = torch.from_numpy(batch.prompt_of_row).to(device)
-        responses = torch.from_numpy(batch.responses).to(device)
-        fed = torch.cat((last[rows, None], responses[:, :-1]), 1)
-        return extend(weights, encode(weights, ids, lengths), rows, fed)[packed.row, packed.column]
+        prefix = encode(weights, ids, lengths)
+        places, parts = [], []
+        starts = np.cumsum(batch.response_length) - batch.response_length  # of each row among all tokens
+        for group in length_groups(batch.response_length):
+            longest = batch.response_length[group].max()
+            rows = torch.from_numpy(batch.prompt_of_row[group]).to(device)
+            fed = torch.cat((last[rows, None], torch.from_numpy(batch.responses[group, : longest - 1]).to(device)), 1)
+            row, column = np.nonzero(batch.token_mask[group, :longest])
+            places.append(starts[group][row] + column)
+            here = torch.from_numpy(row * longest + column).to(device)
+            parts.append(extend(weights, prefix, rows, fed).flatten(0, 1)[here])
+        if len(parts) == 1:
+            return parts[0]
+        return torch.cat(parts)[torch.from_numpy(np.argsort(np.concatenate(places))).to(device)]
 
     def _log_probs(self, weights: Weights, batch: Batch, packed: Packed, pad: int) -> tuple[Tensor, Tensor]:
         """Log-probability and entropy (tokens,) of each response token under softmax(logits / temperature)."""
-        scores = F.linear(self._hidden(weights, batch, packed, pad), weights.head).float()
-        logs = F.log_softmax(scores / self.config.train.temperature, -1)
-        chosen = torch.from_numpy(batch.responses[batch.token_mask]).to(logs.device)
-        return logs.gather(-1, chosen[:, None])[:, 0], -(logs.exp() * logs).sum(-1)
+        scores = at_least_float32(F.linear(self._hidden(weights, batch, packed, pad), weights.head))
+        if self.config.train.temperature != 1:
+            scores = scores / self.config.train.temperature
+        chosen = torch.from_numpy(batch.responses[batch.token_mask]).to(scores.device)
+        return ScoreTokens.apply(scores, chosen)  # type: ignore[no-any-return]
 
     def _values(self, vector: Tensor, batch: Batch, packed: Packed, pad: int) -> Tensor:
         """Value (tokens,) of the state before each response token."""

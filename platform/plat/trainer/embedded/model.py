@@ -22,7 +22,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from plat.trainer.embedded.layers import SwiGLU, TurnQKV, rms_norm, rope
+from plat.trainer.embedded.layers import attend, rms_norm, rope, swiglu, turn_qkv
 
 
 @dataclass(frozen=True)
@@ -75,7 +75,7 @@ class Shape:
 
 @dataclass(frozen=True)
 class Layer:
-    qkv: Tensor  # ((heads + 2 kv_heads) * head_dim, width)
+    qkv: Tensor  # ((heads + 2 kv_heads) * head_dim, width); the rows of queries are scaled for attention
     qkv_bias: Tensor
     out: Tensor
     gate_up: Tensor  # (2 ffn, width)
@@ -101,14 +101,16 @@ def unpack(shape: Shape, flat: Tensor) -> Weights:
     if not shape.tie_embeddings:
         sizes.append(shape.vocabulary * width)
     parts = list(torch.split(flat, sizes))
+    scale = flat.new_ones(q + 2 * kv)
+    scale[:q] = shape.head_dim**-0.5
     embed = parts.pop(0).view(shape.vocabulary, width)
     layers = []
     for _ in range(shape.layers):
         norm1, qkv, bias, out, norm2, gate_up, down = (parts.pop(0) for _ in range(7))
         layers.append(
             Layer(
-                qkv.view(-1, width) * norm1,
-                bias,
+                qkv.view(-1, width) * torch.outer(scale, norm1),
+                bias * scale,
                 out.view(width, q),
                 gate_up.view(-1, width) * norm2,
                 down.view(width, ffn),
@@ -133,35 +135,36 @@ def _project(shape: Shape, layer: Layer, x: Tensor, turns: Tensor) -> tuple[Tens
     """Rotated queries, rotated keys and values of x (B, T, width): (B, heads, T, head_dim) each."""
     fused = F.linear(rms_norm(x, shape.eps), layer.qkv, layer.qkv_bias)
     fused = fused.view(*x.shape[:2], shape.heads + 2 * shape.kv_heads, shape.head_dim)
-    return TurnQKV.apply(fused, turns, shape.heads, shape.kv_heads)  # type: ignore[no-any-return]
+    return turn_qkv(fused, turns, shape.heads, shape.kv_heads)
 
 
-def _attend(shape: Shape, queries: Tensor, keys: Tensor, values: Tensor, mask: Tensor | None, causal: bool) -> Tensor:
-    batch, heads, tokens, head_dim = queries.shape
-    mixed = F.scaled_dot_product_attention(
-        queries, keys, values, attn_mask=mask, is_causal=causal, enable_gqa=shape.heads != shape.kv_heads
-    )
-    return mixed.transpose(1, 2).reshape(batch, tokens, heads * head_dim)
+def _keys_and_values(shape: Shape, layer: Layer, x: Tensor, turns: Tensor) -> tuple[Tensor, Tensor]:
+    """`_project` without queries."""
+    skip = shape.heads * shape.head_dim
+    fused = F.linear(rms_norm(x, shape.eps), layer.qkv[skip:], layer.qkv_bias[skip:])
+    fused = fused.view(*x.shape[:2], 2 * shape.kv_heads, shape.head_dim)
+    return turn_qkv(fused, turns, 0, shape.kv_heads)[1:]
 
 
 def feed_forward(shape: Shape, layer: Layer, x: Tensor) -> Tensor:
-    return F.linear(SwiGLU.apply(F.linear(rms_norm(x, shape.eps), layer.gate_up)), layer.down)
+    return F.linear(swiglu(F.linear(rms_norm(x, shape.eps), layer.gate_up)), layer.down)
 
 
 def encode(weights: Weights, ids: Tensor, lengths: Tensor | None = None) -> Prefix:
     """Keys and values of prompts ids (U, P), right-padded when `lengths` (U,) is given. Causal attention."""
     shape = weights.shape
     turns = rope(shape.head_dim, shape.rope_theta, ids.shape[1], weights.embed)[: ids.shape[1], None]
+    mask = _as_scores(_may_look(ids.shape[1], 0, ids.device), weights.embed)
     x = F.embedding(ids, weights.embed)
     all_keys, all_values = [], []
-    for number, layer in enumerate(weights.layers):
+    for layer in weights.layers[:-1]:
         queries, keys, values = _project(shape, layer, x, turns)
         all_keys.append(keys)
         all_values.append(values)
-        if number + 1 < shape.layers:  # nothing reads the last layer's output at prompt positions
-            x = x + F.linear(_attend(shape, queries, keys, values, None, True), layer.out)
-            x = x + feed_forward(shape, layer, x)
-    return Prefix(all_keys, all_values, ids.shape[1], lengths)
+        x = x + F.linear(attend(queries, keys, values, mask), layer.out)
+        x = x + feed_forward(shape, layer, x)
+    keys, values = _keys_and_values(shape, weights.layers[-1], x, turns)  # nothing else is read at prompt positions
+    return Prefix([*all_keys, keys], [*all_values, values], ids.shape[1], lengths)
 
 
 def extend(weights: Weights, prefix: Prefix | None, rows: Tensor | None, ids: Tensor) -> Tensor:
@@ -170,36 +173,38 @@ def extend(weights: Weights, prefix: Prefix | None, rows: Tensor | None, ids: Te
     batch, tokens = ids.shape
     before = prefix.length if prefix else 0
     table = rope(shape.head_dim, shape.rope_theta, before + tokens, weights.embed)
-    mask = None
     if prefix is None or prefix.lengths is None:
         turns = table[before : before + tokens, None]
-        if prefix is not None:
-            mask = _continuation_mask(tokens, before, ids.device)
+        allowed = _may_look(tokens, before, ids.device)
     else:
         assert rows is not None
         lengths = prefix.lengths[rows]
-        positions = lengths[:, None] + torch.arange(tokens, device=ids.device)
-        turns = table[positions][:, :, None]
+        turns = table[lengths[:, None] + torch.arange(tokens, device=ids.device)][:, :, None]
         seen = torch.arange(before, device=ids.device) < lengths[:, None]
-        causal = _continuation_mask(tokens, 0, ids.device)
-        mask = torch.cat(
+        causal = _may_look(tokens, 0, ids.device)
+        allowed = torch.cat(
             (seen[:, None, None, :].expand(-1, 1, tokens, -1), causal.expand(batch, 1, tokens, tokens)), -1
         )
+    mask = _as_scores(allowed, weights.embed)
     x = F.embedding(ids, weights.embed)
     for number, layer in enumerate(weights.layers):
         queries, keys, values = _project(shape, layer, x, turns)
         if prefix is not None:
             keys = torch.cat((prefix.keys[number][rows], keys), 2)
             values = torch.cat((prefix.values[number][rows], values), 2)
-        x = x + F.linear(_attend(shape, queries, keys, values, mask, prefix is None), layer.out)
+        x = x + F.linear(attend(queries, keys, values, mask), layer.out)
         x = x + feed_forward(shape, layer, x)
     return rms_norm(x, shape.eps)
 
 
-def _continuation_mask(tokens: int, before: int, device: torch.device) -> Tensor:
-    """True where token t may look: all `before` prompt positions and continuation positions <= t."""
-    mask = torch.ones(tokens, before + tokens, dtype=torch.bool, device=device)
-    return mask.tril(before)
+def _may_look(tokens: int, before: int, device: torch.device) -> Tensor:
+    """(tokens, before + tokens), True where token t may look: all `before` positions and those of tokens <= t."""
+    return torch.ones(tokens, before + tokens, dtype=torch.bool, device=device).tril(before)
+
+
+def _as_scores(allowed: Tensor, like: Tensor) -> Tensor:
+    """0 where allowed, -inf elsewhere."""
+    return torch.zeros(allowed.shape, dtype=like.dtype, device=like.device).masked_fill_(~allowed, float("-inf"))
 
 
 def initialise(shape: Shape, seed: int) -> Tensor:

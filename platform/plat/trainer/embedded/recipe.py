@@ -16,7 +16,7 @@ from plat.trainer.config import ModelConfig
 from plat_envs.api import find_environment
 from plat_envs.vocabulary import VERSION
 
-BUILD_VERSION = "1"  # of the supervised training code; bump it when the same recipe gives other weights
+BUILD_VERSION = "2"  # of the supervised training code; bump it when the same recipe gives other weights
 TASKS = ("sokoban", "frozenlake", "metamathqa", "countdown")  # the tasks of base version v1
 
 

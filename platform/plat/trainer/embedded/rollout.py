@@ -11,10 +11,10 @@ from typing import Any
 
 import numpy as np
 import torch
-import torch.nn.functional as F
 
 from plat.trainer.embedded.batch import Batch, pad_prompts
 from plat.trainer.embedded.decoder import Decoder
+from plat.trainer.embedded.layers import at_least_float32
 from plat.trainer.embedded.model import Weights, encode
 from plat.trainer.embedded.tokenizer import Tokenizer
 from plat_envs.vocabulary import END_THINK
@@ -38,34 +38,62 @@ def generate(
     """One response per row to prompts[rows[b]]; `uniforms` (tokens, B) decide what is drawn, at most `tokens` each.
 
     Returns ids (B, R) padded, lengths (B,) including eos, log-probabilities and entropies (B, R) under
-    softmax(logits / temperature).
+    softmax(logits / temperature); at temperature 0 the likeliest token is taken, with certainty.
     """
     device = weights.embed.device
     ids, lengths, last = pad_prompts(prompts, tokenizer.pad, str(device))
     where = torch.from_numpy(rows).to(device)
     decoder = Decoder(weights, encode(weights, ids, lengths), where, uniforms.shape[0])
+    uniforms = uniforms.to(device)
+    drawn = torch.full(uniforms.shape, tokenizer.pad, device=device)
+    log_probs, entropies = torch.zeros_like(uniforms), torch.zeros_like(uniforms)
     token = last[where]
-    count = len(rows)
-    ended = torch.zeros(count, dtype=torch.bool, device=device)
-    drawn, log_probs, entropies, live = [], [], [], []
-    for chance in uniforms.to(device):
-        scores = decoder.step(token).float()
-        logs = F.log_softmax(scores / temperature, -1)
-        probs = logs.exp()
-        mass = probs.cumsum(-1)
-        token = (mass < (chance * mass[:, -1])[:, None]).sum(-1).clamp_max_(probs.shape[1] - 1)
-        live.append(~ended)
-        drawn.append(token)
-        log_probs.append(logs.gather(-1, token[:, None])[:, 0])
-        entropies.append(-(probs * logs).sum(-1))
-        ended = ended | (token == tokenizer.eos)
-        if bool(ended.all()):
+    active = torch.arange(len(rows), device=device)  # rows that are still decoded
+    ended = torch.zeros_like(active, dtype=torch.bool)
+    chances, steps, since = uniforms, [], 0
+    for at in range(len(uniforms)):
+        scores = at_least_float32(decoder.step(token))
+        if temperature:
+            steps.append(_draw(scores if temperature == 1 else scores / temperature, chances[at]))
+        else:
+            steps.append((scores.argmax(-1), scores.new_zeros(len(scores)), scores.new_zeros(len(scores))))
+        token = steps[-1][0]
+        ended |= token == tokenizer.eos
+        left = len(active) - int(ended.sum())
+        few = left <= _ENOUGH_LEFT * len(active)
+        if few or at + 1 == len(uniforms):
+            for array, values in zip((drawn, log_probs, entropies), zip(*steps, strict=True), strict=True):
+                array[since : at + 1, active] = torch.stack(values)
+            steps, since = [], at + 1
+        if not left:
             break
-    alive = torch.stack(live, 1)
-    tokens = torch.where(alive, torch.stack(drawn, 1), tokenizer.pad)
-    log_prob = torch.where(alive, torch.stack(log_probs, 1), 0.0)
-    entropy = torch.where(alive, torch.stack(entropies, 1), 0.0)
-    return tokens.cpu().numpy(), alive.sum(1).cpu().numpy(), log_prob.cpu().numpy(), entropy.cpu().numpy()
+        if few:
+            keep = torch.nonzero(~ended)[:, 0]
+            decoder.select(keep)
+            active, token, ended, chances = active[keep], token[keep], ended[keep], chances[:, keep]
+    return _responses(drawn[: at + 1].T, log_probs[: at + 1].T, entropies[: at + 1].T, tokenizer)
+
+
+_ENOUGH_LEFT = 0.8  # share of rows still speaking at which the others are dropped, which takes a copy
+
+
+def _draw(scores: torch.Tensor, uniforms: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    """Tokens drawn from softmax(scores (B, vocabulary)) by one uniform number each, their log-probs, the entropies."""
+    probs = scores.softmax(-1)
+    mass = probs.cumsum(-1)
+    token = torch.searchsorted(mass, (uniforms * mass[:, -1])[:, None]).clamp_max_(probs.shape[1] - 1)
+    log_prob = probs.gather(-1, token).clamp_min_(torch.finfo(probs.dtype).tiny).log_()
+    # H = log Z - sum p s, and log Z = s - log p of any token
+    entropy = scores.gather(-1, token).sub_(log_prob)[:, 0] - torch.linalg.vecdot(probs, scores)
+    return token[:, 0], log_prob[:, 0], entropy
+
+
+def _responses(drawn: torch.Tensor, log_probs: torch.Tensor, entropies: torch.Tensor, tokenizer: Tokenizer) -> Any:
+    """What `generate` returns, from (B, R) arrays in which anything may follow the first eos."""
+    stops = (drawn == tokenizer.eos).cumsum(1)
+    alive = (stops == 0) | ((stops == 1) & (drawn == tokenizer.eos))
+    outputs = torch.where(alive, drawn, tokenizer.pad), alive.sum(1), log_probs * alive, entropies * alive
+    return tuple(each.cpu().numpy() for each in outputs)
 
 
 def rollout(

@@ -100,7 +100,7 @@ def _prepare(config: RunConfig) -> tuple[str, str] | None:
 
 SPEC = TrainerSpec(
     name="embedded",
-    version="1.0",
+    version="1.1",
     config_type=RunConfig,
     load=_load,
     conf="plat.conf",
