@@ -148,7 +148,8 @@ def _runs_table(
             log_v = log(vocabulary) if vocabulary else None
             final = {quantity: both[1] for quantity, both in end.items()}
             entropy = final.get("entropy")
-            found = regime(final.get("above_chance"), entropy, final.get("parses"), log_v, limits)
+            first = end["entropy"][0] if "entropy" in end else None
+            found = regime(final.get("above_chance"), entropy, final.get("parses"), log_v, first, limits)
             verdict = run.missing or found
             title = f"run {run.id} {run.run.name} · {run.outcome or run.missing}"
             stub = [Cell(label(condition) if index == 0 else "", tone="strong"), Cell(str(run.seed), title=title)]

@@ -19,18 +19,19 @@ UNKNOWN = "unknown"
 
 @dataclass(frozen=True)
 class Thresholds:
-    """near_chance: retrieval accuracy minus chance; fluent and low: shares of ln V for H(Z|X); parses: a share."""
+    """near_chance: retrieval accuracy minus chance; fluent: share of ln V for H(Z|X); low: share of the H(Z|X) that the
+    run started with (what is little depends on the language the base model was taught); parses: a share."""
 
     near_chance: float = 0.15
     fluent: float = 0.6
-    low: float = 0.1
+    low: float = 0.5
     parses: float = 0.9
 
     def __str__(self) -> str:
         return (
             f"near chance: retrieval accuracy at most {self.near_chance:g} above it; template collapse: near chance, "
             f"H(Z|X) at most {self.fluent:g} ln V and at least {100 * self.parses:g} % of the reasonings parse; noise: "
-            f"near chance otherwise; entropy is low below {self.low:g} ln V"
+            f"near chance otherwise; entropy is low below {self.low:g} times its first measurement"
         )
 
 
@@ -39,16 +40,18 @@ def regime(
     conditional_entropy: float | None,
     parses: float | None,
     log_vocabulary: float | None,
+    first_entropy: float | None,
     limits: Thresholds = Thresholds(),
 ) -> str:
-    """The regime of one run from its final values; `unknown` when one that matters was not measured."""
-    if above_chance is None or conditional_entropy is None or not log_vocabulary:
+    """The regime of one run from its final values and the H(Z|X) it started with; `unknown` when one that matters was
+    not measured."""
+    if above_chance is None or conditional_entropy is None or first_entropy is None or not log_vocabulary:
         return UNKNOWN
-    share = conditional_entropy / log_vocabulary
+    share, low = conditional_entropy / log_vocabulary, conditional_entropy < limits.low * first_entropy
     if above_chance > limits.near_chance:
-        return COMPRESSED if share < limits.low else DIVERSE
+        return COMPRESSED if low else DIVERSE
     if parses is None:
         return UNKNOWN
     if share > limits.fluent or parses < limits.parses:
         return NOISE
-    return LOW_ENTROPY if share < limits.low else TEMPLATE
+    return LOW_ENTROPY if low else TEMPLATE

@@ -31,11 +31,12 @@ from plat_analysis.results import Results
     ],
 )
 def test_regimes(above, entropy, parses, expected):
-    assert regime(above, entropy, parses, math.log(37)) == expected
+    assert regime(above, entropy, parses, math.log(37), first_entropy=2.0) == expected
+    assert regime(above, entropy, parses, math.log(37), first_entropy=None) == "unknown"
 
 
 def test_thresholds_are_options_and_are_told():
-    assert regime(0.1, 3.1, 0.95, math.log(37), Thresholds(fluent=0.9)) == "template collapse"
+    assert regime(0.1, 3.1, 0.95, math.log(37), 3.0, Thresholds(fluent=0.9)) == "template collapse"
     assert "0.6 ln V" in str(Thresholds()) and "90 %" in str(Thresholds())
 
 
