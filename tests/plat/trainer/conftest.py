@@ -5,9 +5,11 @@ from __future__ import annotations
 import copy
 import json
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 
@@ -15,8 +17,13 @@ from plat.spec.experiment import build_run, config_object
 from plat.trainer.api import State
 from plat.trainer.config import RunConfig
 from plat.trainer.embedded import hf
-from plat.trainer.embedded.model import Shape, initialise
+from plat.trainer.embedded.batch import Batch
+from plat.trainer.embedded.evaluate import make_players
+from plat.trainer.embedded.model import Shape, Weights, initialise, unpack
+from plat.trainer.embedded.recipe import base_folder
+from plat.trainer.embedded.rollout import rollout
 from plat.trainer.embedded.spec import SPEC
+from plat.trainer.embedded.tokenizer import WordTokenizer
 
 torch.set_num_threads(1)
 
@@ -140,3 +147,47 @@ def lively(shape: Shape, seed: int = 0) -> torch.Tensor:
 @pytest.fixture(scope="session")
 def lively_parameters() -> Callable[..., torch.Tensor]:
     return lively
+
+
+@dataclass(frozen=True)
+class Policy:
+    """The tiny base model as the trainer holds it, and as transformers does."""
+
+    shape: Shape
+    flat: torch.Tensor
+    weights: Weights
+    tokenizer: WordTokenizer
+    folder: Path
+    reference: Any
+
+
+@pytest.fixture(scope="session")
+def policy(cache: Path) -> Policy:
+    from transformers import Qwen2ForCausalLM
+
+    folder = base_folder(cache, compose_tiny().model)
+    shape, flat = hf.load(folder)
+    model = Qwen2ForCausalLM.from_pretrained(folder, attn_implementation="eager").eval()
+    return Policy(shape, flat, unpack(shape, flat), WordTokenizer(), folder, model)
+
+
+@pytest.fixture(scope="session")
+def play(policy: Policy) -> Callable[..., Batch]:
+    """`play(config, groups=2, size=3, key=(1,))`: a rollout of the tiny base model."""
+
+    def run(config: RunConfig, groups: int = 2, size: int = 3, key: tuple[int, ...] = (1,), **changes: Any) -> Batch:
+        count = groups * size
+        arguments = {
+            "seeds": [7 + number // size for number in range(count)],
+            "noises": [number % size for number in range(count)],
+            "turns": config.task.turns,
+            "tokens": config.task.response_tokens,
+            "temperature": config.train.temperature,
+            "context": config.train.context,
+        } | changes
+        players = make_players(config, "train", count)
+        seeds, noises = arguments.pop("seeds"), arguments.pop("noises")
+        group = np.arange(count) // size
+        return rollout(policy.weights, policy.tokenizer, players, seeds, noises, group, key=key, **arguments)
+
+    return run
