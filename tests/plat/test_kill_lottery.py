@@ -55,7 +55,9 @@ def content(folder: Path) -> dict[str, Any]:
         paths = home.run(path.name)
         metrics, tables = run_history(paths)
         found[path.name] = {
-            "metrics": sorted((m.step, m.key, repr(m.value)) for m in metrics if not m.key.startswith(("time/", "mem/"))),
+            "metrics": sorted(
+                (m.step, m.key, repr(m.value)) for m in metrics if not m.key.startswith(("time/", "mem/"))
+            ),
             "tables": sorted((t.step, t.name, repr(t.data)) for t in tables),
             "checkpoints": final_checkpoint(paths),
         }
@@ -93,8 +95,9 @@ def play(undisturbed: tuple[Path, dict[str, Any], float], tmp_path: Path, round_
     rng = random.Random(round_number)
     home = tmp_path / "home"
     kills = 0
-    while sweep(home, spec, kill_after=rng.uniform(0.2, duration * 0.9) if kills < 3 else None) is None:
+    while (code := sweep(home, spec, kill_after=rng.uniform(0.2, duration * 0.9) if kills < 3 else None)) is None:
         kills += 1
+    assert code == 0, (tmp_path / "home.log").read_text()[-4000:]
     found = content(home)
     assert found.keys() == wanted.keys()
     for name in wanted:
@@ -120,7 +123,5 @@ def test_a_killed_sweep_ends_with_the_same_bits(
 
 @pytest.mark.chaos
 @pytest.mark.parametrize("round_number", range(2, 22))
-def test_twenty_more_rounds(
-    undisturbed: tuple[Path, dict[str, Any], float], tmp_path: Path, round_number: int
-) -> None:
+def test_twenty_more_rounds(undisturbed: tuple[Path, dict[str, Any], float], tmp_path: Path, round_number: int) -> None:
     play(undisturbed, tmp_path, round_number)
