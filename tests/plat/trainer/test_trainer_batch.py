@@ -152,6 +152,7 @@ def test_length_groups_cover_every_row_once_and_save_what_they_promise(lengths, 
     lengths = np.array(lengths)
     groups = length_groups(lengths, worth)
     assert sorted(np.concatenate(groups).tolist()) == list(range(len(lengths)))
+    assert all(np.array_equal(group, np.sort(group)) for group in groups)
     padded = sum(len(group) * lengths[group].max() for group in groups)
     assert padded <= len(lengths) * lengths.max() - worth * (len(groups) - 1)
     if worth == 1:

@@ -129,14 +129,16 @@ def pad_prompts(prompts: list[tuple[int, ...]], pad: int, device: str) -> tuple[
 
 
 def length_groups(lengths: np.ndarray, worth: int = 512) -> list[np.ndarray]:
-    """Rows in groups of similar length: padding each group to its longest wastes little. A further group must save
-    `worth` padded tokens, about what the pass over one more group costs."""
+    """Rows in groups of similar length, in rising order within each: padding a group to its longest wastes little.
+
+    A further group must save `worth` padded tokens, about what the pass over one more group costs.
+    """
 
     def split(part: np.ndarray) -> list[np.ndarray]:
         own = lengths[part]
         saved = np.arange(1, len(part)) * (own[-1] - own[:-1])  # by a cut after row 0, 1, ..
         cut = int(saved.argmax()) + 1 if len(saved) else 0
-        return [*split(part[:cut]), *split(part[cut:])] if cut and saved[cut - 1] >= worth else [part]
+        return [*split(part[:cut]), *split(part[cut:])] if cut and saved[cut - 1] >= worth else [np.sort(part)]
 
     return split(np.argsort(lengths, kind="stable"))
 

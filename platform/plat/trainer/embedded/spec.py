@@ -100,7 +100,7 @@ def _prepare(config: RunConfig) -> tuple[str, str] | None:
 
 SPEC = TrainerSpec(
     name="embedded",
-    version="1.1",
+    version="1.2",
     config_type=RunConfig,
     load=_load,
     conf="plat.conf",
