@@ -92,7 +92,8 @@ def evaluate_checkpoint(
 ) -> dict[str, Any]:
     """`plat eval`: metrics and per-instance results of a checkpoint's policy.
 
-    overrides: split (validation | heldout, default heldout), instances (default eval.heldout); SpecError for others.
+    overrides: split (validation | heldout, default heldout), instances (default: as many as in the run); SpecError for
+    others.
     """
     import torch
 
@@ -106,7 +107,9 @@ def evaluate_checkpoint(
     if split not in ("validation", "heldout"):
         raise SpecError(f"there is no split {split!r}", where="split", mend="one of: validation, heldout")
     default = config.eval.heldout if split == "heldout" else config.eval.instances
-    instances = int(wanted.get("instances", default))
+    instances = wanted.get("instances", default or config.eval.instances)
+    if type(instances) is not int or instances < 1:
+        raise SpecError(f"{instances!r} instances cannot be played", where="instances", mend="a whole number from 1")
     torch.set_num_threads(config.threads)
     shape, _, tokenizer = load_base(config, cache)
     weights = unpack(shape, state.tensors["actor.parameters"].to(config.device))

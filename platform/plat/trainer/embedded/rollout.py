@@ -63,7 +63,7 @@ def generate(
         few = left <= _ENOUGH_LEFT * len(active)
         if few or at + 1 == len(uniforms):
             for array, values in zip((drawn, log_probs, entropies), zip(*steps, strict=True), strict=True):
-                array[since : at + 1, active] = torch.stack(values)
+                array[since : at + 1, active] = torch.stack(values).to(array.dtype)
             steps, since = [], at + 1
         if not left:
             break

@@ -225,8 +225,10 @@ class _Run:
         return True
 
     def _hold_out(self, step: int, weights: Weights, role: str, metrics: dict[str, float]) -> None:
-        """The second fixed set, for an unbiased value of the peak checkpoint."""
+        """The second fixed set, for an unbiased value of the peak checkpoint; none with `eval.heldout: 0`."""
         config = self.config
+        if not config.eval.heldout:
+            return
         players = make_players(config, "heldout", config.eval.heldout)
         found, batch = evaluate(weights, self.tokenizer, config, "heldout", config.eval.heldout, players)
         name = "heldout/base_success" if role == "base" else "heldout/success"
