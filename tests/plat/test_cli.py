@@ -203,7 +203,6 @@ def test_dry_run_is_plan(plat, spec, home):
 
 GUESSING = """
 title: A test
-paper: none
 base: {trainer: toy_hill_climber, climb.games: 5, climb.iterations: 2}
 matrix:
   policy: [wild, climber]

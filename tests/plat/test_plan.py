@@ -146,6 +146,8 @@ def test_prepared_work_is_not_counted_again(planned: Callable[..., Plan], home: 
     plan = planned()
     keys = list(dict.fromkeys(row.run.prepare[0] for row in plan.rows if row.run.prepare))
     note(home, {"prepare": f"prepare:embedded:{keys[0]}", "title": "a", "wall": 12.0})
+    assert len(planned().preparations) == 2, "its cache is gone"
+    (home.cache / "bases" / keys[0]).mkdir(parents=True)
     later = planned()
     assert len(later.preparations) == 1
     assert plan.work_seconds - later.work_seconds == pytest.approx(2 * DEFAULT_PREPARE_SECONDS - 12.0)

@@ -149,7 +149,7 @@ def make_plan(experiments: Sequence[Experiment], home: Home, *, jobs: int | None
         rows.append(PlanRow(run, state, tuple(names), seconds))
     left = [row for row in rows if row.state.state != "done"]
     done = [row.id for row in rows if row.state.state == "done"]
-    preparing = history.unprepared(row.run for row in left)
+    preparing = history.unprepared((row.run for row in left), home.cache)
     workers = jobs or _workers(left)
     work = sum(row.seconds for row in left) + sum(seconds for _, seconds in preparing)
     longest = max((row.seconds for row in left), default=0.0) + max((seconds for _, seconds in preparing), default=0.0)

@@ -2,7 +2,8 @@
 
 history.jsonl gets one line per finished run and per preparation from the runner. The estimate is the median seconds per
 iteration of the most similar runs: same trainer and scale, then, as far as there are any, same task, model, algorithm
-and filter. Before there is a history, DEFAULT_SECONDS_PER_ITERATION and DEFAULT_PREPARE_SECONDS are assumed.
+and filter. Before there is a history, DEFAULT_SECONDS_PER_ITERATION and DEFAULT_PREPARE_SECONDS are assumed. Whether
+shared work is there already is looked up in the cache: <home>/cache/<kind>/<key>.
 """
 
 from __future__ import annotations
@@ -83,11 +84,24 @@ class History:
             self._medians[key] = median(self.rates[key][-50:]) if key in self.rates else None
         return self._medians[key]
 
-    def unprepared(self, runs: Iterable[Run]) -> list[tuple[str, float]]:
-        """(title, expected seconds) of the shared work that was not done here before."""
+    def unprepared(self, runs: Iterable[Run], cache: Path) -> list[tuple[str, float]]:
+        """(title, expected seconds) of the shared work whose result is not in the cache."""
         usual = median(self.prepared.values()) if self.prepared else DEFAULT_PREPARE_SECONDS
-        jobs = {f"prepare:{run.trainer}:{run.prepare[0]}": run.prepare[1] for run in runs if run.prepare is not None}
-        return [(title, usual) for job, title in jobs.items() if job not in self.prepared]
+        jobs = {(run.trainer, run.prepare[0]): run.prepare[1] for run in runs if run.prepare is not None}
+        there = _cached(cache)
+        return [
+            (title, self.prepared.get(f"prepare:{trainer}:{key}", usual))
+            for (trainer, key), title in jobs.items()
+            if key not in there
+        ]
+
+
+def _cached(cache: Path) -> set[str]:
+    """The keys of what is in the cache, whatever its kind: the names of cache/<kind>/<key>."""
+    try:
+        return {path.name for kind in cache.iterdir() if kind.is_dir() for path in kind.iterdir()}
+    except OSError:
+        return set()
 
 
 def _keys(facts: Sequence[Any]) -> list[Facts]:

@@ -16,10 +16,15 @@ def choice(default: str, *others: str) -> Any:
 
 
 def number(
-    default: float, *, minimum: float | None = None, maximum: float | None = None, above: float | None = None
+    default: float,
+    *,
+    minimum: float | None = None,
+    maximum: float | None = None,
+    above: float | None = None,
+    below: float | None = None,
 ) -> Any:
-    """A numeric dataclass field with inclusive limits `minimum` and `maximum`, or an exclusive lower one, `above`."""
-    limits = {"minimum": minimum, "maximum": maximum, "above": above}
+    """A numeric dataclass field with inclusive limits `minimum` and `maximum`, or exclusive ones, `above`, `below`."""
+    limits = {"minimum": minimum, "maximum": maximum, "above": above, "below": below}
     return field(default=default, metadata={name: limit for name, limit in limits.items() if limit is not None})
 
 

@@ -20,7 +20,7 @@ from plat.spec.file import ExperimentFile, read_file
 from plat.spec.overrides import CommandLine, is_sweep, parse_overrides, to_plain, values_of
 from plat.spec.runs import Run, RunMaker, same_results
 from plat.spec.schema import schema_of
-from plat.spec.suggest import nearest
+from plat.spec.suggest import mend
 from plat.spec.typed import build
 from plat.spec.yaml_reader import Document, read
 from plat.trainer.api import TrainerSpec
@@ -28,7 +28,8 @@ from plat.trainer.api import TrainerSpec
 
 @dataclass(frozen=True)
 class Experiment:
-    """One experiment file. `runs` are distinct; `cells` are all positions of the matrix, in order: (axes, run id)."""
+    """One experiment file. `runs` are distinct; `cells` are all positions of the matrix, in order: (axes, run id);
+    `left_out` are the values that the file lists for an axis and the command line did not choose."""
 
     name: str
     path: Path
@@ -42,6 +43,7 @@ class Experiment:
     paper_data: dict[str, Any]
     scale: str
     cells: list[tuple[dict[str, Any], str]] = field(default_factory=list)
+    left_out: dict[str, list[Any]] = field(default_factory=dict)
 
 
 def load_experiment(path: str | Path, overrides: Sequence[str] = ()) -> Experiment:
@@ -77,6 +79,7 @@ def load_experiment(path: str | Path, overrides: Sequence[str] = ()) -> Experime
         paper_data=_paper_data(file),
         scale="+".join(scales),
         cells=positions,
+        left_out={axis.name: axis.left_out() for axis in file.matrix.axes},
     )
 
 
@@ -158,20 +161,18 @@ def _check_conflicts(file: ExperimentFile, line: CommandLine) -> None:
 
 
 def _paper_data(file: ExperimentFile) -> dict[str, Any]:
-    """Published numbers from papers/<paper>.yaml beside the experiment file; {} when there are none."""
+    """Published numbers from papers/<paper>.yaml beside the experiment file; {} when it names no paper."""
     if file.paper is None:
         return {}
     folder = file.document.path.parent / "papers"
-    path = folder / f"{file.paper}.yaml"
-    if path.is_file():
-        document = read(path)
+    known = sorted(entry.stem for entry in folder.glob("*.yaml")) if folder.is_dir() else []
+    if file.paper in known:
+        document = read(folder / f"{file.paper}.yaml")
         if not isinstance(document.data, dict):
             raise SpecError("a paper's file is a mapping", where=document.where(), mend="write `title:` and `tables:`")
         return document.data
-    known = sorted(entry.stem for entry in folder.glob("*.yaml")) if folder.is_dir() else []
-    near = nearest(file.paper, known, 0.7)
-    if near is not None:
-        raise SpecError(
-            f"unknown paper {file.paper!r}", where=file.document.where("paper"), mend=f"did you mean {near!r}?"
-        )
-    return {}
+    raise SpecError(
+        f"unknown paper {file.paper!r}",
+        where=file.document.where("paper"),
+        mend=mend(file.paper, known, "papers") if known else f"write {folder}/NAME.yaml, or leave `paper` out",
+    )

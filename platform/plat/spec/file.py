@@ -45,8 +45,8 @@ def read_file(document: Document, line: CommandLine) -> ExperimentFile:
         if key not in KEYS:
             raise SpecError(f"unknown key {key!r}", where=document.where_key(key), mend=mend(key, KEYS, "keys"))
     title = _text(document, "title")
-    if title is None:
-        raise SpecError("the file has no title", where=document.where(), mend="write `title: what this shows`")
+    if title is None or not title.strip():
+        raise SpecError("the file has no title", where=document.where("title"), mend="write `title: what this shows`")
     matrix = MatrixReader(document, line).matrix()
     return ExperimentFile(
         document,

@@ -37,6 +37,11 @@ class Axis:
     def labels(self) -> list[Any]:
         return [value.label for value in self.values]
 
+    def left_out(self) -> list[Any]:
+        """Values that the file lists and the command line did not choose."""
+        chosen = {same(value.label) for value in self.values}
+        return [label for flag, label in self.known if (flag, label) not in chosen]
+
     def find(self, label: Any) -> AxisValue | None:
         return next((value for value in self.values if same(value.label) == same(label)), None)
 

@@ -54,6 +54,7 @@ class MatrixReader:
     def __init__(self, document: Document, line: CommandLine) -> None:
         self.document = document
         self.line = line
+        self.zipped: set[str] = set()  # axes that may list a value twice: what they are zipped with tells them apart
 
     def matrix(self) -> Matrix:
         document = self.document
@@ -62,13 +63,14 @@ class MatrixReader:
             raise SpecError(
                 "matrix is a mapping", where=document.where("matrix"), mend="write `axis: [values]` below it"
             )
+        zips, places = self._zips()
+        self.zipped = {name for group in zips for name in group}
         axes = [self._axis(name, value) for name, value in data.items()]
         names = [axis.name for axis in axes]
         axes = [self._chosen(axis) for axis in axes]
         for name, (values, place) in self.line.axes.items():
             if name not in names:
                 axes.append(self._list_axis(name, values, place, [place] * len(values), place))
-        zips, places = self._zips()
         check_zips(zips, axes, places)
         by_name = {axis.name: axis for axis in axes}
         include = tuple(self._row("include", index, by_name) for index in range(len(list_at(document, "include"))))
@@ -107,7 +109,7 @@ class MatrixReader:
                     where=spot,
                     mend="name bundles of overrides: `axis: {name: {key: value}}`",
                 )
-            if same(value) in seen:
+            if same(value) in seen and name not in self.zipped:
                 raise SpecError(f"the axis {name!r} lists {show(value)} twice", where=spot, mend="remove one")
             seen.add(same(value))
         made = (

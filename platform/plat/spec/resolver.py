@@ -48,6 +48,7 @@ class Resolver:
     def __init__(self, spec: TrainerSpec) -> None:
         self.spec = spec
         schema = schema_of(spec.config_type)
+        self.schema = schema
         self.pieces = PieceMaker(schema, conf_of(spec.conf) if spec.conf else None)
         self.fields = [field.name for field in dataclasses.fields(spec.config_type) if field.name in schema.defaults]
         self.sorted_fields = sorted(self.fields)
@@ -86,11 +87,24 @@ class Resolver:
         fragments = [text for name in self.sorted_fields if (text := sections[name].text)]
         extra = canonical([self.spec.name, self.spec.version, sorted(plugins), facts])
         identifier = identity(fragments, extra)
-        labels = [section.label for section in sections.values() if section.label] or [readable([self.spec.name])]
+        labels = [section.label for section in sections.values() if section.label]
+        labels = labels or [readable([self.spec.name, *self._plain_labels(config)])]
         if "seed" in config:
             labels.append(f"s{config['seed']}")
         name = "-".join(labels) + "-" + identifier[:8]
         return Resolved(identifier, name, config, (*fragments, extra), prepare, resources)
+
+    def _plain_labels(self, config: Mapping[str, Any]) -> list[str]:
+        """What tells runs apart whose config has no named groups: its own words, and numbers that are not defaults."""
+        found = []
+        for name, value in config.items():
+            if name in ("trainer", "scale", "seed") or name in self.spec.operational_keys:
+                continue
+            if isinstance(value, str) and value:
+                found.append(value[:24])
+            elif isinstance(value, (int, float)) and value != self.schema.defaults[name]:
+                found.append(f"{name}{value}".lower())
+        return found
 
 
 def _located(error: SpecError, chosen: Mapping[str, Piece], place: str) -> SpecError:

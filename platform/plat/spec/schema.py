@@ -181,10 +181,11 @@ def schema_of(config_type: type) -> Schema:
 
 
 def check_limits(leaf: Leaf, value: Any) -> Any:
-    """Choices, ranges and plugin names from the field's metadata; -0.0 becomes 0.0, NaN is refused."""
+    """Choices, ranges and plugin names from the field's metadata; -0.0 becomes 0.0, NaN and infinity are refused."""
     if isinstance(value, float):
-        if math.isnan(value):
-            raise SpecError(f"{leaf.key}: NaN is not a usable value", mend=f"give {leaf.describe()}")
+        if math.isnan(value) or (math.isinf(value) and not leaf.metadata.get("infinite")):
+            spelt = "NaN" if math.isnan(value) else "infinity"
+            raise SpecError(f"{leaf.key}: {spelt} is not a usable value", mend=f"give {leaf.describe()}")
         value = value + 0.0
     if not leaf.metadata or value is None:
         return value
@@ -198,10 +199,17 @@ def check_limits(leaf: Leaf, value: Any) -> Any:
             ("minimum", lambda limit: value < limit, "at least"),
             ("maximum", lambda limit: value > limit, "at most"),
             ("above", lambda limit: value <= limit, "more than"),
+            ("below", lambda limit: value >= limit, "less than"),
         ):
             if name in limits and bad(limits[name]):
-                raise SpecError(f"{leaf.key}: {show(value)} is out of range", mend=f"give {sign} {limits[name]:g}")
+                raise SpecError(
+                    f"{leaf.key}: {show(value)} is out of range", mend=f"give {sign} {_limit(limits[name])}"
+                )
     return value
+
+
+def _limit(limit: float) -> str:
+    return f"{limit:,}" if isinstance(limit, int) else f"{limit:g}"
 
 
 def plugin_names(group: str) -> tuple[str, ...]:

@@ -4,7 +4,9 @@ Each dataclass is one Hydra config group or one block of `scale/*.yaml`; comment
 plugins are field metadata, which `plat.spec` checks for any trainer's config_type:
 
     choices                    the valid strings
-    minimum, maximum, above    inclusive limits; an exclusive lower one
+    minimum, maximum           inclusive limits
+    above, below               exclusive limits
+    infinite                   True: infinity is a value too (it is refused otherwise, as NaN always is)
     plugin                     an entry-point group: the value is the name of one of its plugins
     options_of                 a sibling field with `plugin`: the options of that plugin's own config_type
 """
@@ -51,7 +53,7 @@ class BaseConfig:
     lr: float = number(5e-3, above=0)
     # share of grounded reasoning with good actions; the rest are templates with random actions
     grounded: float = number(0.3, minimum=0, maximum=1)
-    seed: int = 0
+    seed: int = number(0, minimum=0)
 
 
 @dataclass
@@ -67,15 +69,15 @@ class ModelConfig:
 
 @dataclass
 class TrainConfig:
-    iterations: int = number(40, minimum=0)
-    prompts: int = number(8, minimum=1)  # P
+    iterations: int = number(40, minimum=0, maximum=10_000_000)
+    prompts: int = number(8, minimum=1, maximum=100)  # P; the instances of refills would overlap above that
     group_size: int = number(16, minimum=1)  # G
     mini_batches: int = number(4, minimum=1)  # updates per iteration
     lr: float = number(3e-4, minimum=0)
     critic_lr: float = number(1e-3, minimum=0)
     critic_warmup: int = number(0, minimum=0)  # iterations in which only the critic is trained
-    beta1: float = number(0.9, minimum=0, maximum=1)
-    beta2: float = number(0.999, minimum=0, maximum=1)
+    beta1: float = number(0.9, minimum=0, below=1)
+    beta2: float = number(0.999, minimum=0, below=1)
     weight_decay: float = number(0.0, minimum=0)
     max_grad_norm: float = number(1.0, above=0)
     temperature: float = number(1.0, above=0)

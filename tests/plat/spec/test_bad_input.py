@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import re
 from collections.abc import Callable
 from pathlib import Path
 
@@ -38,6 +39,14 @@ FILES = [
     (HEAD + "base: {train.iterations: many}\n", "not a whole number", "2:26", "whole number"),
     (HEAD + "base: {train.iterations: 2.5}\n", "not a whole number", "2:26", "whole number"),
     (HEAD + "base: {train.iterations: -1}\n", "out of range", "2:26", "at least 0"),
+    (HEAD + "base: {train.iterations: 99999999999999999999}\n", "out of range", "2:26", "at most 10,000,000"),
+    (HEAD + "base: {train.prompts: 101}\n", "out of range", "2:23", "at most 100"),
+    (HEAD + "base: {train.beta1: 1}\n", "out of range", "2:21", "less than 1"),
+    (HEAD + "base: {early_stop.variance_fraction: .inf}\n", "infinity", "2:38", "a number"),
+    (HEAD + "base: {seed: -5}\n", "out of range", "2:14", "at least 0"),
+    (HEAD + "base: {model.base.seed: -5}\n", "out of range", "2:25", "at least 0"),
+    ("title: ''\n", "no title", "1:8", "title"),
+    (HEAD + "matrix: {task: [sokoban, sokoban], seed: [0]}\nzip: [[seed, model]]\n", "twice", "2:26", "remove"),
     (HEAD + "base: {train: 5}\n", "group of keys", "2:15", "train."),
     (HEAD + "base: {seed: }\n", "null", "2:13", "whole number"),
     (HEAD + "base: {filter.rule: top_pp}\n", "unknown value 'top_pp'", "2:21", "'top_p'"),
@@ -171,12 +180,12 @@ def test_papers_files(tmp_path: Path) -> None:
     file = tmp_path / "x.yaml"
     file.write_text("title: t\npaper: ragen2\n")
     assert load_experiment(file).paper_data == {"tables": {"a": 1}}
-    file.write_text("title: t\npaper: unheard-of\n")
-    assert load_experiment(file).paper_data == {}
-    for paper, what in (("ragen", "unknown paper"), ("broken", "mapping")):
+    unknown = ("ragen", "unheard-of", "papers/ragen2", "../x", "''")
+    for paper, what in (*((name, "unknown paper") for name in unknown), ("broken", "mapping")):
         file.write_text(f"title: t\npaper: {paper}\n")
-        with pytest.raises(SpecError, match=what):
+        with pytest.raises(SpecError, match=what) as caught:
             load_experiment(file)
+        assert caught.value.mend and re.search(r"yaml:\d+:\d+", caught.value.where or "")
 
 
 SEED_FILE = (

@@ -110,7 +110,7 @@ def test_a_trainer_without_config_groups(load: Load, trainer: Callable[..., Any]
     trainer(ToyConfig)
     found = load("title: t\nbase: {trainer: toy}\nmatrix: {walk.stride: [1, 2.5], seed: [0]}")
     assert [run.config["walk"] for run in found.runs] == [{"stride": 1.0}, {"stride": 2.5}]
-    assert found.runs[0].name.startswith("toy-s0-") and found.scale == "toy"
+    assert found.runs[0].name.startswith("toy-frozenlake-s0-") and found.scale == "toy"
     with pytest.raises(SpecError, match="unknown key 'algorithm'"):
         load("title: t\nbase: {trainer: toy, algorithm: ppo}")
 

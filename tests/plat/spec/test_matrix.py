@@ -99,6 +99,13 @@ include:
     assert experiment.runs[-1].config["train"]["lr"] == 0.01 and experiment.runs[-1].axes["train.lr"] == 0.01
 
 
+def test_a_zipped_axis_may_repeat_values(load: Callable[..., Any]) -> None:
+    text = HEAD + "matrix: {filter.value: [0.5, 0.9, 1.0], train.iterations: [80, 40, 40], seed: [0]}\nzip: [[%s]]"
+    runs = load(text % "filter.value, train.iterations").runs
+    pairs = [(run.axes["filter.value"], run.config["train"]["iterations"]) for run in runs]
+    assert pairs == [(0.5, 80), (0.9, 40), (1.0, 40)]
+
+
 def test_variants_are_bundles_of_overrides(load: Callable[..., Any]) -> None:
     experiment = load(
         HEAD
