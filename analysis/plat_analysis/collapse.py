@@ -1,6 +1,8 @@
 """The loss of input dependence, and what the filter does to it: one figure over training, and two tables of its end.
 
-"Start" is the first measurement of a run, "end" the mean of its last `last` measurements (fewer where it has fewer).
+"Start" is the first measurement of a run, "end" the mean of its last `last` measurements. A run that was stopped early,
+or has fewer measurements than that, has no end that compares with the others': it is shown, and left out of the
+differences and of the counts of regimes.
 """
 
 from __future__ import annotations
@@ -8,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from functools import partial
 from math import log
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
@@ -17,7 +19,7 @@ from plat_analysis.artifact import DASH, Cell, Column, Figure, Note, Row, Table,
 from plat_analysis.collapse_figure import draw
 from plat_analysis.curves import Bundle, bundle
 from plat_analysis.labels import label, model_really
-from plat_analysis.regimes import Thresholds, regime
+from plat_analysis.regimes import NOISE, Thresholds, regime
 from plat_analysis.results import Results, RunView, spell
 from plat_analysis.statistics import Estimate, over_seeds
 
@@ -33,6 +35,7 @@ QUANTITIES = {
     "success": ("val/success", "validation success", 2),
     "parses": ("rollout/reasoning_parses", "reasonings that parse", 2),
 }
+DECIDING = ("above_chance", "entropy", "parses")  # what a regime is told by
 
 
 def build(
@@ -42,7 +45,7 @@ def build(
     pair: str = "filter",
     baseline: Any = "none",
     treatment: Any = None,
-    scope: str = "first_turn",
+    scope: Literal["first_turn", "trajectory"] = "first_turn",
     last: int = 3,
     thresholds: Mapping[str, float] | None = None,
     name: str = "collapse",
@@ -58,6 +61,7 @@ def build(
     treatment = spell(treatment) if treatment is not None else next(iter(others), baseline)
     limits = Thresholds(**(thresholds or {}))
     ends = {run.id: _ends(results, run, scope, last) for run in results.runs}
+    short = {run.id: _short(results, run, ends[run.id], scope, last) for run in results.runs}
     order = [c for c in (baseline, *others) if c in conditions]
     panels = {
         (key, condition): _bundle(results, conditions[condition], key, scope)
@@ -74,14 +78,16 @@ def build(
         draw=partial(draw, panels, order, baseline, chance, log(vocabulary) if vocabulary else None, limits),
         caption=(
             "Retrieval accuracy: how often a reasoning is likeliest under its own prompt. It falls to chance when "
-            "reasoning no longer depends on the input; entropy does not show that. Bold: mean over seeds with its 95 % "
-            "band (from three seeds on); thin: single seeds; ×: the run ended early."
+            "reasoning no longer depends on the input; entropy does not show that. Bold: mean over seeds; thin: single "
+            "seeds. Band, 95 %: over seeds, from three on; of one seed's success over the validation instances. "
+            "×: the run ended early."
         ),
     )
     for (key, condition), found in panels.items():
         figure.points += curves.points(found, quantity=key, condition=condition)
-    runs = _runs_table(results, conditions, order, ends, limits, last, name + "_regimes")
-    differences = _differences(conditions, ends, baseline, treatment, last, name + "_differences")
+    runs = _runs_table(results, conditions, order, ends, short, limits, last, name + "_regimes")
+    whole = {run: {q: end for q, end in found.items() if q not in short[run]} for run, found in ends.items()}
+    differences = _differences(conditions, whole, short, baseline, treatment, last, name + "_differences")
     return [figure, runs, differences]
 
 
@@ -112,11 +118,29 @@ def _ends(results: Results, run: RunView, scope: str, last: int) -> dict[str, tu
     return found
 
 
+def _short(results: Results, run: RunView, ends: Mapping[str, Any], scope: str, last: int) -> dict[str, str]:
+    """Quantity -> why its end does not compare with that of a run that went on; quantities that do are left out."""
+    found = {}
+    outcome = run.outcome or ""
+    if outcome.startswith("stopped"):
+        logged = [results.curve(run.id, _metric(quantity, scope))[0] for quantity in QUANTITIES]
+        at = max((int(steps[-1]) for steps in logged if len(steps)), default=None)
+        outcome += f" at step {at}" if at is not None else ""
+    for quantity in ends:
+        metric = f"mi/{scope}/retrieval_acc" if quantity == "above_chance" else _metric(quantity, scope)
+        count = len(results.curve(run.id, metric)[0])
+        few = f"{count} measurement{'s' * (count != 1)}" if count < last else ""
+        if few or outcome.startswith("stopped"):
+            found[quantity] = ", ".join(filter(None, [outcome if outcome.startswith("stopped") else "", few]))
+    return found
+
+
 def _runs_table(
     results: Results,
     conditions: dict[str, list[RunView]],
     order: list[str],
     ends: dict[str, dict[str, tuple[float, float]]],
+    short: dict[str, dict[str, str]],
     limits: Thresholds,
     last: int,
     name: str,
@@ -150,7 +174,11 @@ def _runs_table(
             entropy = final.get("entropy")
             first = end["entropy"][0] if "entropy" in end else None
             found = regime(final.get("above_chance"), entropy, final.get("parses"), log_v, first, limits)
-            verdict = run.missing or found
+            early = next((short[run.id][q] for q in DECIDING if q in short[run.id]), "")
+            missing = run.missing or early
+            verdict = missing or found
+            if verdict == NOISE and entropy is not None and log_v:
+                verdict += f": {limits.noise(entropy / log_v, final['parses'])}"
             title = f"run {run.id} {run.run.name} · {run.outcome or run.missing}"
             stub = [Cell(label(condition) if index == 0 else "", tone="strong"), Cell(str(run.seed), title=title)]
             share = entropy / log_v if entropy is not None and log_v else None
@@ -160,14 +188,14 @@ def _runs_table(
                 for i in (0, 1)
             ]
             values.insert(4, Cell(number(share, 2), title=title))
-            cells = [*stub, *values, Cell(verdict, tone="missing" if run.missing else "strong")]
+            cells = [*stub, *values, Cell(verdict, tone="missing" if missing else "strong")]
             table.rows.append(Row(tuple(cells), rule=index == 0))
             table.records.append(
                 {"condition": condition, "seed": run.seed, "run_id": run.id, "outcome": run.outcome or run.missing}
                 | {f"{q}_{when}": end[q][i] for q in QUANTITIES if q in end for i, when in enumerate(("start", "end"))}
-                | {"entropy_share_of_ln_v": share, "regime": found}
+                | {"entropy_share_of_ln_v": share, "regime": "" if early else found, "left_out": missing}
             )
-            if not run.missing:
+            if not missing:
                 counts.setdefault(condition, {})[found] = counts.setdefault(condition, {}).get(found, 0) + 1
     for condition, kinds in counts.items():
         told = ", ".join(f"{kind} {n}/{len(conditions[condition])}" for kind, n in kinds.items())
@@ -179,6 +207,7 @@ def _runs_table(
 def _differences(
     conditions: dict[str, list[RunView]],
     ends: dict[str, dict[str, tuple[float, float]]],
+    short: Mapping[str, Mapping[str, str]],
     baseline: str,
     treatment: str,
     last: int,
@@ -211,7 +240,7 @@ def _differences(
             if seed in second and _counts(first[seed], ends, quantity) and _counts(second[seed], ends, quantity)
         }
         absent = {
-            f"{run.run.name}: {run.missing or 'not measured'}"
+            f"{run.run.name}: {run.missing or short[run.id].get(quantity) or 'not measured'}"
             for run in [*first.values(), *second.values()]
             if not _counts(run, ends, quantity)
         }
@@ -233,7 +262,7 @@ def _differences(
             missing.setdefault("; ".join(sorted(absent)), []).append(title)
     for why, titles in missing.items():
         about = "" if len(titles) == len(QUANTITIES) else f" ({', '.join(titles)})"
-        table.notes.append(Note(f"Missing{about}: {why}."))
+        table.notes.append(Note(f"Left out{about}: {why}."))
     return table
 
 

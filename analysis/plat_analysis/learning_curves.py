@@ -67,10 +67,12 @@ BUILDER = build
 
 def _caption(metric: str, panels: Panels) -> str:
     several = any(len(found.lines) > 1 for found in panels.values())
-    band = "Bold: mean over seeds while every seed runs, with its 95 % band from three seeds on; thin: single seeds. "
-    text = band if several else "One seed. "
-    if metric == "val/success" and not several:
-        text += "Band: 95 % interval over the validation instances. "
+    text = "Bold: mean over seeds while every seed runs; thin: single seeds. " if several else "One seed. "
+    counts = {found.counted for found in panels.values() if found.low is not None}
+    kinds = ["over seeds"] if max(counts, default=0) >= curves.BAND_SEEDS else []
+    kinds += ["over the validation instances where one seed counts"] if 1 in counts else []
+    if kinds:
+        text += f"Band: 95 % interval {', '.join(kinds)}. "
     if metric.endswith("retrieval_acc"):
         text += "Dotted: chance. "
     return text + "×: the run ended early."

@@ -13,6 +13,7 @@ from importlib.metadata import entry_points
 from typing import Any
 
 from plat.errors import SpecError
+from plat.spec.suggest import mend
 
 
 def find(group: str, name: str, where: str) -> Callable[..., Any]:
@@ -44,8 +45,12 @@ def call(function: Callable[..., Any], frames: Any, experiment: Any, arguments: 
 def check_arguments(function: Callable[..., Any], arguments: dict[str, Any], where: str) -> None:
     """SpecError unless a builder or check can be called with these arguments."""
     signature = inspect.signature(function)
+    valid = list(signature.parameters)[2:]
+    open_ended = any(one.kind is one.VAR_KEYWORD for one in signature.parameters.values())
+    for name in arguments:
+        if name not in valid and not open_ended:
+            raise SpecError(f"unknown argument {name!r}", where=where, mend=mend(name, valid, "arguments"))
     try:
         signature.bind(None, None, **arguments)
     except TypeError as error:
-        valid = ", ".join(list(signature.parameters)[2:])
-        raise SpecError(str(error), where=where, mend=f"its arguments: {valid}") from error
+        raise SpecError(str(error), where=where, mend=f"its arguments: {', '.join(valid)}") from error

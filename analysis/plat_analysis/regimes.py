@@ -29,10 +29,16 @@ class Thresholds:
 
     def __str__(self) -> str:
         return (
-            f"near chance: retrieval accuracy at most {self.near_chance:g} above it; template collapse: near chance, "
-            f"H(Z|X) at most {self.fluent:g} ln V and at least {100 * self.parses:g} % of the reasonings parse; noise: "
-            f"near chance otherwise; entropy is low below {self.low:g} times its first measurement"
+            f"entropy is low: H(Z|X) below {self.low:g} times its first measurement. Retrieval accuracy more than "
+            f"{self.near_chance:g} above chance: diverse, or compressed where entropy is low. Otherwise, noise where "
+            f"H(Z|X) is above {self.fluent:g} ln V (too uniform) or fewer than {100 * self.parses:g} % of the "
+            "reasonings parse (format broken); else template collapse, or low-entropy collapse where entropy is low"
         )
+
+    def noise(self, share: float, parses: float) -> str:
+        """Which condition made it noise, with its value; "" when it is none. share: H(Z|X) over ln V."""
+        told = [f"H(Z|X) {share:.2f} ln V"] if share > self.fluent else []
+        return ", ".join(told + ([f"{100 * parses:.0f} % parse"] if parses < self.parses else []))
 
 
 def regime(
@@ -52,6 +58,6 @@ def regime(
         return COMPRESSED if low else DIVERSE
     if parses is None:
         return UNKNOWN
-    if share > limits.fluent or parses < limits.parses:
+    if limits.noise(share, parses):
         return NOISE
     return LOW_ENTROPY if low else TEMPLATE

@@ -37,7 +37,12 @@ def test_regimes(above, entropy, parses, expected):
 
 def test_thresholds_are_options_and_are_told():
     assert regime(0.1, 3.1, 0.95, math.log(37), 3.0, Thresholds(fluent=0.9)) == "template collapse"
-    assert "0.6 ln V" in str(Thresholds()) and "90 %" in str(Thresholds())
+    told = str(Thresholds())
+    assert all(
+        kind in told for kind in ("diverse", "compressed", "template", "low-entropy", "noise", "0.6 ln V", "90 %")
+    )
+    assert Thresholds().noise(0.72, 0.83) == "H(Z|X) 0.72 ln V, 83 % parse"
+    assert Thresholds().noise(0.5, 0.83) == "83 % parse" and Thresholds().noise(0.5, 0.9) == ""
 
 
 def quickstart(make_experiment, **fields):
@@ -133,6 +138,50 @@ def test_a_lost_seed_of_the_collapse_is_told(make_experiment, make_frames):
     assert any("failed:oom" in note.text for note in differences.notes)
     assert any("template collapse 4/5" in note.text for note in regimes.notes)
     assert regimes.rows[0].cells[-1].text == "failed:oom"
+
+
+@pytest.mark.parametrize("measured", [1, 2, 12])
+def test_a_stopped_run_has_no_end_to_compare(make_experiment, make_frames, measured):
+    experiment = quickstart(make_experiment, seeds=range(2))
+    run = experiment.runs[2]  # seed 0 of top_p comes after both seeds of none
+    frames = make_frames(experiment, holes={run.id: "stopped:empty_batches"}, steps=120)
+    frames.metrics = frames.metrics[(frames.metrics.run_id != run.id) | (frames.metrics.step < 5 * measured)]
+    _, regimes, differences = collapse.BUILDER(frames, experiment)
+    verdict = {line["run_id"]: row.cells[-1].text for line, row in zip(regimes.records, regimes.rows, strict=True)}
+    few = {1: ", 1 measurement", 2: ", 2 measurements", 12: ""}[measured]
+    assert verdict[run.id] == f"stopped:empty_batches at step {5 * measured - 1}{few}"
+    assert sum(regimes.values.values()) == 3 and all("1/2" in note.text for note in regimes.notes[-1:])
+    for row in differences.rows:
+        assert row.cells[-1].text == "1/2"
+    assert all(record["low"] is None for record in differences.records if record["what"] == "difference")
+    assert any("stopped:empty_batches at step" in note.text for note in differences.notes)
+
+
+def test_a_finished_run_with_few_measurements_has_no_end(make_experiment, make_frames):
+    experiment = quickstart(make_experiment, seeds=range(2))
+    _, regimes, differences = collapse.BUILDER(make_frames(experiment, steps=120), experiment, last=30)
+    assert {row.cells[-1].text for row in regimes.rows} == {"24 measurements"} and not regimes.values
+    shown = {record["quantity"]: record["seeds"] for record in differences.records if record["what"] == "difference"}
+    assert shown["above_chance"] == 0 and shown["actor_entropy"] == 2, "the policy's entropy has 120"
+
+
+def test_noise_says_which_condition(make_experiment, make_frames):
+    experiment = quickstart(make_experiment)
+    frames = make_frames(experiment, steps=120)
+    frames.metrics.loc[frames.metrics.key == "rollout/reasoning_parses", "value"] = 0.83
+    _, regimes, _ = collapse.BUILDER(frames, experiment)
+    assert "noise: 83 % parse" in {row.cells[-1].text for row in regimes.rows}
+
+
+def test_captions_say_what_the_band_is(make_experiment, make_frames):
+    captions = {}
+    for count in (1, 2, 3):
+        experiment = quickstart(make_experiment, seeds=range(count))
+        frames = make_frames(experiment)
+        captions[count] = [figure.caption for figure in learning_curves.BUILDER(frames, experiment)]
+        assert "over the validation instances" in collapse.BUILDER(frames, experiment)[0].caption
+    assert "over the validation instances" in captions[1][0] and "Band" not in captions[1][1]
+    assert "Band" not in captions[2][0] and "interval over seeds" in captions[3][0]
 
 
 def test_nothing_measured_is_said_not_invented(make_experiment, make_frames):

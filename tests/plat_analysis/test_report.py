@@ -145,7 +145,7 @@ def test_a_report_of_an_empty_store_says_so(experiment, make_frames, tmp_path):
     "report, message, mend",
     [
         ([{"builder": "peak_sucess_table"}], "unknown report builder", "did you mean 'peak_success_table'"),
-        ([{"builder": "collapse", "colour": "red"}], "unexpected keyword argument 'colour'", "its arguments: pair"),
+        ([{"builder": "collapse", "colour": "red"}], "unknown argument 'colour'", "arguments: pair"),
         ([{"rows": "variant"}], "names no builder", "add `builder"),
     ],
 )

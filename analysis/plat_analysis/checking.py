@@ -1,0 +1,146 @@
+"""Whether the report and the claims of an experiment file can be made, before anything is trained.
+
+Arguments are checked against the signature of the builder or check and its annotations. Names have a meaning too, for
+every package's builders: `rows`, `columns` and `pair` are axes, `baseline` and `treatment` values of the axis `pair`,
+`paper` a table of the paper's file.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping, Sequence
+from types import NoneType, UnionType
+from typing import TYPE_CHECKING, Any, Literal, Union, get_args, get_origin
+
+from plat.errors import PlatError, SpecError
+from plat.spec.suggest import mend
+from plat.spec.yaml_reader import read
+from plat_analysis import plugins
+from plat_analysis.published import printed_table
+from plat_analysis.results import RunView, spell
+
+if TYPE_CHECKING:
+    from plat.spec.experiment import Experiment
+
+AXES = ("rows", "columns", "pair")
+VALUES = ("baseline", "treatment")
+_WORDS = {str: "text", int: "a whole number", float: "a number", bool: "true or false"}
+
+
+def check_entries(experiment: Experiment) -> None:
+    """SpecError, at file:line:column, for the first entry of `report` or `claims` that cannot be made."""
+    for index, entry in enumerate(experiment.report):
+        _check_entry(experiment, ("report", index), "plat.reports", entry, ("builder",))
+    for index, entry in enumerate(experiment.claims):
+        _check_entry(experiment, ("claims", index), "plat.claims", entry, ("check", "id", "says"))
+
+
+def _check_entry(
+    experiment: Experiment, path: tuple[str, int], group: str, entry: Mapping[str, Any], own: tuple[str, ...]
+) -> None:
+    function = plugins.find(group, str(entry.get(own[0])), _place(experiment, *path))
+    given = {name: value for name, value in entry.items() if name not in own}
+    parameters = dict(list(inspect.signature(function).parameters.items())[2:])
+    current = ""
+    try:
+        for current, value in given.items():
+            if current in parameters:
+                _check_type(current, value, _hint(function, parameters[current].annotation))
+        for current in [name for name in AXES if name in parameters]:
+            _check_axes(experiment, current, given.get(current, parameters[current].default))
+        if "pair" in parameters:
+            pair = str(given.get("pair", parameters["pair"].default))
+            for current in [name for name in VALUES if name in parameters and name in given]:
+                _check_value(experiment, pair, current, given[current])
+        current = "paper"
+        if current in parameters and given.get(current) is not None:
+            printed_table(experiment, given[current])
+    except SpecError as error:
+        error.where = _place(experiment, *path, *([current] if current in given else []))
+        raise
+    for name in given:  # the same as above, with the place of the argument
+        if name not in parameters:
+            plugins.check_arguments(function, given, _place(experiment, *path, name))
+    plugins.check_arguments(function, given, _place(experiment, *path))
+
+
+def _place(experiment: Experiment, *path: str | int) -> str:
+    try:
+        return read(experiment.path).where(*path)
+    except PlatError:  # the file is gone or has changed since
+        return f"{experiment.path}: {'.'.join(map(str, path))}"
+
+
+def _check_axes(experiment: Experiment, name: str, given: Any) -> None:
+    for axis in [given] if isinstance(given, str) else given or ():
+        if axis in experiment.axes:
+            continue
+        try:
+            for run in experiment.runs:
+                RunView(run, None, "", {}, run.axes).axis(axis)
+        except SpecError:
+            what = f"{name}: {axis!r} is not an axis of the experiment"
+            raise SpecError(what, mend=mend(axis, experiment.axes, "axes")) from None
+
+
+def _check_value(experiment: Experiment, pair: str, name: str, given: Any) -> None:
+    if given is None:
+        return
+    known = [*experiment.axes.get(pair, ()), *experiment.left_out.get(pair, ())]
+    positions = {id(run): RunView(run, None, "", {}, run.axes).axis(pair) for run in experiment.runs}
+    included = [axes[pair] for axes, _ in experiment.cells if pair in axes]
+    values = dict.fromkeys([*map(spell, known), *map(spell, included), *positions.values()])
+    if spell(given) not in values:
+        what = f"{name}: the axis {pair!r} has no value {spell(given)!r}"
+        raise SpecError(what, mend=mend(spell(given), values, "values"))
+
+
+def _hint(function: Callable[..., Any], annotation: Any) -> Any:
+    """What an annotation means; Any where that cannot be told."""
+    if not isinstance(annotation, str):
+        return annotation
+    try:
+        return eval(annotation, inspect.unwrap(function).__globals__)  # as typing.get_type_hints, one at a time
+    except Exception:
+        return Any
+
+
+def _check_type(name: str, value: Any, hint: Any) -> None:
+    if not _fits(value, hint):
+        raise SpecError(f"{name}: {value!r} is not {_described(hint)}", mend=f"give {_described(hint)}")
+
+
+def _fits(value: Any, hint: Any) -> bool:
+    origin, inner = get_origin(hint), get_args(hint)
+    if origin in (Union, UnionType):
+        return any(_fits(value, part) for part in inner)
+    if origin is Literal:
+        return value in inner
+    if hint in (None, NoneType):
+        return value is None
+    if hint in (int, float):
+        return isinstance(value, (int, hint)) and not isinstance(value, bool)
+    if hint in (str, bool):
+        return isinstance(value, hint)
+    kind = origin or hint
+    if isinstance(kind, type) and issubclass(kind, Mapping):
+        return isinstance(value, dict) and (len(inner) != 2 or all(_fits(one, inner[1]) for one in value.values()))
+    if isinstance(kind, type) and issubclass(kind, Sequence):
+        return isinstance(value, list) and (not inner or all(_fits(one, inner[0]) for one in value))
+    return True
+
+
+def _described(hint: Any) -> str:
+    origin, inner = get_origin(hint), get_args(hint)
+    if origin in (Union, UnionType):
+        return " or ".join(_described(part) for part in inner if part is not NoneType)
+    if origin is Literal:
+        return "one of: " + ", ".join(map(str, inner))
+    if hint in _WORDS:
+        return _WORDS[hint]
+    kind = origin or hint
+    if isinstance(kind, type) and issubclass(kind, Mapping):
+        return "a mapping" + (f" to {_described(inner[1])}" if len(inner) == 2 else "")
+    if isinstance(kind, type) and issubclass(kind, Sequence):
+        return "a list" + (f" of {_described(inner[0])}" if inner else "")
+    return str(getattr(hint, "__name__", hint))

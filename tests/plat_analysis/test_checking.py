@@ -1,0 +1,86 @@
+"""Reports and claims that cannot be made are refused before anything is trained, where they were written."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, Literal
+
+import pytest
+
+from plat.errors import SpecError
+from plat.spec.experiment import load_experiment
+from plat_analysis.checking import _described, _fits, check_entries
+
+FILE = """
+title: t
+base: {task: frozenlake}
+matrix: {filter: [none, top_p], algorithm: [ppo, grpo], seed: [0]}
+"""
+SHIPPED = sorted((Path(__file__).parents[2] / "experiments").glob("*.yaml"))
+
+
+@pytest.mark.parametrize("path", SHIPPED, ids=lambda path: path.stem)
+def test_what_is_shipped_can_be_made(path):
+    check_entries(load_experiment(path))
+
+
+@pytest.mark.parametrize(
+    "entry, what, mend",
+    [
+        ("{builder: collapse, pair: filtre}", "'filtre' is not an axis", "'filter'"),
+        ("{builder: paired_deltas, rows: [algorithm, modle]}", "'modle' is not an axis", "axes: filter"),
+        ("{builder: paired_deltas, rows: 3}", "rows: 3 is not text or a list of text", "list of text"),
+        ("{builder: paired_deltas, columns: [task]}", "is not text", "give text"),
+        ("{builder: collapse, treatment: top_q}", "no value 'top_q'", "'top_p'"),
+        ("{builder: collapse, last: three}", "'three' is not a whole number", "whole number"),
+        ("{builder: collapse, scope: turn}", "'turn' is not one of", "trajectory"),
+        ("{builder: collapse, thresholds: {low: much}}", "a mapping to a number", "number"),
+        ("{builder: collapse, treatmnt: top_p}", "unknown argument 'treatmnt'", "'treatment'"),
+        ("{builder: paired_deltas, paper: table4}", "no table 'table4'", "tables"),
+        ("{builder: paired_deltas, heldout: 1}", "1 is not true or false", "true or false"),
+    ],
+)
+def test_wrong_arguments(tmp_path, entry, what, mend):
+    path = tmp_path / "x.yaml"
+    texts = {"report": entry}
+    if "paired_deltas" in entry and "paper" not in entry:  # the claim has the same arguments
+        texts["claims"] = entry.replace("builder: paired_deltas", "id: a, check: mean_delta_positive")
+    for key, text in texts.items():
+        line = f"{key}: [{text}]"
+        path.write_text(line + FILE)
+        with pytest.raises(SpecError, match=re.escape(what)) as caught:
+            check_entries(load_experiment(path))
+        assert mend in (caught.value.mend or "")
+        argument = re.findall(r"(?<=, )\w+: ", entry)[0]
+        assert caught.value.where == f"{path}:1:{line.index(argument) + len(argument) + 1}"
+
+
+def test_values_that_the_command_line_left_out_are_values(tmp_path):
+    path = tmp_path / "x.yaml"
+    path.write_text(f"report: [{{builder: paired_deltas, baseline: none, treatment: top_p}}]{FILE}")
+    check_entries(load_experiment(path, ["filter=none"]))
+
+
+@pytest.mark.parametrize(
+    "value, hint, fits",
+    [
+        ("a", str | Sequence[str] | None, True),
+        (["a"], str | Sequence[str] | None, True),
+        (["a", 1], str | Sequence[str] | None, False),
+        (None, str | None, True),
+        ("abc", Sequence[str], False),
+        (1, float, True),
+        (True, float, False),
+        (1.5, int, False),
+        ({"a": 1}, Mapping[str, float] | None, True),
+        ({"a": "b"}, Mapping[str, float], False),
+        ("x", Literal["x", "y"], True),
+        (object(), Any, True),
+        ([1], Any, True),
+        (3, complex, True),  # unknown kinds are not judged
+    ],
+)
+def test_types(value, hint, fits):
+    assert _fits(value, hint) is fits and isinstance(_described(hint), str)
