@@ -51,7 +51,10 @@ def plan(
     """
     from plat.plan import make_plan
 
-    made = make_plan(load_experiments(arguments), Home.find(home), jobs=jobs)
+    experiments = load_experiments(arguments)
+    for experiment in experiments:
+        results.check_report(experiment)
+    made = make_plan(experiments, Home.find(home), jobs=jobs)
     if as_json:
         print_json(made.to_json())
     else:
@@ -75,7 +78,7 @@ def sweep(
     if dry_run:
         return plan(arguments, jobs, home, False, verbose)
     experiments = load_experiments(arguments)
-    place = Home.find(home).create()
+    place = Home.find(home)
     uri = place.store_uri(store)
     look = results.look()
     printed = [freshness.recall(place, uri, experiment, look) for experiment in experiments]
@@ -85,6 +88,7 @@ def sweep(
         return 0
     for experiment in experiments:
         results.check_report(experiment)
+    place.create()
     report = run_missing(place, uri, distinct(experiments), experiments, jobs=jobs, steal=steal)
     if not report.interrupted:
         for experiment in experiments:

@@ -98,14 +98,9 @@ def make_report(home: Home, uri: str, experiment: Experiment, out: Path | None =
 
 def check_report(experiment: Experiment) -> None:
     """SpecError when the file's report or claims cannot be made; better now than after an hour of training."""
-    from plat_analysis import plugins
+    from plat_analysis.checking import check_entries
 
-    for key, name, group in (("report", "builder", "plat.reports"), ("claims", "check", "plat.claims")):
-        for index, entry in enumerate(getattr(experiment, key)):
-            where = f"{experiment.path}: {key}[{index}]"
-            function = plugins.find(group, str(entry.get(name)), where)
-            given = {key: value for key, value in entry.items() if key not in (name, "id", "says")}
-            plugins.check_arguments(function, given, where)
+    check_entries(experiment)
 
 
 def rendered(built: Any) -> str:
