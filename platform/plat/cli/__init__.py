@@ -15,41 +15,42 @@ import time
 import traceback
 from collections.abc import Sequence
 
-from plat.errors import HomeError, PlatError, SpecError
+from plat.errors import HomeError, PlatError, SpecError, StoreError
 
+RUNS_FAILED = 3
 INTERRUPTED = 130
 PIPE_CLOSED = 128 + 13  # what a shell reports for a program ended by SIGPIPE
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Entry point of the `plat` script; always leaves through SystemExit."""
-    for stream in (sys.stdout, sys.stderr):
-        if hasattr(stream, "reconfigure"):
-            stream.reconfigure(errors="replace")  # a terminal that knows no Greek still gets its table
+    from plat.cli import output
+
+    output.prepare()
     code = _guarded(list(sys.argv[1:] if arguments is None else arguments))
     try:
         sys.stdout.flush()
-    except OSError:
-        code = code or PIPE_CLOSED
-    if code == PIPE_CLOSED:  # the interpreter flushes once more at exit; give it somewhere to flush to
+    except OSError as error:  # the interpreter flushes once more at exit; give it somewhere to flush to
+        code = code or (INTERRUPTED if error.errno == errno.EIO else PIPE_CLOSED)
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
     sys.exit(code)
 
 
 def _guarded(arguments: list[str]) -> int:
     """Run one verb and turn whatever comes out of it into an exit code and, on stderr, into words."""
-    from typer import TyperException
+    from plat.cli.common import settings
+    from plat.cli.output import tell
 
-    from plat.cli.verbs import application
-
+    settings.dispatched = settings.concluded = False
     try:
-        return application()(args=arguments, prog_name="plat", standalone_mode=False) or 0
+        code = _verb(arguments)
+        if code == INTERRUPTED and not settings.concluded:  # typer's own end on Ctrl-C, which says nothing
+            raise KeyboardInterrupt
+        return code
     except PlatError as error:
         return _say(error)
-    except TyperException as error:  # a misspelt verb or option
-        return _say(_usage_error(error, arguments))
     except KeyboardInterrupt:
-        print("interrupted; nothing recorded is lost", file=sys.stderr)
+        tell("interrupted; nothing recorded is lost")
         return INTERRUPTED
     except SystemExit as stop:  # typer leaves this way when the pipe is closed
         cause = stop.__context__
@@ -59,6 +60,8 @@ def _guarded(arguments: list[str]) -> int:
     except OSError as error:
         if error.errno == errno.EPIPE:
             return PIPE_CLOSED
+        if error.errno == errno.EIO and error.filename is None:  # the terminal was closed
+            return INTERRUPTED
         if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES, errno.EPERM):
             return _say(
                 HomeError(
@@ -73,13 +76,26 @@ def _guarded(arguments: list[str]) -> int:
         return _unexpected(error, arguments)
 
 
-def _say(error: PlatError) -> int:
-    from plat.cli.common import settings
+def _verb(arguments: list[str]) -> int:
+    from typer import TyperException
 
-    print(error.render(), file=sys.stderr)
+    from plat.cli.verbs import application
+
+    try:
+        return application()(args=arguments, prog_name="plat", standalone_mode=False) or 0
+    except TyperException as error:  # a misspelt verb or option
+        raise _usage_error(error, arguments) from error
+
+
+def _say(error: PlatError) -> int:
+    """Show it; 2, or 3 when the home or the store gave way after runs had begun: then something was done."""
+    from plat.cli.common import settings
+    from plat.cli.output import tell
+
+    tell(error.render())
     if settings.verbose:
         traceback.print_exception(error)
-    return error.exit_code
+    return RUNS_FAILED if settings.dispatched and isinstance(error, HomeError | StoreError) else error.exit_code
 
 
 def _usage_error(error: Exception, arguments: list[str]) -> SpecError:
@@ -97,6 +113,7 @@ def _unexpected(error: BaseException, arguments: list[str]) -> int:
     import tempfile
 
     from plat.cli.common import settings
+    from plat.cli.output import tell
 
     if settings.verbose:
         traceback.print_exception(error)
@@ -109,7 +126,7 @@ def _unexpected(error: BaseException, arguments: list[str]) -> int:
             traceback.print_exception(error, file=file)
     except OSError:
         path = "(could not be saved; use -v)"
-    print(f"error: a mistake in plat itself: {type(error).__name__}: {error}", file=sys.stderr)
-    print(f"   at: traceback in {path}", file=sys.stderr)
-    print("  fix: give the same command again to go on; -v shows the traceback", file=sys.stderr)
+    tell(f"error: a mistake in plat itself: {type(error).__name__}: {error}")
+    tell(f"   at: traceback in {path}")
+    tell("  fix: give the same command again to go on; -v shows the traceback")
     return 1

@@ -21,9 +21,15 @@ if TYPE_CHECKING:
 
 @dataclass
 class Settings:
-    """Options that act on the whole process."""
+    """What acts on the whole process.
+
+    dispatched  runs have begun: from now on a failing disk or store means that some failed, not that nothing was done
+    concluded   the user has been told how it ended
+    """
 
     verbose: bool = False
+    dispatched: bool = False
+    concluded: bool = False
 
 
 settings = Settings()
@@ -73,6 +79,9 @@ def load_experiments(arguments: Sequence[str] | None, *, required: bool = True) 
     files, overrides = split(arguments)
     if required and not files:
         raise SpecError("no experiment file named", mend="for example: plat plan experiments/table4.yaml")
+    for file in files:
+        if file.exists() and not file.is_file() and not file.is_dir():  # a pipe would be waited for without end
+            raise SpecError("an experiment file must be a regular file", where=str(file))
     return experiment.load_experiments(files, overrides)
 
 

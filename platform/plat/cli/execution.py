@@ -19,6 +19,7 @@ from plat.cli.common import (
     aligned,
     load_experiments,
     print_json,
+    settings,
     split,
 )
 from plat.errors import PlatError, SpecError
@@ -132,6 +133,7 @@ def run_missing(
             imported = time.monotonic()
 
     open_store(home, uri)
+    settings.dispatched = True
     report = sweep_here(
         home,
         runs,
@@ -142,6 +144,7 @@ def run_missing(
         steal=steal,
         retry=retry,
     )
+    settings.dispatched = report.exit_code != 0 or any(end.fresh for end in report.ends.values())
     results.import_all(home, uri, experiments, [home.run(run.id) for run in runs])
     return report
 
@@ -157,6 +160,7 @@ def open_store(home: Home, uri: str) -> None:
 
 def conclude(report: SweepReport) -> int:
     """Say what did not go well, and give the exit code."""
+    settings.concluded = True
     for line in report.trouble:
         print(f"warning: {line}", file=sys.stderr)
     bad = [end for end in report.ends.values() if end.state != "done"]
@@ -165,7 +169,7 @@ def conclude(report: SweepReport) -> int:
         print(f"interrupted: {done} of {len(report.ends)} runs are done; the same command goes on from here")
     elif bad:
         print(f"\n{len(bad)} of {len(report.ends)} runs are not done:", file=sys.stderr)
-        rows = [(end.run.name, end.outcome or end.state, end.reason) for end in bad[:20]]
+        rows = [(end.run.name, end.outcome or end.state, " ".join(end.reason.split())) for end in bad[:20]]
         print(aligned(rows), file=sys.stderr)
         if len(bad) > len(rows):
             print(f"  and {len(bad) - len(rows)} more: `plat status` lists them", file=sys.stderr)
@@ -219,7 +223,7 @@ def retry(
 
     wanted = _conditions(where)
     experiments = load_experiments(arguments, required=False)
-    place = Home.find(home).create()
+    place = Home.find(home)
     runs = distinct(experiments) if experiments else _runs_of(place)
     axes = sorted({axis for run in runs for axis in run.axes})
     for axis in wanted:
@@ -234,6 +238,7 @@ def retry(
     if not chosen:
         print("no failed run to try again")
         return 0
+    place.create()
     return conclude(run_missing(place, place.store_uri(store), chosen, experiments, jobs=jobs, steal=steal, retry=True))
 
 
@@ -250,7 +255,7 @@ def _conditions(where: Sequence[str] | None) -> dict[str, str]:
 def _runs_of(home: Home) -> list[Run]:
     """The runs of this home's directories; a directory that cannot be read is left out, with a warning."""
     runs = []
-    for folder in sorted(home.runs.iterdir()):
+    for folder in sorted(home.runs.iterdir()) if home.runs.is_dir() else ():
         try:
             runs.append(_run_in(home.run(folder.name)))
         except PlatError as error:

@@ -24,6 +24,7 @@ from plat.cli.common import (
 from plat.errors import HomeError, SpecError
 from plat.store.durable import read_json
 from plat.store.home import AttemptPaths, Home, RunPaths
+from plat.store.spool import Event, read_events
 
 SAYS = {
     "done": "it has a result; `plat sweep` will not do it again",
@@ -33,6 +34,10 @@ SAYS = {
     "interrupted": "its last attempt ended early; the next `plat sweep` goes on from its newest checkpoint",
     "missing": "it was never started",
 }
+MEASURES = {
+    "val/success": "success",
+    "mi/first_turn/retrieval_acc": "retrieval accuracy",
+}  # in the lines of `plat logs`
 
 
 def status(
@@ -111,10 +116,13 @@ def logs(
     home: HomeOption = None,
     verbose: VerboseOption = False,
 ) -> int:
-    """Print what a run wrote to its log."""
+    """Print what a run wrote to its log.
+
+    A healthy run writes nothing there: then its evaluations so far, and where the log is.
+    """
     paths = find_run(Home.find(home), run)
     chosen = _attempt(paths, attempt)
-    position = 0
+    position, offset, shown = 0, 0, 0
     while True:
         ended = chosen.outcome.exists()  # looked at before reading: what was written until then is printed
         if chosen.log.exists():
@@ -122,9 +130,24 @@ def logs(
                 file.seek(position)
                 print(file.read(), end="", flush=True)
                 position = file.tell()
+        if not position or shown:
+            events, offset = read_events(chosen.events, offset)
+            lines = [line for event in events if (line := _evaluation(event))]
+            if not shown:
+                print(f"no output in {chosen.log}; what it measured so far:", flush=True)
+            print("".join(line + "\n" for line in lines), end="", flush=True)
+            shown += 1 + len(lines)
         if ended or not follow:
+            if shown == 1:
+                print(f"  no evaluation yet; `plat why {paths.id[:8]}` says how the run stands")
             return 0
         time.sleep(0.5)
+
+
+def _evaluation(event: Event) -> str:
+    """One line about an evaluation; "" for any other event."""
+    facts = [f"{says} {100 * event.metrics[key]:.1f} %" for key, says in MEASURES.items() if key in event.metrics]
+    return f"  step {event.step:<5} {' · '.join(facts)}" if "val/success" in event.metrics else ""
 
 
 def _attempt(paths: RunPaths, number: int | None) -> AttemptPaths:

@@ -21,7 +21,7 @@ from plat.cli.common import (
     on_terminal,
     print_json,
 )
-from plat.errors import StoreError
+from plat.errors import SpecError, StoreError
 from plat.store.home import Home, RunPaths
 
 if TYPE_CHECKING:
@@ -117,7 +117,10 @@ def rendered(built: Any) -> str:
 
 def width() -> int:
     """Columns of the terminal; a pipe gets room for every column."""
-    return shutil.get_terminal_size((160, 40)).columns if on_terminal() else int(os.environ.get("COLUMNS", "160"))
+    if on_terminal():
+        return shutil.get_terminal_size((160, 40)).columns
+    given = os.environ.get("COLUMNS", "")
+    return int(given) if given.isdecimal() and int(given) > 0 else 160
 
 
 def look() -> str:
@@ -184,7 +187,7 @@ def _all_files() -> list[str]:
 def ui(
     home: HomeOption = None,
     store: StoreOption = None,
-    port: Annotated[int, typer.Option("--port", help="Port of the web page.")] = 5000,
+    port: Annotated[int, typer.Option("--port", min=1, max=65535, help="Port of the web page.")] = 5000,
     verbose: VerboseOption = False,
 ) -> int:
     """MLflow's own web page on this store."""
@@ -201,10 +204,44 @@ def ui(
         )
     from plat.store.mlflow_client import artifact_root, quiet
 
+    page = f"http://127.0.0.1:{port}" + _runs_page(uri)
+    _check_port(port)
     quiet()
     command = [sys.executable, "-m", "mlflow", "ui", "--backend-store-uri", uri, "--port", str(port), "--workers", "1"]
     artifacts = artifact_root(uri)
     if artifacts:
         command += ["--default-artifact-root", artifacts]
-    print(f"MLflow on {uri}: http://127.0.0.1:{port} (Ctrl-C ends it)", flush=True)
+    print(f"MLflow on {uri}: {page} (Ctrl-C ends it)", flush=True)
     os.execv(sys.executable, command)
+
+
+def _check_port(port: int) -> None:
+    """SpecError when MLflow could not listen there."""
+    import socket
+
+    with socket.socket() as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # as MLflow's server does
+        try:
+            probe.bind(("127.0.0.1", port))
+        except OSError as error:
+            raise SpecError(
+                f"port {port} cannot be used: {error.strerror}", where="--port", mend="name another with --port N"
+            ) from error
+
+
+def _runs_page(uri: str) -> str:
+    """The address of the runs last written to, below MLflow's own; "" where that cannot be told. Checks the store."""
+    from plat.store.mlflow_client import connect_readonly, sqlite_path, store_errors
+
+    path = sqlite_path(uri)
+    if path is None or not path.exists():
+        return ""
+    with store_errors(uri):
+        connection = connect_readonly(path)
+        try:
+            found = connection.execute(
+                "SELECT experiment_id FROM runs WHERE lifecycle_stage = 'active' ORDER BY start_time DESC LIMIT 1"
+            ).fetchone()
+        finally:
+            connection.close()
+    return f"/#/experiments/{found[0]}/runs" if found else ""

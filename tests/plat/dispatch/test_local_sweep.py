@@ -99,6 +99,14 @@ def test_what_is_missing_is_done_and_nothing_twice(home):
     assert {path: path.stat().st_mtime_ns for path in home.root.rglob("*")} == before
 
 
+def test_a_config_that_cannot_be_read_is_written_again(home):
+    run = toy_run(seed=1)
+    paths = create(home, run, "")
+    good = paths.config.read_text()
+    paths.config.write_text("{")
+    assert sweep(home, [run], 1).counts() == {"done": 1} and paths.config.read_text() == good
+
+
 def test_failures_stay_alone_and_are_classified(home):
     kinds = ["segfault", "exit", "nan", "memory", "error", "disk", "sigkill", "sigkill_once", "collapse", "none"]
     runs = {kind: toy_run(mischief=kind) for kind in kinds}

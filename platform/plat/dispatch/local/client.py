@@ -24,7 +24,9 @@ _START = (
 
 
 class ServerGone(RunError):
-    """The worker server died (killed, out of memory, or it could not start)."""
+    """The worker server died (killed, out of memory, or it could not start). Runs that were to be done are not."""
+
+    exit_code = 3
 
 
 class WorkerServer:

@@ -7,15 +7,17 @@
 
 from __future__ import annotations
 
+import contextlib
 import sys
 import time
-from typing import Any, Protocol, TextIO
+from typing import Any, Literal, Protocol, TextIO
 
 from plat.dispatch.api import QUEUED, RUNNING, WAITING, Change
 from plat.dispatch.local.board import Totals, View
 
 SUMMARY_EVERY = 10.0  # seconds, when piped
 REFRESH_EVERY = 0.25  # seconds, on a terminal
+COLUMNS = ("run", "state", "iteration", "success", "time", "left")
 
 
 class Progress(Protocol):
@@ -72,7 +74,10 @@ class Plain:
 
 
 class Live:
-    """A table of what runs, redrawn in place; ends and messages scroll by above it."""
+    """A table of what runs, redrawn in place; ends and messages scroll by above it.
+
+    A terminal that is gone (closed while runs save their state) is written to no more, and is no error.
+    """
 
     def __init__(self, console: Any = None) -> None:
         from rich.console import Console
@@ -92,13 +97,16 @@ class Live:
         now = time.monotonic()
         if now - self._drawn >= REFRESH_EVERY:
             self._drawn = now
-            self._live.update(self._table(views, totals), refresh=True)
+            with contextlib.suppress(OSError):
+                self._live.update(self._table(views, totals), refresh=True)
 
     def message(self, text: str) -> None:
-        self._live.console.print(text, highlight=False, markup=False, soft_wrap=True)
+        with contextlib.suppress(OSError):
+            self._live.console.print(text, highlight=False, markup=False, soft_wrap=True)
 
     def end(self) -> None:
-        self._live.stop()
+        with contextlib.suppress(OSError):
+            self._live.stop()
 
     def _table(self, views: list[View], totals: Totals) -> Any:
         from rich import box
@@ -106,24 +114,35 @@ class Live:
         from rich.text import Text
 
         caption = f"{summary(totals)} · {duration(time.monotonic() - self._started)} so far"
+        rows = [_cells(view) for view in views]
+        widths = [max(len(row[column]) for row in [COLUMNS, *rows]) for column in range(len(COLUMNS))]
+        room = max(10, self._console.width - sum(widths[1:]) - 3 * (len(COLUMNS) - 1) - 2)  # blanks between and beside
         table = Table(box=box.SIMPLE_HEAD, caption=caption, caption_justify="left", pad_edge=False)
-        for name, side in (("run", "left"), ("state", "left"), ("iteration", "right"), ("success", "right")):
-            table.add_column(name, justify=side, overflow="ellipsis", no_wrap=True)  # type: ignore[arg-type]
-        table.add_column("time", justify="right", no_wrap=True)
-        table.add_column("left", justify="right", no_wrap=True)
-        for view in views:
-            state = {WAITING: "elsewhere"}.get(view.state, "preparing" if view.kind == "prepare" else "running")
-            step = "" if view.step is None else f"{view.step}/{view.iterations}" if view.iterations else str(view.step)
-            left = "" if view.eta is None else duration(view.eta)
-            row = (view.title, state, step, percent(view.success), duration(view.seconds), left)
-            table.add_row(*(Text(cell) for cell in row))
+        for name, width in zip(COLUMNS, widths, strict=True):
+            side: Literal["left", "right"] = "left" if name in ("run", "state") else "right"
+            table.add_column(name, justify=side, min_width=min(width, room) if name == "run" else width, no_wrap=True)
+        for title, *others in rows:
+            table.add_row(Text(shortened(title, room)), *(Text(cell) for cell in others))
         return table
+
+
+def _cells(view: View) -> tuple[str, ...]:
+    """One job as texts, in the order of COLUMNS."""
+    state = {WAITING: "elsewhere"}.get(view.state, "preparing" if view.kind == "prepare" else "running")
+    step = "" if view.step is None else f"{view.step}/{view.iterations}" if view.iterations else str(view.step)
+    left = "" if view.eta is None else duration(view.eta)
+    return (view.title, state, step, percent(view.success), duration(view.seconds), left)
+
+
+def shortened(name: str, room: int) -> str:
+    """A name in at most `room` characters. Its end stays: it has the id, which every verb takes for the name."""
+    return name if len(name) <= room else "…" + name[len(name) - room + 1 :]
 
 
 def choose(stream: TextIO | None = None) -> Progress:
     """A live table when the stream (stdout) is a terminal, plain lines otherwise."""
     stream = stream or sys.stdout
-    if stream.isatty():
+    if stream is not None and stream.isatty():
         from rich.console import Console
 
         return Live(Console(file=stream))

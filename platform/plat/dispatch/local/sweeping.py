@@ -22,9 +22,10 @@ from plat.dispatch.local.board import Board, is_good
 from plat.dispatch.local.dispatcher import STALL_AFTER, LocalDispatcher
 from plat.dispatch.local.jobs import Job
 from plat.dispatch.local.progress import Progress, Silent
+from plat.errors import HomeError
 from plat.runner import FINAL
 from plat.store.home import Home, RunPaths
-from plat.store.run_directory import create, run_state
+from plat.store.run_directory import create, read_config, run_state
 
 if TYPE_CHECKING:
     from plat.spec.experiment import Experiment, Run
@@ -128,6 +129,18 @@ def _make(home: Home, run: Run, asked: Mapping[str, list[Experiment]]) -> RunPat
     return paths if run.id in asked else create(home, run, "")
 
 
+def _make_readable(home: Home, run: Run, asked: Mapping[str, list[Experiment]]) -> RunPaths:
+    """The same for a run about to start: a config.yaml that cannot be read is written again from the run."""
+    paths = _make(home, run, asked)
+    try:
+        read_config(paths)
+    except HomeError:
+        with contextlib.suppress(OSError):
+            paths.config.unlink()
+        return _make(home, run, asked)
+    return paths
+
+
 class _Sweep:
     """One pass over the missing runs."""
 
@@ -144,7 +157,7 @@ class _Sweep:
         stall_after: float,
     ) -> None:
         self._dispatcher = LocalDispatcher(
-            home, lambda run: _make(home, run, asked), slots=jobs, steal=steal, stall_after=stall_after
+            home, lambda run: _make_readable(home, run, asked), slots=jobs, steal=steal, stall_after=stall_after
         )
         self._board = Board(home, self._dispatcher.jobs)
         self._missing = missing

@@ -1,0 +1,168 @@
+"""What the command line does with odd outputs and endings: no stdout, plain ASCII, narrow or closed terminals."""
+
+from __future__ import annotations
+
+import fcntl
+import io
+import os
+import pty
+import re
+import socket
+import struct
+import subprocess
+import sys
+import termios
+from pathlib import Path
+
+import pytest
+
+from plat.cli import _guarded, main, output
+from plat.cli.common import settings
+from plat.dispatch.local.board import Totals, View
+from plat.dispatch.local.progress import Live, shortened
+from plat.errors import HomeError, SpecError, StoreError
+from plat.store.home import Home
+from plat.store.mlflow_client import ensure_sqlite
+from plat.store.spool import SpoolWriter
+
+FILE = "title: A test\nbase: {scale: smoke}\nmatrix:\n  task: [frozenlake]\n  seed: [0]\n"
+ENDLESS = "early_stop.success_window: 0, early_stop.variance_window: 0, early_stop.empty_window: 0}"
+NAME = "sokoban-grpo-qwen2.5-3b-instruct-top_p-0.95-kl0.001-s0-1a2b3c4d"
+
+
+def plat(*arguments: object, shell: str = "", **environment: str) -> subprocess.CompletedProcess[str]:
+    command = f"{sys.executable} -m plat {' '.join(map(str, arguments))} {shell}"
+    env = {**os.environ, **environment}
+    return subprocess.run(command, shell=True, capture_output=True, text=True, timeout=60, env=env)
+
+
+def test_what_an_encoding_lacks_gets_a_plain_spelling():
+    output.prepare()
+    text = io.TextIOWrapper(io.BytesIO(), encoding="ascii", errors="plat.plain")
+    text.write("[−16.2, +16.2] – … ±2 Σ")
+    text.flush()
+    assert text.buffer.getvalue() == b"[-16.2, +16.2] - . +-2 ?"
+
+
+def test_a_closed_stdout_and_a_wrong_width_are_no_mistakes(tmp_path):
+    for end in (">&-", "2>&-", ">&- 2>&-", "<&- >&- 2>&-"):
+        done = plat("status", "--home", tmp_path, shell=end)
+        assert (done.returncode, done.stderr) == (0, ""), end
+    (tmp_path / "small.yaml").write_text(FILE)
+    assert plat("plan", tmp_path / "small.yaml", "--home", tmp_path, COLUMNS="abc").returncode == 0
+
+
+def test_a_narrow_terminal_shortens_only_the_name():
+    from rich.console import Console
+
+    text = io.StringIO()
+    console = Console(file=text, width=80)
+    views = [View(NAME, "run", "running", 120, 400, 0.431, 1500.0, 9000.0)]
+    console.print(Live(console)._table(views, Totals(72, 12, 0, 1, 0, 59, 0, 750.0)))
+    row = next(line for line in text.getvalue().splitlines() if "1a2b3c4d" in line)
+    assert row.split()[1:] == ["running", "120/400", "43.1", "%", "25.0", "min", "2.5", "h"] and row.strip()[0] == "…"
+    assert shortened(NAME, 80) == NAME and shortened(NAME, 9) == "…1a2b3c4d"
+
+
+def test_a_live_table_outlives_its_terminal():
+    from rich.console import Console
+
+    class Gone(io.StringIO):
+        def write(self, text: str) -> int:
+            raise OSError(5, "Input/output error")
+
+    console = Console(file=io.StringIO(), force_terminal=True)
+    live = Live(console)
+    console.file = Gone()
+    live.message("stopping")
+    live.update([], Totals(1, 0, 0, 1, 0, 0, 0, None))
+    live.end()
+
+
+def test_closing_the_terminal_is_an_interruption(tmp_path):
+    path = tmp_path / "small.yaml"
+    path.write_text(FILE.replace("smoke}", "smoke, train.iterations: 500, " + ENDLESS))
+    child, terminal = pty.fork()
+    if child == 0:
+        command = [sys.executable, "-m", "plat", "sweep", str(path), "--home", str(tmp_path / "home")]
+        os.execve(sys.executable, command, {**os.environ, "TERM": "xterm"})
+    fcntl.ioctl(terminal, termios.TIOCSWINSZ, struct.pack("HHHH", 30, 80, 0, 0))
+    seen = b""
+    while not re.search(rb"\d/500 ", seen):
+        try:
+            seen += os.read(terminal, 1 << 16)
+        except OSError:  # it ended
+            raise AssertionError(seen.decode(errors="replace")) from None
+    os.close(terminal)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 130
+
+
+@pytest.mark.parametrize(
+    ("error", "dispatched", "code"),
+    [
+        (HomeError("full"), True, 3),
+        (StoreError("locked"), True, 3),
+        (OSError(28, "No space left on device", "/x"), True, 3),
+        (SpecError("wrong"), True, 2),
+        (HomeError("full"), False, 2),
+        (OSError(5, "Input/output error"), True, 130),
+        (KeyboardInterrupt(), False, 130),
+    ],
+)
+def test_the_exit_code_says_whether_anything_was_done(monkeypatch, capsys, error, dispatched, code):
+    def verb(_):
+        settings.dispatched = dispatched
+        raise error
+
+    monkeypatch.setattr("plat.cli._verb", verb)
+    assert _guarded(["sweep"]) == code
+    assert bool(capsys.readouterr().err) == (not isinstance(error, OSError) or error.errno != 5)
+
+
+def test_an_early_ctrl_c_gets_a_line(monkeypatch, capsys):
+    def interrupted(*_, **__):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("plat.spec.experiment.load_experiments", interrupted)
+    with pytest.raises(SystemExit) as stop:
+        main(["plan", "small.yaml"])
+    assert stop.value.code == 130 and capsys.readouterr().err.count("\n") == 1
+
+
+def test_a_pipe_is_no_experiment_file_and_retry_makes_no_home(tmp_path):
+    os.mkfifo(tmp_path / "pipe.yaml")
+    done = plat("plan", tmp_path / "pipe.yaml")
+    assert done.returncode == 2 and "regular file" in done.stderr
+    done = plat("retry", "--home", tmp_path / "none")
+    assert done.returncode == 0 and "no failed run" in done.stdout and not (tmp_path / "none").exists()
+
+
+def test_ui_refuses_a_port_or_store_it_cannot_use(tmp_path):
+    home = Home(tmp_path / "home").create()
+    ensure_sqlite(home.store_uri(f"sqlite:///{home.database}"))
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        done = plat("ui", "--home", home.root, "--port", taken.getsockname()[1], MLFLOW_TRACKING_URI="")
+    assert done.returncode == 2 and "--port" in done.stderr
+    assert plat("ui", "--home", home.root, "--port", 99999).returncode == 2
+    Path(home.database).write_text("no database")
+    done = plat("ui", "--home", home.root, MLFLOW_TRACKING_URI="")
+    assert done.returncode == 2 and "mlflow.db" in done.stderr
+
+
+def test_logs_of_a_silent_run_are_its_evaluations(tmp_path):
+    home = Home(tmp_path).create()
+    attempt = home.run("00ff00ff00ff00ff").attempt(1)
+    attempt.root.mkdir(parents=True)
+    attempt.log.touch()
+    attempt.outcome.write_text("{}")
+    assert "no evaluation yet" in plat("logs", "00ff", "--home", tmp_path).stdout
+    spool = SpoolWriter(attempt.events)
+    spool.append(9, {"train/loss": 1.0})
+    spool.append(10, {"val/success": 0.25, "mi/first_turn/retrieval_acc": 0.5})
+    spool.close()
+    lines = plat("logs", "00ff", "--home", tmp_path).stdout.splitlines()
+    assert str(attempt.log) in lines[0] and lines[1:] == ["  step 10    success 25.0 % · retrieval accuracy 50.0 %"]
+    attempt.log.write_text("words\n")
+    assert plat("logs", "00ff", "--home", tmp_path).stdout == "words\n"
