@@ -63,7 +63,7 @@ class CheckpointError(PlatError):
 
 
 class RunError(PlatError):
-    """One run cannot go on. `failure_class` is one of FAILURE_CLASSES (DESIGN 3.5)."""
+    """One run cannot go on. `failure_class` is one of FAILURE_CLASSES."""
 
     def __init__(
         self, what: str, *, failure_class: str = "error", where: str | None = None, mend: str | None = None

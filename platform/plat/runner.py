@@ -1,7 +1,7 @@
 """One run, in the process that does it: take its lease, train, record how it ended. The only caller of a trainer.
 
 Promised: `execute` may be killed at any moment and called again; it goes on from the newest valid checkpoint and ends
-with the same history. Whatever the trainer raises becomes an outcome (DESIGN 3.5), with the traceback in the
+with the same history. Whatever the trainer raises becomes an outcome, with the traceback in the
 attempt's log.txt. `result.json` is the last thing written.
 
 Failure classes

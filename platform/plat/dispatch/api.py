@@ -1,4 +1,4 @@
-"""What every dispatcher promises (DESIGN 3.9).
+"""What every dispatcher promises.
 
 `submit` takes runs that should be done; it never fails because one of them cannot run. `poll` says what has changed.
 A run is done when its `result.json` exists, whatever a scheduler says. A run held by somebody else is waited for. A run
@@ -33,7 +33,7 @@ class Change:
     kind      "run" or "prepare"
     title     a run's name, a preparation's title
     state     QUEUED (again: it will be retried), RUNNING, WAITING (somebody else has it), ENDED
-    outcome   of an ended or retried job: as in DESIGN 3.5, or "unknown": a lease that only --steal takes
+    outcome   of an ended or retried job: as in docs/architecture.md, or "unknown": a lease that only --steal takes
     reason    one line
     """
 

@@ -1,4 +1,4 @@
-"""Early stops of appendix B.2: when a run is beyond hope. A stop is an outcome of the run, not a failure (DESIGN 3.5).
+"""Early stops of appendix B.2: when a run is beyond hope. A stop is an outcome of the run, not a failure.
 
     reward_variance_collapse   reward variance under `variance_fraction` of its mean over the first `variance_baseline`
                                iterations, for `variance_window` consecutive iterations

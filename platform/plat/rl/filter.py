@@ -55,7 +55,7 @@ class Selection:
         return self.kept.size == 0
 
     def metrics(self) -> dict[str, float]:
-        """The `filter/` metrics of DESIGN 3.4 that the selection alone knows."""
+        """The `filter/` metrics that the selection alone knows."""
         return {
             "filter/kept_prompts": float(self.kept.size),
             "filter/kept_share": self.share,
@@ -171,7 +171,7 @@ def select_within_group(rewards: ArrayLike, value: float) -> NDArray[np.int64]:
 
 @dataclass(frozen=True)
 class StepPlan:
-    """How the step is adapted to the kept part of the batch (DESIGN 5).
+    """How the step is adapted to the kept part of the batch.
 
     updates          optimiser steps in this iteration; 0 when nothing is kept
     loss_scale       multiplies the whole loss (under Adam this does next to nothing)

@@ -14,7 +14,7 @@ first. The second has the suffix `_code`.
 
 **Retrieval.** argmax over the M distinct prompts. Exact ties share the credit evenly, so a policy that ignores its
 prompt scores exactly chance, 1 / M (`retrieval_chance_code`: the released code's, the mean share of columns equal to
-one's own). Retrieval above chance is no evidence of reasoning (DESIGN 5), and values compare only within a scope.
+one's own). Retrieval above chance is no evidence of reasoning, and values compare only within a scope.
 """
 
 from __future__ import annotations
@@ -117,7 +117,7 @@ def mi_metrics(
     scope: str,
     ema: SigmaEMA,
 ) -> dict[str, float]:
-    """Everything of Table 1 for one scope, as `mi/<scope>/<name>` (DESIGN 3.4). Computed in float64 on the CPU.
+    """Everything of Table 1 for one scope, as `mi/<scope>/<name>`. Computed in float64 on the CPU.
 
     log_likelihood  [N, M] summed log-likelihood of reasoning i under distinct prompt m (nats)
     own             [N] the distinct prompt that reasoning i was sampled under

@@ -1,4 +1,4 @@
-"""Experiment file -> matrix -> runs, each with an identity (DESIGN 3.1 and 3.2).
+"""Experiment file -> matrix -> runs, each with an identity.
 
 The path of an experiment file: `yaml_reader` (data with positions) -> `file`, `matrix_reader` and `matrix` (structure,
 axes, cells) -> `pieces` (overrides composed by Hydra in `conf`, checked by `schema`) -> `sections` and `resolver`

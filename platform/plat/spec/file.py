@@ -1,4 +1,4 @@
-"""An experiment file's structure (DESIGN 3.1), checked as far as it can be without knowing the trainer.
+"""An experiment file's structure, checked as far as it can be without knowing the trainer.
 
 `read_file(document, line)` gives the header, the base overrides and the matrix, each part with the place where it was
 written. Keys and values of overrides are checked later, by the resolver of the run's trainer.

@@ -1,4 +1,4 @@
-"""The laws of identity (DESIGN 3.2), each as a property."""
+"""The laws of identity, each as a property."""
 
 from __future__ import annotations
 

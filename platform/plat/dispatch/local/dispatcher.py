@@ -1,4 +1,4 @@
-"""Runs jobs on this machine: slots, one forked process per job, retries, stalls (the Dispatcher of DESIGN 3.9).
+"""Runs jobs on this machine: slots, one forked process per job, retries, stalls (a Dispatcher).
 
 Promised: at most `slots` processes at once; GPUs are handed out one owner at a time; a job that dies, whatever way,
 ends or is tried again alone; the server is started only when something must run, and again when it dies. Everything
