@@ -7,6 +7,7 @@ import shutil
 import sys
 import time
 from collections.abc import Callable
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -45,7 +46,7 @@ def doctor(
         check_cores,
         lambda: check_home(place),
         lambda: check_disk(place),
-        lambda: check_store(uri),
+        lambda: check_store(place, uri),
     ]
     found = [check() for check in checks]
     if as_json:
@@ -166,27 +167,38 @@ def check_disk(home: Home) -> Check:
     return Check("disk", "ok", f"{free:.0f} GiB free")
 
 
-def check_store(uri: str) -> Check:
-    """A SQLite store opens and is sound; a server answers. Looks without creating anything."""
-    parts = urlsplit(uri)
-    if parts.scheme == "sqlite":
-        import sqlite3
+def check_store(home: Home, uri: str) -> Check:
+    """The store can be used by every other verb: opened, of a known version, written to; a server answers. Looks
+    without creating anything."""
+    from plat.store import backend, mlflow_client
 
-        path = Path(uri.removeprefix("sqlite:///"))
-        if not path.exists():
+    try:
+        path = mlflow_client.sqlite_path(uri)
+        if path is None and urlsplit(uri).scheme in ("http", "https"):
+            return _check_server(uri)
+        backend.check_store(home, uri)
+        if path is None:
+            return Check("store", "ok", uri)
+        if not path.exists() or path.stat().st_size == 0:
             return Check("store", "ok", f"{uri} (will be made)")
-        try:
-            with sqlite3.connect(f"file:{path}?mode=ro", uri=True, timeout=2) as database:
-                runs = database.execute("select count(*) from runs").fetchone()[0]
-        except sqlite3.Error as error:
-            return Check("store", "error", f"{uri}: {error}", "wait for whoever holds it, or move the file away")
-        return Check("store", "ok", f"{uri}, {runs} MLflow runs")
-    if parts.scheme in ("http", "https"):
-        from urllib.request import urlopen
+        with mlflow_client.store_errors(uri), closing(mlflow_client.connect_readonly(path)) as database:
+            runs = database.execute("select count(*) from runs").fetchone()[0]
+    except PlatError as error:
+        return Check("store", "error", f"{uri}: {error.what}", error.mend or "")
+    try:
+        with mlflow_client.store_errors(uri), closing(mlflow_client.connect(path, timeout=2)) as database:
+            database.execute("begin immediate")  # asks for the right to write, and writes nothing
+            database.execute("rollback")
+    except PlatError as error:
+        return Check("store", "warning", f"{uri}, {runs} MLflow runs, only to be read: {error.what}", error.mend or "")
+    return Check("store", "ok", f"{uri}, {runs} MLflow runs")
 
-        try:
-            with urlopen(uri.rstrip("/") + "/health", timeout=5) as answer:
-                return Check("store", "ok" if answer.status == 200 else "warning", f"{uri}: {answer.status}")
-        except OSError as error:
-            return Check("store", "error", f"{uri}: {error}", "start the server, or name another with --store URI")
-    return Check("store", "warning", f"{uri}: reachability is not checked for this kind of store")
+
+def _check_server(uri: str) -> Check:
+    from urllib.request import urlopen
+
+    try:
+        with urlopen(uri.rstrip("/") + "/health", timeout=5) as answer:
+            return Check("store", "ok" if answer.status == 200 else "warning", f"{uri}: {answer.status}")
+    except OSError as error:
+        return Check("store", "error", f"{uri}: {error}", "start the server, or name another with --store URI")

@@ -36,6 +36,7 @@ StealOption = Annotated[bool, typer.Option("--steal", help="Take over runs whose
 WhereOption = Annotated[
     list[str] | None, typer.Option("--where", metavar="AXIS=VALUE", help="Only runs with this axis value; repeatable.")
 ]
+IMPORT_TIMEOUT = 2.0  # seconds to wait for a locked store meanwhile: no run starts while we wait
 IMPORT_EVERY = 5.0  # seconds between imports while runs go on: the cores belong to the runs
 
 
@@ -127,10 +128,11 @@ def run_missing(
         nonlocal imported
         waiting.append(home.run(run.id))
         if time.monotonic() - imported >= IMPORT_EVERY:
-            runs_now = waiting.copy()
-            waiting.clear()
-            import_runs(home, uri, experiments, runs_now)
-            imported = time.monotonic()
+            try:
+                import_runs(home, uri, experiments, waiting, timeout=IMPORT_TIMEOUT)
+                waiting.clear()  # else they are tried again with the next ones
+            finally:
+                imported = time.monotonic()
 
     open_store(home, uri)
     settings.dispatched = True

@@ -117,6 +117,7 @@ def _sources() -> list[Any]:
 def _stored(uri: str, experiment: Experiment) -> list[Any] | None:
     """What the SQLite store holds of this experiment: per run its outcome, and the file's own runs."""
     from plat.store.mlflow_client import connect_readonly, sqlite_path
+    from plat.store.record import DAMAGED
 
     path = sqlite_path(uri)
     if path is None or not path.is_file():
@@ -128,4 +129,6 @@ def _stored(uri: str, experiment: Experiment) -> list[Any] | None:
             own = database.execute(OWN_QUERY, (experiment.name,)).fetchall()
     except sqlite3.Error:
         return None
+    if any(outcome == DAMAGED for plat_id, outcome, _ in rows if plat_id in wanted):
+        return None  # look again, and say again what is wrong
     return [os.stat(path).st_ino, sorted([list(map(str, row)) for row in rows if row[0] in wanted]), sorted(own)]

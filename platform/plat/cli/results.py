@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shutil
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -21,7 +22,7 @@ from plat.cli.common import (
     on_terminal,
     print_json,
 )
-from plat.errors import SpecError, StoreError
+from plat.errors import HomeError, SpecError, StoreError
 from plat.store.home import Home, RunPaths
 
 if TYPE_CHECKING:
@@ -38,10 +39,21 @@ def sync(
 
     Runs of the named files, or all of this home. `plat sweep` does this by itself.
     """
-    place = Home.find(home).create()
+    from plat.store.backend import check_store
+
+    place = Home.find(home)
     experiments = load_experiments(arguments, required=False)
+    if not place.exists():
+        raise HomeError(
+            "there is no home directory here, so there are no runs to copy",
+            where=str(place.root),
+            mend="name the one that `plat sweep` made, with --home DIR (or PLAT_HOME)",
+        )
+    place.create()
     uri = place.store_uri(store)
     done = import_all(place, uri, experiments)
+    if not (done.imported or done.unchanged):
+        check_store(place, uri)  # nothing to import: then nobody has asked the store yet
     print(f"{len(done.imported)} runs brought up to date, {done.unchanged} were so already: {uri}")
     return 0
 
@@ -61,6 +73,30 @@ def import_all(
     return done
 
 
+def catch_up(home: Home, uri: str, experiments: Sequence[Experiment]) -> None:
+    """Import what can be imported before results are shown. Where nothing may be written (an archive), what the store
+    holds is shown, with a warning on stderr if it is not up to date."""
+    if not home.runs.is_dir():
+        return
+    with unless_archived(home, uri, "the store is not brought up to date"):
+        import_all(home, uri, experiments)
+
+
+@contextlib.contextmanager
+def unless_archived(home: Home, uri: str, consequence: str) -> Iterator[None]:
+    """Turn a refusal to write into a warning when the home or the SQLite store is there to be read only."""
+    from plat.store.mlflow_client import sqlite_path
+
+    try:
+        yield
+    except (HomeError, StoreError) as error:
+        database = sqlite_path(uri)
+        places = [home.root, *([database, database.parent] if database else [])]
+        if not any(place.exists() and not os.access(place, os.W_OK) for place in places):
+            raise
+        print(f"warning: {consequence}: {error.what} ({error.where})", file=sys.stderr)
+
+
 def report(
     arguments: Arguments = None,
     out: OutOption = None,
@@ -73,10 +109,9 @@ def report(
     From the store alone, which is brought up to date first.
     """
     experiments = load_experiments(arguments)
-    place = Home.find(home)
+    place = Home.find(home).checked()
     uri = place.store_uri(store)
-    if place.runs.is_dir():
-        import_all(place, uri, experiments)
+    catch_up(place, uri, experiments)
     for experiment in experiments:
         folder = (out / experiment.name if len(experiments) > 1 else out) if out else None
         print(make_report(place, uri, experiment, folder)[0], end="")
@@ -92,7 +127,8 @@ def make_report(home: Home, uri: str, experiment: Experiment, out: Path | None =
     built = build_report(store.load(experiment), experiment)
     folder = out or home.create().reports / experiment.name
     written = built.write(folder)
-    store.log_report(experiment, written, built.values)
+    with unless_archived(home, uri, "the report is not logged into MLflow"):
+        store.log_report(experiment, written, built.values)
     return rendered(built) + _paths(folder, written.values()), list(written.values())
 
 
@@ -159,10 +195,9 @@ def claims(
     from plat.store.reader import Store
 
     experiments = load_experiments(arguments or _all_files())
-    place = Home.find(home)
+    place = Home.find(home).checked()
     uri = place.store_uri(store)
-    if place.runs.is_dir():
-        import_all(place, uri, experiments)
+    catch_up(place, uri, experiments)
     from plat_analysis.claims.engine import check_claims
 
     store_of = Store(uri, place)
@@ -191,7 +226,7 @@ def ui(
     verbose: VerboseOption = False,
 ) -> int:
     """MLflow's own web page on this store."""
-    place = Home.find(home)
+    place = Home.find(home).checked()
     uri = place.store_uri(store)
     if uri.startswith(("http://", "https://")):
         print(f"the store is a server already: open {uri}")

@@ -1,4 +1,4 @@
-"""Attempts: how one begins, and how one ends whose process could not say it (DESIGN 3.3).
+"""Attempts: how one begins, and how one ends whose process could not say it.
 
 Promised: an attempt's outcome is written once, by its own process if that lives long enough, else by whoever holds the
 run's lease next. Functions that end somebody else's attempt take the lease first, so they never touch a live one.

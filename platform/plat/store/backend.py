@@ -12,10 +12,11 @@ from pathlib import Path
 from typing import Protocol
 
 from plat.store.home import Home
-from plat.store.mlflow_client import sqlite_path
+from plat.store.mlflow_client import connect_readonly, sqlite_path, store_errors
 from plat.store.record import NOT_COMPARED, Point, RunRecord
 
 SIGNATURE = "plat.imported"
+DOCTOR_SECONDS = 2.0  # how long to wait for a locked file that is only looked at
 LARGEST = 1.7976931348623157e308  # how MLflow's SQL stores spell infinity
 
 
@@ -27,6 +28,12 @@ class Known:
     signature: str | None
     files: frozenset[str]
     deleted: bool = False
+    outcome: str | None = None
+
+    @property
+    def whole(self) -> bool:
+        """Whether the run was stored when it was done, with all of its history."""
+        return self.outcome == "finished" or (self.outcome or "").startswith("stopped:")
 
 
 @dataclass(frozen=True)
@@ -77,15 +84,30 @@ class Backend(Protocol):
     def close(self) -> None: ...
 
 
-def open_backend(home: Home, uri: str) -> Backend:
-    """The store at `uri` open for writing; a SQLite file is made when there is none (hold the import lock)."""
+def open_backend(home: Home, uri: str, timeout: float | None = None) -> Backend:
+    """The store at `uri` open for writing; a SQLite file is made when there is none (hold the import lock).
+
+    timeout  seconds to wait for another writer of a SQLite file, None for the usual
+    """
     if sqlite_path(uri) is not None:
         from plat.store.sqlite_store import SqliteStore
 
-        return SqliteStore(uri)
+        return SqliteStore(uri, timeout)
     from plat.store.client_store import ClientStore
 
     return ClientStore(uri, home)
+
+
+def check_store(home: Home, uri: str) -> None:
+    """StoreError when the store at `uri` cannot be used; makes nothing (a SQLite file may be absent)."""
+    path = sqlite_path(uri)
+    if path is None:
+        from plat.store.client_store import ClientStore
+
+        ClientStore(uri, home).known(["0" * 16])  # ask for any run: a server answers or does not
+    elif path.exists() and (path.is_dir() or path.stat().st_size > 0):
+        with store_errors(uri):
+            connect_readonly(path, DOCTOR_SECONDS).close()
 
 
 def missing_points(points: list[Point], stored: Mapping[tuple[str, int], float | None]) -> list[Point] | None:

@@ -1,4 +1,4 @@
-"""Checkpoints of a run: `checkpoints/step-000010/{tensors.safetensors,meta.json}` (DESIGN 3.3).
+"""Checkpoints of a run: `checkpoints/step-000010/{tensors.safetensors,meta.json}`.
 
 Promised: a folder named `step-...` is whole, because it gets that name by a rename after its files are on disk; whether
 the bytes are still the ones that were written is checked on loading (sha256 in meta.json). A damaged checkpoint is

@@ -200,4 +200,5 @@ class ClientStore:
 def _known(run: Run) -> Known:
     tags = run.data.tags
     files = frozenset(key.removeprefix("plat.in.") for key in tags if key.startswith("plat.in."))
-    return Known(run.info.run_id, tags.get(SIGNATURE), files, run.info.lifecycle_stage != "active")
+    deleted = run.info.lifecycle_stage != "active"
+    return Known(run.info.run_id, tags.get(SIGNATURE), files, deleted, tags.get("plat.outcome"))

@@ -1,4 +1,4 @@
-"""The content of a store as plain data, without what two equal stores may differ in (DESIGN 3.4).
+"""The content of a store as plain data, without what two equal stores may differ in.
 
 Left out: MLflow's own ids, times, `time/` and `mem/` metrics, attempts, hosts, hardware, users and paths. Two stores
 hold the same results exactly when their dumps are equal. Read through MLflow's client alone, so that it also checks our

@@ -1,4 +1,4 @@
-"""The single owner of every file name under $PLAT_HOME (DESIGN 3.3).
+"""The single owner of every file name under $PLAT_HOME.
 
 <home>/
     home.json                     format version of this home
@@ -13,6 +13,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import re
@@ -125,17 +126,14 @@ class Home:
 
     def create(self) -> Home:
         """Make the directory if needed; HomeError when it cannot be written or is from a newer version."""
+        self.checked()  # before anything is written
         marker = self.root / "home.json"
-        if marker.is_file():
-            _check_format(marker)  # before anything is written
+        probe, scratch = self.root / f".probe-{os.getpid()}", self.root / f".home-{os.getpid()}.json"
         try:
             (self.root / "runs").mkdir(parents=True, exist_ok=True)
             self.cache.mkdir(exist_ok=True)
-            probe = self.root / f".probe-{os.getpid()}"
             probe.write_text("x")
-            probe.unlink()
             if not marker.exists():
-                scratch = self.root / f".home-{os.getpid()}.json"
                 scratch.write_text(json.dumps({"format": FORMAT}) + "\n")
                 scratch.replace(marker)
         except OSError as error:
@@ -144,7 +142,22 @@ class Home:
                 where=str(self.root),
                 mend="make it writable, free some disk space, or choose another with --home DIR (or PLAT_HOME)",
             ) from error
+        finally:
+            for file in (probe, scratch):  # a full disk leaves an empty one
+                with contextlib.suppress(OSError):
+                    file.unlink(missing_ok=True)
         return self
+
+    def checked(self) -> Home:
+        """This home, unless it is from a newer version (HomeError). Makes and changes nothing."""
+        marker = self.root / "home.json"
+        if marker.is_file():
+            _check_format(marker)
+        return self
+
+    def exists(self) -> bool:
+        """Whether there is a home here, not only a folder (or nothing)."""
+        return (self.root / "home.json").is_file() or self.runs.is_dir()
 
     @property
     def runs(self) -> Path:

@@ -1,4 +1,4 @@
-"""Run directories -> MLflow, idempotently (DESIGN 3.4).
+"""Run directories -> MLflow, idempotently.
 
 Promised:
 - importing twice, in any order, from several processes, or again after a kill at any moment gives what one undisturbed
@@ -8,7 +8,9 @@ Promised:
 - what the user deleted in MLflow stays deleted: such runs are neither brought back nor made anew, the report names
   them. Restoring them in MLflow brings them up to date at the next import; `mlflow gc` forgets them, and then a run
   directory that still exists is imported afresh;
-- a run that was redone and gives other values than those recorded is left as it was recorded, and named.
+- a run that was redone and gives other values than those recorded is left as it was recorded, and named;
+- a done run whose history is damaged never passes for whole: unless the store has all of it already, it is recorded
+  with the outcome "damaged" and without its history, and named at every import until it is mended.
 
 When nothing has changed, an import reads a fingerprint per run and takes no lock.
 """
@@ -24,7 +26,7 @@ from plat.errors import HomeError, StoreError
 from plat.store.backend import Backend, Deleted, DeletedExperiment, FileInfo, Known, open_backend
 from plat.store.home import Home, RunPaths
 from plat.store.mlflow_client import KEPT, connect_readonly, sqlite_path, store_errors
-from plat.store.record import RunRecord, clean_key, read_record, signature
+from plat.store.record import RunRecord, clean_key, read_record, signature, without_history
 
 if TYPE_CHECKING:
     from plat.spec.experiment import Experiment
@@ -40,37 +42,51 @@ class ImportReport:
     unchanged: int = 0
     deleted: list[str] = field(default_factory=list)  # in MLflow's bin, left there
     differing: list[str] = field(default_factory=list)  # redone with other values; the recorded ones are kept
-    unreadable: list[str] = field(default_factory=list)  # meta.json is missing or damaged
+    unreadable: list[str] = field(default_factory=list)  # meta.json or config.yaml is missing or damaged
+    damaged: dict[str, str] = field(default_factory=dict)  # what is wrong with its history (file and line)
 
     def warnings(self) -> list[str]:
         """One line for each kind of run that was not imported."""
         kinds = (
             (self.deleted, "deleted in MLflow and left so (restore them there, or `mlflow gc` to import them afresh)"),
             (self.differing, "redone with other values; MLflow keeps the first (delete them there and `mlflow gc`)"),
-            (self.unreadable, "without a readable meta.json, not imported (remove the directory to redo the run)"),
+            (
+                self.unreadable,
+                "without a readable meta.json and config.yaml, not imported (remove the directory to redo the run)",
+            ),
         )
-        return [f"{len(ids)} run(s) {what}: {', '.join(ids[:5])}" for ids, what in kinds if ids]
+        lines = [f"{len(ids)} run(s) {what}: {', '.join(ids[:5])}" for ids, what in kinds if ids]
+        mend = "remove the run's directory and sweep again; what MLflow already holds stays"
+        lines += [f"run {run} is damaged: {what} ({mend})" for run, what in list(self.damaged.items())[:5]]
+        more = len(self.damaged) - 5
+        return lines + ([f"and {more} more run(s) are damaged"] if more > 0 else [])
 
 
 def import_runs(
-    home: Home, uri: str, experiments: Sequence[Experiment] = (), runs: Iterable[RunPaths] | None = None
+    home: Home,
+    uri: str,
+    experiments: Sequence[Experiment] = (),
+    runs: Iterable[RunPaths] | None = None,
+    timeout: float | None = None,
 ) -> ImportReport:
     """Bring MLflow up to date with these run directories (default: all of the home).
 
     experiments  parsed files: they give titles to their own MLflow runs, and every run of theirs is tagged with them
+    timeout      seconds to wait for another importer, and for another writer of a SQLite store; None for long
     """
+    home.checked()
     paths = list(runs) if runs is not None else _all_runs(home)
     wanted: dict[str, list[str]] = {}
     for experiment in experiments:
         for run in experiment.runs:
             wanted.setdefault(run.id, []).append(clean_key(experiment.name))
     report = ImportReport()
-    changed = _changed(paths, wanted, _peek(uri), report)
+    changed = _changed(paths, wanted, _peek(uri, timeout), report)
     if not changed:
         return report
     files = {clean_key(experiment.name): file_info(experiment) for experiment in experiments}
-    with import_lock(home):
-        backend = open_backend(home, uri)
+    with import_lock(home, timeout):
+        backend = open_backend(home, uri, timeout)
         try:
             _import(backend, changed, wanted, files, report)
         finally:
@@ -79,16 +95,19 @@ def import_runs(
 
 
 @contextmanager
-def import_lock(home: Home) -> Iterator[None]:
-    """The lock that everybody who writes to a store of this home shares; StoreError when it stays taken."""
+def import_lock(home: Home, timeout: float | None = None) -> Iterator[None]:
+    """The lock that everybody who writes to a store of this home shares; StoreError when it stays taken (default:
+    for LOCK_SECONDS), HomeError when the home is of a newer version or cannot be written."""
     from filelock import FileLock, Timeout
 
+    home.checked()
     lock = FileLock(str(home.import_lock))
+    seconds = LOCK_SECONDS if timeout is None else timeout
     try:
-        lock.acquire(timeout=LOCK_SECONDS)
+        lock.acquire(timeout=seconds)
     except Timeout as error:
         raise StoreError(
-            f"another import has been running for {LOCK_SECONDS:.0f} s",
+            f"another import has been running for {seconds:.0f} s",
             where=str(home.import_lock),
             mend=f"wait for it or end that process; {KEPT}",
         ) from error
@@ -115,7 +134,7 @@ def _all_runs(home: Home) -> list[RunPaths]:
         return []
 
 
-def _peek(uri: str) -> dict[str, Known]:
+def _peek(uri: str, timeout: float | None = None) -> dict[str, Known]:
     """What a SQLite store knows, read without a lock; nothing for other stores (they are asked under the lock)."""
     path = sqlite_path(uri)
     if path is None or not path.exists() or path.stat().st_size == 0:
@@ -123,7 +142,7 @@ def _peek(uri: str) -> dict[str, Known]:
     from plat.store.sqlite_store import read_known
 
     with store_errors(uri):
-        connection = connect_readonly(path)
+        connection = connect_readonly(path, timeout)
         try:
             return read_known(connection)
         finally:
@@ -162,13 +181,21 @@ def _import(
         if record is None:
             report.unreadable.append(run.id)
             continue
+        have = known.get(run.id)
+        if record.damage:
+            report.damaged[run.id] = record.damage
+            if record.done and not (have and have.whole):
+                record = without_history(record)
         try:
             for file in record.files:
                 if (record.experiment, file) not in touched:
                     touched[record.experiment, file] = _file_run(backend, record, files.get(file, FileInfo(file)))
             parent = touched[record.experiment, record.files[0]] if record.files else None
-            done = backend.write(record, known.get(run.id), parent)
-            (report.imported if done else report.differing).append(run.id)
+            done = backend.write(record, have, parent)
+            if not done:
+                report.differing.append(run.id)
+            elif run.id not in report.damaged:
+                report.imported.append(run.id)
         except Deleted:
             report.deleted.append(run.id)
     for (experiment, file), own in touched.items():

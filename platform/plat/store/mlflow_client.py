@@ -90,23 +90,54 @@ def artifact_root(uri: str) -> str | None:
     return str(path.parent / "mlartifacts") if path else None
 
 
-def connect(path: Path) -> sqlite3.Connection:
-    """A read-write connection in autocommit mode (transactions are explicit), checked against the schema version."""
-    check_schema(path)
-    connection = sqlite3.connect(path, timeout=BUSY_SECONDS, isolation_level=None)
+def connect(path: Path, timeout: float | None = None) -> sqlite3.Connection:
+    """A read-write connection in autocommit mode (transactions are explicit), checked against the schema version.
+
+    timeout  seconds to wait for another writer, None for BUSY_SECONDS
+    """
+    check_schema(path, timeout)
+    connection = sqlite3.connect(path, timeout=_seconds(timeout), isolation_level=None)
     connection.execute("PRAGMA foreign_keys = ON")
     connection.execute("PRAGMA synchronous = NORMAL")  # a store may lose its last import, the run directories do not
     return connection
 
 
-def connect_readonly(path: Path) -> sqlite3.Connection:
+def _seconds(timeout: float | None) -> float:
+    return BUSY_SECONDS if timeout is None else timeout
+
+
+def connect_readonly(path: Path, timeout: float | None = None) -> sqlite3.Connection:
     """A read-only connection; works in a folder that may not be written, where SQLite's WAL index cannot be made."""
     if not path.exists():
         raise StoreError("there is no store yet", where=str(path), mend="`plat sweep FILE` or `plat sync` makes it")
-    check_schema(path)
-    frozen = "" if os.access(path.parent, os.W_OK) else "&immutable=1"
+    check_schema(path, timeout)
+    return _open_readonly(path, timeout)
+
+
+def _open_readonly(path: Path, timeout: float | None) -> sqlite3.Connection:
+    if path.is_dir():
+        raise sqlite3.OperationalError("unable to open database file: it is a folder")
+    try:
+        return _try_readonly(path, "", timeout)
+    except sqlite3.OperationalError as error:
+        log = path.with_name(path.name + "-wal")
+        if "locked" in str(error) or (log.exists() and log.stat().st_size > 0):  # what is in the log would be missing
+            raise
+        with contextlib.suppress(sqlite3.Error):
+            return _try_readonly(path, "&immutable=1", timeout)
+        raise
+
+
+def _try_readonly(path: Path, how: str, timeout: float | None) -> sqlite3.Connection:
     quoted = str(path).replace("%", "%25").replace("?", "%3f").replace("#", "%23")
-    return sqlite3.connect(f"file:{quoted}?mode=ro{frozen}", uri=True, timeout=BUSY_SECONDS, isolation_level=None)
+    uri = f"file:{quoted}?mode=ro{how}"
+    connection = sqlite3.connect(uri, uri=True, timeout=_seconds(timeout), isolation_level=None)
+    try:
+        connection.execute("SELECT count(*) FROM sqlite_master").fetchone()  # opens it, which connecting does not
+    except BaseException:
+        connection.close()
+        raise
+    return connection
 
 
 # -- schema -----------------------------------------------------------------------------------------------------------
@@ -129,15 +160,23 @@ def ensure_sqlite(uri: str) -> Path:
         [sys.executable, "-c", _CREATE, str(scratch), journal], env=environment, capture_output=True, text=True
     )
     if made.returncode != 0 or not scratch.exists():
-        lines = [line for line in made.stderr.splitlines() if line.strip()]
+        for piece in path.parent.glob(f"{scratch.name}*"):
+            with contextlib.suppress(OSError):
+                piece.unlink()
         raise StoreError(
-            f"the MLflow store could not be created: {lines[-1].strip() if lines else made.returncode}",
+            f"the MLflow store could not be created: {_cause(made.stderr) or made.returncode}",
             where=str(path),
             mend=f"make the folder writable and free some disk space; {KEPT}",
         )
     with store_errors(uri):
         scratch.replace(path)
     return path
+
+
+def _cause(output: str) -> str:
+    """The line of a traceback that names the error; what follows it (SQL, a link) does not."""
+    lines = [line.strip() for line in output.splitlines() if line.strip()]
+    return next((line for line in reversed(lines) if "Error" in line), lines[-1] if lines else "")
 
 
 _CREATE = """
@@ -183,12 +222,12 @@ def schema_revisions() -> tuple[str, frozenset[str]]:
 _CHECKED: set[tuple[str, int]] = set()  # (path, inode) of files checked by this process
 
 
-def check_schema(path: Path) -> None:
+def check_schema(path: Path, timeout: float | None = None) -> None:
     """StoreError unless this SQLite file is an MLflow store of the installed MLflow's schema version."""
     identity = (str(path), path.stat().st_ino)
     if identity in _CHECKED:
         return
-    connection = sqlite3.connect(path, timeout=BUSY_SECONDS)
+    connection = _open_readonly(path, timeout)
     try:
         tables = {name for (name,) in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
         rows = connection.execute("SELECT version_num FROM alembic_version").fetchall() if "runs" in tables else []

@@ -1,4 +1,4 @@
-"""The results of an experiment as tidy frames, read from MLflow alone (DESIGN 3.10).
+"""The results of an experiment as tidy frames, read from MLflow alone.
 
 Promised: run directories are never touched, deleted runs are left out, rows come in an order that does not depend on
 when what was imported, and both readers (SQLite directly, anything else through MLflow's client) give equal frames.

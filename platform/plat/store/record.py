@@ -11,18 +11,19 @@ import hashlib
 import json
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from plat.store.durable import read_json
-from plat.store.history import run_history
+from plat.store.history import damage, run_history
 from plat.store.home import AttemptPaths, RunPaths
 
 FORMAT = 1  # raise it when records change, and every run is compared with the store once more
 KEY_LENGTH, PARAM_LENGTH, TAG_LENGTH = 250, 6000, 5000  # MLflow's limits
 TABLES = "tables.jsonl"
+DAMAGED = "damaged"  # outcome of a done run whose history is not whole
 NOT_COMPARED = ("time/", "mem/")  # may differ between two executions of one run
 
 
@@ -51,6 +52,11 @@ class RunRecord:
     tags: dict[str, str] = field(default_factory=dict)
     points: list[Point] = field(default_factory=list)  # by step, then key
     artifacts: dict[str, bytes] = field(default_factory=dict)
+    damage: str = ""  # what is missing from the history, one line
+
+    @property
+    def done(self) -> bool:
+        return self.status == "FINISHED"
 
 
 def experiment_name(paper: str | None, file: str | None, scale: str | None) -> str:
@@ -83,7 +89,7 @@ def _stat(path: Path) -> tuple[int, int] | None:
 
 
 def read_record(paths: RunPaths, wanted_by: Sequence[str] = ()) -> RunRecord | None:
-    """The record of a run directory, None when there is no readable meta.json in it.
+    """The record of a run directory, None when its meta.json or config.yaml is missing or not readable.
 
     wanted_by  files that want this run besides those that meta.json names
     """
@@ -91,11 +97,11 @@ def read_record(paths: RunPaths, wanted_by: Sequence[str] = ()) -> RunRecord | N
 
     mark = signature(paths)  # before anything is read: what changes meanwhile is seen at the next import
     meta = read_json(paths.meta)
-    if mark is None or meta is None:
+    config = _read(lambda: yaml.load(paths.config.read_bytes(), getattr(yaml, "CSafeLoader", yaml.SafeLoader)))
+    if mark is None or meta is None or not isinstance(config, dict):
         return None
-    config = _read(lambda: yaml.load(paths.config.read_bytes(), getattr(yaml, "CSafeLoader", yaml.SafeLoader))) or {}
     files = list(dict.fromkeys(clean_key(name) for name in [*meta.get("experiments", []), *wanted_by]))
-    points, tables = _history(paths)
+    points, tables, wrong = _history(paths)
     result = read_json(paths.result)
     attempts = paths.attempts()
     ended = result or (read_json(attempts[-1].outcome) if attempts else None) or {}
@@ -137,14 +143,25 @@ def read_record(paths: RunPaths, wanted_by: Sequence[str] = ()) -> RunRecord | N
         tags={clean_key(key): cut(value, TAG_LENGTH) for key, value in tags.items()},
         points=points,
         artifacts=artifacts,
+        damage=wrong,
     )
+
+
+def without_history(record: RunRecord) -> RunRecord:
+    """A done run that is damaged: named as such, with nothing that could be taken for its results.
+
+    Its signature is no run directory's, so that every import looks at it, and says so, again.
+    """
+    tags = record.tags | {"plat.outcome": DAMAGED, "plat.reason": cut(record.damage, TAG_LENGTH)}
+    files = {name: data for name, data in record.artifacts.items() if name != TABLES}
+    return replace(record, signature=DAMAGED, status="FAILED", tags=tags, points=[], artifacts=files)
 
 
 def _artifact_files(paths: RunPaths) -> list[tuple[str, Path]]:
     return [(path.name, path) for path in (paths.config, paths.code, paths.diff)]
 
 
-def _history(paths: RunPaths) -> tuple[list[Point], list[dict[str, Any]]]:
+def _history(paths: RunPaths) -> tuple[list[Point], list[dict[str, Any]], str]:
     metrics, tables = run_history(paths)
     found: dict[tuple[str, int], Point] = {}
     names: dict[str, str] = {}
@@ -152,7 +169,8 @@ def _history(paths: RunPaths) -> tuple[list[Point], list[dict[str, Any]]]:
         key = names.get(row.key) or names.setdefault(row.key, clean_key(row.key))
         found.setdefault((key, row.step), Point(key, row.step, float(row.value), millis(row.time) or 0))
     points = sorted(found.values(), key=lambda point: (point.step, point.key))
-    return points, [{"name": row.name, "step": row.step, "data": row.data} for row in tables]
+    rows = [{"name": row.name, "step": row.step, "data": row.data} for row in tables]
+    return points, rows, damage(paths, metrics, tables)
 
 
 def _status(outcome: str) -> str:

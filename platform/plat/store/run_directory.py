@@ -1,4 +1,4 @@
-"""A run's directory: made once and whole, then read by everybody (DESIGN 3.3).
+"""A run's directory: made once and whole, then read by everybody.
 
 Promised: `create` is atomic (another process sees all of the directory or none) and idempotent (of any number of
 callers one makes it, and every asking experiment file is noted in meta.json once, in order). Two different configs

@@ -1,4 +1,4 @@
-"""What a trainer may do to the world, onto files: `plat.trainer.api.RunIO` for one attempt (DESIGN 3.3, 3.6).
+"""What a trainer may do to the world, onto files: `plat.trainer.api.RunIO` for one attempt.
 
 Promised: everything goes into this attempt's own folder. A checkpoint becomes visible only after every event up to
 its step is on disk. `restore` gives the newest checkpoint of any attempt that is not damaged.

@@ -1,4 +1,4 @@
-"""The event spool of one attempt: `events.jsonl`, append-only, one JSON object a line (DESIGN 3.4).
+"""The event spool of one attempt: `events.jsonl`, append-only, one JSON object a line.
 
     {"step": 12, "time": 1.5e9, "metrics": {"val/success": 0.5}}
     {"step": 12, "time": 1.5e9, "table": "reward_matrix", "data": [[0, 1]]}

@@ -1,4 +1,4 @@
-"""Reads a SQLite store of MLflow directly: a whole experiment in two queries a run (DESIGN 3.10).
+"""Reads a SQLite store of MLflow directly: a whole experiment in two queries a run.
 
 MLflow's client fetches one metric of one run at a time. Here each run's history comes in index order: one row per key
 with its steps as text (the keys of a run mostly share them, so they are parsed once), then one stream of values into
@@ -81,9 +81,15 @@ class SqlReader:
         with store_errors(self.uri):
             folder = Path(run.artifacts.removeprefix("file://"))
             moved = self.path.parent / "mlartifacts" / Path(*folder.parts[-3:])
+            denied = None
             for path in (folder / name, moved / name):
-                if path.is_file():
-                    return path.read_bytes()
+                try:
+                    if path.is_file():
+                        return path.read_bytes()
+                except PermissionError as error:  # the place it was moved from may be somebody else's
+                    denied = error
+            if denied is not None:
+                raise denied
             return None
 
     def _begin(self) -> None:

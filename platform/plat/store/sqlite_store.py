@@ -1,4 +1,4 @@
-"""A SQLite store of MLflow written directly: one transaction a run, no MLflow import (DESIGN 3.4).
+"""A SQLite store of MLflow written directly: one transaction a run, no MLflow import.
 
 MLflow's own client takes milliseconds per call and about 60 µs per point; the same rows as one `executemany` take two
 orders less. The rows are the ones `mlflow.store.tracking.sqlalchemy_store` would write, which tests hold this to. The
@@ -34,12 +34,12 @@ from plat.store.record import Point, RunRecord
 class SqliteStore:
     """See `backend.Backend`."""
 
-    def __init__(self, uri: str) -> None:
+    def __init__(self, uri: str, timeout: float | None = None) -> None:
         self.uri = uri
         self.path = ensure_sqlite(uri)
         self.root = artifact_root(uri)
         with store_errors(uri):
-            self.connection = connect(self.path)
+            self.connection = connect(self.path, timeout)
 
     def close(self) -> None:
         self.connection.close()
@@ -222,7 +222,7 @@ def read_known(connection: sqlite3.Connection) -> dict[str, Known]:
     """Runs by plat id. Of several MLflow runs with one plat id (none of ours) an active one is taken."""
     rows = connection.execute(
         "SELECT tags.run_uuid, tags.key, tags.value FROM tags"
-        " WHERE tags.key IN ('plat.id', ?) OR (tags.key > 'plat.in.' AND tags.key < 'plat.in/')",
+        " WHERE tags.key IN ('plat.id', 'plat.outcome', ?) OR (tags.key > 'plat.in.' AND tags.key < 'plat.in/')",
         (SIGNATURE,),
     )
     tags: dict[str, dict[str, str]] = {}
@@ -234,7 +234,7 @@ def read_known(connection: sqlite3.Connection) -> dict[str, Known]:
         plat_id = own.get("plat.id")
         if plat_id and (plat_id not in found or found[plat_id].deleted):
             files = frozenset(key.removeprefix("plat.in.") for key in own if key.startswith("plat.in."))
-            found[plat_id] = Known(run, own.get(SIGNATURE), files, run in deleted)
+            found[plat_id] = Known(run, own.get(SIGNATURE), files, run in deleted, own.get("plat.outcome"))
     return found
 
 

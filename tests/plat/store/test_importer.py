@@ -382,14 +382,12 @@ def test_plain_folders_are_refused_with_advice(home, recipe, tmp_path):
 
 
 def test_damaged_directories_are_reported_not_fatal(home, recipe):
-    good, bad = recipe(1), recipe(2).write(home)
-    paths = good.write(home)
-    bad.meta.write_text("{")
-    paths.config.write_text("a: [")
-    with open(paths.attempt(1).events, "ab") as file:
-        file.write(b"nonsense\n")
+    recipe(1).write(home)
+    without_meta, without_config = recipe(2).write(home), recipe(3).write(home)
+    without_meta.meta.write_text("{")
+    without_config.config.write_text("a: [")
     report = import_runs(home, home.store_uri())
-    assert report.imported == [good.id] and report.unreadable == [bad.id]
+    assert report.imported == [recipe(1).id] and report.unreadable == [without_meta.id, without_config.id]
 
 
 # -- records ----------------------------------------------------------------------------------------------------------

@@ -112,7 +112,7 @@ def test_damaged_lines_hide_nothing_else_and_are_reported(paths):
     io.log(1, {"a": 2})
     io.save(1, state(1))
     assert values(paths) == {("a", 0): 1, ("a", 1): 2}
-    assert [event.data for event in corrupt_events(paths)] == ["\x00\x00garbage"]
+    assert [(line, event.data) for _, line, event in corrupt_events(paths)] == [(2, "\x00\x00garbage")]
 
 
 def test_stop_is_asked_by_signal_or_by_file(paths):
