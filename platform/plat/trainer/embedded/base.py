@@ -51,6 +51,15 @@ def load_base(config: RunConfig, cache: Path) -> tuple[Shape, Tensor, Tokenizer]
     return shape, flat, WordTokenizer()
 
 
+def empty_model(config: RunConfig) -> tuple[Shape, Tokenizer]:
+    """Shape and tokenizer alone, for weights that come from a run's checkpoint: no base model is needed."""
+    if config.model.path is not None:
+        folder = Path(config.model.path)
+        return hf.load(folder)[0], tokenizer_of(folder)
+    tokenizer = WordTokenizer()
+    return hf.shape_of(config.model.shape, tokenizer.vocabulary), tokenizer
+
+
 def build(model: ModelConfig, cache: Path) -> Path:
     """The folder of this recipe's base model, made if missing or damaged. One process builds, others wait."""
     folder = base_folder(cache, model)

@@ -97,7 +97,7 @@ def evaluate_checkpoint(
     """
     import torch
 
-    from plat.trainer.embedded.base import load_base
+    from plat.trainer.embedded.base import empty_model
     from plat.trainer.embedded.model import unpack
 
     wanted = dict(overrides or {})
@@ -111,7 +111,7 @@ def evaluate_checkpoint(
     if type(instances) is not int or instances < 1:
         raise SpecError(f"{instances!r} instances cannot be played", where="instances", mend="a whole number from 1")
     torch.set_num_threads(config.threads)
-    shape, _, tokenizer = load_base(config, cache)
+    shape, tokenizer = empty_model(config)
     weights = unpack(shape, state.tensors["actor.parameters"].to(config.device))
     players = make_players(config, split, instances)
     metrics, batch = evaluate(weights, tokenizer, config, split, instances, players)

@@ -7,6 +7,7 @@ Step s is the policy after s iterations; step 0 is the base model.
 from __future__ import annotations
 
 import math
+import os
 import resource
 import time
 from collections.abc import Iterator
@@ -38,6 +39,9 @@ from plat.trainer.embedded.rollout import rollout
 def train(config: RunConfig, io: RunIO) -> Outcome:
     """Train from the base model, or from `io.restore()`, to `train.iterations` or an early stop (appendix B.2)."""
     torch.set_num_threads(config.threads)
+    if config.device == "cuda":  # the same bits after a resume; must be said before CUDA starts
+        os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
+        torch.use_deterministic_algorithms(True, warn_only=True)
     return _Run(config, io).go()
 
 
