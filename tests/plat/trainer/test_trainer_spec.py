@@ -16,7 +16,7 @@ from plat.trainer.embedded.spec import validate
     [
         ("filter", {"rule": "percentile", "low": 0.9, "high": 0.1}, "filter.low"),
         ("filter", {"rule": "top_p", "value": 1.5}, "filter.value"),
-        ("filter", {"rule": "within_group", "value": 0.0}, "filter.value"),
+        ("filter", {"rule": "within_group", "value": 2.0}, "filter.value"),
         ("train", {"rendering": "chat"}, "train.rendering"),
         ("train", {"mini_batches": 1000}, "train.mini_batches"),
     ],

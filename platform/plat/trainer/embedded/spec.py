@@ -54,10 +54,8 @@ def validate(config: RunConfig) -> RunConfig:
         raise SpecError(
             f"the band from {chosen.low:g} to {chosen.high:g} is empty", where="filter.low", mend="low below high"
         )
-    if chosen.rule in ("top_p", "top_p_softmax", "top_k", "min_p", "within_group") and not 0 < chosen.value <= 1:
-        raise SpecError(
-            f"{chosen.rule} takes a share, not {chosen.value:g}", where="filter.value", mend="above 0, at most 1"
-        )
+    if chosen.rule in ("top_p", "top_p_softmax", "top_k", "min_p", "within_group") and not 0 <= chosen.value <= 1:
+        raise SpecError(f"{chosen.rule} takes a share, not {chosen.value:g}", where="filter.value", mend="from 0 to 1")
     if config.algorithm.advantage == "grpo" and train.group_size < 2:
         raise SpecError("a group advantage needs at least 2 rollouts", where="train.group_size", mend="use 2 or more")
     return config
