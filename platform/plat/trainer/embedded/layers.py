@@ -69,16 +69,17 @@ class _SwiGLU(torch.autograd.Function):
     @staticmethod
     def forward(ctx, fused):  # type: ignore[no-untyped-def,override]
         gate, up = fused.chunk(2, -1)
-        ctx.save_for_backward(fused)
-        return F.silu(gate).mul_(up)
+        opened = F.silu(gate)
+        ctx.save_for_backward(fused, opened)
+        return opened * up
 
     @staticmethod
     def backward(ctx, grad):  # type: ignore[no-untyped-def,override]
-        (fused,) = ctx.saved_tensors
+        fused, opened = ctx.saved_tensors
         gate, up = fused.chunk(2, -1)
         out = torch.empty_like(fused)
         out_gate, out_up = out.chunk(2, -1)
-        torch.mul(grad, F.silu(gate), out=out_up)
+        torch.mul(grad, opened, out=out_up)
         torch.ops.aten.silu_backward.grad_input(grad * up, gate, grad_input=out_gate)
         return out
 
@@ -136,8 +137,7 @@ class ScoreTokens(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx, scores, chosen):  # type: ignore[no-untyped-def,override]
-        logs = F.log_softmax(scores, -1)
-        probs = logs.exp()
+        logs, probs = F.log_softmax(scores, -1), scores.softmax(-1)
         entropies = torch.linalg.vecdot(probs, logs).neg_()
         ctx.save_for_backward(logs, probs, entropies, chosen)
         return logs.gather(-1, chosen[:, None])[:, 0], entropies
@@ -146,8 +146,8 @@ class ScoreTokens(torch.autograd.Function):
     def backward(ctx, grad_logs, grad_entropies):  # type: ignore[no-untyped-def,override]
         logs, probs, entropies, chosen = ctx.saved_tensors
         # d log p_c = onehot(c) - p, and dH = -p (log p + H)
-        weight = torch.addcmul(grad_logs[:, None], logs + entropies[:, None], grad_entropies[:, None])
-        grad = weight.mul_(probs).neg_()
+        both = torch.addcmul(grad_logs, grad_entropies, entropies).neg_()
+        grad = torch.addcmul(both[:, None], logs, grad_entropies[:, None], value=-1).mul_(probs)
         return grad.scatter_add_(-1, chosen[:, None], grad_logs[:, None]), None
 
 
@@ -180,8 +180,11 @@ def _attend(queries: Tensor, keys: Tensor, values: Tensor, mask: Tensor, keep: l
     lines = queries.reshape(batch * kv_heads, together, head_dim)
     keys = keys.reshape(batch * kv_heads, seen, head_dim)
     values = values.reshape(batch * kv_heads, seen, head_dim)
-    scores = torch.bmm(lines, keys.transpose(1, 2)).view(batch, heads, tokens, seen).add_(mask)
-    shares = scores.softmax(-1).view(batch * kv_heads, together, seen)
+    if mask.ndim == 2:
+        scores = torch.baddbmm(mask.repeat(heads // kv_heads, 1), lines, keys.transpose(1, 2))
+    else:
+        scores = torch.bmm(lines, keys.transpose(1, 2)).view(batch, heads, tokens, seen).add_(mask)
+    shares = scores.view(batch * kv_heads, together, seen).softmax(-1)
     if keep is not None:
         keep += [lines, keys, values, shares]
     mixed = torch.bmm(shares, values)

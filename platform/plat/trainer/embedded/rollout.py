@@ -81,7 +81,7 @@ def _draw(scores: torch.Tensor, uniforms: torch.Tensor) -> tuple[torch.Tensor, t
     """Tokens drawn from softmax(scores (B, vocabulary)) by one uniform number each, their log-probs, the entropies."""
     probs = scores.softmax(-1)
     mass = probs.cumsum(-1)
-    token = torch.searchsorted(mass, (uniforms * mass[:, -1])[:, None]).clamp_max_(probs.shape[1] - 1)
+    token = torch.searchsorted(mass, (uniforms * mass[:, -1])[:, None])
     log_prob = probs.gather(-1, token).clamp_min_(torch.finfo(probs.dtype).tiny).log_()
     # H = log Z - sum p s, and log Z = s - log p of any token
     entropy = scores.gather(-1, token).sub_(log_prob)[:, 0] - torch.linalg.vecdot(probs, scores)

@@ -107,7 +107,7 @@ def _prepare(config: RunConfig) -> tuple[str, str] | None:
 
 SPEC = TrainerSpec(
     name="embedded",
-    version="1.2",
+    version="1.3",
     config_type=RunConfig,
     load=_load,
     conf="plat.conf",
