@@ -8,6 +8,7 @@ over or its turns are used up.
 from __future__ import annotations
 
 import random
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -48,7 +49,7 @@ class EpisodeConfig:
             )
 
 
-class Episode:
+class Episode(ABC):
     """Base of the environments: subclasses know the game (`_load`, `_read`, `_play`, `_compact`, `_chat`)."""
 
     task: ClassVar[str]
@@ -110,34 +111,37 @@ class Episode:
 
     # --- what a game knows --------------------------------------------------------------------------------------------
 
+    @abstractmethod
     def _load(self, seed: int, noise: int) -> None:
         """Put the instance of (split, seed) on the board."""
-        raise NotImplementedError
 
+    @abstractmethod
     def _read(self, answer: str) -> tuple[list[Any], bool]:
         """The valid actions of an answer, and whether there is one and all are valid."""
-        raise NotImplementedError
 
+    @abstractmethod
     def _play(self, action: Any) -> tuple[float, bool, bool]:
         """Play one action: reward, whether the state changed, whether the game is over. Sets `success`."""
-        raise NotImplementedError
 
+    @abstractmethod
     def _compact(self) -> str:
-        raise NotImplementedError
+        """The state in words of the vocabulary."""
 
+    @abstractmethod
     def _chat(self) -> str:
-        raise NotImplementedError
+        """The state in natural language."""
 
+    @abstractmethod
     def _grounded(self, rng: random.Random) -> tuple[str, str]:
         """Reasoning that names facts of the state, and a good answer."""
-        raise NotImplementedError
 
+    @abstractmethod
     def _template(self, rng: random.Random) -> tuple[str, str]:
         """A fluent sentence that fits any state, and a random valid answer."""
-        raise NotImplementedError
 
+    @abstractmethod
     def reasoning_kind(self, reasoning: str) -> str | None:
-        raise NotImplementedError
+        """ "grounded", "template" or None: which demonstration grammar the reasoning is a sentence of."""
 
     # --- prompts ------------------------------------------------------------------------------------------------------
 
