@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
 import shlex
 import subprocess
 import sys
@@ -60,6 +61,7 @@ def test_documented_experiment_files_can_be_planned(tmp_path: Path):
 
     page = (ROOT / "docs" / "writing-an-experiment.md").read_text(encoding="utf-8")
     blocks = [block for block in re.findall(r"^```yaml\n(.*?)^```", page, flags=re.M | re.S) if "title:" in block]
+    shutil.copytree(ROOT / "experiments" / "papers", tmp_path / "papers")
     counts = []
     for number, block in enumerate(blocks):
         path = tmp_path / f"example{number}.yaml"
