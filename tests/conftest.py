@@ -2,11 +2,19 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
+
+# The same examples at every run of continuous integration; new ones at every run by hand.
+settings.register_profile("ci", derandomize=True, deadline=None)
+if os.environ.get("CI"):
+    settings.load_profile("ci")
+
 
 OUTSIDE = Path(__file__).parent / "outside_paper"
 

@@ -57,9 +57,9 @@ def save_checkpoint(folder: Path, step: int, state: State, peak: bool = False) -
         "peak": peak or bool(previous and previous.get("peak")),
         "framework": framework,
         "sha256": hashlib.sha256(tensors).hexdigest(),
-        "meta_sha256": _meta_hash(content),
         "meta": content,
     }
+    meta["meta_sha256"] = _meta_hash(meta)
     try:
         scratch.mkdir(parents=True)
         write_file(scratch / "tensors.safetensors", tensors)
@@ -87,7 +87,7 @@ def load_checkpoint(path: Path) -> State:
         raise _damaged(path, f"tensors.safetensors: {error.strerror}") from error
     if hashlib.sha256(data).hexdigest() != meta.get("sha256"):
         raise _damaged(path, "the checksum of tensors.safetensors does not match")
-    if _meta_hash(meta.get("meta")) != meta.get("meta_sha256"):
+    if _meta_hash(meta) != meta.get("meta_sha256"):
         raise _damaged(path, "the checksum of meta.json does not match")
     if meta["framework"] == "numpy":
         import safetensors.numpy
@@ -155,8 +155,10 @@ def _read_meta(path: Path) -> dict[str, Any] | None:
     return None
 
 
-def _meta_hash(meta: Any) -> str:
-    return hashlib.sha256(json.dumps(meta, sort_keys=True).encode()).hexdigest()
+def _meta_hash(meta: dict[str, Any]) -> str:
+    """Over everything in meta.json but the hash itself."""
+    rest = {key: value for key, value in meta.items() if key != "meta_sha256"}
+    return hashlib.sha256(json.dumps(rest, sort_keys=True).encode()).hexdigest()
 
 
 def _damaged(path: Path, why: str) -> CheckpointError:

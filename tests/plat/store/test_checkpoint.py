@@ -9,7 +9,7 @@ import shutil
 import numpy
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from plat.errors import CheckpointError
@@ -44,6 +44,7 @@ def test_numpy_comes_back_as_numpy_and_torch_as_torch(tmp_path):
 
 
 @settings(max_examples=40, deadline=None)
+@example(where=0.15625, how="flip", name="meta")  # the name of a field
 @given(where=st.floats(0, 1), how=st.sampled_from(["cut", "flip", "zero"]), name=st.sampled_from(["meta", "tensors"]))
 def test_any_damage_is_seen(tmp_path_factory, where, how, name):
     path = save_checkpoint(tmp_path_factory.mktemp("c"), 1, state())
