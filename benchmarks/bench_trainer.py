@@ -94,6 +94,7 @@ class NoIO:
         self.cache = cache
         self.metrics: list[Mapping[str, float]] = []
 
+    def facts(self, facts: Mapping[str, Any]) -> None: ...
     def log(self, step: int, metrics: Mapping[str, float]) -> None:
         self.metrics.append(metrics)
 

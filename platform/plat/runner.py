@@ -38,7 +38,7 @@ from plat.store.attempts import close_abandoned, hardware_used, new_attempt
 from plat.store.durable import append_line, create, read_json, to_json
 from plat.store.home import AttemptPaths, Home, RunPaths
 from plat.store.run_directory import iterations_of, read_config, read_meta, read_result
-from plat.store.run_io import FileRunIO
+from plat.store.run_io import FileRunIO, read_facts
 from plat.trainer.api import Outcome, TrainerSpec, find_trainer
 
 RETRIES = {"preempted": 1000, "node": 2, "timeout": 2, "stalled": 1}  # by the dispatcher, within one sweep
@@ -108,7 +108,7 @@ def _attempt(
         "success": io.success if io else None,
         "wall": round(time.monotonic() - started, 3),
         "error": error,
-        "summary": summary,
+        "summary": {**read_facts(attempt), **summary},
         "time": time.time(),
         **hardware_used(),
     }

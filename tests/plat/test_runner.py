@@ -49,6 +49,19 @@ def test_a_run_from_begin_to_end(home):
     assert facts["hardware"] and facts["pid"] == os.getpid() and facts["threads"] == 1
 
 
+def test_facts_of_the_start_are_in_the_summary(home, monkeypatch):
+    paths, train = make(home), plat_toy.train
+
+    def with_facts(config, io):
+        io.facts({"base_sha256": "aa", "parameters": 1})
+        return train(config, io)
+
+    monkeypatch.setitem(plat_toy.SPEC.__dict__, "load", lambda: with_facts)
+    assert execute(home, paths.id) == "finished"
+    summary = json.loads(paths.result.read_text())["summary"]
+    assert summary["base_sha256"] == "aa" and summary["parameters"] == 3  # the trainer's own summary wins
+
+
 def test_done_is_done(home):
     paths = make(home)
     execute(home, paths.id)

@@ -53,7 +53,7 @@ class AttemptPaths:
 
     @property
     def meta(self) -> Path:
-        """JSON: attempt, host, boot_id, pid, hardware, restored_step, time."""
+        """JSON: attempt, host, boot_id, pid, hardware, restored_step, facts (see `RunIO.facts`), time."""
         return self.root / "attempt.json"
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from plat.errors import RunError
-from plat.store.checkpoint import newest_state, prune, save_checkpoint
+from plat.store.checkpoint import durable_step, newest_state, prune, save_checkpoint
 from plat.store.durable import read_json, to_json, write
 from plat.store.home import AttemptPaths, RunPaths
 from plat.store.spool import SpoolWriter
@@ -30,6 +30,13 @@ class FileRunIO:
         self._attempt = attempt
         self._should_stop = should_stop
         self._spool = SpoolWriter(attempt.events)
+
+    def facts(self, facts: Mapping[str, Any]) -> None:
+        for attempt in self._paths.attempts():
+            if attempt.number < self._attempt.number and durable_step(attempt.checkpoints) is not None:
+                _compare_facts(read_facts(attempt), facts, attempt)
+        recorded = {**read_facts(self._attempt), **facts}
+        write(self._attempt.meta, to_json({**(read_json(self._attempt.meta) or {}), "facts": recorded}))
 
     def log(self, step: int, metrics: Mapping[str, float]) -> None:
         self._advance(step)
@@ -82,6 +89,24 @@ class FileRunIO:
         if step != int(step) or step < 0 or (self.step is not None and step < self.step):
             raise RunError(f"the trainer logged step {step} after step {self.step}", mend="log steps in rising order")
         self.step = int(step)
+
+
+def read_facts(attempt: AttemptPaths) -> dict[str, Any]:
+    """What the attempt recorded with `RunIO.facts`; empty when it recorded nothing."""
+    facts = (read_json(attempt.meta) or {}).get("facts")
+    return facts if isinstance(facts, dict) else {}
+
+
+def _compare_facts(earlier: Mapping[str, Any], now: Mapping[str, Any], attempt: AttemptPaths) -> None:
+    """RunError when both name the same fact and the values differ."""
+    for name, value in now.items():
+        if name in earlier and earlier[name] != value:
+            raise RunError(
+                f"this run cannot be resumed: {name} was {earlier[name]!r} in attempt {attempt.number}, "
+                f"now it is {value!r}",
+                where=str(attempt.meta),
+                mend="bring back what it started from, or remove the run's directory and sweep again to start it anew",
+            )
 
 
 def _short(path: Path) -> str:

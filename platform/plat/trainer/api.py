@@ -42,6 +42,14 @@ class RunIO(Protocol):
 
     cache: Path  # shared between runs, e.g. for base models; content-addressed by the trainer
 
+    def facts(self, facts: Mapping[str, Any]) -> None:
+        """Record what this attempt starts from, e.g. `{"base_sha256": ...}`; call it before `restore` and `log`.
+
+        The facts (JSON-able scalars) go into the attempt's attempt.json at once, and into the summary of the outcome.
+        RunError when an earlier attempt of this run that has a checkpoint recorded another value under the same name:
+        two attempts that start from different things must not become one history.
+        """
+
     def log(self, step: int, metrics: Mapping[str, float]) -> None:
         """Record metrics of one step. Non-finite values are kept as they are."""
 

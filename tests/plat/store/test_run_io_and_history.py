@@ -123,6 +123,33 @@ def test_stop_is_asked_by_signal_or_by_file(paths):
     assert open_io(paths, stop=lambda: True).should_stop()
 
 
+def test_facts_are_recorded_at_once_and_survive_a_restore(paths):
+    io = open_io(paths)
+    io.facts({"base_sha256": "aa"})
+    assert json.loads(paths.attempt(1).meta.read_text())["facts"] == {"base_sha256": "aa"}
+    io.facts({"device": "cpu"})
+    io.log(0, {"a": 1})
+    io.save(0, state(0))
+    again = open_io(paths)
+    again.facts({"base_sha256": "aa", "other": 1})  # what the first attempt did not name cannot differ
+    again.restore()
+    meta = json.loads(paths.attempt(2).meta.read_text())
+    assert meta["facts"] == {"base_sha256": "aa", "other": 1} and meta["restored_step"] == 0 and meta["attempt"] == 2
+
+
+def test_a_resume_that_starts_from_something_else_is_refused(paths):
+    first = open_io(paths)
+    first.facts({"base_sha256": "aa"})
+    first.log(0, {"a": 1})
+    open_io(paths).facts({"base_sha256": "bb"})  # nothing of the first attempt counts: it has no checkpoint
+    first.save(0, state(0))
+    third = open_io(paths)
+    with pytest.raises(RunError, match="base_sha256 was 'aa' in attempt 1, now it is 'bb'") as error:
+        third.facts({"base_sha256": "bb"})
+    assert error.value.mend and str(paths.attempt(1).meta) in error.value.render()
+    third.facts({"base_sha256": "aa"})
+
+
 def test_an_attempt_is_made_once(paths):
     new_attempt(paths, 1)
     with pytest.raises(RunError, match="two processes"):

@@ -50,11 +50,15 @@ class MemoryIO:
         self.metrics: dict[tuple[str, int], float] = {}
         self.tables: dict[tuple[str, int], Any] = {}
         self.checkpoints: dict[int, tuple[State, bool]] = {}
+        self.recorded: dict[str, Any] = {}
         self.step = -1
 
     def _advance(self, step: int) -> None:
         assert step >= self.step, f"step {step} after {self.step}"
         self.step = step
+
+    def facts(self, facts: Mapping[str, Any]) -> None:
+        self.recorded |= facts
 
     def log(self, step: int, metrics: Mapping[str, float]) -> None:
         self._advance(step)
