@@ -9,9 +9,9 @@ import pytest
 from toy_runs import toy_run
 
 from plat.dispatch.api import ENDED, QUEUED, RUNNING, WAITING, Change
-from plat.dispatch.local import machine, progress, stalls
+from plat.dispatch.local import client, machine, progress, stalls
 from plat.dispatch.local.board import Board, Totals, View
-from plat.dispatch.local.jobs import make_jobs, read_end
+from plat.dispatch.local.jobs import make_jobs, read_end, signal_name
 from plat.store.home import Home
 from plat.store.spool import SpoolWriter
 
@@ -25,12 +25,19 @@ def job_for(**options):
     [
         (signal.SIGKILL, "failed:node"), (signal.SIGSEGV, "failed:error"), (signal.SIGABRT, "failed:error"),
         (signal.SIGTERM, "interrupted"), (signal.SIGXCPU, "failed:timeout"), (signal.SIGUSR1, "failed:node"),
+        (signal.SIGRTMIN + 6, "failed:node"),  # Python has no name for it
     ],
 )  # fmt: skip
 def test_deaths(number, outcome):
     job = job_for()
     job.oom_kills = 5
     assert read_end(int(number), None, job, 5)[0] == outcome
+
+
+def test_a_server_killed_by_a_signal_without_a_name_is_named_by_number():
+    number = int(signal.SIGRTMIN) + 6
+    assert signal_name(number) == f"signal {number}" and signal_name(15) == "SIGTERM"
+    assert client._how(-number) == f"ended by signal {number}"
 
 
 def test_a_kill_is_out_of_memory_only_with_evidence():

@@ -15,6 +15,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from plat.dispatch.local.jobs import signal_name
 from plat.errors import RunError
 
 _START = (
@@ -103,7 +104,7 @@ class WorkerServer:
 def _how(code: int | None) -> str:
     if code is None:
         return "it closed its line"
-    return f"signal {signal.Signals(-code).name}" if code < 0 else f"exit code {code}"
+    return f"ended by {signal_name(-code)}" if code < 0 else f"exit code {code}"
 
 
 @contextlib.contextmanager

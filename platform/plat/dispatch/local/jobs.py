@@ -76,7 +76,7 @@ def read_end(status: int, result: dict[str, Any] | None, job: Job, oom_kills: in
     if result is not None and "outcome" in result:
         return result["outcome"], result.get("reason", "")
     if os.WIFSIGNALED(status):
-        number = signal.Signals(os.WTERMSIG(status))
+        number = os.WTERMSIG(status)
         if number == signal.SIGKILL:
             if oom_kills is not None and job.oom_kills is not None and oom_kills > job.oom_kills:
                 return "failed:oom", "killed by the kernel: out of memory"
@@ -86,6 +86,14 @@ def read_end(status: int, result: dict[str, Any] | None, job: Job, oom_kills: in
         if number == signal.SIGXCPU:
             return "failed:timeout", "used up its CPU time limit"
         if number in CRASHES:
-            return "failed:error", f"crashed with {number.name}; its log has the traceback"
-        return "failed:node", f"ended by {number.name}"
+            return "failed:error", f"crashed with {signal_name(number)}; its log has the traceback"
+        return "failed:node", f"ended by {signal_name(number)}"
     return "failed:error", f"the process left with exit code {os.WEXITSTATUS(status)} and said nothing"
+
+
+def signal_name(number: int) -> str:
+    """The name of a signal, for example "SIGTERM"; "signal 40" for one that Python does not name (real-time signals)."""
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return f"signal {number}"
