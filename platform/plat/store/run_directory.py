@@ -23,7 +23,7 @@ from plat.store import lease
 from plat.store.code_state import CodeState, collect
 from plat.store.durable import locked, read_json, scratch_name, to_json, write, write_file
 from plat.store.home import Home, RunPaths
-from plat.store.spool import read_events
+from plat.store.spool_tail import read_newest
 
 if TYPE_CHECKING:
     from plat.spec.experiment import Run
@@ -299,12 +299,8 @@ def run_state(paths: RunPaths) -> RunState:
 
 def last_progress(events: Path) -> tuple[int | None, float | None, float | None]:
     """(newest step, newest val/success, seconds since the last event) of a spool."""
-    step, success = None, None
-    for event in read_events(events)[0]:
-        if event.kind != "corrupt":
-            step = event.step if step is None else max(step, event.step)
-        success = event.metrics.get("val/success", success)
+    newest = read_newest(events)
     age = None
     with contextlib.suppress(OSError):
         age = max(0.0, time.time() - events.stat().st_mtime)
-    return step, success, age
+    return newest.step, newest.value, age

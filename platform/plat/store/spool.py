@@ -82,10 +82,11 @@ def read_events(path: Path, start: int = 0) -> tuple[list[Event], int]:
     except FileNotFoundError:
         return [], start
     end = data.rfind(b"\n") + 1
-    return [_parse(line) for line in data[:end].split(b"\n")[:-1] if line.strip()], start + end
+    return [parse_line(line) for line in data[:end].split(b"\n")[:-1] if line.strip()], start + end
 
 
-def _parse(line: bytes) -> Event:
+def parse_line(line: bytes) -> Event:
+    """One line of a spool; a damaged one becomes an event of kind "corrupt"."""
     try:
         found = json.loads(line)
         step, when = int(found["step"]), float(found["time"])

@@ -92,7 +92,7 @@ def read_end(status: int, result: dict[str, Any] | None, job: Job, oom_kills: in
 
 
 def signal_name(number: int) -> str:
-    """The name of a signal, for example "SIGTERM"; "signal 40" for one that Python does not name (real-time signals)."""
+    """The name of a signal, for example "SIGTERM"; "signal 40" for one without a name in Python (a real-time one)."""
     try:
         return signal.Signals(number).name
     except ValueError:
