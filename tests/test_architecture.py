@@ -21,7 +21,9 @@ FILES = sorted(path for folder in SOURCES.values() for path in folder.rglob("*.p
 # A module belongs to the longest prefix found here; it may import what is listed, and itself.
 MAY_IMPORT = {
     "plat.errors": set(),
-    "plat.plugins": set(),
+    "plat.suggest": set(),
+    "plat.outcomes": set(),
+    "plat.cores": set(),
     "plat.conf": set(),
     "plat.rl": set(),
     "plat_envs": set(),
@@ -36,7 +38,7 @@ MAY_IMPORT = {
     "plat.__main__": {"plat.cli"},
     "plat": set(),
 }
-EVERYWHERE = ("plat.errors", "plat.plugins")
+EVERYWHERE = ("plat.errors", "plat.suggest", "plat.outcomes", "plat.cores")
 # Packages and the only places whose import statements may name them.
 ONLY_IN = {
     "mlflow": ("plat.store", "plat.cli"),

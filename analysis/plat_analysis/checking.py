@@ -13,8 +13,8 @@ from types import NoneType, UnionType
 from typing import TYPE_CHECKING, Any, Literal, Union, get_args, get_origin
 
 from plat.errors import PlatError, SpecError
-from plat.spec.suggest import mend
 from plat.spec.yaml_reader import read
+from plat.suggest import mend
 from plat_analysis import plugins
 from plat_analysis.published import printed_table
 from plat_analysis.results import RunView, spell

@@ -8,23 +8,21 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable
-from difflib import get_close_matches
 from importlib.metadata import entry_points
 from typing import Any
 
 from plat.errors import SpecError
-from plat.spec.suggest import mend
+from plat.suggest import mend
 
 
 def find(group: str, name: str, where: str) -> Callable[..., Any]:
     """The builder or check of that name; SpecError with the known names otherwise."""
     known = {point.name: point for point in entry_points(group=group)}
     if name not in known:
-        near = get_close_matches(name, known, n=1)
         raise SpecError(
             f"unknown {'report builder' if group == 'plat.reports' else 'claim check'} {name!r}",
             where=where,
-            mend=(f"did you mean {near[0]!r}? " if near else "") + f"known: {', '.join(sorted(known))}",
+            mend=mend(name, sorted(known), "known"),
         )
     try:
         return known[name].load()

@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from plat.errors import SpecError
+from plat.outcomes import is_result
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -138,5 +139,4 @@ def _view(run: Run, row: dict[Any, Any] | None) -> RunView:
     outcome = row.get("outcome")
     if not isinstance(outcome, str) or not outcome:  # NaN or None: it has not ended (running, or waiting to be resumed)
         return RunView(run, None, "unfinished", row, run.axes)
-    counts = outcome == "finished" or outcome.startswith("stopped:")
-    return RunView(run, outcome, "" if counts else outcome, row, run.axes)
+    return RunView(run, outcome, "" if is_result(outcome) else outcome, row, run.axes)

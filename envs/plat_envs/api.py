@@ -15,12 +15,11 @@ import random
 import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields
-from difflib import get_close_matches
 from functools import lru_cache
 from importlib.metadata import EntryPoint, entry_points
 from typing import Any, Protocol, get_type_hints
 
-from plat_envs.errors import EnvironmentError_
+from plat_envs.errors import BadEnvironment, one_of
 
 RENDERINGS = ("compact", "chat")
 
@@ -55,7 +54,7 @@ class EnvironmentSpec:
     """An environment as the platform sees it. Importing the module that defines one imports nothing heavy.
 
     name         as in the experiment file (`task: frozenlake`)
-    config_type  frozen dataclass of scalars; its __post_init__ raises EnvironmentError_
+    config_type  frozen dataclass of scalars; its __post_init__ raises BadEnvironment
     make         (config, split, rendering) -> Environment
     version      part of a run's identity: bump it when instances, renderings or rewards change
     stochastic, multi_turn, state, reward   the columns of the paper's Table 3
@@ -80,30 +79,26 @@ def _published(path: tuple[str, ...]) -> dict[str, EntryPoint]:
 
 
 def find_environment(name: str) -> EnvironmentSpec:
-    """The environment published under this name; EnvironmentError_ with the known names otherwise."""
+    """The environment published under this name; BadEnvironment with the known names otherwise."""
     found = _published(tuple(sys.path))
     if name not in found:
-        near = get_close_matches(name, list(found), n=1)
-        hint = f"did you mean {near[0]!r}? " if near else ""
-        raise EnvironmentError_(f"unknown environment {name!r}", mend=f"{hint}one of: {', '.join(sorted(found))}")
+        raise BadEnvironment(f"unknown environment {name!r}", mend=one_of(name, sorted(found)))
     return found[name].load()
 
 
 def configure(spec: EnvironmentSpec, options: Mapping[str, Any]) -> Any:
-    """The environment's config from plain options; unknown names and wrong types raise EnvironmentError_."""
+    """The environment's config from plain options; unknown names and wrong types raise BadEnvironment."""
     kinds = get_type_hints(spec.config_type)
     known = [field.name for field in fields(spec.config_type)]
     values = {}
     for name, value in options.items():
         if name not in known:
-            near = get_close_matches(name, known, n=1)
-            hint = f"did you mean {near[0]!r}? " if near else ""
-            raise EnvironmentError_(f"{spec.name} has no option {name!r}", mend=f"{hint}one of: {', '.join(known)}")
+            raise BadEnvironment(f"{spec.name} has no option {name!r}", mend=one_of(name, known))
         kind = kinds[name]
         if kind is float and type(value) is int:
             value = float(value)
         if type(value) is not kind:
-            raise EnvironmentError_(f"{spec.name}: {name} is {value!r}", mend=f"a value of type {kind.__name__}")
+            raise BadEnvironment(f"{spec.name}: {name} is {value!r}", mend=f"a value of type {kind.__name__}")
         values[name] = value
     return spec.config_type(**values)
 

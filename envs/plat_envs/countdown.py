@@ -19,7 +19,7 @@ from typing import Any
 from plat_envs.api import EnvironmentSpec
 from plat_envs.data import check_source, fingerprint, of_split, rows_of
 from plat_envs.episode import Episode, EpisodeConfig
-from plat_envs.errors import EnvironmentError_, check_choice, check_range
+from plat_envs.errors import BadEnvironment, check_choice, check_range
 from plat_envs.expression import evaluate
 from plat_envs.instances import Candidate, draw
 from plat_envs.templates import NUMBER_TEMPLATES, sentence
@@ -88,7 +88,7 @@ def _pool(config: CountdownConfig, split: str) -> list[Problem]:
             numbers = row["nums"] if "nums" in row else row["numbers"]
             problem = tuple(int(number) for number in numbers), int(row["target"])
         except (KeyError, TypeError, ValueError):
-            raise EnvironmentError_(
+            raise BadEnvironment(
                 f"not a Countdown row: {str(row)[:80]}",
                 where=config.path or config.dataset,
                 mend="columns nums and target",
@@ -136,7 +136,7 @@ class Countdown(Episode):
     def _check_words(self) -> None:
         for numbers, target in _pool(self.config, self.split):
             if len(numbers) > MOST_NUMBERS or sum(numbers) > MAX_NUMBER or min(*numbers, target) < 0:
-                raise EnvironmentError_(
+                raise BadEnvironment(
                     f"countdown: {list(numbers)} -> {target} has no compact rendering",
                     mend=f"rendering: chat (compact text has words for up to {MOST_NUMBERS} numbers "
                     f"with a sum of at most {MAX_NUMBER})",

@@ -13,7 +13,7 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any, TypeVar
 
-from plat_envs.errors import EnvironmentError_, check_choice
+from plat_envs.errors import BadEnvironment, check_choice
 from plat_envs.instances import source_split, split_of
 
 SOURCES = ("generated", "file", "hub")
@@ -25,9 +25,7 @@ def check_source(task: str, data: str, path: str) -> None:
     """Raise where `data` is unknown or `file` has no path."""
     check_choice("data", data, SOURCES)
     if data == "file" and not path:
-        raise EnvironmentError_(
-            f"{task}: data is 'file' but path is empty", mend="path: a .parquet, .json or .jsonl file"
-        )
+        raise BadEnvironment(f"{task}: data is 'file' but path is empty", mend="path: a .parquet, .json or .jsonl file")
 
 
 def read_rows(path: str) -> list[Row]:
@@ -45,11 +43,11 @@ def read_rows(path: str) -> list[Row]:
             else:
                 rows = [json.loads(line) for line in text.splitlines() if line.strip()]
     except (OSError, ValueError) as error:
-        raise EnvironmentError_(
+        raise BadEnvironment(
             f"cannot read the data: {error}", where=path, mend="a .parquet, .json (list of objects) or .jsonl file"
         ) from None
     if not all(isinstance(row, dict) for row in rows):
-        raise EnvironmentError_("the data are not a list of objects", where=path)
+        raise BadEnvironment("the data are not a list of objects", where=path)
     return rows
 
 
@@ -60,7 +58,7 @@ def hub_rows(dataset: str, revision: str) -> list[Row]:
     try:
         return list(load_dataset(dataset, split="train", revision=revision or None))
     except Exception as error:  # whatever the network, the cache or the dataset can throw
-        raise EnvironmentError_(
+        raise BadEnvironment(
             f"cannot load the dataset: {type(error).__name__}: {error}",
             where=f"hub:{dataset}",
             mend="download it once where there is a network (HF_HOME), or use data: file with path, or data: generated",
@@ -74,11 +72,11 @@ def rows_of(data: str, path: str, dataset: str, revision: str) -> tuple[Row, ...
 
 
 def of_split(task: str, items: list[Item], key: Callable[[Item], str], split: str, shared_pool: bool) -> list[Item]:
-    """The items of a split in file order; EnvironmentError_ where none is left."""
+    """The items of a split in file order; BadEnvironment where none is left."""
     wanted = source_split(split, shared_pool)
     chosen = [item for item in items if split_of(key(item)) == wanted]
     if not chosen:
-        raise EnvironmentError_(f"{task}: no usable row for split {split!r}", mend="more rows, or shared_pool: true")
+        raise BadEnvironment(f"{task}: no usable row for split {split!r}", mend="more rows, or shared_pool: true")
     return chosen
 
 
@@ -99,4 +97,4 @@ def fingerprint(config: Any) -> dict[str, str]:
         about = Path(config.path).stat()
         return {"data_sha256": _file_hash(config.path, about.st_size, about.st_mtime_ns)}
     except OSError as error:
-        raise EnvironmentError_(f"cannot read the data: {error}", where=config.path) from None
+        raise BadEnvironment(f"cannot read the data: {error}", where=config.path) from None

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from plat_envs.api import RENDERINGS
-from plat_envs.errors import EnvironmentError_, check_choice, check_range
+from plat_envs.errors import BadEnvironment, check_choice, check_range
 from plat_envs.instances import SPLITS
 from plat_envs.parsing import parse
 from plat_envs.vocabulary import MAX_NUMBER
@@ -43,7 +43,7 @@ class EpisodeConfig:
     def _check_solution(self, low: int, high: int) -> None:
         """Raise where puzzles could need more moves than an episode has."""
         if not 1 <= low <= high <= self.budget:
-            raise EnvironmentError_(
+            raise BadEnvironment(
                 f"min_solution {low} and max_solution {high} do not fit",
                 mend=f"1 <= min_solution <= max_solution <= {self.budget} (turns x actions_per_turn)",
             )
@@ -59,7 +59,7 @@ class Episode(ABC):
         check_choice("split", split, SPLITS)
         check_choice("rendering", rendering, RENDERINGS)
         if rendering == "compact" and config.budget > MAX_NUMBER:
-            raise EnvironmentError_(
+            raise BadEnvironment(
                 f"{self.task}: {config.budget} actions per episode have no compact rendering",
                 mend=f"turns x actions_per_turn of at most {MAX_NUMBER}, or rendering: chat",
             )
@@ -83,7 +83,7 @@ class Episode(ABC):
 
     def step(self, text: str) -> tuple[str, float, bool, dict[str, Any]]:
         if self.done:
-            raise EnvironmentError_(f"{self.task}: the episode is over", mend="call reset(seed) first")
+            raise BadEnvironment(f"{self.task}: the episode is over", mend="call reset(seed) first")
         parsed = parse(text)
         actions, format_valid = self._read(parsed.answer) if parsed.valid else ([], False)
         self.turns_left -= 1

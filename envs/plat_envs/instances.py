@@ -13,7 +13,7 @@ from hashlib import blake2b
 from itertools import islice
 from typing import TypeAlias, TypeVar
 
-from plat_envs.errors import EnvironmentError_, check_choice
+from plat_envs.errors import BadEnvironment, check_choice
 
 SPLITS = ("train", "validation", "heldout")
 _BUCKETS = ("train",) * 8 + ("validation", "heldout")
@@ -53,7 +53,7 @@ def draw(
             instance = drawn[1]()
             if instance is not None:
                 return instance
-    raise EnvironmentError_(
+    raise BadEnvironment(
         f"no {task} instance for split {split!r} in {_MAX_DRAWS} draws",
         mend="the task's options leave too few instances",
     )

@@ -19,7 +19,7 @@ from typing import Any
 from plat_envs.api import EnvironmentSpec
 from plat_envs.data import check_source, fingerprint, of_split, rows_of
 from plat_envs.episode import Episode, EpisodeConfig
-from plat_envs.errors import EnvironmentError_, check_range
+from plat_envs.errors import BadEnvironment, check_range
 from plat_envs.instances import Candidate, draw
 from plat_envs.templates import NUMBER_TEMPLATES, sentence
 from plat_envs.vocabulary import MAX_NUMBER
@@ -58,9 +58,7 @@ def _from_row(row: dict[str, Any], where: str) -> Problem | None:
     """A row of MetaMathQA; None where the response names no answer."""
     query, response = row.get("query"), row.get("response")
     if not isinstance(query, str) or not isinstance(response, str):
-        raise EnvironmentError_(
-            f"not a MetaMathQA row: {str(row)[:80]}", where=where, mend="columns query and response"
-        )
+        raise BadEnvironment(f"not a MetaMathQA row: {str(row)[:80]}", where=where, mend="columns query and response")
     solution, _, answer = response.rpartition(_MARK)
     answer = str(row.get("answer") or answer).strip()
     if not answer:
@@ -104,7 +102,7 @@ class MetaMathQA(Episode):
     def __init__(self, config: MetaMathQAConfig, split: str, rendering: str) -> None:
         super().__init__(config, split, rendering)
         if rendering == "compact" and config.data != "generated":
-            raise EnvironmentError_(
+            raise BadEnvironment(
                 f"metamathqa: data {config.data!r} has no compact rendering", mend="rendering: chat, or data: generated"
             )
         self._rule = sentence("N", tail=r"(?: [-+*] \d{1,2} = \d{1,2}){2,3}")

@@ -9,7 +9,7 @@ import sys
 from collections.abc import Sequence
 
 from plat_envs.api import RENDERINGS, make_environment
-from plat_envs.errors import EnvironmentError_
+from plat_envs.errors import BadEnvironment
 from plat_envs.instances import SPLITS
 
 
@@ -35,7 +35,7 @@ def show(task: str, seed: int, split: str, rendering: str, options: dict[str, ob
 def _option(text: str) -> tuple[str, object]:
     name, equals, value = text.partition("=")
     if not equals:
-        raise EnvironmentError_(f"{text!r} is no option", mend="write key=value, e.g. success_rate=1.0")
+        raise BadEnvironment(f"{text!r} is no option", mend="write key=value, e.g. success_rate=1.0")
     try:
         return name, json.loads(value)
     except ValueError:
@@ -53,7 +53,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         options = dict(_option(text) for text in given.options)
         print(show(given.task, given.seed, given.split, given.rendering, options))
-    except EnvironmentError_ as error:
+    except BadEnvironment as error:
         print(f"error: {error}", file=sys.stderr)
         return 2
     return 0

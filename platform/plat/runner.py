@@ -33,6 +33,7 @@ from pathlib import Path
 from typing import Any
 
 from plat.errors import PlatError, RunError
+from plat.outcomes import is_result
 from plat.store import lease
 from plat.store.attempts import close_abandoned, hardware_used, new_attempt
 from plat.store.durable import append_line, create, read_json, to_json
@@ -91,7 +92,7 @@ def _attempt(
         outcome, summary = found.kind, dict(found.summary)
         if outcome == "interrupted":
             reason = "asked to stop"
-        elif outcome != "finished" and not outcome.startswith("stopped:"):
+        elif not is_result(outcome):
             raise RunError(f"the trainer returned the unknown outcome {outcome!r}", where=meta["trainer"])
     except KeyboardInterrupt:
         outcome, reason = "interrupted", "interrupted before it could save"
@@ -116,7 +117,7 @@ def _attempt(
         if io is not None:
             io.close()
         create(attempt.outcome, to_json(record), sync=False)  # lost in a power cut, it counts as vanished
-        if _is_result(outcome):
+        if is_result(outcome):
             _publish(home, paths, attempt, config, meta, record, io)
     except OSError as full:  # nothing recorded is lost: the attempt is redone from its newest checkpoint
         traceback.print_exc()
@@ -227,15 +228,6 @@ def classify(error: BaseException) -> tuple[str, str]:
             return "failed:nan", reason
         one = one.__cause__ or one.__context__
     return "failed:error", reason
-
-
-def failure_class(outcome: str | None) -> str | None:
-    """ "oom" of "failed:oom"; None of anything that is not a failure."""
-    return outcome.removeprefix("failed:") if outcome and outcome.startswith("failed:") else None
-
-
-def _is_result(outcome: str) -> bool:
-    return outcome == "finished" or outcome.startswith("stopped:")
 
 
 # --- the process ----------------------------------------------------------------------------------------------------

@@ -11,7 +11,7 @@ import pytest
 
 from plat_envs.api import configure, find_environment, make_environment
 from plat_envs.countdown import subtracted
-from plat_envs.errors import EnvironmentError_
+from plat_envs.errors import BadEnvironment
 
 
 def write(path, rows):
@@ -121,9 +121,9 @@ def test_small_countdown_rows_have_a_compact_rendering(tmp_path):
 
 def test_what_has_no_compact_rendering_says_so(tmp_path):
     path = write(tmp_path / "rows.json", countdown_rows())
-    with pytest.raises(EnvironmentError_, match="rendering: chat"):
+    with pytest.raises(BadEnvironment, match="rendering: chat"):
         make_environment("countdown", {"data": "file", "path": path})
-    with pytest.raises(EnvironmentError_, match="rendering: chat"):
+    with pytest.raises(BadEnvironment, match="rendering: chat"):
         make_environment("metamathqa", {"data": "file", "path": path})
 
 
@@ -132,24 +132,24 @@ def test_data_that_cannot_be_used(tmp_path, task):
     def use(path):
         make_environment(task, {"data": "file", "path": str(path)}, "train", "chat").reset(0)
 
-    with pytest.raises(EnvironmentError_, match="path is empty"):
+    with pytest.raises(BadEnvironment, match="path is empty"):
         make_environment(task, {"data": "file"})
-    with pytest.raises(EnvironmentError_, match="one of: generated, file, hub"):
+    with pytest.raises(BadEnvironment, match="one of: generated, file, hub"):
         make_environment(task, {"data": "files"})
-    with pytest.raises(EnvironmentError_, match="cannot read"):
+    with pytest.raises(BadEnvironment, match="cannot read"):
         use(tmp_path / "missing.json")
     for name, content in (("broken.json", '[{"nums": '), ("broken.parquet", "no parquet"), ("broken.jsonl", "{}\n{")):
         (tmp_path / name).write_text(content)
-        with pytest.raises(EnvironmentError_, match="cannot read"):
+        with pytest.raises(BadEnvironment, match="cannot read"):
             use(tmp_path / name)
     (tmp_path / "list.json").write_text("[1, 2]")
-    with pytest.raises(EnvironmentError_, match="list of objects"):
+    with pytest.raises(BadEnvironment, match="list of objects"):
         use(tmp_path / "list.json")
     (tmp_path / "other.json").write_text('[{"question": 1}]')
-    with pytest.raises(EnvironmentError_, match="columns"):
+    with pytest.raises(BadEnvironment, match="columns"):
         use(tmp_path / "other.json")
     (tmp_path / "empty.json").write_text("[]")
-    with pytest.raises(EnvironmentError_, match="no usable row"):
+    with pytest.raises(BadEnvironment, match="no usable row"):
         use(tmp_path / "empty.json")
 
 
@@ -162,7 +162,7 @@ def test_the_hub_out_of_reach_is_explained(task, monkeypatch):
 
     monkeypatch.setattr(datasets, "load_dataset", unreachable)
     environment_data = {"data": "hub", "dataset": "nobody/nothing"}
-    with pytest.raises(EnvironmentError_, match=r"no network.*data: file"):
+    with pytest.raises(BadEnvironment, match=r"no network.*data: file"):
         make_environment(task, environment_data, "train", "chat").reset(0)
 
 
@@ -182,5 +182,5 @@ def test_the_content_of_a_file_is_part_of_its_identity(tmp_path):
     assert before == spec.fingerprint(config) and len(before["data_sha256"]) == 64
     write(tmp_path / "rows.json", countdown_rows(90))
     assert spec.fingerprint(config) != before
-    with pytest.raises(EnvironmentError_, match="cannot read"):
+    with pytest.raises(BadEnvironment, match="cannot read"):
         spec.fingerprint(configure(spec, {"data": "file", "path": str(tmp_path / "gone.json")}))

@@ -10,7 +10,7 @@ import pytest
 from gymnasium.envs.toy_text.frozen_lake import FrozenLakeEnv
 
 from plat_envs.api import make_environment
-from plat_envs.errors import EnvironmentError_
+from plat_envs.errors import BadEnvironment
 from plat_envs.frozenlake import GYM_ACTIONS, FrozenLakeConfig, lake, slips
 
 MOVES = tuple(GYM_ACTIONS)
@@ -151,12 +151,12 @@ def test_the_observation_shows_player_goal_and_what_is_left():
 
 
 def test_options_that_cannot_work():
-    with pytest.raises(EnvironmentError_, match="max_solution"):
+    with pytest.raises(BadEnvironment, match="max_solution"):
         make_environment("frozenlake", {"turns": 3})
-    with pytest.raises(EnvironmentError_, match="success_rate"):
+    with pytest.raises(BadEnvironment, match="success_rate"):
         make_environment("frozenlake", {"success_rate": 1.5})
     impossible = make_environment("frozenlake", {"size": 2, "min_solution": 9, "max_solution": 9})
-    with pytest.raises(EnvironmentError_, match="no frozenlake instance"):
+    with pytest.raises(BadEnvironment, match="no frozenlake instance"):
         impossible.reset(0)
 
 

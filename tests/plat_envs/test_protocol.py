@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from plat_envs.api import configure, find_environment, make_environment
 from plat_envs.demonstrations import demonstrations
-from plat_envs.errors import EnvironmentError_
+from plat_envs.errors import BadEnvironment
 from plat_envs.instances import SPLITS
 from plat_envs.parsing import parse
 from plat_envs.vocabulary import IDS, MAX_NUMBER, WORDS
@@ -167,7 +167,7 @@ def test_no_text_breaks_an_episode(task, rendering, texts, seed):
             break
     else:
         raise AssertionError("no end after five turns")
-    with pytest.raises(EnvironmentError_, match="over"):
+    with pytest.raises(BadEnvironment, match="over"):
         environment.step("again")
 
 
@@ -206,24 +206,24 @@ def test_chat_prompts_say_what_to_do(task):
 
 @every_task
 def test_wrong_options_name_the_right_ones(task):
-    with pytest.raises(EnvironmentError_, match="turns"):
+    with pytest.raises(BadEnvironment, match="turns"):
         make_environment(task, {"turn": 3})
-    with pytest.raises(EnvironmentError_, match="type int"):
+    with pytest.raises(BadEnvironment, match="type int"):
         make_environment(task, {"turns": "five"})
-    with pytest.raises(EnvironmentError_, match="type int"):
+    with pytest.raises(BadEnvironment, match="type int"):
         make_environment(task, {"turns": True})
-    with pytest.raises(EnvironmentError_, match="from 1"):
+    with pytest.raises(BadEnvironment, match="from 1"):
         make_environment(task, {"turns": 0})
-    with pytest.raises(EnvironmentError_, match="train"):
+    with pytest.raises(BadEnvironment, match="train"):
         make_environment(task, split="trian")
-    with pytest.raises(EnvironmentError_, match="compact"):
+    with pytest.raises(BadEnvironment, match="compact"):
         make_environment(task, rendering="compat")
-    with pytest.raises(EnvironmentError_, match="compact rendering"):
+    with pytest.raises(BadEnvironment, match="compact rendering"):
         make_environment(task, {"turns": MAX_NUMBER + 1})
 
 
 def test_an_unknown_environment_names_the_known_ones():
-    with pytest.raises(EnvironmentError_) as caught:
+    with pytest.raises(BadEnvironment) as caught:
         find_environment("sokobann")
     assert "'sokoban'" in caught.value.mend and "countdown" in caught.value.mend
 

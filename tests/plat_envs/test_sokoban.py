@@ -8,7 +8,7 @@ from collections import Counter, deque
 import pytest
 
 from plat_envs.api import make_environment
-from plat_envs.errors import EnvironmentError_
+from plat_envs.errors import BadEnvironment
 from plat_envs.sokoban import Puzzle, SokobanConfig, backward_distances, puzzle
 
 STEPS = {"up": (-1, 0), "down": (1, 0), "left": (0, -1), "right": (0, 1)}
@@ -148,7 +148,7 @@ def test_coordinates_agree_with_the_cells():
 
 
 def test_options_that_cannot_work():
-    with pytest.raises(EnvironmentError_, match="max_solution"):
+    with pytest.raises(BadEnvironment, match="max_solution"):
         make_environment("sokoban", {"turns": 2})
-    with pytest.raises(EnvironmentError_, match="boxes"):
+    with pytest.raises(BadEnvironment, match="boxes"):
         make_environment("sokoban", {"boxes": 0})

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -14,6 +13,7 @@ import typer
 from plat.errors import SpecError
 from plat.store.durable import read_json
 from plat.store.home import Home, RunPaths
+from plat.suggest import nearest
 
 if TYPE_CHECKING:
     from plat.spec.experiment import Experiment
@@ -98,11 +98,11 @@ def find_run(home: Home, text: str) -> RunPaths:
     if hits:
         raise SpecError(f"{text!r} is the beginning of {len(hits)} runs", mend=f"one of: {', '.join(hits[:8])}")
     names = [name for run_id in known if (name := run_name(home.run(run_id)))]
-    near = difflib.get_close_matches(text, names, n=1, cutoff=0.3)
+    near = nearest(text, names, cutoff=0.3)
     raise SpecError(
         f"no run {text!r}",
         where=str(home.runs),
-        mend=f"did you mean {near[0]}?" if near else "`plat status` lists the runs of this home",
+        mend=f"did you mean {near}?" if near else "`plat status` lists the runs of this home",
     )
 
 

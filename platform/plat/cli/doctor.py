@@ -13,6 +13,7 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from plat.cli.common import HomeOption, JsonOption, StoreOption, VerboseOption, print_json
+from plat.cores import cpu_quota, usable_cores
 from plat.errors import PlatError
 from plat.store.home import Home
 
@@ -128,11 +129,13 @@ def check_torch() -> Check:
 
 
 def check_cores() -> Check:
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     import psutil
 
+    cores = usable_cores()
     memory = psutil.virtual_memory()
-    says = f"{cores}, memory {memory.available / 2**30:.1f} of {memory.total / 2**30:.1f} GiB free"
+    quota = cpu_quota()
+    limit = f" (a CPU quota of {quota:g})" if quota else ""
+    says = f"{cores}{limit}, memory {memory.available / 2**30:.1f} of {memory.total / 2**30:.1f} GiB free"
     if memory.available < cores * 0.7 * 2**30:
         return Check("cores", "warning", says, "a worker takes about 0.7 GiB: use fewer, with --jobs")
     return Check("cores", "ok", says)

@@ -84,8 +84,8 @@ def _apply(config: dict[str, Any], overrides: Sequence[str]) -> tuple[dict[str, 
     import copy
 
     from plat.spec.overrides import parse_overrides
-    from plat.spec.suggest import mend
     from plat.store.record import flatten
+    from plat.suggest import mend
 
     config, known, options = copy.deepcopy(config), flatten(config), {}
     for one in parse_overrides(list(overrides)).assignments:

@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from plat.cores import usable_cores
 from plat.plan.cost import DEFAULT_SECONDS_PER_ITERATION, History, bytes_per_run
 from plat.plan.view import SYMBOLS, duration, matrix_lines, size
 from plat.spec.experiment import Experiment, Run
@@ -175,9 +176,8 @@ def _entries(folder: Path) -> set[str]:
 
 def _workers(left: Sequence[PlanRow]) -> int:
     """As many runs at once as the cores allow."""
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     threads = max((row.run.resources.get("threads", 1) for row in left), default=1)
-    return max(1, min(cores // max(1, threads), len(left) or 1))
+    return max(1, min(usable_cores() // max(1, threads), len(left) or 1))
 
 
 def _line(row: PlanRow, width: int) -> str:

@@ -17,8 +17,8 @@ from typing import Any
 
 from plat.errors import SpecError
 from plat.spec.schema import first_line, plain
-from plat.spec.suggest import mend
 from plat.spec.yaml_reader import Document, read
+from plat.suggest import mend
 
 VERSION_BASE = "1.3"
 

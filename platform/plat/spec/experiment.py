@@ -20,9 +20,9 @@ from plat.spec.file import ExperimentFile, read_file
 from plat.spec.overrides import CommandLine, is_sweep, parse_overrides, to_plain, values_of
 from plat.spec.runs import Run, RunMaker, same_results
 from plat.spec.schema import schema_of
-from plat.spec.suggest import mend
 from plat.spec.typed import build
 from plat.spec.yaml_reader import Document, read
+from plat.suggest import mend
 from plat.trainer.api import TrainerSpec
 
 

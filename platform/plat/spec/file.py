@@ -14,8 +14,8 @@ from plat.spec.matrix import Matrix
 from plat.spec.matrix_reader import MatrixReader, assignments, list_at
 from plat.spec.overrides import Assignment, CommandLine
 from plat.spec.schema import plugin_names
-from plat.spec.suggest import mend
 from plat.spec.yaml_reader import Document
+from plat.suggest import mend
 
 KEYS = ("title", "paper", "source", "base", "matrix", "zip", "include", "exclude", "report", "claims")
 

@@ -14,7 +14,7 @@ from typing import Any
 
 from plat.errors import SpecError
 from plat.spec.overrides import MAX_RUNS, Assignment
-from plat.spec.suggest import mend
+from plat.suggest import mend
 
 
 @dataclass(frozen=True, slots=True, eq=False)

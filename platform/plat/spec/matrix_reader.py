@@ -10,8 +10,8 @@ from plat.errors import SpecError
 from plat.spec.matrix import Axis, AxisValue, Matrix, Row, check_zips, same
 from plat.spec.overrides import Assignment, CommandLine, axis_text
 from plat.spec.schema import show
-from plat.spec.suggest import mend
 from plat.spec.yaml_reader import Document
+from plat.suggest import mend
 
 
 def assignments(document: Document, path: tuple[str | int, ...]) -> Iterator[Assignment]:

@@ -15,7 +15,7 @@ from plat.errors import SpecError
 from plat.spec.conf import Conf
 from plat.spec.overrides import Assignment
 from plat.spec.schema import Schema, select
-from plat.spec.suggest import mend
+from plat.suggest import mend
 
 ROOT = "_self_"  # the target of the root values in config.yaml
 

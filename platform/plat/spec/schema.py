@@ -17,7 +17,7 @@ from functools import cache, lru_cache
 from typing import Any, get_args, get_origin, get_type_hints
 
 from plat.errors import SpecError
-from plat.spec.suggest import mend
+from plat.suggest import mend
 from plat.trainer.plugins import published
 
 MISSING = "???"

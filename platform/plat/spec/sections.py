@@ -17,8 +17,8 @@ from plat.errors import SpecError
 from plat.spec.identity import canonical, readable, result_affecting
 from plat.spec.pieces import Piece, place_of
 from plat.spec.schema import MISSING, Schema, first_line, load_plugin, plain, schema_of, select
-from plat.spec.suggest import mend
 from plat.spec.typed import build, field_maker
+from plat.suggest import mend
 from plat.trainer.api import TrainerSpec
 
 

@@ -137,7 +137,7 @@ def _text(path: Path) -> str:
 
 
 def _siblings(path: Path) -> str:
-    from plat.spec.suggest import nearest
+    from plat.suggest import nearest
 
     try:
         names = [entry.name for entry in path.parent.iterdir() if entry.suffix in (".yaml", ".yml")]

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
+from plat.outcomes import is_result
 from plat.store.home import Home
 from plat.store.mlflow_client import connect_readonly, sqlite_path, store_errors
 from plat.store.record import NOT_COMPARED, Point, RunRecord
@@ -33,7 +34,7 @@ class Known:
     @property
     def whole(self) -> bool:
         """Whether the run was stored when it was done, with all of its history."""
-        return self.outcome == "finished" or (self.outcome or "").startswith("stopped:")
+        return is_result(self.outcome)
 
 
 @dataclass(frozen=True)

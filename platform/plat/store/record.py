@@ -16,6 +16,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from plat.outcomes import is_failure, is_result
 from plat.store.durable import read_json
 from plat.store.history import damage, run_history
 from plat.store.home import AttemptPaths, RunPaths
@@ -174,9 +175,9 @@ def _history(paths: RunPaths) -> tuple[list[Point], list[dict[str, Any]], str]:
 
 
 def _status(outcome: str) -> str:
-    if outcome == "finished" or outcome.startswith("stopped:"):
+    if is_result(outcome):
         return "FINISHED"
-    if outcome.startswith("failed:"):
+    if is_failure(outcome):
         return "FAILED"
     return "KILLED" if outcome == "cancelled" else "RUNNING"  # interrupted: it will go on
 

@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from plat.errors import HomeError, SpecError
+from plat.outcomes import is_failure
 from plat.store import lease
 from plat.store.code_state import CodeState, collect
 from plat.store.durable import locked, read_json, scratch_name, to_json, write, write_file
@@ -286,7 +287,7 @@ def run_state(paths: RunPaths) -> RunState:
             "interrupted", None, step, success, iterations, attempts[-1].number, age, "the process vanished"
         )
     return RunState(
-        "failed" if str(ended.get("outcome", "")).startswith("failed") else "interrupted",
+        "failed" if is_failure(str(ended.get("outcome", ""))) else "interrupted",
         ended.get("outcome"),
         ended.get("step"),
         ended.get("success"),

@@ -8,6 +8,7 @@ import time
 import pytest
 from toy_runs import toy_run
 
+from plat.cores import usable_cores
 from plat.dispatch.api import ENDED, QUEUED, RUNNING, WAITING, Change
 from plat.dispatch.local import client, machine, progress, stalls
 from plat.dispatch.local.board import Board, Totals, View
@@ -64,7 +65,7 @@ def test_preparations_come_first_and_once():
 
 
 def test_this_machine():
-    assert 1 <= machine.cores() <= (os.cpu_count() or 1)
+    assert 1 <= usable_cores() <= (os.cpu_count() or 1)
     assert machine.oom_kills() is None or machine.oom_kills() >= 0
     assert set(machine.thread_environment(3).values()) == {"3"}
 

@@ -16,8 +16,8 @@ from omegaconf.errors import OmegaConfBaseException
 from plat.errors import SpecError
 from plat.rl.config import choice, number
 from plat.spec.schema import schema_of
-from plat.spec.suggest import mend, nearest
 from plat.spec.typed import build
+from plat.suggest import mend, nearest
 from plat.trainer.config import RunConfig
 
 

@@ -13,6 +13,7 @@ from pathlib import Path
 
 from plat.dispatch.api import ENDED, QUEUED, RUNNING, WAITING
 from plat.dispatch.local.jobs import Job
+from plat.outcomes import is_result
 from plat.store.home import Home
 from plat.store.run_directory import iterations_of
 from plat.store.spool import read_events
@@ -134,4 +135,4 @@ class Board:
 
 def is_good(job: Job) -> bool:
     """Ended with a result: finished, or stopped early by a rule."""
-    return job.state == ENDED and (job.outcome == "finished" or (job.outcome or "").startswith("stopped:"))
+    return job.state == ENDED and is_result(job.outcome)

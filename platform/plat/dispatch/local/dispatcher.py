@@ -2,8 +2,7 @@
 
 Promised: at most `slots` processes at once; GPUs are handed out one owner at a time; a job that dies, whatever way,
 ends or is tried again alone; the server is started only when something must run, and again when it dies. Everything
-happens in the caller's thread, inside `poll`. What a run's state is, its directory says; this object only remembers
-what it started itself.
+happens in the caller's thread, inside `poll`. The state of a run is read from its directory.
 """
 
 from __future__ import annotations
@@ -18,7 +17,8 @@ from plat.dispatch.local import machine, stalls
 from plat.dispatch.local.client import ServerGone, WorkerServer
 from plat.dispatch.local.jobs import Job, make_jobs, read_end
 from plat.errors import HomeError, PlatError, SpecError
-from plat.runner import FINAL, RETRIES, failure_class
+from plat.outcomes import failure_class
+from plat.runner import FINAL, RETRIES
 from plat.store import lease
 from plat.store.attempts import record_failure, settle
 from plat.store.home import Home, RunPaths
@@ -65,7 +65,7 @@ class LocalDispatcher:
         self._find_devices(jobs)
         if self.slots is None:
             threads = max((job.threads for job in jobs), default=1)
-            self.slots = max(1, machine.cores() // max(1, threads))
+            self.slots = max(1, machine.usable_cores() // max(1, threads))
         for job in jobs:
             if job.needs is not None:
                 job.needs = self.jobs.get(job.needs.id, job.needs)

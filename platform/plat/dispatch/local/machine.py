@@ -1,4 +1,4 @@
-"""What this machine has, found out without importing anything heavy: cores, GPUs, how often memory ran out."""
+"""What this machine has, found out without importing anything heavy: GPUs, how often memory ran out."""
 
 from __future__ import annotations
 
@@ -9,27 +9,11 @@ import shutil
 import subprocess
 from pathlib import Path
 
+from plat.cores import usable_cores as usable_cores
+
 THREAD_VARIABLES = (
     "OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMEXPR_NUM_THREADS", "VECLIB_MAXIMUM_THREADS",
 )  # fmt: skip
-
-
-def cores() -> int:
-    """CPU cores this process may use: its affinity, and the quota of its control group where there is one."""
-    count = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    quota = _quota()
-    return max(1, min(count, int(quota + 0.5))) if quota else count
-
-
-def _quota() -> float | None:
-    with contextlib.suppress(OSError, ValueError, ZeroDivisionError):
-        limit, period = Path("/sys/fs/cgroup/cpu.max").read_text().split()
-        return None if limit == "max" else int(limit) / int(period)
-    with contextlib.suppress(OSError, ValueError, ZeroDivisionError):
-        limit = Path("/sys/fs/cgroup/cpu/cpu.cfs_quota_us").read_text()
-        period = Path("/sys/fs/cgroup/cpu/cpu.cfs_period_us").read_text()
-        return None if int(limit) <= 0 else int(limit) / int(period)
-    return None
 
 
 def gpus() -> list[str]:

@@ -16,7 +16,7 @@ from plat.trainer.embedded.model import Weights
 from plat.trainer.embedded.rollout import rollout
 from plat.trainer.embedded.spec import environment_of
 from plat.trainer.embedded.tokenizer import Tokenizer
-from plat_envs.errors import EnvironmentError_
+from plat_envs.errors import BadEnvironment
 
 EVALUATION = 1  # purpose of random numbers, first part of a generator's key
 TRAINING = 2
@@ -29,7 +29,7 @@ def make_players(config: RunConfig, split: str, count: int) -> list[Any]:
     spec, options = environment_of(config)
     try:
         return [spec.make(options, split, config.train.rendering) for _ in range(count)]
-    except EnvironmentError_ as error:
+    except BadEnvironment as error:
         raise SpecError(error.what, where=error.where, mend=error.mend) from error
 
 

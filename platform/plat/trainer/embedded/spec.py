@@ -11,7 +11,7 @@ from plat.trainer.api import TrainerSpec
 from plat.trainer.config import RunConfig
 from plat.trainer.embedded.recipe import recipe_hash
 from plat_envs.api import EnvironmentSpec, configure, find_environment
-from plat_envs.errors import EnvironmentError_
+from plat_envs.errors import BadEnvironment
 
 
 def validate(config: RunConfig) -> RunConfig:
@@ -68,7 +68,7 @@ def environment_of(config: RunConfig) -> tuple[EnvironmentSpec, Any]:
         options = {"turns": config.task.turns, **config.task.env}
         known = {field.name for field in fields(spec.config_type)}
         return spec, configure(spec, options if "turns" in known else config.task.env)
-    except EnvironmentError_ as error:
+    except BadEnvironment as error:
         raise SpecError(error.what, where=error.where or "task", mend=error.mend) from error
 
 

@@ -1,0 +1,26 @@
+"""How many CPU cores this process may use: what runs are divided by, when they are planned and when they are run."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from pathlib import Path
+
+
+def usable_cores() -> int:
+    """CPU cores this process may use: its affinity, limited by the CPU quota of its control group; at least 1."""
+    count = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    quota = cpu_quota()
+    return max(1, min(count, int(quota + 0.5))) if quota else count
+
+
+def cpu_quota() -> float | None:
+    """The number of cores that the control group (version 2 or 1) grants; None where it sets no limit."""
+    with contextlib.suppress(OSError, ValueError, ZeroDivisionError):
+        limit, period = Path("/sys/fs/cgroup/cpu.max").read_text().split()
+        return None if limit == "max" else int(limit) / int(period)
+    with contextlib.suppress(OSError, ValueError, ZeroDivisionError):
+        limit = Path("/sys/fs/cgroup/cpu/cpu.cfs_quota_us").read_text()
+        period = Path("/sys/fs/cgroup/cpu/cpu.cfs_period_us").read_text()
+        return None if int(limit) <= 0 else int(limit) / int(period)
+    return None
