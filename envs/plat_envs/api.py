@@ -36,7 +36,14 @@ class Environment(Protocol):
     def step(self, text: str) -> tuple[str, float, bool, dict[str, Any]]:
         """Play one response: next observation, reward, done, info. Never raises on strange text.
 
-        info: success (bool), format_valid (bool), actions (played, int), effective (those that changed the state, int).
+        info has
+            success       bool, is the task solved
+            format_valid  bool, was the response well-formed and every action in it valid
+            actions       int, how many actions of this turn were executed
+            moves         int, how many of them changed the state; in a text task an answer that was accepted as valid
+                          is one move
+        An environment that leaves out `actions` or `moves` is taken to have executed one action, which was a move, in
+        each turn with a valid format.
         """
 
     def demonstrate(self, rng: random.Random, grounded: bool) -> str:

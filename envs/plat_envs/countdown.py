@@ -155,7 +155,7 @@ class Countdown(Episode):
         exactly = self.config.numbers == "all_exactly_once"
         right_numbers = Counter(used) == given if exactly else Counter(used) <= given
         self.success = right_numbers and value == self.target
-        return (1.0 if self.success else 0.1 if right_numbers else 0.0), self.success, self.success
+        return (1.0 if self.success else 0.1 if right_numbers else 0.0), True, self.success
 
     def _compact(self) -> str:
         numbers = " ".join([*map(str, self.numbers), *["_"] * (MOST_NUMBERS - len(self.numbers))])

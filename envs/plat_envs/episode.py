@@ -88,18 +88,18 @@ class Episode(ABC):
         actions, format_valid = self._read(parsed.answer) if parsed.valid else ([], False)
         self.turns_left -= 1
         reward = 0.0 if format_valid else self.config.format_penalty
-        played = effective = 0
+        executed = moves = 0
         over = False
         for action in actions:
             gain, changed, over = self._play(action)
             reward += gain
-            played += 1
-            effective += changed
+            executed += 1
+            moves += changed
             if over:
                 break
         self.done = over or self.turns_left == 0
         self._last_reward = reward
-        info = {"success": self.success, "format_valid": format_valid, "actions": played, "effective": effective}
+        info = {"success": self.success, "format_valid": format_valid, "actions": executed, "moves": moves}
         return self._observation(), reward, self.done, info
 
     def demonstrate(self, rng: random.Random, grounded: bool) -> str:
@@ -121,7 +121,10 @@ class Episode(ABC):
 
     @abstractmethod
     def _play(self, action: Any) -> tuple[float, bool, bool]:
-        """Play one action: reward, whether the state changed, whether the game is over. Sets `success`."""
+        """Play one action: reward, whether it is a move, whether the game is over. Sets `success`.
+
+        A move is an action that changed the state, or in a text task an answer that was accepted as valid.
+        """
 
     @abstractmethod
     def _compact(self) -> str:

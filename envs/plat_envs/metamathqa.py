@@ -119,7 +119,7 @@ class MetaMathQA(Episode):
         self.success = action == normal(self.problem.answer)
         reward = 0.5**self.wrong if self.success else 0.0
         self.wrong += not self.success
-        return reward, self.success, self.success
+        return reward, True, self.success
 
     def _compact(self) -> str:
         again = f" {self._budget()}" if self.config.turns > 1 else ""

@@ -160,8 +160,8 @@ def test_no_text_breaks_an_episode(task, rendering, texts, seed):
         observation, reward, done, info = environment.step(text)
         assert isinstance(observation, str) and type(reward) is float and type(done) is bool
         assert LOWEST <= reward <= HIGHEST
-        assert set(info) == {"success", "format_valid", "actions", "effective"}
-        assert 0 <= info["effective"] <= info["actions"] <= 2
+        assert set(info) == {"success", "format_valid", "actions", "moves"}
+        assert 0 <= info["moves"] <= info["actions"] <= 2
         assert environment.reasoning_kind(text) in (None, "grounded", "template")
         if done:
             break
@@ -178,6 +178,19 @@ def test_a_turn_without_an_action_costs_the_format_penalty(task):
         environment.reset(1)
         _, reward, _, info = environment.step(text)
         assert reward == -0.25 and not info["format_valid"] and info["actions"] == 0
+
+
+@pytest.mark.parametrize("task", ["countdown", "metamathqa"])
+def test_in_a_text_task_a_valid_answer_is_a_move_and_no_other_text_is(task):
+    environment = make_environment(task)
+    for text, moves in (
+        ("x </think> <answer> 1 </answer>", 1),  # wrong or right
+        ("x </think> <answer> </answer>", 0),
+        ("no tags", 0),
+    ):
+        environment.reset(1)
+        info = environment.step(text)[3]
+        assert (info["actions"], info["moves"]) == (moves, moves)
 
 
 @every_task

@@ -101,7 +101,7 @@ def scripted():
 def test_rewards_of_a_solution(scripted):
     environment = scripted((1, 1), [(1, 2)], [(1, 4)])
     observation, reward, done, info = environment.step(answer("right", "right"))
-    assert reward == pytest.approx(-0.1 + (-0.1 + 1 + 10)) and done and info["success"] and info["effective"] == 2
+    assert reward == pytest.approx(-0.1 + (-0.1 + 1 + 10)) and done and info["success"] and info["moves"] == 2
     assert observation.split()[1:17] == ["_", "_", "P", "√"] + ["_"] * 12
 
 
@@ -116,7 +116,7 @@ def test_rewards_on_and_off_a_target(scripted):
 def test_what_is_in_the_way_stops_a_move_but_costs_a_step(scripted):
     environment = scripted((1, 1), [(1, 2), (1, 3)], [(4, 4), (4, 3)])
     _, reward, _, info = environment.step(answer("up", "right"))  # a wall, then two boxes in a row
-    assert reward == pytest.approx(-0.2) and info["actions"] == 2 and info["effective"] == 0
+    assert reward == pytest.approx(-0.2) and info["actions"] == 2 and info["moves"] == 0
 
 
 def test_a_box_in_a_corner_is_stuck(scripted):
