@@ -49,6 +49,8 @@ class FilterConfig:
     scale: str = choice("none", "loss", "advantage", "learning_rate")
     scale_power: str = choice("linear", "sqrt")  # of the kept share
     on_empty: str = choice("skip", "keep_all")  # skip: no update
+    # how within_group turns its share of the group into a number of trajectories (released branch: round)
+    within_group_rounding: str = choice("floor", "round")
 
 
 @dataclass

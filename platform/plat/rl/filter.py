@@ -4,7 +4,8 @@
 
     none           every prompt
     top_p          smallest prefix of the ranking whose mass reaches value * sum(scores) - eps. The walk ends at a score
-                   <= 0; a target <= 0 or out of reach selects nothing; value >= 1 keeps every candidate
+                   <= 0; a target <= 0 or out of reach selects nothing; value >= 1 keeps every candidate. A mass that
+                   equals the target but for rounding reaches it
     top_p_softmax  the same with softmax(scores) as mass and no eps: at least one prompt (released Table 4 scripts)
     top_k          floor(value * P) prompts, at least one (`at_least_one: false`: the paper's floor(rho N), maybe none)
     top_k_abs      int(value) prompts, at least one
@@ -31,6 +32,7 @@ from plat.rl.scores import ZERO, prompt_scores, spread
 __all__ = ["Selection", "StepPlan", "prompt_scores", "select", "select_within_group", "step_plan"]
 
 SLACK = 1e-10  # of the min_p thresholds (released code)
+ROUNDING = 1e-12  # of the whole mass: two masses that differ by less are equal, their difference is rounding
 
 
 @dataclass(frozen=True)
@@ -114,10 +116,11 @@ def _rule(scores: NDArray[np.float64], prompts: int, config: FilterConfig) -> tu
     if config.rule in ("top_p", "top_p_softmax") and value >= 1.0:
         return order, None
     if config.rule == "top_p":
-        return _top_p(scores[order], order, value * scores.sum() - config.eps)
+        rounding = ROUNDING * float(np.abs(scores).sum())
+        return _top_p(scores[order], order, value * scores.sum() - config.eps, rounding)
     if config.rule == "top_p_softmax":
         weights = np.exp(sign * scores - (sign * scores).max())[order]
-        reached = np.searchsorted(np.cumsum(weights / weights.sum()), value)
+        reached = np.searchsorted(np.cumsum(weights / weights.sum()), value - ROUNDING)
         return order[: min(int(reached) + 1, count)], None
     if config.rule in ("top_k", "top_k_abs"):
         # 1e-9: the decimal 0.29 of 100 prompts is 29, though 0.29 * 100 is a bit less in floating point
@@ -136,29 +139,35 @@ def _rule(scores: NDArray[np.float64], prompts: int, config: FilterConfig) -> tu
 
 
 def _top_p(
-    ranked: NDArray[np.float64], order: NDArray[np.int64], target: float
+    ranked: NDArray[np.float64], order: NDArray[np.int64], target: float, rounding: float
 ) -> tuple[NDArray[np.int64], str | None]:
-    if target <= 0:
+    """The prefix of `order` whose scores, `ranked`, reach the target mass within `rounding`."""
+    if target <= rounding:
         return order[:0], "target_not_positive"
     stops = np.flatnonzero(ranked <= 0)
     usable = int(stops[0]) if stops.size else ranked.size
-    reached = np.flatnonzero(np.cumsum(ranked[:usable]) >= target)
+    reached = np.flatnonzero(np.cumsum(ranked[:usable]) >= target - rounding)
     if reached.size == 0:
         return order[:0], "target_unreachable"
     return order[: int(reached[0]) + 1], None
 
 
-def select_within_group(rewards: ArrayLike, value: float) -> NDArray[np.int64]:
-    """Trajectory-level filtering (Table 7): of each prompt's G trajectories the subset of n = max(1, floor(value *
-    G)) with the largest variance of returns. Such a subset is always "the j lowest plus the n - j highest"; the
-    smallest j wins ties.
+def select_within_group(rewards: ArrayLike, value: float, rounding: str = "floor") -> NDArray[np.int64]:
+    """Trajectory-level filtering (Table 7): of each prompt's G trajectories the n with the largest variance of returns.
+    Such a subset is always "the j lowest plus the n - j highest"; the smallest j wins ties.
 
-    rewards  [P, G] episode returns;  value  share of the trajectories kept, 0 < value <= 1
-    Returns int64 [P, n], trajectory indices within each group, rising.
+    rewards   [P, G] episode returns
+    value     share of the trajectories kept, 0 < value <= 1
+    rounding  floor: n = floor(value * G); round: the nearest whole number, half to even (released branch). At least 1
+
+    Returns int64 [P, n], trajectory indices within each group, rising. ValueError: unknown rounding.
     """
+    if rounding not in ("floor", "round"):
+        raise ValueError(f"unknown rounding {rounding!r}")
     array = np.asarray(rewards, dtype=np.float64)
     prompts, group = array.shape
-    n = min(group, max(1, math.floor(value * group + 1e-9)))
+    exact = round(value * group, 9)  # the decimal 0.29 of 100 is 29, though 0.29 * 100 is a bit less in floating point
+    n = min(group, max(1, math.floor(exact) if rounding == "floor" else round(exact)))
     order = np.argsort(array, axis=1, kind="stable")
     # positions[j] = the j lowest and the n - j highest of the ranking
     positions = np.array([[*range(j), *range(group - n + j, group)] for j in range(n + 1)])

@@ -10,7 +10,8 @@ each with the number of columns it stands for as its weight w, so that log((1/C)
 candidates, e.g. to prompts of its own turn.
 
 **Two marginals per token.** The paper divides by |Z| after the log-sum-exp; the released code takes per-token means
-first. The second has the suffix `_code`.
+first. The second has the suffix `_code`; its z-scores divide by the population's standard deviation (ddof 0), as the
+released code does, the others by the sample's (ddof 1).
 
 **Retrieval.** argmax over the M distinct prompts. Exact ties share the credit evenly, so a policy that ignores its
 prompt scores exactly chance, 1 / M (`retrieval_chance_code`: the released code's, the mean share of columns equal to
@@ -161,18 +162,18 @@ def mi_metrics(
     def z_score(difference: torch.Tensor, sigma: float | torch.Tensor) -> torch.Tensor:
         return (difference / (sigma + config.eps)).mean()
 
-    def per_token(marginal: torch.Tensor, suffix: str) -> None:
+    def per_token(marginal: torch.Tensor, suffix: str, ddof: int) -> None:
         difference = matched_seq / length - marginal
-        sigma = float(marginal.std(unbiased=True))
+        sigma = float(marginal.std(correction=ddof))
         result[f"h_z{suffix}"] = -marginal.mean()
         result[f"mi_est{suffix}"] = difference.mean()
         result[f"mi_zscore{suffix}"] = z_score(difference, sigma)
         result[f"mi_zscore_ema{suffix}"] = z_score(difference, ema.update(f"{scope}{suffix}", sigma))
 
-    per_token(marginal_seq / length, "")
-    result["mi_zscore_seq"] = z_score(matched_seq - marginal_seq, marginal_seq.std(unbiased=True))
+    per_token(marginal_seq / length, "", ddof=1)
+    result["mi_zscore_seq"] = z_score(matched_seq - marginal_seq, marginal_seq.std(correction=1))
     if config.released_marginal:
-        per_token(torch.logsumexp(scores / length[:, None] + log_prior, dim=1), "_code")
+        per_token(torch.logsumexp(scores / length[:, None] + log_prior, dim=1), "_code", ddof=0)
         result["retrieval_chance_code"] = own_prior.exp().mean()
     return {f"mi/{scope}/{name}": float(value) for name, value in result.items()}
 

@@ -6,6 +6,7 @@ import dataclasses
 import itertools
 import math
 import statistics
+from fractions import Fraction
 
 import numpy as np
 import pytest
@@ -103,6 +104,32 @@ def test_the_papers_worked_example():
         selection = select(order, FilterConfig(rule="top_p", metric="reward_variance", value=0.9))
         assert sorted(np.array(order)[selection.kept]) == [5, 9]
         assert selection.mass == pytest.approx(14 / 15)
+
+
+@given(st.lists(st.integers(1, 40), min_size=1, max_size=12), st.integers(1, 99), st.sampled_from([1, 10, 30, 1000]))
+@settings(max_examples=600)
+def test_top_p_without_slack_is_what_exact_fractions_say(whole, percent, unit):
+    """Scores and the share as decimals mean them: a prefix whose mass equals the target is enough."""
+    scores, share = [Fraction(number, unit) for number in whole], Fraction(percent, 100)
+    ranking = sorted(range(len(scores)), key=lambda i: -scores[i])
+    masses = list(itertools.accumulate(scores[i] for i in ranking))
+    enough = next(n for n, mass in enumerate(masses, 1) if mass >= share * sum(scores))
+    config = FilterConfig(rule="top_p", value=percent / 100, eps=0.0)
+    assert select([float(score) for score in scores], config).kept.tolist() == sorted(ranking[:enough])
+
+
+@pytest.mark.parametrize(
+    ("scores", "config", "kept"),
+    [
+        ([0.1] * 10, FilterConfig(rule="top_p", value=0.3, eps=0.0), 3),  # .1 + .1 + .1 > .3, but not in floats
+        ([0.1] * 10, FilterConfig(rule="top_p", value=0.8, eps=0.0), 8),
+        ([0.7, 0.1, 0.2], FilterConfig(rule="top_p", value=0.9, eps=0.0), 2),
+        ([0.1, 0.1], FilterConfig(rule="top_p", value=0.3, eps=0.06), 0),  # the target is zero but for rounding
+        ([1.0] * 10, FilterConfig(rule="top_p_softmax", value=0.8), 8),
+    ],
+)
+def test_an_exact_tie_is_no_question_of_rounding(scores, config, kept):
+    assert len(select(scores, config).kept) == kept
 
 
 @given(scores_lists, shares.filter(lambda v: 0 < v < 1), st.booleans())
@@ -220,6 +247,27 @@ def test_within_group_half_of_sixteen_is_eight():
     kept = select_within_group(rewards, 0.5)
     assert kept.shape == (2, 8)  # Table 7: 64 trajectories an update from 8 prompts
     assert sum(rewards[0][i] for i in kept[0]) == 4
+
+
+@pytest.mark.parametrize(
+    ("group", "value", "floor", "nearest"),
+    [
+        (16, 0.5, 8, 8),
+        (16, 0.3, 4, 5),
+        (16, 0.28, 4, 4),
+        (5, 0.5, 2, 2),
+        (7, 0.5, 3, 4),
+        (3, 0.1, 1, 1),
+        (100, 0.29, 29, 29),
+    ],
+)
+def test_a_share_of_the_group_is_rounded_as_named(group, value, floor, nearest):
+    rewards = [list(range(group))]
+    assert select_within_group(rewards, value).shape == (1, floor)
+    assert select_within_group(rewards, value, "floor").shape == (1, floor)
+    assert select_within_group(rewards, value, "round").shape == (1, nearest)
+    with pytest.raises(ValueError, match="ceil"):
+        select_within_group(rewards, value, "ceil")
 
 
 @given(

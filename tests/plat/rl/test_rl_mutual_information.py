@@ -55,8 +55,8 @@ def oracle(full, own_column, tokens, eps=1e-3):
     def mean(numbers):
         return sum(numbers) / len(full)
 
-    def z(own, marginal):
-        sigma = statistics.stdev(marginal)
+    def z(own, marginal, deviation=statistics.stdev):
+        sigma = deviation(marginal)
         return mean([(a - b) / (sigma + eps) for a, b in zip(own, marginal, strict=True)])
 
     return {
@@ -69,7 +69,7 @@ def oracle(full, own_column, tokens, eps=1e-3):
         "mi_est_code": mean(matched) - mean(code),
         "mi_seq_est": mean(matched_seq) - mean(marginal_seq),
         "mi_zscore": z(matched, paper),
-        "mi_zscore_code": z(matched, code),
+        "mi_zscore_code": z(matched, code, statistics.pstdev),  # the released code's is the population's
         "mi_zscore_seq": z(matched_seq, marginal_seq),
     }
 

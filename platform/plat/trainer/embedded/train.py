@@ -187,7 +187,7 @@ class _Run:
         scores = prompt_scores(returns, entropy.reshape(-1, size), tokens.reshape(-1, size), config)
         selection = select(scores, config)
         if config.rule == "within_group":
-            inside = select_within_group(returns, config.value)
+            inside = select_within_group(returns, config.value, config.within_group_rounding)
             return selection, (inside + np.arange(len(returns))[:, None] * size).ravel()
         return selection, (selection.kept[:, None] * size + np.arange(size)).ravel()
 
