@@ -1,10 +1,10 @@
 """What a run is called: the hash of everything that can change its result.
 
-The id is the first 64 bits of the SHA-256 of canonical JSON (sorted keys, shortest spelling of floats) of the trainer's
-name and version, the resolved config, the versions of the plugins it names, and the trainer's fingerprint (e.g. the
-recipe of the base model). Left out of the config: operational keys, keys at their `legacy` value, and mappings that
-are empty after that, so that a new option changes no old id. The human name is made from the config alone: the same
-run has the same name whichever file asks for it.
+The id is the first 64 bits of the SHA-256 of canonical JSON (sorted keys, shortest spelling of floats) of the number of
+this scheme, the trainer's name and version, the resolved config, the versions of the plugins it names, and the
+trainer's fingerprint (e.g. the content of the base model). Left out of the config: operational keys, keys at their
+`legacy` value, and mappings that are empty after that, so that a new option changes no old id. The human name is made
+from the config alone: the same run has the same name whichever file asks for it.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+SCHEME = 2  # of everything that this file says; raise it when the same run would get another id
 ID_DIGITS = 16
 NAME_LIMIT = 80
 _UNSAFE = re.compile(r"[^a-z0-9._]+")
@@ -43,7 +44,7 @@ def result_affecting(key: str, value: Any, operational: tuple[str, ...], legacy:
 
 def identity(fragments: Iterable[str], facts: str) -> str:
     """The id from the canonical config (sorted `"key":value` texts) and the canonical JSON of everything else."""
-    text = '{"config":{' + ",".join(fragments) + '},"facts":' + facts + "}"
+    text = '{"config":{' + ",".join(fragments) + '},"facts":' + facts + ',"scheme":' + str(SCHEME) + "}"
     return hashlib.sha256(text.encode()).hexdigest()[:ID_DIGITS]
 
 

@@ -118,7 +118,7 @@ def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
     from plat.trainer.embedded.base import build
 
     folder = tmp_path_factory.mktemp("cache")
-    build(compose_tiny().model, folder)
+    build(compose_tiny().model, folder / "bases")
     return folder
 
 

@@ -1,54 +1,62 @@
-"""The base model of a stand-in: supervised training on demonstrations of all tasks together, made once per recipe.
-
-Demonstrations mix grounded reasoning with good actions (share `base.grounded`) and template reasoning with random ones,
-so that reinforcement learning has something to find. The result is a folder in Hugging Face format.
-"""
+"""The model a run starts from: a shipped base, one built on this machine, or a local checkpoint."""
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
-import random
+import platform
 import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
-import torch.nn.functional as F
 from filelock import FileLock
 from torch import Tensor
 
 from plat.errors import CheckpointError, SpecError
 from plat.trainer.config import ModelConfig, RunConfig
 from plat.trainer.embedded import hf
-from plat.trainer.embedded.batch import pad_prompts
-from plat.trainer.embedded.model import Shape, Weights, encode, extend, initialise, unpack
-from plat.trainer.embedded.recipe import TASKS, base_folder, recipe
+from plat.trainer.embedded.model import Shape
+from plat.trainer.embedded.recipe import base_key, checkpoint_hash, recipe, recipe_hash
+from plat.trainer.embedded.record import RECORD, BaseRecord, read_base, record_of, shipped_base
+from plat.trainer.embedded.supervised import train_base
 from plat.trainer.embedded.tokenizer import Tokenizer, WordTokenizer, save_word_tokenizer, tokenizer_of
-from plat_envs.api import make_environment
-from plat_envs.demonstrations import demonstrations
 
-Demonstration = tuple[tuple[int, ...], tuple[int, ...]]  # prompt, response with eos
+# Variables that choose how the CPU computes, and so the last bits of a base.
+NUMERICS = ("ATEN_CPU_CAPABILITY", "MKL_CBWR")
 
 
-def load_base(config: RunConfig, cache: Path) -> tuple[Shape, Tensor, Tokenizer]:
-    """Shape, flat parameters and tokenizer of the model a run starts from; a stand-in's base is built if missing."""
+class Base(NamedTuple):
+    """What a run starts from; `sha256` is the content hash of the folder that `parameters` were read from."""
+
+    shape: Shape
+    parameters: Tensor
+    tokenizer: Tokenizer
+    sha256: str
+
+
+def load_base(config: RunConfig, cache: Path) -> Base:
+    """The model a run starts from; a stand-in's base that is neither shipped nor in the cache is built first.
+
+    SpecError: there is no checkpoint at `model.path`, or it cannot be used with the rendering. CheckpointError: a
+    shipped base or the checkpoint is damaged.
+    """
     dtype = getattr(torch, config.dtype)
-    if config.model.path is not None:
-        folder = Path(config.model.path)
-        shape, flat = hf.load(folder, dtype, config.device)
-        tokenizer = tokenizer_of(folder)
-        if isinstance(tokenizer, WordTokenizer) and config.train.rendering == "chat":
-            raise SpecError(
-                "a stand-in model knows only the compact rendering",
-                where="train.rendering",
-                mend="use train.rendering=compact",
-            )
-        return shape, flat, tokenizer
-    folder = build(config.model, cache)
+    if config.model.path is None:
+        record = obtain(config.model, cache)
+        return Base(*hf.load(record.folder, dtype, config.device), WordTokenizer(), record.sha256)
+    folder = Path(config.model.path)
     shape, flat = hf.load(folder, dtype, config.device)
-    return shape, flat, WordTokenizer()
+    tokenizer = tokenizer_of(folder)
+    if isinstance(tokenizer, WordTokenizer) and config.train.rendering == "chat":
+        raise SpecError(
+            "a stand-in model knows only the compact rendering",
+            where="train.rendering",
+            mend="use train.rendering=compact",
+        )
+    return Base(shape, flat, tokenizer, checkpoint_hash(folder))
 
 
 def empty_model(config: RunConfig) -> tuple[Shape, Tokenizer]:
@@ -60,100 +68,75 @@ def empty_model(config: RunConfig) -> tuple[Shape, Tokenizer]:
     return hf.shape_of(config.model.shape, tokenizer.vocabulary), tokenizer
 
 
-def build(model: ModelConfig, cache: Path) -> Path:
-    """The folder of this recipe's base model, made if missing or damaged. One process builds, others wait."""
-    folder = base_folder(cache, model)
-    folder.parent.mkdir(parents=True, exist_ok=True)
-    with FileLock(folder.with_suffix(".lock")):
-        if _intact(folder):
-            return folder
-        for left in (folder, *folder.parent.glob(f".{folder.name}-*")):  # damaged, or of a build that was killed
-            shutil.rmtree(left, ignore_errors=True)
-        scratch = folder.with_name(f".{folder.name}-{os.getpid()}")
-        scratch.mkdir()
-        tokenizer = WordTokenizer()
-        shape = hf.shape_of(model.shape, tokenizer.vocabulary)
-        threads = torch.get_num_threads()
-        torch.set_num_threads(1)  # their number changes the last bits, and is no part of the recipe
+def obtain(model: ModelConfig, cache: Path) -> BaseRecord:
+    """The base of this recipe: the shipped one, else the one in the cache, built there if it is missing or damaged."""
+    return shipped_base(model) or build(model, cache / "bases")
+
+
+def build(model: ModelConfig, bases: Path) -> BaseRecord:
+    """The base of this recipe in a folder of bases, made there unless it is whole. One process builds, others wait."""
+    folder = bases / base_key(model)
+    bases.mkdir(parents=True, exist_ok=True)
+    with FileLock(bases / f"{folder.name}.lock"):
         try:
-            flat, losses = train_base(model, shape, tokenizer)
-        finally:
-            torch.set_num_threads(threads)
-        hf.save(scratch, shape, flat)
-        save_word_tokenizer(scratch)
-        about = {"recipe": recipe(model), "sha256": _hashes(scratch), "parameters": shape.parameters, "loss": losses}
-        (scratch / "recipe.json").write_text(json.dumps(about, indent=2))
-        for file in scratch.iterdir():
-            with file.open("rb") as stream:
-                os.fsync(stream.fileno())
+            known = read_base(folder, recipe_hash(model))
+        except CheckpointError as error:
+            print(f"{error.what} ({error.where}): the base model is built again", flush=True)
+            known = None
+        if known is not None:
+            return known
+        for remains in (folder, *bases.glob(f".{folder.name}-*")):  # damaged, or of a build that was killed
+            shutil.rmtree(remains, ignore_errors=True)
+        scratch = bases / f".{folder.name}-{os.getpid()}"
+        scratch.mkdir()
+        _train_into(scratch, model)
         scratch.rename(folder)
-    return folder
+        built = read_base(folder, recipe_hash(model))
+    assert built is not None
+    return built
 
 
-def _intact(folder: Path) -> bool:
+def _train_into(folder: Path, model: ModelConfig) -> None:
+    """Train the base and write its files and its record, all durable."""
+    tokenizer = WordTokenizer()
+    shape = hf.shape_of(model.shape, tokenizer.vocabulary)
+    with _one_thread():
+        flat, losses = train_base(model.base, shape, tokenizer)
+    hf.save(folder, shape, flat)
+    save_word_tokenizer(folder)
+    for file in folder.iterdir():
+        file.chmod(0o644)  # safetensors makes files that only their owner may read
+    record = record_of(
+        folder, model.name, recipe(model), parameters=shape.parameters, loss=losses, built_with=_surroundings()
+    )
+    (folder / RECORD).write_text(json.dumps(record.to_json(), indent=1) + "\n")
+    for file in folder.iterdir():
+        with file.open("rb") as stream:
+            os.fsync(stream.fileno())
+
+
+@contextmanager
+def _one_thread() -> Iterator[None]:
+    """Compute with one thread: their number changes the last bits, and is no part of the recipe."""
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
     try:
-        return json.loads((folder / "recipe.json").read_text())["sha256"] == _hashes(folder)
-    except (OSError, ValueError, KeyError, TypeError):
-        return False
+        yield
+    finally:
+        torch.set_num_threads(threads)
 
 
-def _hashes(folder: Path) -> dict[str, str]:
-    names = sorted(file.name for file in folder.iterdir() if file.name != "recipe.json")
-    return {name: hashlib.sha256((folder / name).read_bytes()).hexdigest() for name in names}
+def _surroundings() -> dict[str, str]:
+    """What may change the last bits of a base of the same recipe."""
+    from plat import __version__
 
-
-def corpus(task: str, count: int, grounded: float, seed: int, tokenizer: Tokenizer) -> list[Demonstration]:
-    """`count` demonstrated turns of a task's training instances, as token ids."""
-    rng = random.Random(f"demonstrations/{task}/{seed}")
-    shown = demonstrations(make_environment(task), rng, count, grounded, first_seed=seed * 10_000_000)
-    return [(tuple(tokenizer.prompt(each.prompt)), (*tokenizer.encode(each.response), tokenizer.eos)) for each in shown]
-
-
-def train_base(model: ModelConfig, shape: Shape, tokenizer: Tokenizer) -> tuple[Tensor, list[float]]:
-    """Adam with warm-up and linear decay on the token mean of the responses' cross-entropy, all tasks in every step."""
-    settings = model.base
-    pools = {task: corpus(task, settings.pool, settings.grounded, settings.seed, tokenizer) for task in TASKS}
-    flat = initialise(shape, settings.seed).requires_grad_()
-    optimiser = torch.optim.AdamW([flat], lr=settings.lr, betas=(0.9, 0.99), weight_decay=0.0, fused=True)
-    rng = random.Random(settings.seed)
-    share = max(1, settings.batch // len(TASKS))
-    losses = []
-    for step in range(settings.steps):
-        weights = unpack(shape, flat)
-        total, count, parts = 0.0, 0, []
-        for task in TASKS:
-            loss, tokens = _cross_entropy(weights, rng.choices(pools[task], k=share), tokenizer.pad)
-            parts.append(loss)
-            count += tokens
-        loss = torch.stack(parts).sum() / count
-        loss.backward()
-        assert flat.grad is not None
-        norm = float(torch.linalg.vector_norm(flat.grad))
-        if norm > 1.0:
-            flat.grad.mul_(1.0 / norm)
-        warm = min(1.0, (step + 1) / 50)
-        optimiser.param_groups[0]["lr"] = settings.lr * warm * (1 - step / settings.steps)
-        optimiser.step()
-        flat.grad = None
-        total = float(loss.detach())
-        if step % 50 == 0 or step + 1 == settings.steps:
-            losses.append(round(total, 4))
-            print(f"base model: step {step + 1}/{settings.steps}, loss {total:.3f}", flush=True)
-    if not bool(torch.isfinite(flat).all()):
-        raise CheckpointError("the base model diverged", where="model.base.lr", mend="lower model.base.lr")
-    return flat.detach(), losses
-
-
-def _cross_entropy(weights: Weights, chosen: list[Demonstration], pad: int) -> tuple[Tensor, int]:
-    """Summed cross-entropy of the responses, and their number of tokens."""
-    ids, lengths, last = pad_prompts([prompt for prompt, _ in chosen], pad, "cpu")
-    longest = max(len(response) for _, response in chosen)
-    targets = torch.tensor([response + (-100,) * (longest - len(response)) for _, response in chosen])
-    fed = torch.cat((last[:, None], targets[:, :-1].clamp_min(pad)), 1)
-    hidden = extend(weights, encode(weights, ids, lengths), torch.arange(len(chosen)), fed)
-    scores = F.linear(hidden, weights.head)
-    loss = F.cross_entropy(scores.flatten(0, 1), targets.flatten(), ignore_index=-100, reduction="sum")
-    return loss, int((targets != -100).sum())
+    return {
+        "plat": __version__,
+        "torch": str(torch.__version__),
+        "python": platform.python_version(),
+        "cpu": f"{platform.machine()} {torch.backends.cpu.get_cpu_capability()}",
+        **{name: os.environ[name] for name in NUMERICS if name in os.environ},
+    }
 
 
 def describe(config: RunConfig, shape: Shape) -> dict[str, Any]:

@@ -1,12 +1,18 @@
-"""The recipe of a stand-in's base model and its hash (light: imports no torch).
+"""The recipe of a stand-in's base model, and the hashes by which bases are told apart (light: imports no torch).
 
-One base model per size serves all tasks, as with a real LLM. Everything that changes its weights is in the recipe.
+One base model per size serves all tasks, as with a real LLM. Two hashes belong to it:
+
+    recipe hash     of everything that is asked for: shape, training settings, seed, vocabulary, versions of the tasks.
+                    Bases are found by it.
+    content hash    of the bytes that came out. The same recipe gives other last bits on another make of CPU, so two
+                    bases of one recipe may differ; results are compared only where the content is the same.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Iterable
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -14,20 +20,29 @@ from typing import Any
 from plat.errors import SpecError
 from plat.trainer.config import ModelConfig
 from plat_envs.api import find_environment
-from plat_envs.vocabulary import VERSION
+from plat_envs.vocabulary import VERSION as VOCABULARY
 
-BUILD_VERSION = "2"  # of the supervised training code; bump it when the same recipe gives other weights
-TASKS = ("sokoban", "frozenlake", "metamathqa", "countdown")  # the tasks of base version v1
+BUILD_VERSION = "2"  # of the supervised training code; raise it when the same recipe gives clearly other weights
+# The tasks whose demonstrations a version of the bases has seen. A task added later makes a new version here, so that
+# it changes no base, and no run, of an earlier one.
+VERSIONS = {"v1": ("sokoban", "frozenlake", "metamathqa", "countdown")}
+
+
+def tasks_of(version: str) -> tuple[str, ...]:
+    """The tasks that bases of this version are trained on; SpecError when there is no such version."""
+    if version not in VERSIONS:
+        raise SpecError(
+            f"there is no base version {version!r}", where="model.base.version", mend=f"one of: {', '.join(VERSIONS)}"
+        )
+    return VERSIONS[version]
 
 
 def recipe(model: ModelConfig) -> dict[str, Any]:
-    """Everything the weights of the base model are a function of, as JSON-able data."""
-    if model.path is not None:
-        return {"path_sha256": checkpoint_hash(Path(model.path))}
+    """Everything the weights of a stand-in's base model are a function of, except the CPU, as JSON-able data."""
     return {
         "build": BUILD_VERSION,
-        "vocabulary": VERSION,
-        "tasks": {task: find_environment(task).version for task in TASKS},
+        "vocabulary": VOCABULARY,
+        "tasks": {task: find_environment(task).version for task in tasks_of(model.base.version)},
         "shape": asdict(model.shape),
         "base": asdict(model.base),
     }
@@ -35,20 +50,27 @@ def recipe(model: ModelConfig) -> dict[str, Any]:
 
 def recipe_hash(model: ModelConfig) -> str:
     """16 hexadecimal digits of the SHA-256 of the recipe."""
-    text = json.dumps(recipe(model), sort_keys=True, separators=(",", ":"))
+    return hash_of_recipe(recipe(model))
+
+
+def hash_of_recipe(content: dict[str, Any]) -> str:
+    """The recipe hash of a recipe that was written down."""
+    text = json.dumps(content, sort_keys=True, separators=(",", ":"))
     return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
+def base_key(model: ModelConfig) -> str:
+    """What the folder of this recipe's base is called, wherever bases are kept: `v1-5c0f...`."""
+    return f"{model.base.version}-{recipe_hash(model)}"
+
+
 def base_folder(cache: Path, model: ModelConfig) -> Path:
-    """Where the base model of this recipe is kept."""
-    return cache / "bases" / recipe_hash(model)
-
-
-_hashes: dict[tuple[str, float, int], str] = {}
+    """Where a base that is built on this machine is kept."""
+    return cache / "bases" / base_key(model)
 
 
 def checkpoint_hash(folder: Path) -> str:
-    """SHA-256 over config.json and every safetensors file of a local checkpoint; SpecError when there is none."""
+    """The content hash of a local checkpoint; SpecError when there is none. Files that did not change are read once."""
     files = sorted(folder.glob("*.safetensors"))
     if not (folder / "config.json").is_file() or not files:
         raise SpecError(
@@ -56,12 +78,22 @@ def checkpoint_hash(folder: Path) -> str:
             where="model.path",
             mend="name a folder with config.json and *.safetensors",
         )
-    digest = hashlib.sha256()
-    for file in [folder / "config.json", *files]:
-        stat = file.stat()
-        key = (str(file.absolute()), stat.st_mtime, stat.st_size)
-        if key not in _hashes:
-            with file.open("rb") as stream:
-                _hashes[key] = hashlib.file_digest(stream, "sha256").hexdigest()
-        digest.update(f"{file.name} {_hashes[key]}\n".encode())
-    return digest.hexdigest()
+    return content_hash((file.name, file_hash(file)) for file in [folder / "config.json", *files])
+
+
+def content_hash(files: Iterable[tuple[str, str]]) -> str:
+    """The SHA-256 over (name, SHA-256) of config.json and of every safetensors file, in this order."""
+    return hashlib.sha256("".join(f"{name} {digest}\n" for name, digest in files).encode()).hexdigest()
+
+
+_hashes: dict[tuple[str, int, int], str] = {}
+
+
+def file_hash(file: Path) -> str:
+    """The SHA-256 of a file, remembered for as long as its size and time of change stay the same."""
+    stat = file.stat()
+    key = (str(file.absolute()), stat.st_mtime_ns, stat.st_size)
+    if key not in _hashes:
+        with file.open("rb") as stream:
+            _hashes[key] = hashlib.file_digest(stream, "sha256").hexdigest()
+    return _hashes[key]

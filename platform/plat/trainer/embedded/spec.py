@@ -9,7 +9,8 @@ from typing import Any
 from plat.errors import SpecError
 from plat.trainer.api import TrainerSpec
 from plat.trainer.config import RunConfig
-from plat.trainer.embedded.recipe import recipe_hash
+from plat.trainer.embedded.recipe import base_key, tasks_of
+from plat.trainer.embedded.record import base_identity, shipped_base
 from plat_envs.api import EnvironmentSpec, configure, find_environment
 from plat_envs.errors import BadEnvironment
 
@@ -18,6 +19,8 @@ def validate(config: RunConfig) -> RunConfig:
     """Combinations that cannot run; SpecError says which key to change."""
     shape, train = config.model.shape, config.train
     environment_of(config)
+    if config.model.path is None:
+        tasks_of(config.model.base.version)
     if shape.width % shape.heads or (shape.width // shape.heads) % 2:
         raise SpecError(
             f"width {shape.width} cannot be split into {shape.heads} heads of even size",
@@ -75,7 +78,7 @@ def environment_of(config: RunConfig) -> tuple[EnvironmentSpec, Any]:
 def _fingerprint(config: RunConfig) -> dict[str, Any]:
     """What else a run is a function of: its base model, and the environment's version and data."""
     spec, options = environment_of(config)
-    return {"base": recipe_hash(config.model), "environment": spec.version, "data": spec.fingerprint(options)}
+    return {"base": base_identity(config.model), "environment": spec.version, "data": spec.fingerprint(options)}
 
 
 def _load() -> Any:
@@ -85,10 +88,10 @@ def _load() -> Any:
 
 
 def _load_prepare() -> Any:
-    from plat.trainer.embedded.base import build
+    from plat.trainer.embedded.base import obtain
 
     def prepare(config: RunConfig, cache: Path) -> None:
-        build(config.model, cache)
+        obtain(config.model, cache)
 
     return prepare
 
@@ -100,9 +103,10 @@ def _load_evaluate() -> Any:
 
 
 def _prepare(config: RunConfig) -> tuple[str, str] | None:
-    if config.model.path is not None:
+    """The base model that must be built before the run; None when the model is shipped or a local checkpoint."""
+    if config.model.path is not None or shipped_base(config.model) is not None:
         return None
-    return recipe_hash(config.model), f"base model for {config.model.name} (stand-in)"
+    return base_key(config.model), f"base model for {config.model.name} (stand-in)"
 
 
 SPEC = TrainerSpec(

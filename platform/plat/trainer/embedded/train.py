@@ -59,8 +59,10 @@ class _Progress:
 class _Run:
     def __init__(self, config: RunConfig, io: RunIO) -> None:
         self.config, self.io = config, io
-        self.shape, flat, self.tokenizer = load_base(config, io.cache)
-        self.learner = Learner(config, self.shape, flat)
+        base = load_base(config, io.cache)
+        io.facts({"base_sha256": base.sha256})  # before anything is restored: another base cannot go on with this run
+        self.shape, self.tokenizer = base.shape, base.tokenizer
+        self.learner = Learner(config, self.shape, base.parameters)
         self.players = make_players(config, "train", config.train.prompts * config.train.group_size)
         self.judges = make_players(config, "validation", config.eval.instances)
         self.stops = EarlyStops(config.early_stop)
