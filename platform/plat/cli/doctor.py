@@ -10,7 +10,6 @@ from collections.abc import Callable
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
-from urllib.parse import urlsplit
 
 from plat.cli.common import HomeOption, JsonOption, StoreOption, VerboseOption, print_json
 from plat.cores import cpu_quota, usable_cores
@@ -173,35 +172,27 @@ def check_disk(home: Home) -> Check:
 def check_store(home: Home, uri: str) -> Check:
     """The store can be used by every other verb: opened, of a known version, written to; a server answers. Looks
     without creating anything."""
-    from plat.store import backend, mlflow_client
+    from plat.store import connect, mlflow_client
+    from plat.store.uri import shown_uri
 
+    shown = shown_uri(uri)
     try:
         path = mlflow_client.sqlite_path(uri)
-        if path is None and urlsplit(uri).scheme in ("http", "https"):
-            return _check_server(uri)
-        backend.check_store(home, uri)
+        connect.check_store(home, uri)
         if path is None:
-            return Check("store", "ok", uri)
+            return Check("store", "ok", shown)
         if not path.exists() or path.stat().st_size == 0:
-            return Check("store", "ok", f"{uri} (will be made)")
+            return Check("store", "ok", f"{shown} (will be made)")
         with mlflow_client.store_errors(uri), closing(mlflow_client.connect_readonly(path)) as database:
             runs = database.execute("select count(*) from runs").fetchone()[0]
     except PlatError as error:
-        return Check("store", "error", f"{uri}: {error.what}", error.mend or "")
+        return Check("store", "error", f"{shown}: {error.what}", error.mend or "")
     try:
         with mlflow_client.store_errors(uri), closing(mlflow_client.connect(path, timeout=2)) as database:
             database.execute("begin immediate")  # asks for the right to write, and writes nothing
             database.execute("rollback")
     except PlatError as error:
-        return Check("store", "warning", f"{uri}, {runs} MLflow runs, only to be read: {error.what}", error.mend or "")
-    return Check("store", "ok", f"{uri}, {runs} MLflow runs")
-
-
-def _check_server(uri: str) -> Check:
-    from urllib.request import urlopen
-
-    try:
-        with urlopen(uri.rstrip("/") + "/health", timeout=5) as answer:
-            return Check("store", "ok" if answer.status == 200 else "warning", f"{uri}: {answer.status}")
-    except OSError as error:
-        return Check("store", "error", f"{uri}: {error}", "start the server, or name another with --store URI")
+        return Check(
+            "store", "warning", f"{shown}, {runs} MLflow runs, only to be read: {error.what}", error.mend or ""
+        )
+    return Check("store", "ok", f"{shown}, {runs} MLflow runs")

@@ -22,7 +22,7 @@ from plat.cli.common import (
     settings,
     split,
 )
-from plat.errors import PlatError, SpecError
+from plat.errors import PlatError, SpecError, StoreError
 from plat.store.home import Home, RunPaths
 
 if TYPE_CHECKING:
@@ -146,18 +146,35 @@ def run_missing(
         steal=steal,
         retry=retry,
     )
-    settings.dispatched = report.exit_code != 0 or any(end.fresh for end in report.ends.values())
-    results.import_all(home, uri, experiments, [home.run(run.id) for run in runs])
+    settings.dispatched = report.exit_code != 0
+    try:
+        results.import_all(home, uri, experiments, [home.run(run.id) for run in runs])
+    except StoreError as error:
+        raise _store_gave_way(error, report) from error
     return report
+
+
+def _store_gave_way(error: StoreError, report: SweepReport) -> StoreError:
+    """What to say when the store went away while runs went on: how they ended. The mend says that nothing is lost."""
+    done = sum(end.state == "done" for end in report.ends.values())
+    return StoreError(
+        f"{done} of {len(report.ends)} runs are done, but the store could not be brought up to date: {error.what}",
+        where=error.where,
+        mend=error.mend,
+    )
 
 
 def open_store(home: Home, uri: str) -> None:
     """Make sure, before any run starts, that the store can be written to; StoreError otherwise."""
-    from plat.store.backend import open_backend
+    from plat.store.connect import open_backend
     from plat.store.importer import import_lock
 
     with import_lock(home):
-        open_backend(home, uri).close()
+        backend = open_backend(home, uri)
+        try:
+            backend.check()
+        finally:
+            backend.close()
 
 
 def conclude(report: SweepReport) -> int:

@@ -24,6 +24,7 @@ from plat.cli.common import (
 )
 from plat.errors import HomeError, SpecError, StoreError
 from plat.store.home import Home, RunPaths
+from plat.store.uri import shown_uri
 
 if TYPE_CHECKING:
     from plat.spec.experiment import Experiment
@@ -39,7 +40,7 @@ def sync(
 
     Runs of the named files, or all of this home. `plat sweep` does this by itself.
     """
-    from plat.store.backend import check_store
+    from plat.store.connect import check_store
 
     place = Home.find(home)
     experiments = load_experiments(arguments, required=False)
@@ -54,7 +55,7 @@ def sync(
     done = import_all(place, uri, experiments)
     if not (done.imported or done.unchanged):
         check_store(place, uri)  # nothing to import: then nobody has asked the store yet
-    print(f"{len(done.imported)} runs brought up to date, {done.unchanged} were so already: {uri}")
+    print(f"{len(done.imported)} runs brought up to date, {done.unchanged} were so already: {shown_uri(uri)}")
     return 0
 
 
@@ -229,7 +230,7 @@ def ui(
     place = Home.find(home).checked()
     uri = place.store_uri(store)
     if uri.startswith(("http://", "https://")):
-        print(f"the store is a server already: open {uri}")
+        print(f"the store is a server already: open {shown_uri(uri)}")
         return 0
     if uri == f"sqlite:///{place.database}" and not place.database.exists():
         raise StoreError(
@@ -246,7 +247,7 @@ def ui(
     artifacts = artifact_root(uri)
     if artifacts:
         command += ["--default-artifact-root", artifacts]
-    print(f"MLflow on {uri}: {page} (Ctrl-C ends it)", flush=True)
+    print(f"MLflow on {shown_uri(uri)}: {page} (Ctrl-C ends it)", flush=True)
     os.execv(sys.executable, command)
 
 

@@ -1,4 +1,6 @@
-"""What the importer needs of a store, behind one protocol: SQLite directly, or anything else through MLflow's client.
+"""What the importer needs of a store, as one protocol with two implementations: `SqliteStore` and `ClientStore`.
+
+`plat.store.connect` chooses between them.
 
 Both keep the same promises: a plat run id is one MLflow run, a write may be cut short at any moment and repeated, a
 (run, key, step) is stored once and the first value wins, and what the user deleted in MLflow stays deleted.
@@ -12,12 +14,9 @@ from pathlib import Path
 from typing import Protocol
 
 from plat.outcomes import is_result
-from plat.store.home import Home
-from plat.store.mlflow_client import connect_readonly, sqlite_path, store_errors
 from plat.store.record import NOT_COMPARED, Point, RunRecord
 
 SIGNATURE = "plat.imported"
-DOCTOR_SECONDS = 2.0  # how long to wait for a locked file that is only looked at
 LARGEST = 1.7976931348623157e308  # how MLflow's SQL stores spell infinity
 
 
@@ -67,6 +66,9 @@ class DeletedExperiment(Deleted):
 class Backend(Protocol):
     """A store open for writing. Every method may raise StoreError; callers hold the import lock."""
 
+    def check(self) -> None:
+        """StoreError unless the store answers and, as far as that can be asked, can be written to; changes nothing."""
+
     def known(self, ids: Iterable[str] | None = None) -> dict[str, Known]:
         """Runs by plat id, deleted ones too; `ids` is a hint: others may be left out."""
 
@@ -83,32 +85,6 @@ class Backend(Protocol):
         """Put report files under `report/` of a file's run in place of earlier ones, and its values as metrics."""
 
     def close(self) -> None: ...
-
-
-def open_backend(home: Home, uri: str, timeout: float | None = None) -> Backend:
-    """The store at `uri` open for writing; a SQLite file is made when there is none (hold the import lock).
-
-    timeout  seconds to wait for another writer of a SQLite file, None for the usual
-    """
-    if sqlite_path(uri) is not None:
-        from plat.store.sqlite_store import SqliteStore
-
-        return SqliteStore(uri, timeout)
-    from plat.store.client_store import ClientStore
-
-    return ClientStore(uri, home)
-
-
-def check_store(home: Home, uri: str) -> None:
-    """StoreError when the store at `uri` cannot be used; makes nothing (a SQLite file may be absent)."""
-    path = sqlite_path(uri)
-    if path is None:
-        from plat.store.client_store import ClientStore
-
-        ClientStore(uri, home).known(["0" * 16])  # ask for any run: a server answers or does not
-    elif path.exists() and (path.is_dir() or path.stat().st_size > 0):
-        with store_errors(uri):
-            connect_readonly(path, DOCTOR_SECONDS).close()
 
 
 def missing_points(points: list[Point], stored: Mapping[tuple[str, int], float | None]) -> list[Point] | None:
@@ -132,3 +108,12 @@ def stale_tags(stored: Iterable[str], wanted: Mapping[str, str]) -> list[str]:
     """Our own tags that the record no longer has (the outcome of an attempt that was retried); never a user's tag."""
     kept = ("plat.in.", SIGNATURE)
     return [key for key in stored if key.startswith("plat.") and key not in wanted and not key.startswith(kept)]
+
+
+def together(rows: Iterable[tuple[str, int | None, int | None]]) -> tuple[str, int | None, int | None]:
+    """Status, start and end of a group of runs: running while any is, ended when the last one ended."""
+    rows = list(rows)
+    running = any(status == "RUNNING" for status, _, _ in rows)
+    start = min((start for _, start, _ in rows if start is not None), default=None)
+    end = max((end for _, _, end in rows if end is not None), default=None)
+    return ("RUNNING", start, None) if running else ("FINISHED", start, end)

@@ -21,11 +21,11 @@ from plat.store.backend import (
     missing_points,
     sql_value,
     stale_tags,
+    together,
 )
 from plat.store.home import Home
-from plat.store.mlflow_client import mlflow_client, store_errors
+from plat.store.mlflow_client import artifact_root, mlflow_client, store_errors
 from plat.store.record import RunRecord
-from plat.store.sqlite_store import together
 
 if TYPE_CHECKING:
     from mlflow.entities import Run
@@ -40,11 +40,16 @@ class ClientStore:
         self.uri = uri
         self.client = mlflow_client(uri)
         remote = uri.startswith(("http://", "https://", "databricks"))
-        self.root = None if remote else str(home.root / "mlartifacts")  # a database knows no place for artifacts
+        # a server has a place for artifacts of its own, a database has none
+        self.root = None if remote else artifact_root(uri) or str(home.root / "mlartifacts")
         self._runs: dict[str, Run] = {}  # what was read, by MLflow id
 
     def close(self) -> None:
         self._runs.clear()
+
+    def check(self) -> None:
+        with store_errors(self.uri):
+            self.client.search_experiments(max_results=1)
 
     def known(self, ids: Iterable[str] | None = None) -> dict[str, Known]:
         wanted = None if ids is None else list(ids)

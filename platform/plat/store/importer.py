@@ -23,7 +23,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from plat.errors import HomeError, StoreError
-from plat.store.backend import Backend, Deleted, DeletedExperiment, FileInfo, Known, open_backend
+from plat.store.backend import Backend, Deleted, DeletedExperiment, FileInfo, Known
+from plat.store.connect import open_backend
 from plat.store.home import Home, RunPaths
 from plat.store.mlflow_client import KEPT, connect_readonly, sqlite_path, store_errors
 from plat.store.record import RunRecord, clean_key, read_record, signature, without_history

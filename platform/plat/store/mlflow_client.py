@@ -28,6 +28,7 @@ from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from plat.errors import StoreError
+from plat.store.uri import mask_passwords, shown_uri
 
 if TYPE_CHECKING:
     from mlflow import MlflowClient
@@ -75,10 +76,10 @@ def _reach(uri: str) -> None:
 
 def sqlite_path(uri: str) -> Path | None:
     """The database file of a `sqlite:///` URI (made absolute), None for any other kind of store."""
-    found = re.match(r"sqlite(?:\+\w+)?://(?P<rest>.*)$", uri)
-    if not found:
+    match = re.match(r"sqlite(?:\+\w+)?://(?P<rest>.*)$", uri)
+    if not match:
         return None
-    path = found["rest"].removeprefix("/").partition("?")[0]
+    path = match["rest"].removeprefix("/").partition("?")[0]
     if not path or path == ":memory:":
         raise StoreError("an in-memory SQLite store would forget everything", where=uri, mend="name a file")
     return Path(path).absolute()
@@ -95,7 +96,7 @@ def connect(path: Path, timeout: float | None = None) -> sqlite3.Connection:
 
     timeout  seconds to wait for another writer, None for BUSY_SECONDS
     """
-    check_schema(path, timeout)
+    schema_revision(path, timeout)
     connection = sqlite3.connect(path, timeout=_seconds(timeout), isolation_level=None)
     connection.execute("PRAGMA foreign_keys = ON")
     connection.execute("PRAGMA synchronous = NORMAL")  # a store may lose its last import, the run directories do not
@@ -110,7 +111,7 @@ def connect_readonly(path: Path, timeout: float | None = None) -> sqlite3.Connec
     """A read-only connection; works in a folder that may not be written, where SQLite's WAL index cannot be made."""
     if not path.exists():
         raise StoreError("there is no store yet", where=str(path), mend="`plat sweep FILE` or `plat sync` makes it")
-    check_schema(path, timeout)
+    schema_revision(path, timeout)
     return _open_readonly(path, timeout)
 
 
@@ -164,7 +165,7 @@ def ensure_sqlite(uri: str) -> Path:
             with contextlib.suppress(OSError):
                 piece.unlink()
         raise StoreError(
-            f"the MLflow store could not be created: {_cause(made.stderr) or made.returncode}",
+            f"the MLflow store could not be created: {mask_passwords(_cause(made.stderr)) or made.returncode}",
             where=str(path),
             mend=f"make the folder writable and free some disk space; {KEPT}",
         )
@@ -219,14 +220,14 @@ def schema_revisions() -> tuple[str, frozenset[str]]:
     return next(iter(known - older)), frozenset(known)
 
 
-_CHECKED: set[tuple[str, int]] = set()  # (path, inode) of files checked by this process
+_CHECKED: dict[tuple[str, int], str] = {}  # (path, inode) of files checked by this process -> schema revision
 
 
-def check_schema(path: Path, timeout: float | None = None) -> None:
-    """StoreError unless this SQLite file is an MLflow store of the installed MLflow's schema version."""
+def schema_revision(path: Path, timeout: float | None = None) -> str:
+    """The schema revision of this SQLite file; StoreError unless it is an MLflow store of the installed MLflow's."""
     identity = (str(path), path.stat().st_ino)
     if identity in _CHECKED:
-        return
+        return _CHECKED[identity]
     connection = _open_readonly(path, timeout)
     try:
         tables = {name for (name,) in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
@@ -239,22 +240,22 @@ def check_schema(path: Path, timeout: float | None = None) -> None:
             where=str(path),
             mend=f"move it away or name another with --store; {KEPT}",
         )
-    found = rows[0][0]
+    revision = str(rows[0][0])
     newest, known = schema_revisions()
-    if found == newest:
-        _CHECKED.add(identity)
-    elif found in known:
+    if revision == newest:
+        _CHECKED[identity] = revision
+        return revision
+    if revision in known:
         raise StoreError(
-            f"the store has an older MLflow's schema ({found}; the installed MLflow wants {newest})",
+            f"the store has an older MLflow's schema ({revision}; the installed MLflow wants {newest})",
             where=str(path),
             mend=f"copy it, then run `mlflow db upgrade sqlite:///{path}`; {KEPT}",
         )
-    else:
-        raise StoreError(
-            f"the store was written by a newer MLflow (schema {found}, unknown to the installed one)",
-            where=str(path),
-            mend=f"upgrade mlflow, or choose another store with --store; {KEPT}",
-        )
+    raise StoreError(
+        f"the store was written by a newer MLflow (schema {revision}, unknown to the installed one)",
+        where=str(path),
+        mend=f"upgrade mlflow, or choose another store with --store; {KEPT}",
+    )
 
 
 # -- errors -----------------------------------------------------------------------------------------------------------
@@ -295,9 +296,9 @@ _CAUSES = (  # (pattern in the message, what, how to mend it)
 
 
 def _explain(uri: str, message: str, error: BaseException) -> StoreError:
-    where = re.sub(r"://([^:/@]+):[^@/]+@", r"://\1:***@", uri)  # no password on the screen
+    where = shown_uri(uri)
     for pattern, what, mend in _CAUSES:
         if re.search(pattern, message, re.IGNORECASE):
             return StoreError(what, where=where, mend=f"{mend}; {KEPT}")
     first = next((line for line in message.splitlines() if line.strip()), type(error).__name__)
-    return StoreError(f"the store refused: {first.strip()[:300]}", where=where, mend=KEPT)
+    return StoreError(f"the store refused: {mask_passwords(first.strip())[:300]}", where=where, mend=KEPT)

@@ -14,12 +14,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from plat.errors import StoreError
-from plat.store.backend import Deleted, open_backend
+from plat.store.backend import Deleted
+from plat.store.connect import open_backend, open_reader
 from plat.store.home import Home
 from plat.store.importer import file_info, import_lock
-from plat.store.mlflow_client import sqlite_path
-from plat.store.raw import RawReader, RawRun, Series
+from plat.store.raw import RawRun, Series
 from plat.store.record import TABLES, clean_key, experiment_name
+from plat.store.uri import shown_uri
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -58,20 +59,20 @@ class Store:
         of the file or of another scale never mix in, with this file's axes (by name: those of the file that asked
         first). Runs not imported yet are absent.
         """
-        reader = self._open()
+        reader = open_reader(self.uri)
         try:
             name = experiment if isinstance(experiment, str) else experiment.name
             runs = sorted(reader.runs(clean_key(name)), key=lambda run: run.mlflow_id)
-            found = {run.tags["plat.id"]: run for run in runs if "plat.id" in run.tags}
+            by_id = {run.tags["plat.id"]: run for run in runs if "plat.id" in run.tags}
             if isinstance(experiment, str):
-                axes = {plat_id: json.loads(run.tags.get("plat.axes", "{}")) for plat_id, run in found.items()}
+                axes = {plat_id: _axes(run) for plat_id, run in by_id.items()}
             else:
-                axes = {run.id: run.axes for run in experiment.runs if run.id in found}
-            ordered = [(plat_id, found[plat_id]) for plat_id in sorted(axes)]
+                axes = {run.id: run.axes for run in experiment.runs if run.id in by_id}
+            ordered = [(plat_id, by_id[plat_id]) for plat_id in sorted(axes)]
             return Frames(
                 _runs_frame(ordered, axes),
                 _metrics_frame([(plat_id, reader.series(run)) for plat_id, run in ordered]),
-                _tables_frame([(plat_id, reader.artifact(run, TABLES)) for plat_id, run in ordered]),
+                _tables_frame([(plat_id, _tables(run, reader.artifact(run, TABLES))) for plat_id, run in ordered]),
             )
         finally:
             reader.close()
@@ -94,20 +95,11 @@ class Store:
             except Deleted as error:
                 raise StoreError(
                     f"the MLflow run of {experiment.name} was deleted, so the report cannot be logged into it",
-                    where=f"{self.uri}, experiment {place}",
+                    where=f"{shown_uri(self.uri)}, experiment {place}",
                     mend="restore it in MLflow, or `mlflow gc` to forget it",
                 ) from error
             finally:
                 backend.close()
-
-    def _open(self) -> RawReader:
-        if sqlite_path(self.uri) is not None:
-            from plat.store.sql_reader import SqlReader
-
-            return SqlReader(self.uri)
-        from plat.store.client_reader import ClientReader
-
-        return ClientReader(self.uri)
 
 
 def _runs_frame(runs: list[tuple[str, RawRun]], axes: Mapping[str, Mapping[str, Any]]) -> DataFrame:
@@ -156,15 +148,41 @@ def _metrics_frame(series: list[tuple[str, Series]]) -> DataFrame:
     )
 
 
-def _tables_frame(files: list[tuple[str, bytes | None]]) -> DataFrame:
+def _axes(run: RawRun) -> dict[str, Any]:
+    """The axis values that were stored with a run; StoreError when they are not a mapping."""
+    try:
+        axes = json.loads(run.tags.get("plat.axes", "{}"))
+    except ValueError as error:
+        raise _damaged(run, "the tag plat.axes") from error
+    if not isinstance(axes, dict):
+        raise _damaged(run, "the tag plat.axes")
+    return axes
+
+
+def _tables(run: RawRun, data: bytes | None) -> list[tuple[str, int, Any]]:
+    """(name, step, data) of every table of a run, in this order; StoreError names the line that cannot be read."""
+    rows = []
+    for number, line in enumerate((data or b"").splitlines(), start=1):
+        try:
+            row = json.loads(line)
+            rows.append((str(row["name"]), int(row["step"]), row["data"]))
+        except (ValueError, KeyError, TypeError) as error:
+            raise _damaged(run, f"line {number} of its {TABLES}") from error
+    return sorted(rows, key=lambda row: row[:2])
+
+
+def _damaged(run: RawRun, what: str) -> StoreError:
+    return StoreError(
+        f"{what} cannot be read, in the stored run {run.tags.get('plat.name', run.name)}",
+        where=f"{run.artifacts}/{TABLES}" if TABLES in what else f"MLflow run {run.mlflow_id}",
+        mend="`plat doctor --deep --mend` restores it from the run's directory",
+    )
+
+
+def _tables_frame(tables: list[tuple[str, list[tuple[str, int, Any]]]]) -> DataFrame:
     import pandas as pd
 
-    rows = [
-        (plat_id, row["name"], row["step"], row["data"])
-        for plat_id, data in files
-        for row in map(json.loads, (data or b"").splitlines())
-    ]
-    rows.sort(key=lambda row: row[:3])
+    rows = [(plat_id, *row) for plat_id, own in tables for row in own]
     columns = ("run_id", "name", "step", "data")
-    found = {column: pd.Series([row[i] for row in rows], dtype=object) for i, column in enumerate(columns)}
-    return pd.DataFrame(found | {"step": found["step"].astype("int64")})
+    data = {column: pd.Series([row[i] for row in rows], dtype=object) for i, column in enumerate(columns)}
+    return pd.DataFrame(data | {"step": data["step"].astype("int64")})

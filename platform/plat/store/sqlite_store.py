@@ -26,6 +26,7 @@ from plat.store.backend import (
     missing_points,
     sql_value,
     stale_tags,
+    together,
 )
 from plat.store.mlflow_client import artifact_root, connect, ensure_sqlite, store_errors
 from plat.store.record import Point, RunRecord
@@ -56,6 +57,10 @@ class SqliteStore:
                     self.connection.execute("ROLLBACK")
                 raise
             self.connection.execute("COMMIT")
+
+    def check(self) -> None:
+        with self.transaction():
+            pass  # asks for the right to write, and writes nothing
 
     def known(self, ids: Iterable[str] | None = None) -> dict[str, Known]:
         with store_errors(self.uri):
@@ -236,15 +241,6 @@ def read_known(connection: sqlite3.Connection) -> dict[str, Known]:
             files = frozenset(key.removeprefix("plat.in.") for key in own if key.startswith("plat.in."))
             found[plat_id] = Known(run, own.get(SIGNATURE), files, run in deleted, own.get("plat.outcome"))
     return found
-
-
-def together(rows: Iterable[tuple[str, int | None, int | None]]) -> tuple[str, int | None, int | None]:
-    """Status, start and end of a group of runs: running while any is, ended when the last one ended."""
-    rows = list(rows)
-    running = any(status == "RUNNING" for status, _, _ in rows)
-    start = min((start for _, start, _ in rows if start is not None), default=None)
-    end = max((end for _, _, end in rows if end is not None), default=None)
-    return ("RUNNING", start, None) if running else ("FINISHED", start, end)
 
 
 def _write_artifact(path: Path, data: bytes) -> None:

@@ -17,7 +17,7 @@ import pytest
 from plat.cli import doctor, results
 from plat.errors import HomeError, StoreError
 from plat.store import mlflow_client
-from plat.store.backend import check_store
+from plat.store.connect import check_store
 from plat.store.home import Home
 from plat.store.importer import import_lock, import_runs
 from plat.store.reader import Store

@@ -20,8 +20,8 @@ from hypothesis import strategies as st
 
 from plat.errors import StoreError
 from plat.store import importer, mlflow_client
-from plat.store.backend import open_backend
 from plat.store.client_store import ClientStore
+from plat.store.connect import open_backend
 from plat.store.dump import dump
 from plat.store.importer import import_runs
 from plat.store.record import clean_key, read_record
