@@ -23,8 +23,8 @@ from typing import Any
 import numpy
 
 from plat.dispatch.api import ENDED, Change
-from plat.dispatch.local import sweep
-from plat.dispatch.local.progress import Silent
+from plat.dispatch.driver import sweep
+from plat.dispatch.progress import Silent
 from plat.spec.experiment import Run
 from plat.store.attempts import new_attempt
 from plat.store.code_state import CodeState

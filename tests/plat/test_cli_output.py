@@ -18,8 +18,8 @@ import pytest
 
 from plat.cli import _guarded, main, output
 from plat.cli.common import settings
-from plat.dispatch.local.board import Totals, View
-from plat.dispatch.local.progress import Live, shortened
+from plat.dispatch.board import Totals, View
+from plat.dispatch.progress import Live, shortened
 from plat.errors import HomeError, SpecError, StoreError
 from plat.store.home import Home
 from plat.store.mlflow_client import ensure_sqlite

@@ -12,8 +12,8 @@ from pathlib import Path
 
 from toy_runs import toy_run
 
-from plat.dispatch.local import sweep
-from plat.dispatch.local.progress import Plain
+from plat.dispatch.driver import sweep
+from plat.dispatch.progress import Plain
 from plat.store.home import Home
 
 if __name__ == "__main__":

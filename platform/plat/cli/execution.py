@@ -26,7 +26,7 @@ from plat.errors import PlatError, SpecError, StoreError
 from plat.store.home import Home, RunPaths
 
 if TYPE_CHECKING:
-    from plat.dispatch.local import SweepReport
+    from plat.dispatch.report import SweepReport
     from plat.spec.experiment import Experiment, Run
 
 JobsOption = Annotated[
@@ -117,8 +117,8 @@ def run_missing(
     retry: bool = False,
 ) -> SweepReport:
     """Do what is missing on this machine, bringing the store up to date run by run. StoreError before anything runs."""
-    from plat.dispatch.local import sweep as sweep_here
-    from plat.dispatch.local.progress import choose
+    from plat.dispatch.driver import sweep as sweep_here
+    from plat.dispatch.progress import choose
     from plat.store.importer import import_runs
 
     waiting: list[RunPaths] = []

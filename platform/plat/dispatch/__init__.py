@@ -1,1 +1,1 @@
-"""Dispatchers: where runs are executed. One protocol (`plat.dispatch.api`), one folder each."""
+"""Where runs are executed: one protocol (`plat.dispatch.api`), one driver, and one folder for each dispatcher."""

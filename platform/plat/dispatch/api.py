@@ -7,9 +7,11 @@ that fails takes down nothing else. `cancel` and `close` leave every run in a st
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
+
+from plat.outcomes import is_result
 
 if TYPE_CHECKING:
     from plat.spec.experiment import Run
@@ -29,7 +31,7 @@ class Handle:
 class Change:
     """A job went to another state.
 
-    job       the handle's `job`; of a preparation (work shared by runs, e.g. a base model) "prepare:<key>"
+    job       the handle's `job`; of a preparation (work shared by runs, e.g. a base model) "prepare:<trainer>:<key>"
     kind      "run" or "prepare"
     title     a run's name, a preparation's title
     state     QUEUED (again: it will be retried), RUNNING, WAITING (somebody else has it), ENDED
@@ -45,14 +47,62 @@ class Change:
     reason: str = ""
 
 
+@dataclass(eq=False)
+class Job:
+    """A run or a preparation as a dispatcher follows it. The fields that `Change` has too mean the same.
+
+    run      the run; of a preparation, the first run that needs it (they all have the same recipe)
+    started  when its newest attempt began, in monotonic seconds; 0 before the first
+    seconds  how long the newest attempt took that has ended; 0 before
+    """
+
+    id: str
+    kind: str
+    title: str
+    run: Run
+    state: str = QUEUED
+    outcome: str | None = None
+    reason: str = ""
+    started: float = 0.0
+    seconds: float = 0.0
+
+    def change(self) -> Change:
+        return Change(self.id, self.kind, self.title, self.state, self.outcome, self.reason)
+
+    @property
+    def has_result(self) -> bool:
+        """It ended with a result: finished, or stopped early by a rule."""
+        return self.state == ENDED and is_result(self.outcome)
+
+
 class Dispatcher(Protocol):
-    """Executes runs somewhere."""
+    """Executes runs somewhere. The driver calls it from one thread.
+
+    slots     how many jobs run at once; None until `submit` has decided it
+    stopping  set by anybody, at any moment (a signal handler too): from then on nothing is started
+    """
+
+    slots: int | None
+    stopping: bool
+
+    @property
+    def jobs(self) -> Mapping[str, Job]:
+        """Every job so far, by its id, ended ones included."""
 
     def submit(self, runs: Sequence[Run]) -> list[Handle]:
-        """Queue runs, in this order. PlatError only when none of them could ever run here."""
+        """Queue runs, in this order, and get ready to start them. PlatError when none of them could ever run here."""
 
     def poll(self, timeout: float = 0.0) -> list[Change]:
-        """Do what is to be done now, wait at most `timeout` seconds for news, and give them."""
+        """Start what can start, wait at most `timeout` seconds for news, and give them."""
+
+    def active(self) -> bool:
+        """Whether there is anything left to poll for."""
+
+    def stop(self) -> None:
+        """Start nothing more; ask what runs to save its state and stop."""
+
+    def kill(self) -> None:
+        """End what runs at once; the next sweep goes on from the newest checkpoints."""
 
     def cancel(self, handles: Sequence[Handle]) -> None:
         """Stop these runs for good (outcome "cancelled"); those not started are forgotten."""

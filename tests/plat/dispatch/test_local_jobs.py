@@ -9,9 +9,10 @@ import pytest
 from toy_runs import toy_run
 
 from plat.cores import usable_cores
+from plat.dispatch import progress
 from plat.dispatch.api import ENDED, QUEUED, RUNNING, WAITING, Change
-from plat.dispatch.local import client, machine, progress, stalls
-from plat.dispatch.local.board import Board, Totals, View
+from plat.dispatch.board import Board, Totals, View
+from plat.dispatch.local import client, machine, stalls
 from plat.dispatch.local.jobs import make_jobs, read_end, signal_name
 from plat.store.home import Home
 from plat.store.spool import SpoolWriter
@@ -106,7 +107,7 @@ def test_the_board_follows_spools_as_they_grow(tmp_path):
     running.state, waiting.state, ended.state, queued.state = RUNNING, WAITING, ENDED, QUEUED
     ended.outcome, ended.seconds = "stopped:low_success", 30.0
     running.started = time.monotonic() - 5
-    board = Board(home, jobs)
+    board = Board(home, jobs, done_before=7, failed_before=1)
     assert [view.step for view in board.views()] == [None, None]
     events = home.run(running.run.id).attempt(1).events
     events.parent.mkdir(parents=True)
@@ -118,7 +119,7 @@ def test_the_board_follows_spools_as_they_grow(tmp_path):
     view = board.views()[0]
     assert (view.step, view.success) == (5, 0.25) and view.eta is not None and view.seconds >= 5
     assert board.last(running) == (5, 0.25)
-    totals = board.totals(board.views(), 2, done_before=7, failed_before=1)
+    totals = board.totals(board.views(), 2)
     assert (totals.runs, totals.done, totals.failed) == (12, 8, 1)
     assert (totals.running, totals.waiting, totals.queued) == (1, 1, 1)
     assert totals.eta >= 15.0  # one more of 30 s on two slots

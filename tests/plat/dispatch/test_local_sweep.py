@@ -13,7 +13,8 @@ from pathlib import Path
 import pytest
 from toy_runs import comparable, no_step_twice, toy_run
 
-from plat.dispatch.local import machine, sweep
+from plat.dispatch.driver import sweep
+from plat.dispatch.local import machine
 from plat.dispatch.local.dispatcher import LocalDispatcher
 from plat.errors import RunError, SpecError
 from plat.spec.experiment import Experiment

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from plat.dispatch.api import ENDED, QUEUED, RUNNING, WAITING, Change, Handle
 from plat.dispatch.local import machine, stalls
 from plat.dispatch.local.client import ServerGone, WorkerServer
-from plat.dispatch.local.jobs import Job, make_jobs, read_end
+from plat.dispatch.local.jobs import LocalJob, make_jobs, read_end
 from plat.errors import HomeError, PlatError, SpecError
 from plat.outcomes import failure_class
 from plat.runner import FINAL, RETRIES
@@ -44,13 +44,13 @@ class LocalDispatcher:
         stall_after: float = STALL_AFTER,
     ) -> None:
         self.home = home
-        self.jobs: dict[str, Job] = {}
+        self.jobs: dict[str, LocalJob] = {}
         self.slots = slots
         self.stopping = False
         self._create = create
         self._steal = steal
         self._stall_after = stall_after
-        self._queue: list[Job] = []
+        self._queue: list[LocalJob] = []
         self._changes: list[Change] = []
         self._server: WorkerServer | None = None
         self._deaths = 0
@@ -123,7 +123,7 @@ class LocalDispatcher:
 
     # --- starting ----------------------------------------------------------------------------------------------------
 
-    def _running(self) -> list[Job]:
+    def _running(self) -> list[LocalJob]:
         return [job for job in self.jobs.values() if job.state == RUNNING]
 
     def _start_ready(self) -> None:
@@ -142,7 +142,7 @@ class LocalDispatcher:
                 self._queue.remove(job)
                 free -= self._start(job)
 
-    def _start(self, job: Job) -> bool:
+    def _start(self, job: LocalJob) -> bool:
         """Start a job unless it is done or held elsewhere; True when it now takes a slot."""
         if job.kind == "run":
             try:
@@ -177,7 +177,7 @@ class LocalDispatcher:
         self._move(job, RUNNING)
         return True
 
-    def _is_settled(self, job: Job, paths: RunPaths) -> bool:
+    def _is_settled(self, job: LocalJob, paths: RunPaths) -> bool:
         """True when there is nothing to start: the run is done (by another sweep), or somebody has it."""
         result = read_result(paths)
         if result is not None:
@@ -198,7 +198,7 @@ class LocalDispatcher:
             self._server = WorkerServer(self.home.logs / "worker-server.txt", trainers, environment)
         return self._server
 
-    def _find_devices(self, jobs: list[Job]) -> None:
+    def _find_devices(self, jobs: list[LocalJob]) -> None:
         wanted = max((job.gpus for job in jobs), default=0)
         if wanted and self._devices is None:
             self._devices = machine.gpus()
@@ -210,7 +210,7 @@ class LocalDispatcher:
                 mend="choose device=cpu or another scale=, or run it where there are GPUs",
             )
 
-    def _take_devices(self, job: Job) -> dict[str, str]:
+    def _take_devices(self, job: LocalJob) -> dict[str, str]:
         """A run sees the GPUs that are its own, and none when it asked for none."""
         pool = self._devices or []
         job.devices = tuple(pool[: job.gpus])
@@ -233,7 +233,7 @@ class LocalDispatcher:
             if message["event"] == "exit":
                 self._ended(self.jobs[message["job"]], message["status"], message["result"])
 
-    def _ended(self, job: Job, status: int, result: dict[str, Any] | None) -> None:
+    def _ended(self, job: LocalJob, status: int, result: dict[str, Any] | None) -> None:
         job.seconds = time.monotonic() - job.started
         self._give_devices_back(job)
         if result is not None and "held" in result:
@@ -251,7 +251,7 @@ class LocalDispatcher:
         else:
             self._retry_or_end(job, outcome, reason)
 
-    def _conclude(self, job: Job, paths: RunPaths, outcome: str, reason: str) -> None:
+    def _conclude(self, job: LocalJob, paths: RunPaths, outcome: str, reason: str) -> None:
         """Completion is decided by result.json alone; the reason is the one on record."""
         found = run_state(paths)
         if found.state == "done":
@@ -263,7 +263,7 @@ class LocalDispatcher:
         else:
             self._retry_or_end(job, outcome, found.reason if found.outcome == outcome and found.reason else reason)
 
-    def _retry_or_end(self, job: Job, outcome: str, reason: str) -> None:
+    def _retry_or_end(self, job: LocalJob, outcome: str, reason: str) -> None:
         kind = "preempted" if outcome == "interrupted" else failure_class(outcome) or ""
         if self.stopping or job.cancelled or job.tries[kind] >= RETRIES.get(kind, 0):
             self._end(job, "cancelled" if job.cancelled and outcome == "interrupted" else outcome, reason)
@@ -271,7 +271,7 @@ class LocalDispatcher:
         job.tries[kind] += 1
         self._requeue(job, outcome, reason)
 
-    def _fail_unprepared(self, job: Job) -> None:
+    def _fail_unprepared(self, job: LocalJob) -> None:
         """Its preparation did not finish: the run fails for the same cause, on record, unless we were just stopped."""
         assert job.needs is not None
         outcome, reason = job.needs.outcome or "failed:error", f"{job.needs.title} failed: {job.needs.reason}"
@@ -282,25 +282,25 @@ class LocalDispatcher:
                 reason += f" (and it could not be recorded: {error})"
         self._end(job, outcome, reason)
 
-    def _give_devices_back(self, job: Job) -> None:
+    def _give_devices_back(self, job: LocalJob) -> None:
         if self._devices is not None:
             self._devices += job.devices
         job.devices = ()
 
-    def _end(self, job: Job, outcome: str | None, reason: str) -> None:
+    def _end(self, job: LocalJob, outcome: str | None, reason: str) -> None:
         job.outcome, job.reason = outcome, reason
         self._move(job, ENDED)
 
-    def _requeue(self, job: Job, outcome: str | None = None, reason: str = "") -> None:
+    def _requeue(self, job: LocalJob, outcome: str | None = None, reason: str = "") -> None:
         self._queue.insert(0, job)
         job.outcome, job.reason = outcome, reason
         self._move(job, QUEUED)
 
-    def _move(self, job: Job, state: str) -> None:
+    def _move(self, job: LocalJob, state: str) -> None:
         job.state = state
         self._changes.append(job.change())
 
-    def _signal(self, job: Job, number: int) -> None:
+    def _signal(self, job: LocalJob, number: int) -> None:
         if self._server is not None:
             try:
                 self._server.send({"op": "signal", "job": job.id, "number": int(number)})

@@ -1,4 +1,4 @@
-"""The local dispatcher's book-keeping: one `Job` per run or preparation, and how the death of a process is read."""
+"""A job of the local dispatcher, and how the death of its process is read."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from plat.dispatch.api import QUEUED, Change
+from plat.dispatch.api import Job
 
 if TYPE_CHECKING:
     from plat.spec.experiment import Run
@@ -17,43 +17,30 @@ CRASHES = (signal.SIGSEGV, signal.SIGABRT, signal.SIGBUS, signal.SIGFPE, signal.
 
 
 @dataclass(eq=False)
-class Job:
-    """Something to be done in a process of its own. Times are monotonic seconds.
+class LocalJob(Job):
+    """A job done in a process of its own on this machine. Times are monotonic seconds.
 
-    id         the run's id, or "prepare:<trainer>:<key>"
-    run        the run; of a preparation, the first run that needs it (they all have the same recipe)
     needs      the preparation that must be finished first
+    tries      how often it has been tried again, by failure class
     ending     set before the dispatcher kills it: the (outcome, reason) that is then recorded
     """
 
-    id: str
-    kind: str
-    title: str
-    run: Run
-    threads: int
-    gpus: int
-    needs: Job | None = None
-    state: str = QUEUED
-    outcome: str | None = None
-    reason: str = ""
+    threads: int = 1
+    gpus: int = 0
+    needs: LocalJob | None = None
     tries: Counter[str] = field(default_factory=Counter)
     cancelled: bool = False
     ending: tuple[str, str] | None = None
-    started: float = 0.0
-    seconds: float = 0.0
     devices: tuple[str, ...] = ()
     spool_size: int = -1
     grown: float = 0.0
     kill_at: float | None = None
     oom_kills: int | None = None
 
-    def change(self) -> Change:
-        return Change(self.id, self.kind, self.title, self.state, self.outcome, self.reason)
 
-
-def make_jobs(runs: list[Run]) -> list[Job]:
+def make_jobs(runs: list[Run]) -> list[LocalJob]:
     """Preparations first, in the order in which runs need them, then the runs in their own order."""
-    preparations: dict[str, Job] = {}
+    preparations: dict[str, LocalJob] = {}
     jobs = []
     for run in runs:
         threads, gpus = int(run.resources.get("threads", 1)), int(run.resources.get("gpus", 0))
@@ -61,12 +48,12 @@ def make_jobs(runs: list[Run]) -> list[Job]:
         if run.prepare is not None:
             key, title = run.prepare
             name = f"prepare:{run.trainer}:{key}"
-            needs = preparations.setdefault(name, Job(name, "prepare", title, run, threads, gpus))
-        jobs.append(Job(run.id, "run", run.name, run, threads, gpus, needs))
+            needs = preparations.setdefault(name, LocalJob(name, "prepare", title, run, threads=threads, gpus=gpus))
+        jobs.append(LocalJob(run.id, "run", run.name, run, threads=threads, gpus=gpus, needs=needs))
     return [*preparations.values(), *jobs]
 
 
-def read_end(status: int, result: dict[str, Any] | None, job: Job, oom_kills: int | None) -> tuple[str, str]:
+def read_end(status: int, result: dict[str, Any] | None, job: LocalJob, oom_kills: int | None) -> tuple[str, str]:
     """(outcome, reason) of an ended process, from its wait status and what it managed to say.
 
     A SIGKILL is called out-of-memory only when the kernel counted an OOM kill since the job started.

@@ -9,14 +9,14 @@ from __future__ import annotations
 import signal
 import time
 
-from plat.dispatch.local.jobs import Job
+from plat.dispatch.local.jobs import LocalJob
 from plat.store.home import Home
 
 ABSENCE = 30.0  # seconds without a look after which the clock starts anew
 LAST_WORDS = 5.0  # seconds a stalled run has to print where it hangs
 
 
-def check(job: Job, home: Home, limit: float) -> int | None:
+def check(job: LocalJob, home: Home, limit: float) -> int | None:
     """The signal that a running job should get now, or None.
 
     After `limit` seconds without growth of events.jsonl SIGABRT, on which the process prints the tracebacks of all its
@@ -37,7 +37,7 @@ def check(job: Job, home: Home, limit: float) -> int | None:
     return None
 
 
-def spool_size(job: Job, home: Home) -> int:
+def spool_size(job: LocalJob, home: Home) -> int:
     """Bytes in the newest attempt's spool, -1 before there is one."""
     attempts = home.run(job.run.id).attempts()
     try:

@@ -1,6 +1,6 @@
 """What a sweep looks like right now, for whoever shows it: one `View` per job that runs, and the totals.
 
-Reads the spools of running jobs piece by piece, as they grow; never MLflow.
+Reads the spools of running jobs as they grow, never MLflow.
 """
 
 from __future__ import annotations
@@ -11,12 +11,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from plat.dispatch.api import ENDED, QUEUED, RUNNING, WAITING
-from plat.dispatch.local.jobs import Job
-from plat.outcomes import is_result
+from plat.dispatch.api import ENDED, QUEUED, RUNNING, WAITING, Job
 from plat.store.home import Home
 from plat.store.run_directory import iterations_of
 from plat.store.spool import read_events
+from plat.store.spool_tail import read_newest
 
 
 @dataclass(frozen=True)
@@ -47,49 +46,61 @@ class Totals:
     eta: float | None
 
 
-@dataclass
-class _Tail:
-    path: Path
-    offset: int = 0
-    step: int | None = None
-    success: float | None = None
-    first: tuple[int, float] | None = None  # (step, when) of the first event seen
+class _Spool:
+    """The progress of one attempt. The first look reads the end of its spool, later ones what was appended since."""
 
-    def read(self) -> None:
-        events, self.offset = read_events(self.path, self.offset)
+    def __init__(self, path: Path, success: float | None) -> None:
+        newest = read_newest(path)
+        self.path = path
+        self.step = newest.step
+        self.success = success if newest.value is None else newest.value
+        self._offset = newest.offset
+        self._first = (self.step, time.monotonic())
+
+    def update(self) -> None:
+        events, self._offset = read_events(self.path, self._offset)
         for event in events:
-            if event.kind == "corrupt":
-                continue
-            self.step = event.step if self.step is None else max(self.step, event.step)
-            self.success = event.metrics.get("val/success", self.success)
-        if self.first is None and self.step is not None:
-            self.first = (self.step, time.monotonic())
+            if event.kind != "corrupt":
+                self.step = event.step if self.step is None else max(self.step, event.step)
+                self.success = event.metrics.get("val/success", self.success)
+        if self._first[0] is None:
+            self._first = (self.step, time.monotonic())
+
+    def seconds_left(self, iterations: int | None) -> float | None:
+        """Expected from the steps made since the first look; None when that cannot be known yet."""
+        first, when = self._first
+        if not iterations or self.step is None or first is None or self.step <= first:
+            return None
+        rate = (self.step - first) / max(1e-9, time.monotonic() - when)
+        return max(0.0, (iterations - self.step) / rate)
 
 
 class Board:
-    """Follows the jobs of one dispatcher."""
+    """Follows the jobs of one dispatcher. `done_before` and `failed_before` count runs of the sweep that had ended."""
 
-    def __init__(self, home: Home, jobs: Mapping[str, Job]) -> None:
+    def __init__(self, home: Home, jobs: Mapping[str, Job], *, done_before: int = 0, failed_before: int = 0) -> None:
         self._home = home
         self._jobs = jobs
-        self._tails: dict[str, _Tail] = {}
+        self._done_before = done_before
+        self._failed_before = failed_before
+        self._spools: dict[str, _Spool] = {}
 
     def views(self) -> list[View]:
         return [self._view(job) for job in self._jobs.values() if job.state in (RUNNING, WAITING)]
 
     def last(self, job: Job) -> tuple[int | None, float | None]:
         """(step, success) of a job, read to the end of its spool."""
-        tail = self._follow(job)
-        return (tail.step, tail.success) if tail else (None, None)
+        spool = self._follow(job)
+        return (spool.step, spool.success) if spool else (None, None)
 
-    def totals(self, views: list[View], slots: int, done_before: int, failed_before: int) -> Totals:
+    def totals(self, views: list[View], slots: int) -> Totals:
         runs = [job for job in self._jobs.values() if job.kind == "run"]
         states = Counter(job.state for job in runs)
-        good = sum(1 for job in runs if is_good(job))
+        good = sum(1 for job in runs if job.has_result)
         return Totals(
-            runs=len(runs) + done_before + failed_before,
-            done=good + done_before,
-            failed=states[ENDED] - good + failed_before,
+            runs=len(runs) + self._done_before + self._failed_before,
+            done=good + self._done_before,
+            failed=states[ENDED] - good + self._failed_before,
             running=states[RUNNING],
             waiting=states[WAITING],
             queued=states[QUEUED],
@@ -113,26 +124,19 @@ class Board:
         if job.kind == "prepare":
             return View(job.title, job.kind, job.state, None, None, None, seconds, None)
         iterations = iterations_of(job.run.config)
-        tail = self._follow(job)
-        if tail is None:
+        spool = self._follow(job)
+        if spool is None:
             return View(job.title, job.kind, job.state, None, iterations, None, seconds, None)
-        eta = None
-        if iterations and tail.first is not None and tail.step is not None and tail.step > tail.first[0]:
-            rate = (tail.step - tail.first[0]) / max(1e-9, time.monotonic() - tail.first[1])
-            eta = max(0.0, (iterations - tail.step) / rate)
-        return View(job.title, job.kind, job.state, tail.step, iterations, tail.success, seconds, eta)
+        eta = spool.seconds_left(iterations)
+        return View(job.title, job.kind, job.state, spool.step, iterations, spool.success, seconds, eta)
 
-    def _follow(self, job: Job) -> _Tail | None:
+    def _follow(self, job: Job) -> _Spool | None:
         attempts = self._home.run(job.run.id).attempts()
         if not attempts:
             return None
-        tail = self._tails.get(job.id)
-        if tail is None or tail.path != attempts[-1].events:
-            tail = self._tails[job.id] = _Tail(attempts[-1].events, success=tail.success if tail else None)
-        tail.read()
-        return tail
-
-
-def is_good(job: Job) -> bool:
-    """Ended with a result: finished, or stopped early by a rule."""
-    return job.state == ENDED and is_result(job.outcome)
+        spool = self._spools.get(job.id)
+        if spool is None or spool.path != attempts[-1].events:
+            spool = self._spools[job.id] = _Spool(attempts[-1].events, spool.success if spool else None)
+        else:
+            spool.update()
+        return spool

@@ -13,7 +13,7 @@ import time
 from typing import Any, Literal, Protocol, TextIO
 
 from plat.dispatch.api import QUEUED, RUNNING, WAITING, Change
-from plat.dispatch.local.board import Totals, View
+from plat.dispatch.board import Totals, View
 
 SUMMARY_EVERY = 10.0  # seconds, when piped
 REFRESH_EVERY = 0.25  # seconds, on a terminal

@@ -1,0 +1,54 @@
+"""How the runs of a sweep stand when it ends."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from plat.dispatch.api import ENDED, Job
+
+if TYPE_CHECKING:
+    from plat.spec.experiment import Run
+
+
+@dataclass(frozen=True)
+class RunEnd:
+    """How a run stands after a sweep. `state`: done | failed | unknown | interrupted | missing; `fresh`: it ran now."""
+
+    run: Run
+    state: str
+    outcome: str | None = None
+    reason: str = ""
+    fresh: bool = False
+
+
+@dataclass
+class SweepReport:
+    """Every run of the sweep, by id, in the order asked for. `trouble`: what went wrong beside the runs."""
+
+    ends: dict[str, RunEnd] = field(default_factory=dict)
+    interrupted: bool = False
+    seconds: float = 0.0
+    trouble: list[str] = field(default_factory=list)
+
+    def counts(self) -> dict[str, int]:
+        return dict(Counter(end.state for end in self.ends.values()))
+
+    @property
+    def exit_code(self) -> int:
+        """130 interrupted, 3 when a run is not done, else 0."""
+        return 130 if self.interrupted else 3 if any(end.state != "done" for end in self.ends.values()) else 0
+
+
+def end_of(job: Job) -> RunEnd:
+    """How a run stands according to its job."""
+    if job.has_result:
+        state = "done"
+    elif job.state != ENDED:
+        state = "missing"
+    elif job.outcome in ("interrupted", "cancelled"):
+        state = "interrupted"
+    else:
+        state = "unknown" if job.outcome == "unknown" else "failed"
+    return RunEnd(job.run, state, job.outcome, job.reason, fresh=job.seconds > 0)
