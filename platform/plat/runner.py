@@ -28,17 +28,18 @@ import signal
 import sys
 import time
 import traceback
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 from plat.errors import PlatError, RunError
 from plat.outcomes import is_result
+from plat.spec.schema import select
 from plat.store import lease
 from plat.store.attempts import close_abandoned, hardware_used, new_attempt
 from plat.store.durable import append_line, create, read_json, to_json
 from plat.store.home import AttemptPaths, Home, RunPaths
-from plat.store.run_directory import iterations_of, read_config, read_meta, read_result
+from plat.store.run_directory import headline_of, read_config, read_meta, read_result
 from plat.store.run_io import FileRunIO, read_facts
 from plat.trainer.api import Outcome, TrainerSpec, find_trainer
 
@@ -87,7 +88,7 @@ def _attempt(
     started = time.monotonic()
     outcome, reason, error, summary, io = "failed:error", "", None, {}, None
     try:
-        io = FileRunIO(paths, attempt, home.cache, lambda: stop.asked)
+        io = FileRunIO(paths, attempt, home.cache, lambda: stop.asked, headline_of(meta))
         found = _train(home, config, meta["trainer"], threads, io)
         outcome, summary = found.kind, dict(found.summary)
         if outcome == "interrupted":
@@ -175,7 +176,7 @@ def _publish(
         "id": paths.id,
         "name": meta["name"],
         **kept,
-        "iterations": iterations_of(config),
+        "iterations": find_trainer(meta["trainer"]).iterations(config),
         "attempt": attempt.number,
         "attempts": [one.number for one in paths.attempts()],
         "wall": round(sum(one.get("wall") or 0.0 for one in earlier), 3),
@@ -186,24 +187,23 @@ def _publish(
 
 
 def _history_line(config: dict[str, Any], meta: dict[str, Any], record: dict[str, Any], first: int) -> dict[str, Any]:
-    def name(group: str) -> str | None:
-        found = config.get(group)
-        return found.get("name") if isinstance(found, dict) else found
-
+    """What `plat plan` learns from: what the run had to do, and how long that took."""
     return {
         "time": record["time"],
         "run": meta["id"],
         "trainer": meta["trainer"],
-        "task": name("task"),
-        "model": name("model"),
-        "algorithm": name("algorithm"),
-        "filter": name("filter"),
+        "cost": cost_facts(config, find_trainer(meta["trainer"])),
         "scale": meta.get("scale"),
         "iterations": (record["step"] or 0) - first,  # done in `wall` seconds
         "wall": record["wall"],
         "peak_mb": record["peak_mb"],
         "outcome": record["outcome"],
     }
+
+
+def cost_facts(config: Mapping[str, Any], trainer: TrainerSpec) -> dict[str, Any]:
+    """What a run's time depends on besides trainer and scale: dotted config key -> value, None where it is absent."""
+    return {key: select(config, key) for key in trainer.cost_keys}
 
 
 # --- failures and results ------------------------------------------------------------------------------------------

@@ -60,8 +60,9 @@ def note(home: Home, *lines: Any) -> None:
 
 
 def line(wall: float, **facts: Any) -> dict[str, Any]:
-    usual = {"trainer": "embedded", "scale": "laptop", "task": "sokoban", "model": "qwen2.5-0.5b", "algorithm": "grpo"}
-    return {**usual, "filter": "none", "iterations": 10, "wall": wall, **facts}
+    usual = {"task": "sokoban", "model": "qwen2.5-0.5b", "algorithm": "grpo", "filter": "none"}
+    cost = {f"{group}.name": facts.pop(group, name) for group, name in usual.items()}
+    return {"trainer": "embedded", "scale": "laptop", "cost": cost, "iterations": 10, "wall": wall, **facts}
 
 
 def test_a_plan_writes_nothing(planned: Callable[..., Plan], home: Home) -> None:

@@ -13,9 +13,9 @@ from pathlib import Path
 
 from plat.dispatch.api import ENDED, QUEUED, RUNNING, WAITING, Job
 from plat.store.home import Home
-from plat.store.run_directory import iterations_of
 from plat.store.spool import read_events
 from plat.store.spool_tail import read_newest
+from plat.trainer.api import find_trainer
 
 
 @dataclass(frozen=True)
@@ -49,9 +49,10 @@ class Totals:
 class _Spool:
     """The progress of one attempt. The first look reads the end of its spool, later ones what was appended since."""
 
-    def __init__(self, path: Path, success: float | None) -> None:
-        newest = read_newest(path)
+    def __init__(self, path: Path, headline: str, success: float | None) -> None:
+        newest = read_newest(path, headline)
         self.path = path
+        self.headline = headline
         self.step = newest.step
         self.success = success if newest.value is None else newest.value
         self._offset = newest.offset
@@ -62,7 +63,7 @@ class _Spool:
         for event in events:
             if event.kind != "corrupt":
                 self.step = event.step if self.step is None else max(self.step, event.step)
-                self.success = event.metrics.get("val/success", self.success)
+                self.success = event.metrics.get(self.headline, self.success)
         if self._first[0] is None:
             self._first = (self.step, time.monotonic())
 
@@ -123,7 +124,7 @@ class Board:
         seconds = time.monotonic() - job.started if job.started else 0.0
         if job.kind == "prepare":
             return View(job.title, job.kind, job.state, None, None, None, seconds, None)
-        iterations = iterations_of(job.run.config)
+        iterations = find_trainer(job.run.trainer).iterations(job.run.config)
         spool = self._follow(job)
         if spool is None:
             return View(job.title, job.kind, job.state, None, iterations, None, seconds, None)
@@ -136,7 +137,8 @@ class Board:
             return None
         spool = self._spools.get(job.id)
         if spool is None or spool.path != attempts[-1].events:
-            spool = self._spools[job.id] = _Spool(attempts[-1].events, spool.success if spool else None)
+            headline = find_trainer(job.run.trainer).headline
+            spool = self._spools[job.id] = _Spool(attempts[-1].events, headline, spool.success if spool else None)
         else:
             spool.update()
         return spool

@@ -23,7 +23,8 @@ from plat.plan.cost import DEFAULT_SECONDS_PER_ITERATION, History, bytes_per_run
 from plat.plan.view import SYMBOLS, duration, matrix_lines, size
 from plat.spec.experiment import Experiment, Run
 from plat.store.home import Home
-from plat.store.run_directory import STATES, RunState, iterations_of, run_state
+from plat.store.run_directory import STATES, RunState, run_state
+from plat.trainer.api import find_trainer
 
 SAMPLED = 5  # finished runs whose size is measured
 
@@ -51,7 +52,7 @@ class PlanRow:
             "trainer": self.run.trainer,
             "outcome": self.state.outcome,
             "step": self.state.step,
-            "iterations": iterations_of(self.run.config),
+            "iterations": find_trainer(self.run.trainer).iterations(self.run.config),
             "success": self.state.success,
             "attempt": self.state.attempt,
             "seconds": round(self.seconds, 1),

@@ -1,9 +1,10 @@
 """What is left of a run will cost about as much as similar runs did.
 
 history.jsonl gets one line per finished run and per preparation from the runner. The estimate is the median seconds per
-iteration of the most similar runs: same trainer and scale, then, as far as there are any, same task, model, algorithm
-and filter. Before there is a history, DEFAULT_SECONDS_PER_ITERATION and DEFAULT_PREPARE_SECONDS are assumed. Whether
-shared work is there already is looked up in the cache: <home>/cache/<kind>/<key>.
+iteration of the most similar runs: same trainer and scale, then, as far as there are any, the same values of the keys
+that the trainer says cost depends on (`TrainerSpec.cost_keys`). Before there is a history,
+DEFAULT_SECONDS_PER_ITERATION and DEFAULT_PREPARE_SECONDS are assumed. Whether shared work is there already is looked
+up in the cache: <home>/cache/<kind>/<key>.
 """
 
 from __future__ import annotations
@@ -17,9 +18,10 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
+from plat.runner import cost_facts
 from plat.spec.experiment import Run
 from plat.store.home import Home
-from plat.store.run_directory import iterations_of
+from plat.trainer.api import find_trainer
 
 DEFAULT_SECONDS_PER_ITERATION = 0.5  # of a stand-in at scale=laptop on one CPU core
 DEFAULT_ITERATIONS = 40  # of a run whose config does not say
@@ -43,8 +45,9 @@ class History:
             if line.get("prepare"):
                 self.prepared[str(line["prepare"])] = float(wall)
             elif isinstance(iterations, int) and iterations > 0:
-                facts = [line.get(name) for name in ("trainer", "scale", "task", "model", "algorithm", "filter")]
-                for key in _keys(facts):
+                cost = line.get("cost")
+                known = cost if isinstance(cost, dict) else {}
+                for key in _keys(line.get("trainer"), line.get("scale"), known.items()):
                     self.rates[key].append(wall / iterations)
         self._medians: dict[Facts, float | None] = {}
 
@@ -69,11 +72,10 @@ class History:
 
     def seconds(self, run: Run, done: int) -> tuple[float, bool]:
         """(expected seconds of what is left of a run, whether that was measured)."""
-        iterations = iterations_of(run.config)
+        trainer = find_trainer(run.trainer)
+        iterations = trainer.iterations(run.config)
         left = max(0, (DEFAULT_ITERATIONS if iterations is None else iterations) - done)
-        scale = run.config.get("scale")
-        facts = [run.trainer, scale, *(_name(run.config, group) for group in ("task", "model", "algorithm", "filter"))]
-        for key in _keys(facts):
+        for key in _keys(run.trainer, run.config.get("scale"), cost_facts(run.config, trainer).items()):
             rate = self._median(key)
             if rate is not None:
                 return left * rate, True
@@ -104,14 +106,10 @@ def _cached(cache: Path) -> set[str]:
         return set()
 
 
-def _keys(facts: Sequence[Any]) -> list[Facts]:
+def _keys(trainer: Any, scale: Any, facts: Iterable[tuple[str, Any]]) -> list[Facts]:
     """From the most to the least similar: all facts, then fewer, but always the same trainer and scale."""
-    return [tuple(facts[:count]) for count in range(len(facts), 1, -1)]
-
-
-def _name(config: dict[str, Any], group: str) -> Any:
-    found = config.get(group)
-    return found.get("name") if isinstance(found, dict) else found
+    similar = (trainer, scale, *((key, repr(value)) for key, value in facts))
+    return [similar[:count] for count in range(len(similar), 1, -1)]
 
 
 def bytes_per_run(home: Home, finished: Sequence[str]) -> int:

@@ -19,7 +19,7 @@ from plat.errors import RunError
 from plat.store import lease
 from plat.store.durable import create, read_json, to_json, write
 from plat.store.home import AttemptPaths, RunPaths
-from plat.store.run_directory import last_progress
+from plat.store.run_directory import headline_of, last_progress
 
 
 def new_attempt(paths: RunPaths, number: int, threads: int = 0) -> AttemptPaths:
@@ -52,7 +52,7 @@ def settle(paths: RunPaths, outcome: str, reason: str) -> str | None:
         attempts = paths.attempts()
         if not attempts or attempts[-1].number != dead.get("attempt"):
             return outcome  # it died before its attempt began
-        end_attempt(attempts[-1], outcome, reason)
+        end_attempt(paths, attempts[-1], outcome, reason)
         return str((read_json(attempts[-1].outcome) or {}).get("outcome", outcome))
     finally:
         held.release()
@@ -64,7 +64,7 @@ def record_failure(paths: RunPaths, outcome: str, reason: str, error: str | None
     if held is None:
         return
     try:
-        end_attempt(new_attempt(paths, held.attempt), outcome, reason, error)
+        end_attempt(paths, new_attempt(paths, held.attempt), outcome, reason, error)
     finally:
         held.release()
 
@@ -82,11 +82,11 @@ def close_abandoned(paths: RunPaths) -> None:
     """Attempts without an outcome, whose lease we now hold, did not get to say how they ended."""
     for attempt in paths.attempts():
         if not attempt.outcome.exists():
-            end_attempt(attempt, "failed:node", "the process vanished (killed, or the machine went down)")
+            end_attempt(paths, attempt, "failed:node", "the process vanished (killed, or the machine went down)")
 
 
-def end_attempt(attempt: AttemptPaths, outcome: str, reason: str, error: str | None = None) -> None:
-    step, success, _ = last_progress(attempt.events)
+def end_attempt(paths: RunPaths, attempt: AttemptPaths, outcome: str, reason: str, error: str | None = None) -> None:
+    step, success, _ = last_progress(attempt.events, headline_of(read_json(paths.meta)))
     record = {"outcome": outcome, "reason": reason, "step": step, "success": success, "wall": None, "error": error}
     with contextlib.suppress(OSError):
         create(attempt.outcome, to_json({**record, "summary": {}, "time": time.time()}))

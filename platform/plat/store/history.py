@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 from plat.store.checkpoint import durable_step
 from plat.store.durable import read_json
 from plat.store.home import AttemptPaths, RunPaths
-from plat.store.run_directory import read_result
+from plat.store.run_directory import headline_of, read_result
 from plat.store.spool import Event, read_events
 
 
@@ -107,7 +107,8 @@ def damage(paths: RunPaths, metrics: list[Metric], tables: list[Table]) -> str:
         if not any(before <= found <= step for found in steps):
             return f"the events (or the checkpoints) of the attempt that reached step {step} are gone"
         before = step + 1
-    logged = {row.value for row in metrics if row.key == "val/success"}
+    headline = headline_of(read_json(paths.meta))
+    logged = {row.value for row in metrics if row.key == headline}
     summary = result.get("summary") or {}
     for name, told in (("success", result.get("success")), ("peak success", summary.get("peak_success"))):
         if isinstance(told, int | float) and told >= 0 and told not in logged:

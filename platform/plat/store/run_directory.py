@@ -14,6 +14,7 @@ import json
 import os
 import shutil
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -25,6 +26,7 @@ from plat.store.code_state import CodeState, collect
 from plat.store.durable import locked, read_json, scratch_name, to_json, write, write_file
 from plat.store.home import Home, RunPaths
 from plat.store.spool_tail import read_newest
+from plat.trainer.api import HEADLINE, find_trainer
 
 if TYPE_CHECKING:
     from plat.spec.experiment import Run
@@ -38,7 +40,7 @@ class RunState:
 
     state       one of STATES; a cancelled run is "interrupted" with outcome "cancelled"
     outcome     how the run (done) or its last attempt ended, None while it runs or before it started
-    step        newest step logged, None before the first; `success` is the newest `val/success`
+    step        newest step logged, None before the first; `success` is the newest value of its headline metric
     iterations  of the whole run, None when its config does not say
     attempt     number of the newest attempt, 0 before the first
     age         seconds since the last sign of life
@@ -125,7 +127,8 @@ def _contents(run: Run, name: str, paper: str | None, code: CodeState | None) ->
         "fingerprint": {},
         "paper": paper,
         "scale": run.config.get("scale"),
-        "iterations": iterations_of(run.config),
+        "iterations": None,
+        "headline": HEADLINE,
         "prepare": list(run.prepare) if run.prepare else None,
         "resources": run.resources,
         "config_sha256": config_hash(run.config),
@@ -155,7 +158,6 @@ def _note(home: Home, paths: RunPaths, run: Run, name: str, paper: str | None) -
 
 def _compare(paths: RunPaths, run: Run) -> None:
     """SpecError unless the two configs differ only in what is left out of the identity."""
-    from plat.trainer.api import find_trainer
 
     spec = find_trainer(run.trainer)
     before, now = _flat(read_config(paths)), _flat(run.config)
@@ -186,10 +188,14 @@ def _flat(value: Any, prefix: str = "") -> dict[str, Any]:
 
 def _trainer_facts(run: Run) -> dict[str, Any]:
     from plat.spec.experiment import config_object
-    from plat.trainer.api import find_trainer
 
     spec = find_trainer(run.trainer)
-    return {"trainer_version": spec.version, "fingerprint": spec.fingerprint(config_object(run, spec))}
+    return {
+        "trainer_version": spec.version,
+        "fingerprint": spec.fingerprint(config_object(run, spec)),
+        "iterations": spec.iterations(run.config),
+        "headline": spec.headline,
+    }
 
 
 # --- reading --------------------------------------------------------------------------------------------------------
@@ -247,11 +253,9 @@ def read_result(paths: RunPaths) -> dict[str, Any] | None:
     return read_json(paths.result)
 
 
-def iterations_of(config: dict[str, Any]) -> int | None:
-    """How many iterations the run has, where the config says so (`train.iterations`)."""
-    train = config.get("train")
-    found = train.get("iterations") if isinstance(train, dict) else None
-    return found if isinstance(found, int) and not isinstance(found, bool) else None
+def headline_of(meta: Mapping[str, Any] | None) -> str:
+    """The metric that a run shows as success, from its meta.json; the usual one where that does not say."""
+    return str((meta or {}).get("headline") or HEADLINE)
 
 
 def run_state(paths: RunPaths) -> RunState:
@@ -271,18 +275,18 @@ def run_state(paths: RunPaths) -> RunState:
     meta = read_json(paths.meta)
     if meta is None:
         return RunState("missing")
-    iterations = meta.get("iterations")
+    iterations, headline = meta.get("iterations"), headline_of(meta)
     attempts = paths.attempts()
     held = lease.state(paths)
     if held == "live" or (held == "unknown" and not (attempts and attempts[-1].outcome.exists())):
-        step, success, age = last_progress(attempts[-1].events) if attempts else (None, None, None)
+        step, success, age = last_progress(attempts[-1].events, headline) if attempts else (None, None, None)
         number = attempts[-1].number if attempts else 0
         return RunState("running" if held == "live" else "unknown", None, step, success, iterations, number, age)
     if not attempts:
         return RunState("missing", iterations=iterations)
     ended = read_json(attempts[-1].outcome)
     if ended is None:  # killed before it could say anything
-        step, success, age = last_progress(attempts[-1].events)
+        step, success, age = last_progress(attempts[-1].events, headline)
         return RunState(
             "interrupted", None, step, success, iterations, attempts[-1].number, age, "the process vanished"
         )
@@ -298,9 +302,9 @@ def run_state(paths: RunPaths) -> RunState:
     )
 
 
-def last_progress(events: Path) -> tuple[int | None, float | None, float | None]:
-    """(newest step, newest val/success, seconds since the last event) of a spool."""
-    newest = read_newest(events)
+def last_progress(events: Path, headline: str = HEADLINE) -> tuple[int | None, float | None, float | None]:
+    """(newest step, newest value of the headline metric, seconds since the last event) of a spool."""
+    newest = read_newest(events, headline)
     age = None
     with contextlib.suppress(OSError):
         age = max(0.0, time.time() - events.stat().st_mtime)

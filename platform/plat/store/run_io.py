@@ -15,13 +15,20 @@ from plat.store.checkpoint import durable_step, newest_state, prune, save_checkp
 from plat.store.durable import read_json, to_json, write
 from plat.store.home import AttemptPaths, RunPaths
 from plat.store.spool import SpoolWriter
-from plat.trainer.api import State
+from plat.trainer.api import HEADLINE, State
 
 
 class FileRunIO:
-    """One attempt's side of the contract. Besides it: `step`, `success` (newest `val/success`), `restored_step`."""
+    """One attempt's side of the contract. Besides it: `step`, `success` (newest headline value) and `restored_step`."""
 
-    def __init__(self, paths: RunPaths, attempt: AttemptPaths, cache: Path, should_stop: Callable[[], bool]) -> None:
+    def __init__(
+        self,
+        paths: RunPaths,
+        attempt: AttemptPaths,
+        cache: Path,
+        should_stop: Callable[[], bool],
+        headline: str = HEADLINE,
+    ) -> None:
         self.cache = cache
         self.step: int | None = None
         self.success: float | None = None
@@ -29,6 +36,7 @@ class FileRunIO:
         self._paths = paths
         self._attempt = attempt
         self._should_stop = should_stop
+        self._headline = headline
         self._spool = SpoolWriter(attempt.events)
 
     def facts(self, facts: Mapping[str, Any]) -> None:
@@ -41,8 +49,8 @@ class FileRunIO:
     def log(self, step: int, metrics: Mapping[str, float]) -> None:
         self._advance(step)
         self._spool.append(step, metrics)
-        if "val/success" in metrics:
-            self.success = float(metrics["val/success"])
+        if self._headline in metrics:
+            self.success = float(metrics[self._headline])
 
     def table(self, name: str, step: int, data: Any) -> None:
         self._advance(step)

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from plat.store.spool import parse_line
+from plat.trainer.api import HEADLINE
 
 BLOCK = 1 << 18  # bytes read at once
 
@@ -27,7 +28,7 @@ class Newest:
     offset: int = 0
 
 
-def read_newest(path: Path, measure: str = "val/success") -> Newest:
+def read_newest(path: Path, measure: str = HEADLINE) -> Newest:
     """The newest step and value in a spool. Damaged lines are passed over; an absent file has neither."""
     try:
         with open(path, "rb") as file:

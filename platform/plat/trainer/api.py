@@ -70,6 +70,14 @@ class RunIO(Protocol):
 
 
 Train = Callable[[Any, RunIO], Outcome]
+HEADLINE = "val/success"  # of a trainer that names no other
+
+
+def train_iterations(config: Mapping[str, Any]) -> int | None:
+    """`train.iterations` of a plain config; None where there is no such whole number."""
+    train = config.get("train")
+    value = train.get("iterations") if isinstance(train, Mapping) else None
+    return value if isinstance(value, int) and not isinstance(value, bool) else None
 
 
 @dataclass(frozen=True)
@@ -94,6 +102,10 @@ class TrainerSpec:
     load_evaluate     None, or () -> evaluate(config, state, cache: Path, options: Mapping) -> dict, for `plat eval`;
                       SpecError for options it does not know
     preload           modules to import once in the worker server
+    headline          the metric that live progress, `plat status` and result.json show as success (a share, 0 to 1)
+    iterations        plain config (as in config.yaml) -> the number of iterations of the run, None when it does not say
+    cost_keys         dotted config keys that a run's time depends on, the most important first: `plat plan` expects a
+                      run to take as long as earlier ones that agree in as many of them as possible
     """
 
     name: str
@@ -110,6 +122,9 @@ class TrainerSpec:
     load_prepare: Callable[[], Callable[[Any, Path], None]] | None = None
     load_evaluate: Callable[[], Callable[..., dict[str, Any]]] | None = None
     preload: tuple[str, ...] = ()
+    headline: str = HEADLINE
+    iterations: Callable[[Mapping[str, Any]], int | None] = train_iterations
+    cost_keys: tuple[str, ...] = ("task.name", "model.name", "algorithm.name", "filter.name")
 
 
 def find_trainer(name: str) -> TrainerSpec:
