@@ -4,23 +4,26 @@ Promised: of any number of processes that call `take` on one run, at most one ho
 with the process, however that ends.
 
 How. The holder keeps an flock on `lease.lock` for its whole life; the kernel lets go of it when the process is gone,
-and two processes cannot both get it. So a process that gets the lock *and* finds a `lease.json` written under the same
-boot of the same machine knows that its writer is gone: an orphan, which it replaces while still holding the lock, out
-of reach of any rival. `lease.lock` is never deleted (a lock on a deleted file would exclude nobody). Where locks do not
-reach, on another machine, `lease.json` itself is created exclusively (a link) and is respected: nothing can be proved
-about a process elsewhere, so the answer is "unknown" and only `steal=True` takes it. After a reboot too: that a boot is
-over is not proof that nobody else shares this folder.
+and two processes cannot both get it. So a process that gets the lock *and* finds a `lease.json` that was written under
+the same boot of the same machine knows that its writer is gone: an orphan, which it replaces while still holding the
+lock, out of reach of any rival. The same holds for a lease of an earlier boot of this machine, because no process
+outlives its boot. Which machine wrote a lease is certain only on a local disk, where no other machine can have written:
+host names and machine ids are copied with disk images. `lease.lock` is never deleted (a lock on a deleted file would
+exclude nobody). Where locks do not reach, on another machine, `lease.json` itself is created exclusively (a link) and
+is respected: nothing can be proved about a process elsewhere, so the answer is "unknown" and only `steal=True` takes
+it.
 
     free      no lease.json, or only the lock file
     live      its process runs (here), so hands off; even steal does not take it
-    orphan    written on this boot, and its process is gone
-    unknown   written elsewhere or before a reboot, or unreadable; --steal takes it
+    orphan    its process is gone: of this boot, or of an earlier boot of this machine and on a local disk
+    unknown   written elsewhere, or unreadable; --steal takes it
 """
 
 from __future__ import annotations
 
 import contextlib
 import fcntl
+import hashlib
 import os
 import socket
 import time
@@ -30,7 +33,8 @@ from pathlib import Path
 from typing import Any
 
 from plat.errors import PlatError
-from plat.store.durable import create, read_json, to_json, write
+from plat.store.durable import create, read_json, to_json
+from plat.store.file_system import is_local
 from plat.store.home import RunPaths
 
 JOB_VARIABLES = ("SLURM_ARRAY_JOB_ID", "SLURM_ARRAY_TASK_ID", "SLURM_JOB_ID", "RAY_JOB_ID")
@@ -71,7 +75,7 @@ def take(paths: RunPaths, *, steal: bool = False) -> Lease | None:
         return None
     try:
         if paths.lease.exists():
-            if _of_a_lease(read_json(paths.lease)) == "unknown" and not steal:
+            if not _is_over(read_json(paths.lease), paths) and not steal:
                 os.close(handle)
                 return None
             paths.lease.unlink(missing_ok=True)
@@ -87,22 +91,21 @@ def take(paths: RunPaths, *, steal: bool = False) -> Lease | None:
 
 
 def state(paths: RunPaths) -> str:
-    """ "free", "live", "orphan" or "unknown". A look, not a promise: only `take` decides."""
+    """ "free", "live", "orphan" or "unknown". It may change at any moment: only `take` decides."""
     if not paths.lease.exists():
         return "free"
-    found = read_json(paths.lease)
-    kind = _of_a_lease(found)
-    if kind == "orphan" and (_runs(found) or _is_locked(paths.lock)):
+    facts = read_json(paths.lease)
+    if _is_locked(paths.lock) or (_is_of_this_boot(facts) and _runs(facts)):
         return "live"
-    if kind == "unknown" and _is_locked(paths.lock):
-        return "live"
-    return kind if paths.lease.exists() else "free"
+    if not paths.lease.exists():
+        return "free"
+    return "orphan" if _is_over(facts, paths) else "unknown"
 
 
 def refusal(paths: RunPaths) -> LeaseHeld:
     """Why `take` gave None, as an error to raise or to show."""
-    found = read_json(paths.lease) or {}
-    who = f"process {found.get('pid', '?')} on {found.get('host', 'an unknown machine')}"
+    facts = read_json(paths.lease) or {}
+    who = f"process {facts.get('pid', '?')} on {facts.get('host', 'an unknown machine')}"
     kind = state(paths)
     if kind == "unknown":
         return LeaseHeld(
@@ -114,28 +117,36 @@ def refusal(paths: RunPaths) -> LeaseHeld:
     return LeaseHeld(f"the run is being worked on by {who}", "live", where=str(paths.lease), mend="wait for it to end")
 
 
-def rewrite(lease: Lease, **more: Any) -> None:
-    """Add facts to the lease file (only its holder may)."""
-    write(lease.paths.lease, to_json({**_describe(lease.attempt), **more}), sync=False)
-
-
 def holder(paths: RunPaths) -> int | None:
     """The process id of a live holder on this machine and boot, or None."""
-    found = read_json(paths.lease)
-    return int(found["pid"]) if found and _of_a_lease(found) == "orphan" and _runs(found) else None
+    facts = read_json(paths.lease)
+    return int(facts["pid"]) if facts and _is_of_this_boot(facts) and _runs(facts) else None
 
 
 # --- proofs ---------------------------------------------------------------------------------------------------------
 
 
-def _of_a_lease(found: dict[str, Any] | None) -> str:
-    """What a lease is if nobody holds its lock: an orphan when it is of this boot, else unknown."""
-    here = found is not None and found.get("boot_id") == boot_id() and found.get("host") == socket.gethostname()
-    return "orphan" if here else "unknown"
+def _is_of_this_boot(facts: dict[str, Any] | None) -> bool:
+    return facts is not None and facts.get("boot_id") == boot_id() and facts.get("host") == socket.gethostname()
+
+
+def _is_over(facts: dict[str, Any] | None, paths: RunPaths) -> bool:
+    """Whether the writer of a lease whose lock nobody holds is certainly gone."""
+    if _is_of_this_boot(facts):
+        return True
+    here = machine_id()
+    return (
+        facts is not None
+        and here is not None
+        and facts.get("machine_id") == here
+        and facts.get("host") == socket.gethostname()
+        and isinstance(facts.get("boot_id"), str)
+        and is_local(paths.root)
+    )
 
 
 def _lock(handle: int) -> bool:
-    """Try for the lock, three times: a reader's look (`_is_locked`) may be in the way for an instant."""
+    """Try for the lock, three times: a reader's test (`_is_locked`) may hold it for an instant."""
     for wait in (0.002, 0.01, None):
         try:
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -161,9 +172,9 @@ def _is_locked(path: Path) -> bool:
         os.close(handle)
 
 
-def _runs(found: dict[str, Any] | None) -> bool:
+def _runs(facts: dict[str, Any] | None) -> bool:
     """Is the process of a lease of this boot alive? Its start time tells it from a later one of the same number."""
-    return found is not None and process_start(int(found.get("pid", 0))) == found.get("pid_start", "")
+    return facts is not None and process_start(int(facts.get("pid", 0))) == facts.get("pid_start", "")
 
 
 def process_start(pid: int) -> str | None:
@@ -192,10 +203,21 @@ def boot_id() -> str:
         return str(int(psutil.boot_time()))
 
 
+@lru_cache(maxsize=1)
+def machine_id() -> str | None:
+    """What tells this machine from others across its boots (a hash, as systemd asks for); None where there is none."""
+    for name in ("/etc/machine-id", "/var/lib/dbus/machine-id"):
+        with contextlib.suppress(OSError):
+            if text := Path(name).read_text().strip():
+                return hashlib.sha256(f"plat {text}".encode()).hexdigest()[:16]
+    return None
+
+
 def _describe(attempt: int) -> dict[str, Any]:
     return {
         "host": socket.gethostname(),
         "boot_id": boot_id(),
+        "machine_id": machine_id(),
         "pid": os.getpid(),
         "pid_start": process_start(os.getpid()),
         "job": {name: os.environ[name] for name in JOB_VARIABLES if name in os.environ},

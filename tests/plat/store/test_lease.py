@@ -5,10 +5,11 @@ import multiprocessing
 import os
 import signal
 import time
+from types import SimpleNamespace
 
 import pytest
 
-from plat.store import lease
+from plat.store import file_system, lease
 from plat.store.home import RunPaths
 
 
@@ -94,7 +95,13 @@ def test_a_forked_child_does_not_keep_it_alive(paths, tmp_path):
     os.kill(int((tmp_path / "child").read_text()), signal.SIGKILL)
 
 
-@pytest.mark.parametrize("change", [{"host": "elsewhere"}, {"boot_id": "before"}, None])
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"host": "elsewhere"}, {"boot_id": "before", "machine_id": "another"},
+        {"boot_id": "before", "host": "elsewhere"}, {"boot_id": "before", "machine_id": None}, {"boot_id": None}, None,
+    ],
+)  # fmt: skip
 def test_what_cannot_be_proved_is_unknown_and_only_steal_takes_it(paths, change):
     held = lease.take(paths)
     found = json.loads(paths.lease.read_text())
@@ -106,6 +113,47 @@ def test_what_cannot_be_proved_is_unknown_and_only_steal_takes_it(paths, change)
     stolen = lease.take(paths, steal=True)
     assert stolen is not None
     stolen.release()
+
+
+def lease_of_an_earlier_boot(paths):
+    held = lease.take(paths)
+    facts = json.loads(paths.lease.read_text())
+    held.release()
+    paths.lease.write_text(json.dumps(facts | {"boot_id": "before"}))
+
+
+@pytest.fixture
+def with_machine_id(monkeypatch):
+    monkeypatch.setattr(lease, "machine_id", lambda: "0123456789abcdef")
+
+
+def test_after_a_reboot_a_lease_on_a_local_disk_is_an_orphan(paths, with_machine_id, monkeypatch):
+    monkeypatch.setattr(file_system, "file_system", lambda folder: "ext4")
+    lease_of_an_earlier_boot(paths)
+    assert lease.state(paths) == "orphan" and lease.holder(paths) is None
+    held = lease.take(paths)
+    assert held is not None and lease.state(paths) == "live"
+    held.release()
+
+
+@pytest.mark.parametrize("kind", ["nfs4", "fuse.sshfs", "virtiofs", "lustre", ""])
+def test_after_a_reboot_a_lease_on_another_file_system_stays_unknown(paths, with_machine_id, monkeypatch, kind):
+    monkeypatch.setattr(file_system, "file_system", lambda folder: kind)
+    lease_of_an_earlier_boot(paths)
+    assert lease.state(paths) == "unknown" and lease.take(paths) is None
+
+
+def test_the_file_system_of_a_folder_is_that_of_the_nearest_mount(tmp_path, monkeypatch):
+    import psutil
+
+    mounts = [
+        SimpleNamespace(mountpoint="/", fstype="ext4"),
+        SimpleNamespace(mountpoint=str(tmp_path / "far"), fstype="NFS4"),
+    ]
+    monkeypatch.setattr(psutil, "disk_partitions", lambda all: mounts)
+    assert file_system.file_system(tmp_path / "near" / "deep") == "ext4" and file_system.is_local(tmp_path)
+    assert file_system.file_system(tmp_path / "far" / "deep") == "nfs4"
+    assert not file_system.is_local(tmp_path / "far")
 
 
 def test_a_recycled_process_number_is_not_the_holder(paths):

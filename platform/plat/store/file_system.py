@@ -1,0 +1,29 @@
+"""On what kind of file system a folder lies."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+# File systems that only one machine mounts at a time.
+LOCAL = {
+    "apfs", "bcachefs", "btrfs", "exfat", "ext2", "ext3", "ext4", "f2fs", "hfs", "jfs", "ntfs", "ntfs3", "overlay",
+    "reiserfs", "ufs", "vfat", "xfs", "zfs",
+}  # fmt: skip
+
+
+def file_system(folder: Path) -> str:
+    """The type of the file system that holds a folder, in lower case, for example "ext4"; "" when it is not known."""
+    import psutil
+
+    try:
+        mounts = {Path(part.mountpoint): part.fstype.lower() for part in psutil.disk_partitions(all=True)}
+        folder = folder.resolve()
+    except OSError:
+        return ""
+    nearest = next((parent for parent in (folder, *folder.parents) if parent in mounts), None)
+    return "" if nearest is None else mounts[nearest]
+
+
+def is_local(folder: Path) -> bool:
+    """Whether a folder is certainly on a disk of this machine; False when in doubt."""
+    return file_system(folder) in LOCAL
