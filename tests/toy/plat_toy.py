@@ -9,6 +9,8 @@ from __future__ import annotations
 import ctypes
 import os
 import random
+import subprocess
+import sys
 import time
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -19,6 +21,8 @@ import numpy
 
 from plat.errors import RunError, SpecError
 from plat.trainer.api import Outcome, RunIO, State, TrainerSpec
+
+CHILD = "import signal, time; signal.signal(2, signal.SIG_IGN); print('started', flush=True); time.sleep(1000)"
 
 
 @dataclass
@@ -107,6 +111,12 @@ def misbehave(config: ToyConfig, step: int, io: RunIO) -> None:
         raise ValueError("a mistake in the toy")
     elif kind == "hang":
         time.sleep(1000)
+    elif kind.startswith("child"):  # it starts a process that never ends by itself
+        child = subprocess.Popen([sys.executable, "-c", CHILD], stdout=subprocess.PIPE)
+        assert child.stdout is not None and child.stdout.readline() == b"started\n"
+        (io.cache / "child.txt").write_text(str(child.pid))
+        if kind == "child_and_hang":
+            time.sleep(1000)
     elif kind == "disk":
         import resource
 

@@ -73,18 +73,31 @@ def wait_for(condition, process=None, timeout=60):
         time.sleep(0.01)
 
 
-def members(group):
-    """Processes of a group that are not zombies."""
+def members(session):
+    """Processes of a session that are not zombies: a sweep started here, its server, and its workers."""
     found = []
     for entry in Path("/proc").iterdir():
         if entry.name.isdigit():
             try:
-                fields = (entry / "stat").read_text().rpartition(")")[2].split()
+                fields = stat_of(entry.name)
             except OSError:
                 continue
-            if int(fields[2]) == group and fields[0] != "Z":
+            if int(fields[3]) == session and fields[0] != "Z":
                 found.append(int(entry.name))
     return found
+
+
+def stat_of(pid):
+    return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+
+
+def state_of(pid):
+    """One letter: R running, S sleeping, T stopped."""
+    return stat_of(pid)[0]
+
+
+def parent_of(pid):
+    return int(stat_of(pid)[1])
 
 
 def test_what_is_missing_is_done_and_nothing_twice(home):
@@ -219,11 +232,7 @@ def test_the_server_may_die_and_the_sweep_goes_on(home):
     process = start(home, SLOW)
     run = home.run(toy_run(**SLOW[0]).id)
     wait_for(lambda: run_state(run).step is not None, process)
-    server = [
-        pid for pid in members(process.pid) if "dispatch.local.server" in Path(f"/proc/{pid}/cmdline").read_text()
-    ]
-    parents = {pid: int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1]) for pid in server}
-    os.kill(next(pid for pid, parent in parents.items() if parent == process.pid), signal.SIGKILL)
+    os.kill(parent_of(lease.holder(run)), signal.SIGKILL)
     code, output, last = finish(process)
     assert code == 0, output
     assert last["counts"] == {"done": 3} and "somebody else is running it" in output
@@ -270,6 +279,41 @@ def test_a_second_interrupt_kills(home):
     code, _, last = finish(process)
     assert code == 130 and last["counts"] == {"interrupted": 1} and members(process.pid) == []
     assert run_state(path).state == "interrupted" and lease.state(path) == "free"
+
+
+@pytest.mark.parametrize("way", ["finish", "second interrupt", "stop", "kill the worker", "kill the server"])
+def test_what_a_run_has_started_does_not_outlive_it(home, way):
+    hangs = way in ("second interrupt", "kill the worker")
+    options = [{"mischief": "child_and_hang" if hangs else "child", "iterations": 6 if way == "finish" else 300}]
+    options[0]["sleep"] = 0.0 if way == "finish" else 0.02
+    process = start(home, options, jobs=1)
+    path, child = home.run(toy_run(**options[0]).id), home.cache / "child.txt"
+    wait_for(lambda: child.exists() and child.read_text() and (run_state(path).step or 0) >= 3, process)
+    if way == "kill the worker":
+        os.kill(lease.holder(path), signal.SIGKILL)
+        wait_for(lambda: lease.process_start(int(child.read_text())) is None)
+    elif way == "kill the server":
+        os.kill(parent_of(lease.holder(path)), signal.SIGKILL)
+    elif way != "finish":
+        os.kill(process.pid, signal.SIGINT)
+    if hangs:
+        time.sleep(0.3)
+        os.kill(process.pid, signal.SIGINT)
+        wait_for(lambda: process.poll() is not None or not os.kill(process.pid, signal.SIGINT))
+    finish(process)
+    wait_for(lambda: members(process.pid) == [])
+
+
+def test_ctrl_z_suspends_the_runs_too_and_they_go_on(home):
+    process = start(home, SLOW[:1])
+    path = home.run(toy_run(**SLOW[0]).id)
+    wait_for(lambda: run_state(path).step is not None, process)
+    server = parent_of(lease.holder(path))
+    os.killpg(process.pid, signal.SIGTSTP)
+    wait_for(lambda: state_of(lease.holder(path)) == state_of(server) == "T", process)
+    os.killpg(process.pid, signal.SIGCONT)
+    code, output, last = finish(process)
+    assert code == 0 and last["counts"] == {"done": 1}, output
 
 
 def test_workers_do_not_outlive_a_killed_parent(home):

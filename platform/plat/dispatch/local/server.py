@@ -2,7 +2,9 @@
 
 Promised: it is single-threaded, runs no job itself, and ends when its parent ends: it then asks its workers to stop
 (SIGTERM), gives them GRACE seconds to save, kills what is left, and goes. It ignores Ctrl-C and SIGTERM, which reach
-the whole process group: the parent decides what they mean.
+the whole process group: the parent decides what they mean. Every worker leads a process group of its own: a worker is
+asked to stop alone, so that it can save, but it is killed together with every process it has started, and those do not
+outlive it.
 
 It speaks JSON lines over a socket. In: {"op": "start", "job": ..., ...}, {"op": "signal", "job": ..., "number": ...}.
 Out: {"event": "ready"}, {"event": "exit", "job": ..., "status": <wait status>, "result": <of `work`> | null}.
@@ -52,6 +54,7 @@ class Server:
             end.setblocking(False)
         for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
             signal.signal(number, signal.SIG_IGN)
+        signal.signal(signal.SIGTSTP, self._suspend)
         signal.signal(signal.SIGCHLD, lambda number, frame: None)
         signal.set_wakeup_fd(wake.fileno(), warn_on_full_buffer=False)
         self._wake_writer = wake
@@ -90,7 +93,7 @@ class Server:
             elif request["op"] == "signal":
                 for pid, child in self._children.items():
                     if child.job == request["job"]:
-                        os.kill(pid, request["number"])  # not reaped yet, so the number is still this process
+                        _signal(pid, request["number"])
         return bool(data)
 
     def _start(self, request: dict[str, Any]) -> None:
@@ -114,6 +117,8 @@ class Server:
             os.close(reader)
             self._in_child(request, writer, server)
         os.close(writer)
+        with contextlib.suppress(OSError):
+            os.setpgid(pid, pid)  # here too: whoever of the two comes first
         self._children[pid] = _Child(request["job"], reader)
 
     def _in_child(self, request: dict[str, Any], writer: int, server: int) -> None:
@@ -137,6 +142,8 @@ class Server:
             with contextlib.suppress(Exception):
                 sys.stdout.flush()
                 sys.stderr.flush()
+            with contextlib.suppress(Exception):
+                worker.end_group()
             os._exit(code)
 
     def _reap(self) -> None:
@@ -144,8 +151,9 @@ class Server:
             while self._wake.recv(4096):
                 pass
         for pid in list(self._children):
-            found, status = os.waitpid(pid, os.WNOHANG)
-            if found:
+            if os.waitid(os.P_PID, pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None:
+                _signal(pid, signal.SIGKILL)  # what it has started and left behind
+                status = os.waitpid(pid, 0)[1]
                 child = self._children.pop(pid)
                 self._send({"event": "exit", "job": child.job, "status": status, "result": _read_result(child.result)})
 
@@ -161,10 +169,27 @@ class Server:
             self._reap()
         self._signal_all(signal.SIGKILL)
 
+    def _suspend(self, number: int, frame: Any) -> None:
+        """Ctrl-Z reaches the server, not the groups of its workers: they stop and continue with it."""
+        for pid in self._children:
+            os.killpg(pid, signal.SIGSTOP)
+        os.kill(os.getpid(), signal.SIGSTOP)
+        for pid in self._children:
+            os.killpg(pid, signal.SIGCONT)
+
     def _signal_all(self, number: int) -> None:
         for pid in self._children:
-            with contextlib.suppress(ProcessLookupError):
-                os.kill(pid, number)
+            _signal(pid, number)
+
+
+def _signal(pid: int, number: int) -> None:
+    """Send a signal to a worker that has not been reaped yet (so that the number is still its own); SIGKILL goes to its
+    whole process group."""
+    with contextlib.suppress(ProcessLookupError):
+        if number == signal.SIGKILL:
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.killpg(pid, number)
+        os.kill(pid, number)
 
 
 def _read_result(reader: int) -> dict[str, Any] | None:

@@ -1,7 +1,8 @@
 """One job in a process of its own, forked from the worker server.
 
-Promised: whatever happens in here ends this process only. It cannot outlive the server unseen: when the server dies,
-the kernel sends SIGTERM here, on which a run saves a checkpoint and stops (a preparation just dies).
+Promised: whatever happens in here ends this process, and what it has started, only. It cannot outlive the server
+unseen: when the server dies, the kernel sends SIGTERM here, on which a run saves a checkpoint and stops (a preparation
+just dies).
 """
 
 from __future__ import annotations
@@ -66,10 +67,12 @@ def _words(error: BaseException) -> str:
 
 
 def become_worker(server: int) -> None:
-    """Set up a freshly forked process: signals, no core dumps, and an end when the server ends."""
+    """Set up a freshly forked process: a process group, signals, no core dumps, and an end when the server ends."""
+    os.setpgid(0, 0)
     signal.set_wakeup_fd(-1)
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the whole group: the parent decides what it means
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent decides what Ctrl-C means
     signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    signal.signal(signal.SIGTSTP, signal.SIG_DFL)
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGTERM])
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
@@ -81,3 +84,10 @@ def become_worker(server: int) -> None:
         ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGTERM)
         if os.getppid() != server:  # it died before we asked
             os._exit(1)
+
+
+def end_group() -> None:
+    """Ask what this process has started to end; the server, where it is still there, kills what is left."""
+    if os.getpgrp() == os.getpid():
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)
+        os.killpg(0, signal.SIGTERM)
