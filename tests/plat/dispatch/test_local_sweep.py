@@ -321,7 +321,7 @@ def test_workers_do_not_outlive_a_killed_parent(home):
     paths = [home.run(toy_run(**options).id) for options in SLOW]
     wait_for(lambda: all((run_state(path).step or 0) >= 1 for path in paths[:2]), process)
     os.kill(process.pid, signal.SIGKILL)
-    process.wait()
+    process.communicate()
     wait_for(lambda: members(process.pid) == [])
     assert [run_state(path).outcome for path in paths[:2]] == ["interrupted"] * 2  # they saved first
     assert finish(start(home, SLOW))[2]["counts"] == {"done": 3}

@@ -273,7 +273,9 @@ def test_two_processes_and_kills_in_the_middle(make_home, recipe):
             time.sleep(delay)
             for worker in workers:
                 os.kill(worker.pid, signal.SIGKILL)
-        codes = [worker.wait() for worker in workers]
+        for worker in workers:
+            worker.communicate()
+        codes = [worker.returncode for worker in workers]
     assert codes == [0, 0]
     assert _rows(homes[1]) == _rows(homes[0])
     assert import_runs(homes[1], homes[1].store_uri()).imported == []
