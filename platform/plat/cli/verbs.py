@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import typer
 
-from plat.cli import doctor, evaluate, execution, looking, results
+from plat.cli import base, doctor, evaluate, execution, looking, results
 
 VERBS: dict[str, Callable[..., int]] = {
     "plan": execution.plan,
@@ -50,4 +50,5 @@ def application() -> typer.Typer:
 
     for name, verb in VERBS.items():
         app.command(name)(verb)
+    app.add_typer(base.application(), name="base")
     return app

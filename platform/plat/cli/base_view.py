@@ -1,0 +1,65 @@
+"""How `plat base` shows base models: as rows for a program, as tables for people."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any
+
+from plat.cli.common import aligned
+
+if TYPE_CHECKING:
+    from plat.trainer.embedded.builds import Verification
+    from plat.trainer.embedded.record import BaseRecord
+
+HEADER = ("model", "seed", "recipe", "content", "parameters", "KB", "where", "named by")
+
+
+def row(record: BaseRecord, where: str, named_by: Sequence[str] = ()) -> dict[str, Any]:
+    """A base that is there, JSON-able; `where` is "shipped" or "built here"."""
+    return {
+        "model": record.model,
+        "version": record.recipe["base"]["version"],
+        "seed": record.recipe["base"]["seed"],
+        "recipe_hash": record.recipe_hash,
+        "sha256": record.sha256,
+        "parameters": record.parameters,
+        "bytes": record.size,
+        "where": where,
+        "folder": str(record.folder),
+        "named_by": list(named_by),
+    }
+
+
+def table(rows: Sequence[dict[str, Any]], missing: Sequence[dict[str, Any]]) -> str:
+    """The bases that are there, then those that files name and nobody has built yet."""
+    lines = []
+    for base in rows:
+        numbers = (base["parameters"], base["bytes"] // 1000)
+        names = (base["where"], ", ".join(base["named_by"]))
+        lines.append([base["model"], base["seed"], base["recipe_hash"], base["sha256"][:12], *numbers, *names])
+    for base in missing:
+        lines.append(
+            [base["model"], base["seed"], base["recipe_hash"], "", "", "", "to build", ", ".join(base["named_by"])]
+        )
+    return aligned([HEADER, *lines], indent="") if lines else "no base models here"
+
+
+def verification_json(result: Verification) -> dict[str, Any]:
+    """A shipped base beside the rebuilt one, JSON-able."""
+    return {
+        **{key: value for key, value in row(result.shipped, "shipped").items() if key != "named_by"},
+        "rebuilt_sha256": result.rebuilt.sha256,
+        "same_bytes": result.same_bytes,
+        "tasks": [asdict(task) for task in result.tasks],
+    }
+
+
+def verification(result: Verification) -> str:
+    """The same as a table with one row for each task; differences in percentage points."""
+    same = "the rebuilt one has the same bytes" if result.same_bytes else "the rebuilt one has other last bits"
+    lines: list[Sequence[Any]] = [("task", "instances", "shipped", "rebuilt", "difference [95 % interval]", "verdict")]
+    for task in result.tasks:
+        interval = f"{100 * task.difference:+.1f} [{100 * task.low:+.1f}, {100 * task.high:+.1f}]"
+        lines.append((task.task, task.instances, f"{task.shipped:.1%}", f"{task.rebuilt:.1%}", interval, task.verdict))
+    return f"{result.shipped.model} (seed {result.shipped.recipe['base']['seed']}): {same}\n{aligned(lines)}"
