@@ -7,6 +7,7 @@ import math
 import os
 import subprocess
 import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -329,3 +330,21 @@ def test_greedy_evaluation(compose, memory_io):
     io = memory_io()
     assert train(compose("task=frozenlake", "eval.temperature=0", "train.iterations=1"), io).kind == "finished"
     assert math.isfinite(io.metrics["val/success", 1])
+
+
+WITHOUT_ITERATIONS = """
+import sys, tempfile
+from pathlib import Path
+sys.path.insert(0, sys.argv[1])
+from conftest import MemoryIO, compose_tiny
+from plat.trainer.embedded.train import train
+print(train(compose_tiny("train.iterations=0"), MemoryIO(Path(sys.argv[2]))).kind)
+print([name for name in ("verl", "ray", "transformers") if name in sys.modules])
+"""
+
+
+def test_a_run_without_iterations_does_not_import_verl(cache):
+    """verl takes seconds to import, and only updates need it: an evaluation of the base model does not wait for it."""
+    command = [sys.executable, "-c", WITHOUT_ITERATIONS, str(Path(__file__).parent), str(cache)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=300)
+    assert done.stdout.splitlines()[-2:] == ["finished", "[]"], done.stdout + done.stderr
