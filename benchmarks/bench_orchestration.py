@@ -30,8 +30,9 @@ from plat.store.attempts import new_attempt
 from plat.store.code_state import CodeState
 from plat.store.durable import to_json
 from plat.store.home import Home
-from plat.store.run_directory import create, run_state
+from plat.store.run_directory import create
 from plat.store.run_io import FileRunIO
+from plat.store.run_state import run_state
 from plat.trainer.api import Outcome, RunIO, State, TrainerSpec
 from plat.trainer.config import RunConfig, TrainConfig
 

@@ -23,6 +23,7 @@ import dataclasses
 import errno
 import faulthandler
 import importlib
+import json
 import os
 import signal
 import sys
@@ -37,9 +38,10 @@ from plat.outcomes import is_result
 from plat.spec.schema import select
 from plat.store import lease
 from plat.store.attempts import close_abandoned, hardware_used, new_attempt
-from plat.store.durable import append_line, create, read_json, to_json
+from plat.store.damage import spool_damage
+from plat.store.durable import append_line, create, read_json, set_aside, to_checked_json, to_json
 from plat.store.home import AttemptPaths, Home, RunPaths
-from plat.store.run_directory import headline_of, read_config, read_meta, read_result
+from plat.store.run_files import headline_of, read_config, read_meta, read_result, result_damage
 from plat.store.run_io import FileRunIO, read_facts
 from plat.trainer.api import Outcome, TrainerSpec, find_trainer
 
@@ -52,7 +54,9 @@ def execute(home: Home, run_id: str, *, steal: bool = False, redirect: bool = Tr
     """Do one run and return its outcome ("finished", "stopped:...", "failed:...", "interrupted", "cancelled").
 
     A run that is done already returns its outcome at once. LeaseHeld when somebody else has it, HomeError when its
-    directory is damaged. With `redirect`, everything the process prints goes to the attempt's log.txt meanwhile.
+    config or meta.json is damaged. A damaged result.json, and attempts whose events are damaged, are set aside, and
+    the run is done again as far as needed; the attempt's log says so. With `redirect`, everything the process prints
+    goes to the attempt's log.txt meanwhile.
     """
     paths = home.run(run_id)
     done = read_result(paths)
@@ -69,11 +73,26 @@ def execute(home: Home, run_id: str, *, steal: bool = False, redirect: bool = Tr
         close_abandoned(paths)
         paths.cancel.unlink(missing_ok=True)
         threads = int((meta.get("resources") or {}).get("threads") or 1)
+        mended = _set_damage_aside(paths)
         attempt = new_attempt(paths, held.attempt, threads)
         with output_to(attempt.log if redirect else None), _stop_on_signals() as stop:
+            for line in mended:
+                print(line, flush=True)
             return _attempt(home, paths, attempt, config, meta, threads, stop)
     finally:
         held.release()
+
+
+def _set_damage_aside(paths: RunPaths) -> list[str]:
+    """Put away what must not be used, under the run's lease; one line about each thing."""
+    lines = []
+    problem = result_damage(paths)
+    if problem and (aside := set_aside(paths.result)):
+        lines.append(f"{problem}; it is now {aside.name}, and the run goes on from its newest checkpoint")
+    problem = spool_damage(paths)
+    if problem and (aside := set_aside(paths.root / "attempts")):
+        lines.append(f"{problem}; the attempts so far are now in {aside.name}, and the run starts anew")
+    return lines
 
 
 def _attempt(
@@ -89,8 +108,9 @@ def _attempt(
     outcome, reason, error, summary, io = "failed:error", "", None, {}, None
     try:
         io = FileRunIO(paths, attempt, home.cache, lambda: stop.asked, headline_of(meta))
-        found = _train(home, config, meta["trainer"], threads, io)
-        outcome, summary = found.kind, dict(found.summary)
+        ended = _train(home, config, meta["trainer"], threads, io)
+        summary = json.loads(to_json(ended.summary))  # here, one that is not JSON is the trainer's mistake
+        outcome = ended.kind
         if outcome == "interrupted":
             reason = "asked to stop"
         elif not is_result(outcome):
@@ -112,12 +132,13 @@ def _attempt(
         "error": error,
         "summary": {**read_facts(attempt), **summary},
         "time": time.time(),
+        "events": io.events if io else None,
         **hardware_used(),
     }
     try:
         if io is not None:
             io.close()
-        create(attempt.outcome, to_json(record), sync=False)  # lost in a power cut, it counts as vanished
+        create(attempt.outcome, to_checked_json(record), sync=False)  # lost in a power cut, it counts as vanished
         if is_result(outcome):
             _publish(home, paths, attempt, config, meta, record, io)
     except OSError as full:  # nothing recorded is lost: the attempt is redone from its newest checkpoint
@@ -170,7 +191,8 @@ def _publish(
     io: FileRunIO | None,
 ) -> None:
     """result.json, exclusively and last; then the measured time, for `plat plan`."""
-    earlier = [read_json(one.outcome) or {} for one in paths.attempts()]
+    attempts = paths.attempts()
+    outcomes = [read_json(each.outcome) or {} for each in attempts]
     kept = {key: record[key] for key in ("outcome", "reason", "step", "success", "summary", "time")}
     result = {
         "id": paths.id,
@@ -178,10 +200,10 @@ def _publish(
         **kept,
         "iterations": find_trainer(meta["trainer"]).iterations(config),
         "attempt": attempt.number,
-        "attempts": [one.number for one in paths.attempts()],
-        "wall": round(sum(one.get("wall") or 0.0 for one in earlier), 3),
+        "attempts": [each.number for each in attempts],
+        "wall": round(sum(outcome.get("wall") or 0.0 for outcome in outcomes), 3),
     }
-    if create(paths.result, to_json(result)):
+    if create(paths.result, to_checked_json(result)):
         first = (io.restored_step if io else None) or 0
         append_line(home.history, _history_line(config, meta, record, first))
 
@@ -213,20 +235,20 @@ def classify(error: BaseException) -> tuple[str, str]:
     """("failed:<class>", reason in one line) of an exception, its causes included."""
     reason = " ".join(str(getattr(error, "what", None) or f"{type(error).__name__}: {error}").split())[:500]
     seen: list[BaseException] = []
-    one: BaseException | None = error
-    while one is not None and one not in seen:
-        seen.append(one)
-        if isinstance(one, RunError) and one.failure_class != "error":
-            return f"failed:{one.failure_class}", reason
-        if isinstance(one, MemoryError) or any(kind.__name__ == "OutOfMemoryError" for kind in type(one).__mro__):
+    cause: BaseException | None = error
+    while cause is not None and cause not in seen:
+        seen.append(cause)
+        if isinstance(cause, RunError) and cause.failure_class != "error":
+            return f"failed:{cause.failure_class}", reason
+        if isinstance(cause, MemoryError) or any(kind.__name__ == "OutOfMemoryError" for kind in type(cause).__mro__):
             return "failed:oom", reason
-        if isinstance(one, RuntimeError) and ("out of memory" in str(one) or "can't allocate memory" in str(one)):
+        if isinstance(cause, RuntimeError) and ("out of memory" in str(cause) or "can't allocate memory" in str(cause)):
             return "failed:oom", reason
-        if isinstance(one, OSError) and one.errno in _DISK:
+        if isinstance(cause, OSError) and cause.errno in _DISK:
             return "failed:disk", reason
-        if isinstance(one, FloatingPointError):
+        if isinstance(cause, FloatingPointError):
             return "failed:nan", reason
-        one = one.__cause__ or one.__context__
+        cause = cause.__cause__ or cause.__context__
     return "failed:error", reason
 
 

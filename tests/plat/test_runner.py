@@ -3,6 +3,7 @@
 import errno
 import json
 import os
+import shutil
 import signal
 import time
 
@@ -15,9 +16,14 @@ from plat.errors import HomeError, RunError, SpecError
 from plat.runner import classify, execute
 from plat.store import lease
 from plat.store.attempts import record_failure, request_cancel, settle
+from plat.store.checkpoint import is_peak, list_checkpoints
 from plat.store.code_state import CodeState
 from plat.store.home import Home
-from plat.store.run_directory import create, run_state
+from plat.store.run_directory import create
+from plat.store.run_files import set_damaged_config_aside
+from plat.store.run_io import FileRunIO
+from plat.store.run_state import run_state
+from plat.trainer.api import Outcome
 
 
 @pytest.fixture
@@ -242,6 +248,89 @@ def test_a_damaged_directory_is_said_clearly(home):
     with pytest.raises(HomeError):
         execute(home, paths.id)
     assert lease.state(paths) == "free"
+
+
+def interrupted(home, monkeypatch, **options):
+    """A run that was stopped after a checkpoint, and its paths."""
+    paths = make(home, **options)
+    with monkeypatch.context() as patch:
+        patch.setattr(FileRunIO, "should_stop", lambda self: self.step == 4)
+        assert execute(home, paths.id) == "interrupted"
+    return paths
+
+
+def undisturbed(tmp_path, **options):
+    """What the same run gives without any damage."""
+    other = Home(tmp_path / "undisturbed").create()
+    execute(other, make(other, **options).id)
+    return comparable(other.run(toy_run(**options).id))
+
+
+def test_an_edited_config_is_not_executed(home, monkeypatch):
+    paths = interrupted(home, monkeypatch)
+    paths.config.write_text(paths.config.read_text().replace("seed: 0", "seed: 1"))
+    with pytest.raises(HomeError, match=r"config\.yaml is not the one the run was made with"):
+        execute(home, paths.id)
+    assert set_damaged_config_aside(paths) == paths.root / "config.yaml.damaged-1"
+    make(home)
+    assert execute(home, paths.id) == "finished"
+
+
+@pytest.mark.parametrize("damage", ["", "{", "[]", '{"step": 6}', "flip", "folder"])
+def test_a_damaged_result_is_set_aside_and_the_run_completes(home, tmp_path, damage):
+    paths = make(home)
+    execute(home, paths.id)
+    whole = paths.result.read_bytes()
+    if damage == "folder":
+        paths.result.unlink()
+        paths.result.mkdir()
+    else:
+        paths.result.write_bytes(whole.replace(b'"step": 6', b'"step": 7') if damage == "flip" else damage.encode())
+    now = run_state(paths)
+    assert (now.state, now.damage, now.reason) == ("interrupted", "result.json is damaged", "result.json is damaged")
+    assert execute(home, paths.id) == "finished" and run_state(paths).state == "done"
+    assert "result.json is damaged; it is now result.json.damaged-1" in paths.attempt(2).log.read_text()
+    assert (paths.root / "result.json.damaged-1").exists()
+    assert comparable(paths) == undisturbed(tmp_path)
+
+
+@pytest.mark.parametrize("damage", ["remove a line", "garble a line", "flip a digit", "remove the file"])
+def test_damaged_events_of_an_earlier_attempt_are_done_again(home, tmp_path, monkeypatch, damage):
+    paths = interrupted(home, monkeypatch)
+    events = paths.attempt(1).events
+    lines = events.read_bytes().splitlines(keepends=True)
+    if damage == "remove a line":
+        events.write_bytes(b"".join(lines[:3] + lines[4:]))
+    elif damage == "garble a line":
+        events.write_bytes(b"".join([*lines[:3], b"garbage\n", *lines[4:]]))
+    elif damage == "flip a digit":
+        events.write_bytes(events.read_bytes().replace(b'"walk/norm":1', b'"walk/norm":2'))
+    else:
+        events.unlink()
+    assert damage != "flip a digit" or events.read_bytes() != b"".join(lines)
+    assert execute(home, paths.id) == "finished"
+    assert "the attempts so far are now in attempts.damaged-1" in paths.attempt(2).log.read_text()
+    assert comparable(paths) == undisturbed(tmp_path) and (paths.root / "attempts.damaged-1/001").is_dir()
+
+
+def test_a_damaged_peak_never_passes_for_an_older_one(home, tmp_path, monkeypatch, caplog):
+    """The run must not go on from a checkpoint whose peak is lost: it ends as if nothing had been damaged."""
+    paths = interrupted(home, monkeypatch, iterations=8)
+    saved = list_checkpoints(paths.attempt(1).checkpoints)
+    peaks = [path for _, path in saved if is_peak(path)]
+    assert peaks[-1] != saved[-1][1]
+    (peaks[-1] / "tensors.safetensors").write_bytes(b"damaged")
+    assert execute(home, paths.id) == "finished"
+    assert "the peak checkpoint of step" in caplog.text
+    shutil.rmtree(peaks[-1])  # `comparable` loads every checkpoint
+    assert comparable(paths) == undisturbed(tmp_path, iterations=8)
+
+
+def test_a_summary_that_is_not_json_is_the_trainers_mistake(home, monkeypatch):
+    paths = make(home)
+    monkeypatch.setitem(plat_toy.SPEC.__dict__, "load", lambda: lambda config, io: Outcome("finished", {"x": {1, 2}}))
+    assert execute(home, paths.id) == "failed:error"
+    assert "not JSON serializable" in outcome_of(paths)["reason"]
 
 
 class OutOfMemoryError(RuntimeError):

@@ -38,7 +38,7 @@ def evaluate(
     """
     from plat.spec.experiment import config_object
     from plat.store.checkpoint import load_checkpoint
-    from plat.store.run_directory import read_config, read_meta
+    from plat.store.run_files import read_config, read_meta
     from plat.trainer.api import find_trainer
 
     run, checkpoint = _find(Home.find(home), target, peak=not last)

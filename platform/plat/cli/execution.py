@@ -208,7 +208,7 @@ def run(
     For example: plat run task=sokoban algorithm=grpo seed=1
     """
     from plat.spec.experiment import build_run
-    from plat.store.run_directory import read_result
+    from plat.store.run_files import read_result
 
     files, overrides = split(arguments)
     if files:
@@ -238,7 +238,7 @@ def retry(
 
     Those of the named files, or all of this home.
     """
-    from plat.store.run_directory import run_state
+    from plat.store.run_state import run_state
 
     wanted = _conditions(where)
     experiments = load_experiments(arguments, required=False)
@@ -285,7 +285,7 @@ def _runs_of(home: Home) -> list[Run]:
 def _run_in(paths: RunPaths) -> Any:
     """The run of a directory."""
     from plat.spec.experiment import Run
-    from plat.store.run_directory import read_config, read_meta
+    from plat.store.run_files import read_config, read_meta
 
     meta = read_meta(paths)
     prepare = tuple(meta["prepare"]) if meta.get("prepare") else None

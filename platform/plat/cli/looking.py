@@ -47,7 +47,7 @@ def status(
 
     Those of the named files, or all of this home. Exit code 3 when some failed.
     """
-    from plat.store.run_directory import run_state
+    from plat.store.run_state import run_state
 
     place = Home.find(home)
     wanted: dict[str, tuple[str, dict[str, Any]]] = {}  # id -> name, axes
@@ -92,7 +92,7 @@ def status(
 
 
 def _counts(states: list[str]) -> str:
-    from plat.store.run_directory import STATES
+    from plat.store.run_state import STATES
 
     counts = Counter(states)
     parts = [f"{counts[state]} {state}" for state in STATES if counts[state]]
@@ -169,7 +169,7 @@ def why(run: RunArgument, home: HomeOption = None, as_json: JsonOption = False, 
 
     Its attempts, what its identity is made of, and how it differs from the nearest run of this home.
     """
-    from plat.store.run_directory import run_state
+    from plat.store.run_state import run_state
 
     place = Home.find(home)
     paths = find_run(place, run)
@@ -226,7 +226,7 @@ def _nearest(home: Home, paths: RunPaths) -> tuple[RunPaths | None, dict[str, tu
 def _flat_config(paths: RunPaths) -> dict[str, Any]:
     """A resolved config as dotted keys; empty when it cannot be read."""
     from plat.store.record import flatten
-    from plat.store.run_directory import read_config
+    from plat.store.run_files import read_config
 
     try:
         return flatten(read_config(paths))

@@ -20,10 +20,11 @@ from plat.dispatch.board import Board
 from plat.dispatch.local.dispatcher import STALL_AFTER, LocalDispatcher
 from plat.dispatch.progress import Progress, Silent
 from plat.dispatch.report import RunEnd, SweepReport, end_of
-from plat.errors import HomeError
 from plat.runner import FINAL
 from plat.store.home import Home, RunPaths
-from plat.store.run_directory import create, read_config, run_state
+from plat.store.run_directory import create
+from plat.store.run_files import set_damaged_config_aside
+from plat.store.run_state import run_state
 
 if TYPE_CHECKING:
     from plat.spec.experiment import Experiment, Run
@@ -58,23 +59,31 @@ def sweep(
     """
     started = time.monotonic()
     asked = _asked_by(experiments)
-    report = SweepReport({run.id: _before(home, run, steal, retry) for run in runs})
+    report = SweepReport()
+    for run in runs:
+        report.ends[run.id] = _before(home, run, steal, retry, report.trouble)
     for end in report.ends.values():
         if end.state == "done":
             _make(home, end.run, asked)
     missing = [end.run for end in report.ends.values() if end.state == "missing"]
     if missing:
         dispatcher = LocalDispatcher(
-            home, lambda run: _make_readable(home, run, asked), slots=jobs, steal=steal, stall_after=stall_after
+            home,
+            lambda run: _make_readable(home, run, asked, report.trouble),
+            slots=jobs,
+            steal=steal,
+            stall_after=stall_after,
         )
         _Sweep(home, dispatcher, progress or Silent(), report, on_finished).go(missing, before_runs)
     report.seconds = time.monotonic() - started
     return report
 
 
-def _before(home: Home, run: Run, steal: bool, retry: bool) -> RunEnd:
-    """How a run stands before the sweep; "missing" means that it is to be done now."""
+def _before(home: Home, run: Run, steal: bool, retry: bool, trouble: list[str]) -> RunEnd:
+    """How a run stands before the sweep; "missing" means that it is to be done now. Damage is added to `trouble`."""
     now = run_state(home.run(run.id))
+    if now.damage:
+        trouble.append(f"{run.name}: {now.damage} ({home.run(run.id).result}): it is set aside, and the run goes on")
     if now.state == "done" or (now.state == "unknown" and not steal):
         reason = now.reason or ("held from elsewhere; take it over with --steal" if now.state == "unknown" else "")
         return RunEnd(run, now.state, now.outcome, reason)
@@ -99,16 +108,13 @@ def _make(home: Home, run: Run, asked: Mapping[str, list[Experiment]]) -> RunPat
     return paths if run.id in asked else create(home, run, "")
 
 
-def _make_readable(home: Home, run: Run, asked: Mapping[str, list[Experiment]]) -> RunPaths:
-    """The same for a run about to start: a config.yaml that cannot be read is written again from the run."""
-    paths = _make(home, run, asked)
-    try:
-        read_config(paths)
-    except HomeError:
-        with contextlib.suppress(OSError):
-            paths.config.unlink()
-        return _make(home, run, asked)
-    return paths
+def _make_readable(home: Home, run: Run, asked: Mapping[str, list[Experiment]], trouble: list[str]) -> RunPaths:
+    """The same for a run about to start; a config.yaml that is damaged or was edited is set aside and written again."""
+    with contextlib.suppress(OSError):  # then making the directory fails, too, and says why
+        aside = set_damaged_config_aside(home.run(run.id))
+        if aside is not None:
+            trouble.append(f"{run.name}: config.yaml was damaged or edited; it is now {aside}, and was written again")
+    return _make(home, run, asked)
 
 
 class _Sweep:

@@ -17,9 +17,10 @@ from typing import Any
 
 from plat.errors import RunError
 from plat.store import lease
-from plat.store.durable import create, read_json, to_json, write
+from plat.store.durable import create, read_json, to_checked_json, write
 from plat.store.home import AttemptPaths, RunPaths
-from plat.store.run_directory import headline_of, last_progress
+from plat.store.run_files import headline_of
+from plat.store.run_state import last_progress
 
 
 def new_attempt(paths: RunPaths, number: int, threads: int = 0) -> AttemptPaths:
@@ -35,7 +36,7 @@ def new_attempt(paths: RunPaths, number: int, threads: int = 0) -> AttemptPaths:
             where=str(paths.root),
         ) from error
     facts = {"attempt": number, "restored_step": None, **where_it_runs(threads), "time": time.time()}
-    write(attempt.meta, to_json(facts), sync=False)
+    write(attempt.meta, to_checked_json(facts), sync=False)
     return attempt
 
 
@@ -89,7 +90,7 @@ def end_attempt(paths: RunPaths, attempt: AttemptPaths, outcome: str, reason: st
     step, success, _ = last_progress(attempt.events, headline_of(read_json(paths.meta)))
     record = {"outcome": outcome, "reason": reason, "step": step, "success": success, "wall": None, "error": error}
     with contextlib.suppress(OSError):
-        create(attempt.outcome, to_json({**record, "summary": {}, "time": time.time()}))
+        create(attempt.outcome, to_checked_json({**record, "summary": {}, "time": time.time()}))
 
 
 # --- where and with what it ran -------------------------------------------------------------------------------------

@@ -16,6 +16,8 @@ import json
 import logging
 import os
 import shutil
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -41,7 +43,21 @@ def list_checkpoints(folder: Path) -> list[tuple[int, Path]]:
     return [(step, step_folder(folder, step)) for step in sorted(int(text) for text in steps if text.isdigit())]
 
 
-def save_checkpoint(folder: Path, step: int, state: State, peak: bool = False) -> Path:
+@dataclass(frozen=True)
+class Notes:
+    """What a checkpoint says about the run around it; None where it was written without.
+
+    events     how many events the attempt had logged before it
+    peak_step  step of the newest checkpoint marked `peak`, this one included
+    success    the newest value of the headline metric
+    """
+
+    events: int | None = None
+    peak_step: int | None = None
+    success: float | None = None
+
+
+def save_checkpoint(folder: Path, step: int, state: State, peak: bool = False, notes: Notes | None = None) -> Path:
     """Write a durable checkpoint and return its path. One of the same step is replaced, and stays a peak if it was one.
 
     OSError when the disk is full; the folder then holds what it held before.
@@ -58,6 +74,7 @@ def save_checkpoint(folder: Path, step: int, state: State, peak: bool = False) -
         "framework": framework,
         "sha256": hashlib.sha256(tensors).hexdigest(),
         "meta": content,
+        **asdict(notes or Notes()),
     }
     meta["meta_sha256"] = _meta_hash(meta)
     try:
@@ -102,14 +119,22 @@ def is_peak(path: Path) -> bool:
     return bool((_read_meta(path) or {}).get("peak"))
 
 
+def read_notes(path: Path) -> Notes:
+    """The notes of a checkpoint; empty ones when its meta.json is damaged or from before there were notes."""
+    meta = _read_meta(path)
+    if meta is None or _meta_hash(meta) != meta.get("meta_sha256"):
+        return Notes()
+    return Notes(meta.get("events"), meta.get("peak_step"), meta.get("success"))
+
+
 def newest_valid(folders: list[Path], peak: bool = False) -> tuple[int, Path] | None:
     """(step, path) of the newest checkpoint that loads, over several folders; of those marked `peak` only, if asked."""
-    found = newest_state(folders, peak)
-    return None if found is None else found[:2]
+    newest = next(valid_states(folders, peak), None)
+    return None if newest is None else newest[:2]
 
 
-def newest_state(folders: list[Path], peak: bool = False) -> tuple[int, Path, State] | None:
-    """As `newest_valid`, with the loaded state."""
+def valid_states(folders: list[Path], peak: bool = False) -> Iterator[tuple[int, Path, State]]:
+    """(step, path, state) of every checkpoint that loads, the newest first; the others are named in a warning."""
     candidates = [
         (step, index, path) for index, folder in enumerate(folders) for step, path in list_checkpoints(folder)
     ]
@@ -117,25 +142,32 @@ def newest_state(folders: list[Path], peak: bool = False) -> tuple[int, Path, St
         if peak and not is_peak(path) and _read_meta(path) is not None:
             continue
         try:
-            return step, path, load_checkpoint(path)
+            yield step, path, load_checkpoint(path)
         except CheckpointError as error:
-            log.warning("%s (%s); an older checkpoint is used", error.what, error.where)
+            log.warning("%s (%s); it is not used", error.what, error.where)
+
+
+def state_at(folders: list[Path], step: int) -> State | None:
+    """The state of the checkpoint of this step, from the newest folder in which it loads."""
+    for folder in reversed(folders):
+        with contextlib.suppress(CheckpointError):
+            return load_checkpoint(step_folder(folder, step))
     return None
 
 
 def durable_step(folder: Path) -> int | None:
     """The newest step that a checkpoint in this folder covers, or None."""
-    found = list_checkpoints(folder)
-    return found[-1][0] if found else None
+    checkpoints = list_checkpoints(folder)
+    return checkpoints[-1][0] if checkpoints else None
 
 
 def prune(folder: Path, keep: int = 2) -> None:
     """Remove all but the last `keep` checkpoints and the newest peak."""
-    found = list_checkpoints(folder)
-    older = found[:-keep] if keep else found
+    checkpoints = list_checkpoints(folder)
+    older = checkpoints[:-keep] if keep else checkpoints
     if not older:
         return
-    peaks = [step for step, path in found if is_peak(path)]
+    peaks = [step for step, path in checkpoints if is_peak(path)]
     for step, path in older:
         if not peaks or step != peaks[-1]:
             _remove(path)
@@ -150,8 +182,8 @@ def _remove(path: Path) -> None:
 
 def _read_meta(path: Path) -> dict[str, Any] | None:
     with contextlib.suppress(OSError, ValueError):
-        found = json.loads((path / "meta.json").read_bytes())
-        return found if isinstance(found, dict) else None
+        meta = json.loads((path / "meta.json").read_bytes())
+        return meta if isinstance(meta, dict) else None
     return None
 
 

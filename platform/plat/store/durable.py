@@ -1,5 +1,8 @@
 """Small files that survive a kill or a power cut whole: the only place that knows about fsync, rename and link.
 
+Small JSON files that decide a result are written with `to_checked_json`, which adds a checksum of everything else in
+them; `read_json` refuses a file whose checksum does not match, and accepts one that has none.
+
 Promised: after `write` or `create` returns, the whole content is on disk under its name; before, the old content is (or
 nothing). `create` never replaces: of several processes exactly one succeeds. A crash in between leaves at most a file
 whose name begins with `.tmp-`, which every reader ignores.
@@ -8,7 +11,7 @@ whose name begins with `.tmp-`, which every reader ignores.
 from __future__ import annotations
 
 import contextlib
-import fcntl
+import hashlib
 import itertools
 import json
 import os
@@ -16,6 +19,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from plat.errors import HomeError
+
+CHECKSUM = "checksum"  # the key in a JSON file
 _count = itertools.count()
 
 
@@ -81,16 +87,46 @@ def create(path: Path, data: bytes, *, sync: bool = True) -> bool:
 
 
 def to_json(value: Any) -> bytes:
-    return (json.dumps(value, ensure_ascii=False) + "\n").encode()
+    """One line of JSON; lone surrogates survive, because `json.loads` reads them back."""
+    return (json.dumps(value, ensure_ascii=False) + "\n").encode(errors="surrogatepass")
+
+
+def to_checked_json(value: dict[str, Any]) -> bytes:
+    """As `to_json`, with a checksum that `read_json` verifies and takes out again."""
+    as_read_back = json.loads(json.dumps(value))  # keys are strings, tuples are lists
+    return to_json({**as_read_back, CHECKSUM: _checksum(as_read_back)})
+
+
+def _checksum(value: dict[str, Any]) -> str:
+    return hashlib.sha256(json.dumps(value, sort_keys=True).encode()).hexdigest()
 
 
 def read_json(path: Path) -> dict[str, Any] | None:
-    """A JSON object from a small file; None when it is absent or damaged."""
+    """A JSON object from a small file; None when it is absent or damaged (a folder in its place included)."""
     try:
-        found = json.loads(path.read_bytes())
-    except (FileNotFoundError, NotADirectoryError, ValueError):
+        value = json.loads(path.read_bytes())
+    except (FileNotFoundError, NotADirectoryError, IsADirectoryError, ValueError, RecursionError):
         return None
-    return found if isinstance(found, dict) else None
+    if not isinstance(value, dict):
+        return None
+    checksum = value.pop(CHECKSUM, None)
+    return value if checksum is None or checksum == _checksum(value) else None
+
+
+def set_aside(path: Path) -> Path | None:
+    """Rename a damaged file (or a folder in its place) to `<name>.damaged-1`, `-2`, ...; the new path.
+
+    None when there was nothing to rename. Nothing is deleted, so that whoever wants to can look at it.
+    """
+    for number in itertools.count(1):
+        target = path.with_name(f"{path.name}.damaged-{number}")
+        if not os.path.lexists(target):
+            break
+    try:
+        os.rename(path, target)
+    except FileNotFoundError:
+        return None
+    return target
 
 
 def append_line(path: Path, value: Any) -> None:
@@ -104,10 +140,22 @@ def append_line(path: Path, value: Any) -> None:
 
 @contextlib.contextmanager
 def locked(path: Path) -> Iterator[None]:
-    """Hold an exclusive lock (flock) on a file for the length of the block, waiting for it if needed."""
-    handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
+    """Hold an exclusive lock on a file for the length of the block, waiting for it if needed.
+
+    HomeError when the file cannot be opened, or the file system refuses locks.
+    """
+    from filelock import FileLock
+
+    lock = FileLock(path, fallback_to_soft=False)
     try:
-        fcntl.flock(handle, fcntl.LOCK_EX)
+        lock.acquire()
+    except (OSError, NotImplementedError) as error:
+        raise HomeError(
+            f"cannot lock a file of the home directory: {getattr(error, 'strerror', None) or error}",
+            where=str(path),
+            mend="make it a writable file, or choose a home on a file system that has file locks (--home DIR)",
+        ) from error
+    try:
         yield
     finally:
-        os.close(handle)
+        lock.release()

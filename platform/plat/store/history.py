@@ -3,21 +3,20 @@
 Promised: whatever was killed and resumed in between, the history is the one an undisturbed run would have, because an
 event counts only when its step is covered by a durable checkpoint of its attempt, or by result.json when this attempt
 made it; and of each (key, step), and each (table name, step), the first one wins. Events not covered yet may be
-repeated by a later attempt and are left out until then. What is missing from it because a file was damaged is said
-by `damage`, so that nobody takes the rest for the whole.
+repeated by a later attempt and are left out until then. `plat.store.damage` says what is missing because a file was
+damaged, so that nobody takes the rest for the whole.
 """
 
 from __future__ import annotations
 
 import math
-from pathlib import Path
 from typing import Any, NamedTuple
 
-from plat.store.checkpoint import durable_step
+from plat.store.checkpoint import list_checkpoints, read_notes
 from plat.store.durable import read_json
 from plat.store.home import AttemptPaths, RunPaths
-from plat.store.run_directory import headline_of, read_result
-from plat.store.spool import Event, read_events
+from plat.store.run_files import read_result
+from plat.store.spool import read_events
 
 
 class Metric(NamedTuple):
@@ -38,17 +37,23 @@ class Table(NamedTuple):
     time: float
 
 
+class Coverage(NamedTuple):
+    """The part of an attempt that counts: all events of steps <= `step`.
+
+    `events` is how many events the attempt must have at least (they come first in its file), None when unknown.
+    """
+
+    step: float
+    events: int | None
+
+
 def run_history(paths: RunPaths) -> tuple[list[Metric], list[Table]]:
     """Metrics and tables that count, each in the order in which they were first logged."""
     metrics: dict[tuple[str, int], Metric] = {}
     tables: dict[tuple[str, int], Table] = {}
-    result = read_result(paths)
-    for attempt in paths.attempts():
-        covered = _covered(attempt, result)
-        if covered is None:
-            continue
+    for attempt, coverage in covered_attempts(paths):
         for event in read_events(attempt.events)[0]:
-            if event.kind == "corrupt" or event.step > covered:
+            if event.is_damaged or event.step > coverage.step:
                 continue
             if event.table is not None:
                 tables.setdefault((event.table, event.step), Table(event.table, event.step, event.data, event.time))
@@ -58,72 +63,18 @@ def run_history(paths: RunPaths) -> tuple[list[Metric], list[Table]]:
     return list(metrics.values()), list(tables.values())
 
 
-def _covered(attempt: AttemptPaths, result: dict[str, Any] | None) -> float | None:
-    """The last step of this attempt that counts, None when none does."""
+def covered_attempts(paths: RunPaths) -> list[tuple[AttemptPaths, Coverage]]:
+    """The attempts of which something counts, oldest first."""
+    result = read_result(paths)
+    coverages = ((attempt, _coverage(attempt, result)) for attempt in paths.attempts())
+    return [(attempt, coverage) for attempt, coverage in coverages if coverage is not None]
+
+
+def _coverage(attempt: AttemptPaths, result: dict[str, Any] | None) -> Coverage | None:
     if result is not None and result.get("attempt") == attempt.number:
-        return math.inf
-    return durable_step(attempt.checkpoints)
-
-
-def corrupt_events(paths: RunPaths) -> list[tuple[Path, int, Event]]:
-    """(file, number of the event from 1, event) of every damaged line that may have counted.
-
-    Steps only rise, so a damaged line behind a step that does not count would not have counted either.
-    """
-    result = read_result(paths)
-    found = []
-    for attempt in paths.attempts():
-        covered = _covered(attempt, result)
-        if covered is None:
-            continue
-        for number, event in enumerate(read_events(attempt.events)[0], start=1):
-            if event.step > covered:
-                break
-            if event.kind == "corrupt":
-                found.append((attempt.events, number, event))
-    return found
-
-
-def damage(paths: RunPaths, metrics: list[Metric], tables: list[Table]) -> str:
-    """What is wrong with this history (as `run_history` gave it), in one line; "" when nothing is.
-
-    Damaged lines of any run; of a run that is done also whether the history reaches the step, and holds the successes,
-    that result.json tells of, and whether the attempts it was resumed from are still there.
-    """
-    for file, number, _ in corrupt_events(paths):
-        return f"{file.relative_to(paths.root)} line {number} is damaged"
-    result = read_result(paths)
-    if result is None:
-        return ""
-    steps = [row.step for row in metrics] + [row.step for row in tables]
-    last = result.get("step")
-    if isinstance(last, int) and max(steps, default=-1) < last:
-        return f"the events end at step {max(steps)} of {last}" if steps else "there are no events"
-    for attempt in paths.attempts():
-        if attempt.number == result.get("attempt") and _is_cut(attempt.events):
-            return f"the last line of {attempt.events.relative_to(paths.root)} is cut"
-    before = 0
-    for step in sorted({step for attempt in paths.attempts() if (step := _restored(attempt)) is not None and step > 0}):
-        if not any(before <= found <= step for found in steps):
-            return f"the events (or the checkpoints) of the attempt that reached step {step} are gone"
-        before = step + 1
-    headline = headline_of(read_json(paths.meta))
-    logged = {row.value for row in metrics if row.key == headline}
-    summary = result.get("summary") or {}
-    for name, told in (("success", result.get("success")), ("peak success", summary.get("peak_success"))):
-        if isinstance(told, int | float) and told >= 0 and told not in logged:
-            return f"the {name} {told} of result.json is not in the events"
-    return ""
-
-
-def _restored(attempt: AttemptPaths) -> int | None:
-    step = (read_json(attempt.meta) or {}).get("restored_step")
-    return step if isinstance(step, int) else None
-
-
-def _is_cut(events: Path) -> bool:
-    """Whether a spool that was closed properly ends within a line."""
-    try:
-        return events.stat().st_size > read_events(events)[1]
-    except OSError:
-        return False
+        return Coverage(math.inf, (read_json(attempt.outcome) or {}).get("events"))
+    checkpoints = list_checkpoints(attempt.checkpoints)
+    if not checkpoints:
+        return None
+    step, newest = checkpoints[-1]
+    return Coverage(step, read_notes(newest).events)

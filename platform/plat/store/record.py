@@ -17,9 +17,11 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from plat.outcomes import is_failure, is_result
+from plat.store.damage import damage
 from plat.store.durable import read_json
-from plat.store.history import damage, run_history
+from plat.store.history import run_history
 from plat.store.home import AttemptPaths, RunPaths
+from plat.store.run_files import config_damage, read_result
 
 FORMAT = 1  # raise it when records change, and every run is compared with the store once more
 KEY_LENGTH, PARAM_LENGTH, TAG_LENGTH = 250, 6000, 5000  # MLflow's limits
@@ -102,16 +104,20 @@ def read_record(paths: RunPaths, wanted_by: Sequence[str] = ()) -> RunRecord | N
     if mark is None or meta is None or not isinstance(config, dict):
         return None
     files = list(dict.fromkeys(clean_key(name) for name in [*meta.get("experiments", []), *wanted_by]))
+    wrong_config = config_damage(meta, config)
     points, tables, wrong = _history(paths)
-    result = read_json(paths.result)
+    result = read_result(paths)
     attempts = paths.attempts()
     ended = result or (read_json(attempts[-1].outcome) if attempts else None) or {}
     outcome = str(ended.get("outcome", ""))
+    if result is None and is_result(outcome):  # only result.json makes a run done
+        ended, outcome = {}, ""
     status = _status(outcome)
     end = None if status == "RUNNING" else millis(ended.get("time"))
     first = [millis(meta.get("created")), *(point.time for point in points[:1]), end]
     start = min((time for time in first if time is not None), default=0)
-    scale = meta.get("scale") or config.get("scale")
+    trusted = {} if wrong_config else config
+    scale = meta.get("scale") or trusted.get("scale")
     tags = {
         "plat.kind": "run",
         "plat.id": paths.id,
@@ -129,6 +135,8 @@ def read_record(paths: RunPaths, wanted_by: Sequence[str] = ()) -> RunRecord | N
         if ended.get("reason"):
             tags["plat.reason"] = str(ended["reason"])
     artifacts = {name: data for name, path in _artifact_files(paths) if (data := _read(path.read_bytes)) is not None}
+    if wrong_config:
+        del artifacts[paths.config.name]
     if tables:
         artifacts[TABLES] = "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in tables).encode()
     return RunRecord(
@@ -140,11 +148,11 @@ def read_record(paths: RunPaths, wanted_by: Sequence[str] = ()) -> RunRecord | N
         status=status,
         start=start,
         end=end,
-        params={clean_key(key): cut(text(value), PARAM_LENGTH) for key, value in flatten(config).items()},
+        params={clean_key(key): cut(text(value), PARAM_LENGTH) for key, value in flatten(trusted).items()},
         tags={clean_key(key): cut(value, TAG_LENGTH) for key, value in tags.items()},
         points=points,
         artifacts=artifacts,
-        damage=wrong,
+        damage=wrong_config or wrong,
     )
 
 

@@ -1,25 +1,30 @@
 """What a trainer may do to the world, onto files: `plat.trainer.api.RunIO` for one attempt.
 
 Promised: everything goes into this attempt's own folder. A checkpoint becomes visible only after every event up to
-its step is on disk. `restore` gives the newest checkpoint of any attempt that is not damaged.
+its step is on disk. `restore` gives the newest checkpoint of any attempt that is not damaged and whose peak checkpoint
+is not damaged either; `load_peak` gives the run's peak or nothing, never an older one in its place.
 """
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 from plat.errors import RunError
-from plat.store.checkpoint import durable_step, newest_state, prune, save_checkpoint
-from plat.store.durable import read_json, to_json, write
+from plat.store.checkpoint import Notes, durable_step, prune, read_notes, save_checkpoint, state_at, valid_states
+from plat.store.durable import read_json, to_checked_json, write
 from plat.store.home import AttemptPaths, RunPaths
 from plat.store.spool import SpoolWriter
 from plat.trainer.api import HEADLINE, State
 
+log = logging.getLogger(__name__)
+
 
 class FileRunIO:
-    """One attempt's side of the contract. Besides it: `step`, `success` (newest headline value) and `restored_step`."""
+    """One attempt's side of the contract. Besides it: `step`, `success` (newest headline value), `restored_step`, and
+    `events`, how many were logged."""
 
     def __init__(
         self,
@@ -33,18 +38,23 @@ class FileRunIO:
         self.step: int | None = None
         self.success: float | None = None
         self.restored_step: int | None = None
+        self._peak_step: int | None = None
         self._paths = paths
         self._attempt = attempt
         self._should_stop = should_stop
         self._headline = headline
         self._spool = SpoolWriter(attempt.events)
 
+    @property
+    def events(self) -> int:
+        return self._spool.count
+
     def facts(self, facts: Mapping[str, Any]) -> None:
         for attempt in self._paths.attempts():
             if attempt.number < self._attempt.number and durable_step(attempt.checkpoints) is not None:
                 _compare_facts(read_facts(attempt), facts, attempt)
         recorded = {**read_facts(self._attempt), **facts}
-        write(self._attempt.meta, to_json({**(read_json(self._attempt.meta) or {}), "facts": recorded}))
+        write(self._attempt.meta, to_checked_json({**(read_json(self._attempt.meta) or {}), "facts": recorded}))
 
     def log(self, step: int, metrics: Mapping[str, float]) -> None:
         self._advance(step)
@@ -59,22 +69,32 @@ class FileRunIO:
     def save(self, step: int, state: State, *, peak: bool = False) -> None:
         self._advance(step)
         self._spool.sync()
-        save_checkpoint(self._attempt.checkpoints, step, state, peak)
+        peak_step = step if peak else self._peak_step
+        notes = Notes(self._spool.count, peak_step, self.success)
+        save_checkpoint(self._attempt.checkpoints, step, state, peak, notes)
+        self._peak_step = peak_step
         prune(self._attempt.checkpoints)
 
     def restore(self) -> tuple[int, State] | None:
-        found = newest_state(self._folders())
-        if found is None:
-            return None
-        step, path, state = found
-        facts = {**(read_json(self._attempt.meta) or {}), "restored_step": step, "restored_from": _short(path)}
-        write(self._attempt.meta, to_json(facts))
-        self.step = self.restored_step = step
-        return step, state
+        folders = self._folders()
+        for step, path, state in valid_states(folders):
+            notes = read_notes(path)
+            peak_step = notes.peak_step
+            if peak_step is not None and peak_step != step and state_at(folders, peak_step) is None:
+                log.warning("the peak checkpoint of step %d is gone or damaged; %s is not used", peak_step, path)
+                continue  # whoever goes on from here would end without the run's peak
+            facts = {**(read_json(self._attempt.meta) or {}), "restored_step": step, "restored_from": _short(path)}
+            write(self._attempt.meta, to_checked_json(facts))
+            self.step = self.restored_step = step
+            self._peak_step, self.success = peak_step, notes.success
+            return step, state
+        return None
 
     def load_peak(self) -> tuple[int, State] | None:
-        found = newest_state(self._folders(), peak=True)
-        return None if found is None else (found[0], found[2])
+        if self._peak_step is None:  # no peak yet, or a checkpoint of plat 0.1, which does not say which one it is
+            return next(((step, state) for step, _, state in valid_states(self._folders(), peak=True)), None)
+        state = state_at(self._folders(), self._peak_step)
+        return None if state is None else (self._peak_step, state)
 
     def should_stop(self) -> bool:
         return self._should_stop() or self._paths.cancel.exists()

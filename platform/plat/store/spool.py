@@ -1,12 +1,15 @@
 """The event spool of one attempt: `events.jsonl`, append-only, one JSON object a line.
 
-    {"step": 12, "time": 1.5e9, "metrics": {"val/success": 0.5}}
-    {"step": 12, "time": 1.5e9, "table": "reward_matrix", "data": [[0, 1]]}
+    {"n": 25, "step": 12, "time": 1.5e9, "metrics": {"val/success": 0.5}, "crc": "9ae0daaf"}
+    {"n": 26, "step": 12, "time": 1.5e9, "table": "reward_matrix", "data": [[0, 1]], "crc": "1c291ca3"}
+
+`n` is the number of the event in its file, from 1, so that a missing line is noticed; `crc` is the CRC-32 of the line
+without it, so that a changed one is. Lines of plat 0.1 have neither and are still read.
 
 Promised: a line appears whole or not at all (a line cut short by a full disk is taken back; one cut short by a kill
 is the last and has no newline). `sync()` makes every line so far survive a power cut. NaN and infinities keep
-Python's JSON spelling. The reader never raises because of a damaged line: it reports it as an
-event of kind "corrupt" and goes on.
+Python's JSON spelling. The reader never raises because of a damaged line or file: it reports a damaged line as an event
+of kind "corrupt" and goes on, and a file that cannot be read as one event of kind "unreadable".
 """
 
 from __future__ import annotations
@@ -16,15 +19,23 @@ import errno
 import json
 import os
 import time
+import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+_CRC_KEY = b',"crc":"'
+_CRC_LENGTH = len('01234567"}')
+
 
 @dataclass(frozen=True)
 class Event:
-    """One line. `kind` is "metrics", "table" or "corrupt"; a corrupt one has step -1 and its text in `data`."""
+    """One line. `kind` is "metrics", "table", "corrupt" or "unreadable".
+
+    A corrupt event has step -1 and its text in `data`; an unreadable one step -1 and the reason in `data`.
+    `number` is the `n` of the line, None where it has none.
+    """
 
     kind: str
     step: int
@@ -32,14 +43,20 @@ class Event:
     metrics: Mapping[str, float] = field(default_factory=dict)
     table: str | None = None
     data: Any = None
+    number: int | None = None
+
+    @property
+    def is_damaged(self) -> bool:
+        return self.kind in ("corrupt", "unreadable")
 
 
 class SpoolWriter:
-    """Appends events. One writer per file: an attempt's folder belongs to one process."""
+    """Appends events; `count` is how many the file has. One writer per file: an attempt belongs to one process."""
 
     def __init__(self, path: Path) -> None:
         self._handle: int | None = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o666)
         self._dirty = False
+        self.count = len(read_events(path)[0])
 
     def append(self, step: int, metrics: Mapping[str, float]) -> None:
         """Metrics of one step. Values are anything `float()` takes."""
@@ -53,13 +70,14 @@ class SpoolWriter:
     def _write(self, line: dict[str, Any]) -> None:
         if self._handle is None:
             raise ValueError("the spool is closed")
-        data = (json.dumps(line, ensure_ascii=False, separators=(",", ":")) + "\n").encode()
+        data = _with_checksum({"n": self.count + 1, **line})
         written = os.write(self._handle, data)
         self._dirty = True
         if written < len(data):  # the disk is full: take the piece back, or it would swallow the next line
             with contextlib.suppress(OSError):
                 os.ftruncate(self._handle, os.fstat(self._handle).st_size - written)
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        self.count += 1
 
     def sync(self) -> None:
         """Everything appended so far is on disk when this returns."""
@@ -81,18 +99,36 @@ def read_events(path: Path, start: int = 0) -> tuple[list[Event], int]:
             data = file.read()
     except FileNotFoundError:
         return [], start
+    except OSError as error:
+        return [Event("unreadable", -1, 0.0, data=error.strerror or str(error))], start
     end = data.rfind(b"\n") + 1
     return [parse_line(line) for line in data[:end].split(b"\n")[:-1] if line.strip()], start + end
+
+
+def _with_checksum(line: dict[str, Any]) -> bytes:
+    """The line's bytes: JSON, with the CRC-32 of what comes before it as the last key."""
+    body = json.dumps(line, ensure_ascii=False, separators=(",", ":")).encode(errors="surrogatepass")[:-1]
+    return body + _CRC_KEY + b'%08x"}\n' % zlib.crc32(body)
 
 
 def parse_line(line: bytes) -> Event:
     """One line of a spool; a damaged one becomes an event of kind "corrupt"."""
     try:
-        found = json.loads(line)
-        step, when = int(found["step"]), float(found["time"])
-        if "table" in found:
-            return Event("table", step, when, table=str(found["table"]), data=found["data"])
-        metrics = {str(key): float(value) for key, value in found["metrics"].items()}
-        return Event("metrics", step, when, metrics)
-    except (ValueError, KeyError, TypeError, AttributeError):
+        fields = json.loads(line)
+        if not _is_intact(line, fields):
+            raise ValueError("the checksum does not match")
+        step, when, number = int(fields["step"]), float(fields["time"]), fields.get("n")
+        if "table" in fields:
+            return Event("table", step, when, table=str(fields["table"]), data=fields["data"], number=number)
+        metrics = {str(key): float(value) for key, value in fields["metrics"].items()}
+        return Event("metrics", step, when, metrics, number=number)
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
         return Event("corrupt", -1, 0.0, data=line.decode(errors="replace"))
+
+
+def _is_intact(line: bytes, fields: dict[str, Any]) -> bool:
+    """Whether the checksum matches; a line without one must be of plat 0.1, so it may only have the keys of those."""
+    body, key, checksum = line.rpartition(_CRC_KEY)
+    if key and len(checksum) == _CRC_LENGTH:
+        return checksum == b'%08x"}' % zlib.crc32(body)
+    return fields.keys() <= {"step", "time", "metrics", "table", "data"}

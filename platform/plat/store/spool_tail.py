@@ -29,11 +29,11 @@ class Newest:
 
 
 def read_newest(path: Path, measure: str = HEADLINE) -> Newest:
-    """The newest step and value in a spool. Damaged lines are passed over; an absent file has neither."""
+    """The newest step and value in a spool. Damaged lines are passed over; an absent or unreadable file has neither."""
     try:
         with open(path, "rb") as file:
             return _newest(file, measure)
-    except FileNotFoundError:
+    except OSError:
         return Newest()
 
 

@@ -20,7 +20,8 @@ from plat.errors import RunError, SpecError
 from plat.spec.experiment import Experiment
 from plat.store import lease
 from plat.store.home import Home
-from plat.store.run_directory import create, run_state
+from plat.store.run_directory import create
+from plat.store.run_state import run_state
 
 TOY = Path(__file__).parents[2] / "toy"
 SLOW = [{"seed": seed, "iterations": 100, "sleep": 0.02, "checkpoint_every": 5} for seed in range(3)]

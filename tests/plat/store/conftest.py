@@ -17,6 +17,7 @@ from plat.store.checkpoint import save_checkpoint
 from plat.store.durable import write
 from plat.store.home import Home, RunPaths
 from plat.store.mlflow_client import ensure_sqlite
+from plat.store.run_files import config_hash, to_yaml
 from plat.store.spool import SpoolWriter
 from plat.trainer.api import State
 
@@ -74,8 +75,7 @@ class Recipe:
         """Make the directory; the history is a function of the id and the step alone, like a real trainer's."""
         paths = home.run(self.id)
         paths.root.mkdir(parents=True)
-        config = {"seed": self.axes["seed"], "train": {"lr": 3e-4, "iterations": self.steps}, "model": {"path": None}}
-        paths.config.write_text(json.dumps(config | self.config))
+        paths.config.write_text(to_yaml(self.full_config()))
         write(paths.meta, json.dumps(self.meta()).encode())
         (paths.diff).write_text("diff --git a/x b/x\n")
         durable = 0
@@ -98,10 +98,15 @@ class Recipe:
                 write(paths.result, json.dumps({**end, "summary": {"parameters": 12}}).encode())
         return paths
 
+    def full_config(self) -> dict[str, Any]:
+        config = {"seed": self.axes["seed"], "train": {"lr": 3e-4, "iterations": self.steps}, "model": {"path": None}}
+        return config | self.config
+
     def meta(self) -> dict[str, Any]:
         return {
             "id": self.id, "name": f"run-{self.id[:8]}", "trainer": "toy", "trainer_version": "1.0", "axes": self.axes,
             "experiments": self.files, "paper": self.paper, "scale": "laptop", "created": self.clock,
+            "config_sha256": config_hash(self.full_config()),
             "code": {"commit": "abc123", "dirty": True, "versions": {"torch": "2.13.0"}},
         }  # fmt: skip
 

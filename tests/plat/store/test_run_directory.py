@@ -15,9 +15,11 @@ from plat.errors import HomeError, SpecError
 from plat.store import lease
 from plat.store.attempts import new_attempt
 from plat.store.code_state import SECRET, CodeState, collect, redact
-from plat.store.durable import to_json
+from plat.store.durable import to_checked_json, to_json
 from plat.store.home import Home
-from plat.store.run_directory import create, read_config, read_result, run_state
+from plat.store.run_directory import create
+from plat.store.run_files import config_hash, read_config, read_meta, read_result
+from plat.store.run_state import run_state
 from plat.store.spool import SpoolWriter
 
 CODE = CodeState("c0ffee", True, {"torch": "2.13.0"}, ("notes.txt",), "--- a\n+++ b\n")
@@ -72,6 +74,8 @@ def test_two_configs_never_share_an_id_silently(home):
     before_the_option_existed = {key: value for key, value in run.config.items() if key != "sleep"}
     config = home.run(run.id).config
     config.write_text(yaml.safe_dump(before_the_option_existed))
+    meta = read_meta(home.run(run.id)) | {"config_sha256": config_hash(before_the_option_existed)}
+    home.run(run.id).meta.write_bytes(to_checked_json(meta))
     create(home, dataclasses.replace(run, config=run.config | {"micro": 2}), "a", code=CODE)
 
 

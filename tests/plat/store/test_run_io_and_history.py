@@ -14,8 +14,9 @@ from plat.store import run_io
 from plat.store.attempts import new_attempt
 from plat.store.checkpoint import list_checkpoints
 from plat.store.code_state import CodeState
+from plat.store.damage import damage
 from plat.store.durable import to_json
-from plat.store.history import corrupt_events, run_history
+from plat.store.history import run_history
 from plat.store.home import Home
 from plat.store.run_directory import create
 from plat.store.run_io import FileRunIO
@@ -112,7 +113,7 @@ def test_damaged_lines_hide_nothing_else_and_are_reported(paths):
     io.log(1, {"a": 2})
     io.save(1, state(1))
     assert values(paths) == {("a", 0): 1, ("a", 1): 2}
-    assert [(line, event.data) for _, line, event in corrupt_events(paths)] == [(2, "\x00\x00garbage")]
+    assert damage(paths, *run_history(paths)) == "attempts/001/events.jsonl line 2 is damaged"
 
 
 def test_stop_is_asked_by_signal_or_by_file(paths):
@@ -167,7 +168,7 @@ def test_any_sequence_of_kills_gives_the_undisturbed_history(tmp_path_factory, k
     def value(step):
         return random.Random(seed * 1000 + step).random()
 
-    for budget, damage in [*kills, (None, False)]:
+    for budget, harmed in [*kills, (None, False)]:
         io = open_io(paths)
         found = io.restore()
         start = -1 if found is None else found[0]
@@ -179,7 +180,7 @@ def test_any_sequence_of_kills_gives_the_undisturbed_history(tmp_path_factory, k
             io.table("t", step, step)
             if step % every == 0:
                 io.save(step, State({"x": numpy.zeros(1)}, {"value": value(step)}))
-        if damage and (saved := list_checkpoints(paths.attempts()[-1].checkpoints)):
+        if harmed and (saved := list_checkpoints(paths.attempts()[-1].checkpoints)):
             (saved[-1][1] / "meta.json").write_text("{")
         partial = values(paths)
         assert all(found == value(step) for (_, step), found in partial.items())

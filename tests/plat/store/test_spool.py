@@ -65,6 +65,31 @@ def test_a_corrupt_middle_line_is_reported_and_skipped(tmp_path, damage):
     assert [event.step for event in events if event.kind != "corrupt"] == [0, 1]
 
 
+@given(lines=st.lists(LINE, min_size=1, max_size=4), place=st.integers(0, 9999), change=st.integers(1, 255))
+def test_any_changed_byte_is_noticed(tmp_path_factory, lines, place, change):
+    """No line is ever read with another content than was written; the lines that a change touches are corrupt."""
+    path = tmp_path_factory.mktemp("spool") / "events.jsonl"
+    write(path, lines)
+    whole = path.read_bytes()
+    before = read_events(path)[0]
+    at = place % len(whole)
+    path.write_bytes(whole[:at] + bytes([whole[at] ^ change]) + whole[at + 1 :])
+    kept = [event for event in read_events(path)[0] if not event.is_damaged]
+    assert len(kept) < len(before)
+    assert {repr(event) for event in kept} <= {repr(event) for event in before}
+
+
+def test_events_are_numbered_and_a_folder_in_the_way_is_said(tmp_path):
+    path = tmp_path / "events.jsonl"
+    write(path, [(0, {"a": 1.0}), (1, {"a": 2.0})])
+    write(path, [(2, {"a": 3.0})])
+    assert [event.number for event in read_events(path)[0]] == [1, 2, 3]
+    path.unlink()
+    path.mkdir()
+    (event,) = read_events(path)[0]
+    assert (event.kind, event.data, event.is_damaged) == ("unreadable", "Is a directory", True)
+
+
 def test_numbers_that_json_does_not_know(tmp_path):
     path = tmp_path / "events.jsonl"
     write(path, [(0, {"nan": math.nan, "up": math.inf, "down": -math.inf, "tiny": 5e-324})])

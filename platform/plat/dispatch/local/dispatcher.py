@@ -15,14 +15,14 @@ from typing import TYPE_CHECKING, Any
 from plat.dispatch.api import ENDED, QUEUED, RUNNING, WAITING, Change, Handle
 from plat.dispatch.local import machine, stalls
 from plat.dispatch.local.client import ServerGone, WorkerServer
-from plat.dispatch.local.jobs import LocalJob, make_jobs, read_end, trainers_that_train
+from plat.dispatch.local.jobs import LocalJob, make_jobs, read_end
 from plat.errors import HomeError, PlatError, SpecError
 from plat.outcomes import failure_class
 from plat.runner import FINAL, RETRIES
 from plat.store import lease
 from plat.store.attempts import record_failure, settle
 from plat.store.home import Home, RunPaths
-from plat.store.run_directory import read_result, run_state
+from plat.store.run_state import run_state
 
 if TYPE_CHECKING:
     from plat.spec.experiment import Run
@@ -179,9 +179,9 @@ class LocalDispatcher:
 
     def _is_settled(self, job: LocalJob, paths: RunPaths) -> bool:
         """True when there is nothing to start: the run is done (by another sweep), or somebody has it."""
-        result = read_result(paths)
-        if result is not None:
-            self._end(job, result["outcome"], result.get("reason", ""))
+        now = run_state(paths)
+        if now.state == "done":
+            self._end(job, now.outcome, now.reason)
             return True
         held = lease.state(paths)
         if held == "live":
@@ -192,7 +192,7 @@ class LocalDispatcher:
 
     def _get_server(self) -> WorkerServer:
         if self._server is None:
-            trainers = trainers_that_train(job.run for job in self.jobs.values())
+            trainers = list(dict.fromkeys(job.run.trainer for job in self.jobs.values()))
             threads = {job.threads for job in self.jobs.values()}
             environment = machine.thread_environment(threads.pop() if len(threads) == 1 else 1)
             self._server = WorkerServer(self.home.logs / "worker-server.txt", trainers, environment)

@@ -1,0 +1,115 @@
+"""The files of a run that decide its result, read and verified: config.yaml, meta.json, result.json.
+
+Promised: none of them is used damaged. meta.json and result.json carry a checksum, and meta.json has the hash of the
+config; files of plat 0.1 without a checksum are accepted as they are.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from plat.errors import HomeError
+from plat.store.durable import read_json, set_aside
+from plat.store.home import RunPaths
+from plat.trainer.api import HEADLINE
+
+
+def config_hash(config: dict[str, Any]) -> str:
+    return hashlib.sha256(json.dumps(config, sort_keys=True).encode()).hexdigest()
+
+
+def to_yaml(config: dict[str, Any]) -> str:
+    import yaml
+
+    class Plain(getattr(yaml, "CSafeDumper", yaml.SafeDumper)):  # type: ignore[misc]
+        def ignore_aliases(self, data: Any) -> bool:
+            return True  # parts of a config may be shared objects; the file says each value in full
+
+    return yaml.dump(config, Dumper=Plain, sort_keys=False, allow_unicode=True, default_flow_style=False)
+
+
+def read_config(paths: RunPaths) -> dict[str, Any]:
+    """The resolved config the run was made with; HomeError when the file is missing, damaged or was edited."""
+    config = _load_config(paths)
+    problem = config_damage(read_json(paths.meta) or {}, config)
+    if problem:
+        raise HomeError(
+            problem,
+            where=str(paths.config),
+            mend="`plat sweep` of the experiment file writes it again; to change a run, change the experiment file",
+        )
+    return config
+
+
+def config_damage(meta: dict[str, Any], config: dict[str, Any]) -> str:
+    """What is wrong with a config, given the run's meta.json; "" when it is the one the run was made with."""
+    recorded = meta.get("config_sha256")
+    if recorded is None or recorded == config_hash(config):
+        return ""
+    return "config.yaml is not the one the run was made with: it was edited or damaged"
+
+
+def _load_config(paths: RunPaths) -> dict[str, Any]:
+    import yaml
+
+    try:
+        config = yaml.load(
+            paths.config.read_text(encoding="utf-8"), Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+        )
+        if isinstance(config, dict):
+            return config
+        problem = "it is not a mapping"
+    except (OSError, yaml.YAMLError, ValueError, RecursionError) as error:
+        problem = str(error)
+    raise HomeError(
+        f"the run's config cannot be read: {problem}",
+        where=str(paths.config),
+        mend="remove the run's directory and give the same command again; the run is then made anew",
+    )
+
+
+def read_meta(paths: RunPaths) -> dict[str, Any]:
+    """meta.json; HomeError when it is missing or damaged."""
+    meta = read_json(paths.meta)
+    if meta is None:
+        raise HomeError(
+            "the run's meta.json is missing or damaged",
+            where=str(paths.meta),
+            mend="`plat sweep` of the experiment file writes it again",
+        )
+    meta.setdefault("experiments", [])
+    return meta
+
+
+def read_result(paths: RunPaths) -> dict[str, Any] | None:
+    """result.json; None when it is missing or damaged, because then the run is not done."""
+    result = read_json(paths.result)
+    return result if result is not None and isinstance(result.get("outcome"), str) else None
+
+
+def result_damage(paths: RunPaths) -> str:
+    """What is wrong with result.json; "" when it is there and whole, or when there is none."""
+    if read_result(paths) is not None or not os.path.lexists(paths.result):
+        return ""
+    return "result.json is damaged"
+
+
+def headline_of(meta: Mapping[str, Any] | None) -> str:
+    """The metric that a run shows as success, from its meta.json; the usual one where that does not say."""
+    return str((meta or {}).get("headline") or HEADLINE)
+
+
+def set_damaged_config_aside(paths: RunPaths) -> Path | None:
+    """Rename a config.yaml that is damaged or was edited, so that `create` writes it again; its new path, if any."""
+    if not os.path.lexists(paths.config):
+        return None
+    try:
+        read_config(paths)
+    except HomeError:
+        return set_aside(paths.config)
+    return None
