@@ -35,7 +35,7 @@ from plat.spec.experiment import build_run, config_object
 from plat.trainer.api import State
 from plat.trainer.config import RunConfig
 from plat.trainer.embedded import cross_score, hf, learner
-from plat.trainer.embedded.evaluate import make_players
+from plat.trainer.embedded.environment import make_environments
 from plat.trainer.embedded.model import Shape, initialise
 from plat.trainer.embedded.spec import SPEC
 from plat.trainer.embedded.tokenizer import WordTokenizer, save_word_tokenizer
@@ -139,7 +139,7 @@ class Operations:
         return self.prompts(lengths) + self.responses(lengths[batch.prompt_of_row], batch.response_length)
 
     def watch(self, run: _Run) -> None:
-        play, hidden, score = run._rollout, learner.Learner._hidden, cross_score.log_likelihoods
+        play, hidden, score = run.collector.rollout, learner.Learner._hidden, cross_score.log_likelihoods
 
         def _rollout(*arguments: Any) -> Any:
             batch = play(*arguments)
@@ -157,7 +157,7 @@ class Operations:
             self.total += self.prompts(sizes) + self.responses(*pairs)
             return score(weights, prompts, reasonings, lengths, *more)
 
-        run._rollout = _rollout  # type: ignore[method-assign]
+        run.collector.rollout = _rollout  # type: ignore[method-assign]
         learner.Learner._hidden = _hidden  # type: ignore[method-assign]
         cross_score.log_likelihoods = log_likelihoods
 
@@ -226,7 +226,7 @@ def trl(checkpoint: Path, scratch: Path, steps: int = STEPS) -> dict[str, float]
     from trl import GRPOConfig, GRPOTrainer
 
     config: RunConfig = config_object(build_run([*QUIET, *ONE_TURN]), SPEC)
-    (player,) = make_players(config, "train", 1)
+    (player,) = make_environments(config, "train", 1)
     seeds = list(range(PROMPTS * (WARM_UP + steps + 1)))
     words: list[float] = []
 

@@ -112,7 +112,7 @@ def build(
 def verify(
     arguments: Arguments = None,
     instances: Annotated[int, typer.Option("--instances", min=1, help="Held-out instances of each task.")] = 512,
-    margin: Annotated[float, typer.Option("--margin", min=0, max=1, help="A loss of success that matters.")] = 0.1,
+    margin: Annotated[float, typer.Option("--margin", min=0, max=1, help="A loss of success that matters.")] = 0.05,
     out: Annotated[Path | None, typer.Option("--out", metavar="DIR", help="Keep what is built in this folder.")] = None,
     jobs: JobsOption = None,
     as_json: JsonOption = False,

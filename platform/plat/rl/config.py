@@ -74,9 +74,12 @@ class AlgorithmConfig:
     max_refills: int = number(3, minimum=0)  # at most this many extra rollouts of a batch
 
 
+PROBE_BLOCK = 8  # prompts that a reasoning of the probe is scored under, its own among them
+
+
 @dataclass
 class MIConfig:
-    """The mutual-information proxies (section 2.3, Table 1)."""
+    """The mutual-information proxies (section 2.3, Table 1), and the probe with fresh reasonings."""
 
     every: int = number(5, minimum=0)  # iterations between measurements; step 1 is always measured; 0: never
     first_turn: bool = True
@@ -85,6 +88,7 @@ class MIConfig:
     ema_alpha: float = number(0.9, minimum=0, maximum=1)
     eps: float = number(1e-3, minimum=0)
     released_marginal: bool = True  # also log the released code's marginal, with suffix _code
+    probe: int = number(512, minimum=0)  # fresh reasonings scored at every evaluation, a multiple of 8; 0: none
 
 
 @dataclass

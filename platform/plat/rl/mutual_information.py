@@ -178,19 +178,24 @@ def mi_metrics(
     return {f"mi/{scope}/{name}": float(value) for name, value in result.items()}
 
 
-def _retrieval(scores: torch.Tensor, own: torch.Tensor, weights: torch.Tensor) -> dict[str, torch.Tensor]:
-    """Accuracy, its chance and Recall@k. With b candidates strictly better than one's own prompt and t as good (itself
-    included), the credit of "among the k best" is (k - b) / t within [0, 1]: its expectation when ties break at
-    random."""
+def retrieval_credit(scores: torch.Tensor, own: torch.Tensor, k: int = 1) -> torch.Tensor:
+    """How far each reasoning's own prompt is among the k likeliest: 1 yes, 0 no, between them for exact ties.
+
+    scores  [N, M] log-likelihood of reasoning i under candidate m;  own  int64 [N] its own candidate
+
+    With b candidates strictly better than one's own and t as good (itself included), the credit is (k - b) / t within
+    [0, 1]: its expectation when ties break at random. Returns float64 [N].
+    """
     mine = scores.gather(1, own[:, None])
     better = (scores > mine).sum(dim=1)
     tied = (scores == mine).sum(dim=1)
+    return ((k - better).double() / tied).clamp(0, 1)
 
-    def recall(k: int) -> torch.Tensor:
-        return ((k - better).double() / tied).clamp(0, 1).mean()
 
-    accuracy = recall(1)
+def _retrieval(scores: torch.Tensor, own: torch.Tensor, weights: torch.Tensor) -> dict[str, torch.Tensor]:
+    """Accuracy, its chance and Recall@k."""
+    accuracy = retrieval_credit(scores, own).mean()
     chance = (1.0 / (weights > 0).sum(dim=1).double()).mean()
     result = {"retrieval_acc": accuracy, "retrieval_chance": chance, "retrieval_above_chance": accuracy - chance}
-    result.update({f"recall_at_{k}": recall(k) for k in RECALLS})
+    result.update({f"recall_at_{k}": retrieval_credit(scores, own, k).mean() for k in RECALLS})
     return result

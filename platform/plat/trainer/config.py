@@ -70,7 +70,7 @@ class ModelConfig:
 @dataclass
 class TrainConfig:
     iterations: int = number(40, minimum=0, maximum=10_000_000)
-    prompts: int = number(8, minimum=1, maximum=100)  # P; the instances of refills would overlap above that
+    prompts: int = number(8, minimum=1)  # P
     group_size: int = number(16, minimum=1)  # G
     mini_batches: int = number(4, minimum=1)  # updates per iteration
     lr: float = number(3e-4, minimum=0)

@@ -13,7 +13,7 @@ from plat.dispatch import progress
 from plat.dispatch.api import ENDED, QUEUED, RUNNING, WAITING, Change
 from plat.dispatch.board import Board, Totals, View
 from plat.dispatch.local import client, machine, stalls
-from plat.dispatch.local.jobs import make_jobs, read_end, signal_name
+from plat.dispatch.local.jobs import make_jobs, read_end, signal_name, trainers_that_train
 from plat.store.home import Home
 from plat.store.spool import SpoolWriter
 
@@ -34,6 +34,12 @@ def test_deaths(number, outcome):
     job = job_for()
     job.oom_kills = 5
     assert read_end(int(number), None, job, 5)[0] == outcome
+
+
+def test_only_trainers_with_something_to_train_are_warmed_up():
+    idle, busy = toy_run(iterations=0), toy_run()
+    assert trainers_that_train([idle]) == []
+    assert trainers_that_train([idle, busy, busy]) == [busy.trainer]
 
 
 def test_a_server_killed_by_a_signal_without_a_name_is_named_by_number():

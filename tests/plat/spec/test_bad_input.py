@@ -40,7 +40,7 @@ FILES = [
     (HEAD + "base: {train.iterations: 2.5}\n", "not a whole number", "2:26", "whole number"),
     (HEAD + "base: {train.iterations: -1}\n", "out of range", "2:26", "at least 0"),
     (HEAD + "base: {train.iterations: 99999999999999999999}\n", "out of range", "2:26", "at most 10,000,000"),
-    (HEAD + "base: {train.prompts: 101}\n", "out of range", "2:23", "at most 100"),
+    (HEAD + "base: {train.prompts: 0}\n", "out of range", "2:23", "at least 1"),
     (HEAD + "base: {train.beta1: 1}\n", "out of range", "2:21", "less than 1"),
     (HEAD + "base: {early_stop.variance_fraction: .inf}\n", "infinity", "2:38", "a number"),
     (HEAD + "base: {seed: -5}\n", "out of range", "2:14", "at least 0"),

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import copy
 import json
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -18,10 +18,11 @@ from plat.trainer.api import State
 from plat.trainer.config import RunConfig
 from plat.trainer.embedded import hf
 from plat.trainer.embedded.batch import Batch
-from plat.trainer.embedded.evaluate import make_players
+from plat.trainer.embedded.environment import make_environments
 from plat.trainer.embedded.model import Shape, Weights, initialise, unpack
+from plat.trainer.embedded.randomness import Key
 from plat.trainer.embedded.recipe import base_folder
-from plat.trainer.embedded.rollout import rollout
+from plat.trainer.embedded.rollout import Episodes, Sampling, rollout
 from plat.trainer.embedded.spec import SPEC
 from plat.trainer.embedded.tokenizer import WordTokenizer
 
@@ -177,21 +178,26 @@ def policy(cache: Path) -> Policy:
 
 @pytest.fixture(scope="session")
 def play(policy: Policy) -> Callable[..., Batch]:
-    """`play(config, groups=2, size=3, key=(1,))`: a rollout of the tiny base model."""
+    """`play(config, groups=2, size=3, key=("training", 1))`: a rollout of the tiny base model."""
 
-    def run(config: RunConfig, groups: int = 2, size: int = 3, key: tuple[int, ...] = (1,), **changes: Any) -> Batch:
+    def run(
+        config: RunConfig,
+        groups: int = 2,
+        size: int = 3,
+        key: Key = ("training", 1),
+        seeds: Sequence[int] | None = None,
+        **changes: Any,
+    ) -> Batch:
         count = groups * size
-        arguments = {
-            "seeds": [7 + number // size for number in range(count)],
-            "noises": [number % size for number in range(count)],
-            "turns": config.task.turns,
-            "tokens": config.task.response_tokens,
-            "temperature": config.train.temperature,
-            "context": config.train.context,
-        } | changes
-        players = make_players(config, "train", count)
-        seeds, noises = arguments.pop("seeds"), arguments.pop("noises")
-        group = np.arange(count) // size
-        return rollout(policy.weights, policy.tokenizer, players, seeds, noises, group, key=key, **arguments)
+        sampling = Sampling(
+            config.task.turns, config.task.response_tokens, config.train.temperature, config.train.context
+        )
+        episodes = Episodes(
+            make_environments(config, "train", count),
+            seeds or [7 + number // size for number in range(count)],
+            [number % size for number in range(count)],
+            np.arange(count) // size,
+        )
+        return rollout(policy.weights, policy.tokenizer, episodes, replace(sampling, **changes), key)
 
     return run

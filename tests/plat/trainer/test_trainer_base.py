@@ -13,7 +13,7 @@ import torch
 
 from plat.trainer.config import BaseConfig, ModelConfig, ShapeConfig
 from plat.trainer.embedded.base import build, load_base, obtain
-from plat.trainer.embedded.evaluate import evaluate, make_players
+from plat.trainer.embedded.evaluate import FixedInstances, evaluate
 from plat.trainer.embedded.model import unpack
 from plat.trainer.embedded.recipe import VERSIONS, base_folder, base_key, checkpoint_hash, recipe_hash
 from plat.trainer.embedded.record import read_base
@@ -136,7 +136,7 @@ def test_the_base_has_learned_the_format_of_every_task(compose, cache, task):
     shape, flat, tokenizer, _ = load_base(config, cache)
     losses = obtain(config.model, cache).loss
     assert losses[-1] < 0.5 * losses[0]
-    players = make_players(config, "validation", 24)
-    metrics, batch = evaluate(unpack(shape, flat), tokenizer, config, "validation", 24, players)
+    instances = FixedInstances(config, "validation", 24)
+    metrics, batch = evaluate(unpack(shape, flat), tokenizer, config, instances)
     assert metrics["format_valid"] > 0.9
     assert np.mean(batch.reasoning_parses) > 0.5

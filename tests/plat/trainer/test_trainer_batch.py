@@ -46,6 +46,8 @@ def make(seed: int, trajectories: int = 5) -> Batch:
         success=rng.random(trajectories) < 0.5,
         format_valid=rng.random(rows) < 0.5,
         reasoning_parses=rng.random(rows) < 0.5,
+        actions=rng.integers(0, 3, rows),
+        moves=rng.integers(0, 3, rows),
     )
 
 

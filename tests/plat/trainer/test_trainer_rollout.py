@@ -8,10 +8,12 @@ import torch
 import torch.nn.functional as F
 
 from plat.trainer.embedded import rollout as module
-from plat.trainer.embedded.evaluate import distinct_seeds, evaluate, make_players
+from plat.trainer.embedded.environment import distinct_seeds, make_environments
+from plat.trainer.embedded.evaluate import FixedInstances, evaluate
 
 ARRAYS = ("prompt_of_row", "responses", "response_length", "reasoning_length", "log_probs", "entropies", "rewards")
 FULL = ("train.context=full",)
+METRICS = {"success", "return", "turns", "actions_per_turn", "moves_per_turn", "format_valid", "response_tokens"}
 
 
 @pytest.fixture(params=[(), FULL], ids=["current", "full"])
@@ -24,7 +26,7 @@ def rows_of(batch, trajectory):
 
 
 def test_the_same_key_gives_the_same_batch_another_key_another(config, play):
-    one, same, other = play(config), play(config), play(config, key=(2,))
+    one, same, other = play(config), play(config), play(config, key=("training", 2))
     assert one.prompts == same.prompts
     for name in ARRAYS:
         assert np.array_equal(getattr(one, name), getattr(same, name)), name
@@ -69,6 +71,16 @@ def test_a_trajectory_does_not_depend_on_its_companions(config, play):
         np.testing.assert_allclose(one.log_probs[a, :length], other.log_probs[b, :length], atol=1e-4)
 
 
+def test_a_trajectory_does_not_depend_on_how_many_there_are(config, play):
+    few, many = play(config, groups=2), play(config, groups=7)
+    for n in range(6):
+        mine, same = rows_of(few, n), rows_of(many, n)
+        assert few.response_length[mine].tolist() == many.response_length[same].tolist()
+        for a, b in zip(mine, same, strict=True):
+            length = few.response_length[a]
+            assert np.array_equal(few.responses[a, :length], many.responses[b, :length])
+
+
 def test_dropping_ended_rows_early_changes_nothing(config, play, monkeypatch):
     one = play(config)
     monkeypatch.setattr(module, "_ENOUGH_LEFT", 0.0)
@@ -93,7 +105,7 @@ def test_a_response_ends_with_eos_or_at_the_limit(config, play, policy):
 def test_the_game_replayed_from_the_responses_is_the_same(config, play, policy):
     batch = play(config)
     tokenizer = policy.tokenizer
-    for n, player in enumerate(make_players(config, "train", 6)):
+    for n, player in enumerate(make_environments(config, "train", 6)):
         text = player.reset(7 + n // 3, n % 3)
         history, info = tokenizer.prompt(text), {}
         rows = rows_of(batch, n)
@@ -104,6 +116,7 @@ def test_the_game_replayed_from_the_responses_is_the_same(config, play, policy):
             text, reward, done, info = player.step(tokenizer.decode(spoken))
             assert batch.rewards[row] == reward
             assert batch.format_valid[row] == info["format_valid"]
+            assert (batch.actions[row], batch.moves[row]) == (info["actions"], info["moves"])
             assert done == (row == rows[-1])
             if config.train.context == "full":
                 history = [*history, *spoken, tokenizer.eos, *tokenizer.encode(text)]
@@ -159,7 +172,7 @@ def test_a_lower_temperature_is_more_certain(compose, play):
 
 def test_tokens_are_drawn_with_their_probabilities(compose, policy):
     """First tokens of 4,000 responses to one prompt, against the policy's distribution."""
-    (player,) = make_players(compose("task=countdown"), "train", 1)
+    (player,) = make_environments(compose("task=countdown"), "train", 1)
     prompt = tuple(policy.tokenizer.prompt(player.reset(0)))
     count = 4000
     uniforms = torch.rand(1, count, generator=torch.Generator().manual_seed(0))
@@ -179,9 +192,8 @@ def test_evaluation_is_a_function_of_policy_split_and_seed(compose, policy):
     config = compose("task=frozenlake", "eval.instances=6", "eval.heldout=6")
     found = {}
     for split in ("validation", "heldout", "validation"):
-        players = make_players(config, split, 6)
-        metrics, batch = evaluate(policy.weights, policy.tokenizer, config, split, 6, players)
-        assert set(metrics) == {"success", "return", "turns", "format_valid", "response_tokens"}
+        metrics, batch = evaluate(policy.weights, policy.tokenizer, config, FixedInstances(config, split, 6))
+        assert set(metrics) == METRICS
         firsts = [batch.prompts[number] for number in batch.prompt_of_row[batch.turn_of_row == 0]]
         assert len(set(firsts)) == 6
         if split in found:
@@ -199,3 +211,25 @@ def test_distinct_seeds_skip_repeats_until_instances_run_out():
     assert distinct_seeds(Player(), 0, 4) == [0, 1, 2, 3]
     assert distinct_seeds(Player(), 8, 4) == [8, 10, 11, 12]
     assert len(distinct_seeds(Player(), 0, 6)) == 6
+    assert distinct_seeds(Player(), 0, 2, excluded={"1"}) == [0, 2]
+
+
+def test_an_environment_need_not_count_its_actions(compose, policy):
+    """Its info may leave them out: a turn with a valid format then is one action that was a move."""
+
+    class Silent:
+        instructions = ""
+
+        def reset(self, seed, noise=0):
+            return "countdown 1 2 3 _ = 6 <think>"
+
+        def reasoning_parses(self, reasoning):
+            return False
+
+        def step(self, text):
+            return "", 0.0, True, {"success": False, "format_valid": len(text) % 2 == 0}
+
+    episodes = module.Episodes([Silent()] * 16, range(16), [0] * 16, np.arange(16))
+    batch = module.rollout(policy.weights, policy.tokenizer, episodes, module.Sampling(1, 8, 1.0), ("training", 0))
+    assert 0 < batch.format_valid.sum() < 16
+    assert np.array_equal(batch.actions, batch.format_valid) and np.array_equal(batch.moves, batch.format_valid)

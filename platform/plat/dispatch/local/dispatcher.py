@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from plat.dispatch.api import ENDED, QUEUED, RUNNING, WAITING, Change, Handle
 from plat.dispatch.local import machine, stalls
 from plat.dispatch.local.client import ServerGone, WorkerServer
-from plat.dispatch.local.jobs import LocalJob, make_jobs, read_end
+from plat.dispatch.local.jobs import LocalJob, make_jobs, read_end, trainers_that_train
 from plat.errors import HomeError, PlatError, SpecError
 from plat.outcomes import failure_class
 from plat.runner import FINAL, RETRIES
@@ -192,7 +192,7 @@ class LocalDispatcher:
 
     def _get_server(self) -> WorkerServer:
         if self._server is None:
-            trainers = list(dict.fromkeys(job.run.trainer for job in self.jobs.values()))
+            trainers = trainers_that_train(job.run for job in self.jobs.values())
             threads = {job.threads for job in self.jobs.values()}
             environment = machine.thread_environment(threads.pop() if len(threads) == 1 else 1)
             self._server = WorkerServer(self.home.logs / "worker-server.txt", trainers, environment)

@@ -5,10 +5,12 @@ from __future__ import annotations
 import os
 import signal
 from collections import Counter
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from plat.dispatch.api import Job
+from plat.trainer.api import find_trainer
 
 if TYPE_CHECKING:
     from plat.spec.experiment import Run
@@ -84,3 +86,12 @@ def signal_name(number: int) -> str:
         return signal.Signals(number).name
     except ValueError:
         return f"signal {number}"
+
+
+def trainers_that_train(runs: Iterable[Run]) -> list[str]:
+    """The trainers that the server warms up: each once, unless none of its runs has an iteration.
+
+    A run without iterations imports the little that it needs itself, and so waits for nothing else.
+    """
+    names = (run.trainer for run in runs if find_trainer(run.trainer).iterations(run.config) != 0)
+    return list(dict.fromkeys(names))

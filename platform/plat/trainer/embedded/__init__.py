@@ -1,5 +1,7 @@
 """The built-in trainer: small Qwen2-format transformers trained in one process, on CPU or one CUDA device.
 
-Read in this order: `spec` (what the platform sees), `train` (the loop), `rollout`, `cross_score`, `update`,
-`evaluate`, `model` (the forward pass), `base` (how a stand-in's base model is made).
+Read in this order: `spec` (what the platform sees), `train` (the loop, Algorithm 1), `collect` and `rollout` (the
+trajectories), `cross_score` (mutual information), `filtering`, `learner` (the update), `evaluate` and `probe` (what is
+measured at an evaluation), `model` (the forward pass), `base` (how a stand-in's base model is made). Which random number
+depends on what is said in `randomness`.
 """

@@ -30,6 +30,8 @@ class Batch:
     success: np.ndarray  # (N,) bool
     format_valid: np.ndarray  # (B,) bool
     reasoning_parses: np.ndarray  # (B,) bool, under the demonstration grammar
+    actions: np.ndarray  # (B,) actions that the environment executed in the turn
+    moves: np.ndarray  # (B,) those of them that changed the state
 
     @property
     def trajectories(self) -> int:
@@ -72,6 +74,8 @@ class Batch:
             self.success[trajectories],
             self.format_valid[rows],
             self.reasoning_parses[rows],
+            self.actions[rows],
+            self.moves[rows],
         )
 
 
@@ -112,6 +116,8 @@ def concatenate(batches: list[Batch]) -> Batch:
                 "success",
                 "format_valid",
                 "reasoning_parses",
+                "actions",
+                "moves",
             )
         ),
     )

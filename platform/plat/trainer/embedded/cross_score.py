@@ -22,7 +22,7 @@ from plat.rl.mutual_information import (
 )
 from plat.trainer.embedded.batch import Batch, length_groups, pad_prompts
 from plat.trainer.embedded.layers import at_least_float32
-from plat.trainer.embedded.model import Weights, encode, extend
+from plat.trainer.embedded.model import Prefix, Weights, encode, extend
 
 
 @torch.inference_mode()
@@ -34,35 +34,48 @@ def log_likelihoods(
     pad: int,
     temperature: float = 1.0,
     chunk: int = 2048,
+    candidates: np.ndarray | None = None,
 ) -> Tensor:
-    """L (N, M): summed log-likelihood of reasonings[i, :lengths[i]] (N, K) as the continuation of prompts[m] (M).
+    """L (N, C): summed log-likelihood of reasonings[i, :lengths[i]] as the continuation of its candidate prompts.
 
-    Equal reasonings are scored once, those of similar length together, `chunk` pairs at a time.
+    reasonings  (N, K) token ids;  lengths (N,), from 0: an empty reasoning has log-likelihood 0
+    candidates  (N, C) numbers of prompts; None: every reasoning under every prompt, in order
+    chunk       how many pairs of a reasoning and a prompt are scored at a time
+
+    Reasonings that are equal and have equal candidates are scored once, those of similar length together.
     """
     device = str(weights.embed.device)
+    if candidates is None:
+        candidates = np.broadcast_to(np.arange(len(prompts)), (len(lengths), len(prompts)))
     inside = np.arange(reasonings.shape[1]) < lengths[:, None]
-    distinct, first, number = np.unique(
-        np.where(inside, reasonings, -1), axis=0, return_index=True, return_inverse=True
-    )
+    pairs = np.concatenate((np.where(inside, reasonings, -1), candidates), 1)
+    _, first, number = np.unique(pairs, axis=0, return_index=True, return_inverse=True)
     ids, prompt_lengths, last = pad_prompts(prompts, pad, device)
     prefix = encode(weights, ids, prompt_lengths)
-    found = torch.empty(len(distinct), len(prompts), dtype=torch.float64, device=device)
-    for group in length_groups(lengths[first], worth=512 // len(prompts)):
-        own = lengths[first[group]]
-        longest = int(own.max())
-        targets = torch.from_numpy(reasonings[first[group], :longest]).to(device)
-        mask = torch.from_numpy(np.arange(longest) < own[:, None]).to(device)
-        at_once = max(1, chunk // len(group))
-        for start in range(0, len(prompts), at_once):
-            here = torch.arange(start, min(start + at_once, len(prompts)), device=device)
-            rows = here.repeat_interleave(len(group))
-            wanted = targets.repeat(len(here), 1)
-            hidden = extend(weights, prefix, rows, torch.cat((last[rows, None], wanted[:, :-1]), 1))
-            scores = at_least_float32(F.linear(hidden, weights.head))
-            logs = F.log_softmax(scores if temperature == 1 else scores / temperature, -1)
-            chosen = logs.gather(-1, wanted[..., None])[..., 0].view(len(here), len(group), longest)
-            found[torch.from_numpy(group).to(device), start : start + len(here)] = (chosen * mask).double().sum(-1).T
-    return found[torch.from_numpy(number.reshape(-1)).to(device)]
+    count = candidates.shape[1]
+    scored = np.empty((len(first), count))
+    for group in length_groups(lengths[first], worth=max(1, 512 // count)):
+        for part in np.array_split(group, -(-len(group) * count // chunk)):
+            if not len(part):
+                continue
+            own = lengths[first[part]]
+            targets = np.repeat(reasonings[first[part], : max(1, own.max())], count, axis=0)
+            rows = torch.from_numpy(candidates[first[part]].reshape(-1)).to(device)
+            chosen = _token_log_probs(weights, prefix, last, rows, torch.from_numpy(targets).to(device), temperature)
+            mask = np.arange(targets.shape[1]) < np.repeat(own, count)[:, None]
+            summed = (chosen * torch.from_numpy(mask).to(device)).double().sum(-1)
+            scored[part] = summed.view(len(part), count).cpu().numpy()
+    return torch.from_numpy(scored[number.reshape(-1)])
+
+
+def _token_log_probs(
+    weights: Weights, prefix: Prefix, last: Tensor, rows: Tensor, targets: Tensor, temperature: float
+) -> Tensor:
+    """(B, T): log-probability of each token of targets[b] as the continuation of prompt rows[b]."""
+    hidden = extend(weights, prefix, rows, torch.cat((last[rows, None], targets[:, :-1]), 1))
+    scores = at_least_float32(F.linear(hidden, weights.head))
+    logs = F.log_softmax(scores if temperature == 1 else scores / temperature, -1)
+    return logs.gather(-1, targets[..., None])[..., 0]
 
 
 def measure(

@@ -12,78 +12,72 @@ from plat.errors import SpecError
 from plat.trainer.api import State
 from plat.trainer.config import RunConfig
 from plat.trainer.embedded.batch import Batch
+from plat.trainer.embedded.environment import distinct_seeds, make_environments
 from plat.trainer.embedded.model import Weights
-from plat.trainer.embedded.rollout import rollout
-from plat.trainer.embedded.spec import environment_of
+from plat.trainer.embedded.randomness import EVALUATION
+from plat.trainer.embedded.rollout import Episodes, Sampling, rollout
 from plat.trainer.embedded.tokenizer import Tokenizer
-from plat_envs.errors import BadEnvironment
 
-EVALUATION = 1  # purpose of random numbers, first part of a generator's key
-TRAINING = 2
-SCORING = 3
-UPDATING = 4
+SPLITS = ("validation", "heldout")
 
 
-def make_players(config: RunConfig, split: str, count: int) -> list[Any]:
-    """`count` environments of the run's task."""
-    spec, options = environment_of(config)
-    try:
-        return [spec.make(options, split, config.train.rendering) for _ in range(count)]
-    except BadEnvironment as error:
-        raise SpecError(error.what, where=error.where, mend=error.mend) from error
+class FixedInstances:
+    """The first `count` distinct instances of a split, the same for every run with this `eval.seed`.
 
+    Of two counts the smaller set is the beginning of the larger one. They keep their environments, so that evaluating
+    again is cheap.
+    """
 
-def distinct_seeds(player: Any, first: int, count: int) -> list[int]:
-    """The first `count` instance seeds from `first` upward whose first observations differ; repeats only when instances
-    run out (no new one in 50 tries a piece)."""
-    seen: set[str] = set()
-    found: list[int] = []
-    for seed in range(first, first + 50 * count):
-        observation = player.reset(seed)
-        if observation not in seen:
-            seen.add(observation)
-            found.append(seed)
-            if len(found) == count:
-                return found
-    return [*found, *range(first, first + count - len(found))]
+    def __init__(self, config: RunConfig, split: str, count: int) -> None:
+        self.split = split
+        self.environments = make_environments(config, split, count)
+        self.seeds = distinct_seeds(self.environments[0], config.eval.seed * 100_000, count)
+
+    def __len__(self) -> int:
+        return len(self.seeds)
+
+    def observations(self) -> set[str]:
+        """The first observation of each instance."""
+        return {self.environments[0].reset(seed) for seed in self.seeds}
 
 
 def evaluate(
-    weights: Weights, tokenizer: Tokenizer, config: RunConfig, split: str, instances: int, players: list[Any]
+    weights: Weights, tokenizer: Tokenizer, config: RunConfig, instances: FixedInstances
 ) -> tuple[dict[str, float], Batch]:
-    """Success and the other `val/` metrics (without prefix) on the first `instances` instances of a split.
+    """One trajectory per instance at `eval.temperature`: metrics (`val/...` without the prefix) and the trajectories.
 
-    Instances and random numbers are functions of `eval.seed` alone, so two evaluations differ by the policy only.
+    success, return          means over instances
+    turns                    mean number of turns of an episode
+    actions_per_turn         mean number of actions that the environment executed in a turn
+    moves_per_turn           mean number of those that changed the state (in text tasks: valid answers)
+    format_valid             share of the turns with a valid format
+    response_tokens          mean length of a response
+
+    Random numbers are a function of `eval.seed`, the split and the instance's number, so two evaluations differ by the
+    policy only, and the first 128 of 256 instances give what 128 instances give.
     """
-    seeds = distinct_seeds(players[0], config.eval.seed * 100_000, instances)
-    batch = rollout(
-        weights,
-        tokenizer,
-        players,
-        seeds,
-        range(instances),
-        np.arange(instances),
-        turns=config.task.turns,
-        tokens=config.task.response_tokens,
-        temperature=config.eval.temperature,
-        key=(EVALUATION, config.eval.seed, 0 if split == "validation" else 1),
-        context=config.train.context,
-    )
-    turns = np.bincount(batch.trajectory_of_row, minlength=instances)
+    count = len(instances)
+    episodes = Episodes(instances.environments, instances.seeds, range(count), np.arange(count))
+    sampling = Sampling(config.task.turns, config.task.response_tokens, config.eval.temperature, config.train.context)
+    batch = rollout(weights, tokenizer, episodes, sampling, (EVALUATION, config.eval.seed, instances.split))
     return {
         "success": float(batch.success.mean()),
         "return": float(batch.returns.mean()),
-        "turns": float(turns.mean()),
+        "turns": len(batch.turn_of_row) / count,
+        "actions_per_turn": float(batch.actions.mean()),
+        "moves_per_turn": float(batch.moves.mean()),
         "format_valid": float(batch.format_valid.mean()),
         "response_tokens": float(batch.response_length.mean()),
     }, batch
 
 
 def instance_results(batch: Batch) -> dict[str, Any]:
-    """Success and return of each instance, JSON-able."""
+    """Of each instance, JSON-able: success (0 or 1), return, number of turns, number of moves in all of them."""
     return {
         "success": batch.success.astype(int).tolist(),
         "return": [round(float(value), 6) for value in batch.returns],
+        "turns": batch.per_trajectory(np.ones(len(batch.turn_of_row))).astype(int).tolist(),
+        "moves": batch.per_trajectory(batch.moves).astype(int).tolist(),
     }
 
 
@@ -100,19 +94,18 @@ def evaluate_checkpoint(
     from plat.trainer.embedded.base import empty_model
     from plat.trainer.embedded.model import unpack
 
-    wanted = dict(overrides or {})
-    for name in wanted.keys() - {"split", "instances"}:
+    options = dict(overrides or {})
+    for name in options.keys() - {"split", "instances"}:
         raise SpecError(f"the evaluation has no option {name!r}", mend="one of: split, instances")
-    split = str(wanted.get("split", "heldout"))
-    if split not in ("validation", "heldout"):
-        raise SpecError(f"there is no split {split!r}", where="split", mend="one of: validation, heldout")
+    split = str(options.get("split", "heldout"))
+    if split not in SPLITS:
+        raise SpecError(f"there is no split {split!r}", where="split", mend=f"one of: {', '.join(SPLITS)}")
     default = config.eval.heldout if split == "heldout" else config.eval.instances
-    instances = wanted.get("instances", default or config.eval.instances)
-    if type(instances) is not int or instances < 1:
-        raise SpecError(f"{instances!r} instances cannot be played", where="instances", mend="a whole number from 1")
+    count = options.get("instances", default or config.eval.instances)
+    if type(count) is not int or count < 1:
+        raise SpecError(f"{count!r} instances cannot be played", where="instances", mend="a whole number from 1")
     torch.set_num_threads(config.threads)
     shape, tokenizer = empty_model(config)
     weights = unpack(shape, state.tensors["actor.parameters"].to(config.device))
-    players = make_players(config, split, instances)
-    metrics, batch = evaluate(weights, tokenizer, config, split, instances, players)
-    return {"split": split, "instances": instances, **metrics, "results": instance_results(batch)}
+    metrics, batch = evaluate(weights, tokenizer, config, FixedInstances(config, split, count))
+    return {"split": split, "instances": count, **metrics, "results": instance_results(batch)}

@@ -1,13 +1,14 @@
-"""Batched multi-turn rollouts with a KV cache: N environments speak with one policy, turn by turn.
+"""Batched multi-turn rollouts with a KV cache: one policy plays N episodes at once, turn by turn.
 
-Randomness: token t of turn k of trajectory n is drawn with one uniform number that depends on (seed, k, t, n) alone, so
-a trajectory does not change when another one ends earlier.
+Token t of turn k of trajectory n is drawn with one uniform number that is a function of (key, k, n, t) alone: a
+trajectory changes neither when another one ends earlier nor when there are more of them.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -16,14 +17,10 @@ from plat.trainer.embedded.batch import Batch, pad_prompts
 from plat.trainer.embedded.decoder import Decoder
 from plat.trainer.embedded.layers import at_least_float32
 from plat.trainer.embedded.model import Weights, encode
+from plat.trainer.embedded.randomness import Key, uniforms
 from plat.trainer.embedded.tokenizer import Tokenizer
+from plat_envs.api import Environment
 from plat_envs.vocabulary import END_THINK
-
-
-def generator_for(*key: int) -> torch.Generator:
-    """A generator that is a function of the key alone."""
-    state = np.random.SeedSequence(key).generate_state(2, np.uint32)
-    return torch.Generator().manual_seed(int(state[0]) << 32 | int(state[1]))
 
 
 @torch.inference_mode()
@@ -96,100 +93,136 @@ def _responses(drawn: torch.Tensor, log_probs: torch.Tensor, entropies: torch.Te
     return tuple(each.cpu().numpy() for each in outputs)
 
 
-def rollout(
+@dataclass(frozen=True)
+class Sampling:
+    """How a policy speaks: at most `turns` turns of at most `tokens` tokens, drawn at `temperature` (0: greedy).
+
+    context  current: each turn's prompt is the state alone; full: it is everything that was said before
+    """
+
+    turns: int
+    tokens: int
+    temperature: float
+    context: str = "current"
+
+
+@dataclass(frozen=True)
+class Episodes:
+    """What is played: trajectory n is instance seeds[n] in environments[n], with the chance of the game noises[n].
+
+    Trajectories of one group are neighbours; groups (N,) numbers them.
+    """
+
+    environments: Sequence[Environment]
+    seeds: Sequence[int]
+    noises: Sequence[int]
+    groups: np.ndarray
+
+
+def rollout(weights: Weights, tokenizer: Tokenizer, episodes: Episodes, sampling: Sampling, key: Key) -> Batch:
+    """Play every episode to its end: in each turn, all trajectories that go on speak at once.
+
+    `key` is that of the random numbers (`randomness.uniforms`).
+    """
+    trajectories = [
+        _Trajectory(tokenizer, environment, seed, noise, sampling.context)
+        for environment, seed, noise in zip(episodes.environments, episodes.seeds, episodes.noises, strict=True)
+    ]
+    prompts: dict[tuple[int, ...], int] = {}  # each distinct prompt, and its number
+    active = np.arange(len(trajectories))
+    turns: list[dict[str, np.ndarray]] = []
+    for turn in range(sampling.turns):
+        prompt = np.array([prompts.setdefault(trajectories[n].prompt, len(prompts)) for n in active])
+        chances = uniforms(key, turn, len(trajectories), sampling.tokens)[active]
+        spoken = _speak(weights, tokenizer, list(prompts), prompt, chances, sampling.temperature)
+        steps = [
+            trajectories[n].step(ids[:length].tolist())
+            for n, ids, length in zip(active, spoken["responses"], spoken["response_length"], strict=True)
+        ]
+        columns = {name: np.array(values) for name, values in zip(_Step._fields, zip(*steps, strict=True), strict=True)}
+        done = columns.pop("done")
+        where = {"prompt_of_row": prompt, "trajectory_of_row": active, "turn_of_row": np.full(len(active), turn)}
+        turns.append({**where, **spoken, **columns})
+        active = active[~done]
+        if not active.size:
+            break
+    success = np.array([trajectory.success for trajectory in trajectories])
+    return Batch(prompts=list(prompts), group=episodes.groups, success=success, **_rows(turns))
+
+
+class _Step(NamedTuple):
+    """What a response brought about, by the names of `Batch`."""
+
+    reasoning_length: int
+    reasoning_parses: bool
+    rewards: float
+    format_valid: bool
+    actions: int
+    moves: int
+    done: bool
+
+
+class _Trajectory:
+    """One episode while it is played; `prompt` is what the policy answers next."""
+
+    def __init__(self, tokenizer: Tokenizer, environment: Environment, seed: int, noise: int, context: str) -> None:
+        self.tokenizer, self.environment, self.context = tokenizer, environment, context
+        self.prompt = tuple(tokenizer.prompt(environment.reset(seed, noise), environment.instructions))
+        self.success = False
+
+    def step(self, response: list[int]) -> _Step:
+        """Play a response, token ids with eos where the policy ended it, and put the next prompt together."""
+        body = response[:-1] if response[-1] == self.tokenizer.eos else response
+        text = self.tokenizer.decode(body)
+        reasoning_length = self.tokenizer.reasoning_tokens(body)
+        reasoning = text.partition(END_THINK)[0].strip()
+        parses = reasoning_length >= 0 and self.environment.reasoning_parses(reasoning)
+        observation, reward, done, info = self.environment.step(text)
+        self.success = bool(info["success"])
+        valid = bool(info["format_valid"])
+        if not done:
+            self.prompt = self._next_prompt(body, observation)
+        return _Step(
+            reasoning_length,
+            parses,
+            float(reward),
+            valid,
+            int(info.get("actions", valid)),
+            int(info.get("moves", valid)),
+            done,
+        )
+
+    def _next_prompt(self, body: list[int], observation: str) -> tuple[int, ...]:
+        if self.context == "full":
+            return (*self.prompt, *body, self.tokenizer.eos, *self.tokenizer.following(observation))
+        return tuple(self.tokenizer.prompt(observation, self.environment.instructions))
+
+
+def _speak(
     weights: Weights,
     tokenizer: Tokenizer,
-    environments: Sequence[Any],
-    seeds: Sequence[int],
-    noises: Sequence[int],
-    group: np.ndarray,
-    *,
-    turns: int,
-    tokens: int,
+    prompts: list[tuple[int, ...]],
+    prompt_of_row: np.ndarray,
+    chances: np.ndarray,
     temperature: float,
-    key: tuple[int, ...],
-    context: str = "current",
-) -> Batch:
-    """One trajectory per environment: environments[n] plays instance seeds[n] with chance noises[n], at most `turns`
-    turns of `tokens` tokens each."""
-    count = len(seeds)
-    histories: list[tuple[int, ...]] = [
-        tuple(tokenizer.prompt(environment.reset(seed, noise), environment.instructions))
-        for environment, seed, noise in zip(environments, seeds, noises, strict=True)
-    ]
-    active = np.arange(count)
-    index: dict[tuple[int, ...], int] = {}
-    success = np.zeros(count, dtype=bool)
-    waves: list[dict[str, np.ndarray]] = []
-    for turn in range(turns):
-        uniforms = torch.rand(tokens, count, generator=generator_for(*key, turn))[:, torch.from_numpy(active)]
-        numbers = np.array([index.setdefault(histories[n], len(index)) for n in active])
-        here, rows = np.unique(numbers, return_inverse=True)
-        known = list(index)
-        ids, lengths, log_probs, entropies = generate(
-            weights, tokenizer, [known[number] for number in here], rows, uniforms, temperature
-        )
-        rewards = np.zeros(len(active))
-        valid = np.zeros(len(active), dtype=bool)
-        parses = np.zeros(len(active), dtype=bool)
-        reasoning = np.full(len(active), -1)
-        done = np.zeros(len(active), dtype=bool)
-        for at, n in enumerate(active.tolist()):
-            response = ids[at, : lengths[at]].tolist()
-            body = response[:-1] if response[-1] == tokenizer.eos else response
-            text = tokenizer.decode(body)
-            reasoning[at] = tokenizer.reasoning_tokens(body)
-            thought = text.partition(END_THINK)[0].strip()
-            parses[at] = reasoning[at] >= 0 and environments[n].reasoning_parses(thought)
-            observation, rewards[at], done[at], info = environments[n].step(text)
-            valid[at] = info["format_valid"]
-            success[n] = info["success"]
-            if not done[at]:
-                if context == "full":
-                    closed = response if response[-1] == tokenizer.eos else [*response, tokenizer.eos]
-                    histories[n] = (*histories[n], *closed, *tokenizer.following(observation))
-                else:
-                    histories[n] = tuple(tokenizer.prompt(observation, environments[n].instructions))
-        waves.append(
-            {
-                "prompt": numbers,
-                "trajectory": active,
-                "turn": np.full(len(active), turn),
-                "ids": ids,
-                "length": lengths,
-                "reasoning": reasoning,
-                "log_prob": log_probs,
-                "entropy": entropies,
-                "reward": rewards,
-                "valid": valid,
-                "parses": parses,
-            }
-        )
-        active = active[~done]
-        if not len(active):
-            break
-    width = max(wave["ids"].shape[1] for wave in waves)
+) -> dict[str, np.ndarray]:
+    """One response to each row's prompt, by the names of `Batch`; `chances` (B, tokens) decide what is drawn."""
+    used, rows = np.unique(prompt_of_row, return_inverse=True)
+    drawn = torch.from_numpy(np.ascontiguousarray(chances.T))
+    ids, lengths, log_probs, entropies = generate(
+        weights, tokenizer, [prompts[number] for number in used], rows, drawn, temperature
+    )
+    return {"responses": ids, "response_length": lengths, "log_probs": log_probs, "entropies": entropies}
 
-    def gather(name: str) -> np.ndarray:
-        arrays = [wave[name] for wave in waves]
+
+def _rows(turns: list[dict[str, np.ndarray]]) -> dict[str, np.ndarray]:
+    """The rows of all turns together, sorted by trajectory, then turn; responses padded to the longest."""
+    width = max(turn["responses"].shape[1] for turn in turns)
+    gathered = {}
+    for name in turns[0]:
+        arrays = [turn[name] for turn in turns]
         if arrays[0].ndim == 2:
             arrays = [np.pad(array, ((0, 0), (0, width - array.shape[1]))) for array in arrays]
-        return np.concatenate(arrays)
-
-    order = np.lexsort((gather("turn"), gather("trajectory")))
-    return Batch(
-        prompts=list(index),
-        prompt_of_row=gather("prompt")[order],
-        trajectory_of_row=gather("trajectory")[order],
-        turn_of_row=gather("turn")[order],
-        responses=gather("ids")[order],
-        response_length=gather("length")[order],
-        reasoning_length=gather("reasoning")[order],
-        log_probs=gather("log_prob")[order],
-        entropies=gather("entropy")[order],
-        rewards=gather("reward")[order],
-        group=group,
-        success=success,
-        format_valid=gather("valid")[order],
-        reasoning_parses=gather("parses")[order],
-    )
+        gathered[name] = np.concatenate(arrays)
+    order = np.lexsort((gathered["turn_of_row"], gathered["trajectory_of_row"]))
+    return {name: array[order] for name, array in gathered.items()}

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
 from plat.errors import SpecError
+from plat.rl.config import PROBE_BLOCK
 from plat.trainer.api import TrainerSpec
 from plat.trainer.config import RunConfig
+from plat.trainer.embedded.environment import environment_of
 from plat.trainer.embedded.recipe import base_key, tasks_of
 from plat.trainer.embedded.record import base_identity, shipped_base
-from plat_envs.api import EnvironmentSpec, configure, find_environment
-from plat_envs.errors import BadEnvironment
 
 
 def validate(config: RunConfig) -> RunConfig:
@@ -59,20 +58,15 @@ def validate(config: RunConfig) -> RunConfig:
         )
     if chosen.rule in ("top_p", "top_p_softmax", "top_k", "min_p", "within_group") and not 0 <= chosen.value <= 1:
         raise SpecError(f"{chosen.rule} takes a share, not {chosen.value:g}", where="filter.value", mend="from 0 to 1")
+    if config.mi.probe % PROBE_BLOCK:
+        raise SpecError(
+            f"a probe of {config.mi.probe} reasonings cannot be split into blocks of {PROBE_BLOCK}",
+            where="mi.probe",
+            mend=f"use a multiple of {PROBE_BLOCK}; 0 switches the probe off",
+        )
     if config.algorithm.advantage == "grpo" and train.group_size < 2:
         raise SpecError("a group advantage needs at least 2 rollouts", where="train.group_size", mend="use 2 or more")
     return config
-
-
-def environment_of(config: RunConfig) -> tuple[EnvironmentSpec, Any]:
-    """The task's environment and its checked options; `task.turns` is the environment's own limit too."""
-    try:
-        spec = find_environment(config.task.name)
-        options = {"turns": config.task.turns, **config.task.env}
-        known = {field.name for field in fields(spec.config_type)}
-        return spec, configure(spec, options if "turns" in known else config.task.env)
-    except BadEnvironment as error:
-        raise SpecError(error.what, where=error.where or "task", mend=error.mend) from error
 
 
 def _fingerprint(config: RunConfig) -> dict[str, Any]:
@@ -111,10 +105,11 @@ def _prepare(config: RunConfig) -> tuple[str, str] | None:
 
 SPEC = TrainerSpec(
     name="embedded",
-    version="1.3",
+    version="2.0",
     config_type=RunConfig,
     load=_load,
     conf="plat.conf",
+    legacy={"mi.probe": 0, "filter.within_group_rounding": "floor"},
     operational_keys=("train.micro_batch", "model.paper_name"),
     validate=validate,
     resources=lambda config: {"threads": config.threads, "gpus": int(config.device == "cuda")},

@@ -52,7 +52,7 @@ def train_base(base: BaseConfig, shape: Shape, tokenizer: Tokenizer) -> tuple[Te
     losses = []
     for step in range(base.steps):
         optimiser.param_groups[0]["lr"] = learning_rate(base, step)
-        chosen = [rng.choices(pools[task], k=share) for task in tasks]
+        chosen = [demonstration for task in tasks for demonstration in rng.choices(pools[task], k=share)]
         loss = _take_step(flat, optimiser, shape, chosen, tokenizer.pad)
         if step % REPORT_EVERY == 0 or step + 1 == base.steps:
             losses.append(round(loss, 4))
@@ -68,15 +68,12 @@ def learning_rate(base: BaseConfig, step: int) -> float:
 
 
 def _take_step(
-    flat: Tensor, optimiser: torch.optim.Optimizer, shape: Shape, chosen: list[list[Demonstration]], pad: int
+    flat: Tensor, optimiser: torch.optim.Optimizer, shape: Shape, chosen: list[Demonstration], pad: int
 ) -> float:
-    """One step on the demonstrations chosen of each task; returns the mean loss of their response tokens."""
-    weights = unpack(shape, flat)
-    sums = [_cross_entropy(weights, demonstrations_of_task, pad) for demonstrations_of_task in chosen]
-    tokens = sum(count for _, count in sums)
-    loss = torch.stack([total for total, _ in sums]).sum() / tokens
+    """One step of the optimiser on these demonstrations; returns the loss before it."""
+    loss = cross_entropy(unpack(shape, flat), chosen, pad)
     flat.grad = None
-    loss.backward()
+    torch.autograd.backward(loss)
     assert flat.grad is not None
     norm = float(torch.linalg.vector_norm(flat.grad))
     if norm > MAX_GRAD_NORM:
@@ -85,13 +82,11 @@ def _take_step(
     return float(loss.detach())
 
 
-def _cross_entropy(weights: Weights, chosen: list[Demonstration], pad: int) -> tuple[Tensor, int]:
-    """Summed cross-entropy of the responses, and their number of tokens."""
+def cross_entropy(weights: Weights, chosen: list[Demonstration], pad: int) -> Tensor:
+    """The mean cross-entropy of all response tokens, in nats."""
     ids, lengths, last = pad_prompts([prompt for prompt, _ in chosen], pad, "cpu")
     longest = max(len(response) for _, response in chosen)
     targets = torch.tensor([response + (-100,) * (longest - len(response)) for _, response in chosen])
     fed = torch.cat((last[:, None], targets[:, :-1].clamp_min(pad)), 1)
     hidden = extend(weights, encode(weights, ids, lengths), torch.arange(len(chosen)), fed)
-    scores = F.linear(hidden, weights.head)
-    loss = F.cross_entropy(scores.flatten(0, 1), targets.flatten(), ignore_index=-100, reduction="sum")
-    return loss, int((targets != -100).sum())
+    return F.cross_entropy(F.linear(hidden, weights.head).flatten(0, 1), targets.flatten(), ignore_index=-100)

@@ -1,7 +1,7 @@
-"""The training loop: roll out, measure mutual information, filter, update, evaluate, checkpoint.
+"""The training loop (Algorithm 1 of the paper): roll out, measure, filter, update, evaluate, checkpoint.
 
-Every random number is a function of (seed, purpose, step): a resumed run needs no generator state to be bit-identical.
-Step s is the policy after s iterations; step 0 is the base model.
+Step s is the policy after s iterations; step 0 is the base model. What an iteration draws at random is a function of
+(seed, step) alone (`randomness`), so a resumed run is bit-identical to an undisturbed one.
 """
 
 from __future__ import annotations
@@ -9,31 +9,28 @@ from __future__ import annotations
 import math
 import os
 import resource
-import time
-from collections.abc import Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 import torch
 
 from plat.errors import RunError
-from plat.rl.dynamic_sampling import Refills
 from plat.rl.early_stop import EarlyStops
-from plat.rl.filter import Selection, select, select_within_group, step_plan
+from plat.rl.filter import step_plan
 from plat.rl.mutual_information import SigmaEMA, is_measured
-from plat.rl.scores import prompt_scores
-from plat.rl.statistics import rollout_metrics
-from plat.trainer.api import Outcome, RunIO, State
+from plat.trainer.api import Outcome, RunIO
 from plat.trainer.config import RunConfig
 from plat.trainer.embedded.base import describe, load_base
-from plat.trainer.embedded.batch import Batch, concatenate
+from plat.trainer.embedded.batch import Batch
+from plat.trainer.embedded.collect import Collector, batch_metrics
 from plat.trainer.embedded.cross_score import measure
-from plat.trainer.embedded.evaluate import SCORING, TRAINING, UPDATING, evaluate, instance_results, make_players
+from plat.trainer.embedded.evaluate import FixedInstances, evaluate, instance_results
+from plat.trainer.embedded.filtering import filter_batch
 from plat.trainer.embedded.learner import Learner
 from plat.trainer.embedded.model import Weights, unpack
-from plat.trainer.embedded.rollout import rollout
+from plat.trainer.embedded.probe import Probe
+from plat.trainer.embedded.progress import Progress, Stopwatch, read_progress, state_of
+from plat.trainer.embedded.randomness import SCORING, UPDATING, generator
 
 
 def train(config: RunConfig, io: RunIO) -> Outcome:
@@ -42,238 +39,191 @@ def train(config: RunConfig, io: RunIO) -> Outcome:
     if config.device == "cuda":  # the same bits after a resume; must be said before CUDA starts
         os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
         torch.use_deterministic_algorithms(True, warn_only=True)
-    return _Run(config, io).go()
-
-
-@dataclass
-class _Progress:
-    """What a checkpoint must carry besides tensors."""
-
-    step: int = 0
-    best_success: float = -1.0
-    best_step: int = 0
-    early_stop: dict[str, float] = field(default_factory=dict)
-    sigma_ema: dict[str, float] = field(default_factory=dict)
+    return _Run(config, io).to_the_end()
 
 
 class _Run:
+    """One run: the policy and its optimiser (`learner`), what it plays and is judged on, and how far it has come."""
+
     def __init__(self, config: RunConfig, io: RunIO) -> None:
         self.config, self.io = config, io
         base = load_base(config, io.cache)
         io.facts({"base_sha256": base.sha256})  # before anything is restored: another base cannot go on with this run
         self.shape, self.tokenizer = base.shape, base.tokenizer
         self.learner = Learner(config, self.shape, base.parameters)
-        self.players = make_players(config, "train", config.train.prompts * config.train.group_size)
-        self.judges = make_players(config, "validation", config.eval.instances)
+        self.collector = Collector(config, self.tokenizer)
+        self.validation = FixedInstances(config, "validation", config.eval.instances)
+        self.heldout = FixedInstances(config, "heldout", config.eval.heldout) if config.eval.heldout else None
+        self.probe = None
+        if config.mi.probe:
+            self.probe = Probe(config, self.tokenizer, self.heldout.observations() if self.heldout else set())
         self.stops = EarlyStops(config.early_stop)
-        self.ema = SigmaEMA(config.mi.ema_alpha)
-        self.progress = _Progress()
-        self.seconds: dict[str, float] = {}
+        self.sigma_ema = SigmaEMA(config.mi.ema_alpha)
+        self.progress = Progress()
+        self.stopwatch = Stopwatch()
 
-    def go(self) -> Outcome:
-        restored = self.io.restore()
-        if restored is not None:
-            self._restore(*restored)
+    def to_the_end(self) -> Outcome:
+        """Iterate until the iterations are done, an early stop ends the run, or the platform wants the process back."""
+        checkpoint = self.io.restore()
+        if checkpoint is None:
+            self._evaluate_base_model()
         else:
-            self._start()
+            self._resume(*checkpoint)
         reason = self.stops.reason
         while reason is None and self.progress.step < self.config.train.iterations:
             reason = self._iterate(self.progress.step + 1)
             if reason is None and self.io.should_stop():
                 self._save()
                 return Outcome("interrupted")
-        self._finish()
+        self._evaluate_peak_and_final()
         return Outcome("finished" if reason is None else f"stopped:{reason}", self._summary())
 
     # --- one iteration ------------------------------------------------------------------------------------------------
 
     def _iterate(self, step: int) -> str | None:
-        """Iteration `step`: everything is logged, then checkpointed; the reason to stop, or None."""
-        config = self.config
-        metrics: dict[str, float] = {}
-        started = time.perf_counter()
-        self.seconds = {}
-        weights = self.learner.policy()
-        with self._timed("rollout"):
-            batch = self._rollout(weights, step, 0, config.train.prompts)
-        returns = batch.returns.reshape(config.train.prompts, -1)
-        metrics |= rollout_metrics(returns) | self._rollout_metrics(batch)
-        self.io.table("reward_matrix", step, np.round(returns, 6).tolist())
+        """Iteration `step` of Algorithm 1, logged and checkpointed; the reason to stop early, or None."""
+        config, timed = self.config, self.stopwatch.timed
+        self.stopwatch.restart()
+        policy = self.learner.policy()
+        with timed("rollout"):
+            batch = self.collector.rollout(policy, step)
+        self.io.table("reward_matrix", step, np.round(self._returns(batch), 6).tolist())
+        metrics = batch_metrics(batch, config.train.group_size)
+        reward_variance = metrics["rollout/reward_var"]
         if is_measured(step, config.mi):
-            with self._timed("cross_score"):
-                metrics |= measure(
-                    weights,
-                    batch,
-                    config.mi,
-                    self.ema,
-                    self.tokenizer.pad,
-                    config.train.temperature,
-                    np.random.default_rng((config.seed, SCORING, step)),
-                )
+            with timed("cross_score"):
+                metrics |= self._mutual_information(policy, batch, step)
         if config.algorithm.dynamic_sampling:
-            with self._timed("refill"):
-                batch, more = self._refill(weights, batch, step)
-                metrics |= more
-        with self._timed("filter"):
-            selection, kept = self._filter(batch)
+            with timed("refill"):
+                batch, refill_metrics = self.collector.replace_uninformative(policy, batch, step)
+                metrics |= refill_metrics
+        with timed("filter"):
+            selection, kept = filter_batch(batch, config.filter, config.train.group_size)
         metrics |= selection.metrics()
-        total = config.train.prompts * config.train.group_size
-        plan = step_plan(len(kept), total, config.filter, config.train.mini_batches)
-        metrics["filter/loss_scale"] = plan.loss_scale * plan.advantage_scale * plan.lr_scale
-        metrics["filter/updates"] = float(plan.updates if len(kept) else 0)
-        if len(kept):
-            with self._timed("update"):
-                rng = np.random.default_rng((config.seed, UPDATING, step))
-                metrics |= self.learner.update(batch.select(kept), plan, rng, self.tokenizer.pad, step)
-        reason = self.stops.iteration(metrics["rollout/reward_var"], empty=not len(kept))
+        with timed("update"):
+            metrics |= self._update(batch, kept, step)
         self.progress.step = step
-        improved = False
-        if step % config.eval.every == 0 or step == config.train.iterations or reason is not None:
-            improved = self._validate(step, metrics)
+        reason = self.stops.iteration(reward_variance, empty=not len(kept))
+        last = step == config.train.iterations or reason is not None
+        new_peak = False
+        if last or step % config.eval.every == 0:
+            new_peak = self._evaluate(step, metrics)
             reason = self.stops.evaluation(metrics["val/success"]) or reason
-        metrics |= {f"time/{name}": value for name, value in self.seconds.items()}
-        metrics["time/step"] = time.perf_counter() - started
+        metrics |= self.stopwatch.metrics()
         metrics["mem/peak_mb"] = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
         self.io.log(step, metrics)
-        last = step == config.train.iterations or reason is not None
-        if improved or last or step % config.train.checkpoint_every == 0:
-            self._save(peak=improved)
+        if new_peak or last or reason is not None or step % config.train.checkpoint_every == 0:
+            self._save(peak=new_peak)
         return reason
 
-    def _rollout(self, weights: Weights, step: int, refill: int, prompts: int) -> Batch:
-        """`prompts` new training instances, group_size trajectories each. Instances depend on seed, step and refill."""
-        config, size = self.config, self.config.train.group_size
-        first = config.seed * 100_000_000 + step * 1000 + refill * 100
-        return rollout(
-            weights,
-            self.tokenizer,
-            self.players[: prompts * size],
-            [first + number // size for number in range(prompts * size)],
-            [step * size + number % size for number in range(prompts * size)],
-            np.arange(prompts * size) // size + refill * config.train.prompts,
-            turns=config.task.turns,
-            tokens=config.task.response_tokens,
-            temperature=config.train.temperature,
-            key=(TRAINING, config.seed, step, refill),
-            context=config.train.context,
-        )
+    def _returns(self, batch: Batch) -> np.ndarray:
+        """The returns of a whole batch as the paper's reward matrix (P, G)."""
+        return batch.returns.reshape(-1, self.config.train.group_size)
 
-    def _refill(self, weights: Weights, batch: Batch, step: int) -> tuple[Batch, dict[str, float]]:
-        """DAPO's dynamic sampling: prompts with equal returns are replaced, at most `max_refills` times."""
-        size = self.config.train.group_size
-        plan = Refills(self.config.train.prompts, self.config.algorithm.max_refills)
-        batches = [batch]
-        wanted = plan.offer(batch.returns.reshape(-1, size))
-        while wanted:
-            batches.append(self._rollout(weights, step, len(batches), wanted))
-            wanted = plan.offer(batches[-1].returns.reshape(-1, size))
-        starts = np.cumsum([0, *(each.trajectories for each in batches)])
-        chosen = [np.arange(size) + starts[at] + prompt * size for at, prompt in plan.chosen]
+    def _mutual_information(self, policy: Weights, batch: Batch, step: int) -> dict[str, float]:
+        """The proxies of Table 1 on the batch before filtering."""
+        rng = generator(SCORING, self.config.seed, step)
+        pad, temperature = self.tokenizer.pad, self.config.train.temperature
+        return measure(policy, batch, self.config.mi, self.sigma_ema, pad, temperature, rng)
+
+    def _update(self, batch: Batch, kept: np.ndarray, step: int) -> dict[str, float]:
+        """The optimiser steps on the trajectories that the filter kept; none when it kept nothing."""
+        train = self.config.train
+        plan = step_plan(len(kept), train.prompts * train.group_size, self.config.filter, train.mini_batches)
         metrics = {
-            "rollout/refills": float(plan.rollouts - 1),
-            "rollout/informative_prompts": float(len(plan.chosen)),
+            "filter/loss_scale": plan.loss_scale * plan.advantage_scale * plan.lr_scale,
+            "filter/updates": float(plan.updates),
         }
-        indices = np.concatenate(chosen) if chosen else np.zeros(0, dtype=np.int64)
-        return concatenate(batches).select(indices), metrics
+        if plan.updates:
+            rng = generator(UPDATING, self.config.seed, step)
+            metrics |= self.learner.update(batch.select(kept), plan, rng, self.tokenizer.pad, step)
+        return metrics
 
-    def _filter(self, batch: Batch) -> tuple[Selection, np.ndarray]:
-        """The selection over prompts, and the trajectories kept."""
-        config, size = self.config.filter, self.config.train.group_size
-        if not batch.trajectories:
-            return Selection(np.zeros(0, dtype=np.int64), 0.0, 0.0, "no_informative_prompt"), np.zeros(
-                0, dtype=np.int64
-            )
-        returns = batch.returns.reshape(-1, size)
-        tokens = batch.per_trajectory(batch.response_length.astype(float))
-        entropy = batch.per_trajectory(batch.entropies.sum(1).astype(float)) / tokens
-        scores = prompt_scores(returns, entropy.reshape(-1, size), tokens.reshape(-1, size), config)
-        selection = select(scores, config)
-        if config.rule == "within_group":
-            inside = select_within_group(returns, config.value, config.within_group_rounding)
-            return selection, (inside + np.arange(len(returns))[:, None] * size).ravel()
-        return selection, (selection.kept[:, None] * size + np.arange(size)).ravel()
+    # --- evaluation ---------------------------------------------------------------------------------------------------
 
-    def _rollout_metrics(self, batch: Batch) -> dict[str, float]:
-        tokens = batch.response_length.sum()
-        return {
-            "rollout/success": float(batch.success.mean()),
-            "rollout/format_valid": float(batch.format_valid.mean()),
-            "rollout/reasoning_parses": float(batch.reasoning_parses.mean()),
-            "rollout/response_tokens": float(batch.response_length.mean()),
-            "rollout/entropy": float(batch.entropies.sum() / tokens),
-        }
-
-    # --- evaluation and checkpoints -----------------------------------------------------------------------------------
-
-    def _start(self) -> None:
-        """Step 0: the base model on both fixed sets."""
+    def _evaluate_base_model(self) -> None:
+        """Step 0: the base model on the validation and the held-out instances, and its probe with the null."""
         metrics: dict[str, float] = {}
-        self._validate(0, metrics)
-        self._hold_out(0, self.learner.policy(), "base", metrics)
+        self._evaluate(0, metrics)
+        metrics |= self._hold_out(0, self.learner.policy(), "base")
         self.stops.evaluation(metrics["val/success"])
         self.io.log(0, metrics)
         self._save(peak=True)
 
-    def _validate(self, step: int, metrics: dict[str, float]) -> bool:
-        """Add `val/` metrics; True when this is the best success so far (the first of equals)."""
-        config = self.config
-        with self._timed("eval"):
-            found, batch = evaluate(
-                self.learner.policy(), self.tokenizer, config, "validation", config.eval.instances, self.judges
-            )
-        metrics |= {f"val/{name}": value for name, value in found.items()}
+    def _evaluate(self, step: int, metrics: dict[str, float]) -> bool:
+        """Add the `val/` and `probe/` metrics of the policy; True where its success is the best so far (ties: no)."""
+        policy = self.learner.policy()
+        with self.stopwatch.timed("eval"):
+            validation, batch = evaluate(policy, self.tokenizer, self.config, self.validation)
+        metrics |= {f"val/{name}": value for name, value in validation.items()}
         self.io.table("val_instances", step, instance_results(batch))
-        if not math.isfinite(found["success"]):
+        if self.probe is not None:
+            with self.stopwatch.timed("probe"):
+                metrics |= self._probe(self.probe, policy, step)
+        success = validation["success"]
+        if not math.isfinite(success):
             raise RunError("validation success is not a number", failure_class="nan")
-        if found["success"] <= self.progress.best_success:
+        if success <= self.progress.best_success:
             return False
-        self.progress.best_success, self.progress.best_step = found["success"], step
+        self.progress.best_success, self.progress.best_step = success, step
         return True
 
-    def _hold_out(self, step: int, weights: Weights, role: str, metrics: dict[str, float]) -> None:
-        """The second fixed set, for an unbiased value of the peak checkpoint; none with `eval.heldout: 0`."""
-        config = self.config
-        if not config.eval.heldout:
-            return
-        players = make_players(config, "heldout", config.eval.heldout)
-        found, batch = evaluate(weights, self.tokenizer, config, "heldout", config.eval.heldout, players)
-        name = "heldout/base_success" if role == "base" else "heldout/success"
-        metrics[name] = found["success"]
-        results = instance_results(batch) | {"role": role, "peak_step": self.progress.best_step}
-        self.io.table("heldout_base" if role == "base" else "heldout_peak", step, results)
+    def _probe(self, probe: Probe, policy: Weights, step: int) -> dict[str, float]:
+        """Fresh reasonings of the policy, and at step 0 the null beside them."""
+        reasonings = probe.draw(policy, step)
+        result = probe.score(policy, reasonings)
+        self.io.table("probe", step, result.table())
+        null = {"probe/retrieval_untrained": probe.untrained(policy, reasonings)} if step == 0 else {}
+        return result.metrics() | null
 
-    def _finish(self) -> None:
-        """The peak checkpoint on the held-out set, logged at the last step."""
-        peak = self.io.load_peak()
-        if peak is None:
-            raise RunError("the peak checkpoint is gone or damaged", mend="plat retry this run")
-        weights = unpack(self.shape, peak[1].tensors["actor.parameters"].to(self.config.device))
-        metrics: dict[str, float] = {"heldout/peak_step": float(peak[0])}
-        self._hold_out(self.progress.step, weights, "peak", metrics)
-        self.io.log(self.progress.step, metrics)
+    def _evaluate_peak_and_final(self) -> None:
+        """The peak checkpoint and the final policy on the held-out instances, logged at the last step."""
+        step, peak_step = self.progress.step, self.progress.best_step
+        final = self.learner.policy()
+        metrics = {"heldout/peak_step": float(peak_step)}
+        if peak_step == step:
+            metrics |= self._hold_out(step, final, "peak", "final")
+        else:
+            metrics |= self._hold_out(step, self._load_peak(peak_step), "peak") | self._hold_out(step, final, "final")
+        self.io.log(step, metrics)
+
+    def _load_peak(self, peak_step: int) -> Weights:
+        """The policy of the peak checkpoint; RunError where that checkpoint is lost, older ones never stand in."""
+        checkpoint = self.io.load_peak()
+        if checkpoint is None or checkpoint[0] != peak_step:
+            left = "none is left" if checkpoint is None else f"the newest that is left is of step {checkpoint[0]}"
+            raise RunError(
+                f"the peak checkpoint of step {peak_step} is gone or damaged ({left})",
+                mend="delete this run's folder and run it again: a peak cannot be evaluated without its weights",
+            )
+        return unpack(self.shape, checkpoint[1].tensors["actor.parameters"].to(self.config.device))
+
+    def _hold_out(self, step: int, policy: Weights, *roles: str) -> dict[str, float]:
+        """Held-out success of a policy, logged for each of its roles (base, peak, final); none if `eval.heldout: 0`."""
+        if self.heldout is None:
+            return {}
+        evaluation, batch = evaluate(policy, self.tokenizer, self.config, self.heldout)
+        results = instance_results(batch) | {"peak_step": self.progress.best_step}
+        for role in roles:
+            self.io.table(f"heldout_{role}", step, results | {"role": role})
+        names = {"base": "heldout/base_success", "peak": "heldout/success", "final": "heldout/final_success"}
+        return {names[role]: evaluation["success"] for role in roles}
+
+    # --- checkpoints --------------------------------------------------------------------------------------------------
 
     def _save(self, peak: bool = False) -> None:
         self.progress.early_stop = self.stops.to_dict()
-        self.progress.sigma_ema = self.ema.to_dict()
-        tensors = {name: tensor.cpu() for name, tensor in self.learner.tensors().items()}
-        self.io.save(self.progress.step, State(tensors, dict(vars(self.progress))), peak=peak)
+        self.progress.sigma_ema = self.sigma_ema.to_dict()
+        self.io.save(self.progress.step, state_of(self.learner, self.progress), peak=peak)
 
-    def _restore(self, step: int, state: State) -> None:
-        self.progress = _Progress(**state.meta)
-        if self.progress.step != step:
-            raise RunError(f"checkpoint of step {step} says it is of step {self.progress.step}")
+    def _resume(self, step: int, state: Any) -> None:
+        self.progress = read_progress(step, state)
         self.learner.restore(state.tensors)
-        self.stops = EarlyStops.from_dict(self.config.early_stop, state.meta["early_stop"])
-        self.ema = SigmaEMA.from_dict(self.config.mi.ema_alpha, state.meta["sigma_ema"])
+        self.stops = EarlyStops.from_dict(self.config.early_stop, self.progress.early_stop)
+        self.sigma_ema = SigmaEMA.from_dict(self.config.mi.ema_alpha, self.progress.sigma_ema)
 
     def _summary(self) -> dict[str, Any]:
         return describe(self.config, self.shape) | {
             "peak_step": self.progress.best_step,
             "peak_success": self.progress.best_success,
         }
-
-    @contextmanager
-    def _timed(self, name: str) -> Iterator[None]:
-        started = time.perf_counter()
-        yield
-        self.seconds[name] = self.seconds.get(name, 0.0) + time.perf_counter() - started

@@ -1,0 +1,27 @@
+"""The filter of section 4 applied to a batch of trajectories."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from plat.rl.config import FilterConfig
+from plat.rl.filter import Selection, select, select_within_group
+from plat.rl.scores import prompt_scores
+from plat.trainer.embedded.batch import Batch
+
+
+def filter_batch(batch: Batch, config: FilterConfig, group_size: int) -> tuple[Selection, NDArray[np.int64]]:
+    """The selection over prompts, and the numbers of the trajectories that the update may use."""
+    if not batch.trajectories:
+        nothing = np.zeros(0, dtype=np.int64)
+        return Selection(nothing, 0.0, 0.0, "no_informative_prompt"), nothing
+    returns = batch.returns.reshape(-1, group_size)
+    tokens = batch.per_trajectory(batch.response_length.astype(float))
+    entropies = batch.per_trajectory(batch.entropies.sum(1).astype(float)) / tokens
+    scores = prompt_scores(returns, entropies.reshape(-1, group_size), tokens.reshape(-1, group_size), config)
+    selection = select(scores, config)
+    if config.rule == "within_group":
+        members = select_within_group(returns, config.value, config.within_group_rounding)
+        return selection, (np.arange(len(returns))[:, None] * group_size + members).ravel()
+    return selection, (selection.kept[:, None] * group_size + np.arange(group_size)).ravel()
