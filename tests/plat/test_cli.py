@@ -265,6 +265,34 @@ def test_a_removed_store_is_noticed_and_filled_again(plat, spec, home, toy):
     assert plat("sweep", path)[1].startswith("nothing to do")
 
 
+def test_a_damaged_run_is_named_and_the_exit_code_says_it(plat, spec, home, toy):
+    path = spec(GUESSING)
+    plat("sweep", path)
+    for file in home.glob("mlflow.db*"):
+        file.unlink()
+    events = next(home.glob("runs/*/attempts/001/events.jsonl"))
+    events.write_bytes(events.read_bytes().replace(b'"step":1', b'"step":2', 1))
+    run = events.parents[2].name
+    for verb in ("sync", "sweep", "report", "claims"):
+        code, _, err = plat(verb, path)
+        assert code == 3 and run in err and "events.jsonl line 2 is damaged" in err, (verb, err)
+
+
+def test_a_damaged_result_and_an_edited_config_are_mended_and_named(plat, spec, home, toy):
+    path = spec(GUESSING)
+    table = plat("sweep", path)[1]
+    first, second = sorted(home.glob("runs/*/result.json"))
+    first.write_text("")
+    second.unlink()
+    config = second.parent / "config.yaml"
+    text = config.read_text()
+    config.write_text(text.replace("games: 5", "games: 6"))
+    code, out, err = plat("sweep", path)
+    assert code == 0 and table[table.index("A test") :] in out
+    assert f"result.json is damaged ({first})" in err and f"it is now {config}.damaged-1" in err
+    assert json.loads(first.read_text())["outcome"] == "finished" and config.read_text() == text
+
+
 def test_a_changed_report_is_made_again_without_running(plat, spec, home, toy):
     plat("sweep", spec(GUESSING))
     code, out, _ = plat("sweep", spec(GUESSING.replace("A test", "Another title")))

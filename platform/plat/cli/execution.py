@@ -148,7 +148,8 @@ def run_missing(
     )
     settings.dispatched = report.exit_code != 0
     try:
-        results.import_all(home, uri, experiments, [home.run(run.id) for run in runs])
+        brought = results.import_all(home, uri, experiments, [home.run(run.id) for run in runs])
+        report.import_failed = brought.exit_code != 0
     except StoreError as error:
         raise _store_gave_way(error, report) from error
     return report

@@ -56,7 +56,7 @@ def sync(
     if not (done.imported or done.unchanged):
         check_store(place, uri)  # nothing to import: then nobody has asked the store yet
     print(f"{len(done.imported)} runs brought up to date, {done.unchanged} were so already: {shown_uri(uri)}")
-    return 0
+    return done.exit_code
 
 
 def import_all(
@@ -74,13 +74,17 @@ def import_all(
     return done
 
 
-def catch_up(home: Home, uri: str, experiments: Sequence[Experiment]) -> None:
-    """Import what can be imported before results are shown. Where nothing may be written (an archive), what the store
-    holds is shown, with a warning on stderr if it is not up to date."""
+def catch_up(home: Home, uri: str, experiments: Sequence[Experiment]) -> int:
+    """Import what can be imported before results are shown; the exit code, 3 when a run was found damaged.
+
+    Where nothing may be written (an archive), what the store holds is shown, with a warning on stderr if it is not up
+    to date."""
     if not home.runs.is_dir():
-        return
+        return 0
+    exit_code = 0
     with unless_archived(home, uri, "the store is not brought up to date"):
-        import_all(home, uri, experiments)
+        exit_code = import_all(home, uri, experiments).exit_code
+    return exit_code
 
 
 @contextlib.contextmanager
@@ -112,11 +116,11 @@ def report(
     experiments = load_experiments(arguments)
     place = Home.find(home).checked()
     uri = place.store_uri(store)
-    catch_up(place, uri, experiments)
+    exit_code = catch_up(place, uri, experiments)
     for experiment in experiments:
         folder = (out / experiment.name if len(experiments) > 1 else out) if out else None
         print(make_report(place, uri, experiment, folder)[0], end="")
-    return 0
+    return exit_code
 
 
 def make_report(home: Home, uri: str, experiment: Experiment, out: Path | None = None) -> tuple[str, list[Path]]:
@@ -198,21 +202,21 @@ def claims(
     experiments = load_experiments(arguments or _all_files())
     place = Home.find(home).checked()
     uri = place.store_uri(store)
-    catch_up(place, uri, experiments)
+    exit_code = catch_up(place, uri, experiments)
     from plat_analysis.claims.engine import check_claims
 
     store_of = Store(uri, place)
     found = [verdict for experiment in experiments for verdict in check_claims(store_of.load(experiment), experiment)]
     if as_json:
         print_json({"claims": [verdict.as_dict() for verdict in found]})
-        return 0
+        return exit_code
     for verdict in found:
         print(f"{verdict.status.replace('_', ' '):15} {verdict.id}: {verdict.says}")
         if verdict.detail:
             print(f"{'':15} {verdict.detail}")
     if not found:
         print("these files claim nothing")
-    return 0
+    return exit_code
 
 
 def _all_files() -> list[str]:

@@ -25,20 +25,27 @@ class RunEnd:
 
 @dataclass
 class SweepReport:
-    """Every run of the sweep, by id, in the order asked for. `trouble`: what went wrong beside the runs."""
+    """Every run of the sweep, by id, in the order asked for.
+
+    trouble        what went wrong beside the runs
+    import_failed  a run was found damaged when it was brought into the store
+    """
 
     ends: dict[str, RunEnd] = field(default_factory=dict)
     interrupted: bool = False
     seconds: float = 0.0
     trouble: list[str] = field(default_factory=list)
+    import_failed: bool = False
 
     def counts(self) -> dict[str, int]:
         return dict(Counter(end.state for end in self.ends.values()))
 
     @property
     def exit_code(self) -> int:
-        """130 interrupted, 3 when a run is not done, else 0."""
-        return 130 if self.interrupted else 3 if any(end.state != "done" for end in self.ends.values()) else 0
+        """130 interrupted, 3 when a run is not done or is damaged, else 0."""
+        if self.interrupted:
+            return 130
+        return 3 if self.import_failed or any(end.state != "done" for end in self.ends.values()) else 0
 
 
 def end_of(job: Job) -> RunEnd:

@@ -46,6 +46,11 @@ class ImportReport:
     unreadable: list[str] = field(default_factory=list)  # meta.json or config.yaml is missing or damaged
     damaged: dict[str, str] = field(default_factory=dict)  # what is wrong with its history (file and line)
 
+    @property
+    def exit_code(self) -> int:
+        """3 when a run was found damaged or unreadable, else 0."""
+        return 3 if self.damaged or self.unreadable else 0
+
     def warnings(self) -> list[str]:
         """One line for each kind of run that was not imported."""
         kinds = (
