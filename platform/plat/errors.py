@@ -4,6 +4,7 @@
     ├── SpecError             an experiment file, an override or a config value is wrong
     ├── HomeError             $PLAT_HOME cannot be used (unwritable, full, a file in the way)
     ├── StoreError            the MLflow store cannot be used (locked, newer version, unreachable)
+    ├── BundleError           a bundle is damaged, or does not fit what is here
     ├── CheckpointError       no valid checkpoint where one was asked for
     └── RunError              one run cannot go on; ends that run only, with `failed:<failure_class>`
 
@@ -56,6 +57,10 @@ class HomeError(PlatError):
 
 class StoreError(PlatError):
     """The MLflow store cannot be used."""
+
+
+class BundleError(PlatError):
+    """A bundle is damaged, or does not fit what is here. Nothing was exported or imported."""
 
 
 class CheckpointError(PlatError):

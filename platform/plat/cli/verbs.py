@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import typer
 
-from plat.cli import base, doctor, evaluate, execution, looking, results
+from plat.cli import base, bundle, doctor, evaluate, execution, looking, results
 
 VERBS: dict[str, Callable[..., int]] = {
     "plan": execution.plan,
@@ -20,6 +20,8 @@ VERBS: dict[str, Callable[..., int]] = {
     "sync": results.sync,
     "report": results.report,
     "claims": results.claims,
+    "export": bundle.export_,
+    "import": bundle.import_,
     "ui": results.ui,
     "doctor": doctor.doctor,
 }

@@ -14,9 +14,10 @@ from pathlib import Path
 from typing import Protocol
 
 from plat.outcomes import is_result
-from plat.store.record import NOT_COMPARED, Point, RunRecord
+from plat.store.record import NOT_COMPARED, RunRecord
 
 SIGNATURE = "plat.imported"
+BASE_TAG = "plat.summary.base_sha256"  # content hash of the base model that a run started from
 LARGEST = 1.7976931348623157e308  # how MLflow's SQL stores spell infinity
 
 
@@ -34,6 +35,14 @@ class Known:
     def whole(self) -> bool:
         """Whether the run was stored when it was done, with all of its history."""
         return is_result(self.outcome)
+
+
+@dataclass(frozen=True)
+class Stored:
+    """What the store holds of one run: values by (key, step), None for NaN, infinities as the largest number; tags."""
+
+    values: Mapping[tuple[str, int], float | None]
+    tags: Mapping[str, str]
 
 
 @dataclass(frozen=True)
@@ -72,6 +81,9 @@ class Backend(Protocol):
     def known(self, ids: Iterable[str] | None = None) -> dict[str, Known]:
         """Runs by plat id, deleted ones too; `ids` is a hint: others may be left out."""
 
+    def stored(self, known: Known) -> Stored:
+        """What the store holds of this run."""
+
     def file_run(self, experiment: str, file: FileInfo) -> str:
         """The MLflow id of the file's own run in this MLflow experiment, made or brought up to date; Deleted."""
 
@@ -87,16 +99,19 @@ class Backend(Protocol):
     def close(self) -> None: ...
 
 
-def missing_points(points: list[Point], stored: Mapping[tuple[str, int], float | None]) -> list[Point] | None:
-    """The points that are not stored yet, or None when a stored value differs (`stored`: None for NaN)."""
-    missing = []
-    for point in points:
-        if (point.key, point.step) not in stored:
-            missing.append(point)
-        elif not point.key.startswith(NOT_COMPARED):
-            if stored[point.key, point.step] != sql_value(point.value):
-                return None
-    return missing
+def conflict(record: RunRecord, stored: Stored) -> str:
+    """In what the record contradicts what is stored, in one line; "" when it only adds to it."""
+    base, recorded = stored.tags.get(BASE_TAG), record.tags.get(BASE_TAG)
+    if base and recorded and base != recorded:
+        return f"it started from base model {recorded[:12]}, the stored run from {base[:12]}"
+    for point in record.points:
+        if (point.key, point.step) in stored.values and not point.key.startswith(NOT_COMPARED):
+            value = stored.values[point.key, point.step]
+            if value != sql_value(point.value):
+                return (
+                    f"{point.key} at step {point.step} is {point.value}, stored is {'NaN' if value is None else value}"
+                )
+    return ""
 
 
 def sql_value(value: float) -> float | None:

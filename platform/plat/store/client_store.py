@@ -18,7 +18,8 @@ from plat.store.backend import (
     DeletedExperiment,
     FileInfo,
     Known,
-    missing_points,
+    Stored,
+    conflict,
     sql_value,
     stale_tags,
     together,
@@ -63,6 +64,15 @@ class ClientStore:
                 found[plat_id] = known
         return found
 
+    def stored(self, known: Known) -> Stored:
+        with store_errors(self.uri):
+            return self._stored(self._runs.get(known.mlflow_id) or self.client.get_run(known.mlflow_id))
+
+    def _stored(self, run: Run) -> Stored:
+        histories = [self.client.get_metric_history(run.info.run_id, key) for key in run.data.metrics]
+        values = {(point.key, point.step): sql_value(point.value) for history in histories for point in history}
+        return Stored(values, run.data.tags)
+
     def file_run(self, experiment: str, file: FileInfo) -> str:
         with store_errors(self.uri):
             number = self._experiment(experiment)
@@ -89,14 +99,10 @@ class ClientStore:
             else:
                 run = self._runs.get(known.mlflow_id) or self.client.get_run(known.mlflow_id)
             run_id = run.info.run_id
-            stored = {
-                (point.key, point.step): sql_value(point.value)
-                for key in run.data.metrics
-                for point in self.client.get_metric_history(run_id, key)
-            }
-            missing = missing_points(record.points, stored)
-            if missing is None:
+            stored = self._stored(run)
+            if conflict(record, stored):
                 return False
+            missing = [point for point in record.points if (point.key, point.step) not in stored.values]
             for first in range(0, len(missing), 1000):
                 batch = missing[first : first + 1000]
                 points = [Metric(key, value, time, step) for key, step, value, time in batch]

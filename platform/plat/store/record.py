@@ -118,6 +118,8 @@ def read_record(paths: RunPaths, wanted_by: Sequence[str] = ()) -> RunRecord | N
     start = min((time for time in first if time is not None), default=0)
     trusted = {} if wrong_config else config
     scale = meta.get("scale") or trusted.get("scale")
+    facts = (read_json(attempts[-1].meta) or {}).get("facts") if attempts else None  # what it started from
+    summary = {**(facts or {}), **(ended.get("summary") or {})}
     tags = {
         "plat.kind": "run",
         "plat.id": paths.id,
@@ -127,7 +129,7 @@ def read_record(paths: RunPaths, wanted_by: Sequence[str] = ()) -> RunRecord | N
         "plat.axes": json.dumps(meta.get("axes", {}), ensure_ascii=False),
         **{f"plat.axis.{axis}": text(value) for axis, value in meta.get("axes", {}).items()},
         **{f"plat.in.{file}": "1" for file in files},
-        **{f"plat.summary.{key}": text(value) for key, value in ended.get("summary", {}).items()},
+        **{f"plat.summary.{key}": text(value) for key, value in summary.items()},
         **_code_tags(meta, attempts[-1] if attempts else None),
     }
     if status != "RUNNING":

@@ -67,6 +67,13 @@ class SpoolWriter:
         """JSON-able data under a name; TypeError otherwise."""
         self._write({"step": int(step), "time": time.time(), "table": name, "data": data})
 
+    def replay(self, event: Event) -> None:
+        """An event that was read elsewhere, with the time at which it was logged there."""
+        content = (
+            {"metrics": dict(event.metrics)} if event.table is None else {"table": event.table, "data": event.data}
+        )
+        self._write({"step": event.step, "time": event.time, **content})
+
     def _write(self, line: dict[str, Any]) -> None:
         if self._handle is None:
             raise ValueError("the spool is closed")

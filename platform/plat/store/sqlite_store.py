@@ -23,7 +23,8 @@ from plat.store.backend import (
     DeletedExperiment,
     FileInfo,
     Known,
-    missing_points,
+    Stored,
+    conflict,
     sql_value,
     stale_tags,
     together,
@@ -66,6 +67,15 @@ class SqliteStore:
         with store_errors(self.uri):
             return read_known(self.connection)
 
+    def stored(self, known: Known) -> Stored:
+        with store_errors(self.uri):
+            return self._stored(known.mlflow_id)
+
+    def _stored(self, run: str) -> Stored:
+        rows = self.connection.execute("SELECT key, step, value, is_nan FROM metrics WHERE run_uuid = ?", (run,))
+        values = {(key, step): None if is_nan else value for key, step, value, is_nan in rows}
+        return Stored(values, dict(self.connection.execute("SELECT key, value FROM tags WHERE run_uuid = ?", (run,))))
+
     def file_run(self, experiment: str, file: FileInfo) -> str:
         with self.transaction():
             experiment_id, location = self._experiment(experiment)
@@ -88,16 +98,10 @@ class SqliteStore:
             if new:
                 experiment_id, location = self._experiment(record.experiment)
                 self._create(run, record.name, experiment_id, location, record.status, record.start)
-            stored = {
-                (key, step): None if is_nan else value
-                for key, step, value, is_nan in db.execute(
-                    "SELECT key, step, value, is_nan FROM metrics WHERE run_uuid = ?", (run,)
-                )
-            }
-            missing = missing_points(record.points, stored)
-            if missing is None:
+            stored = self._stored(run)
+            if conflict(record, stored):
                 return False
-            self._insert(run, missing)
+            self._insert(run, [point for point in record.points if (point.key, point.step) not in stored.values])
             db.executemany(
                 "INSERT OR IGNORE INTO params (key, value, run_uuid) VALUES (?, ?, ?)",
                 [(key, value, run) for key, value in record.params.items()],
@@ -105,10 +109,8 @@ class SqliteStore:
             tags = {**record.tags, SIGNATURE: record.signature}
             if new:  # later, these are the user's to change
                 tags |= {"mlflow.runName": record.name} | ({"mlflow.parentRunId": parent} if parent else {})
-            old = [key for (key,) in db.execute("SELECT key FROM tags WHERE run_uuid = ?", (run,))]
-            db.executemany(
-                "DELETE FROM tags WHERE key = ? AND run_uuid = ?", [(key, run) for key in stale_tags(old, tags)]
-            )
+            stale = stale_tags(stored.tags, tags)
+            db.executemany("DELETE FROM tags WHERE key = ? AND run_uuid = ?", [(key, run) for key in stale])
             self._set_tags(run, tags)
             db.execute(
                 "UPDATE runs SET status = ?, start_time = ?, end_time = ? WHERE run_uuid = ?",
@@ -156,12 +158,13 @@ class SqliteStore:
 
     def _find_file(self, experiment: str, file: str) -> tuple[str, str] | None:
         """(MLflow id, lifecycle stage) of a file's own run; an active one first."""
-        return self.connection.execute(
+        row: tuple[str, str] | None = self.connection.execute(
             "SELECT run_uuid, lifecycle_stage FROM tags JOIN runs USING (run_uuid)"
             " WHERE key = 'plat.file' AND value = ?"
             " AND experiment_id = (SELECT experiment_id FROM experiments WHERE name = ?) ORDER BY lifecycle_stage",
             (file, experiment),
         ).fetchone()
+        return row
 
     def _artifacts(self, run: str) -> Path:
         return Path((self._one("SELECT artifact_uri FROM runs WHERE run_uuid = ?", run) or "").removeprefix("file://"))
@@ -205,7 +208,7 @@ class SqliteStore:
     def _insert(self, run: str, points: list[Point]) -> None:
         """Metric rows, and the newest of each key where MLflow looks for it."""
         rows = []
-        latest: dict[str, tuple] = {}
+        latest: dict[str, tuple[str, float, int, str, int, bool]] = {}
         for key, step, value, time in points:
             plain = sql_value(value)
             row = (key, plain or 0.0, time, run, step, plain is None)

@@ -1,0 +1,76 @@
+"""Verbs that carry results to another place: `plat export` and `plat import`."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from plat.cli import RUNS_FAILED
+from plat.cli.common import (
+    Arguments,
+    HomeOption,
+    StoreOption,
+    VerboseOption,
+    aligned,
+    load_experiments,
+    settings,
+    split,
+)
+from plat.store.home import Home
+
+
+def export_(
+    arguments: Arguments = None,
+    out: Annotated[Path | None, typer.Option("--out", metavar="DIR", help="The bundle: a new folder.")] = None,
+    with_diff: Annotated[
+        bool, typer.Option("--with-diff", help="Carry the text of uncommitted code changes, not only its hash.")
+    ] = False,
+    home: HomeOption = None,
+    verbose: VerboseOption = False,
+) -> int:
+    """Write the results of experiment files as a bundle: small Parquet files, to keep in git or to send.
+
+    `plat import` makes runs of it again. Exit code 3 when some runs of the files are not in it.
+    """
+    from plat.errors import SpecError
+    from plat.store.bundle_export import export_bundle
+
+    if out is None:
+        raise SpecError("a bundle needs a place", where="--out", mend="name a new folder with --out DIR")
+    experiments = load_experiments(arguments)
+    report = export_bundle(
+        Home.find(home), experiments, out.absolute(), overrides=split(arguments)[1], with_diff=with_diff
+    )
+    failed = f" and {report.failed} failed ones (without their history)" if report.failed else ""
+    print(f"{report.done} runs{failed} exported to {out}")
+    if not report.left_out:
+        return 0
+    print(f"{len(report.left_out)} runs of these files are not in the bundle:", file=sys.stderr)
+    print(aligned(list(report.left_out.items())[:20]), file=sys.stderr)
+    if len(report.left_out) > 20:
+        print(f"  and {len(report.left_out) - 20} more: `plat status` lists them", file=sys.stderr)
+    return RUNS_FAILED
+
+
+def import_(
+    bundle: Annotated[Path, typer.Argument(metavar="DIR", help="A bundle, as `plat export` writes it.")],
+    home: HomeOption = None,
+    store: StoreOption = None,
+    verbose: VerboseOption = False,
+) -> int:
+    """Bring the runs of a bundle into this home and its store.
+
+    They count as done. A bundle with a run that is here with other content is refused as a whole.
+    """
+    from plat.store.bundle_import import import_bundle
+
+    place = Home.find(home)
+    report = import_bundle(place, place.store_uri(store), bundle.absolute())
+    settings.concluded = True
+    print(f"{len(report.new)} runs imported into {place.root}, {report.present} were there already")
+    for line in report.stored.warnings():
+        print(f"warning: {line}", file=sys.stderr)
+    return 0

@@ -1,0 +1,140 @@
+"""`plat export`, `plat import` and `plat report` as a user meets them: the report of a bundle is the report, byte for byte."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from pathlib import Path
+
+import pytest
+
+from plat.cli import main
+from plat.store.mlflow_client import ensure_sqlite
+
+EXPERIMENT = """
+title: A test
+paper: toy
+source: Table 1
+base: {trainer: toy_hill_climber, climb.games: 5, climb.iterations: 4}
+matrix:
+  policy: [wild, climber]
+  seed: [0, 1, 2]
+report:
+  - builder: toy_success_by_policy
+  - {builder: learning_curves, metrics: [val/success, toy/chance]}
+"""
+
+
+@pytest.fixture(scope="module")
+def empty_store(tmp_path_factory):
+    return ensure_sqlite(f"sqlite:///{tmp_path_factory.mktemp('store') / 'mlflow.db'}")
+
+
+@pytest.fixture
+def plat(capfd, monkeypatch, tmp_path):
+    """Run a verb in this process, in a folder of the test's own: (exit code, stdout, stderr)."""
+    monkeypatch.chdir(tmp_path)
+    for name in ("PLAT_HOME", "MLFLOW_TRACKING_URI"):
+        monkeypatch.delenv(name, raising=False)
+
+    def run(*arguments: object) -> tuple[int, str, str]:
+        capfd.readouterr()
+        with pytest.raises(SystemExit) as stop:
+            main([str(argument) for argument in arguments])
+        out, err = capfd.readouterr()
+        assert "Traceback" not in out + err, out + err
+        return int(stop.value.code or 0), out, err
+
+    return run
+
+
+@pytest.fixture
+def swept(plat, toy_paper, empty_store, monkeypatch, tmp_path):
+    """The home `here` with a finished sweep of small.yaml, and an empty home `there`, both with a store."""
+    monkeypatch.syspath_prepend(str(toy_paper))
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(toy_paper), os.environ.get("PYTHONPATH", "")]))
+    for name in ("here", "there"):
+        (tmp_path / name).mkdir()
+        shutil.copy(empty_store, tmp_path / name / "mlflow.db")
+    (tmp_path / "small.yaml").write_text(EXPERIMENT)
+    (tmp_path / "papers").mkdir()
+    (tmp_path / "papers" / "toy.yaml").write_text("title: A toy\n")
+    assert plat("sweep", "small.yaml", "--home", "here")[0] == 0
+    return tmp_path
+
+
+def files(folder: Path) -> dict[str, bytes]:
+    return {str(path.relative_to(folder)): path.read_bytes() for path in sorted(folder.rglob("*")) if path.is_file()}
+
+
+def test_the_report_of_a_bundle_is_the_report(plat, swept):
+    code, out, _ = plat("export", "small.yaml", "--home", "here", "--out", "bundle")
+    assert (code, out) == (0, "6 runs exported to bundle\n")
+    assert {"experiments/small.yaml", "experiments/papers/toy.yaml", "manifest.json"} < set(files(swept / "bundle"))
+    code, out, err = plat("import", "bundle", "--home", "there")
+    assert (code, err) == (0, "") and out.startswith("6 runs imported into")
+    assert plat("report", "small.yaml", "--home", "here", "--out", "report-here")[0] == 0
+    assert plat("report", "bundle/experiments/small.yaml", "--home", "there", "--out", "report-there")[0] == 0
+    assert files(swept / "report-there") == files(swept / "report-here")
+    assert len(files(swept / "report-here")) > 8
+
+
+def test_imported_runs_are_done_for_every_verb(plat, swept):
+    plat("export", "small.yaml", "--home", "here", "--out", "bundle")
+    plat("import", "bundle", "--home", "there")
+    runs = json.loads(plat("plan", "small.yaml", "--home", "there", "--json")[1])["runs"]
+    assert [run["state"] for run in runs] == ["done"] * 6
+    assert "6 done" in plat("status", "small.yaml", "--home", "there")[1]
+    code, out, _ = plat("why", runs[0]["id"], "--home", "there")
+    assert code == 0 and "finished" in out
+    before = files(swept / "there" / "runs")
+    code, out, _ = plat("sweep", "small.yaml", "--home", "there")
+    assert code == 0 and "started" not in out
+    assert files(swept / "there" / "runs") == before
+    assert "6 were so already" in plat("sync", "--home", "there")[1]
+
+
+def test_an_incomplete_export_says_so(plat, swept):
+    shutil.rmtree(next((swept / "here" / "runs").iterdir()))
+    code, out, err = plat("export", "small.yaml", "--home", "here", "--out", "bundle")
+    assert code == 3 and "5 runs exported" in out and "1 runs of these files are not in the bundle" in err
+    assert "missing" in err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["export", "small.yaml", "--home", "here"], "--out DIR"),
+        (["export", "small.yaml", "--home", "there", "--out", "bundle"], "nothing to export"),
+        (["export", "small.yaml", "--home", "here", "--out", "papers"], "in the way"),
+        (["export", "--home", "here", "--out", "bundle"], "no experiment file"),
+        (["import", "papers", "--home", "there"], "not a bundle"),
+        (["import", "nowhere", "--home", "there"], "no such bundle"),
+        (["import", "small.yaml", "--home", "there"], "this is a file"),
+    ],
+)
+def test_bad_input_is_one_message(plat, swept, arguments, message):
+    before = files(swept / "papers"), files(swept / "there" / "runs")
+    code, out, err = plat(*arguments)
+    assert (code, out) == (2, "") and message in err and len(err.splitlines()) <= 3
+    assert (files(swept / "papers"), files(swept / "there" / "runs")) == before
+    assert not (swept / "bundle").exists()
+
+
+def test_a_store_that_goes_away_fails_no_run(plat, swept, monkeypatch):
+    """The runs go on; then it is said that they are done, and what brings their results in. Exit code 2, not 3."""
+    from plat.cli import execution
+
+    def lose_the_store(*arguments, **options):
+        open_store(*arguments, **options)
+        (swept / "there" / "mlflow.db").write_bytes(b"nonsense" * 1000)
+
+    open_store = execution.open_store
+    monkeypatch.setattr(execution, "open_store", lose_the_store)
+    code, _, err = plat("sweep", "small.yaml", "--home", "there")
+    assert code == 2 and "6 of 6 runs are done, but the store could not be brought up to date" in err
+    assert "plat sync" in err
+    (swept / "there" / "mlflow.db").unlink()
+    shutil.copy(swept / "here" / "mlflow.db", swept / "there" / "mlflow.db")
+    assert plat("sync", "--home", "there")[0] == 0
