@@ -28,6 +28,7 @@ from plat.store.spool import Event, SpoolWriter
 
 PRIVATE = ("host", "boot_id", "pid")  # of an attempt's meta; they say where it ran, and nothing about the result
 RESTORED = ("restored_step", "restored_from")  # of an attempt's meta; the attempts that they point to do not travel
+DIFF_HASH = "code_diff_sha256"  # in the meta of an imported attempt: the hash of a diff that stayed behind
 REDACTED = ("error", "events")  # of an attempt's outcome: a message with paths of the machine; a count of its own lines
 
 
@@ -76,7 +77,7 @@ def read_run(paths: RunPaths, with_diff: bool = False) -> BundledRun | None:
     diff = paths.diff.read_bytes() if paths.diff.exists() else None
     metrics, tables = run_history(paths) if result is not None else ([], [])
     metrics, tables = sorted(metrics, key=_step), sorted(tables, key=_step)  # within a step, as they were logged
-    hidden = (*PRIVATE, *RESTORED)
+    hidden = (*PRIVATE, *RESTORED, DIFF_HASH)
     return BundledRun(
         meta=read_meta(paths),
         config=paths.config.read_text(encoding="utf-8"),
@@ -105,7 +106,7 @@ def _last_attempt(paths: RunPaths) -> AttemptPaths | None:
 
 def _recorded_diff(attempt: AttemptPaths) -> str | None:
     """The hash of a diff that stayed behind when the run was imported from a bundle."""
-    return (read_json(attempt.meta) or {}).get("code_diff_sha256")
+    return (read_json(attempt.meta) or {}).get(DIFF_HASH)
 
 
 def write_run(run: BundledRun, paths: RunPaths) -> None:
@@ -117,7 +118,7 @@ def write_run(run: BundledRun, paths: RunPaths) -> None:
         if text is not None:
             write_file(path, text.encode(), sync=False)
     facts = {**run.attempt_meta, "restored_step": None}
-    facts |= {"code_diff_sha256": run.diff_sha256} if run.diff_sha256 else {}
+    facts |= {DIFF_HASH: run.diff_sha256} if run.diff_sha256 else {}
     write_file(paths.meta, to_json(run.meta), sync=False)
     write_file(attempt.meta, to_json(facts), sync=False)
     write_file(attempt.outcome, to_json(run.attempt_outcome), sync=False)
@@ -164,10 +165,13 @@ def differences(here: BundledRun, there: BundledRun) -> list[str]:
 
 
 def config_of(run: BundledRun) -> str:
-    """The hash of the resolved config."""
+    """The hash of the resolved config; ValueError when it is not YAML."""
     import yaml
 
-    return config_hash(yaml.load(run.config, getattr(yaml, "CSafeLoader", yaml.SafeLoader)))
+    try:
+        return config_hash(yaml.load(run.config, getattr(yaml, "CSafeLoader", yaml.SafeLoader)))
+    except yaml.YAMLError as error:
+        raise ValueError("its config is not YAML") from error
 
 
 def _values(run: BundledRun) -> dict[tuple[str, int], Any]:
