@@ -15,7 +15,7 @@ import pytest
 ROOT = Path(__file__).parent.parent
 PAGES = sorted([ROOT / "README.md", *(ROOT / "docs").glob("*.md")])
 FAST = ["scale=smoke"]  # appended to every command that trains or reads what was trained
-VERBS_WITH_FILES = {"plan", "sweep", "status", "report", "claims", "retry"}
+VERBS_WITH_FILES = {"plan", "sweep", "status", "report", "claims", "retry", "export"}
 
 
 def commands(page: Path) -> list[str]:
@@ -33,6 +33,15 @@ def at_smoke_scale(command: str) -> list[str]:
 
 
 @pytest.fixture(scope="module")
+def checkout(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder that looks like the repository, in which commands may leave files."""
+    folder = tmp_path_factory.mktemp("checkout")
+    for path in ROOT.iterdir():
+        (folder / path.name).symlink_to(path)
+    return folder
+
+
+@pytest.fixture(scope="module")
 def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """One home for all pages: what one page trained, the next reads."""
     return tmp_path_factory.mktemp("docs") / "home"
@@ -42,11 +51,11 @@ ALL = list(dict.fromkeys((page.name, command) for page in PAGES for command in c
 
 
 @pytest.mark.parametrize(("page", "command"), ALL, ids=[f"{page}: {command}" for page, command in ALL])
-def test_a_documented_command_works(page: str, command: str, home: Path):
+def test_a_documented_command_works(page: str, command: str, home: Path, checkout: Path):
     environment = {key: value for key, value in os.environ.items() if key != "MLFLOW_TRACKING_URI"}
     done = subprocess.run(
         at_smoke_scale(command),
-        cwd=ROOT,
+        cwd=checkout,
         env=environment | {"PLAT_HOME": str(home)},
         capture_output=True,
         text=True,

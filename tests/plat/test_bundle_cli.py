@@ -1,4 +1,4 @@
-"""`plat export`, `plat import` and `plat report` as a user meets them: the report of a bundle is the report, byte for byte."""
+"""`plat export` and `plat import` as a user meets them: the report of a bundle is the report, byte for byte."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ matrix:
   seed: [0, 1, 2]
 report:
   - builder: toy_success_by_policy
-  - {builder: learning_curves, metrics: [val/success, toy/chance]}
+  - {builder: learning_curves, columns: policy, pair: policy, baseline: wild, metrics: [val/success, toy/chance]}
 """
 
 

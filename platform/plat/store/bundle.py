@@ -166,7 +166,7 @@ def _parquet(table: pyarrow.Table) -> bytes:
     from pyarrow import parquet
 
     buffer = io.BytesIO()
-    parquet.write_table(table, buffer, compression="zstd", compression_level=9)
+    parquet.write_table(table, buffer, compression="zstd", compression_level=9, write_statistics=False)
     return buffer.getvalue()
 
 

@@ -18,7 +18,7 @@ from plat.store.bundle import Bundle, schema, write_bundle
 from plat.store.bundle_run import BundledRun, read_run
 from plat.store.home import Home
 from plat.store.record import read_record
-from plat.store.run_directory import run_state
+from plat.store.run_state import run_state
 
 if TYPE_CHECKING:
     import pyarrow

@@ -26,12 +26,13 @@ from plat.store.backend import Backend, Known, conflict
 from plat.store.bundle import Bundle, read_bundle
 from plat.store.bundle_run import BundledRun, config_of, differences, read_run, write_run
 from plat.store.connect import open_backend
-from plat.store.durable import fsync_folder, locked, to_json, write
+from plat.store.durable import fsync_folder, locked, to_checked_json, write
 from plat.store.history import Metric, Table
 from plat.store.home import Home, RunPaths
 from plat.store.importer import ImportReport, import_lock, import_runs
 from plat.store.record import read_record
-from plat.store.run_directory import read_meta, run_state
+from plat.store.run_files import read_meta
+from plat.store.run_state import run_state
 
 if TYPE_CHECKING:
     import pyarrow
@@ -226,4 +227,4 @@ def _note_experiments(home: Home, paths: RunPaths, names: Sequence[str]) -> None
         meta = read_meta(paths)
         if not set(names) <= set(meta["experiments"]):
             meta["experiments"] = list(dict.fromkeys([*meta["experiments"], *names]))
-            write(paths.meta, to_json(meta))
+            write(paths.meta, to_checked_json(meta))

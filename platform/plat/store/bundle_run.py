@@ -3,8 +3,8 @@
 What counts travels: config, identity, provenance, how the run ended, and its history as the importer would store it.
 What belongs to the machine or to one attempt does not: checkpoints, logs, leases, host names and process ids, and all
 attempts but the last, whose folder then holds the whole history. The history of a failed run does not travel either:
-without its checkpoints a retry starts anew, and two histories would mix. The text of uncommitted code changes travels
-only when asked for; its hash always does.
+without its checkpoints a retry starts anew, and two histories would mix. The text of uncommitted code changes, and
+the names of files outside version control, travel only when asked for; the hash of the changes always does.
 
 Writing a run directory and reading it again gives the same run.
 """
@@ -19,11 +19,11 @@ from pathlib import Path
 from typing import Any
 
 from plat.outcomes import is_failure
-from plat.store.durable import read_json, to_json, write_file
+from plat.store.durable import read_json, to_checked_json, write_file
 from plat.store.history import Metric, Table, run_history
 from plat.store.home import AttemptPaths, RunPaths
 from plat.store.record import NOT_COMPARED
-from plat.store.run_directory import config_hash, read_config, read_meta, read_result
+from plat.store.run_files import config_hash, read_config, read_meta, read_result
 from plat.store.spool import Event, SpoolWriter
 
 PRIVATE = ("host", "boot_id", "pid")  # of an attempt's meta; they say where it ran, and nothing about the result
@@ -68,7 +68,10 @@ class BundledRun:
 
 
 def read_run(paths: RunPaths, with_diff: bool = False) -> BundledRun | None:
-    """The run of a directory, None while it has not ended; HomeError when its config or meta.json cannot be used."""
+    """The run of a directory, None while it has not ended; HomeError when its config or meta.json cannot be used.
+
+    with_diff  with the text of uncommitted code changes, and the names of files outside version control
+    """
     result, last = read_result(paths), _last_attempt(paths)
     outcome = (read_json(last.outcome) if last else None) or {}
     if last is None or (result is None and not is_failure(outcome.get("outcome"))):
@@ -81,7 +84,7 @@ def read_run(paths: RunPaths, with_diff: bool = False) -> BundledRun | None:
     return BundledRun(
         meta=read_meta(paths),
         config=paths.config.read_text(encoding="utf-8"),
-        code=paths.code.read_text(encoding="utf-8") if paths.code.exists() else None,
+        code=_code_text(paths, with_diff),
         diff=diff.decode(errors="replace") if diff is not None and with_diff else None,
         diff_sha256=hashlib.sha256(diff).hexdigest() if diff is not None else _recorded_diff(last),
         result=result,
@@ -91,6 +94,14 @@ def read_run(paths: RunPaths, with_diff: bool = False) -> BundledRun | None:
         metrics=metrics,
         tables=tables,
     )
+
+
+def _code_text(paths: RunPaths, with_untracked: bool) -> str | None:
+    """The content of code.txt, without the names of files that are not in version control unless asked for."""
+    if not paths.code.exists():
+        return None
+    lines = paths.code.read_text(encoding="utf-8").splitlines(keepends=True)
+    return "".join(line for line in lines if with_untracked or not line.startswith("untracked:"))
 
 
 def _step(row: Metric | Table) -> int:
@@ -119,12 +130,12 @@ def write_run(run: BundledRun, paths: RunPaths) -> None:
             write_file(path, text.encode(), sync=False)
     facts = {**run.attempt_meta, "restored_step": None}
     facts |= {DIFF_HASH: run.diff_sha256} if run.diff_sha256 else {}
-    write_file(paths.meta, to_json(run.meta), sync=False)
-    write_file(attempt.meta, to_json(facts), sync=False)
-    write_file(attempt.outcome, to_json(run.attempt_outcome), sync=False)
+    write_file(paths.meta, to_checked_json(run.meta), sync=False)
+    write_file(attempt.meta, to_checked_json(facts), sync=False)
+    write_file(attempt.outcome, to_checked_json(run.attempt_outcome), sync=False)
     _write_events(run, attempt.events)
     if run.result is not None:
-        write_file(paths.result, to_json(run.result), sync=False)
+        write_file(paths.result, to_checked_json(run.result), sync=False)
 
 
 def _write_events(run: BundledRun, path: Path) -> None:

@@ -30,7 +30,7 @@ from plat.store.home import Home
 from plat.store.importer import import_runs
 from plat.store.mlflow_client import mlflow_client
 from plat.store.reader import Store
-from plat.store.run_directory import run_state
+from plat.store.run_state import run_state
 from plat.store.spool import SpoolWriter
 
 
@@ -150,18 +150,19 @@ def test_bundles_that_share_runs_are_merged(exported, make_home, on_disk, recipe
 
 
 def test_nothing_private_travels(exported, tmp_path):
-    """Host names, process ids, and the text of uncommitted changes stay; the hash of the changes does not."""
+    """Host names, process ids, the text of uncommitted changes and names of untracked files stay; the hash travels."""
     home, file, folder, _ = exported
     row = parquet.read_table(folder / "runs-0001.parquet").to_pylist()[0]
     paths = home.run(row["run_id"])
     facts = {"attempt": 2, "host": "my-laptop", "pid": 4711, "boot_id": "b00t", "hardware": "A CPU", "facts": {}}
     paths.attempt(2).meta.write_text(json.dumps(facts | {"facts": {"base_sha256": "ba5e"}}))
+    paths.code.write_text("commit: abc123\nuntracked: diary.txt\ntorch==2.13.0\n")
     export_bundle(home, [file], folder)
     row = parquet.read_table(folder / "runs-0001.parquet").to_pylist()[0]
     assert row["diff"] is None and len(row["code_diff_sha256"]) == 64 and row["base_sha256"] == "ba5e"
     assert json.loads(row["versions"]) == {"torch": "2.13.0"} and row["code_commit"] == "abc123"
     assert "A CPU" in row["attempt_meta"]
-    for word in ("my-laptop", "4711", "b00t", "diff --git"):
+    for word in ("my-laptop", "4711", "b00t", "diff --git", "diary"):
         assert word not in json.dumps(row)
     export_bundle(home, [file], folder, with_diff=True)
     assert "diff --git" in parquet.read_table(folder / "runs-0001.parquet").to_pylist()[0]["diff"]
