@@ -129,15 +129,27 @@ def prepare_work(config: ToyConfig, cache: Path) -> None:
     """Append one line per time the work is really done."""
     if config.recipe == "broken":
         raise SpecError("the recipe is broken", where="recipe", mend="choose another")
-    folder = cache / f"toy-{config.recipe}"
+    folder = cache / "toy" / config.recipe
+    folder.parent.mkdir(exist_ok=True)
     with filelock.FileLock(cache / f"toy-{config.recipe}.lock"):
         if folder.exists():
             return
         print("preparing", config.recipe, flush=True)
+        if config.recipe == "gated":  # it takes until somebody opens the gate
+            wait_for_gate(cache)
         time.sleep(0.05)
         with open(cache / "prepared.txt", "a") as file:
             file.write(config.recipe + "\n")
         folder.mkdir()
+
+
+def wait_for_gate(cache: Path) -> None:
+    for step in range(1200):
+        if (cache / "gate").exists():
+            return
+        print(f"waiting: step {step}/1200", flush=True)
+        time.sleep(0.05)
+    raise RunError("nobody has opened the gate")
 
 
 def prepare(config: ToyConfig) -> tuple[str, str] | None:

@@ -86,19 +86,23 @@ class History:
             self._medians[key] = median(self.rates[key][-50:]) if key in self.rates else None
         return self._medians[key]
 
+    def preparation_seconds(self, job: str) -> float:
+        """Expected seconds of a preparation: what the same took here, else what preparations usually take."""
+        usual = median(self.prepared.values()) if self.prepared else DEFAULT_PREPARE_SECONDS
+        return self.prepared.get(job, usual)
+
     def unprepared(self, runs: Iterable[Run], cache: Path) -> list[tuple[str, float]]:
         """(title, expected seconds) of the shared work whose result is not in the cache."""
-        usual = median(self.prepared.values()) if self.prepared else DEFAULT_PREPARE_SECONDS
         jobs = {(run.trainer, run.prepare[0]): run.prepare[1] for run in runs if run.prepare is not None}
-        there = _cached(cache)
+        cached = cached_keys(cache)
         return [
-            (title, self.prepared.get(f"prepare:{trainer}:{key}", usual))
+            (title, self.preparation_seconds(f"prepare:{trainer}:{key}"))
             for (trainer, key), title in jobs.items()
-            if key not in there
+            if key not in cached
         ]
 
 
-def _cached(cache: Path) -> set[str]:
+def cached_keys(cache: Path) -> set[str]:
     """The keys of what is in the cache, whatever its kind: the names of cache/<kind>/<key>."""
     try:
         return {path.name for kind in cache.iterdir() if kind.is_dir() for path in kind.iterdir()}

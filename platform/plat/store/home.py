@@ -7,6 +7,7 @@
     mlflow.db  mlartifacts/       the default store
     reports/<experiment>/         what `plat report` writes by default
     history.jsonl                 measured wall times, for `plat plan`
+    preparations/                 one file for each preparation that is going on
     logs/                         of preparations and of the worker server
     import.lock  meta.lock        one importer, one editor of a run's meta.json at a time
 """
@@ -189,7 +190,15 @@ class Home:
 
     def job_log(self, job: str) -> Path:
         """What a job that is not a run (a preparation) prints."""
-        return self.logs / (re.sub(r"[^\w.-]+", "-", job) + ".txt")
+        return self.logs / f"{_file_name(job)}.txt"
+
+    @property
+    def preparations(self) -> Path:
+        return self.root / "preparations"
+
+    def preparation(self, job: str) -> Path:
+        """JSON, while the preparation is going on: job, title, who does it, since when."""
+        return self.preparations / f"{_file_name(job)}.json"
 
     @property
     def database(self) -> Path:
@@ -201,6 +210,10 @@ class Home:
 
     def run(self, run_id: str) -> RunPaths:
         return RunPaths(self.runs / run_id)
+
+
+def _file_name(job: str) -> str:
+    return re.sub(r"[^\w.-]+", "-", job)
 
 
 def _check_format(marker: Path) -> None:

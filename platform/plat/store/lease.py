@@ -123,6 +123,24 @@ def holder(paths: RunPaths) -> int | None:
     return int(facts["pid"]) if facts and _is_of_this_boot(facts) and _runs(facts) else None
 
 
+def this_process() -> dict[str, Any]:
+    """What names this process for good: host, machine, boot, number and start time."""
+    return {
+        "host": socket.gethostname(),
+        "boot_id": boot_id(),
+        "machine_id": machine_id(),
+        "pid": os.getpid(),
+        "pid_start": process_start(os.getpid()),
+    }
+
+
+def may_run(facts: dict[str, Any]) -> bool:
+    """Whether the process that wrote these facts (`this_process`) runs, or runs elsewhere, as far as can be told."""
+    if facts.get("host") != socket.gethostname() or facts.get("machine_id") != machine_id():
+        return True
+    return _is_of_this_boot(facts) and _runs(facts)
+
+
 # --- proofs ---------------------------------------------------------------------------------------------------------
 
 
@@ -215,11 +233,7 @@ def machine_id() -> str | None:
 
 def _describe(attempt: int) -> dict[str, Any]:
     return {
-        "host": socket.gethostname(),
-        "boot_id": boot_id(),
-        "machine_id": machine_id(),
-        "pid": os.getpid(),
-        "pid_start": process_start(os.getpid()),
+        **this_process(),
         "job": {name: os.environ[name] for name in JOB_VARIABLES if name in os.environ},
         "attempt": attempt,
         "time": time.time(),

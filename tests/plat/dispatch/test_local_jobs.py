@@ -63,12 +63,15 @@ def test_what_the_process_said_and_what_we_did_to_it_count_more_than_its_status(
     assert read_end(int(signal.SIGABRT), None, job, None) == job.ending
 
 
-def test_preparations_come_first_and_once():
+def test_each_preparation_is_a_job_unless_its_result_is_in_the_cache():
     runs = [toy_run(seed=0), toy_run(seed=1, recipe="b"), toy_run(seed=2, recipe="a"), toy_run(seed=3, recipe="b")]
     jobs = make_jobs(runs)
     assert [job.title for job in jobs[:2]] == ["recipe b", "recipe a"]
     assert [job.id for job in jobs[2:]] == [run.id for run in runs]
     assert [job.needs and job.needs.title for job in jobs[2:]] == [None, "recipe b", "recipe a", "recipe b"]
+    jobs = make_jobs(runs, cached={"b"})
+    assert [job.title for job in jobs if job.kind == "prepare"] == ["recipe a"]
+    assert [job.needs and job.needs.title for job in jobs[1:]] == [None, None, "recipe a", None]
 
 
 def test_this_machine():

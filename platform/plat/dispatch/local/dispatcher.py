@@ -12,23 +12,28 @@ import time
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
+from plat.cores import usable_cores
 from plat.dispatch.api import ENDED, QUEUED, RUNNING, WAITING, Change, Handle
 from plat.dispatch.local import machine, stalls
 from plat.dispatch.local.client import ServerGone, WorkerServer
-from plat.dispatch.local.jobs import LocalJob, make_jobs, read_end, trainers_that_train
-from plat.errors import HomeError, PlatError, SpecError
+from plat.dispatch.local.devices import Devices
+from plat.dispatch.local.jobs import LocalJob, make_jobs, read_end, start_request, trainers_that_train
+from plat.dispatch.local.schedule import Schedule, expected_seconds
+from plat.errors import HomeError, PlatError
 from plat.outcomes import failure_class
+from plat.plan.cost import cached_keys
 from plat.runner import FINAL, RETRIES
 from plat.store import lease
 from plat.store.attempts import record_failure, settle
 from plat.store.home import Home, RunPaths
+from plat.store.preparations import is_being_prepared
 from plat.store.run_state import run_state
 
 if TYPE_CHECKING:
     from plat.spec.experiment import Run
 
 STALL_AFTER = 900.0  # seconds without an event
-LOOK_EVERY = 0.5  # seconds between looks at runs that are waited for, and at growing spools
+CHECK_EVERY = 0.5  # seconds between two checks of what is waited for, and of growing spools
 
 
 class LocalDispatcher:
@@ -50,37 +55,44 @@ class LocalDispatcher:
         self._create = create
         self._steal = steal
         self._stall_after = stall_after
-        self._queue: list[LocalJob] = []
+        self._schedule = Schedule()
+        self._devices = Devices()
         self._changes: list[Change] = []
         self._server: WorkerServer | None = None
         self._deaths = 0
-        self._devices: list[str] | None = None
-        self._looked = time.monotonic()
+        self._checked = time.monotonic()
 
     # --- the protocol ------------------------------------------------------------------------------------------------
 
     def submit(self, runs: Sequence[Run]) -> list[Handle]:
-        """Queue runs behind the preparations they need. SpecError when one wants more GPUs than there are."""
-        jobs = [job for job in make_jobs(list(runs)) if job.id not in self.jobs]
-        self._find_devices(jobs)
+        """Queue runs and the preparations they need, and let the server load what workers will need.
+
+        SpecError when one wants more GPUs than there are.
+        """
+        jobs = [job for job in make_jobs(list(runs), cached_keys(self.home.cache)) if job.id not in self.jobs]
+        self._devices.check(jobs)
         if self.slots is None:
             threads = max((job.threads for job in jobs), default=1)
-            self.slots = max(1, machine.usable_cores() // max(1, threads))
+            self.slots = max(1, usable_cores() // max(1, threads))
         for job in jobs:
             if job.needs is not None:
                 job.needs = self.jobs.get(job.needs.id, job.needs)
+                if job.needs.state == ENDED:
+                    job.needs = None
             self.jobs[job.id] = job
-        self._queue += jobs
+        self._schedule.add(jobs, expected_seconds(self.home, jobs))
+        if jobs:
+            self._get_server()
         return [Handle(run.id, run.id) for run in runs]
 
     def poll(self, timeout: float = 0.0) -> list[Change]:
         self._start_ready()
         self._hear(0.0 if self._changes else timeout)
-        gap = time.monotonic() - self._looked
-        if gap >= LOOK_EVERY:
-            self._looked += gap
-            self._look_at_waiting()
-            self._look_for_stalls(gap)
+        gap = time.monotonic() - self._checked
+        if gap >= CHECK_EVERY:
+            self._checked += gap
+            self._check_waiting()
+            self._check_for_stalls(gap)
         self._start_ready()
         changes, self._changes = self._changes, []
         return changes
@@ -94,14 +106,16 @@ class LocalDispatcher:
             elif job.state == RUNNING:
                 self.home.run(job.run.id).cancel.touch()
                 self._signal(job, signal.SIGTERM)
+        wanted = {id(job.needs) for job in self.jobs.values() if job.state == QUEUED}
+        for job in self.jobs.values():
+            if job.kind == "prepare" and job.state == QUEUED and id(job) not in wanted:
+                self._end(job, "cancelled", "no run needs it any more")
 
     def close(self) -> None:
         """Workers that still run are asked to stop by the server, which outlives us until they have saved."""
         if self._server is not None:
             self._server.close()
             self._server = None
-
-    # --- beyond the protocol -----------------------------------------------------------------------------------------
 
     def active(self) -> bool:
         """Is there anything to poll for?"""
@@ -127,55 +141,42 @@ class LocalDispatcher:
         return [job for job in self.jobs.values() if job.state == RUNNING]
 
     def _start_ready(self) -> None:
-        free = (self.slots or 1) - len(self._running())
-        for job in list(self._queue) if free > 0 and not self.stopping else ():
-            if free <= 0:
+        slots = self.slots or 1
+        while not self.stopping:
+            running = self._running()
+            if len(running) >= slots:
                 return
-            if job.state != QUEUED:
-                self._queue.remove(job)
-            elif job.needs is not None and job.needs.state != ENDED:
-                continue
-            elif job.needs is not None and job.needs.outcome != "finished":
-                self._queue.remove(job)
-                self._fail_unprepared(job)
-            elif job.gpus <= len(self._devices or ()):
-                self._queue.remove(job)
-                free -= self._start(job)
+            preparing = sum(1 for job in running if job.kind == "prepare")
+            job = self._schedule.next(slots, preparing, self._devices.free)
+            if job is None:
+                return
+            self._start(job)
 
-    def _start(self, job: LocalJob) -> bool:
-        """Start a job unless it is done or held elsewhere; True when it now takes a slot."""
+    def _start(self, job: LocalJob) -> None:
+        """Start a job unless it is done, held or prepared elsewhere."""
         if job.kind == "run":
             try:
                 paths = self._create(job.run)
             except PlatError as error:
                 self._end(job, "failed:disk" if isinstance(error, HomeError) else "failed:error", error.what)
-                return False
+                return
             if self._is_settled(job, paths):
-                return False
-        request = {
-            "op": "start",
-            "job": job.id,
-            "kind": job.kind,
-            "title": job.title,
-            "home": str(self.home.root),
-            "run_id": job.run.id,
-            "steal": self._steal,
-            "threads": job.threads,
-            "env": {**machine.thread_environment(job.threads), **self._take_devices(job)},
-        }
-        if job.kind == "prepare":
-            request |= {"trainer": job.run.trainer, "config": job.run.config, "log": str(self.home.job_log(job.id))}
+                return
+        elif is_being_prepared(self.home, job.id):
+            self._move(job, WAITING)
+            return
+        environment = {**machine.thread_environment(job.threads), **self._devices.take(job)}
         job.oom_kills = machine.oom_kills()
         job.started = job.grown = time.monotonic()
         job.spool_size, job.kill_at, job.ending = -1, None, None
         try:
-            self._get_server().send(request)
+            self._get_server().send(start_request(job, self.home, self._steal, environment))
         except ServerGone as gone:
             self._server_died(gone)
+            self._devices.give_back(job)
             self._requeue(job)
-            return False
+            return
         self._move(job, RUNNING)
-        return True
 
     def _is_settled(self, job: LocalJob, paths: RunPaths) -> bool:
         """True when there is nothing to start: the run is done (by another sweep), or somebody has it."""
@@ -198,31 +199,12 @@ class LocalDispatcher:
             self._server = WorkerServer(self.home.logs / "worker-server.txt", trainers, environment)
         return self._server
 
-    def _find_devices(self, jobs: list[LocalJob]) -> None:
-        wanted = max((job.gpus for job in jobs), default=0)
-        if wanted and self._devices is None:
-            self._devices = machine.gpus()
-        count = len(self._devices or ()) + sum(len(job.devices) for job in self._running())
-        if wanted > count:
-            title = next(job.title for job in jobs if job.gpus > count)
-            raise SpecError(
-                f"{title} asks for {wanted} GPU{'s' if wanted > 1 else ''}; this machine has {count or 'none'}",
-                mend="choose device=cpu or another scale=, or run it where there are GPUs",
-            )
-
-    def _take_devices(self, job: LocalJob) -> dict[str, str]:
-        """A run sees the GPUs that are its own, and none when it asked for none."""
-        pool = self._devices or []
-        job.devices = tuple(pool[: job.gpus])
-        del pool[: job.gpus]
-        return {"CUDA_VISIBLE_DEVICES": ",".join(job.devices)}
-
     # --- ending ------------------------------------------------------------------------------------------------------
 
     def _hear(self, timeout: float) -> None:
         if self._server is None:
             if timeout and any(job.state == WAITING for job in self.jobs.values()):
-                time.sleep(min(timeout, LOOK_EVERY))
+                time.sleep(min(timeout, CHECK_EVERY))
             return
         try:
             messages = self._server.receive(timeout)
@@ -235,7 +217,7 @@ class LocalDispatcher:
 
     def _ended(self, job: LocalJob, status: int, result: dict[str, Any] | None) -> None:
         job.seconds = time.monotonic() - job.started
-        self._give_devices_back(job)
+        self._devices.give_back(job)
         if result is not None and "held" in result:
             if result["held"] == "live":
                 self._move(job, WAITING)
@@ -250,18 +232,29 @@ class LocalDispatcher:
             self._conclude(job, paths, outcome, reason)
         else:
             self._retry_or_end(job, outcome, reason)
+            self._settle_dependents(job)
+
+    def _settle_dependents(self, preparation: LocalJob) -> None:
+        """The runs that need an ended preparation are ready, or fail with it. Once we stop, they stay as they are."""
+        if preparation.state != ENDED or self.stopping:
+            return
+        if preparation.outcome == "finished":
+            self._schedule.unblock(preparation)
+        else:
+            for job in self._schedule.drop_blocked(preparation):
+                self._fail_unprepared(job)
 
     def _conclude(self, job: LocalJob, paths: RunPaths, outcome: str, reason: str) -> None:
         """Completion is decided by result.json alone; the reason is the one on record."""
-        found = run_state(paths)
-        if found.state == "done":
-            self._end(job, found.outcome, found.reason)
-        elif found.state == "running":
+        now = run_state(paths)
+        if now.state == "done":
+            self._end(job, now.outcome, now.reason)
+        elif now.state == "running":
             self._move(job, WAITING)  # another sweep was quick to take it over
         elif failure_class(outcome) is None and outcome not in ("interrupted", "cancelled"):
             self._retry_or_end(job, "failed:node", f"it {outcome} but left no result.json")
         else:
-            self._retry_or_end(job, outcome, found.reason if found.outcome == outcome and found.reason else reason)
+            self._retry_or_end(job, outcome, now.reason if now.outcome == outcome and now.reason else reason)
 
     def _retry_or_end(self, job: LocalJob, outcome: str, reason: str) -> None:
         kind = "preempted" if outcome == "interrupted" else failure_class(outcome) or ""
@@ -282,17 +275,12 @@ class LocalDispatcher:
                 reason += f" (and it could not be recorded: {error})"
         self._end(job, outcome, reason)
 
-    def _give_devices_back(self, job: LocalJob) -> None:
-        if self._devices is not None:
-            self._devices += job.devices
-        job.devices = ()
-
     def _end(self, job: LocalJob, outcome: str | None, reason: str) -> None:
         job.outcome, job.reason = outcome, reason
         self._move(job, ENDED)
 
     def _requeue(self, job: LocalJob, outcome: str | None = None, reason: str = "") -> None:
-        self._queue.insert(0, job)
+        self._schedule.put_back(job)
         job.outcome, job.reason = outcome, reason
         self._move(job, QUEUED)
 
@@ -315,7 +303,7 @@ class LocalDispatcher:
             server.close(0.0)
         self._deaths += 1
         for job in self._running():
-            self._give_devices_back(job)
+            self._devices.give_back(job)
             if job.kind == "run":
                 self._move(job, WAITING)
             else:
@@ -323,26 +311,33 @@ class LocalDispatcher:
         if not was_ready or self._deaths > 3:
             raise gone
 
-    # --- looking -----------------------------------------------------------------------------------------------------
+    # --- checking ----------------------------------------------------------------------------------------------------
 
-    def _look_at_waiting(self) -> None:
+    def _check_waiting(self) -> None:
         for job in [job for job in self.jobs.values() if job.state == WAITING]:
-            paths = self.home.run(job.run.id)
-            found = run_state(paths)
-            if found.state == "done":
-                self._end(job, found.outcome, found.reason)
-            elif found.state == "unknown" and not self._steal:
-                self._end(job, "unknown", lease.refusal(paths).what)
-            elif found.state == "failed" and found.outcome in FINAL:
-                self._end(job, found.outcome, found.reason)
-            elif found.state == "failed":
-                self._retry_or_end(job, found.outcome or "failed:node", found.reason)
-            elif found.state != "running":
-                self._requeue(job)
+            if job.kind == "run":
+                self._check_run(job)
+            elif not is_being_prepared(self.home, job.id):
+                self._requeue(job)  # to be done here if it failed there, else to find that it is done
 
-    def _look_for_stalls(self, gap: float) -> None:
+    def _check_run(self, job: LocalJob) -> None:
+        """A run that somebody else does: whether it has ended, or is ours to do."""
+        paths = self.home.run(job.run.id)
+        now = run_state(paths)
+        if now.state == "done":
+            self._end(job, now.outcome, now.reason)
+        elif now.state == "unknown" and not self._steal:
+            self._end(job, "unknown", lease.refusal(paths).what)
+        elif now.state == "failed" and now.outcome in FINAL:
+            self._end(job, now.outcome, now.reason)
+        elif now.state == "failed":
+            self._retry_or_end(job, now.outcome or "failed:node", now.reason)
+        elif now.state != "running":
+            self._requeue(job)
+
+    def _check_for_stalls(self, gap: float) -> None:
         for job in self._running():
-            if gap > stalls.ABSENCE:  # we were not looking (Ctrl-Z, a long import): it may have been stopped with us
+            if gap > stalls.ABSENCE:  # nobody checked for so long (Ctrl-Z): the run may have stopped, too
                 job.grown = time.monotonic()
             number = stalls.check(job, self.home, self._stall_after)
             if number is not None:

@@ -5,11 +5,12 @@ from __future__ import annotations
 import os
 import signal
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from plat.dispatch.api import Job
+from plat.store.home import Home
 from plat.trainer.api import find_trainer
 
 if TYPE_CHECKING:
@@ -40,19 +41,37 @@ class LocalJob(Job):
     oom_kills: int | None = None
 
 
-def make_jobs(runs: list[Run]) -> list[LocalJob]:
-    """Preparations first, in the order in which runs need them, then the runs in their own order."""
+def make_jobs(runs: list[Run], cached: Collection[str] = ()) -> list[LocalJob]:
+    """The preparations whose key is not in the cache, each once, then the runs in their own order."""
     preparations: dict[str, LocalJob] = {}
     jobs = []
     for run in runs:
         threads, gpus = int(run.resources.get("threads", 1)), int(run.resources.get("gpus", 0))
         needs = None
-        if run.prepare is not None:
+        if run.prepare is not None and run.prepare[0] not in cached:
             key, title = run.prepare
             name = f"prepare:{run.trainer}:{key}"
             needs = preparations.setdefault(name, LocalJob(name, "prepare", title, run, threads=threads, gpus=gpus))
         jobs.append(LocalJob(run.id, "run", run.name, run, threads=threads, gpus=gpus, needs=needs))
     return [*preparations.values(), *jobs]
+
+
+def start_request(job: LocalJob, home: Home, steal: bool, environment: dict[str, str]) -> dict[str, Any]:
+    """What the worker server is asked for (see `plat.dispatch.local.server` and `worker.work`)."""
+    request = {
+        "op": "start",
+        "job": job.id,
+        "kind": job.kind,
+        "title": job.title,
+        "home": str(home.root),
+        "run_id": job.run.id,
+        "steal": steal,
+        "threads": job.threads,
+        "env": environment,
+    }
+    if job.kind == "prepare":
+        request |= {"trainer": job.run.trainer, "config": job.run.config, "log": str(home.job_log(job.id))}
+    return request
 
 
 def read_end(status: int, result: dict[str, Any] | None, job: LocalJob, oom_kills: int | None) -> tuple[str, str]:

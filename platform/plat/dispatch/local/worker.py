@@ -22,6 +22,7 @@ from plat.errors import PlatError
 from plat.store.durable import append_line
 from plat.store.home import Home
 from plat.store.lease import LeaseHeld
+from plat.store.preparations import announced
 
 PR_SET_PDEATHSIG = 1
 WORTH_NOTING = 1.0  # seconds; a preparation that was cached is quicker
@@ -47,7 +48,7 @@ def work(request: dict[str, Any]) -> dict[str, Any]:
 def _prepare(home: Home, request: dict[str, Any]) -> dict[str, Any]:
     log = Path(request["log"])
     started = time.monotonic()
-    with runner.output_to(log):
+    with announced(home, request["job"], request["title"]), runner.output_to(log):
         try:
             runner.prepare(home, request["trainer"], request["config"], request["threads"])
         except BaseException as error:

@@ -1,0 +1,44 @@
+"""The GPUs of this machine: each belongs to one job at a time."""
+
+from __future__ import annotations
+
+from plat.dispatch.local import machine
+from plat.dispatch.local.jobs import LocalJob
+from plat.errors import SpecError
+
+
+class Devices:
+    """Looks for GPUs only when a job asks for one."""
+
+    def __init__(self) -> None:
+        self._free: list[str] | None = None
+        self._count = 0
+
+    @property
+    def free(self) -> int:
+        return len(self._free or ())
+
+    def check(self, jobs: list[LocalJob]) -> None:
+        """SpecError when a job asks for more GPUs than this machine has."""
+        wanted = max((job.gpus for job in jobs), default=0)
+        if wanted and self._free is None:
+            self._free = machine.gpus()
+            self._count = len(self._free)
+        if wanted > self._count:
+            title = next(job.title for job in jobs if job.gpus > self._count)
+            raise SpecError(
+                f"{title} asks for {wanted} GPU{'s' if wanted > 1 else ''}; this machine has {self._count or 'none'}",
+                mend="choose device=cpu or another scale=, or run it where there are GPUs",
+            )
+
+    def take(self, job: LocalJob) -> dict[str, str]:
+        """Give a job its GPUs; the environment in which it sees these alone, and none when it asked for none."""
+        if self._free is not None:
+            job.devices = tuple(self._free[: job.gpus])
+            del self._free[: job.gpus]
+        return {"CUDA_VISIBLE_DEVICES": ",".join(job.devices)}
+
+    def give_back(self, job: LocalJob) -> None:
+        if self._free is not None:
+            self._free += job.devices
+        job.devices = ()

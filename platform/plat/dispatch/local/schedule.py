@@ -1,0 +1,90 @@
+"""Which job starts next.
+
+Promised: a run whose preparation is there (or that needs none) never waits for the preparations of others, as long as
+there are two slots; preparations do not wait until nothing else is left either, because a long one that starts last
+would leave the other slots idle. So, while runs are ready, preparations take at most half of the slots; when none is
+ready, they take all. The preparation with the most work behind it goes first; runs keep the order they were asked for,
+and those whose preparation has just ended go behind those that were ready before.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterable, Sequence
+
+from plat.dispatch.api import QUEUED
+from plat.dispatch.local.jobs import LocalJob
+from plat.plan.cost import History
+from plat.store.home import Home
+
+
+class Schedule:
+    """The jobs that have not started yet. A job that was cancelled meanwhile is passed over."""
+
+    def __init__(self) -> None:
+        self._ready: deque[LocalJob] = deque()
+        self._preparations: list[LocalJob] = []
+        self._blocked: dict[str, list[LocalJob]] = {}  # id of a preparation -> the runs that need it
+
+    def add(self, jobs: Iterable[LocalJob], work: Callable[[LocalJob], float]) -> None:
+        """Queue jobs; `work` gives the expected seconds of each."""
+        for job in jobs:
+            if job.kind == "prepare":
+                self._preparations.append(job)
+            elif job.needs is None:
+                self._ready.append(job)
+            else:
+                self._blocked.setdefault(job.needs.id, []).append(job)
+
+        def behind(job: LocalJob) -> float:
+            return work(job) + sum(work(run) for run in self._blocked.get(job.id, ()))
+
+        self._preparations.sort(key=behind, reverse=True)
+
+    def put_back(self, job: LocalJob) -> None:
+        """A job that is to be tried again goes first."""
+        if job.kind == "prepare":
+            self._preparations.insert(0, job)
+        else:
+            self._ready.appendleft(job)
+
+    def unblock(self, preparation: LocalJob) -> None:
+        """A preparation is finished: the runs that need it are ready."""
+        self._ready += self._blocked.pop(preparation.id, [])
+
+    def drop_blocked(self, preparation: LocalJob) -> list[LocalJob]:
+        """A preparation has failed: the runs that needed it, which will not be started."""
+        return [job for job in self._blocked.pop(preparation.id, []) if job.state == QUEUED]
+
+    def next(self, slots: int, preparing: int, gpus: int) -> LocalJob | None:
+        """Take out the job to start now, given the preparations that run and the GPUs that are free; None to wait."""
+        if preparing < slots // 2:
+            return self._next_preparation(gpus) or self._next_run(gpus)
+        return self._next_run(gpus) or self._next_preparation(gpus)
+
+    def _next_run(self, gpus: int) -> LocalJob | None:
+        while self._ready and self._ready[0].state != QUEUED:
+            self._ready.popleft()
+        for position, job in enumerate(self._ready):
+            if job.state == QUEUED and job.gpus <= gpus:
+                del self._ready[position]
+                return job
+        return None
+
+    def _next_preparation(self, gpus: int) -> LocalJob | None:
+        self._preparations = [job for job in self._preparations if job.state == QUEUED]
+        for job in self._preparations:
+            if job.gpus <= gpus:
+                self._preparations.remove(job)
+                return job
+        return None
+
+
+def expected_seconds(home: Home, jobs: Sequence[LocalJob]) -> Callable[[LocalJob], float]:
+    """What each job will take, judged by what similar ones took here."""
+    history = History.read(home.history) if any(job.kind == "prepare" for job in jobs) else History([])
+
+    def seconds(job: LocalJob) -> float:
+        return history.preparation_seconds(job.id) if job.kind == "prepare" else history.seconds(job.run, 0)[0]
+
+    return seconds
