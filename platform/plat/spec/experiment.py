@@ -10,12 +10,14 @@ axis (`seed=3`, `filter=top_p`) replaces that axis's values. Everything raises S
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from plat.errors import SpecError
+from plat.spec.conflicts import check_conflicts
 from plat.spec.file import ExperimentFile, read_file
 from plat.spec.overrides import CommandLine, is_sweep, parse_overrides, to_plain, values_of
 from plat.spec.runs import Run, RunMaker, same_results
@@ -24,6 +26,8 @@ from plat.spec.typed import build
 from plat.spec.yaml_reader import Document, read
 from plat.suggest import mend
 from plat.trainer.api import TrainerSpec
+
+NAME = re.compile(r"\w[\w. -]{0,119}")  # of an experiment file, without its ending
 
 
 @dataclass(frozen=True)
@@ -49,9 +53,10 @@ class Experiment:
 def load_experiment(path: str | Path, overrides: Sequence[str] = ()) -> Experiment:
     """Read one experiment file and make its runs."""
     document = read(path)
+    _check_name(document)
     line = _as_axes(parse_overrides(tuple(overrides)), document)
     file = read_file(document, line)
-    _check_conflicts(file, line)
+    check_conflicts(file, line)
     cells = list(file.matrix.cells())
     place = file.matrix.where
     maker = RunMaker(file.base, tuple(line.assignments))
@@ -125,6 +130,17 @@ def config_object(run: Run | Mapping[str, Any], trainer: TrainerSpec) -> Any:
     return build(trainer.config_type, values)
 
 
+def _check_name(document: Document) -> None:
+    """The file's name becomes a folder of the home and a tag of the store."""
+    name = document.path.stem
+    if not NAME.fullmatch(name):
+        raise SpecError(
+            f"the file's name {name!r} cannot name its results",
+            where=str(document.path),
+            mend="rename the file: letters, digits, `_`, `-`, `.` and spaces, beginning with a letter, a digit or `_`",
+        )
+
+
 def _as_axes(line: CommandLine, document: Document) -> CommandLine:
     """Overrides of axes of the file as new values of those axes: `filter=top_p` is `matrix.filter=[top_p]`."""
     data = document.data if isinstance(document.data, dict) else {}
@@ -143,21 +159,7 @@ def _as_axes(line: CommandLine, document: Document) -> CommandLine:
             )
         else:
             assignments.append(one)
-    return CommandLine(assignments, {name: (to_plain(values), place) for name, (values, place) in axes.items()})
-
-
-def _check_conflicts(file: ExperimentFile, line: CommandLine) -> None:
-    """An override of what a named variant sets itself would make its name a lie."""
-    given = {one.key: one for one in line.assignments}
-    for axis in file.matrix.axes:
-        for value in axis.values:
-            for one in value.assignments:
-                if one.key in given and one.key != axis.name:
-                    raise SpecError(
-                        f"{axis.name} {value.label!r} sets {one.key} itself ({one.where})",
-                        where=given[one.key].where,
-                        mend=f"leave the override out, or choose values with matrix.{axis.name}=[...]",
-                    )
+    return CommandLine(assignments, {name: (to_plain(values, place), place) for name, (values, place) in axes.items()})
 
 
 def _paper_data(file: ExperimentFile) -> dict[str, Any]:

@@ -30,9 +30,7 @@ class Axis:
     name: str
     values: tuple[AxisValue, ...]
     where: str
-    known: frozenset[Any] = (
-        frozenset()
-    )  # labels (as `same`) that the file lists, also when the command line chose fewer
+    known: frozenset[Any] = frozenset()  # labels (as `same`) that the file lists, those not chosen included
 
     def labels(self) -> list[Any]:
         return [value.label for value in self.values]
@@ -65,7 +63,7 @@ class Matrix:
     def size(self) -> int:
         """Cells before exclusion."""
         product = math.prod(len(group[0].values) for group in self._groups())
-        return product + sum(math.prod(len(values) for values in self._row(row).values()) for row in self.include)
+        return product + sum(math.prod(len(values) for values in row.values()) for row in self.include_rows())
 
     def cells(self) -> Iterator[dict[str, AxisValue]]:
         """Every cell as axis -> value; SpecError first if there are too many."""
@@ -88,10 +86,13 @@ class Matrix:
                 cell = {name: cell[name] for name in order}
             if not any(_key(cell, names) in rows for names, rows in left_out.items()):
                 yield cell
-        for row in self.include:
-            values = self._row(row)
+        for values in self.include_rows():
             for combination in itertools.product(*values.values()):
                 yield dict(zip(values, combination, strict=True))
+
+    def include_rows(self) -> Iterator[dict[str, tuple[AxisValue, ...]]]:
+        """The included rows as axis (or key) -> the values that it takes there."""
+        return (self._row(row) for row in self.include)
 
     def _groups(self) -> list[list[Axis]]:
         """Axes that advance together, in the order of the first of each."""

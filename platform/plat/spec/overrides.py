@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from plat.errors import SpecError
+from plat.spec.text import forbidden_character, is_too_large
 
 MAX_RUNS = 100_000
 
@@ -44,7 +45,7 @@ def parse_overrides(texts: list[str] | tuple[str, ...]) -> CommandLine:
             assignments[key] = Assignment(key, value, place)
         else:
             assignments.pop(key, None)  # the last one wins, in its own place
-            assignments[key] = Assignment(key, to_plain(value), place)
+            assignments[key] = Assignment(key, to_plain(value, place), place)
     return CommandLine(list(assignments.values()), axes)
 
 
@@ -57,6 +58,9 @@ def _parse(text: str, place: str) -> tuple[str, Any]:
         raise SpecError(
             "an override needs `key=value`", where=place, mend="write key=value, or name an experiment file"
         )
+    character = forbidden_character(text)
+    if character is not None:
+        raise SpecError(f"a character that plat does not accept ({character})", where=place, mend="remove it")
     try:
         parsed = OverridesParser.create().parse_override(text)
         kind, value = parsed.type, parsed._value
@@ -94,7 +98,7 @@ def values_of(value: Any, place: str) -> list[Any]:
             where=place,
             mend="list the values: [a,b,c] or range(5)",
         )
-    plain = to_plain(value)
+    plain = to_plain(value, place)
     return plain if isinstance(plain, list) else [plain]
 
 
@@ -109,7 +113,7 @@ def _range(sweep: Any, place: str) -> list[Any]:
         raise SpecError(
             f"a range of {count:,.0f} values", where=place, mend=f"a matrix has at most {MAX_RUNS:,} runs; use fewer"
         )
-    return [to_plain(value) for value in sweep.range()]
+    return [to_plain(value, place) for value in sweep.range()]
 
 
 def axis_text(axis: str, text: str, place: str) -> list[Any]:
@@ -118,16 +122,20 @@ def axis_text(axis: str, text: str, place: str) -> list[Any]:
     return values_of(value, place)
 
 
-def to_plain(value: Any) -> Any:
-    """Hydra's quoted strings, casts and numpy-like scalars as plain Python values."""
+def to_plain(value: Any, place: str = "") -> Any:
+    """Hydra's quoted strings, casts and numpy-like scalars as plain Python values; SpecError for a number too large."""
     from hydra.core.override_parser.types import Key, QuotedString
 
     if isinstance(value, (QuotedString, Key)):
         return str(getattr(value, "text", value))
     if isinstance(value, dict):
-        return {str(to_plain(name)): to_plain(inner) for name, inner in value.items()}
+        return {str(to_plain(name, place)): to_plain(inner, place) for name, inner in value.items()}
     if isinstance(value, (list, tuple)):
-        return [to_plain(inner) for inner in value]
+        return [to_plain(inner, place) for inner in value]
+    if type(value) is int and is_too_large(value):
+        raise SpecError(
+            "a whole number with too many digits (more than 64 bits)", where=place, mend="quote it if it is text"
+        )
     if isinstance(value, (str, int, float, bool)) or value is None:
         return value
     return float(value)

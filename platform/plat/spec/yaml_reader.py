@@ -22,6 +22,7 @@ from yaml.resolver import BaseResolver
 from yaml.scanner import Scanner
 
 from plat.errors import SpecError
+from plat.spec.text import LARGEST, forbidden_character, is_too_large
 
 MAX_BYTES = 1 << 20
 MAX_NODES = 100_000  # after aliases are expanded
@@ -35,7 +36,7 @@ _FLOAT = re.compile(r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?")
 _SPECIAL = re.compile(r"([-+]?)\.(inf|Inf|INF)|\.(nan|NaN|NAN)")
 
 Key = str | int
-Path_ = tuple[Key, ...]
+KeyPath = tuple[Key, ...]
 
 
 @dataclass(frozen=True)
@@ -44,8 +45,8 @@ class Document:
 
     path: Path
     data: Any
-    values: dict[Path_, tuple[int, int]] = field(repr=False)
-    keys: dict[Path_, tuple[int, int]] = field(repr=False)
+    values: dict[KeyPath, tuple[int, int]] = field(repr=False)
+    keys: dict[KeyPath, tuple[int, int]] = field(repr=False)
 
     def where(self, *path: Key) -> str:
         """`file:line:column` of the value at this path, or of the nearest thing around it."""
@@ -55,7 +56,7 @@ class Document:
         """`file:line:column` of the key at this path; of the value for list items."""
         return self._spell(self.keys if path in self.keys else self.values, path)
 
-    def _spell(self, marks: dict[Path_, tuple[int, int]], path: Path_) -> str:
+    def _spell(self, marks: dict[KeyPath, tuple[int, int]], path: KeyPath) -> str:
         while path and path not in marks:
             path = path[:-1]
         line, column = marks.get(path, (1, 1))
@@ -153,8 +154,8 @@ class _Builder:
     def __init__(self, path: Path) -> None:
         self.path = path
         self.count = 0
-        self.values: dict[Path_, tuple[int, int]] = {}
-        self.keys: dict[Path_, tuple[int, int]] = {}
+        self.values: dict[KeyPath, tuple[int, int]] = {}
+        self.keys: dict[KeyPath, tuple[int, int]] = {}
         self.open: set[int] = set()
 
     def document(self, root: Node) -> Document:
@@ -163,7 +164,7 @@ class _Builder:
     def _fail(self, what: str, node: Node, mend: str) -> SpecError:
         return SpecError(what, where=f"{self.path}:{node.start_mark.line + 1}:{node.start_mark.column + 1}", mend=mend)
 
-    def _value(self, node: Node, path: Path_) -> Any:
+    def _value(self, node: Node, path: KeyPath) -> Any:
         self.count += 1
         if self.count > MAX_NODES:
             raise self._fail(f"the file expands to more than {MAX_NODES:,} values", node, "use fewer aliases")
@@ -184,13 +185,14 @@ class _Builder:
         finally:
             self.open.discard(id(node))
 
-    def _mapping(self, node: Node, path: Path_) -> dict[str, Any]:
+    def _mapping(self, node: Node, path: KeyPath) -> dict[str, Any]:
         assert isinstance(node, MappingNode)
         own: dict[str, tuple[Node, Node]] = {}
         merged: dict[str, tuple[Node, Node]] = {}
         for key, value in node.value:
             if not isinstance(key, ScalarNode) or key.tag not in ("plain", "default"):
                 raise self._fail("a key must be plain text", key, "write `key: value`")
+            self._check_characters(key)
             if key.value == "<<" and key.tag == "plain":
                 for name, pair in self._merged(value, 0).items():
                     merged.setdefault(name, pair)
@@ -231,14 +233,23 @@ class _Builder:
 
     def _scalar(self, node: ScalarNode) -> Any:
         text = node.value
+        self._check_characters(node)
         if node.tag in ("default", "tag:yaml.org,2002:str"):  # quoted, a block, or !!str
             return text
         if node.tag != "plain":
             raise self._fail(f"the tag {_tag(node.tag)} is not supported", node, "remove the tag")
         try:
-            return scalar(text)
-        except ValueError:
-            raise self._fail("a number with too many digits", node, "quote it if it is text") from None
+            value = scalar(text)
+        except ValueError:  # Python refuses to read thousands of digits
+            value = LARGEST + 1
+        if type(value) is int and is_too_large(value):
+            raise self._fail("a whole number with too many digits (more than 64 bits)", node, "quote it if it is text")
+        return value
+
+    def _check_characters(self, node: ScalarNode) -> None:
+        character = forbidden_character(node.value)
+        if character is not None:
+            raise self._fail(f"a character that plat does not accept ({character})", node, "remove it")
 
 
 def scalar(text: str) -> Any:

@@ -12,7 +12,8 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from plat.errors import SpecError
-from plat.trainer.plugins import published
+from plat.suggest import mend
+from plat.trainer.plugins import ALLOW_IMPORT, imports_allowed, published
 
 
 @dataclass
@@ -128,25 +129,36 @@ class TrainerSpec:
 
 
 def find_trainer(name: str) -> TrainerSpec:
-    """The trainer published under this name, or found at `module:attribute`; SpecError says what there is."""
+    """The trainer published under this name, or, where imports are allowed, the one at `module:ATTRIBUTE`.
+
+    SpecError when there is none, or when imports are not allowed (see `plat.trainer.plugins.imports_allowed`): reading
+    an experiment file of somebody else must not run code that nobody has installed as a plug-in.
+    """
     if ":" in name:
         return _import_trainer(name)
-    found = published("plat.trainers")
-    if name not in found:
-        raise SpecError(f"unknown trainer {name!r}", mend=f"one of: {', '.join(found)}")
-    return found[name].load()
+    trainers = published("plat.trainers")
+    if name not in trainers:
+        raise SpecError(f"unknown trainer {name!r}", mend=mend(name, trainers, "one of"))
+    return trainers[name].load()
 
 
 def _import_trainer(place: str) -> TrainerSpec:
-    """A trainer that is not published: `package.module:ATTRIBUTE`."""
+    """A trainer that no installed package publishes: `package.module:ATTRIBUTE`."""
     from importlib import import_module
 
+    if not imports_allowed():
+        raise SpecError(
+            f"the trainer {place!r} is not published by an installed package, and importing it would run its code",
+            mend=f"if you trust it, add --allow-import (or set {ALLOW_IMPORT}=1); "
+            "or publish it as an entry point of plat.trainers",
+        )
     module, _, attribute = place.partition(":")
     try:
         spec = getattr(import_module(module), attribute)
-    except (ImportError, AttributeError, ValueError) as error:
+    except (Exception, SystemExit) as error:  # the module of somebody else may raise anything
         raise SpecError(
-            f"cannot load the trainer {place!r}: {error}", mend="package.module:ATTRIBUTE, importable from here"
+            f"cannot load the trainer {place!r}: {type(error).__name__}: {error}",
+            mend="package.module:ATTRIBUTE, importable from here",
         ) from error
     if not isinstance(spec, TrainerSpec):
         raise SpecError(f"{place!r} is a {type(spec).__name__}, not a TrainerSpec", mend="name a TrainerSpec")

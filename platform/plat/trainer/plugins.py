@@ -1,4 +1,4 @@
-"""The names that installed packages publish under an entry-point group, found once a process.
+"""Which code outside plat may be loaded: what installed packages publish, and whether anything else is allowed.
 
 `importlib.metadata.entry_points` reads the metadata of every installed package each time, some 15 ms; a sweep asks for
 its trainer once per run. The result is kept for as long as `sys.path` stays the same.
@@ -6,9 +6,20 @@ its trainer once per run. The result is kept for as long as `sys.path` stays the
 
 from __future__ import annotations
 
+import os
 import sys
 from functools import lru_cache
-from importlib.metadata import EntryPoint, entry_points
+from importlib.metadata import EntryPoint, EntryPoints, entry_points
+
+ALLOW_IMPORT = "PLAT_ALLOW_IMPORT"
+
+
+def imports_allowed() -> bool:
+    """Whether a trainer may be named as `module:ATTRIBUTE`: with `--allow-import`, or with PLAT_ALLOW_IMPORT=1.
+
+    The permission is an environment variable, so that the processes in which runs are done have it, too.
+    """
+    return os.environ.get(ALLOW_IMPORT, "") not in ("", "0")
 
 
 def published(group: str) -> dict[str, EntryPoint]:
@@ -18,10 +29,10 @@ def published(group: str) -> dict[str, EntryPoint]:
 
 @lru_cache(maxsize=64)
 def _published(group: str, path: tuple[str, ...]) -> dict[str, EntryPoint]:
-    found = {point.name: point for point in _all(path).select(group=group)}
-    return dict(sorted(found.items()))
+    points = {point.name: point for point in _all(path).select(group=group)}
+    return dict(sorted(points.items()))
 
 
 @lru_cache(maxsize=4)
-def _all(path: tuple[str, ...]):  # type: ignore[no-untyped-def]
-    return entry_points()
+def _all(path: tuple[str, ...]) -> EntryPoints:
+    return entry_points()  # type: ignore[return-value]  # the stubs of 3.11

@@ -39,7 +39,7 @@ FILES = [
     (HEAD + "base: {train.iterations: many}\n", "not a whole number", "2:26", "whole number"),
     (HEAD + "base: {train.iterations: 2.5}\n", "not a whole number", "2:26", "whole number"),
     (HEAD + "base: {train.iterations: -1}\n", "out of range", "2:26", "at least 0"),
-    (HEAD + "base: {train.iterations: 99999999999999999999}\n", "out of range", "2:26", "at most 10,000,000"),
+    (HEAD + "base: {train.iterations: 999999999999999999}\n", "out of range", "2:26", "at most 10,000,000"),
     (HEAD + "base: {train.prompts: 0}\n", "out of range", "2:23", "at least 1"),
     (HEAD + "base: {train.beta1: 1}\n", "out of range", "2:21", "less than 1"),
     (HEAD + "base: {early_stop.variance_fraction: .inf}\n", "infinity", "2:38", "a number"),
@@ -161,6 +161,67 @@ def test_paths_that_are_no_experiment_files(tmp_path: Path) -> None:
         with pytest.raises(SpecError) as caught:
             load_experiment(tmp_path / name)
         assert what in caught.value.what
+
+
+@pytest.mark.parametrize("name", ["..", ".hidden", "...", "-x", "a@b", "a\nb", "a\x1b[31m", "x" * 200])
+def test_a_file_whose_name_cannot_name_its_results(tmp_path: Path, name: str) -> None:
+    path = tmp_path / f"{name}.yaml"
+    path.write_text("title: t")
+    with pytest.raises(SpecError, match="cannot name its results") as caught:
+        load_experiment(path)
+    assert "rename" in str(caught.value.mend)
+
+
+@pytest.mark.parametrize("name", ["table4", "Table 4.1", "grün", "_x-y"])
+def test_a_file_whose_name_can(tmp_path: Path, name: str) -> None:
+    path = tmp_path / f"{name}.yaml"
+    path.write_text("title: t")
+    assert load_experiment(path).name == name
+
+
+@pytest.mark.parametrize(
+    ("text", "character", "place"),
+    [
+        ('title: "a\\e[31mred"\n', "U+001B", "1:8"),
+        ('title: "\\ud800"\n', "U+D800", "1:8"),
+        ('title: t\nmatrix: {variant: {"a\\u202eb": {}}}\n', "U+202E", "2:20"),
+        ('title: t\nmatrix: {seed: ["\\x9b1m"]}\n', "U+009B", "2:17"),
+    ],
+)
+def test_characters_that_a_terminal_would_obey(
+    refused: Callable[..., SpecError], text: str, character: str, place: str
+):
+    error = refused(text)
+    assert character in error.what and str(error.where).endswith(place)
+    assert error.render().isprintable() or "\n" in error.render()
+
+
+def test_such_characters_on_the_command_line(refused: Callable[..., SpecError]) -> None:
+    for override in ("model.path='\x1b[31m'", "model.path=\udcff"):
+        assert "does not accept" in refused("title: t\n", override).what
+
+
+def test_numbers_with_hundreds_of_digits(refused: Callable[..., SpecError]) -> None:
+    digits = "9" * 400
+    assert "too many digits" in refused(f"title: t\nmatrix: {{seed: [{digits}]}}\n").what
+    assert "too many digits" in refused("title: t\n", f"matrix.seed=[{digits}]").what
+    assert "too many digits" in refused("title: t\n", f"seed={digits}").what
+
+
+@pytest.mark.parametrize("place", ["unittest.__main__:x", "..x:y", "os:getcwd", "plat_toy:SPEC"])
+def test_planning_imports_no_code_that_is_not_published(
+    refused: Callable[..., SpecError], monkeypatch: pytest.MonkeyPatch, place: str
+) -> None:
+    monkeypatch.delenv("PLAT_ALLOW_IMPORT")
+    monkeypatch.setattr("importlib.import_module", None)
+    error = refused(f"title: t\nbase: {{trainer: '{place}'}}\n")
+    assert "not published" in error.what and "--allow-import" in str(error.mend) and str(error.where).endswith("2:17")
+
+
+@pytest.mark.parametrize("place", ["..x:y", ":", "x:", ":x", "os:getcwd", "a b:c"])
+def test_a_trainer_that_cannot_be_imported(refused: Callable[..., SpecError], place: str) -> None:
+    what = refused(f"title: t\nbase: {{trainer: '{place}'}}\n").what
+    assert "cannot load the trainer" in what or "not a TrainerSpec" in what
 
 
 def test_two_files_of_one_name(tmp_path: Path) -> None:

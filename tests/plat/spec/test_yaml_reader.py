@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from plat.errors import SpecError
+from plat.spec.text import LARGEST, forbidden_character
 from plat.spec.yaml_reader import MAX_BYTES, parse, read, scalar
 
 FILE = Path("f.yaml")
@@ -148,9 +149,10 @@ def test_files_that_cannot_be_read(tmp_path: Path) -> None:
     assert str(caught.value.where).endswith("latin.yaml:2:9")
 
 
+_accepted = st.text(max_size=8).filter(lambda text: forbidden_character(text) is None)
 _plain = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(max_size=8),
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
+    st.none() | st.booleans() | st.integers(-(2**63), LARGEST) | st.floats(allow_nan=False) | _accepted,
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(_accepted, inner, max_size=3),
     max_leaves=8,
 )
 

@@ -1,0 +1,104 @@
+"""Overrides that contradict each other: two places of one experiment that both decide the same key.
+
+One of the two would win in silence, and runs would be called by values that they do not have. What may decide a key
+twice, because the second is meant to change the first: a value in `base` and a named bundle of an axis (`PPO: {}`,
+`GRPO: {algorithm: grpo}`), and anything in the file and the command line. Everything else is a SpecError.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from plat.errors import SpecError
+from plat.spec.file import ExperimentFile
+from plat.spec.matrix import Axis, AxisValue
+from plat.spec.overrides import Assignment, CommandLine
+
+
+def check_conflicts(file: ExperimentFile, line: CommandLine) -> None:
+    """SpecError when one key is decided in two places that contradict each other."""
+    _command_line_and_bundles(file, line)
+    _base_and_axes(file)
+    _axes_and_axes(file.matrix.axes)
+    for row in file.matrix.include_rows():
+        _axes_and_axes([Axis(name, values, "") for name, values in row.items()])
+    _options_and_names(file, line)
+
+
+def _command_line_and_bundles(file: ExperimentFile, line: CommandLine) -> None:
+    """An override of what a named bundle sets itself would make its name a lie."""
+    given = {assignment.key: assignment for assignment in line.assignments}
+    for axis in file.matrix.axes:
+        for value, assignment in _assignments(axis):
+            if assignment.key in given and assignment.key != axis.name:
+                raise SpecError(
+                    f"{axis.name} {value.label!r} sets {assignment.key} itself ({assignment.where})",
+                    where=given[assignment.key].where,
+                    mend=f"leave the override out, or choose values with matrix.{axis.name}=[...]",
+                )
+
+
+def _base_and_axes(file: ExperimentFile) -> None:
+    """A base value of a key that an axis of the file lists values for is used in no run."""
+    listed = file.document.data.get("matrix") or {}
+    for assignment in file.base:
+        if assignment.key in listed and not isinstance(listed[assignment.key], dict):
+            raise SpecError(
+                f"base sets {assignment.key}, and the axis {assignment.key} overrides it in every run",
+                where=assignment.key_place(),
+                mend=f"remove it from base; the axis is at {file.document.where_key('matrix', assignment.key)}",
+            )
+
+
+def _axes_and_axes(axes: Iterable[Axis]) -> None:
+    """Of two axes that set one key, the second would give every value of the first the same runs."""
+    setters: dict[str, tuple[Axis, AxisValue, Assignment]] = {}
+    for axis in axes:
+        own: dict[str, tuple[Axis, AxisValue, Assignment]] = {}
+        for value, assignment in _assignments(axis):
+            if assignment.key in setters:
+                raise _both_set(setters[assignment.key], (axis, value, assignment))
+            own.setdefault(assignment.key, (axis, value, assignment))
+        setters.update(own)
+
+
+def _both_set(first: tuple[Axis, AxisValue, Assignment], second: tuple[Axis, AxisValue, Assignment]) -> SpecError:
+    (axis, _, _), (bundle, value, assignment) = first, second
+    if bundle.name == assignment.key:  # the second one lists plain values: point at the named bundle
+        (bundle, value, assignment), (axis, _, _) = first, second
+    return SpecError(
+        f"{bundle.name} {value.label!r} sets {assignment.key}, and so does the axis {axis.name}",
+        where=assignment.key_place(),
+        mend=f"set {assignment.key} in one of the two: one would override the other",
+    )
+
+
+def _options_and_names(file: ExperimentFile, line: CommandLine) -> None:
+    """`task: frozenlake` beside `task.name: sokoban` would be the options of one under the name of the other."""
+    given = {assignment.key: assignment for assignment in _everything(file, line)}
+    for key, assignment in given.items():
+        group = key.removesuffix(".name")
+        if group != key and group in given:
+            raise SpecError(
+                f"{group} chooses {given[group].value!r} and its options, and {key} gives it another name",
+                where=assignment.key_place(),
+                mend=f"remove {key}, and choose with {group} alone",
+            )
+
+
+def _everything(file: ExperimentFile, line: CommandLine) -> Iterator[Assignment]:
+    yield from file.base
+    for axis in file.matrix.axes:
+        yield from (assignment for _, assignment in _assignments(axis))
+    for row in file.matrix.include:
+        for values in row.values.values():
+            yield from (assignment for value in values for assignment in value.assignments)
+    yield from line.assignments
+
+
+def _assignments(axis: Axis) -> Iterator[tuple[AxisValue, Assignment]]:
+    """What the values of an axis set. All plain values set the same key, so that the first stands for all of them."""
+    plain = bool(axis.values) and [assignment.key for assignment in axis.values[0].assignments] == [axis.name]
+    for value in axis.values[:1] if plain else axis.values:
+        for assignment in value.assignments:
+            yield value, assignment

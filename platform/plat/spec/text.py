@@ -1,0 +1,29 @@
+"""Which characters and numbers may stand in an experiment file or an override.
+
+Titles, names and values are printed on terminals, drawn into figures and written into a database. Control characters
+can make a terminal do things, marks that reverse the writing direction make a name look like another one, and lone
+surrogates are no text at all. Whole numbers have to fit into the 64 bits that the store and the tables give them.
+"""
+
+from __future__ import annotations
+
+import re
+
+LARGEST = 2**63 - 1
+_FORBIDDEN = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff\u202a-\u202e\u2066-\u2069]")
+
+
+def forbidden_character(text: str) -> str | None:
+    """The first character that may not stand in a text, as `U+001B`; None when there is none."""
+    match = _FORBIDDEN.search(text)
+    return f"U+{ord(match[0]):04X}" if match else None
+
+
+def is_too_large(number: int) -> bool:
+    """Whether a whole number does not fit into 64 bits with a sign."""
+    return not -LARGEST - 1 <= number <= LARGEST
+
+
+def escaped(text: str) -> str:
+    r"""The text with every forbidden character spelled out, e.g. `\x1b`."""
+    return _FORBIDDEN.sub(lambda match: match[0].encode("unicode_escape", "surrogatepass").decode(), text)
