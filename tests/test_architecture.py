@@ -24,6 +24,7 @@ MAY_IMPORT = {
     "plat.suggest": set(),
     "plat.outcomes": set(),
     "plat.cores": set(),
+    "plat.text": set(),
     "plat.conf": set(),
     "plat.rl": set(),
     "plat_envs": set(),
@@ -38,7 +39,7 @@ MAY_IMPORT = {
     "plat.__main__": {"plat.cli"},
     "plat": set(),
 }
-EVERYWHERE = ("plat.errors", "plat.suggest", "plat.outcomes", "plat.cores")
+EVERYWHERE = ("plat.errors", "plat.suggest", "plat.outcomes", "plat.cores", "plat.text")
 # Packages and the only places whose import statements may name them.
 ONLY_IN = {
     "mlflow": ("plat.store", "plat.cli"),

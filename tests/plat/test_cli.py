@@ -157,6 +157,12 @@ def test_a_home_from_a_newer_version(plat, spec, home):
     assert [path.name for path in home.iterdir()] == ["home.json"]
 
 
+@pytest.mark.parametrize("verb", ["plan", "sweep", "report"])
+def test_a_file_cannot_write_outside_its_folder(plat, spec, home, verb):
+    code, _, err = plat(verb, spec(GOOD, "...yaml"))
+    assert code == 2 and "rename the file" in err and not home.exists()
+
+
 def test_a_mistake_of_ours_is_one_line_and_a_file(plat, spec, monkeypatch, tmp_path):
     monkeypatch.setattr("plat.spec.experiment.load_experiment", lambda *_: 1 / 0)
     monkeypatch.setattr("tempfile.gettempdir", lambda: str(tmp_path))
@@ -362,6 +368,101 @@ def test_one_run_without_a_file(plat, home, toy):
     assert len(results_of(home)) == 1
     found = json.loads(plat("run", "trainer=toy_hill_climber", "climb.iterations=1", "climb.games=5", "--json")[1])
     assert found["result"]["outcome"] == "finished"
+
+
+def test_json_stands_alone_on_stdout(plat, home, toy):
+    arguments = ["run", "trainer=toy_hill_climber", "climb.iterations=1", "climb.games=5", "--json"]
+    code, out, err = plat(*arguments)
+    assert code == 0 and json.loads(out)["result"]["outcome"] == "finished"
+    assert "started" in err
+
+
+def test_retry_takes_an_axis_given_twice_as_either_value(plat, spec, home, toy):
+    path = spec(GUESSING.replace("climb.games: 5", "climb.games: 0").replace("seed: [0]", "seed: [0, 1, 2]"))
+    plat("sweep", path)
+    code, out, _ = plat("retry", path, "--where", "seed=0", "--where", "seed=2", "--where", "policy=wild")
+    assert code == 3 and out.count("started") == 2 and "s1-" not in out
+
+
+def test_retry_checks_the_report_before_anything_runs(plat, spec, home, toy):
+    path = spec(GUESSING.replace("climb.games: 5", "climb.games: 0"))
+    plat("sweep", path)
+    attempts = len(list(home.glob("runs/*/attempts/*")))
+    path.write_text(path.read_text() + "    nmae: x\n")
+    code, _, err = plat("retry", path)
+    assert code == 2 and "nmae" in err and len(list(home.glob("runs/*/attempts/*"))) == attempts
+
+
+def test_status_shows_its_runs_and_folds_many(plat, spec, home, toy, monkeypatch):
+    path = spec(GUESSING)
+    plat("sweep", path)
+    code, out, _ = plat("status", path)
+    lines = out.splitlines()
+    assert code == 0 and lines[0] == "small: 2 done of 2" and lines[1].split()[0] == "run"
+    assert len(lines) == 4 and all("finished" in line and "2/2" in line for line in lines[2:])
+    code, out, _ = plat("status", path, "matrix.seed=range(30)")
+    assert "2 done, 58 missing of 60" in out and "not shown: 2 done, 58 missing (--all" in out
+    assert "finished" not in out and len(out.splitlines()) == 2
+    assert len(plat("status", path, "matrix.seed=range(30)", "--all")[1].splitlines()) == 62
+
+
+def test_a_run_whose_folder_vanishes_during_the_sweep_is_not_called_done(plat, spec, home, toy, monkeypatch):
+    from plat.cli import results
+
+    path = spec(GUESSING)
+    real = results.import_all
+
+    def remove_one(place, *arguments):
+        done = real(place, *arguments)
+        shutil.rmtree(sorted(place.runs.iterdir())[0])
+        return done
+
+    monkeypatch.setattr(results, "import_all", remove_one)
+    code, _, err = plat("sweep", path)
+    assert code == 3 and "1 of 2 runs are not done" in err and "removed during the sweep" in err
+    monkeypatch.undo()
+    monkeypatch.setenv("PLAT_HOME", str(home))
+
+
+UNPUBLISHED = "title: A test\nbase: {trainer: 'plat_toy:SPEC'}\nmatrix:\n  seed: [0]\n"
+
+
+@pytest.mark.parametrize("verb", ["plan", "sweep", "status", "retry", "report", "claims", "sync"])
+def test_a_trainer_that_is_not_published_needs_permission(plat, spec, home, monkeypatch, verb):
+    monkeypatch.delenv("PLAT_ALLOW_IMPORT")
+    path = spec(UNPUBLISHED)
+    code, _, err = plat(verb, path)
+    assert code == 2 and "--allow-import" in err and f"{path}:2:17" in err and not home.exists()
+
+
+def test_permission_to_import_is_for_one_call(plat, spec, home, monkeypatch):
+    monkeypatch.delenv("PLAT_ALLOW_IMPORT")
+    path = spec(UNPUBLISHED)
+    assert plat("plan", path, "--allow-import")[0] == 0
+    assert plat("plan", path)[0] == 2
+    monkeypatch.setenv("PLAT_ALLOW_IMPORT", "1")
+    assert plat("plan", path)[0] == 0
+
+
+def test_planning_runs_no_code_of_the_current_folder(tmp_path, spec):
+    (tmp_path / "innocent.py").write_text("print('I ran')")
+    (tmp_path / "x-1.dist-info").mkdir()
+    (tmp_path / "x-1.dist-info" / "METADATA").write_text("Metadata-Version: 2.1\nName: x\nVersion: 1\n")
+    (tmp_path / "x-1.dist-info" / "entry_points.txt").write_text("[plat.trainers]\ninnocent = innocent:SPEC\n")
+    spec("title: A test\nbase: {trainer: innocent}\n")
+    command = [sys.executable, "-m", "plat", "plan", "small.yaml"]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, timeout=60)
+    assert done.returncode == 2 and "unknown trainer 'innocent'" in done.stderr and "I ran" not in done.stdout
+
+
+def test_ui_listens_on_this_machine_alone(plat, home, empty_store, monkeypatch):
+    home.mkdir()
+    shutil.copy(empty_store, home / "mlflow.db")
+    monkeypatch.setenv("MLFLOW_HOST", "0.0.0.0")
+    commands = []
+    monkeypatch.setattr("os.execv", lambda program, command: commands.append(command) or sys.exit(0))
+    plat("ui", "--port", "5931")
+    assert commands[0][commands[0].index("--host") + 1] == "127.0.0.1"
 
 
 def test_eval_of_a_trainer_without_one(plat, home, toy):

@@ -7,11 +7,13 @@ import io
 import os
 import pty
 import re
+import signal
 import socket
 import struct
 import subprocess
 import sys
 import termios
+import time
 from pathlib import Path
 
 import pytest
@@ -37,11 +39,55 @@ def plat(*arguments: object, shell: str = "", **environment: str) -> subprocess.
 
 
 def test_what_an_encoding_lacks_gets_a_plain_spelling():
-    output.prepare()
+    output.make_streams_safe()
     text = io.TextIOWrapper(io.BytesIO(), encoding="ascii", errors="plat.plain")
     text.write("[−16.2, +16.2] – … ±2 Σ")
     text.flush()
     assert text.buffer.getvalue() == b"[-16.2, +16.2] - . +-2 ?"
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+@pytest.mark.parametrize(
+    ("text", "piped", "shown"),
+    [
+        ("plain\ttext é\n", "plain\ttext é\n", "plain\ttext é\n"),
+        ("a\x1b[31mred\x1b[0m", "a\\x1b[31mred\\x1b[0m", "a\x1b[31mred\x1b[0m"),
+        ("\x1b]0;title\x07\x1b[2J", "\\x1b]0;title\\x07\\x1b[2J", "\\x1b]0;title\\x07\\x1b[2J"),
+        ("a\rb\x9b1m\u202ec", "a\\rb\\x9b1m\\u202ec", "a\\rb\\x9b1m\\u202ec"),
+        ("\ud800", "\\ud800", "\\ud800"),
+    ],
+)
+def test_control_characters_never_reach_the_terminal(text, piped, shown):
+    for stream, expected in ((io.StringIO(), piped), (Terminal(), shown)):
+        print(text, end="", file=output.SafeStream(stream))
+        assert stream.getvalue() == expected
+
+
+def test_what_a_home_of_somebody_else_says_is_spelled_out(tmp_path):
+    meta = tmp_path / "runs" / "00ff00ff00ff00ff" / "meta.json"
+    meta.parent.mkdir(parents=True)
+    meta.write_text('{"name": "evil\\u001b]0;title\\u0007", "axes": {}}')
+    done = plat("status", "--home", tmp_path)
+    assert done.returncode == 0 and "evil\\x1b]0;title\\x07" in done.stdout and "\x1b" not in done.stdout
+
+
+@pytest.mark.parametrize("delay", [0.02, 0.06, 0.1, 0.15, 0.2, 0.25, 0.3, 0.4])
+def test_ctrl_c_at_the_very_beginning_is_no_mistake(tmp_path, delay):
+    """Python's own start is left out: it ends when our first module is imported, which the child says."""
+    (tmp_path / "small.yaml").write_text(FILE)
+    code = "import plat.cli, os; os.write(1, b'.'); plat.cli.main(['plan', 'small.yaml'])"
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    process = subprocess.Popen([sys.executable, "-c", code], cwd=tmp_path, **pipes)
+    assert process.stdout.read(1) == b"."
+    time.sleep(delay)
+    process.send_signal(signal.SIGINT)
+    _, err = process.communicate(timeout=60)
+    assert process.returncode in (0, 130) and b"Traceback" not in err
+    assert b"interrupted" in err if process.returncode else not err
 
 
 def test_a_closed_stdout_and_a_wrong_width_are_no_mistakes(tmp_path):

@@ -8,12 +8,15 @@ needs it.
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import os
+import signal
 import sys
+import threading
 import time
 import traceback
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from plat.errors import HomeError, PlatError, SpecError, StoreError
 
@@ -24,9 +27,10 @@ PIPE_CLOSED = 128 + 13  # what a shell reports for a program ended by SIGPIPE
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Entry point of the `plat` script; always leaves through SystemExit."""
-    from plat.cli import output
+    with _ctrl_c_leaves_at_once():
+        from plat.cli import output, verbs  # noqa: F401  # imported here, so that nothing interrupts that
 
-    output.prepare()
+        output.make_streams_safe()
     code = _guarded(list(sys.argv[1:] if arguments is None else arguments))
     try:
         sys.stdout.flush()
@@ -36,12 +40,46 @@ def main(arguments: Sequence[str] | None = None) -> None:
     sys.exit(code)
 
 
+@contextlib.contextmanager
+def _ctrl_c_leaves_at_once() -> Iterator[None]:
+    """Meanwhile Ctrl-C ends the process without a word of Python's: nothing has begun, only modules are imported."""
+
+    def leave(number: int, frame: object) -> None:
+        with contextlib.suppress(OSError):
+            os.write(2, b"interrupted; nothing recorded is lost\n")
+        os._exit(INTERRUPTED)
+
+    usual = signal.getsignal(signal.SIGINT) is signal.default_int_handler
+    if not usual or threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    signal.signal(signal.SIGINT, leave)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+def _was_interrupted(error: BaseException) -> bool:
+    """Whether Ctrl-C is behind an error: a library interrupted while it is imported may turn that into another one."""
+    seen: set[int] = set()
+    cause: BaseException | None = error
+    while cause is not None and id(cause) not in seen:
+        if isinstance(cause, KeyboardInterrupt):
+            return True
+        seen.add(id(cause))
+        cause = cause.__cause__ or cause.__context__
+    return False
+
+
 def _guarded(arguments: list[str]) -> int:
     """Run one verb and turn whatever comes out of it into an exit code and, on stderr, into words."""
     from plat.cli.common import settings
     from plat.cli.output import tell
+    from plat.trainer.plugins import ALLOW_IMPORT
 
     settings.dispatched = settings.concluded = False
+    allowed = os.environ.get(ALLOW_IMPORT)  # --allow-import of one call is not for the next in this process
     try:
         code = _verb(arguments)
         if code == INTERRUPTED and not settings.concluded:  # typer's own end on Ctrl-C, which says nothing
@@ -73,7 +111,14 @@ def _guarded(arguments: list[str]) -> int:
             )
         return _unexpected(error, arguments)
     except Exception as error:
+        if _was_interrupted(error):
+            tell("interrupted; nothing recorded is lost")
+            return INTERRUPTED
         return _unexpected(error, arguments)
+    finally:
+        os.environ.pop(ALLOW_IMPORT, None)
+        if allowed is not None:
+            os.environ[ALLOW_IMPORT] = allowed
 
 
 def _verb(arguments: list[str]) -> int:

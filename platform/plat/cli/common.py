@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -14,6 +15,7 @@ from plat.errors import SpecError
 from plat.store.durable import read_json
 from plat.store.home import Home, RunPaths
 from plat.suggest import nearest
+from plat.trainer.plugins import ALLOW_IMPORT
 
 if TYPE_CHECKING:
     from plat.spec.experiment import Experiment
@@ -44,6 +46,12 @@ def _set_verbose(value: bool) -> bool:
     return value
 
 
+def _set_allow_import(value: bool) -> bool:
+    if value:
+        os.environ[ALLOW_IMPORT] = "1"
+    return value
+
+
 Arguments = Annotated[
     list[str] | None,
     typer.Argument(metavar="[SPEC | KEY=VALUE]...", help="Experiment files, and overrides of what is in them."),
@@ -57,6 +65,14 @@ StoreOption = Annotated[
 ]
 VerboseOption = Annotated[
     bool, typer.Option("-v", "--verbose", callback=_set_verbose, help="Say more; show tracebacks.")
+]
+AllowImportOption = Annotated[
+    bool,
+    typer.Option(
+        "--allow-import",
+        callback=_set_allow_import,
+        help="Import a trainer named as MODULE:ATTRIBUTE, which no installed package publishes: runs its code.",
+    ),
 ]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON for a program to read.")]
 

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
-from plat.cli.common import HomeOption, JsonOption, VerboseOption, find_run, print_json
+from plat.cli.common import AllowImportOption, HomeOption, JsonOption, VerboseOption, find_run, print_json
 from plat.errors import CheckpointError, SpecError
 from plat.store.home import Home, RunPaths
 
@@ -30,6 +30,7 @@ def evaluate(
     last: Annotated[bool, typer.Option("--last", help="The newest checkpoint, not the one at the peak.")] = False,
     home: HomeOption = None,
     as_json: JsonOption = False,
+    allow_import: AllowImportOption = False,
     verbose: VerboseOption = False,
 ) -> int:
     """Evaluate a checkpoint on fixed instances.

@@ -1,16 +1,18 @@
-"""Verbs that plan and run: `plat plan`, `plat sweep`, `plat run`, `plat retry`."""
+"""Verbs that plan and run: `plat plan`, `plat sweep`, `plat run`; and what every verb that runs shares."""
 
 from __future__ import annotations
 
 import sys
 import time
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Annotated, Any
+from dataclasses import replace
+from typing import TYPE_CHECKING, Annotated, TextIO
 
 import typer
 
 from plat.cli import freshness, results
 from plat.cli.common import (
+    AllowImportOption,
     Arguments,
     HomeOption,
     JsonOption,
@@ -22,7 +24,7 @@ from plat.cli.common import (
     settings,
     split,
 )
-from plat.errors import PlatError, SpecError, StoreError
+from plat.errors import SpecError, StoreError
 from plat.store.home import Home, RunPaths
 
 if TYPE_CHECKING:
@@ -33,9 +35,6 @@ JobsOption = Annotated[
     int | None, typer.Option("--jobs", "-j", min=1, metavar="N", help="Runs at once [as many as the cores allow].")
 ]
 StealOption = Annotated[bool, typer.Option("--steal", help="Take over runs whose owner cannot be asked.")]
-WhereOption = Annotated[
-    list[str] | None, typer.Option("--where", metavar="AXIS=VALUE", help="Only runs with this axis value; repeatable.")
-]
 IMPORT_TIMEOUT = 2.0  # seconds to wait for a locked store meanwhile: no run starts while we wait
 IMPORT_EVERY = 5.0  # seconds between imports while runs go on: the cores belong to the runs
 
@@ -45,6 +44,7 @@ def plan(
     jobs: JobsOption = None,
     home: HomeOption = None,
     as_json: JsonOption = False,
+    allow_import: AllowImportOption = False,
     verbose: VerboseOption = False,
 ) -> int:
     """Show what would run, and what it costs.
@@ -71,6 +71,7 @@ def sweep(
     steal: StealOption = False,
     home: HomeOption = None,
     store: StoreOption = None,
+    allow_import: AllowImportOption = False,
     verbose: VerboseOption = False,
 ) -> int:
     """Run what is missing; print the report.
@@ -78,7 +79,7 @@ def sweep(
     Given again, it does nothing that is done; after Ctrl-C or a kill it goes on from there.
     """
     if dry_run:
-        return plan(arguments, jobs, home, False, verbose)
+        return plan(arguments, jobs, home)
     experiments = load_experiments(arguments)
     place = Home.find(home)
     uri = place.store_uri(store)
@@ -115,8 +116,12 @@ def run_missing(
     jobs: int | None = None,
     steal: bool = False,
     retry: bool = False,
+    progress_to: TextIO | None = None,
 ) -> SweepReport:
-    """Do what is missing on this machine, bringing the store up to date run by run. StoreError before anything runs."""
+    """Do what is missing on this machine, bringing the store up to date run by run. StoreError before anything runs.
+
+    Progress goes to stdout, unless another stream is given.
+    """
     from plat.dispatch.driver import sweep as sweep_here
     from plat.dispatch.progress import choose
     from plat.store.importer import import_runs
@@ -140,7 +145,7 @@ def run_missing(
         home,
         runs,
         jobs,
-        choose(),
+        choose(progress_to),
         experiments=experiments,
         on_finished=bring_in,
         steal=steal,
@@ -152,6 +157,11 @@ def run_missing(
         report.import_failed = brought.exit_code != 0
     except StoreError as error:
         raise _store_gave_way(error, report) from error
+    for run in runs:
+        end = report.ends[run.id]
+        if end.state == "done" and not home.run(run.id).result.exists():
+            reason = "its directory was removed during the sweep; the same command does it again"
+            report.ends[run.id] = replace(end, state="missing", outcome=None, reason=reason)
     return report
 
 
@@ -202,6 +212,7 @@ def run(
     home: HomeOption = None,
     store: StoreOption = None,
     as_json: JsonOption = False,
+    allow_import: AllowImportOption = False,
     verbose: VerboseOption = False,
 ) -> int:
     """One run, from overrides alone.
@@ -214,82 +225,16 @@ def run(
     files, overrides = split(arguments)
     if files:
         raise SpecError(f"`plat run` takes no file, and {files[0]} is one", mend=f"plat sweep {files[0]}")
-    one = build_run(overrides)
+    made = build_run(overrides)
     place = Home.find(home).create()
-    report = run_missing(place, place.store_uri(store), [one], jobs=1)
-    result = read_result(place.run(one.id))
+    progress_to = sys.stderr if as_json else None  # stdout is for the JSON alone
+    report = run_missing(place, place.store_uri(store), [made], jobs=1, progress_to=progress_to)
+    result = read_result(place.run(made.id))
     if as_json:
-        print_json({"id": one.id, "name": one.name, "result": result})
+        print_json({"id": made.id, "name": made.name, "result": result})
     elif result is not None:
-        print(f"{one.name}: {result['outcome']} at step {result.get('step')}, {results.percent(result.get('success'))}")
-        print(f"  in {results.shown(place.run(one.id).root)}; `plat why {one.id[:8]}` explains it")
+        print(
+            f"{made.name}: {result['outcome']} at step {result.get('step')}, {results.percent(result.get('success'))}"
+        )
+        print(f"  in {results.shown(place.run(made.id).root)}; `plat why {made.id[:8]}` explains it")
     return conclude(report)
-
-
-def retry(
-    arguments: Arguments = None,
-    where: WhereOption = None,
-    jobs: JobsOption = None,
-    steal: StealOption = False,
-    home: HomeOption = None,
-    store: StoreOption = None,
-    verbose: VerboseOption = False,
-) -> int:
-    """Run failed runs again.
-
-    Those of the named files, or all of this home.
-    """
-    from plat.store.run_state import run_state
-
-    wanted = _conditions(where)
-    experiments = load_experiments(arguments, required=False)
-    place = Home.find(home)
-    runs = distinct(experiments) if experiments else _runs_of(place)
-    axes = sorted({axis for run in runs for axis in run.axes})
-    for axis in wanted:
-        if runs and axis not in axes:
-            raise SpecError(f"no run has an axis {axis!r}", where="--where", mend=f"one of: {', '.join(axes)}")
-    chosen = [
-        run
-        for run in runs
-        if all(str(run.axes.get(axis)) == value for axis, value in wanted.items())
-        and run_state(place.run(run.id)).state == "failed"
-    ]
-    if not chosen:
-        print("no failed run to try again")
-        return 0
-    place.create()
-    return conclude(run_missing(place, place.store_uri(store), chosen, experiments, jobs=jobs, steal=steal, retry=True))
-
-
-def _conditions(where: Sequence[str] | None) -> dict[str, str]:
-    found = {}
-    for text in where or ():
-        axis, sign, value = text.partition("=")
-        if not sign:
-            raise SpecError(f"--where takes AXIS=VALUE, not {text!r}", mend="for example --where task=sokoban")
-        found[axis] = value
-    return found
-
-
-def _runs_of(home: Home) -> list[Run]:
-    """The runs of this home's directories; a directory that cannot be read is left out, with a warning."""
-    runs = []
-    for folder in sorted(home.runs.iterdir()) if home.runs.is_dir() else ():
-        try:
-            runs.append(_run_in(home.run(folder.name)))
-        except PlatError as error:
-            print(f"warning: {error.what} ({error.where})", file=sys.stderr)
-    return runs
-
-
-def _run_in(paths: RunPaths) -> Any:
-    """The run of a directory."""
-    from plat.spec.experiment import Run
-    from plat.store.run_files import read_config, read_meta
-
-    meta = read_meta(paths)
-    prepare = tuple(meta["prepare"]) if meta.get("prepare") else None
-    return Run(
-        meta["id"], meta["name"], meta["axes"], meta["trainer"], read_config(paths), prepare, meta.get("resources", {})
-    )

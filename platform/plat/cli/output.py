@@ -1,11 +1,22 @@
-"""The standard streams, made safe to write to: closed ones, and ones whose encoding lacks the characters we use."""
+"""The standard streams, made safe to write to.
+
+Closed streams get somewhere to go; characters that a stream's encoding lacks get plain spellings; and control
+characters in what we print, wherever they come from (a title, a file's name, a store of somebody else), are spelled
+out, so that they cannot steer the terminal. Colours are let through to a terminal. What draws (the live
+board of a sweep) writes to the `unfiltered` stream.
+"""
 
 from __future__ import annotations
 
 import codecs
 import os
+import re
 import sys
+from typing import Any, TextIO
 
+from plat.text import escaped
+
+_COLOUR = re.compile(r"(\x1b\[[0-9;]*m)")
 PLAIN = {
     **dict.fromkeys("−–—─―", "-"),  # a minus must stay a minus: it is the sign of an interval's end
     **dict.fromkeys("│┃", "|"),
@@ -23,13 +34,44 @@ PLAIN = {
 }
 
 
-def prepare() -> None:
-    """Give every standard stream somewhere to go, and plain spellings where its encoding knows no other."""
+def make_streams_safe() -> None:
+    """Give every standard stream somewhere to go, plain spellings, and no control characters."""
     _open_missing()
     codecs.register_error("plat.plain", _plain)
-    for stream in (sys.stdout, sys.stderr):
+    for name in ("stdout", "stderr"):
+        stream = getattr(sys, name)
+        if isinstance(stream, SafeStream):
+            continue
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="plat.plain")
+        setattr(sys, name, SafeStream(stream))
+
+
+class SafeStream:
+    """A text stream that spells out control characters; everything else is the stream's own."""
+
+    def __init__(self, stream: TextIO) -> None:
+        self.unfiltered = stream
+        self._is_terminal = stream.isatty()
+
+    def write(self, text: str) -> int:
+        return self.unfiltered.write(without_controls(text, colours=self._is_terminal))
+
+    def writelines(self, lines: Any) -> None:
+        for line in lines:
+            self.write(line)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.unfiltered, name)
+
+
+def without_controls(text: str, *, colours: bool = False) -> str:
+    """The text with control characters spelled out, except line ends and, where asked for, colours."""
+    if text == "\n" or text.isprintable():
+        return text
+    if not colours:
+        return escaped(text)
+    return "".join(part if _COLOUR.fullmatch(part) else escaped(part) for part in _COLOUR.split(text))
 
 
 def _plain(error: UnicodeError) -> tuple[str, int]:

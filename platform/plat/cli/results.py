@@ -1,4 +1,4 @@
-"""Verbs about results: `plat sync`, `plat report`, `plat claims`, `plat ui`; and the reporting half of `plat sweep`."""
+"""Verbs about results: `plat sync`, `plat report`, `plat claims`; and the reporting half of `plat sweep`."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from plat.cli.common import (
+    AllowImportOption,
     Arguments,
     HomeOption,
     JsonOption,
@@ -22,7 +23,7 @@ from plat.cli.common import (
     on_terminal,
     print_json,
 )
-from plat.errors import HomeError, SpecError, StoreError
+from plat.errors import HomeError, StoreError
 from plat.store.home import Home, RunPaths
 from plat.store.uri import shown_uri
 
@@ -34,7 +35,11 @@ OutOption = Annotated[Path | None, typer.Option("--out", metavar="DIR", help="Wh
 
 
 def sync(
-    arguments: Arguments = None, home: HomeOption = None, store: StoreOption = None, verbose: VerboseOption = False
+    arguments: Arguments = None,
+    home: HomeOption = None,
+    store: StoreOption = None,
+    allow_import: AllowImportOption = False,
+    verbose: VerboseOption = False,
 ) -> int:
     """Copy what runs recorded into MLflow.
 
@@ -107,6 +112,7 @@ def report(
     out: OutOption = None,
     home: HomeOption = None,
     store: StoreOption = None,
+    allow_import: AllowImportOption = False,
     verbose: VerboseOption = False,
 ) -> int:
     """Build tables, figures and one HTML page.
@@ -194,6 +200,7 @@ def claims(
     home: HomeOption = None,
     store: StoreOption = None,
     as_json: JsonOption = False,
+    allow_import: AllowImportOption = False,
     verbose: VerboseOption = False,
 ) -> int:
     """The verdict on each claim of the paper."""
@@ -222,66 +229,3 @@ def claims(
 def _all_files() -> list[str]:
     """The experiment files of this checkout."""
     return [str(path) for path in sorted(Path("experiments").glob("*.yaml"))]
-
-
-def ui(
-    home: HomeOption = None,
-    store: StoreOption = None,
-    port: Annotated[int, typer.Option("--port", min=1, max=65535, help="Port of the web page.")] = 5000,
-    verbose: VerboseOption = False,
-) -> int:
-    """MLflow's own web page on this store."""
-    place = Home.find(home).checked()
-    uri = place.store_uri(store)
-    if uri.startswith(("http://", "https://")):
-        print(f"the store is a server already: open {shown_uri(uri)}")
-        return 0
-    if uri == f"sqlite:///{place.database}" and not place.database.exists():
-        raise StoreError(
-            "there is no store yet",
-            where=str(place.database),
-            mend="`plat sweep experiments/quickstart.yaml` makes one",
-        )
-    from plat.store.mlflow_client import artifact_root, quiet
-
-    page = f"http://127.0.0.1:{port}" + _runs_page(uri)
-    _check_port(port)
-    quiet()
-    command = [sys.executable, "-m", "mlflow", "ui", "--backend-store-uri", uri, "--port", str(port), "--workers", "1"]
-    artifacts = artifact_root(uri)
-    if artifacts:
-        command += ["--default-artifact-root", artifacts]
-    print(f"MLflow on {shown_uri(uri)}: {page} (Ctrl-C ends it)", flush=True)
-    os.execv(sys.executable, command)
-
-
-def _check_port(port: int) -> None:
-    """SpecError when MLflow could not listen there."""
-    import socket
-
-    with socket.socket() as probe:
-        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # as MLflow's server does
-        try:
-            probe.bind(("127.0.0.1", port))
-        except OSError as error:
-            raise SpecError(
-                f"port {port} cannot be used: {error.strerror}", where="--port", mend="name another with --port N"
-            ) from error
-
-
-def _runs_page(uri: str) -> str:
-    """The address of the runs last written to, below MLflow's own; "" where that cannot be told. Checks the store."""
-    from plat.store.mlflow_client import connect_readonly, sqlite_path, store_errors
-
-    path = sqlite_path(uri)
-    if path is None or not path.exists():
-        return ""
-    with store_errors(uri):
-        connection = connect_readonly(path)
-        try:
-            found = connection.execute(
-                "SELECT experiment_id FROM runs WHERE lifecycle_stage = 'active' ORDER BY start_time DESC LIMIT 1"
-            ).fetchone()
-        finally:
-            connection.close()
-    return f"/#/experiments/{found[0]}/runs" if found else ""

@@ -6,23 +6,23 @@ from collections.abc import Callable
 
 import typer
 
-from plat.cli import base, bundle, doctor, evaluate, execution, looking, results
+from plat.cli import base, bundle, doctor, evaluate, execution, logs, results, retry, status, ui, why
 
 VERBS: dict[str, Callable[..., int]] = {
     "plan": execution.plan,
     "sweep": execution.sweep,
     "run": execution.run,
     "eval": evaluate.evaluate,
-    "status": looking.status,
-    "logs": looking.logs,
-    "why": looking.why,
-    "retry": execution.retry,
+    "status": status.status,
+    "logs": logs.logs,
+    "why": why.why,
+    "retry": retry.retry,
     "sync": results.sync,
     "report": results.report,
     "claims": results.claims,
     "export": bundle.export_,
     "import": bundle.import_,
-    "ui": results.ui,
+    "ui": ui.ui,
     "doctor": doctor.doctor,
 }
 EPILOG = (

@@ -145,7 +145,7 @@ def choose(stream: TextIO | None = None) -> Progress:
     if stream is not None and stream.isatty():
         from rich.console import Console
 
-        return Live(Console(file=stream))
+        return Live(Console(file=getattr(stream, "unfiltered", stream)))  # it moves the cursor
     return Plain(stream)
 
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from plat.errors import SpecError
-from plat.spec.text import forbidden_character, is_too_large
+from plat.text import forbidden_character, is_too_large
 
 MAX_RUNS = 100_000
 

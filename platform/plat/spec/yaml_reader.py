@@ -22,7 +22,7 @@ from yaml.resolver import BaseResolver
 from yaml.scanner import Scanner
 
 from plat.errors import SpecError
-from plat.spec.text import LARGEST, forbidden_character, is_too_large
+from plat.text import LARGEST, forbidden_character, is_too_large
 
 MAX_BYTES = 1 << 20
 MAX_NODES = 100_000  # after aliases are expanded

@@ -86,4 +86,12 @@ def load() -> Callable[[ToyConfig, RunIO], Outcome]:
     return train
 
 
-SPEC = TrainerSpec(name="toy_hill_climber", version="1.0.0", config_type=ToyConfig, load=load, validate=validate)
+SPEC = TrainerSpec(
+    name="toy_hill_climber",
+    version="1.0.0",
+    config_type=ToyConfig,
+    load=load,
+    validate=validate,
+    iterations=lambda config: config["climb"]["iterations"],
+    cost_keys=("climb.games", "policy"),
+)

@@ -53,10 +53,8 @@ def ids(experiment: Experiment) -> list[str]:
 
 
 def text_of(base: dict[str, Any], matrix: dict[str, Any] | None = None) -> str:
-    return yaml.safe_dump(
-        {"title": "t", "base": base, "matrix": matrix or {"eval.seed" if "seed" in base else "seed": [1]}},
-        sort_keys=False,
-    )
+    matrix = matrix or ({} if "seed" in base else {"seed": [0]})
+    return yaml.safe_dump({"title": "t", "base": base, "matrix": matrix}, sort_keys=False)
 
 
 def nested(flat: dict[str, Any]) -> dict[str, Any]:

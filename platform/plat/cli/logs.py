@@ -1,0 +1,76 @@
+"""`plat logs`: what a run wrote to its log, or, of a run that wrote nothing, what it measured. Changes nothing."""
+
+from __future__ import annotations
+
+import time
+from typing import Annotated
+
+import typer
+
+from plat.cli.common import HomeOption, RunArgument, VerboseOption, find_run, run_name
+from plat.errors import SpecError
+from plat.store.durable import read_json
+from plat.store.home import AttemptPaths, Home, RunPaths
+from plat.store.run_files import headline_of
+from plat.store.spool import Event, read_events
+
+RETRIEVAL = "mi/first_turn/retrieval_acc"
+
+
+def logs(
+    run: RunArgument,
+    follow: Annotated[bool, typer.Option("-f", "--follow", help="Go on printing until the attempt ends.")] = False,
+    attempt: Annotated[int | None, typer.Option("--attempt", metavar="N", help="Which attempt; the newest.")] = None,
+    home: HomeOption = None,
+    verbose: VerboseOption = False,
+) -> int:
+    """Print what a run wrote to its log.
+
+    A healthy run writes nothing there: then its evaluations so far, and where the log is.
+    """
+    paths = find_run(Home.find(home), run)
+    chosen = _attempt(paths, attempt)
+    headline = headline_of(read_json(paths.meta))
+    position, offset, shown = 0, 0, 0
+    while True:
+        ended = chosen.outcome.exists()  # looked at before reading: what was written until then is printed
+        if chosen.log.exists():
+            with open(chosen.log, encoding="utf-8", errors="replace") as file:
+                file.seek(position)
+                print(file.read(), end="", flush=True)
+                position = file.tell()
+        if not position or shown:
+            events, offset = read_events(chosen.events, offset)
+            lines = [line for event in events if (line := _evaluation(event, headline))]
+            if not shown:
+                print(f"no output in {chosen.log}; what it measured so far:", flush=True)
+            print("".join(line + "\n" for line in lines), end="", flush=True)
+            shown += 1 + len(lines)
+        if ended or not follow:
+            if shown == 1:
+                print(f"  no evaluation yet; `plat why {paths.id[:8]}` says how the run stands")
+            return 0
+        time.sleep(0.5)
+
+
+def _evaluation(event: Event, headline: str) -> str:
+    """One line about an evaluation; "" for any other event."""
+    if headline not in event.metrics:
+        return ""
+    measures = {headline: "success", RETRIEVAL: "retrieval accuracy"}
+    facts = [f"{words} {100 * event.metrics[key]:.1f} %" for key, words in measures.items() if key in event.metrics]
+    return f"  step {event.step:<5} {' · '.join(facts)}"
+
+
+def _attempt(paths: RunPaths, number: int | None) -> AttemptPaths:
+    known = paths.attempts()
+    if not known:
+        raise SpecError(f"{run_name(paths)} was never started", where=str(paths.root), mend="`plat sweep` starts it")
+    if number is None:
+        return known[-1]
+    for attempt in known:
+        if attempt.number == number:
+            return attempt
+    raise SpecError(
+        f"{run_name(paths)} has no attempt {number}", mend=f"one of: {', '.join(str(a.number) for a in known)}"
+    )

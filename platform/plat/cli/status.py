@@ -1,0 +1,116 @@
+"""`plat status`: how far the runs are. Changes nothing."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass
+from typing import Annotated, Any
+
+import typer
+
+from plat.cli.common import (
+    AllowImportOption,
+    Arguments,
+    HomeOption,
+    JsonOption,
+    VerboseOption,
+    aligned,
+    duration,
+    load_experiments,
+    print_json,
+)
+from plat.store.durable import read_json
+from plat.store.home import Home
+from plat.store.run_state import STATES, RunState, run_state
+
+MOST_ROWS = 40  # of the table without --all: more than that nobody reads
+FOLDED = ("done", "missing")  # the states of which a long table shows only the number
+COLUMNS = ("run", "state", "outcome", "step", "success", "last sign")
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One run and where it stands."""
+
+    id: str
+    name: str
+    axes: dict[str, Any]
+    state: RunState
+
+    def as_json(self) -> dict[str, Any]:
+        return {"id": self.id, "name": self.name, "axes": self.axes, **asdict(self.state)}
+
+    def cells(self) -> tuple[str, ...]:
+        """In the order of COLUMNS."""
+        state = self.state
+        step = "" if state.step is None else f"{state.step}/{state.iterations}" if state.iterations else str(state.step)
+        success = "" if state.success is None else f"{100 * state.success:.1f} %"
+        age = "" if state.age is None else duration(state.age)
+        return (self.name, state.state, state.outcome or state.reason, step, success, age)
+
+
+def status(
+    arguments: Arguments = None,
+    show_all: Annotated[bool, typer.Option("--all", help="Every run, however many there are.")] = False,
+    home: HomeOption = None,
+    as_json: JsonOption = False,
+    allow_import: AllowImportOption = False,
+    verbose: VerboseOption = False,
+) -> int:
+    """How far the runs are.
+
+    Those of the named files, or all of this home; of hundreds of runs, those that are neither done nor missing. Exit
+    code 3 when some failed.
+    """
+    place = Home.find(home)
+    experiments = load_experiments(arguments, required=False)
+    if experiments:
+        runs = {run.id: run for experiment in experiments for run in experiment.runs}
+        entries = {run.id: Entry(run.id, run.name, run.axes, run_state(place.run(run.id))) for run in runs.values()}
+    else:
+        entries = {entry.id: entry for entry in entries_of(place)}
+    if as_json:
+        print_json({"home": str(place.root), "runs": [entry.as_json() for entry in entries.values()]})
+    else:
+        for experiment in experiments:
+            print(f"{experiment.name}: {counts(entries[run.id] for run in experiment.runs)}")
+        if not experiments:
+            print(f"{place.root}: {counts(entries.values())}")
+        print(table(list(entries.values()), show_all), end="")
+    return 3 if any(entry.state.state == "failed" for entry in entries.values()) else 0
+
+
+def entries_of(home: Home) -> list[Entry]:
+    """Every run that has a directory in this home, by id."""
+    entries = []
+    for folder in sorted(home.runs.iterdir()) if home.runs.is_dir() else ():
+        meta = read_json(folder / "meta.json") or {}
+        name, axes = str(meta.get("name", folder.name)), meta.get("axes")
+        state = run_state(home.run(folder.name))
+        entries.append(Entry(folder.name, name, axes if isinstance(axes, dict) else {}, state))
+    return entries
+
+
+def counts(entries: Iterable[Entry]) -> str:
+    """`2 done, 1 failed of 3`."""
+    numbers = Counter(entry.state.state for entry in entries)
+    parts = [f"{numbers[state]} {state}" for state in STATES if numbers[state]]
+    return f"{', '.join(parts)} of {numbers.total()}" if parts else "no runs"
+
+
+def table(entries: Sequence[Entry], show_all: bool) -> str:
+    """The runs line by line. A long table leaves out what FOLDED says, and then says so."""
+    rows = list(entries)
+    notes = []
+    if len(rows) > MOST_ROWS and not show_all:
+        rows = [entry for entry in entries if entry.state.state not in FOLDED]
+        folded = Counter(entry.state.state for entry in entries if entry.state.state in FOLDED)
+        notes = [f"{folded[state]} {state}" for state in FOLDED if folded[state]]
+        if len(rows) > MOST_ROWS:
+            notes.append(f"{len(rows) - MOST_ROWS} more")
+            rows = rows[:MOST_ROWS]
+    lines = [aligned([COLUMNS, *(entry.cells() for entry in rows)])] if rows else []
+    if notes:
+        lines.append(f"  not shown: {', '.join(notes)} (--all lists every run)")
+    return "".join(f"{line}\n" for line in lines)

@@ -1,0 +1,80 @@
+"""`plat ui`: MLflow's own web page on the store, for this machine alone."""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import Annotated
+
+import typer
+
+from plat.cli.common import HomeOption, StoreOption, VerboseOption
+from plat.errors import SpecError, StoreError
+from plat.store.home import Home
+from plat.store.uri import shown_uri
+
+HOST = "127.0.0.1"
+
+
+def ui(
+    home: HomeOption = None,
+    store: StoreOption = None,
+    port: Annotated[int, typer.Option("--port", min=1, max=65535, help="Port of the web page.")] = 5000,
+    verbose: VerboseOption = False,
+) -> int:
+    """MLflow's own web page on this store."""
+    place = Home.find(home).checked()
+    uri = place.store_uri(store)
+    if uri.startswith(("http://", "https://")):
+        print(f"the store is a server already: open {shown_uri(uri)}")
+        return 0
+    if uri == f"sqlite:///{place.database}" and not place.database.exists():
+        raise StoreError(
+            "there is no store yet",
+            where=str(place.database),
+            mend="`plat sweep experiments/quickstart.yaml` makes one",
+        )
+    from plat.store.mlflow_client import artifact_root, quiet
+
+    page = f"http://{HOST}:{port}" + _runs_page(uri)
+    _check_port(port)
+    quiet()
+    command = [sys.executable, "-m", "mlflow", "ui", "--backend-store-uri", uri, "--workers", "1"]
+    command += ["--host", HOST, "--port", str(port)]  # said explicitly: MLFLOW_HOST would make the page public
+    artifacts = artifact_root(uri)
+    if artifacts:
+        command += ["--default-artifact-root", artifacts]
+    print(f"MLflow on {shown_uri(uri)}: {page} (Ctrl-C ends it)", flush=True)
+    os.execv(sys.executable, command)
+
+
+def _check_port(port: int) -> None:
+    """SpecError when MLflow could not listen there."""
+    import socket
+
+    with socket.socket() as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # as MLflow's server does
+        try:
+            probe.bind((HOST, port))
+        except OSError as error:
+            raise SpecError(
+                f"port {port} cannot be used: {error.strerror}", where="--port", mend="name another with --port N"
+            ) from error
+
+
+def _runs_page(uri: str) -> str:
+    """The address of the runs last written to, below MLflow's own; "" where that cannot be told. Checks the store."""
+    from plat.store.mlflow_client import connect_readonly, sqlite_path, store_errors
+
+    path = sqlite_path(uri)
+    if path is None or not path.exists():
+        return ""
+    with store_errors(uri):
+        connection = connect_readonly(path)
+        try:
+            newest = connection.execute(
+                "SELECT experiment_id FROM runs WHERE lifecycle_stage = 'active' ORDER BY start_time DESC LIMIT 1"
+            ).fetchone()
+        finally:
+            connection.close()
+    return f"/#/experiments/{newest[0]}/runs" if newest else ""

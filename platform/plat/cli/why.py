@@ -1,0 +1,99 @@
+"""`plat why`: a run's state, its attempts, what its identity is made of, and the run most like it. Changes nothing."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from plat.cli.common import (
+    HomeOption,
+    JsonOption,
+    RunArgument,
+    VerboseOption,
+    aligned,
+    duration,
+    find_run,
+    print_json,
+    run_name,
+)
+from plat.errors import HomeError
+from plat.store.durable import read_json
+from plat.store.home import Home, RunPaths
+from plat.store.run_state import run_state
+
+MEANING = {
+    "done": "it has a result; `plat sweep` will not do it again",
+    "running": "a live process holds its lease",
+    "unknown": "a lease is held from elsewhere and cannot be checked from here; `plat sweep --steal` takes it over",
+    "failed": "its last attempt failed; `plat retry` tries again",
+    "interrupted": "its last attempt ended early; the next `plat sweep` goes on from its newest checkpoint",
+    "preparing": "what it needs is being made (its base model); it starts after that",
+    "missing": "it was never started",
+}
+
+
+def why(run: RunArgument, home: HomeOption = None, as_json: JsonOption = False, verbose: VerboseOption = False) -> int:
+    """Explain a run: its state and identity.
+
+    Its attempts, what its identity is made of, and how it differs from the nearest run of this home.
+    """
+    place = Home.find(home)
+    paths = find_run(place, run)
+    meta, state = read_json(paths.meta) or {}, run_state(paths)
+    near, difference = _nearest(place, paths)
+    attempts = [(attempt.number, read_json(attempt.outcome) or {}) for attempt in paths.attempts()]
+    if as_json:
+        print_json(
+            {
+                "id": paths.id,
+                "meta": meta,
+                "state": vars(state),
+                "attempts": [{"attempt": number, **outcome} for number, outcome in attempts],
+                "nearest": near.id if near else None,
+                "difference": difference,
+            }
+        )
+        return 0
+    print(f"{meta.get('name', paths.id)}\n  id         {paths.id}\n  directory  {paths.root}")
+    print(f"  state      {state.state}: {MEANING.get(state.state, '')}")
+    for number, outcome in attempts:
+        ended = outcome.get("outcome", "did not say how it ended (killed, or still going)")
+        facts = [f"step {outcome['step']}" if outcome.get("step") is not None else "", str(outcome.get("reason") or "")]
+        facts.append(duration(outcome["wall"]) if outcome.get("wall") is not None else "")
+        print(f"  attempt {number:<2} {ended}" + "".join(f" · {fact}" for fact in facts if fact))
+    trainer = f"{meta.get('trainer', '?')} {meta.get('trainer_version', '')}".strip()
+    asked = ", ".join(meta.get("experiments", ())) or "no file (`plat run`)"
+    print(f"  identity   its config (config.yaml), trainer {trainer}, and {meta.get('fingerprint') or 'nothing else'}")
+    print(f"  asked by   {asked}")
+    if near is not None:
+        print(f"  nearest    {run_name(near)} differs in {len(difference)} value{'s' if len(difference) != 1 else ''}:")
+        print(
+            aligned([(key, f"{here!r}", "there", f"{there!r}") for key, (here, there) in difference.items()], " " * 13)
+        )
+    return 0
+
+
+def _nearest(home: Home, paths: RunPaths) -> tuple[RunPaths | None, dict[str, tuple[Any, Any]]]:
+    """The other run of this home whose config differs in the fewest values, with those values (here, there)."""
+    mine = _flat_config(paths)
+    best: tuple[RunPaths | None, dict[str, tuple[Any, Any]]] = (None, {})
+    for folder in sorted(home.runs.iterdir()) if home.runs.is_dir() else ():
+        if folder.name == paths.id:
+            continue
+        other = _flat_config(home.run(folder.name))
+        if not other:
+            continue
+        keys = [key for key in sorted(mine.keys() | other.keys()) if mine.get(key) != other.get(key)]
+        if best[0] is None or len(keys) < len(best[1]):
+            best = (home.run(folder.name), {key: (mine.get(key), other.get(key)) for key in keys})
+    return best
+
+
+def _flat_config(paths: RunPaths) -> dict[str, Any]:
+    """A resolved config as dotted keys; empty when it cannot be read."""
+    from plat.store.record import flatten
+    from plat.store.run_files import read_config
+
+    try:
+        return flatten(read_config(paths))
+    except HomeError:
+        return {}
