@@ -139,14 +139,17 @@ def run_missing(
             finally:
                 imported = time.monotonic()
 
-    open_store(home, uri)
-    settings.dispatched = True
+    def check_store() -> None:
+        open_store(home, uri)
+        settings.dispatched = True
+
     report = sweep_here(
         home,
         runs,
         jobs,
         choose(progress_to),
         experiments=experiments,
+        before_runs=check_store,
         on_finished=bring_in,
         steal=steal,
         retry=retry,

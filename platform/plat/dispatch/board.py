@@ -1,4 +1,4 @@
-"""What a sweep looks like right now, for whoever shows it: one `View` per job that runs, and the totals.
+"""How a sweep stands right now, for whoever shows it: one `View` per job that runs, and the totals.
 
 Reads the spools of running jobs as they grow, never MLflow.
 """
@@ -13,6 +13,7 @@ from pathlib import Path
 
 from plat.dispatch.api import ENDED, QUEUED, RUNNING, WAITING, Job
 from plat.store.home import Home
+from plat.store.preparations import progress_of
 from plat.store.spool import read_events
 from plat.store.spool_tail import read_newest
 from plat.trainer.api import find_trainer
@@ -20,7 +21,12 @@ from plat.trainer.api import find_trainer
 
 @dataclass(frozen=True)
 class View:
-    """A job that runs (or is run by somebody else). `eta` in seconds, None when it cannot be told yet."""
+    """A job that runs (or is run by somebody else).
+
+    step, iterations  of a run its iterations; of a preparation the steps that its log counts ("step 51/1500")
+    eta               seconds that are left, None when it cannot be known yet
+    note              of a preparation, the last line of its log
+    """
 
     title: str
     kind: str
@@ -30,6 +36,7 @@ class View:
     success: float | None
     seconds: float
     eta: float | None
+    note: str = ""
 
 
 @dataclass(frozen=True)
@@ -47,7 +54,7 @@ class Totals:
 
 
 class _Spool:
-    """The progress of one attempt. The first look reads the end of its spool, later ones what was appended since."""
+    """The progress of one attempt. The end of its spool is read first, later what was appended since."""
 
     def __init__(self, path: Path, headline: str, success: float | None) -> None:
         newest = read_newest(path, headline)
@@ -68,7 +75,7 @@ class _Spool:
             self._first = (self.step, time.monotonic())
 
     def seconds_left(self, iterations: int | None) -> float | None:
-        """Expected from the steps made since the first look; None when that cannot be known yet."""
+        """Expected from the steps made since it was first read; None when that cannot be known yet."""
         first, when = self._first
         if not iterations or self.step is None or first is None or self.step <= first:
             return None
@@ -123,7 +130,9 @@ class Board:
     def _view(self, job: Job) -> View:
         seconds = time.monotonic() - job.started if job.started else 0.0
         if job.kind == "prepare":
-            return View(job.title, job.kind, job.state, None, None, None, seconds, None)
+            line, done, of = progress_of(self._home, job.id)
+            eta = seconds * (of / done - 1) if done and of and done <= of else None
+            return View(job.title, job.kind, job.state, done, of, None, seconds, eta, line)
         iterations = find_trainer(job.run.trainer).iterations(job.run.config)
         spool = self._follow(job)
         if spool is None:

@@ -2,6 +2,7 @@
 
 [  12.3 s] started   sokoban-grpo-3b-s0-1a2b3c4d
 [  40.1 s] finished  sokoban-grpo-3b-s0-1a2b3c4d (28 s, success 43.0 %)
+[  45.0 s] preparing   base model for qwen2.5-3b (23 s, about 12 s left): base model: step 851/1500, loss 0.5
 [  50.0 s] 12 of 72 done, 2 running, 58 to go, about 12.5 min left
 """
 
@@ -46,25 +47,29 @@ class Silent:
 
 
 class Plain:
-    """One line per start and end, and a summary line at most every SUMMARY_EVERY seconds."""
+    """One line per start and end; every SUMMARY_EVERY seconds how the preparations go, and a summary if it is new."""
 
     def __init__(self, stream: TextIO | None = None) -> None:
         self._stream = stream or sys.stdout
         self._started = time.monotonic()
-        self._summary = time.monotonic()
-        self._last = ""
+        self._summary_at = time.monotonic()
+        self._last_summary = ""
 
     def change(self, change: Change, *, success: float | None = None, seconds: float = 0.0) -> None:
         self.message(describe(change, success, seconds))
 
     def update(self, views: list[View], totals: Totals) -> None:
         now = time.monotonic()
-        if now - self._summary >= SUMMARY_EVERY:
-            self._summary = now
-            line = summary(totals)
-            if line != self._last:
-                self._last = line
-                self.message(line)
+        if now - self._summary_at < SUMMARY_EVERY:
+            return
+        self._summary_at = now
+        for view in views:
+            if view.kind == "prepare":
+                self.message(f"{'preparing':<11} {describe_preparation(view)}")
+        line = summary(totals)
+        if line != self._last_summary:
+            self._last_summary = line
+            self.message(line)
 
     def message(self, text: str) -> None:
         print(f"[{time.monotonic() - self._started:7.1f} s] {text}", file=self._stream, flush=True)
@@ -154,7 +159,8 @@ def describe(change: Change, success: float | None, seconds: float) -> str:
     if change.state == RUNNING:
         return f"{'preparing' if change.kind == 'prepare' else 'started':<11} {change.title}"
     if change.state == WAITING:
-        return f"{'waiting':<11} {change.title}: somebody else is running it"
+        who = "somebody else is preparing it" if change.kind == "prepare" else "somebody else is running it"
+        return f"{'waiting':<11} {change.title}: {who}"
     if change.state == QUEUED:
         why = f": {change.outcome}{', ' + change.reason if change.reason else ''}" if change.outcome else ""
         return f"{'again':<11} {change.title}{why}"
@@ -164,6 +170,13 @@ def describe(change: Change, success: float | None, seconds: float) -> str:
         facts.append(f"success {percent(success)}")
     tail = f" ({', '.join(facts)})" if facts else ""
     return f"{word:<11} {change.title}{tail}{': ' + change.reason if change.reason else ''}"
+
+
+def describe_preparation(view: View) -> str:
+    """For example `base model for qwen2.5-3b (23 s, about 12 s left): base model: step 851/1500, loss 0.5`."""
+    facts = [duration(view.seconds)] if view.state == RUNNING else ["elsewhere"]
+    facts += [f"about {duration(view.eta)} left"] if view.eta is not None and view.state == RUNNING else []
+    return f"{view.title} ({', '.join(facts)}){': ' + view.note if view.note else ''}"
 
 
 def summary(totals: Totals) -> str:

@@ -4,6 +4,7 @@ import io
 import os
 import signal
 import time
+from dataclasses import replace
 
 import pytest
 from toy_runs import toy_run
@@ -15,6 +16,7 @@ from plat.dispatch.board import Board, Totals, View
 from plat.dispatch.local import client, machine, stalls
 from plat.dispatch.local.jobs import make_jobs, read_end, signal_name, trainers_that_train
 from plat.store.home import Home
+from plat.store.preparations import announced
 from plat.store.spool import SpoolWriter
 
 
@@ -134,7 +136,39 @@ def test_the_board_follows_spools_as_they_grow(tmp_path):
     assert totals.eta >= 15.0  # one more of 30 s on two slots
 
 
+def test_the_board_shows_how_preparations_go(tmp_path):
+    home = Home(tmp_path).create()
+    preparation = make_jobs([toy_run(recipe="a")])[0]
+    preparation.state, preparation.started = RUNNING, time.monotonic() - 10
+    board = Board(home, {preparation.id: preparation})
+    (view,) = board.views()
+    assert (view.title, view.step, view.note, view.eta) == ("recipe a", None, "", None)
+    home.logs.mkdir()
+    with announced(home, preparation.id, preparation.title):
+        home.job_log(preparation.id).write_text("base model: step 300/1200, loss 2.1\n")
+        (view,) = board.views()
+    assert (view.step, view.iterations, view.note) == (300, 1200, "base model: step 300/1200, loss 2.1")
+    assert view.eta == pytest.approx(3 * view.seconds) and board.totals([view], 2).preparing == 1
+
+
+def test_what_was_logged_before_the_first_look_is_known_and_damage_is_passed_over(tmp_path):
+    home, (job,) = Home(tmp_path).create(), make_jobs([toy_run(iterations=10)])
+    job.state = RUNNING
+    path = home.run(job.run.id).attempt(1).events
+    path.parent.mkdir(parents=True)
+    spool = SpoolWriter(path)
+    spool.append(0, {"val/success": 0.5})
+    spool.append(3, {"x": 0.5})
+    with path.open("a") as file:
+        file.write("damaged\n")
+    board = Board(home, {job.id: job})
+    assert [(view.step, view.success) for view in board.views()] == [(3, 0.5)]
+    spool.append(4, {"val/success": 0.75})
+    assert [(view.step, view.success) for view in board.views()] == [(4, 0.75)]
+
+
 VIEW = View("toy-s0", "run", RUNNING, 3, 10, 0.5, 12.0, 28.0)
+PREPARING = View("base model", "prepare", RUNNING, 851, 1500, None, 23.0, 12.0, "base model: step 851/1500, loss 0.5")
 TOTALS = Totals(runs=72, done=12, failed=1, running=2, waiting=1, queued=56, preparing=1, eta=750.0)
 TEXT = "12 of 72 done, 1 failed, 1 preparing, 2 running, 1 elsewhere, 56 to go, about 12.5 min left"
 
@@ -152,7 +186,7 @@ def test_plain_lines(monkeypatch):
     plain.update([VIEW], TOTALS)  # too early for a summary
     monkeypatch.setattr(progress, "SUMMARY_EVERY", 0.0)
     plain.update([VIEW], TOTALS)
-    plain.update([VIEW], TOTALS)  # nothing new
+    plain.update([VIEW, PREPARING, replace(PREPARING, state=WAITING)], TOTALS)  # nothing new but the preparations
     plain.end()
     lines = [line.split("] ", 1)[1] for line in stream.getvalue().splitlines()]
     assert lines == [
@@ -163,6 +197,8 @@ def test_plain_lines(monkeypatch):
         "again       toy-s2: failed:node, killed",
         "waiting     toy-s3: somebody else is running it",
         TEXT,
+        "preparing   base model (23 s, about 12 s left): base model: step 851/1500, loss 0.5",
+        "preparing   base model (elsewhere): base model: step 851/1500, loss 0.5",
     ]
 
 

@@ -226,6 +226,15 @@ def test_a_callback_that_fails_stops_nothing(home):
     assert report.counts() == {"done": 2} and len(report.trouble) == 2 and "store is locked" in report.trouble[0]
 
 
+def test_what_fails_before_the_runs_ends_the_sweep_before_any_run(home):
+    def fail():
+        raise RunError("the store is down")
+
+    with pytest.raises(RunError, match="the store is down"):
+        sweep(home, [toy_run(seed=0)], 1, before_runs=fail)
+    assert list(home.runs.iterdir()) == []
+
+
 def test_files_that_ask_are_noted_also_for_what_is_done(home, tmp_path):
     runs = [toy_run(seed=0), toy_run(seed=1)]
 
