@@ -12,7 +12,7 @@ import json
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from datetime import datetime
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -23,7 +23,7 @@ from plat.store.history import run_history
 from plat.store.home import AttemptPaths, RunPaths
 from plat.store.run_files import config_damage, read_result
 
-FORMAT = 1  # raise it when records change, and every run is compared with the store once more
+FORMAT = 2  # raise it when records change, and every run is compared with the store once more
 KEY_LENGTH, PARAM_LENGTH, TAG_LENGTH = 250, 6000, 5000  # MLflow's limits
 TABLES = "tables.jsonl"
 DAMAGED = "damaged"  # outcome of a done run whose history is not whole
@@ -134,6 +134,8 @@ def read_record(paths: RunPaths, wanted_by: Sequence[str] = ()) -> RunRecord | N
     }
     if status != "RUNNING":
         tags["plat.outcome"] = outcome
+        if end is not None:
+            tags["plat.ended"] = datetime.fromtimestamp(end // 1000, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
         if ended.get("reason"):
             tags["plat.reason"] = str(ended["reason"])
     artifacts = {name: data for name, path in _artifact_files(paths) if (data := _read(path.read_bytes)) is not None}
