@@ -126,6 +126,7 @@ def read_record(paths: RunPaths, wanted_by: Sequence[str] = ()) -> RunRecord | N
         "plat.name": str(meta.get("name", paths.id)),
         "plat.attempt": str((result or {}).get("attempt") or (attempts[-1].number if attempts else 0)),
         "plat.trainer": f"{meta.get('trainer', '')} {meta.get('trainer_version', '')}".strip(),
+        "plat.identity_scheme": str(meta.get("identity_scheme", 1)),  # the first scheme did not say its number
         "plat.axes": json.dumps(meta.get("axes", {}), ensure_ascii=False),
         **{f"plat.axis.{axis}": text(value) for axis, value in meta.get("axes", {}).items()},
         **{f"plat.in.{file}": "1" for file in files},
