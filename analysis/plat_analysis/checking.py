@@ -2,8 +2,9 @@
 
 Arguments are checked against the signature of the builder or check and its annotations. Names have a meaning too, for
 every package's builders: `rows`, `columns` and `pair` are axes, `baseline` and `treatment` values of the axis `pair`,
-`paper` a table of the paper's file, `only` some of the rows. The runs of the matrix are then laid out as the entry
-asks: no place may get two runs of one seed, and the two sides of a pair must have the same seeds.
+`paper` a table of the paper's file, `only` some of the rows, `thresholds` those of the regimes. The runs of the matrix
+are then laid out as the entry asks: no place may get two runs of one seed, and the two sides of a pair must have the
+same seeds.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from plat.suggest import mend
 from plat_analysis import plugins
 from plat_analysis.grid import conditions, paired_grid, panels
 from plat_analysis.published import printed_table
+from plat_analysis.regimes import Thresholds
 from plat_analysis.results import Results, RunView, spell
 
 if TYPE_CHECKING:
@@ -66,6 +68,10 @@ def _check_entry(
         current = ""
         if all(name in parameters for name in given):
             defaults = {name: parameter.default for name, parameter in parameters.items()}
+            current = "thresholds"
+            if current in parameters:
+                Thresholds.read(given.get(current))
+            current = ""
             _check_layout(experiment, defaults | given)
     except SpecError as error:
         error.where = place(experiment, *path, *([current] if current in given else []))

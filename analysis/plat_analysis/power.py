@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from plat_analysis.replicates import MIN_UNITS
+from plat_analysis.statistics import TINY
 
 POWER = 0.8  # probability that all rows of a claim are shown at once, where every true effect has the supposed size
 MOST = 1000
@@ -28,10 +29,11 @@ def seeds_needed(rows: Sequence[tuple[float, float]], level: float) -> int:
     `MOST` + 1 where not even `MOST` seeds do.
     """
     each = 1 - (1 - POWER) / max(1, len(rows))
+    hardest = min(rows, key=lambda row: row[0] / max(row[1], TINY))  # power rises with size over spread
     low, high = MIN_UNITS, MOST + 1
     while low < high:
         middle = (low + high) // 2
-        if all(power(middle, size, spread, level) >= each for size, spread in rows):
+        if power(middle, *hardest, level) >= each:
             high = middle
         else:
             low = middle + 1

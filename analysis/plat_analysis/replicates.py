@@ -48,7 +48,7 @@ def over_replicates(values: Mapping[Replicate, float], rounding: float = 0.0, **
         return Estimate(**facts)
     builds, seeds = _means(values, 0), _means(values, 1)
     units = builds if len(builds) > 1 else seeds
-    mean = float(np.mean(list(units.values())))
+    mean = sum(units.values()) / len(units)
     deviation = float(np.std(list(units.values()), ddof=1)) if len(units) > 1 else None
     estimate = Estimate(value=mean, seeds=len(values), deviation=deviation, **facts)
     if len(units) < MIN_UNITS or len(seeds) < MIN_UNITS:
@@ -66,7 +66,7 @@ def _means(values: Mapping[Replicate, float], part: int) -> dict[Any, float]:
     groups: dict[Any, list[float]] = {}
     for replicate, value in values.items():
         groups.setdefault(replicate[part], []).append(value)
-    return {key: float(np.mean(group)) for key, group in groups.items()}
+    return {key: sum(group) / len(group) for key, group in groups.items()}
 
 
 def _variance_of_mean(units: Mapping[Any, float], rounding: float) -> float:

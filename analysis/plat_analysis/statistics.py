@@ -52,17 +52,20 @@ class Estimate:
     def p_below(self, bound: float) -> float | None:
         """One-sided p-value of "the true value is at least `bound`": small when it is shown to be below. None without
         an error over seeds or builds."""
+        return self._p(bound, 1)
+
+    def p_above(self, bound: float) -> float | None:
+        """One-sided p-value of "the true value is at most `bound`": small when it is shown to be above."""
+        return self._p(bound, -1)
+
+    def _p(self, bound: float, side: int) -> float | None:
         if self.value is None or self.error is None:
             return None
         if self.error <= TINY * max(1.0, abs(self.value)):  # no spread was seen, so nothing is shown
             return 1.0
         from scipy.special import stdtr
 
-        return float(stdtr(self.units - 1, (self.value - bound) / self.error))
-
-    def p_above(self, bound: float) -> float | None:
-        """One-sided p-value of "the true value is at most `bound`"."""
-        return self.scaled(-1.0).p_below(-bound)
+        return float(stdtr(self.units - 1, side * (self.value - bound) / self.error))
 
     def scaled(self, factor: float) -> Estimate:
         """The same estimate in another unit, e.g. 100 for percent; a negative factor turns its interval round."""
