@@ -91,7 +91,7 @@ def share(outcomes: list[Outcome], test: Callable[[Outcome], float]) -> float:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--tables", type=int, default=1000, help="tables for each line [1000]")
+    parser.add_argument("--tables", type=int, default=400, help="tables for each line and effect [400]")
     tables = parser.parse_args().tables
     print("spread   seeds   no effect: any star  claim holds   published true: not reproduced   ", end="")
     print("5 points: cells  averages  claims")
@@ -108,7 +108,8 @@ def main() -> None:
                 f"   {share(true, lambda o: o.verdict == 'not_reproduced'):30.3f}"
                 f"   {share(five, lambda o: (o.stars - o.average_stars) / (ROWS * COLUMNS)):15.3f}"
                 f"  {share(five, lambda o: o.average_stars / ROWS):8.3f}"
-                f"  {share(five, lambda o: o.verdict == 'reproduced'):6.3f}"
+                f"  {share(five, lambda o: o.verdict == 'reproduced'):6.3f}",
+                flush=True,
             )
     single = [simulate(np.random.default_rng([2, i]), "even", 1, 30.0) for i in range(tables)]
     print(

@@ -10,6 +10,7 @@ stays, with the reason.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
@@ -138,18 +139,21 @@ class Results:
         return sorted(self._tables.get((run_id, name), ()), key=lambda entry: entry[0])
 
     def warnings(self) -> list[str]:
-        """What makes the numbers of one report hard to compare: runs of several trainers or versions of one."""
-        trainers: dict[str, list[str]] = {}
-        for run in self.runs:
-            if version := run.tag("plat.trainer"):
-                trainers.setdefault(version, []).append(run.run.name)
-        if len(trainers) < 2:
-            return []
-        counts = ", ".join(f"{version} ({len(names)} runs)" for version, names in sorted(trainers.items()))
+        """What makes the numbers of one report hard to compare: runs of several trainers or versions of one, or runs
+        that were named by different schemes of identity."""
+        kinds = {"plat.trainer": "trainers, or versions of one", "plat.identity_scheme": "identity schemes"}
         return [
-            f"runs of several trainers, or of several versions of one, are compared here: {counts}; a difference "
-            "between them may come from the trainer"
+            f"runs of several {kind} are compared here: {counts}; a difference between them may come from that"
+            for tag, kind in kinds.items()
+            if (counts := self._several(tag))
         ]
+
+    def _several(self, tag: str) -> str:
+        """`embedded 1.0 (3 runs), embedded 2.0 (1 run)`; "" where all runs that have the tag agree."""
+        values = Counter(value for run in self.runs if (value := run.tag(tag)))
+        if len(values) < 2:
+            return ""
+        return ", ".join(f"{value} ({count} run{'s' * (count != 1)})" for value, count in sorted(values.items()))
 
     def instances(
         self, run_id: str, tables: Sequence[str], *, step: int | None = None, role: str | None = None

@@ -82,7 +82,10 @@ def test_runs_of_two_trainer_versions_are_named(make_experiment, make_frames):
     experiment = make_experiment(rows=["PPO"], tasks=["sokoban"])
     frames = make_frames(experiment)
     frames.runs["tag.plat.trainer"] = ["embedded 1.0", "embedded 1.0"]
+    frames.runs["tag.plat.identity_scheme"] = ["1", "2"]
+    assert "identity schemes are compared here: 1 (1 run), 2 (1 run)" in Results(frames, experiment).warnings()[0]
+    frames.runs["tag.plat.identity_scheme"] = ["2", "2"]
     assert Results(frames, experiment).warnings() == []
     frames.runs["tag.plat.trainer"] = ["embedded 1.0", "embedded 2.0"]
     (warning,) = Results(frames, experiment).warnings()
-    assert "embedded 1.0 (1 runs), embedded 2.0 (1 runs)" in warning
+    assert "embedded 1.0 (1 run), embedded 2.0 (1 run)" in warning
