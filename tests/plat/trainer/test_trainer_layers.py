@@ -7,7 +7,7 @@ import torch
 import torch.nn.functional as F
 
 from plat.trainer.embedded import layers
-from plat.trainer.embedded.layers import ScoreTokens, attend, unit_norm, rope, rotate, swiglu, turn_qkv
+from plat.trainer.embedded.layers import ScoreTokens, attend, rope, rotate, swiglu, turn_qkv, unit_norm
 
 
 def random(*shape: int, seed: int = 0, dtype: torch.dtype = torch.float64) -> torch.Tensor:

@@ -22,7 +22,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from plat.trainer.embedded.layers import attend, unit_norm, rope, swiglu, turn_qkv
+from plat.trainer.embedded.layers import attend, rope, swiglu, turn_qkv, unit_norm
 
 
 @dataclass(frozen=True)
