@@ -271,6 +271,17 @@ def test_a_removed_store_is_noticed_and_filled_again(plat, spec, home, toy):
     assert plat("sweep", path)[1].startswith("nothing to do")
 
 
+def test_the_text_of_changes_goes_into_the_store_only_when_asked(plat, spec, home, toy):
+    path = spec(GUESSING)
+    plat("sweep", path)
+    for run in home.glob("runs/*"):
+        (run / "code.diff").write_text("+ changed\n")
+    plat("sync")
+    assert not list(home.glob("mlartifacts/**/code.diff"))
+    assert plat("sync", "--with-diff")[0] == 0
+    assert [file.read_text() for file in home.glob("mlartifacts/**/code.diff")] == ["+ changed\n"] * 2
+
+
 def test_a_damaged_run_is_named_and_the_exit_code_says_it(plat, spec, home, toy):
     path = spec(GUESSING)
     plat("sweep", path)

@@ -36,6 +36,9 @@ OutOption = Annotated[Path | None, typer.Option("--out", metavar="DIR", help="Wh
 
 def sync(
     arguments: Arguments = None,
+    with_diff: Annotated[
+        bool, typer.Option("--with-diff", help="Copy the text of uncommitted code changes, too, not only its hash.")
+    ] = False,
     home: HomeOption = None,
     store: StoreOption = None,
     allow_import: AllowImportOption = False,
@@ -57,7 +60,7 @@ def sync(
         )
     place.create()
     uri = place.store_uri(store)
-    done = import_all(place, uri, experiments)
+    done = import_all(place, uri, experiments, with_diff=with_diff)
     if not (done.imported or done.unchanged):
         check_store(place, uri)  # nothing to import: then nobody has asked the store yet
     print(f"{len(done.imported)} runs brought up to date, {done.unchanged} were so already: {shown_uri(uri)}")
@@ -65,7 +68,12 @@ def sync(
 
 
 def import_all(
-    home: Home, uri: str, experiments: Sequence[Experiment], runs: Sequence[RunPaths] | None = None
+    home: Home,
+    uri: str,
+    experiments: Sequence[Experiment],
+    runs: Sequence[RunPaths] | None = None,
+    *,
+    with_diff: bool = False,
 ) -> ImportReport:
     """Import everything durable of these runs (default: the experiments' runs, or all of the home when there are no
     experiments), and say on stderr which could not be."""
@@ -73,7 +81,7 @@ def import_all(
 
     if runs is None and experiments:
         runs = [home.run(run_id) for run_id in {run.id: None for one in experiments for run in one.runs}]
-    done = import_runs(home, uri, experiments, runs)
+    done = import_runs(home, uri, experiments, runs, with_diff=with_diff)
     for line in done.warnings():
         print(f"warning: {line}", file=sys.stderr)
     return done

@@ -16,14 +16,13 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 
-def uninformative(rewards: ArrayLike, tolerance: float = 1e-10) -> NDArray[np.bool_]:
+def uninformative(rewards: ArrayLike, tolerance: float = 1e-10) -> np.ndarray:
     """DAPO's acceptance rule: returns [P, G] -> bool [P], True where all of a prompt's are equal within `tolerance`."""
     array = np.asarray(rewards, dtype=np.float64)
-    equal: NDArray[np.bool_] = array.max(axis=1) - array.min(axis=1) <= tolerance
-    return equal
+    return array.max(axis=1) - array.min(axis=1) <= tolerance
 
 
 @dataclass

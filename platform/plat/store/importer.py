@@ -28,7 +28,6 @@ from plat.store.connect import open_backend
 from plat.store.home import Home, RunPaths
 from plat.store.mlflow_client import KEPT, connect_readonly, sqlite_path, store_errors
 from plat.store.record import RunRecord, clean_key, read_record, signature, without_history
-from plat.store.relocate import is_moved
 
 if TYPE_CHECKING:
     from plat.spec.experiment import Experiment
@@ -75,11 +74,14 @@ def import_runs(
     experiments: Sequence[Experiment] = (),
     runs: Iterable[RunPaths] | None = None,
     timeout: float | None = None,
+    *,
+    with_diff: bool = False,
 ) -> ImportReport:
     """Bring MLflow up to date with these run directories (default: all of the home).
 
     experiments  parsed files: they give titles to their own MLflow runs, and every run of theirs is tagged with them
     timeout      seconds to wait for another importer, and for another writer of a SQLite store; None for long
+    with_diff    store the text of uncommitted code changes, too, also of runs that are up to date otherwise
     """
     home.checked()
     paths = list(runs) if runs is not None else _all_runs(home)
@@ -88,14 +90,14 @@ def import_runs(
         for run in experiment.runs:
             wanted.setdefault(run.id, []).append(clean_key(experiment.name))
     report = ImportReport()
-    changed = _changed(paths, wanted, _peek(uri, timeout), report)
-    if not changed and not is_moved(uri):
+    changed = _changed(paths, wanted, _peek(uri, timeout), report, again=with_diff)
+    if not changed:
         return report
     files = {clean_key(experiment.name): file_info(experiment) for experiment in experiments}
     with import_lock(home, timeout):
         backend = open_backend(home, uri, timeout)
         try:
-            _import(backend, changed, wanted, files, report)
+            _import(backend, changed, wanted, files, report, with_diff)
         finally:
             backend.close()
     return report
@@ -157,9 +159,15 @@ def _peek(uri: str, timeout: float | None = None) -> dict[str, Known]:
 
 
 def _changed(
-    paths: list[RunPaths], wanted: Mapping[str, list[str]], known: Mapping[str, Known], report: ImportReport
+    paths: list[RunPaths],
+    wanted: Mapping[str, list[str]],
+    known: Mapping[str, Known],
+    report: ImportReport,
+    *,
+    again: bool = False,
 ) -> list[RunPaths]:
-    """The runs that the store does not have as they are; the others are counted in the report."""
+    """The runs that the store does not have as they are (all that it may have, with `again`); the others are counted
+    in the report."""
     changed = []
     for run in paths:
         mark, have = signature(run), known.get(run.id)
@@ -167,7 +175,7 @@ def _changed(
             report.unreadable += [run.id] if run.root.is_dir() else []
         elif have and have.deleted:
             report.deleted.append(run.id)
-        elif have and have.signature == mark and have.files.issuperset(wanted.get(run.id, ())):
+        elif not again and have and have.signature == mark and have.files.issuperset(wanted.get(run.id, ())):
             report.unchanged += 1
         else:
             changed.append(run)
@@ -180,11 +188,12 @@ def _import(
     wanted: Mapping[str, list[str]],
     files: Mapping[str, FileInfo],
     report: ImportReport,
+    with_diff: bool,
 ) -> None:
     known = backend.known([run.id for run in paths])
     touched: dict[tuple[str, str], str | None] = {}  # (MLflow experiment, file) -> MLflow id of the file's own run
-    for run in _changed(paths, wanted, known, report):  # again: another importer may have been faster
-        record = read_record(run, wanted.get(run.id, ()))
+    for run in _changed(paths, wanted, known, report, again=with_diff):  # again: another importer may have been faster
+        record = read_record(run, wanted.get(run.id, ()), with_diff)
         if record is None:
             report.unreadable.append(run.id)
             continue

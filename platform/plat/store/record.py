@@ -12,7 +12,7 @@ import json
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime
+from datetime import datetime
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -23,10 +23,11 @@ from plat.store.history import run_history
 from plat.store.home import AttemptPaths, RunPaths
 from plat.store.run_files import config_damage, read_result
 
-FORMAT = 2  # raise it when records change, and every run is compared with the store once more
+FORMAT = 1  # raise it when records change, and every run is compared with the store once more
 KEY_LENGTH, PARAM_LENGTH, TAG_LENGTH = 250, 6000, 5000  # MLflow's limits
 TABLES = "tables.jsonl"
 DAMAGED = "damaged"  # outcome of a done run whose history is not whole
+CODE_FACTS = ("commit", "dirty", "diff_sha256")  # of meta.json's `code`, as tags
 NOT_COMPARED = ("time/", "mem/")  # may differ between two executions of one run
 
 
@@ -91,10 +92,11 @@ def _stat(path: Path) -> tuple[int, int] | None:
     return found.st_size, found.st_mtime_ns
 
 
-def read_record(paths: RunPaths, wanted_by: Sequence[str] = ()) -> RunRecord | None:
+def read_record(paths: RunPaths, wanted_by: Sequence[str] = (), with_diff: bool = False) -> RunRecord | None:
     """The record of a run directory, None when its meta.json or config.yaml is missing or not readable.
 
     wanted_by  files that want this run besides those that meta.json names
+    with_diff  with the text of uncommitted code changes; without it, their hash alone (the tag plat.code.diff_sha256)
     """
     import yaml
 
@@ -126,7 +128,6 @@ def read_record(paths: RunPaths, wanted_by: Sequence[str] = ()) -> RunRecord | N
         "plat.name": str(meta.get("name", paths.id)),
         "plat.attempt": str((result or {}).get("attempt") or (attempts[-1].number if attempts else 0)),
         "plat.trainer": f"{meta.get('trainer', '')} {meta.get('trainer_version', '')}".strip(),
-        "plat.identity_scheme": str(meta.get("identity_scheme", 1)),  # the first scheme did not say its number
         "plat.axes": json.dumps(meta.get("axes", {}), ensure_ascii=False),
         **{f"plat.axis.{axis}": text(value) for axis, value in meta.get("axes", {}).items()},
         **{f"plat.in.{file}": "1" for file in files},
@@ -135,11 +136,10 @@ def read_record(paths: RunPaths, wanted_by: Sequence[str] = ()) -> RunRecord | N
     }
     if status != "RUNNING":
         tags["plat.outcome"] = outcome
-        if end is not None:
-            tags["plat.ended"] = datetime.fromtimestamp(end // 1000, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
         if ended.get("reason"):
             tags["plat.reason"] = str(ended["reason"])
-    artifacts = {name: data for name, path in _artifact_files(paths) if (data := _read(path.read_bytes)) is not None}
+    kept = [paths.config, paths.code, *([paths.diff] if with_diff else [])]
+    artifacts = {path.name: data for path in kept if (data := _read(path.read_bytes)) is not None}
     if wrong_config:
         del artifacts[paths.config.name]
     if tables:
@@ -171,10 +171,6 @@ def without_history(record: RunRecord) -> RunRecord:
     return replace(record, signature=DAMAGED, status="FAILED", tags=tags, points=[], artifacts=files)
 
 
-def _artifact_files(paths: RunPaths) -> list[tuple[str, Path]]:
-    return [(path.name, path) for path in (paths.config, paths.code, paths.diff)]
-
-
 def _history(paths: RunPaths) -> tuple[list[Point], list[dict[str, Any]], str]:
     metrics, tables = run_history(paths)
     found: dict[tuple[str, int], Point] = {}
@@ -199,7 +195,9 @@ def _code_tags(meta: Mapping[str, Any], attempt: AttemptPaths | None) -> dict[st
     """What the run was made with: commit and versions, and the hardware of the newest attempt."""
     code = meta.get("code") or {}
     tags = {f"plat.versions.{package}": str(number) for package, number in (code.get("versions") or {}).items()}
-    tags |= {f"plat.code.{key}": text(code[key]) for key in ("commit", "dirty") if code.get(key) is not None}
+    tags |= {f"plat.code.{key}": text(code[key]) for key in CODE_FACTS if code.get(key) is not None}
+    for plug_in in code.get("plug_ins") or ():
+        tags[f"plat.plug_in.{plug_in['package']}"] = text(plug_in)
     if code.get("commit"):
         tags["mlflow.source.git.commit"] = str(code["commit"])
     facts = (read_json(attempt.meta) if attempt else None) or {}

@@ -14,7 +14,6 @@ import time
 from typing import TYPE_CHECKING, Any
 
 from plat.errors import HomeError, SpecError
-from plat.spec.identity import SCHEME
 from plat.store.code_state import CodeState, collect
 from plat.store.durable import locked, read_json, scratch_name, set_aside, to_checked_json, write, write_file
 from plat.store.home import Home, RunPaths
@@ -95,7 +94,6 @@ def _contents(run: Run, name: str, paper: str | None, code: CodeState | None) ->
         "name": run.name,
         "trainer": run.trainer,
         "trainer_version": None,
-        "identity_scheme": SCHEME,
         "axes": run.axes,
         "experiments": [name] if name else [],
         "fingerprint": {},
@@ -110,7 +108,8 @@ def _contents(run: Run, name: str, paper: str | None, code: CodeState | None) ->
         "created": time.time(),
     }
     meta.update(_trainer_facts(run))
-    diff = {"code.diff": code.diff.encode()} if code.diff else {}
+    changes = code.changes()
+    diff = {"code.diff": changes.encode(errors="surrogatepass")} if changes else {}
     config = to_yaml(run.config).encode()
     return {"config.yaml": config, "code.txt": code.text().encode(), **diff, "meta.json": to_checked_json(meta)}
 

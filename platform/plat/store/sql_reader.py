@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING
 
 from plat.store.mlflow_client import connect_readonly, sqlite_path, store_errors
 from plat.store.raw import RawRun, Series, restore
-from plat.store.relocate import ARTIFACTS
 
 if TYPE_CHECKING:
     import numpy as np
@@ -37,7 +36,7 @@ class SqlReader:
         with store_errors(self.uri):
             self._begin()
             chosen = "(SELECT run_uuid FROM tags WHERE key = ?)"
-            runs = {
+            found = {
                 run: RawRun(run, name, {}, {}, folder)
                 for run, name, folder in self.connection.execute(
                     "SELECT run_uuid, name, artifact_uri FROM runs"
@@ -48,9 +47,9 @@ class SqlReader:
             for table in ("tags", "params"):
                 query = f"SELECT run_uuid, key, value FROM {table} WHERE run_uuid IN {chosen}"
                 for run, key, value in self.connection.execute(query, (f"plat.in.{file}",)):
-                    if run in runs:
-                        getattr(runs[run], table)[key] = value
-            return list(runs.values())
+                    if run in found:
+                        getattr(found[run], table)[key] = value
+            return list(found.values())
 
     def series(self, run: RawRun) -> Series:
         import numpy as np
@@ -78,13 +77,12 @@ class SqlReader:
         return Series(keys, counts, np.concatenate(steps) if steps else np.zeros(0, np.int64), restore(values))
 
     def artifact(self, run: RawRun, name: str) -> bytes | None:
-        """A file of the run's artifacts; first beside the store, which may have been moved or copied with them."""
+        """A file of the run's artifacts; also where a store was moved together with its folder of artifacts."""
         with store_errors(self.uri):
             folder = Path(run.artifacts.removeprefix("file://"))
-            beside = self.path.parent / ARTIFACTS / Path(*folder.parts[-3:])
-            places = (beside, folder) if ARTIFACTS in folder.parts[-4:-3] else (folder,)
+            moved = self.path.parent / "mlartifacts" / Path(*folder.parts[-3:])
             denied = None
-            for path in (place / name for place in places):
+            for path in (folder / name, moved / name):
                 try:
                     if path.is_file():
                         return path.read_bytes()

@@ -61,7 +61,7 @@ def test_everything_of_a_run_is_in_mlflow(home, recipe, experiment):
     assert special[3].value == sys.float_info.max and math.isnan(special[5].value)
 
     names = {entry.path for entry in mlflow.list_artifacts(run.info.run_id)}
-    assert names == {"config.yaml", "code.diff", "tables.jsonl"}
+    assert names == {"config.yaml", "tables.jsonl"}
     parent = mlflow.get_run(tags["mlflow.parentRunId"])
     assert parent.info.run_name == "table4" and parent.data.tags["plat.kind"] == "experiment"
     assert "The title of table4" in parent.data.tags["mlflow.note.content"]
@@ -225,7 +225,7 @@ def _import_one(home, paths, files, through_client):
         return
     wanted = {run.id: [each.name for each in files if run in each.runs] for each in files for run in each.runs}
     backend, report = ClientStore(home.store_uri(), home), importer.ImportReport()
-    importer._import(backend, [paths], wanted, {each.name: importer.file_info(each) for each in files}, report)
+    importer._import(backend, [paths], wanted, {each.name: importer.file_info(each) for each in files}, report, False)
     assert not report.warnings()
 
 
