@@ -1,0 +1,275 @@
+"""What must not change by accident: the ids of runs, the bytes of shipped bases, defaults, and the numbers of training.
+
+A failure here means that earlier results no longer belong to the runs of the same name, or that the same run gives
+other numbers. If that is meant: raise `SCHEME` (plat.spec.identity), the trainer's `version` or `BUILD_VERSION`
+(plat.trainer.embedded.recipe), whichever it concerns, say in CHANGELOG.md what is not comparable any more, and freeze
+the new state with
+
+    python tests/frozen/test_frozen.py
+
+which writes the three JSON files beside this one. `python tests/mutations.py` shows what these tests catch.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from plat import conf
+from plat.spec import identity
+from plat.spec.experiment import build_run, config_object, load_experiments
+from plat.spec.schema import schema_of
+from plat.trainer.api import find_trainer
+from plat.trainer.config import ModelConfig
+from plat.trainer.embedded.recipe import BUILD_VERSION, base_key, tasks_of
+from plat.trainer.embedded.record import SHIPPED, read_base, records_in
+from plat_envs.api import find_environment
+
+HERE = Path(__file__).parent
+EXPERIMENTS = HERE.parents[1] / "experiments"
+
+GOLDEN_RUNS = (
+    (),
+    ("seed=3",),
+    ("task=sokoban", "algorithm=grpo", "filter=top_p"),
+    ("task=metamathqa", "algorithm=drgrpo", "model=qwen2.5-7b", "train.lr=1e-3"),
+    ("task=countdown", "algorithm=dapo", "filter=within_group", "eval.temperature=0"),
+    ("task.env.success_rate=1.0", "algorithm=dapo_released", "filter.value=0.5"),
+    ("model=qwen2.5-1.5b", "model.base.grounded=0.2"),
+    ("model.base.seed=5",),
+    ("scale=smoke", "threads=2"),
+)
+CURVES = {  # every algorithm and every task once, from the smallest shipped base
+    "ppo": ("task=sokoban", "filter=none"),
+    "grpo": ("task=frozenlake", "filter=top_p", "algorithm.kl_coef=0.01"),
+    "drgrpo": ("task=metamathqa", "filter=none"),
+    "dapo": ("task=countdown", "filter=top_p"),
+}
+SMALL = (
+    "model=qwen2.5-0.5b", "train.iterations=3", "train.prompts=4", "train.group_size=8", "train.mini_batches=2",
+    "eval.every=1", "eval.instances=48", "eval.heldout=16", "mi.every=1", "mi.samples=16", "mi.probe=16",
+)  # fmt: skip
+TINY_BASE = ("scale=smoke", "model.base.steps=150", "model.base.pool=80", "model.base.grounded=0.4")
+# Another CPU adds the same numbers in another order. Measured between torch's three sets of CPU kernels (default, AVX2,
+# AVX-512): metrics of three iterations differ by less than 1e-5, losses of the tiny base by less than 1e-4, both
+# relative to the value, or absolutely where it is smaller than 1. A changed constant moves some by more than 1e-3.
+CURVE_TOLERANCE = 1e-4
+LOSS_TOLERANCE = 1e-3
+
+
+# --- what is frozen, as it is now ------------------------------------------------------------------------------------
+
+
+def current_identity() -> dict[str, Any]:
+    """The scheme of ids, some ids with their names, and the content of the shipped bases."""
+    runs = {" ".join(overrides): build_run(overrides) for overrides in GOLDEN_RUNS}
+    records, damaged = records_in(SHIPPED)
+    assert not damaged, damaged[0].render()
+    return {
+        "scheme": identity.SCHEME,
+        "of_another_trainer": identity.identity(
+            ['"lr":' + identity.canonical(1e-3), '"task":' + identity.canonical({"size": 4, "name": "märchen"})],
+            identity.canonical(["toy", "1.0", [("task.name", "2")], {"data": None}]),
+        ),
+        "trainer_version": find_trainer("embedded").version,
+        "build_version": BUILD_VERSION,
+        "runs": {spelling: run.name.removesuffix(run.id[:8]) + run.id for spelling, run in runs.items()},
+        "bases": {record.folder.name: {"model": record.model, "sha256": record.sha256} for record in records},
+    }
+
+
+def current_keys() -> dict[str, Any]:
+    """Every key with its default, `legacy` values, operational keys, config groups, and options of environments."""
+    spec = find_trainer("embedded")
+    folder = Path(str(conf.__file__)).parent
+    environments = {}
+    for name in tasks_of(ModelConfig().base.version):
+        environment = find_environment(name)
+        environments[name] = {
+            "version": environment.version,
+            "options": schema_of(environment.config_type).defaults,
+            "legacy": dict(getattr(environment, "legacy", {})),
+        }
+    state = {
+        "operational": sorted(spec.operational_keys),
+        "legacy": dict(spec.legacy),
+        "defaults": _flat(schema_of(spec.config_type).defaults),
+        "composed": _flat(build_run([]).config),
+        "groups": {
+            str(file.relative_to(folder).with_suffix("")): yaml.safe_load(file.read_text())
+            for file in sorted(folder.rglob("*.yaml"))
+        },
+        "environments": environments,
+    }
+    return json.loads(json.dumps(state))  # type: ignore[no-any-return]
+
+
+def current_curves(cache: Path) -> dict[str, Any]:
+    """Metrics of steps 0 to 3 under every algorithm; the demonstrations and the losses of a tiny base."""
+    import torch
+
+    from plat.trainer.embedded import hf
+    from plat.trainer.embedded.supervised import corpus, train_base
+    from plat.trainer.embedded.tokenizer import WordTokenizer
+
+    torch.set_num_threads(1)
+    spec = find_trainer("embedded")
+    curves = {}
+    for algorithm, overrides in CURVES.items():
+        recorder = Recorder(cache)
+        spec.load()(config_object(build_run([*SMALL, f"algorithm={algorithm}", *overrides]), spec), recorder)
+        curves[algorithm] = recorder.metrics
+    model = config_object(build_run(TINY_BASE), spec).model
+    tokenizer = WordTokenizer()
+    flat, losses = train_base(model.base, hf.shape_of(model.shape, tokenizer.vocabulary), tokenizer)
+    shown = {
+        task: hashlib.sha256(json.dumps(corpus(task, 60, 0.4, 1, tokenizer)).encode()).hexdigest()
+        for task in tasks_of(model.base.version)
+    }
+    return {
+        "curves": curves,
+        "demonstrations": shown,
+        "tiny_base": {"losses": losses, "norm": float(flat.norm()), "largest": float(flat.abs().max())},
+    }
+
+
+@dataclass
+class Recorder:
+    """A RunIO that keeps metrics (`name@step`) but timings, and the newest checkpoints."""
+
+    cache: Path
+
+    def __post_init__(self) -> None:
+        self.metrics: dict[str, float] = {}
+        self.newest: Any = None
+        self.peak: Any = None
+
+    def facts(self, facts: Mapping[str, Any]) -> None: ...
+
+    def log(self, step: int, metrics: Mapping[str, float]) -> None:
+        kept = {name: value for name, value in metrics.items() if not name.startswith(("time/", "mem/"))}
+        self.metrics |= {f"{name}@{step}": float(f"{value:.9g}") for name, value in kept.items()}
+
+    def table(self, name: str, step: int, data: Any) -> None: ...
+
+    def save(self, step: int, state: Any, *, peak: bool = False) -> None:
+        self.newest = (step, state)
+        self.peak = (step, state) if peak else self.peak
+
+    def restore(self) -> None:
+        return None
+
+    def load_peak(self) -> Any:
+        return self.peak
+
+    def should_stop(self) -> bool:
+        return False
+
+
+def _flat(value: Any, prefix: str = "") -> dict[str, Any]:
+    if not isinstance(value, dict) or not value:
+        return {prefix: value}
+    return {
+        key: leaf for name, inner in value.items() for key, leaf in _flat(inner, f"{prefix}.{name}".lstrip(".")).items()
+    }
+
+
+# --- the tests -------------------------------------------------------------------------------------------------------
+
+
+def frozen(name: str) -> dict[str, Any]:
+    return json.loads((HERE / f"{name}.json").read_text())  # type: ignore[no-any-return]
+
+
+def test_ids_and_shipped_bases() -> None:
+    assert current_identity() == frozen("identity")
+
+
+def test_keys_defaults_and_legacy_values() -> None:
+    assert current_keys() == frozen("keys")
+
+
+def test_a_legacy_value_is_a_valid_value() -> None:
+    spec = find_trainer("embedded")
+    for key, value in spec.legacy.items():
+        schema_of(spec.config_type).check(key, value)
+
+
+def test_every_base_that_an_experiment_names_is_shipped() -> None:
+    """No experiment of this repository, at its own scale, makes a newcomer wait for a base model."""
+    runs = [run for experiment in load_experiments(sorted(EXPERIMENTS.glob("*.yaml"))) for run in experiment.runs]
+    assert {run.trainer for run in runs} == {"embedded"} and len(runs) > 100
+    missing = {run.config["model"]["name"] for run in runs if run.prepare is not None}
+    assert not missing, "plat base build experiments/*.yaml --out platform/plat/trainer/embedded/bases"
+
+
+def test_shipped_bases_are_whole_small_and_named_by_an_experiment() -> None:
+    """The bytes of each are checked against its record; together they stay small enough for a package."""
+    records, damaged = records_in(SHIPPED)
+    assert not damaged and records
+    for record in records:
+        assert read_base(record.folder, record.recipe_hash) == record
+        assert (record.folder / "model.safetensors").stat().st_size >= 4 * record.parameters, "float32"
+    assert sum(file.stat().st_size for file in SHIPPED.rglob("*")) < 4_000_000
+    runs = [run for experiment in load_experiments(sorted(EXPERIMENTS.glob("*.yaml"))) for run in experiment.runs]
+    spec = find_trainer("embedded")
+    models = {json.dumps(run.config["model"]): run for run in runs}
+    named = {base_key(config_object(run, spec).model) for run in models.values()}
+    assert {record.folder.name for record in records} == named
+
+
+@pytest.fixture(scope="module")
+def curves(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    return current_curves(tmp_path_factory.mktemp("cache"))
+
+
+@pytest.mark.parametrize("algorithm", CURVES)
+def test_three_iterations_of_each_algorithm(curves: dict[str, Any], algorithm: str) -> None:
+    assert differences(curves["curves"][algorithm], frozen("curves")["curves"][algorithm], CURVE_TOLERANCE) == []
+
+
+def test_demonstrations_and_the_training_of_a_base(curves: dict[str, Any]) -> None:
+    before = frozen("curves")
+    assert curves["demonstrations"] == before["demonstrations"]
+    losses, expected = (
+        {f"loss {at}": each for at, each in enumerate(c["tiny_base"]["losses"])} for c in (curves, before)
+    )
+    assert differences(losses, expected, LOSS_TOLERANCE) == []
+    sizes = [{name: each["tiny_base"][name] for name in ("norm", "largest")} for each in (curves, before)]
+    assert differences(*sizes, LOSS_TOLERANCE) == []
+
+
+def differences(now: Mapping[str, float], before: Mapping[str, float], tolerance: float) -> list[str]:
+    """The names that are new, gone, or further apart than the tolerance, with both values."""
+    apart = []
+    for name in sorted({*now, *before}):
+        new, old = now.get(name), before.get(name)
+        if new is None or old is None:
+            apart.append(f"{name}: {old} -> {new}")
+        elif not (math.isnan(new) and math.isnan(old)) and not abs(new - old) <= tolerance * max(1.0, abs(old)):
+            apart.append(f"{name}: {old:.9g} -> {new:.9g}")
+    return apart
+
+
+def freeze() -> None:
+    import tempfile
+
+    with tempfile.TemporaryDirectory() as cache:
+        for name, state in (
+            ("identity", current_identity()),
+            ("keys", current_keys()),
+            ("curves", current_curves(Path(cache))),
+        ):
+            (HERE / f"{name}.json").write_text(json.dumps(state, indent=1, sort_keys=True) + "\n")
+
+
+if __name__ == "__main__":
+    freeze()
