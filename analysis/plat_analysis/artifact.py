@@ -11,12 +11,20 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from plat_analysis.statistics import Estimate
+from plat_analysis.text import printable
 
 if TYPE_CHECKING:
     import matplotlib.figure
 
+# Tones: `good` and `bad` are starred changes; `missing` stands for a number that is not there.
 TONES = ("", "strong", "dim", "good", "bad", "missing")
 DASH = "—"
+
+
+def _make_printable(shown: object, *names: str) -> None:
+    """Replace text that could command a terminal or break a file: artifacts show what others wrote."""
+    for name in names:
+        object.__setattr__(shown, name, printable(getattr(shown, name)))
 
 
 @dataclass(frozen=True)
@@ -28,6 +36,10 @@ class Cell:
     tone: str = ""
     mark: str = ""
     title: str = ""
+
+    def __post_init__(self) -> None:
+        _make_printable(self, "text", "mark", "title")
+        object.__setattr__(self, "shorter", tuple(map(printable, self.shorter)))
 
     def form(self, level: int) -> str:
         """The text (level 0) or one of its shorter forms; the shortest where there is none so short."""
@@ -43,6 +55,9 @@ class Column:
     group: str = ""
     numeric: bool = True
 
+    def __post_init__(self) -> None:
+        _make_printable(self, "title", "group")
+
 
 @dataclass(frozen=True)
 class Row:
@@ -52,6 +67,9 @@ class Row:
     rule: bool = False
     section: str = ""
 
+    def __post_init__(self) -> None:
+        _make_printable(self, "section")
+
 
 @dataclass(frozen=True)
 class Note:
@@ -59,6 +77,9 @@ class Note:
 
     text: str
     mark: str = ""
+
+    def __post_init__(self) -> None:
+        _make_printable(self, "text", "mark")
 
 
 @dataclass
@@ -75,6 +96,9 @@ class Table:
     values: dict[str, float] = field(default_factory=dict)  # key numbers, logged into the store with the report
     printed: bool = True
 
+    def __post_init__(self) -> None:
+        _make_printable(self, "title", "caption")
+
 
 @dataclass
 class Figure:
@@ -88,6 +112,9 @@ class Figure:
     points: list[dict[str, Any]] = field(default_factory=list)
     titles: dict[str, str] = field(default_factory=dict)
     values: dict[str, float] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        _make_printable(self, "title", "caption")
 
 
 def number(value: float | None, digits: int = 1, signed: bool = False) -> str:
@@ -137,6 +164,9 @@ def record(estimate: Estimate, **labels: Any) -> dict[str, Any]:
         "low": estimate.low,
         "high": estimate.high,
         "interval_over": estimate.over,
+        "standard_error": estimate.error,
+        "units": estimate.units or None,
+        "star": estimate.star,
         "seeds": estimate.seeds,
         "seeds_wanted": estimate.wanted,
         "run_ids": " ".join(estimate.run_ids),

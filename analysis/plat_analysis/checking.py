@@ -2,7 +2,9 @@
 
 Arguments are checked against the signature of the builder or check and its annotations. Names have a meaning too, for
 every package's builders: `rows`, `columns` and `pair` are axes, `baseline` and `treatment` values of the axis `pair`,
-`paper` a table of the paper's file.
+`paper` a table of the paper's file, `only` some of the rows, `thresholds` those of the regimes. The runs of the matrix
+are then laid out as the entry asks: no place may get two runs of one seed, and the two sides of a pair must have the
+same seeds.
 """
 
 from __future__ import annotations
@@ -16,8 +18,10 @@ from plat.errors import PlatError, SpecError
 from plat.spec.yaml_reader import read
 from plat.suggest import mend
 from plat_analysis import plugins
+from plat_analysis.grid import conditions, paired_grid, panels
 from plat_analysis.published import printed_table
-from plat_analysis.results import RunView, spell
+from plat_analysis.regimes import Thresholds
+from plat_analysis.results import Results, RunView, spell
 
 if TYPE_CHECKING:
     from plat.spec.experiment import Experiment
@@ -38,7 +42,13 @@ def check_entries(experiment: Experiment) -> None:
 def _check_entry(
     experiment: Experiment, path: tuple[str, int], group: str, entry: Mapping[str, Any], own: tuple[str, ...]
 ) -> None:
-    function = plugins.find(group, str(entry.get(own[0])), _place(experiment, *path))
+    if not entry.get(own[0]):
+        raise SpecError(
+            f"{'a report entry' if own[0] == 'builder' else 'a claim'} names no {own[0]}",
+            where=place(experiment, *path),
+            mend=f"add `{own[0]}: <name>`",
+        )
+    function = plugins.find(group, str(entry.get(own[0])), place(experiment, *path))
     given = {name: value for name, value in entry.items() if name not in own}
     parameters = dict(list(inspect.signature(function).parameters.items())[2:])
     current = ""
@@ -55,16 +65,40 @@ def _check_entry(
         current = "paper"
         if current in parameters and given.get(current) is not None:
             printed_table(experiment, given[current])
+        current = ""
+        if all(name in parameters for name in given):
+            defaults = {name: parameter.default for name, parameter in parameters.items()}
+            current = "thresholds"
+            if current in parameters:
+                Thresholds.read(given.get(current))
+            current = ""
+            _check_layout(experiment, defaults | given)
     except SpecError as error:
-        error.where = _place(experiment, *path, *([current] if current in given else []))
+        error.where = place(experiment, *path, *([current] if current in given else []))
         raise
     for name in given:  # the same as above, with the place of the argument
         if name not in parameters:
-            plugins.check_arguments(function, given, _place(experiment, *path, name))
-    plugins.check_arguments(function, given, _place(experiment, *path))
+            plugins.check_arguments(function, given, place(experiment, *path, name))
+    plugins.check_arguments(function, given, place(experiment, *path))
 
 
-def _place(experiment: Experiment, *path: str | int) -> str:
+def _check_layout(experiment: Experiment, arguments: Mapping[str, Any]) -> None:
+    """Lay the runs out as a builder with these arguments would, without results."""
+    if arguments.keys() >= {"rows", "columns", "pair", "baseline", "treatment"}:
+        grid = paired_grid(
+            None, experiment, *(arguments[name] for name in ("rows", "columns", "pair", "baseline", "treatment"))
+        )
+        for row in arguments.get("only") or ():
+            if row not in grid.rows:
+                raise SpecError(f"only: there is no row {row!r}", mend=mend(row, grid.rows, "rows"))
+    elif arguments.keys() >= {"rows", "columns", "pair"}:
+        panels(Results.planned(experiment), arguments["rows"], arguments["columns"], arguments["pair"])
+    elif arguments.keys() >= {"pair", "baseline", "treatment"}:
+        conditions(Results.planned(experiment), arguments["pair"], arguments["baseline"], arguments["treatment"])
+
+
+def place(experiment: Experiment, *path: str | int) -> str:
+    """file:line:column of a part of the experiment file, e.g. `place(experiment, "report", 0)`."""
     try:
         return read(experiment.path).where(*path)
     except PlatError:  # the file is gone or has changed since
@@ -124,9 +158,9 @@ def _fits(value: Any, hint: Any) -> bool:
         return isinstance(value, hint)
     kind = origin or hint
     if isinstance(kind, type) and issubclass(kind, Mapping):
-        return isinstance(value, dict) and (len(inner) != 2 or all(_fits(one, inner[1]) for one in value.values()))
+        return isinstance(value, dict) and (len(inner) != 2 or all(_fits(item, inner[1]) for item in value.values()))
     if isinstance(kind, type) and issubclass(kind, Sequence):
-        return isinstance(value, list) and (not inner or all(_fits(one, inner[0]) for one in value))
+        return isinstance(value, list) and (not inner or all(_fits(item, inner[0]) for item in value))
     return True
 
 

@@ -8,6 +8,7 @@ from plat_analysis import curves
 from plat_analysis.curves import Bundle
 from plat_analysis.labels import label
 from plat_analysis.regimes import Thresholds
+from plat_analysis.text import shortened
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -45,13 +46,16 @@ def draw(
         "success": grid[1, 4:],
     }
     short = {c: curves.seeds(panels["retrieval", c]) for c in conditions}
-    style.key_line(figure, [(" · ".join(filter(None, [label(c), short[c]])), colours[c]) for c in conditions], 0.965)
+    style.key_line(
+        figure, [(" · ".join(filter(None, [shortened(label(c), 40), short[c]])), colours[c]) for c in conditions], 0.965
+    )
     for key, place in places.items():
         axis = figure.add_subplot(place)
         rate = key in RATES
         for condition in conditions:
-            found = panels[key, condition]
-            curves.draw(axis, found, colours[condition], bounds=(0.0, 1.0) if rate else (0.0, float("inf")))
+            curves.draw(
+                axis, panels[key, condition], colours[condition], bounds=(0.0, 1.0) if rate else (0.0, float("inf"))
+            )
         axis.set_title(TITLES[key])
         style.quiet_grid(axis)
         axis.margins(x=0.02)
@@ -65,9 +69,9 @@ def draw(
         if key == "entropy" and log_vocabulary:
             axis.set_ylim(0, 1.12 * log_vocabulary)
             _reference(axis, log_vocabulary, f"ln V = {log_vocabulary:.2f}: uniform tokens")
-            _reference(axis, limits.fluent * log_vocabulary, f"{limits.fluent:g} ln V: above it, noise")
+            _reference(axis, limits.noise * log_vocabulary, f"{limits.noise:g} ln V: above it, noise")
         if key == "parses":
-            _reference(axis, limits.parses, f"{100 * limits.parses:g} %", above=False)
+            _reference(axis, limits.fluent, f"{100 * limits.fluent:g} %", above=False)
         if key in ("entropy", "actor_entropy"):
             axis.set_ylabel("nats per token")
         if not axis.lines:

@@ -5,14 +5,15 @@ A seed that stopped early must not bend the mean of the others, so the mean ends
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from plat_analysis.results import Curve, Results, RunView
+from plat_analysis.scores import Fall, fall_after_peak
 from plat_analysis.statistics import t_interval, wilson
 
 BAND_SEEDS = 3  # fewer seeds: their own lines say more than an interval with one degree of freedom
@@ -31,6 +32,7 @@ class Bundle:
     mean: NDArray[np.float64]
     low: NDArray[np.float64] | None = None
     high: NDArray[np.float64] | None = None
+    falls: Mapping[str, Fall] = field(default_factory=dict)  # run id -> its fall after the peak, for validation success
 
 
 def bundle(results: Results, runs: Sequence[RunView], key: str) -> Bundle:
@@ -51,8 +53,9 @@ def bundle(results: Results, runs: Sequence[RunView], key: str) -> Bundle:
         low, high = wilson(mean * n, n) if n else (None, None)
     shown = {run.id for run, _ in drawn}
     reasons = [run.missing or "not measured" for run in runs if run.missing or run.id not in shown]
-    told = ", ".join(dict.fromkeys(reasons))
-    return Bundle(tuple(run for run, _ in drawn), len(runs), len(counted), told, lines, steps, mean, low, high)
+    reason = ", ".join(dict.fromkeys(reasons))
+    falls = {run.id: fall for run, _ in drawn if key == "val/success" and (fall := fall_after_peak(results, run))}
+    return Bundle(tuple(run for run, _ in drawn), len(runs), len(counted), reason, lines, steps, mean, low, high, falls)
 
 
 def seeds(bundle: Bundle) -> str:
@@ -79,6 +82,7 @@ def points(bundle: Bundle, **labels: Any) -> list[dict[str, Any]]:
             "seed": run.seed,
             "run_id": run.id,
             "outcome": run.outcome or run.missing,
+            **({"fell_after_peak": str(bundle.falls.get(run.id, ""))} if bundle.falls else {}),
             "step": int(s),
             "value": float(v),
         }
@@ -95,7 +99,8 @@ def draw(
     bounds: tuple[float, float] | None = None,
     band: bool = True,
 ) -> None:
-    """Band, thin lines of the seeds, and the mean; a cross where a run ended before its time."""
+    """Band, thin lines of the seeds, and the mean; a cross where a run ended before its time, a triangle where it fell
+    after its peak."""
     low, high = bundle.low, bundle.high
     if band and low is not None and high is not None:
         if bounds is not None:
@@ -107,5 +112,7 @@ def draw(
             axis.plot(steps, values, color=colour, linewidth=0.6, alpha=0.45, zorder=2.5)
         if run.missing or (run.outcome or "").startswith("stopped"):
             axis.plot(steps[-1], values[-1], "x", color=colour, ms=4, mew=1.2, zorder=5)
+        elif run.id in bundle.falls:
+            axis.plot(steps[-1], values[-1], "v", color=colour, ms=4, mec="white", mew=0.5, zorder=5)
     if len(bundle.steps):
         axis.plot(bundle.steps, bundle.mean, color=colour, zorder=4, gid=gid)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from plat_analysis.results import RunView
+from plat_analysis.text import printable
 
 NAMES = {
     "sokoban": "Sokoban",
@@ -22,6 +23,8 @@ NAMES = {
     "actor/entropy": "Policy entropy (nats per token)",
     "mi/first_turn/h_z_given_x": "Reasoning entropy H(Z|X)",
     "rollout/reasoning_parses": "Reasonings that parse",
+    "probe/retrieval_acc": "Retrieval accuracy of fresh reasonings",
+    "val/moves_per_turn": "Moves per turn",
     "rollout/return_mean": "Mean return of the rollouts",
 }
 
@@ -47,13 +50,13 @@ def is_stand_in(run: RunView) -> bool:
 
 def model_really(runs: Iterable[RunView]) -> str:
     """Which model really ran: `stand-in, 105k`, a checkpoint's name, or "" when the store does not say."""
-    told: dict[str, None] = {}
+    names: dict[str, None] = {}
     for run in runs:
         parameters = run.number_tag("plat.summary.parameters")
         size = count(parameters) if parameters else ""
         if is_stand_in(run):
-            told["stand-in" + (f", {size}" if size else "")] = None
+            names["stand-in" + (f", {size}" if size else "")] = None
         elif really := run.tag("plat.summary.model_really"):
-            told[really.rstrip("/").rsplit("/", 1)[-1] + (f", {size}" if size else "")] = None
-    sized = [name for name in told if "," in name]
-    return " / ".join(sized or told)
+            names[really.rstrip("/").rsplit("/", 1)[-1] + (f", {size}" if size else "")] = None
+    sized = [name for name in names if "," in name]
+    return printable(" / ".join(sized or names))

@@ -9,8 +9,10 @@ from typing import TYPE_CHECKING, Any
 from plat_analysis import curves
 from plat_analysis.artifact import Figure
 from plat_analysis.curves import Bundle, bundle
+from plat_analysis.grid import panels
 from plat_analysis.labels import label
-from plat_analysis.results import Results, spell
+from plat_analysis.results import Results, RunView, spell
+from plat_analysis.text import shortened
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure as Canvas
@@ -21,6 +23,7 @@ if TYPE_CHECKING:
 METRICS = ("val/success", "mi/first_turn/retrieval_acc", "actor/entropy")
 MOST_BANDS = 3  # more bands than this hide each other
 RATES = ("success", "retrieval_acc", "parses")
+LONGEST_NAME = 26  # characters in a figure; the whole name is in the CSV and the tooltips
 Panels = dict[tuple[str, str, str], Bundle]
 
 
@@ -37,89 +40,102 @@ def build(
 ) -> list[Figure]:
     """rows: axes of the panel rows (default: `variant` where the experiment has it); pair: the axis told by colour."""
     results = Results(frames, experiment)
-    axes = (
-        (rows,) if isinstance(rows, str) else tuple(rows or [axis for axis in ("variant",) if axis in experiment.axes])
-    )
-    groups: dict[tuple[str, str, str], list] = {}
-    for run in results.positions:
-        row = " · ".join(run.axis(axis) for axis in axes)
-        groups.setdefault((row, run.axis(columns), run.axis(pair)), []).append(run)
-    figures = []
-    for metric in metrics:
-        panels = {key: bundle(results, runs, metric) for key, runs in groups.items()}
-        short = metric.rsplit("/", 1)[-1]
-        figure = Figure(
-            name=f"{name}_{short}",
-            title=f"{label(metric)} over training",
-            draw=partial(_draw, panels, results, metric, spell(baseline), pair),
-            caption=_caption(metric, panels),
-        )
-        for index, ((row, column, line), found) in enumerate(panels.items()):
-            figure.points += curves.points(found, row=row, column=column, line=line, metric=metric)
-            ids = " ".join(run.id for run in found.runs)
-            figure.titles[f"line-{index}"] = f"{row} × {label(column)}, {label(line)} · runs {ids}"
-        figures.append(figure)
-    return figures
+    groups = panels(results, rows, columns, pair)
+    return [_figure(results, groups, metric, spell(baseline), pair, name) for metric in metrics]
 
 
 BUILDER = build
 
 
-def _caption(metric: str, panels: Panels) -> str:
-    several = any(len(found.lines) > 1 for found in panels.values())
+def _figure(
+    results: Results,
+    groups: dict[tuple[str, str, str], list[RunView]],
+    metric: str,
+    baseline: str,
+    pair: str,
+    name: str,
+) -> Figure:
+    bundles = {key: bundle(results, runs, metric) for key, runs in groups.items()}
+    figure = Figure(
+        name=f"{name}_{metric.rsplit('/', 1)[-1]}",
+        title=f"{label(metric)} over training",
+        draw=partial(_draw, bundles, results, metric, baseline, pair),
+        caption=_caption(metric, bundles),
+    )
+    for index, ((row, column, line), curves_of_line) in enumerate(bundles.items()):
+        figure.points += curves.points(curves_of_line, row=row, column=column, line=line, metric=metric)
+        runs = "; ".join(
+            " ".join(filter(None, [run.id, str(curves_of_line.falls.get(run.id, ""))])) for run in curves_of_line.runs
+        )
+        figure.titles[f"line-{index}"] = f"{row} × {label(column)}, {label(line)} · runs {runs}"
+    return figure
+
+
+def _caption(metric: str, bundles: Panels) -> str:
+    several = any(len(lines.lines) > 1 for lines in bundles.values())
     text = "Bold: mean over seeds while every seed runs; thin: single seeds. " if several else "One seed. "
-    counts = {found.counted for found in panels.values() if found.low is not None}
+    counts = {lines.counted for lines in bundles.values() if lines.low is not None}
     kinds = ["over seeds"] if max(counts, default=0) >= curves.BAND_SEEDS else []
     kinds += ["over the validation instances where one seed counts"] if 1 in counts else []
     if kinds:
         text += f"Band: 95 % interval {', '.join(kinds)}. "
     if metric.endswith("retrieval_acc"):
         text += "Dotted: chance. "
+    fallen = sum(len(lines.falls) for lines in bundles.values())
+    if fallen:
+        text += f"▼: fell after its peak, by 5 points or more and beyond chance ({fallen} runs). "
     return text + "×: the run ended early."
 
 
-def _draw(panels: Panels, results: Results, metric: str, baseline: str, pair: str) -> Canvas:
+def _draw(bundles: Panels, results: Results, metric: str, baseline: str, pair: str) -> Canvas:
     from plat_analysis import style
 
-    rows = list(dict.fromkeys(row for row, _, _ in panels))
-    columns = list(dict.fromkeys(column for _, column, _ in panels))
-    lines = list(dict.fromkeys(line for _, _, line in panels))
+    rows = list(dict.fromkeys(row for row, _, _ in bundles))
+    columns = list(dict.fromkeys(column for _, column, _ in bundles))
+    lines = list(dict.fromkeys(line for _, _, line in bundles))
     colours = style.colours(lines, baseline)
     rate = metric.rsplit("/", 1)[-1] in RATES
     height = 0.85 + 1.0 * len(rows) + (0.6 if len(rows) == 1 else 0)
     figure = style.canvas(max(4.2, 1.2 + 2.3 * len(columns)), height)
     axes = figure.subplots(len(rows), len(columns), sharex="col", sharey="col" if rate else "row", squeeze=False)
     named = len(rows) > 1  # a single row needs no name
-    left = (0.6 + 0.062 * max(map(len, rows)) * named) / figure.get_figwidth()
+    names = [shortened(row, LONGEST_NAME) for row in rows]
+    left = (0.6 + 0.062 * max(map(len, names)) * named) / figure.get_figwidth()
     figure.subplots_adjust(
         left=left, right=0.99, top=1 - 0.55 / height, bottom=0.4 / height, wspace=0.2 if rate else 0.08, hspace=0.18
     )
     heading = [] if pair == "filter" else [(pair, style.QUIET)]
-    style.key_line(figure, [*heading, *((label(line), colours[line]) for line in lines)], 1 - 0.12 / height)
-    for (row, column, line), found in panels.items():
+    style.key_line(
+        figure,
+        [*heading, *((shortened(label(line), LONGEST_NAME), colours[line]) for line in lines)],
+        1 - 0.12 / height,
+    )
+    for (row, column, line), lines_of in bundles.items():
         axis = axes[rows.index(row)][columns.index(column)]
-        gid = f"line-{list(panels).index((row, column, line))}"
-        curves.draw(axis, found, colours[line], gid, (0.0, 1.0) if rate else None, band=len(lines) <= MOST_BANDS)
-        if short := curves.seeds(found):
+        gid = f"line-{list(bundles).index((row, column, line))}"
+        curves.draw(axis, lines_of, colours[line], gid, (0.0, 1.0) if rate else None, band=len(lines) <= MOST_BANDS)
+        if short := curves.seeds(lines_of):
             x = 0.02 if line == baseline else 0.98
             axis.text(x, 0.04, short, transform=axis.transAxes, ha="left" if x < 0.5 else "right", fontsize=6,
                       color=colours[line], style="italic")  # fmt: skip
         if metric.endswith("retrieval_acc"):
-            for run in found.runs[:1]:
+            for run in lines_of.runs[:1]:
                 steps, chance = results.curve(run.id, metric.replace("retrieval_acc", "retrieval_chance"))
                 axis.plot(steps, chance, ":", color=style.QUIET, linewidth=0.9, zorder=1)
-    tops = {column: _top([found for (_, c, _), found in panels.items() if c == column]) for column in columns}
-    for r, row in enumerate(rows):
+    tops = {column: _top([drawn for (_, c, _), drawn in bundles.items() if c == column]) for column in columns}
+    for r in range(len(rows)):
         for c, column in enumerate(columns):
             axis = axes[r][c]
             style.quiet_grid(axis)
             if not axis.lines:
                 axis.text(0.5, 0.5, "no data", transform=axis.transAxes, ha="center", color=style.QUIET, style="italic")
             if r == 0:
-                axis.set_title(label(column))
+                axis.set_title(shortened(label(column), LONGEST_NAME))
             if c == 0 and named:
-                axis.annotate(row, (0, 0.5), (-34, 0), xycoords="axes fraction", textcoords="offset points", ha="right",
-                              va="center", fontsize=8, color=style.INK)  # fmt: skip
+                axis.annotate(
+                    names[r], (0, 0.5), (-34, 0), xycoords="axes fraction", textcoords="offset points",
+                    ha="right", va="center", fontsize=8, color=style.INK,
+                )  # fmt: skip
             if rate:
                 top = tops[column]
                 axis.set_ylim(0, top)
@@ -133,5 +149,5 @@ def _draw(panels: Panels, results: Results, metric: str, baseline: str, pair: st
 
 def _top(bundles: list[Bundle]) -> float:
     """Upper end of an axis of rates: the next quarter above everything drawn, the same for all rows of a column."""
-    largest = max((float(values.max()) for found in bundles for _, values in found.lines), default=1.0)
+    largest = max((float(values.max()) for drawn in bundles for _, values in drawn.lines), default=1.0)
     return next((top for top in (0.25, 0.5, 0.75) if largest <= 0.95 * top), 1.0)

@@ -6,11 +6,12 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from plat_analysis.artifact import Figure, number, provenance, record
-from plat_analysis.grid import Grid, Layout
+from plat_analysis.grid import Grid, paired_grid
 from plat_analysis.labels import label
+from plat_analysis.peak_notes import star_rule
 from plat_analysis.published import AVERAGE, PrintedTable, printed_table
-from plat_analysis.results import Results
 from plat_analysis.statistics import Estimate
+from plat_analysis.text import shortened
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -18,6 +19,8 @@ if TYPE_CHECKING:
 
     from plat.spec.experiment import Experiment
     from plat.store.reader import Frames
+
+LONGEST_NAME = 22  # characters of a row's name beside the axis; the whole name is in the CSV and the tooltips
 
 
 def build(
@@ -34,20 +37,20 @@ def build(
     name: str = "paired_deltas",
 ) -> list[Figure]:
     """Arguments as for `peak_success_table`; `heldout: true` shows the change on the held-out instances instead."""
-    grid = Grid(Results(frames, experiment), Layout.read(experiment, rows, columns, pair, baseline, treatment))
+    grid = paired_grid(frames, experiment, rows, columns, pair, baseline, treatment)
     printed = printed_table(experiment, paper)
     quantity = "heldout_delta" if heldout else "delta"
-    names = [*grid.columns, *([AVERAGE] if len(grid.columns) > 1 else [])]
-    estimates = {(r, c): _estimate(grid, r, c, quantity) for r in grid.rows for c in names}
+    starred = grid.starred(quantity)
+    estimates = {(row, column): starred[row, column] for row in grid.rows for column in grid.averaged}
     what = "held-out success of the peak checkpoint" if heldout else "peak validation success"
     treated, untreated = (grid.layout.name(condition) for condition in (grid.layout.treatment, grid.layout.baseline))
     figure = Figure(
         name=name,
         title=f"What {treated} changes in {what}",
-        draw=lambda: _draw(grid, names, estimates, printed),
+        draw=lambda: _draw(grid, estimates, printed),
         caption=(
-            f"Points of success with {treated} minus {untreated}, with paired 95 % intervals; dark: without zero."
-            + (" Hollow: published." if printed else "")
+            f"Points of success with {treated} minus {untreated}, with paired 95 % intervals of single cells. Dark: "
+            "starred. " + star_rule(estimates.values()) + (" Hollow: published." if printed else "")
         ),
     )
     for index, ((row, column), estimate) in enumerate(estimates.items()):
@@ -62,14 +65,10 @@ def build(
 BUILDER = build
 
 
-def _estimate(grid: Grid, row: str, column: str, quantity: str) -> Estimate:
-    return grid.average(row, quantity) if column == AVERAGE else grid.cells[row, column][quantity]
-
-
-def _draw(grid: Grid, names: list[str], estimates: dict[tuple[str, str], Estimate], printed: PrintedTable) -> Canvas:
+def _draw(grid: Grid, estimates: dict[tuple[str, str], Estimate], printed: PrintedTable) -> Canvas:
     from plat_analysis import style
 
-    rows, order = grid.rows, list(estimates)
+    rows, names, order = grid.rows, grid.averaged, list(estimates)
     height = 1.05 + 0.3 * len(rows)
     figure = style.canvas(10.5, height)
     left, right = 0.13, 0.99
@@ -80,7 +79,7 @@ def _draw(grid: Grid, names: list[str], estimates: dict[tuple[str, str], Estimat
     for axis, column in zip(axes, names, strict=True):
         axis.axvline(0, color="#9a9a9a", linewidth=0.8, zorder=1)
         style.quiet_grid(axis, "x")
-        axis.set_title(label(column))
+        axis.set_title(shortened(label(column), 22))
         axis.tick_params(axis="y", length=0)
         axis.spines["left"].set_visible(False)
         if column == AVERAGE:
@@ -90,7 +89,7 @@ def _draw(grid: Grid, names: list[str], estimates: dict[tuple[str, str], Estimat
             published = printed.cell(row, column).delta
             if published is not None:
                 axis.plot(published, y + 0.27, "D", mfc="white", mec=style.PUBLISHED, mew=1.0, ms=3.6, zorder=2)
-    axes[0].set_yticks(range(len(rows)), rows, color=style.INK, fontsize=8)
+    axes[0].set_yticks(range(len(rows)), [shortened(row, LONGEST_NAME) for row in rows], color=style.INK, fontsize=8)
     axes[0].set_ylim(len(rows) - 0.4, -0.6)
     axes[len(names) // 2].set_xlabel("change in success, points")
     return figure
@@ -103,7 +102,7 @@ def _mark(axis: Axes, y: int, estimate: Estimate, gid: str) -> None:
         why = estimate.note.split(";")[0][:24] or "missing"
         axis.text(0, y, " " + why, va="center", fontsize=6.5, color=style.QUIET, style="italic")
         return
-    colour = style.INK if estimate.sign else "#8a8a8a"
+    colour = style.INK if estimate.star else "#8a8a8a"
     if estimate.low is not None and estimate.high is not None:
         axis.plot([estimate.low, estimate.high], [y, y], color=colour, linewidth=1.4, zorder=3)
     axis.plot([estimate.value], [y], "o", color=colour, ms=5, mec="white", mew=0.6, zorder=4, gid=gid)

@@ -1,7 +1,8 @@
-"""The numbers of one paired cell: peak validation success of a baseline condition, what the treatment changes, and both
-again on the held-out instances. In percent. Used by the table, the figure and the claims.
+"""The numbers of one paired cell: success of a baseline condition, what the treatment changes, and both again on the
+held-out instances. In percent. Used by the table, the figure and the claims.
 
-Pairs are runs of equal row, column and seed. One pair: the interval is over instances. Several: over seeds.
+Pairs are runs of equal row, column, seed and build of the base model. One pair: the interval is over instances. Three
+and more: over seeds or builds (see `replicates`). Two: none.
 """
 
 from __future__ import annotations
@@ -12,19 +13,20 @@ from typing import Any
 
 import numpy as np
 
-from plat_analysis.results import Results, RunView, seed_order
-from plat_analysis.scores import Score, base_score, heldout_score, peak_score
+from plat_analysis.replicates import Replicate, over_replicates
+from plat_analysis.results import Results, RunView, replicate_order
+from plat_analysis.scores import SCORES, Score
 from plat_analysis.statistics import (
     Estimate,
     bootstrap_mean,
     combine_mean,
     newcombe_paired,
     newcombe_unpaired,
-    over_seeds,
     wilson,
 )
 
 PERCENT = 100.0
+UNIFORM = 12**-0.5  # standard deviation of a rounding error, in steps of the grid
 
 # quantity -> (subtracted, measured); each is (condition, score)
 QUANTITIES: dict[str, tuple[tuple[str, str] | None, tuple[str, str]]] = {
@@ -34,6 +36,9 @@ QUANTITIES: dict[str, tuple[tuple[str, str] | None, tuple[str, str]]] = {
     "heldout": (None, ("baseline", "heldout")),
     "heldout_treated": (None, ("treatment", "heldout")),
     "heldout_delta": (("baseline", "heldout"), ("treatment", "heldout")),
+    "final": (None, ("baseline", "final")),
+    "final_treated": (None, ("treatment", "final")),
+    "final_delta": (("baseline", "final"), ("treatment", "final")),
     "base": (None, ("baseline", "base")),
     "base_treated": (None, ("treatment", "base")),
     "learned": (("baseline", "base"), ("baseline", "heldout")),
@@ -43,33 +48,35 @@ QUANTITIES: dict[str, tuple[tuple[str, str] | None, tuple[str, str]]] = {
 
 @dataclass(frozen=True)
 class Side:
-    """One condition of a cell: every wanted run by seed, and the scores (by name, then seed) of those that count."""
+    """One condition of a cell: every wanted run, and the scores (by name) of those that count."""
 
-    runs: Mapping[Any, RunView]
-    scores: Mapping[str, Mapping[Any, Score]]
+    runs: Mapping[Replicate, RunView]
+    scores: Mapping[str, Mapping[Replicate, Score]]
 
     @classmethod
-    def of(cls, results: Results, runs: Mapping[Any, RunView]) -> Side:
-        runs = {seed: runs[seed] for seed in sorted(runs, key=seed_order)}
-        scores: dict[str, dict[Any, Score]] = {}
-        for name, find in (("peak", peak_score), ("heldout", heldout_score), ("base", base_score)):
-            found = {seed: find(results, run) for seed, run in runs.items() if not run.missing}
-            scores[name] = {seed: score for seed, score in found.items() if score is not None}
+    def of(cls, results: Results, runs: Mapping[Replicate, RunView]) -> Side:
+        runs = {replicate: runs[replicate] for replicate in sorted(runs, key=replicate_order)}
+        scores: dict[str, dict[Replicate, Score]] = {}
+        for name, score_of in SCORES.items():
+            known = {replicate: score_of(results, run) for replicate, run in runs.items() if not run.missing}
+            scores[name] = {replicate: score for replicate, score in known.items() if score is not None}
         return cls(runs, scores)
 
     def reason(self, name: str) -> str:
-        """Why a score is not there for every seed: `not run`, `seed 3: failed:oom`, or "" when it is."""
+        """Why a score is not there for every run: `not run`, `seed 3: failed:oom`, or "" when it is."""
         if not self.runs:
             return "not in the matrix"
-        absent = {s: run.missing or "not evaluated" for s, run in self.runs.items() if s not in self.scores[name]}
+        absent = {r: run.missing or "not evaluated" for r, run in self.runs.items() if r not in self.scores[name]}
         if len(absent) == len(self.runs) and len(set(absent.values())) == 1:
             return next(iter(absent.values()))
-        return ", ".join(f"seed {seed}: {why}" for seed, why in absent.items())
+        many_builds = len({replicate.build for replicate in self.runs}) > 1
+        names = {replicate: str(replicate if many_builds else Replicate(None, replicate.seed)) for replicate in absent}
+        return ", ".join(f"{names[replicate]}: {why}" for replicate, why in absent.items())
 
 
 @dataclass
 class PairedCell:
-    """One (row, column). `cell["delta"]` is the Estimate of a quantity of QUANTITIES, `by_seed` its parts."""
+    """One (row, column). `cell["delta"]` is the Estimate of a quantity of QUANTITIES; `by_replicate` its parts."""
 
     row: str
     column: str
@@ -84,25 +91,31 @@ class PairedCell:
 
     def __getitem__(self, quantity: str) -> Estimate:
         if quantity not in self._cache:
-            self._cache[quantity] = self._estimate(quantity).scaled(PERCENT)
+            self._cache[quantity] = self._estimate(quantity)
         return self._cache[quantity]
 
-    def pairs(self, quantity: str) -> dict[Any, tuple[Score | None, Score]]:
-        """Seed -> (subtracted, measured), for the seeds that have all that is needed."""
+    def pairs(self, quantity: str) -> dict[Replicate, tuple[Score | None, Score]]:
+        """Replicate -> (subtracted, measured), for those that have all that is needed."""
         before, after = QUANTITIES[quantity]
         measured = self._scores(after)
         if before is None:
-            return {seed: (None, score) for seed, score in measured.items()}
+            return {replicate: (None, score) for replicate, score in measured.items()}
         subtracted = self._scores(before)
-        return {seed: (subtracted[seed], score) for seed, score in measured.items() if seed in subtracted}
+        return {r: (subtracted[r], score) for r, score in measured.items() if r in subtracted}
 
-    def by_seed(self, quantity: str) -> dict[Any, float]:
-        """Seed -> value in percent."""
+    def by_replicate(self, quantity: str) -> dict[Replicate, float]:
+        """Replicate -> value in percent."""
         pairs = self.pairs(quantity).items()
-        return {seed: PERCENT * (after.value - (before.value if before else 0.0)) for seed, (before, after) in pairs}
+        return {r: PERCENT * (after.value - (before.value if before else 0.0)) for r, (before, after) in pairs}
 
-    def _scores(self, which: tuple[str, str]) -> Mapping[Any, Score]:
-        return getattr(self, which[0]).scores[which[1]]
+    def rounding(self, quantity: str) -> float:
+        """Standard deviation, in percent, of the rounding of one value: success is counted in steps of 1/instances."""
+        counts = [[score.count for score in pair if score and score.count] for pair in self.pairs(quantity).values()]
+        variances = [sum((UNIFORM / count) ** 2 for count in pair) for pair in counts]
+        return PERCENT * float(np.sqrt(max(variances, default=0.0)))
+
+    def _scores(self, which: tuple[str, str]) -> Mapping[Replicate, Score]:
+        return getattr(self, which[0]).scores[which[1]]  # type: ignore[no-any-return]
 
     def _estimate(self, quantity: str) -> Estimate:
         needed = [part for part in QUANTITIES[quantity] if part is not None]
@@ -110,14 +123,12 @@ class PairedCell:
         pairs = self.pairs(quantity)
         facts: dict[str, Any] = {
             "wanted": len(set().union(*(side.runs for side in sides.values()))),
-            "run_ids": tuple(side.runs[seed].id for side in sides.values() for seed in pairs),
+            "run_ids": tuple(side.runs[replicate].id for side in sides.values() for replicate in pairs),
             "note": "; ".join(_reasons(needed, sides)),
         }
         if len(pairs) == 1:
-            return _one_seed(*next(iter(pairs.values())), facts)
-        return over_seeds(
-            [after.value - (before.value if before else 0.0) for before, after in pairs.values()], **facts
-        )
+            return _one_seed(*next(iter(pairs.values())), facts).scaled(PERCENT)
+        return over_replicates(self.by_replicate(quantity), self.rounding(quantity), **facts)
 
 
 def _reasons(needed: Sequence[tuple[str, str]], sides: Mapping[str, Side]) -> list[str]:
@@ -146,7 +157,8 @@ def _one_seed(before: Score | None, after: Score, facts: dict[str, Any]) -> Esti
 def average(cells: Sequence[PairedCell], quantity: str) -> Estimate:
     """Mean of a quantity over cells with equal weight. Blank unless every cell has it: never over survivors.
 
-    One seed: the cells' intervals over instances combined. Several: each seed's mean over the cells, then over seeds.
+    One seed: the cells' intervals over instances combined. Several: the mean over the cells of each replicate, then
+    over replicates.
     """
     parts = [cell[quantity] for cell in cells]
     wanted = max((part.wanted for part in parts), default=0)
@@ -161,11 +173,13 @@ def average(cells: Sequence[PairedCell], quantity: str) -> Estimate:
         "note": "; ".join(notes),
     }
     if wanted > 1:
-        seeds = [cell.by_seed(quantity) for cell in cells]
-        common = [seed for seed in seeds[0] if all(seed in values for values in seeds)]
+        values = [cell.by_replicate(quantity) for cell in cells]
+        common = [replicate for replicate in values[0] if all(replicate in column for column in values)]
         if not common:
             return Estimate(wanted=wanted, note="; ".join(["no seed has every column", *notes]))
-        return over_seeds([float(np.mean([values[seed] for values in seeds])) for seed in common], **facts)
+        means = {replicate: float(np.mean([column[replicate] for column in values])) for replicate in common}
+        rounding = float(np.sqrt(sum(cell.rounding(quantity) ** 2 for cell in cells))) / len(cells)
+        return over_replicates(means, rounding, **facts)
     bounds = [(part.value, part.low, part.high) for part in parts if part.value is not None]
     if any(low is None for _, low, _ in bounds):
         return Estimate(float(np.mean([value for value, _, _ in bounds])), seeds=1, **facts)

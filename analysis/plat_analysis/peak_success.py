@@ -6,14 +6,14 @@ upward, so the peak checkpoint is also scored on a second, held-out set of insta
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from plat_analysis.artifact import (
     DASH,
     Cell,
     Column,
-    Note,
     Row,
     Table,
     interval,
@@ -22,18 +22,22 @@ from plat_analysis.artifact import (
     record,
     short_interval,
 )
-from plat_analysis.grid import Grid, Layout
-from plat_analysis.labels import is_stand_in, label, model_really
+from plat_analysis.grid import Grid, paired_grid
+from plat_analysis.labels import label, model_really
 from plat_analysis.learned import learning_table
 from plat_analysis.pairs import QUANTITIES, PairedCell
+from plat_analysis.peak_notes import peak_notes, star_rule
 from plat_analysis.published import AVERAGE, Discrepancy, Printed, PrintedTable, discrepancies, printed_table
-from plat_analysis.results import Results
+from plat_analysis.replicates import Replicate
+from plat_analysis.scores import Fall, fall_after_peak
 from plat_analysis.statistics import Estimate
+from plat_analysis.text import shortened
 
 if TYPE_CHECKING:
     from plat.spec.experiment import Experiment
     from plat.store.reader import Frames
 
+VALUES = ("peak", "delta", "heldout", "heldout_delta", "final", "final_delta")  # logged into the store
 SHORT = {"unfinished": "partial", "incomplete": "partial"}
 MARKS = "abcdefghijklmnopqrstuvwxyz"
 
@@ -55,7 +59,7 @@ def build(
     rows, columns: axes (several row axes are joined); baseline, treatment: two values of the axis `pair`;
     paper: key of the printed table in the paper's file (default: the one that `source` names, if any).
     """
-    grid = Grid(Results(frames, experiment), Layout.read(experiment, rows, columns, pair, baseline, treatment))
+    grid = paired_grid(frames, experiment, rows, columns, pair, baseline, treatment)
     printed = printed_table(experiment, paper)
     return [_main_table(grid, experiment, printed, name), learning_table(grid, name + "_learning")]
 
@@ -65,34 +69,34 @@ BUILDER = build
 
 def _main_table(grid: Grid, experiment: Experiment, printed: PrintedTable, name: str) -> Table:
     known = discrepancies(experiment, printed.key) if printed else []
-    shown = [(row, column) for row in grid.rows for column in _averaged(grid)]
+    shown = [(row, column) for row in grid.rows for column in grid.averaged]
     contradictions = [d for d in known if not d.cell or any(printed.same(d.cell, cell) for cell in shown)]
     marks = {id(d): MARKS[i] for i, d in enumerate([d for d in contradictions if d.cell][: len(MARKS)])}
+    changes = grid.starred("delta")
     table = Table(
         name=name,
         title=_title(grid, experiment),
         columns=_columns(grid),
         rows=[],
-        caption=_caption(grid),
+        caption=_caption(grid, changes),
     )
     section = ""
     for row in grid.rows:
         heading = printed.section(row) or section
-        lines = _lines(grid, row, printed, contradictions, marks)
+        lines = _lines(grid, row, changes, printed, contradictions, marks)
         for index, (kind, cells) in enumerate(lines):
             stub = (row, model_really(grid.runs(row)))[index] if index < 2 else ""
             first = Cell(stub, tone="strong" if index == 0 else "dim", title=row)
             opened = heading if index == 0 and heading != section else ""
             table.rows.append(Row((first, Cell(kind, tone="dim"), *cells), rule=index == 0, section=opened))
         section = heading
-    table.notes = _notes(grid, experiment, contradictions, marks)
-    table.records = _records(grid, printed)
-    for row in grid.rows:
-        for column, cell in [*((c.column, c) for c in grid.row(row)), (AVERAGE, None)]:
-            for quantity in ("peak", "delta", "heldout", "heldout_delta"):
-                estimate = cell[quantity] if cell else grid.average(row, quantity)
-                if estimate.value is not None:
-                    table.values[f"{name}/{row}/{column}/{quantity}"] = estimate.value
+    table.notes = peak_notes(grid, experiment, contradictions, marks)
+    table.records = _records(grid, changes, printed)
+    for row, column in shown:
+        for quantity in VALUES:
+            value = grid.estimate(row, column, quantity).value
+            if value is not None:
+                table.values[f"{name}/{row}/{column}/{quantity}"] = value
     return table
 
 
@@ -101,50 +105,55 @@ def _title(grid: Grid, experiment: Experiment) -> str:
     return " · ".join(filter(None, [experiment.source, f"Peak validation success, {compared}"]))
 
 
-def _averaged(grid: Grid) -> list[str]:
-    """The columns, and their average where there are several."""
-    return [*grid.columns, *([AVERAGE] if len(grid.columns) > 1 else [])]
-
-
-def _pick(grid: Grid, row: str, quantity: str) -> list[Estimate]:
-    return [grid.average(row, quantity) if c == AVERAGE else grid.cells[row, c][quantity] for c in _averaged(grid)]
-
-
 def _columns(grid: Grid) -> list[Column]:
-    groups = [label(column) for column in _averaged(grid)]
+    groups = [label(column) for column in grid.averaged]
     treatment = grid.layout.treatment
-    titles = (grid.layout.baseline, f"Δ {treatment}" if len(treatment) <= 6 else "Δ")  # narrow; the title says more
+    titles = (shortened(grid.layout.baseline, 12), f"Δ {treatment}" if len(treatment) <= 6 else "Δ")  # narrow
     pairs = [Column(title, group) for group in groups for title in titles]
     return [Column("", numeric=False), Column("", numeric=False), *pairs]
 
 
 def _lines(
-    grid: Grid, row: str, printed: PrintedTable, contradictions: list[Discrepancy], marks: dict[int, str]
+    grid: Grid,
+    row: str,
+    changes: Mapping[tuple[str, str], Estimate],
+    printed: PrintedTable,
+    contradictions: list[Discrepancy],
+    marks: dict[int, str],
 ) -> list[tuple[str, list[Cell]]]:
-    """(kind, cells) of one variant: ours, intervals, held-out, paper, and seeds where some are missing."""
+    """(kind, cells) of one variant: ours, intervals, held-out, final, paper, and seeds where some are missing."""
 
     def pick(quantity: str) -> list[Estimate]:
-        return _pick(grid, row, quantity)
+        return [grid.estimate(row, column, quantity) for column in grid.averaged]
 
     def interleave(first: list[Cell], second: list[Cell]) -> list[Cell]:
         return [cell for pair in zip(first, second, strict=True) for cell in pair]
 
-    peak, delta, heldout, heldout_delta = (pick(q) for q in ("peak", "delta", "heldout", "heldout_delta"))
+    peak, delta = pick("peak"), [changes[row, column] for column in grid.averaged]
+    heldout, heldout_delta, final, final_delta = (pick(q) for q in ("heldout", "heldout_delta", "final", "final_delta"))
+    falls = [_fallen(grid, row, column) for column in grid.averaged]
     lines = [
         ("ours", interleave([_value(e, "strong") for e in peak], [_change(e) for e in delta])),
         ("95 %", interleave([_bounds(e) for e in peak], [_bounds(e, signed=True) for e in delta])),
         ("held-out", interleave([_value(e) for e in heldout], [_change(e) for e in heldout_delta])),
+        (
+            "final",
+            interleave(
+                [_value(e, fallen=untreated) for e, (untreated, _) in zip(final, falls, strict=True)],
+                [_change(e, fallen=treated) for e, (_, treated) in zip(final_delta, falls, strict=True)],
+            ),
+        ),
     ]
     if printed:
         cells = []
-        for column in _averaged(grid):
-            found = printed.cell(row, column)
+        for column in grid.averaged:
+            published = printed.cell(row, column)
             mark = "".join(
                 marks.get(id(d), "") for d in contradictions if d.cell and printed.same(d.cell, (row, column))
             )
             cells += [
-                Cell(number(found.value), tone="dim"),
-                Cell(number(found.delta, signed=True), tone="dim", mark=mark),
+                Cell(number(published.value), tone="dim"),
+                Cell(number(published.delta, signed=True), tone="dim", mark=mark),
             ]
         lines.append(("paper", cells))
     treated = pick("peak_treated")
@@ -153,17 +162,37 @@ def _lines(
     return lines
 
 
-def _value(estimate: Estimate, tone: str = "") -> Cell:
-    if estimate.value is None:
-        return Cell(DASH, tone="missing", title=provenance(estimate))
-    return Cell(number(estimate.value), tone=tone, title=provenance(estimate))
+def _fallen(grid: Grid, row: str, column: str) -> tuple[list[Fall], list[Fall]]:
+    """The runs of a cell that fell after their peak, without and with the treatment; none for an average."""
+    if column == AVERAGE:
+        return [], []
+    cell = grid.cells[row, column]
+    both = [
+        [fall for run in side.runs.values() if not run.missing and (fall := fall_after_peak(grid.results, run))]
+        for side in (cell.baseline, cell.treatment)
+    ]
+    return both[0], both[1]
 
 
-def _change(estimate: Estimate) -> Cell:
+def _value(estimate: Estimate, tone: str = "", fallen: Sequence[Fall] = ()) -> Cell:
     if estimate.value is None:
         return Cell(DASH, tone="missing", title=provenance(estimate))
-    tone = {1: "good", -1: "bad", 0: ""}[estimate.sign]
-    return Cell(number(estimate.value, signed=True), tone=tone, title=provenance(estimate))
+    return _marked(Cell(number(estimate.value), tone=tone, title=provenance(estimate)), fallen)
+
+
+def _change(estimate: Estimate, fallen: Sequence[Fall] = ()) -> Cell:
+    if estimate.value is None:
+        return Cell(DASH, tone="missing", title=provenance(estimate))
+    tone = {1: "good", -1: "bad", 0: ""}[estimate.star]
+    return _marked(Cell(number(estimate.value, signed=True), tone=tone, title=provenance(estimate)), fallen)
+
+
+def _marked(cell: Cell, fallen: Sequence[Fall]) -> Cell:
+    """The cell with an arrow where runs behind it fell after their peak."""
+    if not fallen:
+        return cell
+    text = "↓" + cell.text
+    return replace(cell, text=text, tone="missing", title="; ".join([*map(str, fallen), cell.title]))
 
 
 def _bounds(estimate: Estimate, signed: bool = False) -> Cell:
@@ -191,52 +220,17 @@ def _seeds(estimate: Estimate) -> Cell:
     return Cell(f"{estimate.seeds}/{estimate.wanted}", tone=tone, title=provenance(estimate))
 
 
-def _caption(grid: Grid) -> str:
+def _caption(grid: Grid, changes: Mapping[tuple[str, str], Estimate]) -> str:
     untreated, treated = (grid.layout.name(condition) for condition in (grid.layout.baseline, grid.layout.treatment))
     return (
-        f"Success in percent: {untreated}, and the change with {treated} in points. "
-        "“ours” is the largest validation success over all evaluations, mean over seeds; “held-out” is the success of "
-        "that peak checkpoint on a second set of instances, free of the upward bias of a maximum."
+        f"Success in percent: {untreated}, and the change with {treated} in points. “ours” is the largest validation "
+        "success over all evaluations, mean over seeds; “held-out” is the success of that peak checkpoint on a "
+        "second set of instances, free of the upward bias of a maximum; “final” that of the last checkpoint, "
+        f"held-out where it was measured, else validation. {star_rule(changes.values())}"
     )
 
 
-def _notes(grid: Grid, experiment: Experiment, contradictions: list[Discrepancy], marks: dict[int, str]) -> list[Note]:
-    notes = [Note(d.text, marks.get(id(d), "")) for d in contradictions if d.cell]
-    kinds = {cell[q].over for row in grid.rows for cell in grid.row(row) for q in ("peak", "delta")} - {""}
-    if "instances" in kinds:
-        notes.append(
-            Note(
-                "Intervals with one seed range over the evaluation instances (Wilson; Newcombe's paired method for "
-                "changes): they leave out the spread between training runs and the choice of the best evaluation."
-            )
-        )
-    if "seeds" in kinds:
-        notes.append(
-            Note("Intervals with several seeds are Student's t over seeds, paired by seed; the instances are fixed.")
-        )
-    notes.append(Note("Coloured or starred changes: the whole 95 % interval lies on one side of zero."))
-    runs = [run for row in grid.rows for run in grid.runs(row)]
-    if any(is_stand_in(run) for run in runs):
-        notes.append(
-            Note(
-                f"Scale {experiment.scale}: small stand-ins trained from scratch (parameter counts in the table) ran "
-                "in the place of the paper's models; compare signs and orders, not levels."
-            )
-        )
-    stopped = sorted({f"{run.run.name} ({run.outcome})" for run in runs if (run.outcome or "").startswith("stopped")})
-    if stopped:
-        notes.append(Note(f"Stopped early, counted as results: {_list(stopped)}."))
-    absent = [f"{run.run.name} ({run.missing})" for run in runs if run.missing]
-    if absent:
-        notes.append(Note(f"Missing, {len(absent)} of {len(runs)} runs: {_list(absent)}."))
-    return [*notes, *(Note(d.text) for d in contradictions if not d.cell)]
-
-
-def _list(names: Sequence[str], most: int = 12) -> str:
-    return ", ".join(names[:most]) + (f" and {len(names) - most} more" if len(names) > most else "")
-
-
-def _records(grid: Grid, printed: PrintedTable) -> list[dict[str, Any]]:
+def _records(grid: Grid, changes: Mapping[tuple[str, str], Estimate], printed: PrintedTable) -> list[dict[str, Any]]:
     """Tidy: one line per row, column and quantity."""
     records = []
     for row in grid.rows:
@@ -245,6 +239,8 @@ def _records(grid: Grid, printed: PrintedTable) -> list[dict[str, Any]]:
             paper = printed.cell(row, column)
             for quantity in QUANTITIES:
                 estimate = cell[quantity] if cell else grid.average(row, quantity)
+                if quantity == "delta":
+                    estimate = changes.get((row, column), estimate)
                 line = record(estimate, row=row, column=column, quantity=quantity)
                 line["paper"] = _paper_value(paper, quantity)
                 line["outcomes"] = _outcomes(cell, quantity) if cell else ""
@@ -262,7 +258,7 @@ def _outcomes(cell: PairedCell, quantity: str) -> str:
     """`baseline seed 0: finished; treatment seed 0: failed:oom`, for the conditions the quantity needs."""
     conditions = dict.fromkeys(part[0] for part in QUANTITIES[quantity] if part)
     return "; ".join(
-        f"{condition} seed {seed}: {run.outcome or run.missing}"
+        f"{condition} {Replicate(None, replicate.seed)}: {run.outcome or run.missing}"
         for condition in conditions
-        for seed, run in getattr(cell, condition).runs.items()
+        for replicate, run in getattr(cell, condition).runs.items()
     )

@@ -25,13 +25,14 @@ def find(group: str, name: str, where: str) -> Callable[..., Any]:
             mend=mend(name, sorted(known), "known"),
         )
     try:
-        return known[name].load()
+        function: Callable[..., Any] = known[name].load()
     except Exception as error:
         raise SpecError(
             f"{name!r} in {group} cannot be loaded: {type(error).__name__}: {error}",
             where=where,
             mend="mend or uninstall the package that publishes it; `plat doctor` tries them all",
         ) from error
+    return function
 
 
 def call(function: Callable[..., Any], frames: Any, experiment: Any, arguments: dict[str, Any], where: str) -> Any:
@@ -44,7 +45,7 @@ def check_arguments(function: Callable[..., Any], arguments: dict[str, Any], whe
     """SpecError unless a builder or check can be called with these arguments."""
     signature = inspect.signature(function)
     valid = list(signature.parameters)[2:]
-    open_ended = any(one.kind is one.VAR_KEYWORD for one in signature.parameters.values())
+    open_ended = any(parameter.kind is parameter.VAR_KEYWORD for parameter in signature.parameters.values())
     for name in arguments:
         if name not in valid and not open_ended:
             raise SpecError(f"unknown argument {name!r}", where=where, mend=mend(name, valid, "arguments"))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -43,14 +44,27 @@ class PrintedTable:
     def cell(self, row: str, column: str) -> Printed:
         return self._cells.get((_plain(row), _plain(column)), Printed())
 
+    def change(self, row: str, columns: Sequence[str]) -> float | None:
+        """The published change of a row on average over some columns; None where any of them is not printed.
+
+        The printed average where it is that of just these columns, else the mean of the printed cells.
+        """
+        plain = {_plain(column) for column in columns}
+        printed = {column for (name, column) in self._cells if name == _plain(row)} - {_plain(AVERAGE)}
+        if len(plain) > 1 and plain == printed and self.cell(row, AVERAGE).delta is not None:
+            return self.cell(row, AVERAGE).delta
+        changes = [self.cell(row, column).delta for column in columns]
+        known = [change for change in changes if change is not None]
+        return sum(known) / len(known) if known and len(known) == len(changes) else None
+
     def section(self, row: str) -> str:
         """The block of the table in which the paper prints this row, or ""."""
         return self._sections.get(_plain(row), "")
 
     @staticmethod
-    def same(one: tuple[str, str], other: tuple[str, str]) -> bool:
+    def same(cell: tuple[str, str], other: tuple[str, str]) -> bool:
         """Whether two (row, column) names mean one cell: spelling aside, `Dr. GRPO` is `dr.grpo`."""
-        return tuple(map(_plain, one)) == tuple(map(_plain, other))
+        return tuple(map(_plain, cell)) == tuple(map(_plain, other))
 
 
 def _plain(name: str) -> str:
@@ -110,7 +124,7 @@ def _cell(content: Any, where: str, experiment: Experiment) -> Printed:
 
 def discrepancies(experiment: Experiment, key: str | None) -> list[Discrepancy]:
     """Known contradictions that concern a table: those listing it under `artifacts`, and those that list none."""
-    found = []
+    known = []
     for entry in (experiment.paper_data or {}).get("discrepancies", []):
         artifacts = entry.get("artifacts", entry.get("tables", entry.get("applies_to")))
         if artifacts is not None and key not in ([artifacts] if isinstance(artifacts, str) else artifacts):
@@ -119,11 +133,11 @@ def discrepancies(experiment: Experiment, key: str | None) -> list[Discrepancy]:
         if isinstance(cell, dict):
             cell = (cell.get("row"), cell.get("column"))
         text = entry.get("text") or _sentence(entry)
-        found.append(Discrepancy(text, (str(cell[0]), str(cell[1])) if cell else None))
-    return found
+        known.append(Discrepancy(text, (str(cell[0]), str(cell[1])) if cell else None))
+    return known
 
 
 def _sentence(entry: dict[str, Any]) -> str:
     sides = [("paper", entry.get("paper")), ("released code", entry.get("repo", entry.get("released")))]
-    told = "; ".join(f"{who}: {what}" for who, what in sides if what not in (None, "", "-"))
-    return f"{entry.get('topic', 'Contradiction')} — {told}."
+    both = "; ".join(f"{who}: {what}" for who, what in sides if what not in (None, "", "-"))
+    return f"{entry.get('topic', 'Contradiction')} — {both}."

@@ -9,6 +9,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from plat_analysis.artifact import Cell, Table
+from plat_analysis.text import printable
 
 STARRED = ("good", "bad")  # tones that need a sign where there is no colour
 
@@ -28,24 +29,31 @@ def markdown(table: Table) -> str:
     """A GitHub table, with headings `group: column`, then the notes."""
 
     def show(cell: Cell) -> str:
-        text = cell.text.replace("|", "\\|") + ("\\*" if cell.tone in STARRED else "")
+        text = _inert(cell.text) + ("\\*" if cell.tone in STARRED else "")
         if cell.mark:
             text += f"<sup>{cell.mark}</sup>"
         return f"**{text}**" if cell.tone == "strong" and cell.text else text
 
     heads = [" ".join(filter(None, [f"{c.group}:" if c.group else "", c.title])) for c in table.columns]
     aligns = ["---:" if column.numeric else ":---" for column in table.columns]
-    lines = [f"### {table.title}", ""]
+    lines = [f"### {_inert(table.title)}", ""]
     if table.caption:
-        lines += [table.caption, ""]
-    lines += [_piped(heads), _piped(aligns)]
+        lines += [_inert(table.caption), ""]
+    lines += [_piped(map(_inert, heads)), _piped(aligns)]
     for row in table.rows:
         if row.section:
-            lines.append(_piped([f"*{row.section}*", *[""] * (len(table.columns) - 1)]))
+            lines.append(_piped([f"*{_inert(row.section)}*", *[""] * (len(table.columns) - 1)]))
         lines.append(_piped([show(cell) for cell in row.cells]))
     if table.notes:
-        lines += ["", *(f"- {f'<sup>{n.mark}</sup> ' if n.mark else ''}{n.text}" for n in table.notes)]
+        lines += ["", *(f"- {f'<sup>{n.mark}</sup> ' if n.mark else ''}{_inert(n.text)}" for n in table.notes)]
     return "\n".join(lines) + "\n"
+
+
+def _inert(text: str) -> str:
+    """Text that Markdown shows as it is where it could be a tag, an entity, a link's target or a table's bar."""
+    return (
+        text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;").replace("|", "\\|").replace("](", "]\\(")
+    )
 
 
 def _piped(cells: Iterable[str]) -> str:
@@ -57,7 +65,7 @@ def tidy(records: list[dict[str, Any]]) -> str:
     names = list(dict.fromkeys(name for line in records for name in line))
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
-    writer.writerow(names)
+    writer.writerow(map(_no_formula, map(printable, names)))
     for line in records:
         writer.writerow([_plain(line.get(name)) for name in names])
     return out.getvalue()
@@ -68,7 +76,19 @@ def _plain(value: Any) -> str:
         return ""
     if isinstance(value, float):
         return repr(float(round(value, 10)))
-    return str(value)
+    return _no_formula(printable(value))
+
+
+def _no_formula(text: str) -> str:
+    """Text that a spreadsheet does not run: a cell that begins like a formula gets an apostrophe (OWASP's rule), unless
+    it is a number, such as −3."""
+    if not text.startswith(("=", "+", "-", "@")):
+        return text
+    try:
+        float(text)
+    except ValueError:
+        return "'" + text
+    return text
 
 
 LATEX = {
@@ -87,7 +107,6 @@ LATEX = {
     "…": r"\ldots{}",
     "—": "---",
     "–": "--",
-    "“": "``",
     "”": "''",
     "’": "'",
     "×": r"$\times$",
@@ -99,6 +118,10 @@ LATEX = {
     ">": r"\textgreater{}",
     "|": r"\textbar{}",
     "→": r"$\rightarrow$",
+    "↓": r"$\downarrow$",
+    "▼": r"$\downarrow$",
+    "÷": r"$\div$",
+    "“": "``",
 }
 
 

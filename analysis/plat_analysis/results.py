@@ -10,6 +10,7 @@ stays, with the reason.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
@@ -19,11 +20,14 @@ from numpy.typing import NDArray
 
 from plat.errors import SpecError
 from plat.outcomes import is_result
+from plat_analysis.replicates import Replicate
+from plat_analysis.text import printable, shortened
 
 if TYPE_CHECKING:
     import pandas as pd
 
-    from plat.spec.experiment import Experiment, Run
+    from plat.spec.experiment import Experiment
+    from plat.spec.runs import Run
     from plat.store.reader import Frames
 
 Curve = tuple[NDArray[np.int64], NDArray[np.float64]]
@@ -47,6 +51,19 @@ class RunView:
     @property
     def seed(self) -> Any:
         return self.axes.get("seed", self.run.config.get("seed", 0))
+
+    @property
+    def build(self) -> Any:
+        """Which build of its base model the run started from (`model.base.seed`), or None where there are no builds."""
+        if "model.base.seed" in self.axes:
+            return self.axes["model.base.seed"]
+        base = (self.run.config.get("model") or {}).get("base")
+        return base.get("seed") if isinstance(base, dict) else None
+
+    @property
+    def replicate(self) -> Replicate:
+        """What tells the run from the others of its cell."""
+        return Replicate(self.build, self.seed)
 
     def axis(self, name: str) -> str:
         """Value of an axis, or of the config group or key of that name where it was not varied."""
@@ -80,22 +97,30 @@ class RunView:
 class Results:
     """Indexed view of the frames; every lookup is a dictionary access after the first of its key."""
 
-    def __init__(self, frames: Frames, experiment: Experiment) -> None:
+    def __init__(self, frames: Frames | None, experiment: Experiment) -> None:
         self.experiment = experiment
-        self._metrics: pd.DataFrame = frames.metrics
-        known = {str(row["run_id"]): row for row in frames.runs.to_dict("records")}
+        self._metrics: pd.DataFrame | None = None if frames is None else frames.metrics
+        known = {} if frames is None else {str(row["run_id"]): row for row in frames.runs.to_dict("records")}
         self.runs = [_view(run, known.get(run.id)) for run in experiment.runs]
         by_id = {run.id: run for run in self.runs}
-        cells = getattr(experiment, "cells", None) or [(run.run.axes, run.id) for run in self.runs]
-        self.positions = [replace(by_id[run_id], axes=dict(axes)) for axes, run_id in cells]
+        self.positions = [replace(by_id[run_id], axes=dict(axes)) for axes, run_id in experiment.cells]
         self._curves: dict[str, dict[str, Curve]] = {}
         self._tables: dict[tuple[str, str], list[tuple[int, Any]]] = {}
+        if frames is None:
+            return
         columns = (frames.tables[name] for name in ("run_id", "name", "step", "data"))
         for run_id, name, step, data in zip(*columns, strict=True):
             self._tables.setdefault((str(run_id), str(name)), []).append((int(step), data))
 
+    @classmethod
+    def planned(cls, experiment: Experiment) -> Results:
+        """Every wanted run of an experiment, and no result of any: what is known before anything has run."""
+        return cls(None, experiment)
+
     def curve(self, run_id: str, key: str) -> Curve:
         """(steps, values) of a metric in rising order of steps; empty when it was never logged. NaN is left out."""
+        if self._metrics is None:
+            return EMPTY
         if key not in self._curves:
             rows = self._metrics[(self._metrics["key"] == key) & self._metrics["value"].notna()]
             self._curves[key] = {
@@ -108,6 +133,27 @@ class Results:
         """The newest step at which validation was measured."""
         steps, _ = self.curve(run_id, "val/success")
         return int(steps[-1]) if len(steps) else None
+
+    def table(self, run_id: str, name: str) -> list[tuple[int, Any]]:
+        """(step, data) of every entry of a table, in rising order of steps."""
+        return sorted(self._tables.get((run_id, name), ()), key=lambda entry: entry[0])
+
+    def warnings(self) -> list[str]:
+        """What makes the numbers of one report hard to compare: runs of several trainers or versions of one, or runs
+        that were named by different schemes of identity."""
+        kinds = {"plat.trainer": "trainers, or versions of one", "plat.identity_scheme": "identity schemes"}
+        return [
+            f"runs of several {kind} are compared here: {counts}; a difference between them may come from that"
+            for tag, kind in kinds.items()
+            if (counts := self._several(tag))
+        ]
+
+    def _several(self, tag: str) -> str:
+        """`embedded 1.0 (3 runs), embedded 2.0 (1 run)`; "" where all runs that have the tag agree."""
+        values = Counter(value for run in self.runs if (value := run.tag(tag)))
+        if len(values) < 2:
+            return ""
+        return ", ".join(f"{value} ({count} run{'s' * (count != 1)})" for value, count in sorted(values.items()))
 
     def instances(
         self, run_id: str, tables: Sequence[str], *, step: int | None = None, role: str | None = None
@@ -124,13 +170,18 @@ class Results:
 
 
 def spell(value: Any) -> str:
-    """An axis value as text: equal numbers have one spelling, `1` and `1.0` both `1`."""
-    return f"{value:g}" if isinstance(value, int | float) and not isinstance(value, bool) else str(value)
+    """An axis value as text that can be shown: equal numbers have one spelling, `1` and `1.0` both `1`."""
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        try:
+            return f"{value:g}"
+        except OverflowError:  # a whole number beyond the largest float
+            return shortened(str(value), 40)
+    return printable(value)
 
 
-def seed_order(seed: Any) -> tuple:
-    """Sort key: numbers by value, then anything else by its text."""
-    return (0, seed, "") if isinstance(seed, int | float) else (1, 0, str(seed))
+def replicate_order(replicate: Replicate) -> tuple[tuple[int, float, str], ...]:
+    """Sort key, build before seed: numbers by value, then anything else by its text."""
+    return tuple((0, part, "") if isinstance(part, int | float) else (1, 0, str(part)) for part in replicate)
 
 
 def _view(run: Run, row: dict[Any, Any] | None) -> RunView:

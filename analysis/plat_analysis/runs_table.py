@@ -1,15 +1,16 @@
-"""Every wanted run with how it ended, what really ran, and its peak: the way from any number back to its runs."""
+"""Every wanted run with how it ended, what really ran, its peak and its end: the way from any number back to its
+runs."""
 
 from __future__ import annotations
 
 from plat_analysis.artifact import DASH, Cell, Column, Row, Table, number
 from plat_analysis.labels import label, model_really
-from plat_analysis.results import Results
-from plat_analysis.scores import heldout_score, peak_score
+from plat_analysis.results import Results, RunView, spell
+from plat_analysis.scores import Score, fall_after_peak, final_heldout_score, heldout_score, last_score, peak_score
 
 
 def runs_table(results: Results) -> Table:
-    """One line per run of the experiment file, in its order."""
+    """One line per run of the experiment file, in its order; peak and final side by side."""
     axes = list(results.experiment.axes) or sorted({axis for run in results.runs for axis in run.run.axes})
     heads = [Column(axis, numeric=False) for axis in axes]
     table = Table(
@@ -20,44 +21,68 @@ def runs_table(results: Results) -> Table:
             *heads,
             Column("outcome", numeric=False),
             Column("model that ran", numeric=False),
-            Column("peak %"),
-            Column("at step"),
-            Column("held-out %"),
-            Column("last step"),
+            Column("peak", "validation %"),
+            Column("at step", "validation %"),
+            Column("last", "validation %"),
+            Column("at step", "validation %"),
+            Column("peak", "held-out %"),
+            Column("final", "held-out %"),
+            Column("fell after its peak", numeric=False),
         ],
         rows=[],
         printed=False,
     )
     for run in results.runs:
-        peak, heldout = peak_score(results, run), heldout_score(results, run)
-        last = results.last_step(run.id)
-        ended = run.outcome or run.missing
-        tone = "missing" if run.missing else "dim" if ended == "finished" else ""
-        record = {
+        _add(table, results, run, axes)
+    return table
+
+
+def _add(table: Table, results: Results, run: RunView, axes: list[str]) -> None:
+    peak, last, heldout = (score(results, run) for score in (peak_score, last_score, heldout_score))
+    final_heldout = final_heldout_score(results, run)
+    fall = fall_after_peak(results, run)
+    ended = run.outcome or run.missing
+    model = model_really([run])
+    table.records.append(
+        {
             "run_id": run.id,
             "name": run.run.name,
             **{axis: run.run.axes.get(axis) for axis in axes},
             "outcome": ended,
-            "model_that_ran": model_really([run]),
-            "peak": peak.value if peak else None,
+            "model_that_ran": model,
+            "peak": _value(peak),
             "peak_step": peak.step if peak else None,
-            "heldout": heldout.value if heldout else None,
-            "last_step": last,
-            "mlflow_id": run.facts.get("mlflow_id"),
+            "last": _value(last),
+            "last_step": last.step if last else None,
+            "heldout": _value(heldout),
+            "heldout_final": _value(final_heldout),
+            "fell_after_peak": str(fall) if fall else "",
         }
-        table.records.append(record)
-        table.rows.append(
-            Row(
-                (
-                    Cell(run.id, title=run.run.name),
-                    *(Cell(label(str(run.run.axes.get(axis, "")))) for axis in axes),
-                    Cell(ended, tone=tone),
-                    Cell(str(record["model_that_ran"]), title=run.tag("plat.summary.model_really") or ""),
-                    Cell(number(100 * peak.value) if peak else DASH),
-                    Cell(str(peak.step) if peak else DASH),
-                    Cell(number(100 * heldout.value) if heldout else DASH),
-                    Cell(DASH if last is None else str(last)),
-                )
-            )
-        )
-    return table
+    )
+    tone = "missing" if run.missing else "dim" if ended == "finished" else ""
+    cells = (
+        Cell(run.id, title=run.run.name),
+        *(Cell(label(spell(run.run.axes.get(axis, "")))) for axis in axes),
+        Cell(ended, tone=tone),
+        Cell(model, title=run.tag("plat.summary.model_really") or ""),
+        _percent(peak),
+        _step(peak),
+        _percent(last),
+        _step(last),
+        _percent(heldout),
+        _percent(final_heldout),
+        Cell("↓ fell" if fall else "", tone="missing" if fall else "", title=str(fall) if fall else ""),
+    )
+    table.rows.append(Row(cells))
+
+
+def _value(score: Score | None) -> float | None:
+    return score.value if score else None
+
+
+def _percent(score: Score | None) -> Cell:
+    return Cell(number(100 * score.value) if score else DASH)
+
+
+def _step(score: Score | None) -> Cell:
+    return Cell(DASH if score is None or score.step is None else str(score.step))

@@ -1,9 +1,10 @@
 """Intervals for success rates and their paired differences. Pure functions of arrays.
 
-Two sources of chance are kept apart and named in `Estimate.over`:
+Sources of chance are kept apart and named in `Estimate.over`:
 
-- `instances`: one seed, so only the draw of the fixed evaluation instances is measured (Wilson; Newcombe for pairs);
-- `seeds`: several seeds, each one number, so only the spread of training is measured (Student's t, paired by seed).
+- `seeds`, `builds`: from three on, each one number, so the spread between runs is measured (Student's t);
+- `instances`: one seed, so only the draw of the evaluation instances is measured (Wilson; Newcombe for pairs). Such an
+  interval says nothing about another run: it never decides a star or a claim.
 
 `bootstrap_mean` makes no assumption on the shape of the distribution and takes its random seed explicitly.
 """
@@ -15,16 +16,20 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.special import ndtri, stdtrit
 
 LEVEL = 0.95
+TINY = 1e-12  # a standard error below this is rounding of the arithmetic
 
 
 @dataclass(frozen=True)
 class Estimate:
     """A number with its interval and where it comes from. `value` is None when it is missing; `note` then says why.
 
-    `seeds` of `wanted` seeds are behind it; `over` is what the interval ranges over: instances, seeds, or "" for none.
+    seeds, wanted  how many of the wanted runs, or pairs of runs, are behind it
+    over           what the 95 % interval ranges over: builds, seeds, instances, or "" without one
+    error, units   standard error over `units` independent units (seeds or builds); None below three of them
+    deviation      standard deviation between the units, from two on
+    star           +1 or -1 when its table decided, all cells together, that it is above or below zero; else 0
     """
 
     value: float | None = None
@@ -35,29 +40,50 @@ class Estimate:
     wanted: int = 0
     run_ids: tuple[str, ...] = ()
     note: str = ""
+    error: float | None = None
+    units: int = 0
+    deviation: float | None = None
+    star: int = 0
 
     @property
     def complete(self) -> bool:
         return self.value is not None and self.seeds == self.wanted
 
-    @property
-    def sign(self) -> int:
-        """+1 or -1 when the interval lies wholly on one side of zero, else 0."""
-        if self.low is None or self.high is None:
-            return 0
-        return int(self.low > 0) - int(self.high < 0)
+    def p_below(self, bound: float) -> float | None:
+        """One-sided p-value of "the true value is at least `bound`": small when it is shown to be below. None without
+        an error over seeds or builds."""
+        return self._p(bound, 1)
+
+    def p_above(self, bound: float) -> float | None:
+        """One-sided p-value of "the true value is at most `bound`": small when it is shown to be above."""
+        return self._p(bound, -1)
+
+    def _p(self, bound: float, side: int) -> float | None:
+        if self.value is None or self.error is None:
+            return None
+        if self.error <= TINY * max(1.0, abs(self.value)):  # no spread was seen, so nothing is shown
+            return 1.0
+        from scipy.special import stdtr
+
+        return float(stdtr(self.units - 1, side * (self.value - bound) / self.error))
 
     def scaled(self, factor: float) -> Estimate:
-        """The same estimate in another unit, e.g. 100 for percent."""
+        """The same estimate in another unit, e.g. 100 for percent; a negative factor turns its interval round."""
 
         def times(number: float | None) -> float | None:
             return None if number is None else number * factor
 
-        return replace(self, value=times(self.value), low=times(self.low), high=times(self.high))
+        low, high = (times(self.low), times(self.high)) if factor >= 0 else (times(self.high), times(self.low))
+        error, deviation = (None if sd is None else sd * abs(factor) for sd in (self.error, self.deviation))
+        return replace(self, value=times(self.value), low=low, high=high, error=error, deviation=deviation)
 
 
-def wilson(successes: ArrayLike, trials: ArrayLike, level: float = LEVEL) -> tuple[NDArray, NDArray]:
+def wilson(
+    successes: ArrayLike, trials: ArrayLike, level: float = LEVEL
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Wilson score interval of a proportion, elementwise: (low, high), each in [0, 1]."""
+    from scipy.special import ndtri
+
     hits, n = np.asarray(successes, float), np.asarray(trials, float)
     z = ndtri(0.5 + level / 2)
     p = hits / n
@@ -94,7 +120,9 @@ def newcombe_unpaired(p: float, n: float, q: float, m: float, level: float = LEV
     return _square_and_add(q - p, q - low_q, high_p - p, high_q - q, p - low_p, 0.0)
 
 
-def _square_and_add(diff, down_q, up_p, up_q, down_p, phi) -> tuple[float, float]:
+def _square_and_add(
+    diff: float, down_q: float, up_p: float, up_q: float, down_p: float, phi: float
+) -> tuple[float, float]:
     low = np.sqrt(max(down_q**2 - 2 * phi * down_q * up_p + up_p**2, 0.0))
     high = np.sqrt(max(up_q**2 - 2 * phi * up_q * down_p + down_p**2, 0.0))
     return float(diff - low), float(diff + high)
@@ -112,8 +140,12 @@ def combine_mean(parts: Sequence[tuple[float, float, float]]) -> tuple[float, fl
     )
 
 
-def t_interval(values: ArrayLike, level: float = LEVEL, axis: int = -1) -> tuple[NDArray, NDArray, NDArray]:
+def t_interval(
+    values: ArrayLike, level: float = LEVEL, axis: int = -1
+) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
     """Mean over an axis of at least two values and Student's t interval: (mean, low, high)."""
+    from scipy.special import stdtrit
+
     x = np.asarray(values, float)
     n = x.shape[axis]
     if n < 2:
@@ -121,6 +153,27 @@ def t_interval(values: ArrayLike, level: float = LEVEL, axis: int = -1) -> tuple
     mean = x.mean(axis=axis)
     half = stdtrit(n - 1, 0.5 + level / 2) * x.std(axis=axis, ddof=1) / np.sqrt(n)
     return mean, mean - half, mean + half
+
+
+def upper_bound(values: ArrayLike, level: float) -> float:
+    """One-sided upper confidence bound of the mean of independent values (Student's t; at least two)."""
+    from scipy.special import stdtrit
+
+    x = np.asarray(values, float)
+    return float(x.mean() + stdtrit(len(x) - 1, level) * x.std(ddof=1) / np.sqrt(len(x)))
+
+
+def welch_lower_bound(first: ArrayLike, second: ArrayLike, level: float) -> float:
+    """One-sided lower confidence bound of mean(first) - mean(second), two independent samples of unequal variance."""
+    from scipy.special import stdtrit
+
+    x, y = np.asarray(first, float), np.asarray(second, float)
+    parts = np.array([x.var(ddof=1) / len(x), y.var(ddof=1) / len(y)])
+    difference, error = float(x.mean() - y.mean()), float(np.sqrt(parts.sum()))
+    if error == 0:
+        return difference
+    freedom = parts.sum() ** 2 / (parts**2 / (np.array([len(x), len(y)]) - 1)).sum()
+    return difference - float(stdtrit(freedom, level)) * error
 
 
 def bootstrap_mean(
@@ -137,13 +190,3 @@ def bootstrap_mean(
     )
     low, high = np.quantile(means, [0.5 - level / 2, 0.5 + level / 2])
     return float(x.mean()), float(low), float(high)
-
-
-def over_seeds(values: Sequence[float], **facts) -> Estimate:
-    """Mean over seeds; an interval from two seeds on. `facts` go into the Estimate (wanted, run_ids, note)."""
-    if not len(values):
-        return Estimate(**facts)
-    if len(values) == 1:
-        return Estimate(value=float(values[0]), seeds=1, **facts)
-    mean, low, high = (float(part) for part in t_interval(values))
-    return Estimate(value=mean, low=low, high=high, over="seeds", seeds=len(values), **facts)

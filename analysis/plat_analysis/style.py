@@ -12,6 +12,7 @@ from html import escape
 from typing import TYPE_CHECKING, Any
 
 from plat_analysis.artifact import Figure
+from plat_analysis.text import printable
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -48,6 +49,7 @@ STYLE: dict[str, Any] = {
     "savefig.facecolor": "white",
     "svg.fonttype": "path",
     "axes.unicode_minus": True,
+    "text.parse_math": False,  # a label with a dollar sign is text, never a formula that may not parse
 }
 
 
@@ -115,7 +117,7 @@ def inline(figure: Figure, svg: bytes) -> str:
     text = text[text.index("<svg") :]
     text = re.sub(r"<metadata>.*?</metadata>", "", text, flags=re.DOTALL)
     for gid, title in figure.titles.items():
-        text = text.replace(f'<g id="{gid}">', f'<g id="{gid}"><title>{escape(title)}</title>', 1)
+        text = text.replace(f'<g id="{gid}">', f'<g id="{gid}"><title>{escape(printable(title))}</title>', 1)
     text = re.sub(r'\bid="', f'id="{figure.name}-', text)
     text = re.sub(r'href="#', f'href="#{figure.name}-', text)
     text = re.sub(r"url\(#", f"url(#{figure.name}-", text)

@@ -87,10 +87,11 @@ def _published(path: tuple[str, ...]) -> dict[str, EntryPoint]:
 
 def find_environment(name: str) -> EnvironmentSpec:
     """The environment published under this name; BadEnvironment with the known names otherwise."""
-    found = _published(tuple(sys.path))
-    if name not in found:
-        raise BadEnvironment(f"unknown environment {name!r}", mend=one_of(name, sorted(found)))
-    return found[name].load()
+    published = _published(tuple(sys.path))
+    if name not in published:
+        raise BadEnvironment(f"unknown environment {name!r}", mend=one_of(name, sorted(published)))
+    spec: EnvironmentSpec = published[name].load()
+    return spec
 
 
 def configure(spec: EnvironmentSpec, options: Mapping[str, Any]) -> Any:

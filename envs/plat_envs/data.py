@@ -35,7 +35,7 @@ def read_rows(path: str) -> list[Row]:
         if file.suffix == ".parquet":
             import pyarrow.parquet
 
-            rows = pyarrow.parquet.read_table(file).to_pylist()
+            rows: list[Row] = pyarrow.parquet.read_table(file).to_pylist()
         else:
             text = file.read_text(encoding="utf-8")
             if text.lstrip().startswith("["):

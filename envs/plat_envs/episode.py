@@ -150,7 +150,7 @@ class Episode(ABC):
 
     def _budget(self) -> int:
         """Actions that can still be played; with it a compact observation carries the whole state."""
-        return self.turns_left * self.config.actions_per_turn
+        return self.turns_left * int(self.config.actions_per_turn)
 
     def _observation(self) -> str:
         if self.rendering == "compact":

@@ -67,16 +67,16 @@ def neighbours(size: int) -> tuple[dict[str, int], ...]:
 def distances(rows: tuple[str, ...], goal: int) -> tuple[int, ...]:
     """Moves from every cell to the goal around the holes, -1 where there is no way."""
     cells, around = "".join(rows), neighbours(len(rows))
-    found = [-1] * len(cells)
-    found[goal] = 0
+    distance = [-1] * len(cells)
+    distance[goal] = 0
     frontier = [goal]
     for cell in frontier:
-        further = found[cell] + 1
+        further = distance[cell] + 1
         for near in around[cell].values():
-            if found[near] < 0 and cells[near] != "H":
-                found[near] = further
+            if distance[near] < 0 and cells[near] != "H":
+                distance[near] = further
                 frontier.append(near)
-    return tuple(found)
+    return tuple(distance)
 
 
 def _usable(config: FrozenLakeConfig, rows: tuple[str, ...], start: int, goal: int) -> Lake | None:

@@ -1,4 +1,4 @@
-"""`<think> .. </think> <answer> .. </answer>` with spans, in characters and in tokens: the one parser of responses.
+"""`<think> .. </think> <answer> .. </answer>` with spans, in characters: the one parser of responses.
 
 Two forms are accepted: the whole response, and one whose opening `<think>` was already part of the prompt (generation
 is prefilled with it, as in the paper). Between `</think>` and `<answer>` there may be white space only; text after
@@ -7,11 +7,9 @@ is prefilled with it, as in the paper). Between `</think>` and `<answer>` there 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import NamedTuple
 
-from plat_envs.vocabulary import ANSWER, END_ANSWER, END_THINK, IDS, THINK
+from plat_envs.vocabulary import ANSWER, END_ANSWER, END_THINK, THINK
 
 Span = tuple[int, int]  # [start, end)
 
@@ -58,46 +56,3 @@ def parse(text: str) -> Parsed:
         return nothing
     answer, answer_span = _trimmed(text, start, stop)
     return Parsed(think, answer, True, think_span, answer_span)
-
-
-@dataclass(frozen=True)
-class Markers:
-    """Token ids of the four tags, each a single token."""
-
-    think: int
-    end_think: int
-    answer: int
-    end_answer: int
-
-
-COMPACT_MARKERS = Markers(IDS[THINK], IDS[END_THINK], IDS[ANSWER], IDS[END_ANSWER])
-
-
-class TokenSpans(NamedTuple):
-    """[start, end) of both sections in a sequence of tokens, tags left out; an absent section is empty."""
-
-    think: Span
-    answer: Span
-    valid: bool
-
-
-def _find(ids: Sequence[int], token: int, start: int, end: int) -> int:
-    for index in range(start, end):
-        if ids[index] == token:
-            return index
-    return -1
-
-
-def parse_tokens(ids: Sequence[int], markers: Markers = COMPACT_MARKERS) -> TokenSpans:
-    """Sections of a response as token spans; the rules of `parse`. Pass the tokens before the end-of-text token."""
-    length = len(ids)
-    close = _find(ids, markers.end_think, 0, length)
-    end = length if close < 0 else close
-    opened = _find(ids, markers.think, 0, end)
-    think = (opened + 1, end)
-    if close < 0 or close + 1 >= length or ids[close + 1] != markers.answer:
-        return TokenSpans(think, (length, length), False)
-    stop = _find(ids, markers.end_answer, close + 2, length)
-    if stop < 0:
-        return TokenSpans(think, (length, length), False)
-    return TokenSpans(think, (close + 2, stop), True)

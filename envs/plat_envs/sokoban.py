@@ -59,28 +59,28 @@ def backward_distances(size: int, walls: frozenset[int], targets: tuple[int, ...
     """Moves to the solved board from every position that can reach it (breadth first, over pulls and walks)."""
     floor = [cell not in walls for cell in range(size * size)]
     moves = tuple(steps(size).values())
-    found: dict[State, int] = {(player, targets): 0 for player in range(size * size) if floor[player]}
+    distance: dict[State, int] = {(player, targets): 0 for player in range(size * size) if floor[player]}
     for target in targets:
-        del found[target, targets]
-    frontier = list(found)
+        del distance[target, targets]
+    frontier = list(distance)
     for state in frontier:
         player, boxes = state
-        further = found[state] + 1
+        further = distance[state] + 1
         for move in moves:
             behind = player - move
             if not floor[behind] or behind in boxes:
                 continue
             walked = (behind, boxes)
-            if walked not in found:
-                found[walked] = further
+            if walked not in distance:
+                distance[walked] = further
                 frontier.append(walked)
             ahead = player + move
             if ahead in boxes:
                 pulled = (behind, tuple(sorted(player if box == ahead else box for box in boxes)))
-                if pulled not in found:
-                    found[pulled] = further
+                if pulled not in distance:
+                    distance[pulled] = further
                     frontier.append(pulled)
-    return found
+    return distance
 
 
 def _layout(config: SokobanConfig, rng: random.Random) -> tuple[frozenset[int], tuple[int, ...]] | None:

@@ -1,4 +1,6 @@
-"""`plat export` and `plat import` as a user meets them: the report of a bundle is the report, byte for byte."""
+"""`plat export` and `plat import` as a user meets them: the report of a bundle is the report, byte for byte.
+
+Also homes that are copied and moved."""
 
 from __future__ import annotations
 
@@ -122,7 +124,7 @@ def test_bad_input_is_one_message(plat, swept, arguments, message):
     assert not (swept / "bundle").exists()
 
 
-def test_a_store_that_goes_away_fails_no_run(plat, swept, monkeypatch):
+def test_a_store_that_goes_away_fails_no_run(plat, swept, empty_store, monkeypatch):
     """The runs go on; then it is said that they are done, and what brings their results in. Exit code 2, not 3."""
     from plat.cli import execution
 
@@ -136,5 +138,25 @@ def test_a_store_that_goes_away_fails_no_run(plat, swept, monkeypatch):
     assert code == 2 and "6 of 6 runs are done, but the store could not be brought up to date" in err
     assert "plat sync" in err
     (swept / "there" / "mlflow.db").unlink()
-    shutil.copy(swept / "here" / "mlflow.db", swept / "there" / "mlflow.db")
+    shutil.copy(empty_store, swept / "there" / "mlflow.db")
     assert plat("sync", "--home", "there")[0] == 0
+
+
+def test_a_copied_home_and_its_original_are_independent(plat, swept):
+    shutil.copytree(swept / "here", swept / "copy")
+    before = files(swept / "here" / "mlartifacts") | files(swept / "here" / "reports")
+    (swept / "small.yaml").write_text(EXPERIMENT.replace("A test", "Another title"))
+    code, out, _ = plat("sweep", "small.yaml", "--home", "copy")
+    assert code == 0 and "copy/reports/small" in out and "started" not in out
+    assert files(swept / "here" / "mlartifacts") | files(swept / "here" / "reports") == before
+    pages = list((swept / "copy" / "mlartifacts").rglob("report.html"))
+    assert [b"Another title" in page.read_bytes() for page in pages] == [True]
+
+
+def test_a_moved_home_goes_on(plat, swept):
+    shutil.rmtree(swept / "there")
+    shutil.move(swept / "here", swept / "there")
+    code, out, _ = plat("sweep", "small.yaml", "matrix.seed=range(4)", "--home", "there")
+    assert code == 0 and out.count("started") == 2
+    assert not (swept / "here").exists()
+    assert len(list((swept / "there" / "mlartifacts").rglob("config.yaml"))) == 8

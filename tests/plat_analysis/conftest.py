@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import hashlib
 import itertools
-from dataclasses import dataclass, field
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
 
 import numpy as np
 import pandas as pd
 import pytest
+
+from plat.spec.experiment import Experiment
+from plat.spec.runs import Run
 
 ROWS = [
     "PPO",
@@ -63,51 +64,54 @@ PAPER = {
 }
 
 
-@dataclass
-class FakeRun:
-    id: str
-    name: str
-    axes: dict[str, Any]
-    config: dict[str, Any]
-    trainer: str = "embedded"
-
-
-@dataclass
-class FakeExperiment:
-    name: str
-    runs: list[FakeRun]
-    title: str = "Peak validation success with and without SNR-aware filtering"
-    paper: str | None = "ragen2"
-    source: str | None = "Table 4"
-    path: Path = Path("experiments/table4.yaml")
-    report: list[dict[str, Any]] = field(default_factory=list)
-    claims: list[dict[str, Any]] = field(default_factory=list)
-    axes: dict[str, list] = field(default_factory=dict)
-    paper_data: dict[str, Any] = field(default_factory=dict)
-    scale: str = "laptop"
-
-
-def run_id(axes: dict[str, Any]) -> str:
+def run_id(axes: dict) -> str:
     return hashlib.sha256(repr(sorted(axes.items())).encode()).hexdigest()[:16]
 
 
-def synthetic_experiment(rows=ROWS, tasks=TASKS, filters=("none", "top_p"), seeds=(0,), **fields) -> FakeExperiment:
-    """The matrix of Table 4, or a part of it."""
+def synthetic_experiment(
+    rows=ROWS, tasks=TASKS, filters=("none", "top_p"), seeds=(0,), builds=None, **fields
+) -> Experiment:
+    """The matrix of Table 4, or a part of it; `builds` adds the axis of the base model's builds."""
     runs = []
-    for row, task, rule, seed in itertools.product(rows, tasks, filters, seeds):
+    for row, task, rule, build, seed in itertools.product(rows, tasks, filters, builds or [None], seeds):
         axes = {"variant": row, "task": task, "filter": rule, "seed": seed}
+        if build is not None:
+            axes["model.base.seed"] = build
         name = f"{task}-{row.lower().replace(' ', '-')}-{rule}-s{seed}-{run_id(axes)[:8]}"
         config = {
             "seed": seed,
             "task": {"name": task},
             "filter": {"name": rule},
-            "model": {"name": "qwen2.5-3b", "paper_name": "Qwen2.5-3B", "path": None, "shape": {"layers": 2}},
+            "model": {
+                "name": "qwen2.5-3b",
+                "paper_name": "Qwen2.5-3B",
+                "path": None,
+                "shape": {"layers": 2},
+                "base": {"seed": build or 0},
+            },
             "eval": {"instances": 256, "heldout": 256},
         }
-        runs.append(FakeRun(run_id(axes), name, axes, config))
-    fields.setdefault("paper_data", PAPER)
+        runs.append(
+            Run(id=run_id(axes), name=name, axes=axes, trainer="embedded", config=config, prepare=None, resources={})
+        )
     axes = {"variant": list(rows), "task": list(tasks), "filter": list(filters), "seed": list(seeds)}
-    return FakeExperiment("table4", runs, axes=axes, **fields)
+    if builds is not None:
+        axes["model.base.seed"] = list(builds)
+    defaults = {
+        "name": "table4",
+        "path": Path("experiments/table4.yaml"),
+        "title": "Peak validation success with and without SNR-aware filtering",
+        "paper": "ragen2",
+        "source": "Table 4",
+        "report": [],
+        "claims": [],
+        "axes": axes,
+        "runs": runs,
+        "paper_data": PAPER,
+        "scale": "laptop",
+        "cells": [(run.axes, run.id) for run in runs],
+    }
+    return Experiment(**(defaults | fields))
 
 
 def synthetic_frames(experiment, *, steps=60, every=10, holes=None, effect=0.06, collapse=True, instances=256):
@@ -151,7 +155,10 @@ def synthetic_frames(experiment, *, steps=60, every=10, holes=None, effect=0.06,
             p = task_ease * (0.4 + 0.5 * min(1, 2 * share)) + effect * filtered * share
             success = (strength + 0.15 * rng.standard_normal(instances) < p).astype(int)
             log(step, val__success=success.mean(), val__return=2 * success.mean())
-            tables.append((run.id, "val_instances", step, {"success": success.tolist()}))
+            lists = {"success": success.tolist(), "turns": [4] * instances, "moves": [4] * instances}
+            tables.append((run.id, "val_instances", step, lists))
+            retrieval = 0.85 - collapse * (0.15 if filtered else 0.71) * share
+            tables.append((run.id, "probe", step, probe_data(rng, retrieval)))
         for step in range(1, last + 1, 5):
             share = step / steps
             gone = collapse * (0.2 if filtered else 0.75) * share
@@ -174,12 +181,25 @@ def synthetic_frames(experiment, *, steps=60, every=10, holes=None, effect=0.06,
         tables.append(
             (run.id, "heldout_instances", last, {"success": peak.tolist(), "role": "peak", "peak_step": last})
         )
+        final = (strength + 0.1 * rng.standard_normal(instances) < p).astype(int)
+        log(last, heldout__final_success=final.mean())
+        tables.append((run.id, "heldout_final", last, {"success": final.tolist(), "role": "final"}))
     columns = ["run_id", "key", "step", "value"]
     return SimpleNamespace(
         runs=pd.DataFrame(runs, columns=None if runs else ["run_id", "name", "outcome"]),
         metrics=pd.DataFrame(metrics, columns=columns).sort_values(columns[:3]).reset_index(drop=True),
         tables=pd.DataFrame(tables, columns=["run_id", "name", "step", "data"]),
     )
+
+
+def probe_data(rng, retrieval, *, blocks=64, size=8, fluent=0.97, entropy=1.4):
+    """A probe as a trainer logs it, of a policy with that retrieval accuracy."""
+    return {
+        "block_size": size,
+        "hits": rng.binomial(size, retrieval, blocks).tolist(),
+        "fluent": rng.binomial(size, fluent, blocks).tolist(),
+        "h_z_given_x": (entropy + 0.1 * rng.standard_normal(blocks)).tolist(),
+    }
 
 
 def hash_seed(text: str) -> int:

@@ -63,6 +63,53 @@ def test_values_that_the_command_line_left_out_are_values(tmp_path):
     check_entries(load_experiment(path, ["filter=none"]))
 
 
+KEEP_RATES = """
+title: t
+base: {task: frozenlake, filter: top_p}
+matrix: {filter.value: [1.0, 0.9], seed: [0, 1]}
+"""
+INCLUDED = FILE + "include: [{filter: none, algorithm: ppo, seed: 0, train.iterations: 3}]\n"
+UNEVEN = FILE.replace("seed: [0]", "seed: [0, 1, 2]") + "exclude: [{filter: none, seed: 2}]\n"
+
+
+@pytest.mark.parametrize(
+    "file, entry, what",
+    [
+        (KEEP_RATES, "{builder: peak_success_table}", "more than one run for"),  # `pair` is missing
+        (KEEP_RATES, "{builder: peak_success_table, pair: seed}", "no run has seed = none or top_p"),
+        (INCLUDED, "{builder: peak_success_table}", "more than one run for ppo × frozenlake, filter=none, seed 0"),
+        (INCLUDED, "{builder: learning_curves, rows: algorithm}", "more than one run for ppo × frozenlake × none"),
+        (FILE, "{builder: collapse}", "more than one run for filter=none, seed 0"),
+        (UNEVEN, "{builder: paired_deltas}", "different runs, ppo × frozenlake: only top_p has seed 2"),
+        (UNEVEN.replace("[ppo, grpo]", "[ppo]"), "{builder: collapse}", "only top_p has seed 2"),
+    ],
+)
+def test_what_cannot_work_for_the_matrix_is_refused_before_anything_runs(tmp_path, file, entry, what):
+    path = tmp_path / "x.yaml"
+    claim = entry.replace("builder: paired_deltas", "id: a, check: mean_delta_positive")
+    for key, text in {"report": entry, "claims": claim if claim != entry else ""}.items():
+        if text:
+            path.write_text(f"{key}: [{text}]{file}")
+            with pytest.raises(SpecError, match=re.escape(what)) as caught:
+                check_entries(load_experiment(path))
+            assert caught.value.where == f"{path}:1:{len(key) + 4}" and caught.value.mend
+
+
+@pytest.mark.parametrize(
+    "entry, what",
+    [
+        ("claims: [{id: a, check: mean_delta_positive, only: [ppo, gppo]}]", "no row 'gppo'"),
+        ("report: [{builder: collapse, thresholds: {fal: 0.2}}]", "there is no 'fal'"),
+    ],
+)
+def test_names_inside_an_argument_are_checked_too(tmp_path, entry, what):
+    path = tmp_path / "x.yaml"
+    path.write_text(entry + FILE.replace("[ppo, grpo]", "[ppo]" if "collapse" in entry else "[ppo, grpo]"))
+    with pytest.raises(SpecError, match=re.escape(what)) as caught:
+        check_entries(load_experiment(path))
+    assert caught.value.where.startswith(f"{path}:1:") and "'" in caught.value.mend
+
+
 @pytest.mark.parametrize(
     "value, hint, fits",
     [

@@ -181,4 +181,5 @@ def test_the_peak_is_the_largest_evaluation_and_the_first_of_equals(make_experim
     frames.metrics.loc[rows, "value"] = [0.1, 0.5, float("nan"), 0.5, 0.2, 0.3, 0.4]
     results = Results(frames, experiment)
     side = Grid(results, LAYOUT).cells["PPO", "sokoban"].baseline
-    assert side.scores["peak"][0].value == 0.5 and side.scores["peak"][0].step == 10
+    (score,) = side.scores["peak"].values()
+    assert score.value == 0.5 and score.step == 10

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import re
 
 import pytest
@@ -52,7 +53,7 @@ def test_markdown_has_one_width(table):
 
 @pytest.mark.parametrize("width", [90, 120, 160, 240])
 def test_terminal_fits_and_aligns(table, width):
-    console = Console(width=width, record=True, file=open("/dev/null", "w"))
+    console = Console(width=width, record=True, file=io.StringIO())
     terminal.print_table(console, table)
     lines = console.export_text().splitlines()
     assert max(map(len, lines)) <= width
@@ -66,14 +67,14 @@ def test_terminal_of_the_whole_table_fits_120_columns(make_experiment, make_fram
     experiment = make_experiment()
     table = peak_success.BUILDER(make_frames(experiment, steps=20), experiment)[0]
     for width in (120, 160):
-        console = Console(width=width, record=True, file=open("/dev/null", "w"))
+        console = Console(width=width, record=True, file=io.StringIO())
         terminal.print_table(console, table)
         assert max(map(len, console.export_text().splitlines())) <= width
         assert "…\n" not in console.export_text()
 
 
 def test_narrow_terminals_keep_every_number(table):
-    console = Console(width=40, record=True, file=open("/dev/null", "w"))
+    console = Console(width=40, record=True, file=io.StringIO())
     terminal.print_table(console, table)
     shown = console.export_text()
     assert all(cell.text in shown for row in table.rows for cell in row.cells if not cell.shorter)
@@ -82,6 +83,18 @@ def test_narrow_terminals_keep_every_number(table):
 def test_csv_keeps_full_precision_and_blanks():
     text = render.tidy([{"a": 0.1 + 0.2, "b": None}, {"a": float("nan"), "c": "x,y"}])
     assert text == 'a,b,c\n0.3,,\n,,"x,y"\n'
+
+
+def test_a_spreadsheet_runs_nothing_and_keeps_negative_numbers():
+    text = render.tidy([{"a": "=HYPERLINK(1)", "b": "-0.4", "c": -0.4, "d": "@x", "e": "+1e3", "=f": "-x"}])
+    assert text == "a,b,c,d,e,'=f\n'=HYPERLINK(1),-0.4,-0.4,'@x,+1e3,'-x\n"
+
+
+def test_markdown_shows_html_as_text():
+    table = Table("t", "<b>T</b>", [Column("<i>", group="g|h")], [Row((Cell("<img src=x onerror=1> [a](b) c|d"),))])
+    text = render.markdown(table)
+    assert "<b>" not in text and "<img" not in text and "<i>" not in text and "&lt;img" in text
+    assert "[a](b)" not in text and "c\\|d" in text and "g\\|h" in text
 
 
 def test_numbers_are_written_as_people_read_them():
@@ -93,6 +106,6 @@ def test_numbers_are_written_as_people_read_them():
 def test_marks_reach_every_format():
     table = Table("t", "T", [Column("x")], [Row((Cell("1", mark="a"),))])
     assert "1<sup>a</sup>" in render.markdown(table) and "1$^{a}$" in render.latex(table)
-    console = Console(width=80, record=True, file=open("/dev/null", "w"))
+    console = Console(width=80, record=True, file=io.StringIO())
     terminal.print_table(console, table)
     assert "1ᵃ" in console.export_text()

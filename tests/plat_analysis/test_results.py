@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 from plat.errors import SpecError
-from plat_analysis.results import Results
+from plat_analysis.results import Results, spell
 
 
 def test_every_wanted_run_stays_with_its_reason(make_experiment, make_frames):
@@ -58,7 +60,8 @@ def test_an_axis_that_was_not_varied_is_read_from_the_config(make_experiment, ma
 
 def test_one_run_may_fill_several_positions(make_experiment, make_frames):
     experiment = make_experiment(rows=["PPO"], tasks=["sokoban"])
-    experiment.cells = [(run.axes | {"variant": row}, run.id) for row in ("PPO", "3B") for run in experiment.runs]
+    cells = [(run.axes | {"variant": row}, run.id) for row in ("PPO", "3B") for run in experiment.runs]
+    experiment = replace(experiment, cells=cells)
     results = Results(make_frames(experiment), experiment)
     assert len(results.runs) == 2 and [p.axis("variant") for p in results.positions] == ["PPO", "PPO", "3B", "3B"]
 
@@ -67,3 +70,22 @@ def test_an_empty_store_is_all_not_run(make_experiment, make_frames):
     experiment = make_experiment(rows=["PPO"], tasks=["sokoban"])
     frames = make_frames(experiment, holes={run.id: "absent" for run in experiment.runs})
     assert {run.missing for run in Results(frames, experiment).runs} == {"not run"}
+
+
+def test_axis_values_have_one_spelling_that_can_be_shown():
+    assert spell(1) == spell(1.0) == "1" and spell(0.90) == "0.9" and spell(True) == "True"
+    assert spell("a\x1b[31mb\ud800\n") == "a\ufffd[31mb\ufffd "
+    assert len(spell(10**400)) == 40  # too large for a float, and too long for a table
+
+
+def test_runs_of_two_trainer_versions_are_named(make_experiment, make_frames):
+    experiment = make_experiment(rows=["PPO"], tasks=["sokoban"])
+    frames = make_frames(experiment)
+    frames.runs["tag.plat.trainer"] = ["embedded 1.0", "embedded 1.0"]
+    frames.runs["tag.plat.identity_scheme"] = ["1", "2"]
+    assert "identity schemes are compared here: 1 (1 run), 2 (1 run)" in Results(frames, experiment).warnings()[0]
+    frames.runs["tag.plat.identity_scheme"] = ["2", "2"]
+    assert Results(frames, experiment).warnings() == []
+    frames.runs["tag.plat.trainer"] = ["embedded 1.0", "embedded 2.0"]
+    (warning,) = Results(frames, experiment).warnings()
+    assert "embedded 1.0 (1 run), embedded 2.0 (1 run)" in warning

@@ -8,13 +8,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
+from plat_analysis.replicates import Replicate, over_replicates
 from plat_analysis.statistics import (
     bootstrap_mean,
     combine_mean,
     newcombe_paired,
     newcombe_unpaired,
-    over_seeds,
     t_interval,
+    upper_bound,
+    welch_lower_bound,
     wilson,
 )
 
@@ -135,11 +137,29 @@ def test_bootstrap_is_a_function_of_its_seed():
     assert bootstrap_mean(values, seed=3)[1:] == pytest.approx((low, high), abs=0.015)
 
 
-def test_over_seeds_counts_and_never_invents_an_interval():
-    assert over_seeds([], wanted=3, note="not run").value is None
-    one = over_seeds([0.5], wanted=3)
-    assert (one.value, one.low, one.seeds, one.complete) == (0.5, None, 1, False)
-    three = over_seeds([0.1, 0.2, 0.3], wanted=3)
-    assert three.over == "seeds" and three.complete and three.sign == 0
-    assert over_seeds([0.2, 0.21, 0.22], wanted=3).sign == 1
-    assert three.scaled(100).value == pytest.approx(20)
+@given(st.lists(st.floats(0, 1), min_size=3, max_size=30), st.lists(st.floats(0, 1), min_size=3, max_size=30))
+def test_the_welch_bound_equals_scipy(first, second):
+    if min(np.std(first), np.std(second)) < 1e-3:
+        return
+    test = stats.ttest_ind(first, second, equal_var=False, alternative="greater")
+    low = test.confidence_interval(0.99).low
+    assert welch_lower_bound(first, second, 0.99) == pytest.approx(low, rel=1e-6, abs=1e-9)
+
+
+@given(st.lists(st.floats(0, 1), min_size=2, max_size=30))
+def test_the_upper_bound_equals_scipy(values):
+    if np.std(values) < 1e-3:
+        assert upper_bound(values, 0.999) == pytest.approx(np.mean(values), abs=1)
+        return
+    high = stats.ttest_1samp(values, 0, alternative="less").confidence_interval(0.999).high
+    assert upper_bound(values, 0.999) == pytest.approx(high)
+
+
+def test_p_values_equal_scipy():
+    values = {Replicate(None, seed): value for seed, value in enumerate([1.0, 4.0, 2.5, 3.0])}
+    estimate = over_replicates(values, wanted=4)
+    for bound in (-1.0, 2.0, 5.0):
+        below = stats.ttest_1samp(list(values.values()), bound, alternative="less").pvalue
+        assert estimate.p_below(bound) == pytest.approx(below) and estimate.p_above(bound) == pytest.approx(1 - below)
+    assert estimate.scaled(-2).high == pytest.approx(-2 * estimate.low)
+    assert over_replicates({Replicate(None, 0): 1.0}, wanted=1).p_below(0.0) is None

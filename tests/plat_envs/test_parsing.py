@@ -5,8 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from plat_envs.parsing import COMPACT_MARKERS, parse, parse_tokens
-from plat_envs.vocabulary import WORDS, decode, encode
+from plat_envs.parsing import parse
 
 TAGS = ("<think>", "</think>", "<answer>", "</answer>")
 pieces = st.one_of(st.sampled_from(TAGS), st.sampled_from((" ", "\n", "||")), st.text(max_size=6))
@@ -67,24 +66,3 @@ def test_what_is_put_in_comes_out(think, answer, prefilled, tail):
     opening = "" if prefilled else "<think>"
     parsed = parse(f"{opening}{think}</think> \n<answer>{answer}</answer>{tail}")
     assert parsed[:3] == (think.strip(), answer.strip(), True)
-
-
-@given(st.lists(st.one_of(st.sampled_from(TAGS), st.sampled_from(WORDS)), max_size=25))
-def test_tokens_and_characters_agree(words):
-    text = " ".join(words)
-    ids = encode(text)
-    parsed, spans = parse(text), parse_tokens(ids)
-    assert spans.valid == parsed.valid
-    for part, (start, end) in ((parsed.think, spans.think), (parsed.answer, spans.answer)):
-        assert 0 <= start <= end <= len(ids)
-        assert decode(ids[start:end]) == part
-
-
-def test_the_markers_are_the_tags():
-    markers = (
-        COMPACT_MARKERS.think,
-        COMPACT_MARKERS.end_think,
-        COMPACT_MARKERS.answer,
-        COMPACT_MARKERS.end_answer,
-    )
-    assert tuple(WORDS[index] for index in markers) == TAGS

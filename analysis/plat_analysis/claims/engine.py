@@ -1,18 +1,29 @@
-"""Runs the claim checks of an experiment file. A verdict is one of four words, with the numbers and runs behind it."""
+"""Runs the claim checks of an experiment file. A verdict is one of five words, with the numbers and runs behind it.
+
+reproduced       shown by the spread between runs
+partial          for a claim about several rows: some of them hold
+not_reproduced   there is evidence against it: an interval below zero, or one that excludes the published size
+undecided        there are enough runs for an interval, and it decides nothing
+not_enough_data  fewer than three seeds, or runs that are missing
+"""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from plat.errors import SpecError
 from plat_analysis import plugins
+from plat_analysis.checking import place
+from plat_analysis.failure import Failure
+from plat_analysis.text import printable
 
 if TYPE_CHECKING:
     from plat.spec.experiment import Experiment
     from plat.store.reader import Frames
 
-STATUSES = ("reproduced", "partial", "not_reproduced", "not_enough_data")
+STATUSES = ("reproduced", "partial", "not_reproduced", "undecided", "not_enough_data")
 
 
 @dataclass(frozen=True)
@@ -21,7 +32,7 @@ class Verdict:
     by the engine from the experiment file."""
 
     status: str
-    value: float | dict[str, float] | None = None
+    value: float | Mapping[str, float] | None = None
     detail: str = ""
     run_ids: tuple[str, ...] = field(default=(), repr=False)
     id: str = ""
@@ -30,6 +41,8 @@ class Verdict:
     def __post_init__(self) -> None:
         if self.status not in STATUSES:
             raise ValueError(f"unknown verdict {self.status!r}; one of {', '.join(STATUSES)}")
+        for name in ("detail", "id", "says"):
+            object.__setattr__(self, name, printable(getattr(self, name)))
 
     def as_dict(self) -> dict[str, Any]:
         """For `plat claims --json`."""
@@ -44,20 +57,38 @@ class Verdict:
 
 
 def check_claims(frames: Frames, experiment: Experiment) -> list[Verdict]:
-    """One verdict per claim of the file, in its order."""
-    verdicts = []
-    for index, claim in enumerate(experiment.claims):
-        where = f"{experiment.path}: claims[{index}]"
-        arguments = {key: value for key, value in claim.items() if key not in ("id", "check", "says")}
-        if not claim.get("check"):
-            raise SpecError("a claim names no check", where=where, mend="add `check: <name>`")
-        check = plugins.find("plat.claims", str(claim["check"]), where)
-        verdict = plugins.call(check, frames, experiment, arguments, where)
-        if not isinstance(verdict, Verdict):
-            raise SpecError(
-                f"claim check {claim['check']!r} gave a {type(verdict).__name__}",
-                where=where,
-                mend="it must give a Verdict",
-            )
-        verdicts.append(replace(verdict, id=str(claim.get("id", claim["check"])), says=str(claim.get("says", ""))))
+    """One verdict per claim of the file, in its order; SpecError when one cannot be checked."""
+    verdicts, failures = run_checks(frames, experiment)
+    if failures:
+        raise SpecError(failures[0].what, where=failures[0].where, mend=failures[0].mend or None)
     return verdicts
+
+
+def run_checks(frames: Frames, experiment: Experiment) -> tuple[list[Verdict], list[Failure]]:
+    """The verdicts in the order of the file, and the claims whose check failed."""
+    verdicts, failures = [], []
+    for index, claim in enumerate(experiment.claims):
+        where = place(experiment, "claims", index)
+        name = str(claim.get("id", claim.get("check")))
+        try:
+            verdict = _run_check(frames, experiment, claim, where)
+        except Exception as error:
+            failures.append(Failure.of(f"the claim {name!r}", error, where))
+            continue
+        verdicts.append(replace(verdict, id=name, says=str(claim.get("says", ""))))
+    return verdicts, failures
+
+
+def _run_check(frames: Frames, experiment: Experiment, claim: Mapping[str, Any], where: str) -> Verdict:
+    if not claim.get("check"):
+        raise SpecError("it names no check", where=where, mend="add `check: <name>`")
+    check = plugins.find("plat.claims", str(claim["check"]), where)
+    arguments = {key: value for key, value in claim.items() if key not in ("id", "check", "says")}
+    verdict = plugins.call(check, frames, experiment, arguments, where)
+    if not isinstance(verdict, Verdict):
+        raise SpecError(
+            f"its check {claim['check']!r} gave a {type(verdict).__name__}",
+            where=where,
+            mend="a check returns a plat_analysis.claims.engine.Verdict",
+        )
+    return verdict

@@ -18,11 +18,8 @@ import time
 import traceback
 from collections.abc import Iterator, Sequence
 
+from plat.cli.exit_codes import INTERRUPTED, PIPE_CLOSED, RUNS_FAILED
 from plat.errors import HomeError, PlatError, SpecError, StoreError
-
-RUNS_FAILED = 3
-INTERRUPTED = 130
-PIPE_CLOSED = 128 + 13  # what a shell reports for a program ended by SIGPIPE
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

@@ -8,7 +8,6 @@ from typing import Annotated
 
 import typer
 
-from plat.cli import RUNS_FAILED
 from plat.cli.common import (
     Arguments,
     HomeOption,
@@ -19,6 +18,7 @@ from plat.cli.common import (
     settings,
     split,
 )
+from plat.cli.exit_codes import RUNS_FAILED
 from plat.store.home import Home
 
 

@@ -34,8 +34,13 @@ def ui(
             where=str(place.database),
             mend="`plat sweep experiments/quickstart.yaml` makes one",
         )
+    from plat.store.importer import import_lock
     from plat.store.mlflow_client import artifact_root, quiet
+    from plat.store.relocate import adopt_artifacts, is_moved
 
+    if is_moved(uri):
+        with import_lock(place):
+            adopt_artifacts(uri)
     page = f"http://{HOST}:{port}" + _runs_page(uri)
     _check_port(port)
     quiet()

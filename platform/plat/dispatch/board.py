@@ -19,6 +19,9 @@ from plat.store.spool_tail import read_newest
 from plat.trainer.api import find_trainer
 
 
+KNOWN_FROM = 0.05  # share of a preparation's steps from which on the time left can be told
+
+
 @dataclass(frozen=True)
 class View:
     """A job that runs (or is run by somebody else).
@@ -131,7 +134,7 @@ class Board:
         seconds = time.monotonic() - job.started if job.started else 0.0
         if job.kind == "prepare":
             line, done, of = progress_of(self._home, job.id)
-            eta = seconds * (of / done - 1) if done and of and done <= of else None
+            eta = seconds * (of / done - 1) if done and of and of * KNOWN_FROM <= done <= of else None
             return View(job.title, job.kind, job.state, done, of, None, seconds, eta, line)
         iterations = find_trainer(job.run.trainer).iterations(job.run.config)
         spool = self._follow(job)

@@ -104,11 +104,11 @@ def advantages(
             raise RunError("a value of the critic is not a finite number", failure_class="nan")
         if float(mask.sum()) < 2:
             raise RunError("fewer than two response tokens in the batch: advantages cannot be whitened")
-        found, returns = _estimator("gae")(rewards, values, mask, config.gamma, config.lam)
+        estimates, returns = _estimator("gae")(rewards, values, mask, config.gamma, config.lam)
     else:
         index = np.asarray(torch.as_tensor(group_ids).cpu())
-        found, returns = _estimator("grpo")(rewards, mask, index, norm_adv_by_std_in_grpo=config.norm_by_std)
-    return found.to(dtype), returns.to(dtype)
+        estimates, returns = _estimator("grpo")(rewards, mask, index, norm_adv_by_std_in_grpo=config.norm_by_std)
+    return estimates.to(dtype), returns.to(dtype)
 
 
 def policy_loss(
@@ -128,12 +128,12 @@ def policy_loss(
     actor = _actor_config(config.clip_low, config.clip_high, config.clip_c)
     actor.global_batch_info.clear()
     actor.global_batch_info.update(aggregation.info(config.loss_agg))
-    loss, found = _vanilla()(old_logp, logp, advantages, mask, config.loss_agg, actor)
+    loss, metrics = _vanilla()(old_logp, logp, advantages, mask, config.loss_agg, actor)
     return loss, {
         "pg_loss": loss.item(),
-        "clip_fraction": found["actor/pg_clipfrac"],
-        "clip_fraction_lower": found["actor/pg_clipfrac_lower"],
-        "ppo_kl": found["actor/ppo_kl"],
+        "clip_fraction": metrics["actor/pg_clipfrac"],
+        "clip_fraction_lower": metrics["actor/pg_clipfrac_lower"],
+        "ppo_kl": metrics["actor/ppo_kl"],
     }
 
 
@@ -218,7 +218,8 @@ def implicit_loss_scale(loss_agg: str, kept_share: float) -> float:
 
 
 def _aggregate(values: torch.Tensor, mask: torch.Tensor, mode: str, aggregation: Aggregation) -> torch.Tensor:
-    return _core_algos().agg_loss(values, mask, mode, **aggregation.info(mode))
+    loss: torch.Tensor = _core_algos().agg_loss(values, mask, mode, **aggregation.info(mode))
+    return loss
 
 
 def _token_mean(values: torch.Tensor, mask: torch.Tensor) -> float:
@@ -235,12 +236,14 @@ def _core_algos() -> Any:
 
 @cache
 def _estimator(name: str) -> Callable[..., tuple[torch.Tensor, torch.Tensor]]:
-    return _core_algos().get_adv_estimator_fn(name)
+    estimator: Callable[..., tuple[torch.Tensor, torch.Tensor]] = _core_algos().get_adv_estimator_fn(name)
+    return estimator
 
 
 @cache
 def _vanilla() -> Callable[..., tuple[torch.Tensor, dict[str, Any]]]:
-    return _core_algos().get_policy_loss_fn("vanilla")
+    loss: Callable[..., tuple[torch.Tensor, dict[str, Any]]] = _core_algos().get_policy_loss_fn("vanilla")
+    return loss
 
 
 @cache

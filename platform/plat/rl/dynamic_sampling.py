@@ -16,13 +16,14 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 
-def uninformative(rewards: ArrayLike, tolerance: float = 1e-10) -> np.ndarray:
+def uninformative(rewards: ArrayLike, tolerance: float = 1e-10) -> NDArray[np.bool_]:
     """DAPO's acceptance rule: returns [P, G] -> bool [P], True where all of a prompt's are equal within `tolerance`."""
     array = np.asarray(rewards, dtype=np.float64)
-    return array.max(axis=1) - array.min(axis=1) <= tolerance
+    equal: NDArray[np.bool_] = array.max(axis=1) - array.min(axis=1) <= tolerance
+    return equal
 
 
 @dataclass

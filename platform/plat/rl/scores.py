@@ -60,9 +60,9 @@ def prompt_scores(
     if metric in ("reward_variance", "entropy_variance"):
         return spread(values, config.ddof)
     if metric in ("reward", "entropy", "length"):
-        return values.mean(axis=1)
+        return np.asarray(values.mean(axis=1))
     if metric == "reward_sum":
-        return values.sum(axis=1)
+        return np.asarray(values.sum(axis=1))
     raise ValueError(f"unknown filter metric {metric!r}")
 
 

@@ -13,6 +13,7 @@ from plat.store.client_store import ClientStore
 from plat.store.home import Home
 from plat.store.mlflow_client import connect_readonly, ensure_sqlite, schema_revision, sqlite_path, store_errors
 from plat.store.raw import RawReader
+from plat.store.relocate import adopt_artifacts
 from plat.store.sql_reader import SqlReader
 from plat.store.sqlite_store import SqliteStore
 
@@ -23,10 +24,13 @@ CHECK_SECONDS = 2.0  # how long `check_store` waits for a locked SQLite file
 def open_backend(home: Home, uri: str, timeout: float | None = None) -> Backend:
     """The store at `uri` open for writing; a SQLite file is made when there is none (hold the import lock).
 
+    The store of a home that was moved or copied gets its artifacts back, see `plat.store.relocate`.
+
     timeout  seconds to wait for another writer of a SQLite file, None for the usual
     """
     if sqlite_path(uri) is not None:
         path = ensure_sqlite(uri)
+        adopt_artifacts(uri, timeout)
         with store_errors(uri):
             revision = schema_revision(path, timeout)
         if revision in DIRECT_SCHEMAS:

@@ -15,7 +15,15 @@ from typing import Any
 from plat.store.mlflow_client import mlflow_client, store_errors
 from plat.store.record import NOT_COMPARED
 
-SKIPPED = ("plat.imported", "plat.attempt", "plat.host", "plat.hardware", "mlflow.user", "mlflow.parentRunId")
+SKIPPED = (
+    "plat.imported",
+    "plat.attempt",
+    "plat.ended",
+    "plat.host",
+    "plat.hardware",
+    "mlflow.user",
+    "mlflow.parentRunId",
+)
 
 
 def dump(uri: str) -> dict[str, Any]:

@@ -28,6 +28,7 @@ from plat.store.connect import open_backend
 from plat.store.home import Home, RunPaths
 from plat.store.mlflow_client import KEPT, connect_readonly, sqlite_path, store_errors
 from plat.store.record import RunRecord, clean_key, read_record, signature, without_history
+from plat.store.relocate import is_moved
 
 if TYPE_CHECKING:
     from plat.spec.experiment import Experiment
@@ -91,7 +92,7 @@ def import_runs(
             wanted.setdefault(run.id, []).append(clean_key(experiment.name))
     report = ImportReport()
     changed = _changed(paths, wanted, _peek(uri, timeout), report, again=with_diff)
-    if not changed:
+    if not changed and not is_moved(uri):
         return report
     files = {clean_key(experiment.name): file_info(experiment) for experiment in experiments}
     with import_lock(home, timeout):

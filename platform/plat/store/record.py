@@ -12,7 +12,7 @@ import json
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from datetime import datetime
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -23,7 +23,7 @@ from plat.store.history import run_history
 from plat.store.home import AttemptPaths, RunPaths
 from plat.store.run_files import config_damage, read_result
 
-FORMAT = 1  # raise it when records change, and every run is compared with the store once more
+FORMAT = 2  # raise it when records change, and every run is compared with the store once more
 KEY_LENGTH, PARAM_LENGTH, TAG_LENGTH = 250, 6000, 5000  # MLflow's limits
 TABLES = "tables.jsonl"
 DAMAGED = "damaged"  # outcome of a done run whose history is not whole
@@ -128,6 +128,7 @@ def read_record(paths: RunPaths, wanted_by: Sequence[str] = (), with_diff: bool 
         "plat.name": str(meta.get("name", paths.id)),
         "plat.attempt": str((result or {}).get("attempt") or (attempts[-1].number if attempts else 0)),
         "plat.trainer": f"{meta.get('trainer', '')} {meta.get('trainer_version', '')}".strip(),
+        "plat.identity_scheme": str(meta.get("identity_scheme", 1)),  # the first scheme did not say its number
         "plat.axes": json.dumps(meta.get("axes", {}), ensure_ascii=False),
         **{f"plat.axis.{axis}": text(value) for axis, value in meta.get("axes", {}).items()},
         **{f"plat.in.{file}": "1" for file in files},
@@ -136,6 +137,8 @@ def read_record(paths: RunPaths, wanted_by: Sequence[str] = (), with_diff: bool 
     }
     if status != "RUNNING":
         tags["plat.outcome"] = outcome
+        if end is not None:
+            tags["plat.ended"] = datetime.fromtimestamp(end // 1000, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
         if ended.get("reason"):
             tags["plat.reason"] = str(ended["reason"])
     kept = [paths.config, paths.code, *([paths.diff] if with_diff else [])]

@@ -14,6 +14,7 @@ import time
 from typing import TYPE_CHECKING, Any
 
 from plat.errors import HomeError, SpecError
+from plat.spec.identity import SCHEME
 from plat.store.code_state import CodeState, collect
 from plat.store.durable import locked, read_json, scratch_name, set_aside, to_checked_json, write, write_file
 from plat.store.home import Home, RunPaths
@@ -94,6 +95,7 @@ def _contents(run: Run, name: str, paper: str | None, code: CodeState | None) ->
         "name": run.name,
         "trainer": run.trainer,
         "trainer_version": None,
+        "identity_scheme": SCHEME,
         "axes": run.axes,
         "experiments": [name] if name else [],
         "fingerprint": {},

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from plat.store.mlflow_client import connect_readonly, sqlite_path, store_errors
 from plat.store.raw import RawRun, Series, restore
+from plat.store.relocate import ARTIFACTS
 
 if TYPE_CHECKING:
     import numpy as np
@@ -36,7 +37,7 @@ class SqlReader:
         with store_errors(self.uri):
             self._begin()
             chosen = "(SELECT run_uuid FROM tags WHERE key = ?)"
-            found = {
+            runs = {
                 run: RawRun(run, name, {}, {}, folder)
                 for run, name, folder in self.connection.execute(
                     "SELECT run_uuid, name, artifact_uri FROM runs"
@@ -47,9 +48,9 @@ class SqlReader:
             for table in ("tags", "params"):
                 query = f"SELECT run_uuid, key, value FROM {table} WHERE run_uuid IN {chosen}"
                 for run, key, value in self.connection.execute(query, (f"plat.in.{file}",)):
-                    if run in found:
-                        getattr(found[run], table)[key] = value
-            return list(found.values())
+                    if run in runs:
+                        getattr(runs[run], table)[key] = value
+            return list(runs.values())
 
     def series(self, run: RawRun) -> Series:
         import numpy as np
@@ -77,12 +78,13 @@ class SqlReader:
         return Series(keys, counts, np.concatenate(steps) if steps else np.zeros(0, np.int64), restore(values))
 
     def artifact(self, run: RawRun, name: str) -> bytes | None:
-        """A file of the run's artifacts; also where a store was moved together with its folder of artifacts."""
+        """A file of the run's artifacts; first beside the store, which may have been moved or copied with them."""
         with store_errors(self.uri):
             folder = Path(run.artifacts.removeprefix("file://"))
-            moved = self.path.parent / "mlartifacts" / Path(*folder.parts[-3:])
+            beside = self.path.parent / ARTIFACTS / Path(*folder.parts[-3:])
+            places = (beside, folder) if ARTIFACTS in folder.parts[-4:-3] else (folder,)
             denied = None
-            for path in (folder / name, moved / name):
+            for path in (place / name for place in places):
                 try:
                     if path.is_file():
                         return path.read_bytes()

@@ -96,10 +96,10 @@ class TrainerSpec:
                       combinations that cannot run. Parts of the config are shared between runs: change nothing in
                       place, return the same object when there is nothing to normalise, else a `dataclasses.replace`
     resources         config -> {"threads": int, "gpus": int}
-    fingerprint       config -> extra facts that are part of the identity (e.g. the recipe hash of the base model)
-    prepare           None, or (config) -> (key, title): work shared between runs (e.g. building a base model), done
-                      once per key, before the runs that need it; `load_prepare()` gives an idempotent
-                      (config, cache: Path) -> None, which keeps its result at cache/<kind>/<key>
+    fingerprint       config -> extra facts that are part of the identity (e.g. the content of the base model)
+    prepare           None, or (config) -> None (nothing to wait for) or (key, title): work shared between runs (e.g.
+                      building a base model), done once per key, before the runs that need it; `load_prepare()` gives an
+                      idempotent (config, cache: Path) -> None, which keeps its result at cache/<kind>/<key>
     load_evaluate     None, or () -> evaluate(config, state, cache: Path, options: Mapping) -> dict, for `plat eval`;
                       SpecError for options it does not know
     preload           modules to import once in the worker server

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import shutil
+import sys
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -22,6 +23,16 @@ from plat.store.spool import SpoolWriter
 from plat.trainer.api import State
 
 SPECIAL = {3: math.inf, 4: -math.inf, 5: math.nan}
+
+
+@pytest.fixture(autouse=True)
+def fresh_artifact_places():
+    """MLflow's client remembers where a run's artifacts are by the run's id alone, which is the same in every store of
+    ours; a process works on one store, the tests on many."""
+    yield
+    module = sys.modules.get("mlflow.tracking._tracking_service.utils")
+    if module is not None:
+        module._artifact_repos_cache.clear()
 
 
 @pytest.fixture(scope="session")

@@ -31,6 +31,7 @@ SMALL = "title: A test\nbase: {scale: smoke}\nmatrix:\n  task: [frozenlake]\n  s
 VERBS = ["sync", "doctor", "sweep", "report", "claims", "run", "retry", "ui"]
 
 
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")  # workers that still load modules
 @pytest.mark.parametrize("scheme", ["http", "postgresql"])
 @pytest.mark.parametrize("verb", VERBS)
 def test_no_verb_shows_the_password_of_a_store(verb, scheme, tmp_path, monkeypatch, capfd):

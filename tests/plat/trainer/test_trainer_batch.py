@@ -71,6 +71,8 @@ def content(batch: Batch) -> list[tuple]:
                         float(batch.rewards[row]),
                         bool(batch.format_valid[row]),
                         bool(batch.reasoning_parses[row]),
+                        int(batch.actions[row]),
+                        int(batch.moves[row]),
                     )
                     for row in rows
                 ],

@@ -7,7 +7,7 @@ import torch
 import torch.nn.functional as F
 
 from plat.trainer.embedded import layers
-from plat.trainer.embedded.layers import ScoreTokens, attend, rms_norm, rope, rotate, swiglu, turn_qkv
+from plat.trainer.embedded.layers import ScoreTokens, attend, rope, rotate, swiglu, turn_qkv, unit_norm
 
 
 def random(*shape: int, seed: int = 0, dtype: torch.dtype = torch.float64) -> torch.Tensor:
@@ -25,12 +25,12 @@ def test_swiglu_is_silu_of_the_gate_times_up():
 
 
 @pytest.mark.parametrize("scale", [1e-4, 1.0, 1e3])
-def test_rms_norm_and_its_gradient(scale):
+def test_unit_norm_and_its_gradient(scale):
     x = (random(5, 6, dtype=torch.float32) * scale).requires_grad_()
     y = x.detach().clone().requires_grad_()
     weight = random(5, 6, seed=1, dtype=torch.float32)
-    found = rms_norm(x, 1e-6)
-    wanted = y * (y.pow(2).mean(-1, keepdim=True) + 1e-6).rsqrt()
+    found = unit_norm(x, 1e-6)
+    wanted = y * (y.pow(2).sum(-1, keepdim=True) + 6e-6).rsqrt()
     torch.testing.assert_close(found, wanted)
     (found * weight).sum().backward()
     (wanted * weight).sum().backward()
@@ -123,9 +123,9 @@ def test_a_certain_token_has_finite_scores_and_gradients():
     )
 
 
-@pytest.mark.parametrize("function", [rms_norm, swiglu])
+@pytest.mark.parametrize("function", [unit_norm, swiglu])
 def test_passes_without_gradient_give_the_same(function):
-    arguments = (random(4, 8, dtype=torch.float32), 1e-6)[: 2 if function is rms_norm else 1]
+    arguments = (random(4, 8, dtype=torch.float32), 1e-6)[: 2 if function is unit_norm else 1]
     with torch.no_grad():
         plain = function(*arguments)
     torch.testing.assert_close(function(*arguments), plain)

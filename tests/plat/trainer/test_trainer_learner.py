@@ -212,11 +212,11 @@ def test_micro_batches_change_only_rounding(config, policy, batch, name, size):
 
 def test_rows_of_other_lengths_do_not_matter(config, policy, batch, monkeypatch):
     """Responses computed in groups of one length, or all padded to the longest."""
-    from plat.trainer.embedded import learner as module
+    from plat.trainer.embedded import flat_pass as module
 
     config = config("algorithm=ppo")
     one, _ = update(config, policy, batch)
-    monkeypatch.setattr(module, "length_groups", lambda lengths: [np.arange(len(lengths))])
+    monkeypatch.setattr(module, "length_groups", lambda lengths, worth: [np.arange(len(lengths))])
     other, _ = update(config, policy, batch)
     assert float((moved(one, policy) - moved(other, policy)).abs().max()) < 0.01 * config.train.lr
 

@@ -2,74 +2,116 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from plat.trainer.embedded.layers import at_least_float32, rms_norm, rope
-from plat.trainer.embedded.model import Prefix, Weights, feed_forward
+from plat.trainer.embedded.layers import rope, rotate, swiglu, unit_norm
+from plat.trainer.embedded.model import Layer, Prefix, Weights
+
+
+@dataclass
+class _LayerCache:
+    """Keys and values of one layer. Keys are kept transposed: a query then meets them in the order of memory."""
+
+    keys: Tensor  # (B, kv_heads, head_dim, positions)
+    values: Tensor  # (B, kv_heads, positions, head_dim)
+
+    def write(self, position: int, keys: Tensor, values: Tensor) -> None:
+        """Store the keys and values (B, kv_heads, head_dim) of one token per row."""
+        self.keys[:, :, :, position] = keys
+        self.values[:, :, position] = values
+
+    def select(self, rows: Tensor, used: int) -> _LayerCache:
+        """The cache of these rows only; what lies behind the first `used` positions is not copied."""
+        keys = self.keys.new_empty(len(rows), *self.keys.shape[1:])
+        values = self.values.new_empty(len(rows), *self.values.shape[1:])
+        keys[:, :, :, :used] = self.keys[rows, :, :, :used]
+        values[:, :, :used] = self.values[rows, :, :used]
+        return _LayerCache(keys, values)
 
 
 class Decoder:
-    """Extends B rows by one token at a time. Use under torch.inference_mode().
+    """Extends B rows by one token at a time; row b continues prompt `rows[b]` of the prefix, by at most `room` tokens.
 
-    A step has little to compute, so what counts is the number of operations: keys and values lie in one array per
-    layer, (2, B, kv_heads, prefix + room, head_dim), and the whole fused projection is rotated, values by nothing.
+    Use under torch.inference_mode(). It computes what `extend` computes, token by token. A step of a small model costs
+    as much for each operation it starts as for the arithmetic, so the operations are few: the residual additions, for
+    one, are part of the matrix products.
     """
 
     def __init__(self, weights: Weights, prefix: Prefix, rows: Tensor, room: int) -> None:
         shape = weights.shape
-        self.weights, self.at, self.start = weights, 0, prefix.length
-        self.lengths = None if prefix.lengths is None else prefix.lengths[rows]
-        size = (2, rows.shape[0], shape.kv_heads, prefix.length + room, shape.head_dim)
-        self.caches = []
-        for keys, values in zip(prefix.keys, prefix.values, strict=True):
-            cache = keys.new_empty(size)
-            cache[0, :, :, : prefix.length] = keys[rows]
-            cache[1, :, :, : prefix.length] = values[rows]
-            self.caches.append(cache)
-        self.table = rope(shape.head_dim, shape.rope_theta, prefix.length + room, weights.embed)
-        parts = shape.heads + 2 * shape.kv_heads
-        each = () if self.lengths is None else (rows.shape[0],)
-        self.turns = self.table.new_ones(*each, parts, shape.head_dim // 2)
-        self.mask = None
-        if self.lengths is not None:
-            hidden = torch.arange(prefix.length, device=rows.device) >= self.lengths[:, None]
-            self.mask = weights.embed.new_zeros(rows.shape[0], 1, 1, prefix.length + room)
-            self.mask[:, 0, 0, : prefix.length].masked_fill_(hidden, float("-inf"))
+        self.weights = weights
+        self.prefix_length, self.generated = prefix.length, 0
+        self.prompt_lengths = None if prefix.lengths is None else prefix.lengths[rows]
+        positions = prefix.length + room
+        self.caches = [
+            _filled_cache(keys, values, rows, positions)
+            for keys, values in zip(prefix.keys, prefix.values, strict=True)
+        ]
+        self.rotations = rope(shape.head_dim, shape.rope_theta, positions, weights.embed)
+        self.mask = None if self.prompt_lengths is None else _padding_mask(prefix, self.prompt_lengths, positions)
 
     def step(self, ids: Tensor) -> Tensor:
         """Feed one token per row, ids (B,); returns the logits (B, vocabulary) of the next one."""
-        weights, shape = self.weights, self.weights.shape
-        heads, kv_heads, head_dim, rows = shape.heads, shape.kv_heads, shape.head_dim, len(ids)
-        slot = self.start + self.at
-        turned = heads + kv_heads
-        if self.lengths is None:
-            self.turns[:turned] = self.table[slot]
+        weights = self.weights
+        if self.prompt_lengths is None:
+            turns = self.rotations[self.prefix_length + self.generated]
         else:
-            self.turns[:, :turned] = self.table[self.lengths + self.at][:, None]
+            turns = self.rotations[self.prompt_lengths + self.generated][:, None]
         x = F.embedding(ids, weights.embed)
-        for cache, layer in zip(self.caches, weights.layers, strict=True):
-            qkv = F.linear(rms_norm(x, shape.eps), layer.qkv, layer.qkv_bias)
-            pairs = torch.view_as_complex(at_least_float32(qkv).view(rows, -1, head_dim // 2, 2))
-            qkv = torch.view_as_real(pairs * self.turns).to(x.dtype).view(rows, -1, head_dim)
-            cache[:, :, :, slot] = qkv[:, heads:].view(rows, 2, kv_heads, head_dim).transpose(0, 1)
-            keys, values = cache[:, :, :, : slot + 1]
-            scores = qkv[:, :heads].reshape(rows, kv_heads, -1, head_dim) @ keys.transpose(2, 3)
-            if self.mask is not None:
-                scores = scores + self.mask[..., : slot + 1]
-            mixed = scores.softmax(-1) @ values
-            x = x + F.linear(mixed.view(rows, -1), layer.out)
-            x = x + feed_forward(shape, layer, x)
-        self.at += 1
-        return F.linear(rms_norm(x, shape.eps), weights.head)
+        for layer, cache in zip(weights.layers, self.caches, strict=True):
+            self._add_attention(x, layer, cache, turns)
+            self._add_feed_forward(x, layer)
+        self.generated += 1
+        return unit_norm(x, weights.shape.eps) @ weights.head.T
+
+    def _add_attention(self, x: Tensor, layer: Layer, cache: _LayerCache, turns: Tensor) -> None:
+        """Add the attention block's output to x (B, width), in place; the token's keys and values enter the cache."""
+        shape, rows = self.weights.shape, len(x)
+        heads, kv_heads, head_dim = shape.heads, shape.kv_heads, shape.head_dim
+        fused = torch.addmm(layer.qkv_bias, unit_norm(x, shape.eps), layer.qkv.T)
+        fused = fused.view(rows, heads + 2 * kv_heads, head_dim)
+        turned = rotate(fused[:, : heads + kv_heads], turns)
+        slot = self.prefix_length + self.generated
+        cache.write(slot, turned[:, heads:], fused[:, heads + kv_heads :])
+        keys, values = cache.keys[:, :, :, : slot + 1].flatten(0, 1), cache.values[:, :, : slot + 1].flatten(0, 1)
+        queries = turned[:, :heads].reshape(rows * kv_heads, heads // kv_heads, head_dim)
+        scores = torch.bmm(queries, keys)  # the scale 1 / sqrt(head_dim) is part of the queries' matrix
+        if self.mask is not None:
+            scores.view(rows, heads, -1).add_(self.mask[:, :, : slot + 1])
+        mixed = torch.bmm(scores.softmax(-1), values)
+        x.addmm_(mixed.view(rows, heads * head_dim), layer.out.T)
+
+    def _add_feed_forward(self, x: Tensor, layer: Layer) -> None:
+        """Add the feed-forward block's output to x (B, width), in place."""
+        x.addmm_(swiglu(unit_norm(x, self.weights.shape.eps) @ layer.gate_up.T), layer.down.T)
 
     def select(self, rows: Tensor) -> None:
         """Go on with these rows only."""
-        used = self.start + self.at
-        for number, old in enumerate(self.caches):
-            new = old.new_empty(2, rows.shape[0], *old.shape[2:])
-            new[:, :, :, :used] = old[:, rows, :, :used]
-            self.caches[number] = new
-        if self.lengths is not None and self.mask is not None:
-            self.lengths, self.mask, self.turns = self.lengths[rows], self.mask[rows], self.turns[rows]
+        used = self.prefix_length + self.generated
+        self.caches = [cache.select(rows, used) for cache in self.caches]
+        if self.prompt_lengths is not None and self.mask is not None:
+            self.prompt_lengths, self.mask = self.prompt_lengths[rows], self.mask[rows]
+
+
+def _filled_cache(keys: Tensor, values: Tensor, rows: Tensor, positions: int) -> _LayerCache:
+    """The cache of one layer with the keys and values (U, kv_heads, P, head_dim) of the rows' prompts in it."""
+    _, kv_heads, length, head_dim = keys.shape
+    cache = _LayerCache(
+        keys.new_empty(len(rows), kv_heads, head_dim, positions),
+        values.new_empty(len(rows), kv_heads, positions, head_dim),
+    )
+    cache.keys[:, :, :, :length] = keys.transpose(2, 3)[rows]
+    cache.values[:, :, :length] = values[rows]
+    return cache
+
+
+def _padding_mask(prefix: Prefix, prompt_lengths: Tensor, positions: int) -> Tensor:
+    """(B, 1, positions): -inf at a prompt's padding, 0 elsewhere."""
+    padding = torch.arange(prefix.length, device=prompt_lengths.device) >= prompt_lengths[:, None]
+    mask = prefix.keys[0].new_zeros(len(prompt_lengths), 1, positions)
+    mask[:, 0, : prefix.length].masked_fill_(padding, float("-inf"))
+    return mask

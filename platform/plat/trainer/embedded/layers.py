@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import math
+from typing import Any
+
 import torch
 import torch.nn.functional as F
 from torch import Tensor
@@ -32,27 +35,39 @@ def at_least_float32(x: Tensor) -> Tensor:
     return x.float() if x.dtype in (torch.bfloat16, torch.float16) else x
 
 
-def rms_norm(x: Tensor, eps: float) -> Tensor:
-    """x / sqrt(mean(x^2) + eps), without the learned weight: `Weights` carries it in the matrix that follows."""
+def unit_norm(x: Tensor, eps: float) -> Tensor:
+    """x / sqrt(|x|^2 + width * eps), which is Qwen2's RMS norm without its learned weight and divided by sqrt(width).
+
+    `Weights` carries both factors in the matrix that follows: a multiplication less for each token.
+    """
     if torch.is_grad_enabled():
-        return _RMSNorm.apply(x, eps)  # type: ignore[no-any-return]
-    return F.rms_norm(x, x.shape[-1:], None, eps)
+        return _UnitNorm.apply(x, eps)  # type: ignore[no-any-return, no-untyped-call]
+    return unit_and_norm(x, eps)[0]
 
 
-class _RMSNorm(torch.autograd.Function):
+def unit_and_norm(x: Tensor, eps: float) -> tuple[Tensor, Tensor]:
+    """`unit_norm(x)`, and the norm (..., 1) that x was divided by, in at least float32."""
+    norm = torch.linalg.vector_norm(at_least_float32(x), dim=-1, keepdim=True)
+    norm.hypot_(norm.new_full((), math.sqrt(x.shape[-1] * eps)))
+    return (x / norm).to(x.dtype), norm
+
+
+def unit_norm_backward(grad: Tensor, unit: Tensor, norm: Tensor) -> Tensor:
+    """The gradient of x. With u = x / n: dx = (du - u (u . du)) / n, since dn = u . dx."""
+    along = torch.linalg.vecdot(grad, unit)[..., None]
+    return torch.addcmul(grad, unit, along, value=-1).div_(norm)
+
+
+class _UnitNorm(torch.autograd.Function):
     @staticmethod
-    def forward(ctx, x, eps):  # type: ignore[no-untyped-def,override]
-        scale = torch.linalg.vector_norm(at_least_float32(x), dim=-1, keepdim=True)
-        scale = scale.square_().div_(x.shape[-1]).add_(eps).rsqrt_().to(x.dtype)
-        normed = x * scale
-        ctx.save_for_backward(normed, scale)
-        return normed
+    def forward(ctx: Any, x: Tensor, eps: float) -> Tensor:  # type: ignore[override]
+        unit, norm = unit_and_norm(x, eps)
+        ctx.save_for_backward(unit, norm)
+        return unit
 
     @staticmethod
-    def backward(ctx, grad):  # type: ignore[no-untyped-def,override]
-        normed, scale = ctx.saved_tensors
-        along = (grad * normed).mean(-1, keepdim=True)
-        return torch.addcmul(grad, normed, along, value=-1).mul_(scale), None
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None]:  # type: ignore[override]
+        return unit_norm_backward(grad, *ctx.saved_tensors), None
 
 
 def swiglu(fused: Tensor) -> Tensor:
@@ -63,25 +78,27 @@ def swiglu(fused: Tensor) -> Tensor:
     return F.silu(gate).mul_(up)
 
 
-class _SwiGLU(torch.autograd.Function):
-    """The fused gradient is written in place of being concatenated."""
+def swiglu_backward(grad: Tensor, fused: Tensor, opened: Tensor) -> Tensor:
+    """The gradient of `fused`, written in place of being concatenated; opened: silu(gate)."""
+    gate, up = fused.chunk(2, -1)
+    out = torch.empty_like(fused)
+    out_gate, out_up = out.chunk(2, -1)
+    torch.mul(grad, opened, out=out_up)
+    torch.ops.aten.silu_backward.grad_input(grad * up, gate, grad_input=out_gate)
+    return out
 
+
+class _SwiGLU(torch.autograd.Function):
     @staticmethod
-    def forward(ctx, fused):  # type: ignore[no-untyped-def,override]
+    def forward(ctx: Any, fused: Tensor) -> Tensor:  # type: ignore[override]
         gate, up = fused.chunk(2, -1)
         opened = F.silu(gate)
         ctx.save_for_backward(fused, opened)
         return opened * up
 
     @staticmethod
-    def backward(ctx, grad):  # type: ignore[no-untyped-def,override]
-        fused, opened = ctx.saved_tensors
-        gate, up = fused.chunk(2, -1)
-        out = torch.empty_like(fused)
-        out_gate, out_up = out.chunk(2, -1)
-        torch.mul(grad, opened, out=out_up)
-        torch.ops.aten.silu_backward.grad_input(grad * up, gate, grad_input=out_gate)
-        return out
+    def backward(ctx: Any, grad: Tensor) -> Tensor:  # type: ignore[override]
+        return swiglu_backward(grad, *ctx.saved_tensors)
 
 
 def turn_qkv(fused: Tensor, turns: Tensor, heads: int, kv_heads: int) -> tuple[Tensor, Tensor, Tensor]:
@@ -137,7 +154,8 @@ class ScoreTokens(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx, scores, chosen):  # type: ignore[no-untyped-def,override]
-        logs, probs = F.log_softmax(scores, -1), scores.softmax(-1)
+        logs = F.log_softmax(scores, -1)
+        probs = logs.exp()
         entropies = torch.linalg.vecdot(probs, logs).neg_()
         ctx.save_for_backward(logs, probs, entropies, chosen)
         return logs.gather(-1, chosen[:, None])[:, 0], entropies
@@ -149,6 +167,12 @@ class ScoreTokens(torch.autograd.Function):
         both = torch.addcmul(grad_logs, grad_entropies, entropies).neg_()
         grad = torch.addcmul(both[:, None], logs, grad_entropies[:, None], value=-1).mul_(probs)
         return grad.scatter_add_(-1, chosen[:, None], grad_logs[:, None]), None
+
+
+def causal_mask(tokens: int, before: int, like: Tensor) -> Tensor:
+    """(tokens, before + tokens): 0 where token t sees a position, all `before` ones and tokens <= t; -inf elsewhere."""
+    hidden = torch.ones(tokens, before + tokens, dtype=torch.bool, device=like.device).triu_(before + 1)
+    return torch.zeros(hidden.shape, dtype=like.dtype, device=like.device).masked_fill_(hidden, float("-inf"))
 
 
 SMALL = 1 << 23  # attention scores that are written out

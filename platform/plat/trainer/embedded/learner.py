@@ -5,6 +5,7 @@ The critic is a transformer of the policy's shape, started from the same base mo
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import replace
 
@@ -18,6 +19,7 @@ from plat.rl import algorithms
 from plat.rl.filter import StepPlan
 from plat.trainer.config import RunConfig
 from plat.trainer.embedded.batch import Batch, Packed, length_groups, packing, pad_prompts, token_rewards
+from plat.trainer.embedded.flat_pass import fits, hidden_states
 from plat.trainer.embedded.layers import ScoreTokens, at_least_float32
 from plat.trainer.embedded.model import Shape, Weights, encode, extend, unpack
 
@@ -202,6 +204,10 @@ class Learner:
 
     def _hidden(self, weights: Weights, batch: Batch, packed: Packed, pad: int) -> Tensor:
         """Hidden states (tokens, width) that predict each response token."""
+        if fits(weights, batch.prompts, batch.response_length):
+            return hidden_states(
+                weights, batch.prompts, batch.prompt_of_row, batch.responses, batch.response_length, pad
+            )
         device = str(packed.row.device)
         ids, lengths, last = pad_prompts(batch.prompts, pad, device)
         prefix = encode(weights, ids, lengths)
@@ -231,4 +237,4 @@ class Learner:
         """Value (tokens,) of the state before each response token."""
         flat, head = vector[: -(self.shape.width + 1)], vector[-(self.shape.width + 1) :]
         hidden = self._hidden(unpack(self.shape, flat), batch, packed, pad)
-        return hidden @ head[:-1] + head[-1]
+        return hidden @ (head[:-1] * math.sqrt(self.shape.width)) + head[-1]

@@ -22,7 +22,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from plat.trainer.embedded.layers import attend, rms_norm, rope, swiglu, turn_qkv
+from plat.trainer.embedded.layers import attend, rope, swiglu, turn_qkv, unit_norm
 
 
 @dataclass(frozen=True)
@@ -101,6 +101,7 @@ def unpack(shape: Shape, flat: Tensor) -> Weights:
     if not shape.tie_embeddings:
         sizes.append(shape.vocabulary * width)
     parts = list(torch.split(flat, sizes))
+    root = math.sqrt(width)  # see `unit_norm`
     scale = flat.new_ones(q + 2 * kv)
     scale[:q] = shape.head_dim**-0.5
     embed = parts.pop(0).view(shape.vocabulary, width)
@@ -109,16 +110,16 @@ def unpack(shape: Shape, flat: Tensor) -> Weights:
         norm1, qkv, bias, out, norm2, gate_up, down = (parts.pop(0) for _ in range(7))
         layers.append(
             Layer(
-                qkv.view(-1, width) * torch.outer(scale, norm1),
+                qkv.view(-1, width) * torch.outer(scale, norm1 * root),
                 bias * scale,
                 out.view(width, q),
-                gate_up.view(-1, width) * norm2,
+                gate_up.view(-1, width) * (norm2 * root),
                 down.view(width, ffn),
             )
         )
     norm = parts.pop(0)
     head = embed if shape.tie_embeddings else parts.pop(0).view(shape.vocabulary, width)
-    return Weights(shape, embed, layers, head * norm)
+    return Weights(shape, embed, layers, head * (norm * root))
 
 
 @dataclass(frozen=True)
@@ -133,7 +134,7 @@ class Prefix:
 
 def _project(shape: Shape, layer: Layer, x: Tensor, turns: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     """Rotated queries, rotated keys and values of x (B, T, width): (B, heads, T, head_dim) each."""
-    fused = F.linear(rms_norm(x, shape.eps), layer.qkv, layer.qkv_bias)
+    fused = F.linear(unit_norm(x, shape.eps), layer.qkv, layer.qkv_bias)
     fused = fused.view(*x.shape[:2], shape.heads + 2 * shape.kv_heads, shape.head_dim)
     return turn_qkv(fused, turns, shape.heads, shape.kv_heads)
 
@@ -141,13 +142,13 @@ def _project(shape: Shape, layer: Layer, x: Tensor, turns: Tensor) -> tuple[Tens
 def _keys_and_values(shape: Shape, layer: Layer, x: Tensor, turns: Tensor) -> tuple[Tensor, Tensor]:
     """`_project` without queries."""
     skip = shape.heads * shape.head_dim
-    fused = F.linear(rms_norm(x, shape.eps), layer.qkv[skip:], layer.qkv_bias[skip:])
+    fused = F.linear(unit_norm(x, shape.eps), layer.qkv[skip:], layer.qkv_bias[skip:])
     fused = fused.view(*x.shape[:2], 2 * shape.kv_heads, shape.head_dim)
     return turn_qkv(fused, turns, 0, shape.kv_heads)[1:]
 
 
 def feed_forward(shape: Shape, layer: Layer, x: Tensor) -> Tensor:
-    return F.linear(swiglu(F.linear(rms_norm(x, shape.eps), layer.gate_up)), layer.down)
+    return F.linear(swiglu(F.linear(unit_norm(x, shape.eps), layer.gate_up)), layer.down)
 
 
 def encode(weights: Weights, ids: Tensor, lengths: Tensor | None = None) -> Prefix:
@@ -194,7 +195,7 @@ def extend(weights: Weights, prefix: Prefix | None, rows: Tensor | None, ids: Te
             values = torch.cat((prefix.values[number][rows], values), 2)
         x = x + F.linear(attend(queries, keys, values, mask), layer.out)
         x = x + feed_forward(shape, layer, x)
-    return rms_norm(x, shape.eps)
+    return unit_norm(x, shape.eps)
 
 
 def _may_look(tokens: int, before: int, device: torch.device) -> Tensor:

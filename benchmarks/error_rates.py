@@ -1,0 +1,122 @@
+"""How often the report is wrong: simulated tables and claims through the functions that decide real ones.
+
+    python benchmarks/error_rates.py [--tables N]
+
+A table has nine rows and four columns, as Table 4. Each run's success is drawn around its cell's level, rounded to
+1/256; runs of both conditions have the same spread. Three kinds of spread: `even` (3 points in every cell), `uneven` (a
+half to 8 points, by column), and `lottery` (half of the runs of the first column collapse, by 50 points, with either
+condition).
+
+Printed, for 3, 5 and 10 seeds:
+
+- no effect: the share of tables with any star, and of claims called reproduced or partial (promised: at most 5 % each);
+- every published size true: the share of claims called not reproduced (promised: at most 5 %);
+- an effect of 5 points in every cell: the share of cells and of averages that are starred, and of claims reproduced;
+- one seed, an effect of 30 points: the share of tables with any star, and of claims with a verdict (promised: none).
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from plat_analysis.claims.rows import RowEvidence, decide
+from plat_analysis.families import starred
+from plat_analysis.replicates import Replicate, over_replicates
+from plat_analysis.statistics import Estimate
+
+ROWS, COLUMNS, INSTANCES = 9, 4, 256
+PUBLISHED = (6.9, 2.9, 3.7, 0.8, 5.5, 4.1, 4.1, 4.1, 5.3)  # the paper's average changes, row by row
+ROUNDING = 100 / INSTANCES * np.sqrt(2 / 12)  # of the difference of two success rates
+Runs = NDArray[np.float64]  # [row, column, seed], in percent
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What one simulated table and its claim came to."""
+
+    stars: int
+    average_stars: int
+    verdict: str
+
+
+def even(random: np.random.Generator, seeds: int) -> Runs:
+    return 50 + 3 * random.standard_normal((ROWS, COLUMNS, seeds))
+
+
+def uneven(random: np.random.Generator, seeds: int) -> Runs:
+    spread = np.array([8.0, 3.0, 0.5, 2.0])[:, None]
+    return 50 + spread * random.standard_normal((ROWS, COLUMNS, seeds))
+
+
+def lottery(random: np.random.Generator, seeds: int) -> Runs:
+    runs = 60 + 2 * random.standard_normal((ROWS, COLUMNS, seeds))
+    runs[:, 0] -= 50 * (random.random((ROWS, seeds)) < 0.5)
+    return runs
+
+
+SPREADS: dict[str, Callable[[np.random.Generator, int], Runs]] = {"even": even, "uneven": uneven, "lottery": lottery}
+
+
+def simulate(
+    random: np.random.Generator, spread: str, seeds: int, effect: float | NDArray[np.float64] = 0.0
+) -> Outcome:
+    """One table: runs of both conditions, those of the treatment shifted by `effect` (points; one for all rows, or one
+    for each)."""
+    baseline, treatment = (SPREADS[spread](random, seeds) for _ in range(2))
+    treatment = treatment + np.broadcast_to(effect, ROWS)[:, None, None]
+    step = 100 / INSTANCES
+    changes = np.round(treatment / step) * step - np.round(baseline / step) * step
+    columns = [{row: estimate(changes[row, column], ROUNDING) for row in range(ROWS)} for column in range(COLUMNS)]
+    averages = {row: estimate(changes[row].mean(axis=0), ROUNDING / COLUMNS**0.5) for row in range(ROWS)}
+    stars = [sum(cell.star != 0 for cell in column.values()) for column in starred([*columns, averages])]
+    evidence = {str(row): RowEvidence(averages[row], PUBLISHED[row]) for row in range(ROWS)}
+    return Outcome(sum(stars), stars[-1], decide(evidence).status)
+
+
+def estimate(changes: NDArray[np.float64], rounding: float) -> Estimate:
+    """One cell: the paired changes of its seeds, as the report makes it."""
+    values = {Replicate(None, seed): float(change) for seed, change in enumerate(changes)}
+    return over_replicates(values, rounding, wanted=len(values))
+
+
+def share(outcomes: list[Outcome], test: Callable[[Outcome], float]) -> float:
+    """Mean of a test over the outcomes."""
+    return float(np.mean([test(outcome) for outcome in outcomes]))
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--tables", type=int, default=400, help="tables for each line and effect [400]")
+    tables = parser.parse_args().tables
+    print("spread   seeds   no effect: any star  claim holds   published true: not reproduced   ", end="")
+    print("5 points: cells  averages  claims")
+    for spread in SPREADS:
+        for seeds in (3, 5, 10):
+            random = np.random.default_rng([1, seeds])
+            null, true, five = (
+                [simulate(random, spread, seeds, effect) for _ in range(tables)]
+                for effect in (0.0, np.array(PUBLISHED), 5.0)
+            )
+            print(
+                f"{spread:8} {seeds:5}   {share(null, lambda o: o.stars > 0):19.3f}"
+                f"  {share(null, lambda o: o.verdict in ('reproduced', 'partial')):11.3f}"
+                f"   {share(true, lambda o: o.verdict == 'not_reproduced'):30.3f}"
+                f"   {share(five, lambda o: (o.stars - o.average_stars) / (ROWS * COLUMNS)):15.3f}"
+                f"  {share(five, lambda o: o.average_stars / ROWS):8.3f}"
+                f"  {share(five, lambda o: o.verdict == 'reproduced'):6.3f}",
+                flush=True,
+            )
+    single = [simulate(np.random.default_rng([2, i]), "even", 1, 30.0) for i in range(tables)]
+    print(
+        f"one seed, 30 points: any star {share(single, lambda o: o.stars > 0):.3f}, "
+        f"verdict other than not enough data {share(single, lambda o: o.verdict != 'not_enough_data'):.3f}"
+    )
+
+
+if __name__ == "__main__":
+    main()

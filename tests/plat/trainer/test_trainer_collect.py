@@ -1,0 +1,54 @@
+"""Training batches: no instance is played twice in a run, whatever is refilled."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from plat.trainer.embedded import collect
+from plat.trainer.embedded.collect import Collector
+from plat.trainer.embedded.randomness import training_seeds
+
+
+def test_twelve_refills_of_every_step_play_instances_of_their_own(compose, policy, monkeypatch):
+    """One token is no answer: all returns are equal, so every refill is used up and the batch is empty in the end."""
+    config = compose("task=frozenlake", "algorithm=dapo", "algorithm.max_refills=12", "task.response_tokens=1")
+    played, real = [], collect.rollout
+
+    def recording(weights, tokenizer, episodes, sampling, key):
+        played.append((key, list(episodes.seeds), list(episodes.noises)))
+        return real(weights, tokenizer, episodes, sampling, key)
+
+    monkeypatch.setattr(collect, "rollout", recording)
+    collector = Collector(config, policy.tokenizer)
+    for step in (1, 2, 3):
+        batch = collector.rollout(policy.weights, step)
+        left, metrics = collector.replace_uninformative(policy.weights, batch, step)
+        assert metrics == {"rollout/refills": 12.0, "rollout/informative_prompts": 0.0}
+        assert left.trajectories == 0
+    size = config.train.group_size
+    groups = [(tuple(seeds[at : at + size]), noises[at : at + size]) for _, seeds, noises in played for at in (0, size)]
+    assert len(groups) == 3 * 13 * config.train.prompts
+    assert all(len(set(seeds)) == 1 and noises == list(range(size)) for seeds, noises in groups)
+    assert len({seeds for seeds, _ in groups}) == len(groups)
+    assert len({key for key, *_ in played}) == len(played)
+
+
+def test_a_refill_gives_the_informative_prompts_back(compose, policy):
+    """At most P prompts, each with spread in its returns and groups that keep together."""
+    config = compose("task=frozenlake", "algorithm=dapo", "train.prompts=4", "train.group_size=3")
+    collector = Collector(config, policy.tokenizer)
+    batch, metrics = collector.replace_uninformative(policy.weights, collector.rollout(policy.weights, 1), 1)
+    returns = batch.returns.reshape(-1, 3)
+    assert len(returns) == metrics["rollout/informative_prompts"] <= 4
+    assert (returns.max(1) > returns.min(1)).all()
+    groups = batch.group.reshape(-1, 3)
+    assert (groups == groups[:, :1]).all() and len(np.unique(groups)) == len(groups)
+
+
+def test_prompts_of_a_rollout_are_the_seeds_of_its_block(compose, policy):
+    config = compose("task=frozenlake", "seed=2", "train.prompts=3")
+    batch = Collector(config, policy.tokenizer).rollout(policy.weights, 5)
+    firsts = [batch.prompts[number] for number in batch.prompt_of_row[batch.turn_of_row == 0]]
+    (environment,) = collect.make_environments(config, "train", 1)
+    wanted = [tuple(policy.tokenizer.prompt(environment.reset(seed))) for seed in training_seeds(2, 5, 0, 3)]
+    assert firsts == [prompt for prompt in wanted for _ in range(4)]
