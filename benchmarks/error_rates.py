@@ -1,11 +1,12 @@
 """How often the report is wrong: simulated tables and claims through the functions that decide real ones.
 
-    python benchmarks/error_rates.py [--tables N]
+    python benchmarks/error_rates.py [--tables N] [--spread-share 0]
 
 A table has nine rows and four columns, as Table 4. Each run's success is drawn around its cell's level, rounded to
 1/256; runs of both conditions have the same spread. Three kinds of spread: `even` (3 points in every cell), `uneven` (a
 half to 8 points, by column), and `lottery` (half of the runs of the first column collapse, by 50 points, with either
 condition).
+`--spread-share 0` shows what stars would be worth if a cell's own spread were trusted.
 
 Printed, for 3, 5 and 10 seeds:
 
@@ -24,6 +25,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from plat_analysis import families
 from plat_analysis.claims.rows import RowEvidence, decide
 from plat_analysis.families import starred
 from plat_analysis.replicates import Replicate, over_replicates
@@ -92,7 +94,11 @@ def share(outcomes: list[Outcome], test: Callable[[Outcome], float]) -> float:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--tables", type=int, default=400, help="tables for each line and effect [400]")
-    tables = parser.parse_args().tables
+    parser.add_argument(
+        "--spread-share", type=float, default=families.SPREAD_SHARE, help="as in families [%(default)s]"
+    )
+    arguments = parser.parse_args()
+    tables, families.SPREAD_SHARE = arguments.tables, arguments.spread_share
     print("spread   seeds   no effect: any star  claim holds   published true: not reproduced   ", end="")
     print("5 points: cells  averages  claims")
     for spread in SPREADS:

@@ -6,7 +6,7 @@ the family is true. The p-values are Student's t over seeds (or builds).
 With three seeds, a cell's own spread is a poor guide: where runs either learn or collapse, three that happened to agree
 look exact. So for decisions a cell's spread is taken as at least `SPREAD_SHARE` of the root mean square of its peers',
 the cells of the same column. Without that, tables of such runs have false stars more often than promised
-(`benchmarks/error_rates.py` shows both).
+(`benchmarks/error_rates.py --spread-share 0`).
 """
 
 from __future__ import annotations

@@ -24,7 +24,7 @@ class Probe:
 
     retrieval  share of the block's reasonings that are likeliest under their own prompt, in [0, 1]
     fluent     share of the block's reasonings that parse under the grammar of the demonstrations
-    entropy    H(Z|X), nats per token
+    entropy    H(Z|X), nats per token; NaN where no reasoning of the block can be scored
     """
 
     step: int
@@ -36,6 +36,12 @@ class Probe:
     @property
     def reasonings(self) -> int:
         return self.block_size * len(self.retrieval)
+
+    @property
+    def mean_entropy(self) -> float | None:
+        """H(Z|X) over all blocks; None where not one reasoning could be scored."""
+        scored = self.entropy[~np.isnan(self.entropy)]
+        return float(scored.mean()) if len(scored) else None
 
     @property
     def chance(self) -> float:

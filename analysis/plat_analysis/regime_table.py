@@ -136,11 +136,11 @@ def _numbers(results: Results, item: RunRegime) -> dict[str, float | None]:
     early, final, before, after = item.early, item.final, item.early_behaviour, item.final_behaviour
     _, success = results.curve(item.run.id, "val/success")
     peak = peak_score(results, item.run)
-    entropy = float(final.entropy.mean()) if final else None
+    entropy = final.mean_entropy if final else None
     return {
         "retrieval_early": float(early.retrieval.mean()) if early else None,
         "retrieval_final": float(final.retrieval.mean()) if final else None,
-        "entropy_early": float(early.entropy.mean()) if early else None,
+        "entropy_early": early.mean_entropy if early else None,
         "entropy_final": entropy,
         "entropy_share_of_ln_v": entropy / item.log_vocabulary if entropy is not None and item.log_vocabulary else None,
         "fluent_final": float(final.fluent.mean()) if final else None,

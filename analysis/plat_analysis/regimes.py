@@ -105,7 +105,8 @@ def regime(
     few = min(early.reasonings, final.reasonings)
     if few < limits.reasonings:
         return Regime(UNKNOWN, f"{few} reasonings were probed, {limits.reasonings:g} are needed")
-    low = float(final.entropy.mean()) < limits.low * float(early.entropy.mean())
+    before, after = early.mean_entropy, final.mean_entropy
+    low = before is not None and after is not None and after < limits.low * before
     if not fell(early, final, limits):
         return _not_fallen(early, final, low, limits)
     if not log_vocabulary:
@@ -145,7 +146,7 @@ def _not_fallen(early: Probe, final: Probe, low: bool, limits: Thresholds) -> Re
 
 def _noise(final: Probe, log_vocabulary: float, limits: Thresholds) -> str:
     """Why the reasonings are noise; "" where they are language."""
-    share, fluent = float(final.entropy.mean()) / log_vocabulary, float(final.fluent.mean())
+    share, fluent = (final.mean_entropy or 0.0) / log_vocabulary, float(final.fluent.mean())
     reasons = [f"H(Z|X) {share:.2f} ln V"] if share > limits.noise else []
     return ", ".join(reasons + ([f"{100 * fluent:.0f} % parse"] if fluent < limits.fluent else []))
 

@@ -102,6 +102,12 @@ def test_what_was_not_measured_is_unknown_with_the_reason(rng, missing):
     assert regime(probe(rng, 0.8), probe(rng, 0.125), behaviour(rng, 2), behaviour(rng, 2), None).name == UNKNOWN
 
 
+def test_a_policy_that_says_nothing_is_noise(rng):
+    silent = Probe(9, 8, np.full(64, 1 / 8), np.zeros(64), np.full(64, np.nan))
+    verdict = regime(probe(rng, 0.8), silent, behaviour(rng, 2), behaviour(rng, 2), LOG_V)
+    assert str(verdict) == "noise: 0 % parse"
+
+
 @settings(max_examples=300, deadline=None)
 @given(st.integers(0, 2**32), rates, rates, st.floats(0, 3.6), st.floats(0, 0.3), st.floats(0, 5))
 def test_a_policy_that_did_not_change_is_never_called_collapsed(seed, retrieval, fluent, entropy, spread, moves):
