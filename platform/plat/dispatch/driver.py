@@ -144,10 +144,10 @@ class _Sweep:
         with contextlib.ExitStack() as stack:
             stack.callback(self._progress.end)
             stack.callback(dispatcher.close)
-            signals = stack.enter_context(interrupts.counted(dispatcher))
             dispatcher.submit(missing)
             if before_runs is not None:
                 before_runs()
+            signals = stack.enter_context(interrupts.counted(dispatcher))
             while dispatcher.active():
                 for change in dispatcher.poll(0.0 if self._ended else TICK):
                     self._note(change)

@@ -6,6 +6,7 @@ import random
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections import Counter
 from pathlib import Path
@@ -14,7 +15,7 @@ import pytest
 from toy_runs import comparable, no_step_twice, toy_run
 
 from plat.dispatch.driver import sweep
-from plat.dispatch.local import machine
+from plat.dispatch.local import client, machine
 from plat.dispatch.local.dispatcher import LocalDispatcher
 from plat.errors import RunError, SpecError
 from plat.spec.experiment import Experiment
@@ -211,7 +212,7 @@ def test_preparations_are_done_once_and_a_failed_one_fails_its_runs(home):
 
 def test_a_stalled_run_is_killed_says_where_and_is_tried_once_more(home):
     runs = [toy_run(mischief="hang"), toy_run(mischief="hang_once"), toy_run(iterations=40, sleep=0.1)]
-    report = sweep(home, runs, 3, stall_after=1.0)
+    report = sweep(home, runs, 3, stall_after=3.0)
     assert [report.ends[run.id].outcome for run in runs] == ["failed:stalled", "finished", "finished"]
     assert len(home.run(runs[0].id).attempts()) == 2
     assert "misbehave" in home.run(runs[0].id).attempt(1).log.read_text()  # the traceback of where it hung
@@ -320,6 +321,27 @@ def test_one_interrupt_saves_and_the_same_command_goes_on(home, number):
     code, output, last = finish(start(home, SLOW))
     assert code == 0 and last["counts"] == {"done": 3}
     assert all(no_step_twice(path) for path in paths)
+
+
+def test_an_interrupt_while_the_server_still_loads_ends_at_once(home, monkeypatch):
+    monkeypatch.setattr(client, "_START", "import time; time.sleep(1000)")
+    runs = [toy_run(seed=seed) for seed in range(3)]
+    timer = threading.Timer(0.5, os.kill, (os.getpid(), signal.SIGINT))
+    timer.start()
+    report = sweep(home, runs, 2)
+    timer.join()
+    assert report.exit_code == 130 and report.counts() == {"interrupted": 2, "missing": 1}
+    assert not any(run_state(home.run(run.id)).attempt for run in runs)
+
+
+def test_an_interrupt_before_the_runs_ends_at_once(home):
+    def wait():
+        os.kill(os.getpid(), signal.SIGINT)
+        time.sleep(1000)
+
+    with pytest.raises(KeyboardInterrupt):
+        sweep(home, [toy_run()], 1, before_runs=wait)
+    assert list(home.runs.iterdir()) == []
 
 
 def test_a_second_interrupt_kills(home):

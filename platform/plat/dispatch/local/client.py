@@ -80,8 +80,10 @@ class WorkerServer:
         return [message for message in messages if message["event"] != "ready"]
 
     def close(self, patience: float = 5.0) -> None:
-        """Close the line (on which the server ends) and wait for it a little."""
+        """Close the line, on which the server ends, and wait for it a little; one that still loads is killed."""
         self._connection.close()
+        if not self.ready:
+            self._process.kill()
         try:
             self._process.wait(patience)
         except subprocess.TimeoutExpired:

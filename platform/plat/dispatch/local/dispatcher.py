@@ -62,8 +62,6 @@ class LocalDispatcher:
         self._deaths = 0
         self._checked = time.monotonic()
 
-    # --- the protocol ------------------------------------------------------------------------------------------------
-
     def submit(self, runs: Sequence[Run]) -> list[Handle]:
         """Queue runs and the preparations they need, and let the server load what workers will need.
 
@@ -112,7 +110,7 @@ class LocalDispatcher:
                 self._end(job, "cancelled", "no run needs it any more")
 
     def close(self) -> None:
-        """Workers that still run are asked to stop by the server, which outlives us until they have saved."""
+        """Workers that still run are asked to stop by the server, which goes on until they have saved."""
         if self._server is not None:
             self._server.close()
             self._server = None
@@ -125,6 +123,12 @@ class LocalDispatcher:
     def stop(self) -> None:
         """Start nothing more; ask what runs to save and stop."""
         self.stopping = True
+        self._hear(0.0)
+        if self._server is not None and not self._server.ready:  # it has started nothing yet
+            self.close()
+            for job in self._running():
+                self._devices.give_back(job)
+                self._end(job, "interrupted", "asked to stop before it began")
         for job in self._running():
             self._signal(job, signal.SIGTERM)
 
@@ -134,8 +138,6 @@ class LocalDispatcher:
         for job in self._running():
             job.ending = ("interrupted", "killed by a second interrupt")
             self._signal(job, signal.SIGKILL)
-
-    # --- starting ----------------------------------------------------------------------------------------------------
 
     def _running(self) -> list[LocalJob]:
         return [job for job in self.jobs.values() if job.state == RUNNING]
@@ -198,8 +200,6 @@ class LocalDispatcher:
             environment = machine.thread_environment(threads.pop() if len(threads) == 1 else 1)
             self._server = WorkerServer(self.home.logs / "worker-server.txt", trainers, environment)
         return self._server
-
-    # --- ending ------------------------------------------------------------------------------------------------------
 
     def _hear(self, timeout: float) -> None:
         if self._server is None:
@@ -310,8 +310,6 @@ class LocalDispatcher:
                 self._requeue(job, None, gone.what)
         if not was_ready or self._deaths > 3:
             raise gone
-
-    # --- checking ----------------------------------------------------------------------------------------------------
 
     def _check_waiting(self) -> None:
         for job in [job for job in self.jobs.values() if job.state == WAITING]:
