@@ -19,6 +19,7 @@ from plat.trainer.embedded.model import Shape
 
 
 def shape_of(config: ShapeConfig, vocabulary: int) -> Shape:
+    """The shape that a config asks for, with this many words."""
     return Shape(
         vocabulary,
         config.layers,
@@ -42,12 +43,12 @@ def _reorder(name: str, tensor: Tensor, head_dim: int, to_hf: bool) -> Tensor:
 
 def to_state_dict(shape: Shape, flat: Tensor) -> dict[str, Tensor]:
     """The flat vector as `Qwen2ForCausalLM.state_dict()` names and layouts."""
-    found, at = {}, 0
+    tensors, start = {}, 0
     for name, size in shape.entries():
-        count = torch.Size(size).numel()
-        found[name] = _reorder(name, flat[at : at + count].view(size), shape.head_dim, True).contiguous()
-        at += count
-    return found
+        end = start + torch.Size(size).numel()
+        tensors[name] = _reorder(name, flat[start:end].view(size), shape.head_dim, True).contiguous()
+        start = end
+    return tensors
 
 
 def from_state_dict(shape: Shape, tensors: dict[str, Tensor]) -> Tensor:
@@ -55,9 +56,9 @@ def from_state_dict(shape: Shape, tensors: dict[str, Tensor]) -> Tensor:
     parts = []
     for name, size in shape.entries():
         if name not in tensors or tuple(tensors[name].shape) != size:
-            found = "missing" if name not in tensors else f"of shape {tuple(tensors[name].shape)}"
+            problem = "missing" if name not in tensors else f"of shape {tuple(tensors[name].shape)}"
             raise CheckpointError(
-                f"{name} is {found}, expected {size}", mend="use a checkpoint of the Qwen2 architecture"
+                f"{name} is {problem}, expected {size}", mend="use a checkpoint of the Qwen2 architecture"
             )
         parts.append(_reorder(name, tensors[name].contiguous(), shape.head_dim, False).reshape(-1))
     return torch.cat(parts)
