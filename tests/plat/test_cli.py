@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import signal
 import subprocess
@@ -316,6 +317,50 @@ def test_a_changed_report_is_made_again_without_running(plat, spec, home, toy):
     assert code == 0 and "Another title" in out and "started" not in out
 
 
+def test_an_edited_builder_of_another_package_makes_the_report_anew(spec, home, toy, toy_paper, tmp_path):
+    site = shutil.copytree(toy_paper, tmp_path / "site")
+    path = spec(GUESSING)
+
+    def sweep() -> str:
+        command = [sys.executable, "-m", "plat", "sweep", str(path)]
+        environment = {**os.environ, "PYTHONPATH": str(site)}
+        done = subprocess.run(command, capture_output=True, text=True, env=environment, timeout=100)
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+    sweep()
+    assert sweep().startswith("nothing to do")
+    builder = site / "toy_paper" / "report.py"
+    builder.write_text(builder.read_text() + "# edited\n")
+    assert not sweep().startswith("nothing to do")
+    assert sweep().startswith("nothing to do")
+
+
+def test_a_report_under_overrides_has_a_place_and_a_run_of_its_own(plat, spec, home, toy):
+    import sqlite3
+
+    path = spec(GUESSING)
+    plat("sweep", path)
+    own = {file.name: file.read_bytes() for file in (home / "reports" / "small").iterdir()}
+    for command in (["sweep", path, "climb.games=3", "seed=1"], ["report", path, "seed=1", "climb.games=3"]):
+        code, out, err = plat(*command)
+        assert code == 0, err
+        places = {folder.name for folder in (home / "reports").iterdir() if folder.is_dir()}
+        assert len(places) == 2
+        (other,) = places - {"small"}
+        assert other.startswith("small@climb.games-3-seed-1-") and other in out
+    assert {file.name: file.read_bytes() for file in (home / "reports" / "small").iterdir()} == own
+    assert plat("sweep", path)[1].startswith("nothing to do")
+    plat("sweep", path, "seed=1")
+    assert plat("sweep", path, "seed=1")[1].startswith("nothing to do")
+    shutil.rmtree(home / "reports" / next(name.name for name in (home / "reports").glob("small@seed*")))
+    assert not plat("sweep", path, "seed=1")[1].startswith("nothing to do")
+    with sqlite3.connect(home / "mlflow.db") as database:
+        names = {name for (name,) in database.execute("select value from tags where key = 'plat.file'")}
+    database.close()
+    assert {"small", other} <= names and len(names) == 3
+
+
 def test_a_wrong_report_is_refused_before_anything_runs(plat, spec, home, toy):
     code, _, err = plat("sweep", spec(GUESSING + "    nmae: x\n"))
     assert code == 2 and "nmae" in err and "name" in err
@@ -421,18 +466,20 @@ def test_a_run_whose_folder_vanishes_during_the_sweep_is_not_called_done(plat, s
     from plat.cli import results
 
     path = spec(GUESSING)
-    real = results.import_all
+    real, removed = results.import_all, []
 
     def remove_one(place, *arguments):
         done = real(place, *arguments)
-        shutil.rmtree(sorted(place.runs.iterdir())[0])
+        if not removed:
+            removed.append(sorted(place.runs.iterdir())[0])
+            shutil.rmtree(removed[0])
         return done
 
     monkeypatch.setattr(results, "import_all", remove_one)
     code, _, err = plat("sweep", path)
     assert code == 3 and "1 of 2 runs are not done" in err and "removed during the sweep" in err
-    monkeypatch.undo()
-    monkeypatch.setenv("PLAT_HOME", str(home))
+    code, out, _ = plat("sweep", path)
+    assert code == 0 and not out.startswith("nothing to do") and out.count("started") == 1
 
 
 UNPUBLISHED = "title: A test\nbase: {trainer: 'plat_toy:SPEC'}\nmatrix:\n  seed: [0]\n"

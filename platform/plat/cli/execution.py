@@ -83,8 +83,8 @@ def sweep(
     experiments = load_experiments(arguments)
     place = Home.find(home)
     uri = place.store_uri(store)
-    look = results.look()
-    printed = [freshness.recall(place, uri, experiment, look) for experiment in experiments]
+    layout = results.layout()
+    printed = [freshness.recall(place, uri, experiment, layout) for experiment in experiments]
     if all(text is not None for text in printed):
         print("nothing to do: every run is done, and the report is up to date\n")
         print("\n".join(text for text in printed if text), end="")
@@ -97,7 +97,7 @@ def sweep(
         for experiment in experiments:
             text, files = results.make_report(place, uri, experiment)
             if all(report.ends[run.id].state == "done" for run in experiment.runs):
-                freshness.remember(place, uri, experiment, look, text, files)
+                freshness.remember(place, uri, experiment, layout, text, files)
             print(text, end="")
     return conclude(report)
 

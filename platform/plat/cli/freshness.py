@@ -1,12 +1,14 @@
 """Is a finished sweep's report still the report? Answered in milliseconds, without MLflow, pandas or the trainer.
 
-After a report was written, a note beside it keeps what it was made from (a digest) and what was printed. The next
-identical sweep prints that again, provided that everything the report is made from is as it was:
+After a report was written, a note beside it keeps what was printed and what it was made from. The next identical sweep
+prints that again, provided that everything the report was made from is as it was:
 
-    the experiment (runs, axes, report, claims, the paper's numbers), our own source files and the published plugins,
+    the experiment (runs, axes, report, claims, the paper's numbers, overrides) and the published plug-ins,
+    every file of code that was loaded when the report was made, wherever it lies: builders, checks, our own,
     the runs' results, the runs and the file's own run in the store, and the files of the report.
 
-Only a SQLite store can be looked at this quickly; with any other store the note is never trusted.
+A run without a result makes every note invalid. Only a SQLite store can be read this quickly; with any other store
+nothing is remembered.
 """
 
 from __future__ import annotations
@@ -15,6 +17,8 @@ import hashlib
 import json
 import os
 import sqlite3
+import sys
+import sysconfig
 from collections.abc import Iterable
 from contextlib import closing
 from dataclasses import fields
@@ -23,6 +27,7 @@ from typing import TYPE_CHECKING, Any
 
 from plat.store import durable
 from plat.store.home import Home
+from plat.trainer.plugins import published
 
 if TYPE_CHECKING:
     from plat.spec.experiment import Experiment
@@ -41,77 +46,78 @@ where f.key = 'plat.file' and f.value = ?
 """
 
 
-def recall(home: Home, uri: str, experiment: Experiment, look: str) -> str | None:
-    """What was printed for this experiment, if it is still true; `look` is the shape of the output (width, colours)."""
-    note = _note(home, experiment)
+def recall(home: Home, uri: str, experiment: Experiment, layout: str) -> str | None:
+    """What was printed for this experiment, if it is still true; `layout` is the shape of the output."""
     try:
-        found = json.loads(note.read_text(encoding="utf-8"))
-        if found["look"] != look or _stamps(map(Path, found["files"])) != found["stamps"]:
+        note = json.loads(_note(home, experiment).read_text(encoding="utf-8"))
+        if note["layout"] != layout or _stamps(note["files"]) != note["stamps"]:
             return None
-        return found["printed"] if found["digest"] == digest(home, uri, experiment) else None
+        printed = note["printed"]
+        return printed if note["digest"] == digest(home, uri, experiment) and isinstance(printed, str) else None
     except (OSError, ValueError, KeyError, TypeError):
         return None
 
 
-def remember(home: Home, uri: str, experiment: Experiment, look: str, printed: str, files: Iterable[Path]) -> None:
-    """Keep what was printed, unless the store cannot be looked at quickly."""
-    found = digest(home, uri, experiment)
-    if found is None:
+def remember(home: Home, uri: str, experiment: Experiment, layout: str, printed: str, files: Iterable[Path]) -> None:
+    """Keep what was printed, unless a run has no result or the store cannot be read quickly."""
+    made_from = digest(home, uri, experiment)
+    if made_from is None:
         return
-    paths = sorted(str(path) for path in files)
-    note = {"digest": found, "look": look, "files": paths, "stamps": _stamps(map(Path, paths)), "printed": printed}
+    paths = sorted({*map(str, files), *_loaded_code()})
+    note = {"digest": made_from, "layout": layout, "printed": printed, "files": paths, "stamps": _stamps(paths)}
     durable.write(_note(home, experiment), json.dumps(note).encode())
 
 
 def _note(home: Home, experiment: Experiment) -> Path:
-    return home.reports / f".{experiment.name}.json"
+    return home.reports / f".{experiment.report_name}.json"
 
 
 def digest(home: Home, uri: str, experiment: Experiment) -> str | None:
     """A hash of everything the report is made from; None when that cannot be known quickly."""
+    results = _stamps(home.run(run.id).result for run in experiment.runs)
     stored = _stored(uri, experiment)
-    if stored is None:
+    if stored is None or None in results:
         return None
     facts: dict[str, Any] = {
         "experiment": {
             field.name: getattr(experiment, field.name) for field in fields(experiment) if field.name != "runs"
         },
         "runs": [(run.id, run.name, run.axes) for run in experiment.runs],
-        "results": _stamps(home.run(run.id).result for run in experiment.runs),
+        "results": results,
         "store": [uri, stored],
-        "sources": _sources(),
+        "plugins": _plugins(),
     }
     return hashlib.sha256(json.dumps(facts, sort_keys=True, default=str).encode()).hexdigest()
 
 
-def _stamps(paths: Iterable[Path]) -> list[list[int] | None]:
+def _stamps(paths: Iterable[str | Path]) -> list[list[int] | None]:
     """Size and time of change of each file; None for one that is not there."""
-    found: list[list[int] | None] = []
+    stamps: list[list[int] | None] = []
     for path in paths:
         try:
             status = os.stat(path)
-            found.append([status.st_size, status.st_mtime_ns])
+            stamps.append([status.st_size, status.st_mtime_ns])
         except OSError:
-            found.append(None)
-    return found
+            stamps.append(None)
+    return stamps
 
 
-def _sources() -> list[Any]:
-    """Our own files, and what is published in our entry-point groups: another version may draw another report."""
-    import importlib.util
-    from importlib.metadata import entry_points
+def _loaded_code() -> set[str]:
+    """The files of all modules that this process has loaded, except Python's own."""
+    own = tuple({f"{sysconfig.get_path(name)}{os.sep}" for name in ("stdlib", "platstdlib")})
+    others = tuple({f"{sysconfig.get_path(name)}{os.sep}" for name in ("purelib", "platlib")})  # below Python's own
+    files = {str(file) for module in list(sys.modules.values()) if (file := getattr(module, "__file__", None))}
+    return {os.path.abspath(file) for file in files if not file.startswith(own) or file.startswith(others)}
 
-    files: list[Path] = []
-    for package in ("plat", "plat_analysis"):
-        spec = importlib.util.find_spec(package)
-        for folder in (spec.submodule_search_locations or ()) if spec else ():
-            files += sorted(Path(folder).rglob("*.py"))
-    plugins = [
-        (group, point.name, point.value, point.dist.version if point.dist else "")
-        for group in ("plat.trainers", "plat.reports", "plat.claims")
-        for point in entry_points(group=group)
-    ]
-    return [_stamps(files), sorted(plugins)]
+
+def _plugins() -> list[tuple[str, str, str, str]]:
+    """What is published in our entry-point groups: another version, or another package, may draw another report."""
+    groups = ("plat.trainers", "plat.environments", "plat.reports", "plat.claims")
+    return sorted(
+        (group, name, point.value, point.dist.version if point.dist else "")
+        for group in groups
+        for name, point in published(group).items()
+    )
 
 
 def _stored(uri: str, experiment: Experiment) -> list[Any] | None:
@@ -130,5 +136,5 @@ def _stored(uri: str, experiment: Experiment) -> list[Any] | None:
     except sqlite3.Error:
         return None
     if any(outcome == DAMAGED for plat_id, outcome, _ in rows if plat_id in wanted):
-        return None  # look again, and say again what is wrong
+        return None  # a damaged run is reported at every sweep
     return [os.stat(path).st_ino, sorted([list(map(str, row)) for row in rows if row[0] in wanted]), sorted(own)]

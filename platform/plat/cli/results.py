@@ -80,7 +80,8 @@ def import_all(
     from plat.store.importer import import_runs
 
     if runs is None and experiments:
-        runs = [home.run(run_id) for run_id in {run.id: None for one in experiments for run in one.runs}]
+        wanted = {run.id: None for experiment in experiments for run in experiment.runs}
+        runs = [home.run(run_id) for run_id in wanted]
     done = import_runs(home, uri, experiments, runs, with_diff=with_diff)
     for line in done.warnings():
         print(f"warning: {line}", file=sys.stderr)
@@ -144,7 +145,7 @@ def make_report(home: Home, uri: str, experiment: Experiment, out: Path | None =
 
     store = Store(uri, home)
     built = build_report(store.load(experiment), experiment)
-    folder = out or home.create().reports / experiment.name
+    folder = out or home.create().reports / experiment.report_name
     written = built.write(folder)
     with unless_archived(home, uri, "the report is not logged into MLflow"):
         store.log_report(experiment, written, built.values)
@@ -178,8 +179,8 @@ def width() -> int:
     return int(given) if given.isdecimal() and int(given) > 0 else 160
 
 
-def look() -> str:
-    """The shape of what is printed: two outputs with the same look are the same text."""
+def layout() -> str:
+    """The shape of what is printed: under one layout, the same report is the same text."""
     return f"{width()} {'colour' if on_terminal() and 'NO_COLOR' not in os.environ else 'plain'}"
 
 
@@ -220,16 +221,16 @@ def claims(
     exit_code = catch_up(place, uri, experiments)
     from plat_analysis.claims.engine import check_claims
 
-    store_of = Store(uri, place)
-    found = [verdict for experiment in experiments for verdict in check_claims(store_of.load(experiment), experiment)]
+    stored = Store(uri, place)
+    verdicts = [verdict for experiment in experiments for verdict in check_claims(stored.load(experiment), experiment)]
     if as_json:
-        print_json({"claims": [verdict.as_dict() for verdict in found]})
+        print_json({"claims": [verdict.as_dict() for verdict in verdicts]})
         return exit_code
-    for verdict in found:
+    for verdict in verdicts:
         print(f"{verdict.status.replace('_', ' '):15} {verdict.id}: {verdict.says}")
         if verdict.detail:
             print(f"{'':15} {verdict.detail}")
-    if not found:
+    if not verdicts:
         print("these files claim nothing")
     return exit_code
 

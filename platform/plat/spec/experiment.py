@@ -10,6 +10,7 @@ axis (`seed=3`, `filter=top_p`) replaces that axis's values. Everything raises S
 
 from __future__ import annotations
 
+import hashlib
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -19,6 +20,7 @@ from typing import Any
 from plat.errors import SpecError
 from plat.spec.conflicts import check_conflicts
 from plat.spec.file import ExperimentFile, read_file
+from plat.spec.identity import canonical
 from plat.spec.overrides import CommandLine, is_sweep, parse_overrides, to_plain, values_of
 from plat.spec.runs import Run, RunMaker, same_results
 from plat.spec.schema import schema_of
@@ -27,13 +29,21 @@ from plat.spec.yaml_reader import Document, read
 from plat.suggest import mend
 from plat.trainer.api import TrainerSpec
 
+MARK_LENGTH = 40  # characters of the readable part
 NAME = re.compile(r"\w[\w. -]{0,119}")  # of an experiment file, without its ending
 
 
 @dataclass(frozen=True)
 class Experiment:
-    """One experiment file. `runs` are distinct; `cells` are all positions of the matrix, in order: (axes, run id);
-    `left_out` are the values that the file lists for an axis and the command line did not choose."""
+    """One experiment file under the overrides of a command line.
+
+    runs       distinct, in order
+    cells      all positions of the matrix, in order: (axes, run id)
+    left_out   axis -> the values that the file lists for it and the command line did not choose
+    overrides  of the command line, as they were given
+    mark       tells results under these overrides from those of the file as it is: a readable part and a hash; "" where
+               there are no overrides
+    """
 
     name: str
     path: Path
@@ -48,6 +58,13 @@ class Experiment:
     scale: str
     cells: list[tuple[dict[str, Any], str]] = field(default_factory=list)
     left_out: dict[str, list[Any]] = field(default_factory=dict)
+    overrides: tuple[str, ...] = ()
+    mark: str = ""
+
+    @property
+    def report_name(self) -> str:
+        """What the report is called: the file's name, and a mark where overrides make it another report."""
+        return f"{self.name}@{self.mark}" if self.mark else self.name
 
 
 def load_experiment(path: str | Path, overrides: Sequence[str] = ()) -> Experiment:
@@ -85,6 +102,8 @@ def load_experiment(path: str | Path, overrides: Sequence[str] = ()) -> Experime
         scale="+".join(scales),
         cells=positions,
         left_out={axis.name: axis.left_out() for axis in file.matrix.axes},
+        overrides=tuple(overrides),
+        mark=_mark(line),
     )
 
 
@@ -160,6 +179,17 @@ def _as_axes(line: CommandLine, document: Document) -> CommandLine:
         else:
             assignments.append(one)
     return CommandLine(assignments, {name: (to_plain(values, place), place) for name, (values, place) in axes.items()})
+
+
+def _mark(line: CommandLine) -> str:
+    """A readable part and a hash of what the command line overrides, in whatever order it does; "" for nothing."""
+    given: dict[str, Any] = {assignment.key: assignment.value for assignment in line.assignments}
+    given |= {f"matrix.{axis}": values for axis, (values, _) in line.axes.items()}
+    if not given:
+        return ""
+    text = canonical(given)
+    words = re.sub(r"[^A-Za-z0-9.]+", "-", text.replace("matrix.", "")).strip("-.")
+    return f"{words[:MARK_LENGTH].rstrip('-.')}-{hashlib.sha256(text.encode()).hexdigest()[:8]}"
 
 
 def _paper_data(file: ExperimentFile) -> dict[str, Any]:

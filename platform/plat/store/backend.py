@@ -47,7 +47,10 @@ class Stored:
 
 @dataclass(frozen=True)
 class FileInfo:
-    """An experiment file as its own MLflow run describes it; title and source are None when only its name is known."""
+    """An experiment file as its own MLflow run describes it; title and source are None when only its name is known.
+
+    The report of a file under overrides has a run of its own: its name is `FILE@MARK` (`Experiment.report_name`).
+    """
 
     name: str
     title: str | None = None
@@ -58,8 +61,10 @@ class FileInfo:
         tags = {"plat.kind": "experiment", "plat.file": self.name}
         if self.title is not None:
             of = " of ".join(part for part in (self.source, self.paper) if part)
-            tags |= {"plat.title": self.title, "mlflow.source.name": f"{self.name}.yaml"}
-            tags["mlflow.note.content"] = f"**{self.title}**\n\n" + (f"{of} · " if of else "") + f"`{self.name}.yaml`"
+            file, _, mark = self.name.partition("@")
+            source = f"`{file}.yaml`" + (f" with overrides ({mark})" if mark else "")
+            tags |= {"plat.title": self.title, "mlflow.source.name": f"{file}.yaml"}
+            tags["mlflow.note.content"] = f"**{self.title}**\n\n" + (f"{of} · " if of else "") + source
             tags |= {"plat.source": self.source} if self.source else {}
         return tags
 

@@ -5,7 +5,7 @@
     runs/<id>/                    one run (RunPaths)
     cache/                        shared by runs: base models, content-addressed
     mlflow.db  mlartifacts/       the default store
-    reports/<experiment>/         what `plat report` writes by default
+    reports/<file>/               what `plat report` writes by default; under overrides: <file>@<mark>/
     history.jsonl                 measured wall times, for `plat plan`
     preparations/                 one file for each preparation that is going on
     logs/                         of preparations and of the worker server

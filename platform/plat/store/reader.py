@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -81,14 +81,16 @@ class Store:
         self, experiment: Experiment, artifacts: Mapping[str, Path], values: Mapping[str, float] | None = None
     ) -> str:
         """Log report files (under `report/<name>`) and values (as metrics) into the file's own run, in place of earlier
-        ones; the run's MLflow id. StoreError when the user deleted that run."""
+        ones; the run's MLflow id. A report under overrides has a run of its own, so that it never replaces the file's.
+        StoreError when the user deleted that run."""
         scale = experiment.scale
         place = experiment_name(experiment.paper, clean_key(experiment.name), scale)
         self.home.create()
         with import_lock(self.home):
             backend = open_backend(self.home, self.uri)
             try:
-                run = backend.file_run(place, file_info(experiment))
+                name = clean_key(experiment.name) + (f"@{experiment.mark}" if experiment.mark else "")
+                run = backend.file_run(place, replace(file_info(experiment), name=name))
                 cleaned = {clean_key(key): float(value) for key, value in (values or {}).items()}
                 backend.replace_report(run, artifacts, cleaned, int(time.time() * 1000))
                 return run
