@@ -349,6 +349,8 @@ def test_a_report_under_overrides_has_a_place_and_a_run_of_its_own(plat, spec, h
         assert len(places) == 2
         (other,) = places - {"small"}
         assert other.startswith("small@climb.games-3-seed-1-") and other in out
+        page = (home / "reports" / other / "report.html").read_text()
+        assert f"plat report small.yaml {' '.join(command[2:])}" in page and "toy-paper 0.0.1" in page
     assert {file.name: file.read_bytes() for file in (home / "reports" / "small").iterdir()} == own
     assert plat("sweep", path)[1].startswith("nothing to do")
     plat("sweep", path, "seed=1")
@@ -462,11 +464,25 @@ def test_status_shows_its_runs_and_folds_many(plat, spec, home, toy, monkeypatch
     assert len(plat("status", path, "matrix.seed=range(30)", "--all")[1].splitlines()) == 62
 
 
+def test_status_calls_a_run_preparing_while_what_it_needs_is_made(plat, spec, home):
+    from plat.store.home import Home
+    from plat.store.preparations import announced
+
+    path = spec("title: A test\nmatrix:\n  variant: {a: {trainer: 'plat_toy:SPEC', recipe: r}}\n  seed: [0, 1]\n")
+    place = Home(home).create()
+    with announced(place, "prepare:plat_toy:SPEC:r", "recipe r"):
+        code, out, _ = plat("status", path)
+        assert code == 0 and "2 preparing of 2" in out and "preparing recipe r, for" in out
+        states = [run["state"] for run in json.loads(plat("status", path, "--json")[1])["runs"]]
+        assert states == ["preparing", "preparing"]
+    assert "2 missing of 2" in plat("status", path)[1]
+
+
 def test_a_run_whose_folder_vanishes_during_the_sweep_is_not_called_done(plat, spec, home, toy, monkeypatch):
-    from plat.cli import results
+    from plat.cli import importing
 
     path = spec(GUESSING)
-    real, removed = results.import_all, []
+    real, removed = importing.import_all, []
 
     def remove_one(place, *arguments):
         done = real(place, *arguments)
@@ -475,7 +491,7 @@ def test_a_run_whose_folder_vanishes_during_the_sweep_is_not_called_done(plat, s
             shutil.rmtree(removed[0])
         return done
 
-    monkeypatch.setattr(results, "import_all", remove_one)
+    monkeypatch.setattr(importing, "import_all", remove_one)
     code, _, err = plat("sweep", path)
     assert code == 3 and "1 of 2 runs are not done" in err and "removed during the sweep" in err
     code, out, _ = plat("sweep", path)

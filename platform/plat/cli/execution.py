@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, TextIO
 
 import typer
 
-from plat.cli import freshness, results
+from plat.cli import RUNS_FAILED, freshness, importing, reports
 from plat.cli.common import (
     AllowImportOption,
     Arguments,
@@ -55,7 +55,7 @@ def plan(
 
     experiments = load_experiments(arguments)
     for experiment in experiments:
-        results.check_report(experiment)
+        reports.check_report(experiment)
     made = make_plan(experiments, Home.find(home), jobs=jobs)
     if as_json:
         print_json(made.to_json())
@@ -83,23 +83,26 @@ def sweep(
     experiments = load_experiments(arguments)
     place = Home.find(home)
     uri = place.store_uri(store)
-    layout = results.layout()
+    layout = reports.layout()
     printed = [freshness.recall(place, uri, experiment, layout) for experiment in experiments]
     if all(text is not None for text in printed):
         print("nothing to do: every run is done, and the report is up to date\n")
         print("\n".join(text for text in printed if text), end="")
         return 0
     for experiment in experiments:
-        results.check_report(experiment)
+        reports.check_report(experiment)
     place.create()
     report = run_missing(place, uri, distinct(experiments), experiments, jobs=jobs, steal=steal)
+    whole = True
     if not report.interrupted:
         for experiment in experiments:
-            text, files = results.make_report(place, uri, experiment)
-            if all(report.ends[run.id].state == "done" for run in experiment.runs):
-                freshness.remember(place, uri, experiment, layout, text, files)
-            print(text, end="")
-    return conclude(report)
+            made = reports.make_report(place, uri, experiment)
+            if made.whole and all(report.ends[run.id].state == "done" for run in experiment.runs):
+                freshness.remember(place, uri, experiment, layout, made.printed, made.files)
+            print(made.printed, end="")
+            whole = whole and made.whole
+    exit_code = conclude(report)
+    return exit_code if whole else exit_code or RUNS_FAILED
 
 
 def distinct(experiments: Sequence[Experiment]) -> list[Run]:
@@ -156,7 +159,7 @@ def run_missing(
     )
     settings.dispatched = report.exit_code != 0
     try:
-        brought = results.import_all(home, uri, experiments, [home.run(run.id) for run in runs])
+        brought = importing.import_all(home, uri, experiments, [home.run(run.id) for run in runs])
         report.import_failed = brought.exit_code != 0
     except StoreError as error:
         raise _store_gave_way(error, report) from error
@@ -237,7 +240,7 @@ def run(
         print_json({"id": made.id, "name": made.name, "result": result})
     elif result is not None:
         print(
-            f"{made.name}: {result['outcome']} at step {result.get('step')}, {results.percent(result.get('success'))}"
+            f"{made.name}: {result['outcome']} at step {result.get('step')}, {reports.percent(result.get('success'))}"
         )
-        print(f"  in {results.shown(place.run(made.id).root)}; `plat why {made.id[:8]}` explains it")
+        print(f"  in {reports.shown(place.run(made.id).root)}; `plat why {made.id[:8]}` explains it")
     return conclude(report)

@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from plat.cli import results
+from plat.cli import reports
 from plat.cli.common import AllowImportOption, Arguments, HomeOption, StoreOption, VerboseOption, load_experiments
 from plat.cli.execution import JobsOption, StealOption, conclude, distinct, run_missing
 from plat.errors import PlatError, SpecError
@@ -40,7 +40,7 @@ def retry(
     wanted = _conditions(where)
     experiments = load_experiments(arguments, required=False)
     for experiment in experiments:
-        results.check_report(experiment)
+        reports.check_report(experiment)
     place = Home.find(home)
     runs = distinct(experiments) if experiments else _runs_of(place)
     axes = sorted({axis for run in runs for axis in run.axes})

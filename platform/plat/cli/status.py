@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict, dataclass
-from typing import Annotated, Any
+from dataclasses import asdict, dataclass, replace
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -22,21 +22,28 @@ from plat.cli.common import (
 )
 from plat.store.durable import read_json
 from plat.store.home import Home
+from plat.store.preparations import Preparation, preparations
 from plat.store.run_state import STATES, RunState, run_state
+
+if TYPE_CHECKING:
+    from plat.spec.experiment import Run
 
 MOST_ROWS = 40  # of the table without --all: more than that nobody reads
 FOLDED = ("done", "missing")  # the states of which a long table shows only the number
+PREPARING = "preparing"
+SHOWN = (*STATES[:-1], PREPARING, STATES[-1])  # states in the order in which they are counted
 COLUMNS = ("run", "state", "outcome", "step", "success", "last sign")
 
 
 @dataclass(frozen=True)
 class Entry:
-    """One run and where it stands."""
+    """One run and where it stands. `needs` is the key of the preparation (a base model, say) that it needs, or None."""
 
     id: str
     name: str
     axes: dict[str, Any]
     state: RunState
+    needs: str | None = None
 
     def as_json(self) -> dict[str, Any]:
         return {"id": self.id, "name": self.name, "axes": self.axes, **asdict(self.state)}
@@ -67,9 +74,11 @@ def status(
     experiments = load_experiments(arguments, required=False)
     if experiments:
         runs = {run.id: run for experiment in experiments for run in experiment.runs}
-        entries = {run.id: Entry(run.id, run.name, run.axes, run_state(place.run(run.id))) for run in runs.values()}
+        asked = [_entry(place, run) for run in runs.values()]
     else:
-        entries = {entry.id: entry for entry in entries_of(place)}
+        asked = entries_of(place)
+    going_on = preparations(place)
+    entries = {entry.id: with_preparing(entry, going_on) for entry in asked}
     if as_json:
         print_json({"home": str(place.root), "runs": [entry.as_json() for entry in entries.values()]})
     else:
@@ -77,8 +86,21 @@ def status(
             print(f"{experiment.name}: {counts(entries[run.id] for run in experiment.runs)}")
         if not experiments:
             print(f"{place.root}: {counts(entries.values())}")
+        for preparation in going_on:
+            print(f"  preparing {preparation.title}, for {duration(preparation.seconds)}: {preparation.progress}")
         print(table(list(entries.values()), show_all), end="")
     return 3 if any(entry.state.state == "failed" for entry in entries.values()) else 0
+
+
+def _entry(home: Home, run: Run) -> Entry:
+    return Entry(run.id, run.name, run.axes, run_state(home.run(run.id)), run.prepare[0] if run.prepare else None)
+
+
+def with_preparing(entry: Entry, going_on: Sequence[Preparation]) -> Entry:
+    """A run that is missing because what it needs is being made right now is "preparing"."""
+    if entry.state.state == "missing" and entry.needs in [preparation.key for preparation in going_on]:
+        return replace(entry, state=replace(entry.state, state=PREPARING))
+    return entry
 
 
 def entries_of(home: Home) -> list[Entry]:
@@ -88,14 +110,16 @@ def entries_of(home: Home) -> list[Entry]:
         meta = read_json(folder / "meta.json") or {}
         name, axes = str(meta.get("name", folder.name)), meta.get("axes")
         state = run_state(home.run(folder.name))
-        entries.append(Entry(folder.name, name, axes if isinstance(axes, dict) else {}, state))
+        needs = meta.get("prepare")
+        key = str(needs[0]) if isinstance(needs, list) and needs else None
+        entries.append(Entry(folder.name, name, axes if isinstance(axes, dict) else {}, state, key))
     return entries
 
 
 def counts(entries: Iterable[Entry]) -> str:
     """`2 done, 1 failed of 3`."""
     numbers = Counter(entry.state.state for entry in entries)
-    parts = [f"{numbers[state]} {state}" for state in STATES if numbers[state]]
+    parts = [f"{numbers[state]} {state}" for state in SHOWN if numbers[state]]
     return f"{', '.join(parts)} of {numbers.total()}" if parts else "no runs"
 
 

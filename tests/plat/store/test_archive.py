@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from plat.cli import doctor, results
+from plat.cli import doctor, importing, results
 from plat.errors import HomeError, StoreError
 from plat.store import mlflow_client
 from plat.store.connect import check_store
@@ -84,11 +84,11 @@ def test_a_log_that_cannot_be_read_is_not_ignored(filled, monkeypatch):
 def test_results_of_an_archive_are_shown_with_a_warning(filled, recipe, monkeypatch, capsys):
     home, file = filled
     recipe(2).write(home)
-    monkeypatch.setattr(results, "import_all", refuse)
+    monkeypatch.setattr(importing, "import_all", refuse)
     with pytest.raises(HomeError):  # may be written: then it is an error
-        results.catch_up(home, home.store_uri(), [file])
+        importing.catch_up(home, home.store_uri(), [file])
     monkeypatch.setattr(os, "access", lambda *_: False)
-    results.catch_up(home, home.store_uri(), [file])
+    importing.catch_up(home, home.store_uri(), [file])
     assert "warning: the store is not brought up to date: cannot lock" in capsys.readouterr().err
 
 

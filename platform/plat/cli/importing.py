@@ -1,0 +1,65 @@
+"""Bringing the store up to date with what runs have recorded, and saying what could not be imported."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sys
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
+
+from plat.errors import HomeError, StoreError
+from plat.store.home import Home, RunPaths
+
+if TYPE_CHECKING:
+    from plat.spec.experiment import Experiment
+    from plat.store.importer import ImportReport
+
+
+def import_all(
+    home: Home,
+    uri: str,
+    experiments: Sequence[Experiment],
+    runs: Sequence[RunPaths] | None = None,
+    *,
+    with_diff: bool = False,
+) -> ImportReport:
+    """Import everything durable of these runs (default: the experiments' runs, or all of the home when there are no
+    experiments), and say on stderr which could not be."""
+    from plat.store.importer import import_runs
+
+    if runs is None and experiments:
+        wanted = {run.id: None for experiment in experiments for run in experiment.runs}
+        runs = [home.run(run_id) for run_id in wanted]
+    done = import_runs(home, uri, experiments, runs, with_diff=with_diff)
+    for line in done.warnings():
+        print(f"warning: {line}", file=sys.stderr)
+    return done
+
+
+def catch_up(home: Home, uri: str, experiments: Sequence[Experiment]) -> int:
+    """Import what can be imported before results are shown; the exit code, 3 when a run was found damaged.
+
+    Where nothing may be written (an archive), what the store holds is shown, with a warning on stderr if it is not up
+    to date."""
+    if not home.runs.is_dir():
+        return 0
+    exit_code = 0
+    with unless_archived(home, uri, "the store is not brought up to date"):
+        exit_code = import_all(home, uri, experiments).exit_code
+    return exit_code
+
+
+@contextlib.contextmanager
+def unless_archived(home: Home, uri: str, consequence: str) -> Iterator[None]:
+    """Turn a refusal to write into a warning when the home or the SQLite store is there to be read only."""
+    from plat.store.mlflow_client import sqlite_path
+
+    try:
+        yield
+    except (HomeError, StoreError) as error:
+        database = sqlite_path(uri)
+        places = [home.root, *([database, database.parent] if database else [])]
+        if not any(place.exists() and not os.access(place, os.W_OK) for place in places):
+            raise
+        print(f"warning: {consequence}: {error.what} ({error.where})", file=sys.stderr)

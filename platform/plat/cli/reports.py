@@ -1,0 +1,109 @@
+"""The report of one experiment: built, written, logged into MLflow and rendered for the terminal."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import shutil
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from plat.cli.common import on_terminal
+from plat.cli.importing import unless_archived
+from plat.store.home import Home
+from plat.trainer.plugins import published
+
+if TYPE_CHECKING:
+    from plat.spec.experiment import Experiment
+    from plat_analysis.provenance import Provenance
+
+
+@dataclass(frozen=True)
+class MadeReport:
+    """What to print, the files written, and whether everything that the file asks for is in them."""
+
+    printed: str
+    files: list[Path]
+    whole: bool
+
+
+def make_report(home: Home, uri: str, experiment: Experiment, out: Path | None = None) -> MadeReport:
+    """Build, write and log the report of one experiment. A part that cannot be made is named; the others are made."""
+    from plat.store.reader import Store
+    from plat_analysis.report import build_report
+
+    store = Store(uri, home)
+    built = build_report(store.load(experiment), experiment, provenance(experiment))
+    folder = out or home.create().reports / experiment.report_name
+    written = built.write(folder)
+    with unless_archived(home, uri, "the report is not logged into MLflow"):
+        store.log_report(experiment, written, built.values)
+    printed = rendered(built) + _paths(folder, written.values())
+    return MadeReport(printed, list(written.values()), not built.failures)
+
+
+def provenance(experiment: Experiment) -> Provenance:
+    """What the report's page says of how it was made: the command without any folder of this machine, and versions."""
+    from plat import __version__
+    from plat_analysis.provenance import Provenance
+
+    path = experiment.path.name if experiment.path.is_absolute() else str(experiment.path)
+    command = shlex.join(["plat", "report", path, *experiment.overrides])
+    builders, checks = published("plat.reports"), published("plat.claims")
+    used = [builders.get(str(entry.get("builder"))) for entry in experiment.report]
+    used += [checks.get(str(entry.get("check"))) for entry in experiment.claims]
+    versions = {point.dist.name: point.dist.version for point in used if point is not None and point.dist is not None}
+    return Provenance(command, experiment.overrides, {**versions, "plat": __version__})
+
+
+def check_report(experiment: Experiment) -> None:
+    """SpecError when the file's report or claims cannot be made; better now than after an hour of training."""
+    from plat_analysis.checking import check_entries
+
+    check_entries(experiment)
+
+
+def rendered(built: Any) -> str:
+    """The report as the terminal shows it."""
+    import io
+
+    from rich.console import Console
+
+    text = io.StringIO()
+    console = Console(file=text, force_terminal=on_terminal(), width=width(), highlight=False)
+    built.print(console)
+    return "".join(line.rstrip() + "\n" for line in text.getvalue().splitlines())
+
+
+def width() -> int:
+    """Columns of the terminal; a pipe gets room for every column."""
+    if on_terminal():
+        return shutil.get_terminal_size((160, 40)).columns
+    given = os.environ.get("COLUMNS", "")
+    return int(given) if given.isdecimal() and int(given) > 0 else 160
+
+
+def layout() -> str:
+    """The shape of what is printed: under one layout, the same report is the same text."""
+    return f"{width()} {'colour' if on_terminal() and 'NO_COLOR' not in os.environ else 'plain'}"
+
+
+def _paths(folder: Path, files: Any) -> str:
+    """The lines that say where the report is: the page first, then the folder."""
+    pages = [path for path in files if path.suffix == ".html"]
+    lines = [f"report: {shown(path)}" for path in pages]
+    return "\n".join([*lines, f"tables and figures: {shown(folder)}/"]) + "\n"
+
+
+def shown(path: Path) -> str:
+    """A path as a reader would type it: relative where that is shorter."""
+    try:
+        relative = str(path.absolute().relative_to(Path.cwd()))
+    except ValueError:
+        return str(path)
+    return relative
+
+
+def percent(success: float | None) -> str:
+    return "no success measured" if success is None else f"success {100 * success:.1f} %"
