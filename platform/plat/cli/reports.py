@@ -48,8 +48,7 @@ def provenance(experiment: Experiment) -> Provenance:
     from plat import __version__
     from plat_analysis.provenance import Provenance
 
-    path = experiment.path.name if experiment.path.is_absolute() else str(experiment.path)
-    command = shlex.join(["plat", "report", path, *experiment.overrides])
+    command = shlex.join(["plat", "report", experiment.path.name, *experiment.overrides])
     builders, checks = published("plat.reports"), published("plat.claims")
     used = [builders.get(str(entry.get("builder"))) for entry in experiment.report]
     used += [checks.get(str(entry.get("check"))) for entry in experiment.claims]
