@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, TextIO
 
 import typer
 
-from plat.cli import RUNS_FAILED, freshness, importing, reports
+from plat.cli import freshness, importing, reports
 from plat.cli.common import (
     AllowImportOption,
     Arguments,
@@ -24,6 +24,7 @@ from plat.cli.common import (
     settings,
     split,
 )
+from plat.cli.exit_codes import RUNS_FAILED
 from plat.errors import SpecError, StoreError
 from plat.store.home import Home, RunPaths
 

@@ -7,7 +7,6 @@ from typing import Annotated
 
 import typer
 
-from plat.cli import RUNS_FAILED
 from plat.cli.common import (
     AllowImportOption,
     Arguments,
@@ -18,6 +17,7 @@ from plat.cli.common import (
     load_experiments,
     print_json,
 )
+from plat.cli.exit_codes import RUNS_FAILED
 from plat.cli.importing import catch_up, import_all
 from plat.cli.reports import make_report
 from plat.errors import HomeError
