@@ -10,6 +10,9 @@ from collections.abc import Callable
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Annotated
+
+import typer
 
 from plat.cli.common import HomeOption, JsonOption, StoreOption, VerboseOption, print_json
 from plat.cores import cpu_quota, usable_cores
@@ -30,7 +33,16 @@ class Check:
 
 
 def doctor(
-    home: HomeOption = None, store: StoreOption = None, as_json: JsonOption = False, verbose: VerboseOption = False
+    deep: Annotated[
+        bool, typer.Option("--deep", help="Compare every stored value with the run directories, too.")
+    ] = False,
+    mend: Annotated[
+        bool, typer.Option("--mend", help="As --deep, and mend a SQLite store from the run directories; keeps a copy.")
+    ] = False,
+    home: HomeOption = None,
+    store: StoreOption = None,
+    as_json: JsonOption = False,
+    verbose: VerboseOption = False,
 ) -> int:
     """Check what works on this machine.
 
@@ -48,15 +60,19 @@ def doctor(
         lambda: check_disk(place),
         lambda: check_store(place, uri),
     ]
-    found = [check() for check in checks]
+    findings = [check() for check in checks]
+    if deep or mend:
+        from plat.cli.deep_check import check_results
+
+        findings += [Check("results", *finding) for finding in check_results(place, uri, mend)]
     if as_json:
-        print_json({"checks": [check.__dict__ for check in found]})
+        print_json({"checks": [check.__dict__ for check in findings]})
     else:
-        for check in found:
+        for check in findings:
             print(f"{check.level:8} {check.name:9} {check.says}")
             if check.mend:
                 print(f"{'':18} fix: {check.mend}")
-    return 2 if any(check.level == "error" for check in found) else 0
+    return 2 if any(check.level == "error" for check in findings) else 0
 
 
 def check_python() -> Check:

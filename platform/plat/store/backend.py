@@ -39,10 +39,15 @@ class Known:
 
 @dataclass(frozen=True)
 class Stored:
-    """What the store holds of one run: values by (key, step), None for NaN, infinities as the largest number; tags."""
+    """What the store holds of one run: values by (key, step), None for NaN, infinities as the largest number.
+
+    `artifacts` is the URI of the folder of its files.
+    """
 
     values: Mapping[tuple[str, int], float | None]
     tags: Mapping[str, str]
+    params: Mapping[str, str]
+    artifacts: str
 
 
 @dataclass(frozen=True)

@@ -71,7 +71,7 @@ class ClientStore:
     def _stored(self, run: Run) -> Stored:
         histories = [self.client.get_metric_history(run.info.run_id, key) for key in run.data.metrics]
         values = {(point.key, point.step): sql_value(point.value) for history in histories for point in history}
-        return Stored(values, run.data.tags)
+        return Stored(values, run.data.tags, run.data.params, run.info.artifact_uri)
 
     def file_run(self, experiment: str, file: FileInfo) -> str:
         with store_errors(self.uri):

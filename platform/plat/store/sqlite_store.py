@@ -74,7 +74,11 @@ class SqliteStore:
     def _stored(self, run: str) -> Stored:
         rows = self.connection.execute("SELECT key, step, value, is_nan FROM metrics WHERE run_uuid = ?", (run,))
         values = {(key, step): None if is_nan else value for key, step, value, is_nan in rows}
-        return Stored(values, dict(self.connection.execute("SELECT key, value FROM tags WHERE run_uuid = ?", (run,))))
+        tags, params = (
+            dict(self.connection.execute(f"SELECT key, value FROM {table} WHERE run_uuid = ?", (run,)))
+            for table in ("tags", "params")
+        )
+        return Stored(values, tags, params, str(self._artifacts(run)))
 
     def file_run(self, experiment: str, file: FileInfo) -> str:
         with self.transaction():

@@ -1,0 +1,56 @@
+"""`plat doctor --deep`: the store held against the run directories, and mended from them with `--mend`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, NamedTuple
+
+from plat.errors import PlatError
+from plat.store.home import Home
+
+if TYPE_CHECKING:
+    from plat.store.verify import StoreCheck
+
+SHOWN = 10  # runs named
+MEND = "`plat doctor --deep --mend` brings the store back from the run directories, and keeps a copy of it"
+
+
+class Finding(NamedTuple):
+    """One line of `plat doctor`."""
+
+    level: str  # ok | warning | error
+    says: str
+    mend: str = ""
+
+
+def check_results(home: Home, uri: str, mend: bool) -> list[Finding]:
+    """What a value-by-value check found; with `mend`, what was mended and what a second check found."""
+    from plat.store.verify import mend_store, verify_store
+
+    if not home.runs.is_dir():
+        return [Finding("ok", "no runs to check")]
+    try:
+        check = verify_store(home, uri)
+        kept = mend_store(home, uri, check) if mend else None
+        if kept is None:
+            return list(_findings(check))
+        mended = f"{len(check.differing)} runs were" if not check.file else f"the file ({check.file}) was"
+        return [Finding("ok", f"{mended} mended; the store as it was is {kept}"), *_findings(verify_store(home, uri))]
+    except PlatError as error:
+        return [Finding("error", error.what, error.mend or "")]
+
+
+def _findings(check: StoreCheck) -> Iterator[Finding]:
+    if check.file:
+        yield Finding("error", f"the store's file is damaged: {check.file}", MEND)
+        return
+    for run_id, problem in list(check.differing.items())[:SHOWN]:
+        yield Finding("error", f"run {run_id}: {problem}", MEND)
+    for run_id, problem in list(check.damaged.items())[:SHOWN]:
+        yield Finding("error", f"run {run_id}: its directory is damaged: {problem}", "`plat sweep` does it again")
+    more = sum(max(0, len(runs) - SHOWN) for runs in (check.differing, check.damaged))
+    if more:
+        yield Finding("error", f"and {more} more runs")
+    alone = f"; {check.alone} runs of the store have no directory here and cannot be checked" if check.alone else ""
+    if not check.differing and not check.damaged:
+        yield Finding("ok", f"{check.runs} stored runs equal their directories, {check.values} values{alone}")
