@@ -89,8 +89,10 @@ def _set_damage_aside(paths: RunPaths) -> list[str]:
     problem = result_damage(paths)
     if problem and (aside := set_aside(paths.result)):
         lines.append(f"{problem}; it is now {aside.name}, and the run goes on from its newest checkpoint")
-    problem = spool_damage(paths)
-    if problem and (aside := set_aside(paths.root / "attempts")):
+    attempts = paths.root / "attempts"
+    in_the_way = os.path.lexists(attempts) and not attempts.is_dir()
+    problem = "attempts is no folder" if in_the_way else spool_damage(paths)
+    if problem and (aside := set_aside(attempts)):
         lines.append(f"{problem}; the attempts so far are now in {aside.name}, and the run starts anew")
     return lines
 
@@ -160,7 +162,8 @@ def _train(home: Home, config: dict[str, Any], trainer: str, threads: int, io: F
 def prepare(home: Home, trainer: str, config: dict[str, Any], threads: int = 1) -> None:
     """Do the shared work that a run needs, unless it is cached (then this is quick)."""
     spec: TrainerSpec = find_trainer(trainer)
-    assert spec.load_prepare is not None
+    if spec.load_prepare is None:
+        raise RunError(f"the trainer {spec.name!r} names a preparation and has none", where=trainer)
     work = spec.load_prepare()
     pin_threads(threads)
     work(_typed(config, spec), home.cache)

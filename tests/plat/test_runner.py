@@ -18,7 +18,9 @@ from plat.store import lease
 from plat.store.attempts import record_failure, request_cancel, settle
 from plat.store.checkpoint import is_peak, list_checkpoints
 from plat.store.code_state import CodeState
+from plat.store.durable import locked
 from plat.store.home import Home
+from plat.store.record import read_record
 from plat.store.run_directory import create
 from plat.store.run_files import set_damaged_config_aside
 from plat.store.run_io import FileRunIO
@@ -311,6 +313,47 @@ def test_damaged_events_of_an_earlier_attempt_are_done_again(home, tmp_path, mon
     assert execute(home, paths.id) == "finished"
     assert "the attempts so far are now in attempts.damaged-1" in paths.attempt(2).log.read_text()
     assert comparable(paths) == undisturbed(tmp_path) and (paths.root / "attempts.damaged-1/001").is_dir()
+
+
+@pytest.mark.parametrize("finished", [False, True])
+def test_a_folder_where_a_file_should_be_and_the_other_way_round(home, tmp_path, monkeypatch, finished):
+    """Whatever is in the way below the run's directory, the run completes, or a HomeError names the place."""
+    paths = make(home) if finished else interrupted(home, monkeypatch)
+    if finished:
+        execute(home, paths.id)
+    for name in sorted(path.relative_to(paths.root) for path in paths.root.rglob("*")):
+        other = Home(tmp_path / "other")
+        shutil.rmtree(other.root, ignore_errors=True)
+        shutil.copytree(home.root, other.root)
+        place = other.run(paths.id)
+        if (place.root / name).is_dir():
+            shutil.rmtree(place.root / name)
+            (place.root / name).write_text("")
+        else:
+            (place.root / name).unlink()
+            (place.root / name).mkdir()
+        run_state(place), read_record(place)
+        try:
+            set_damaged_config_aside(place)
+            make(other)
+            assert execute(other, place.id) == "finished" and run_state(place).state == "done", name
+        except HomeError as error:
+            assert str(name) in error.render() and error.mend, name
+
+
+def test_a_file_system_that_refuses_locks_is_said(home, monkeypatch):
+    paths = make(home)
+
+    def refuse(*arguments):
+        raise OSError(errno.ENOLCK, os.strerror(errno.ENOLCK))
+
+    monkeypatch.setattr("fcntl.flock", refuse)
+    with pytest.raises(HomeError, match="No locks available") as error:
+        execute(home, paths.id)
+    assert error.value.where == str(paths.lock)
+    with pytest.raises(HomeError, match="No locks available") as error, locked(home.meta_lock):
+        pass
+    assert error.value.where == str(home.meta_lock)
 
 
 def test_a_damaged_peak_never_passes_for_an_older_one(home, tmp_path, monkeypatch, caplog):

@@ -12,8 +12,10 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
+from plat.errors import StoreError
 from plat.store.mlflow_client import mlflow_client, store_errors
 from plat.store.record import NOT_COMPARED
+from plat.store.uri import shown_uri
 
 SKIPPED = (
     "plat.imported",
@@ -40,7 +42,8 @@ def dump(uri: str) -> dict[str, Any]:
                 if not token:
                     break
             names = {run.info.run_id: _name(run) for run in runs}
-            assert len(set(names.values())) == len(names), f"a run is stored twice in {experiment.name}"
+            if len(set(names.values())) != len(names):
+                raise StoreError(f"a run is stored twice in {experiment.name}", where=shown_uri(uri))
             found[experiment.name] = {names[run.info.run_id]: _run(client, run, names) for run in runs}
     return found
 

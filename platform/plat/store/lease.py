@@ -32,7 +32,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from plat.errors import PlatError
+from plat.errors import HomeError, PlatError
 from plat.store.durable import create, read_json, to_json
 from plat.store.file_system import is_local
 from plat.store.home import RunPaths
@@ -65,14 +65,23 @@ class Lease:
 
 
 def take(paths: RunPaths, *, steal: bool = False) -> Lease | None:
-    """The lease of a run, or None when its lease is live or unknown (`state` says which)."""
+    """The lease of a run, or None when its lease is live or unknown (`state` says which).
+
+    HomeError when lease.lock cannot be opened, or when the file system refuses to lock it.
+    """
     try:
         handle = os.open(paths.lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
     except FileNotFoundError:
         return None  # the run's directory was removed
-    if not _lock(handle):
+    except OSError as error:
+        raise _cannot_lock(paths, error) from error
+    try:
+        if not _lock(handle):
+            os.close(handle)
+            return None
+    except OSError as error:
         os.close(handle)
-        return None
+        raise _cannot_lock(paths, error) from error
     try:
         if paths.lease.exists():
             if not _is_over(read_json(paths.lease), paths) and not steal:
@@ -88,6 +97,14 @@ def take(paths: RunPaths, *, steal: bool = False) -> Lease | None:
         raise
     _held.add(handle)
     return Lease(paths, number, handle)
+
+
+def _cannot_lock(paths: RunPaths, error: OSError) -> HomeError:
+    return HomeError(
+        f"cannot lock the run: {error.strerror or error}",
+        where=str(paths.lock),
+        mend="make it a writable file, or choose a home on a file system that has file locks (--home DIR)",
+    )
 
 
 def state(paths: RunPaths) -> str:
