@@ -4,7 +4,7 @@ Shapes: N sequences (a whole trajectory each, all its turns in one row), T token
 wrote and 0 on observations and padding. Token rewards must lie on mask-1 tokens: GAE discards any other. verl is
 imported inside functions (seconds, once).
 
-**Implicit loss scale of a kept subset** (design/verl.md 2b.2). `agg_loss` here divides by what is really in the
+**Implicit loss scale of a kept subset.** `agg_loss` here divides by what is really in the
 mini-batch, its tokens (token-mean) or its sequences (the three seq-mean modes): dropping prompts never shrinks the
 loss by itself, the only scale is `FilterConfig.scale`. verl's own trainer divides the seq-mean modes by the
 *configured* mini-batch instead, which scales the loss by the kept share: `implicit_loss_scale`.

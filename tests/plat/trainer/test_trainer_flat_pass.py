@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from plat.trainer.embedded import flat_pass
+from plat.trainer.embedded import flat_pass, scoring
 from plat.trainer.embedded.batch import pad_prompts
 from plat.trainer.embedded.flat_pass import fits, hidden_states
 from plat.trainer.embedded.layers import SMALL
@@ -83,3 +83,14 @@ def test_a_batch_whose_attention_does_not_fit_is_left_to_extend(lively_parameter
     assert fits(unpack(shape, flat), prompts, lengths)
     assert not fits(unpack(shape, flat.bfloat16()), prompts, lengths)
     assert not fits(unpack(shape, flat), prompts, np.full(SMALL // (4 * 4 * 9) + 1, 4))
+
+
+@pytest.mark.parametrize("name", ["flat pass", "groups of similar length"])
+def test_scores_of_a_rollout_do_not_depend_on_how_they_are_computed(compose, play, policy, monkeypatch, name):
+    """Both ways give what the rollout recorded."""
+    batch = play(compose("task=frozenlake"))
+    if name != "flat pass":
+        monkeypatch.setattr(flat_pass, "fits", lambda *_: False)
+    log_probs, entropies = scoring.token_log_probs(policy.weights, batch, policy.tokenizer.pad, 1.0)
+    np.testing.assert_allclose(log_probs.detach().numpy(), batch.log_probs[batch.token_mask], atol=1e-4)
+    np.testing.assert_allclose(entropies.detach().numpy(), batch.entropies[batch.token_mask], atol=1e-4)

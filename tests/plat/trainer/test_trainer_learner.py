@@ -14,7 +14,8 @@ from plat.rl.algorithms import Aggregation
 from plat.rl.config import FilterConfig
 from plat.rl.filter import StepPlan, step_plan
 from plat.trainer.embedded import hf
-from plat.trainer.embedded.learner import Adam, Learner
+from plat.trainer.embedded.adam import Adam
+from plat.trainer.embedded.learner import Learner
 
 PLAN = step_plan(6, 6, FilterConfig(), 2)
 ALGORITHMS = ("ppo", "dapo", "grpo", "drgrpo")

@@ -188,7 +188,7 @@ class _Layer(torch.autograd.Function):
 def _rotate_(fused: Tensor, rotations: Tensor) -> None:
     """Rotary embedding of the queries and keys of fused projections (tokens, ..), in place."""
     turned = fused[:, : 2 * rotations.shape[1]]
-    torch.view_as_complex(turned.unflatten(-1, (-1, 2))).mul_(rotations)
+    torch.view_as_complex(turned.view(len(turned), -1, 2)).mul_(rotations)
 
 
 # --- attention --------------------------------------------------------------------------------------------------------
@@ -204,9 +204,10 @@ class _Attended:
     shares: Tensor  # (B * kv_heads, heads / kv_heads * T, S), the softmax of the scores
 
 
-def _attention(fused: Tensor, layout: Layout, last: bool) -> tuple[Tensor, list[_Attended | None]]:
+def _attention(fused: Tensor, layout: Layout, last: bool) -> tuple[Tensor, list[_Attended]]:
     """Attention's output (tokens, heads * head_dim) from fused projections, block by block."""
-    prompts, attended = layout.prompts, []
+    prompts = layout.prompts
+    attended: list[_Attended] = []
     queries, prompt_kv = _heads_first(fused[: layout.prompt_tokens], prompts, layout.shape)
     outputs = []
     if not last:
@@ -228,7 +229,13 @@ def _heads_first(fused: Tensor, block: Block, shape: Shape) -> tuple[Tensor, Ten
     heads, kv_heads, head_dim = shape.heads, shape.kv_heads, shape.head_dim
     padded = fused.index_select(0, block.padded).view(block.rows, block.length, heads + 2 * kv_heads, head_dim)
     queries = padded[:, :, :heads].transpose(1, 2).reshape(block.rows * kv_heads, -1, head_dim)
-    return queries, padded[:, :, heads:].unflatten(2, (2, kv_heads)).permute(2, 0, 3, 1, 4).contiguous()
+    return queries, _by_kind(padded[:, :, heads:]).permute(2, 0, 3, 1, 4).contiguous()
+
+
+def _by_kind(keys_and_values: Tensor) -> Tensor:
+    """(B, T, 2 kv_heads, head_dim) as (B, T, 2, kv_heads, head_dim)."""
+    rows, length, both, head_dim = keys_and_values.shape
+    return keys_and_values.view(rows, length, 2, both // 2, head_dim)
 
 
 def _attend(queries: Tensor, kv: Tensor, block: Block, shape: Shape) -> tuple[Tensor, _Attended]:
@@ -252,6 +259,7 @@ def _attention_backward(grad: Tensor, attended: list[_Attended], layout: Layout,
     for block, kept in zip(layout.responses, attended if last else attended[1:], strict=True):
         count = len(block.flat)
         queries, kv = _attend_backward(grad[at : at + count], kept, block, shape)
+        assert block.prompt_of_row is not None
         prompt_kv.index_add_(1, block.prompt_of_row, kv[:, :, :, : prompts.length])
         _tokens_first(queries, kv[:, :, :, prompts.length :], block, shape, out[start : start + count])
         at, start = at + count, start + count
@@ -282,5 +290,5 @@ def _tokens_first(queries: Tensor, kv: Tensor, block: Block, shape: Shape, out: 
     heads, kv_heads = shape.heads, shape.kv_heads
     padded = kv.new_empty(block.rows, block.length, heads + 2 * kv_heads, shape.head_dim)
     padded[:, :, :heads] = queries.transpose(1, 2)
-    padded[:, :, heads:].unflatten(2, (2, kv_heads)).copy_(kv.permute(1, 3, 0, 2, 4))
+    _by_kind(padded[:, :, heads:]).copy_(kv.permute(1, 3, 0, 2, 4))
     torch.index_select(padded.view(block.rows * block.length, -1), 0, block.flat, out=out)

@@ -9,7 +9,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-_rope_tables: dict[tuple, Tensor] = {}
+_rope_tables: dict[tuple[object, ...], Tensor] = {}
 
 
 def rope(head_dim: int, theta: float, positions: int, like: Tensor) -> Tensor:
@@ -26,7 +26,7 @@ def rope(head_dim: int, theta: float, positions: int, like: Tensor) -> Tensor:
 
 def rotate(x: Tensor, turns: Tensor) -> Tensor:
     """Rotary embedding of x (..., head_dim), pairs side by side, by complex turns (..., head_dim / 2)."""
-    pairs = torch.view_as_complex(at_least_float32(x).unflatten(-1, (-1, 2)))
+    pairs = torch.view_as_complex(at_least_float32(x).reshape(*x.shape[:-1], x.shape[-1] // 2, 2))
     return torch.view_as_real(pairs * turns).flatten(-2).to(x.dtype)
 
 
@@ -122,9 +122,9 @@ def _turn_into(x: Tensor, turns: Tensor, out: Tensor) -> None:
     if x.dtype not in (torch.float32, torch.float64):
         out.copy_(rotate(x, turns))
         return
-    target = torch.view_as_complex(out.unflatten(-1, (-1, 2)))
+    target = torch.view_as_complex(out.view(*out.shape[:-1], out.shape[-1] // 2, 2))
     if x.stride(-1) == 1:
-        torch.mul(torch.view_as_complex(x.unflatten(-1, (-1, 2))), turns, out=target)
+        torch.mul(torch.view_as_complex(x.view(*x.shape[:-1], x.shape[-1] // 2, 2)), turns, out=target)
     else:
         out.copy_(x)
         target.mul_(turns)

@@ -2,7 +2,7 @@
 
 All parameters live in one vector, so that an optimiser step, a gradient norm and a checkpoint are each one operation.
 `q_proj`, `k_proj`, `v_proj` (and `gate_proj`, `up_proj`) lie side by side and are multiplied as one matrix. Rows of
-`q_proj` and `k_proj` are kept with rotary pairs side by side (`checkpoint` turns them into Hugging Face's order and
+`q_proj` and `k_proj` are kept with rotary pairs side by side (`hf` turns them into Hugging Face's order and
 back), so that a rotation is one complex product.
 
 A sequence is computed in two parts, because many responses share a prompt:
@@ -22,7 +22,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from plat.trainer.embedded.layers import attend, rope, swiglu, turn_qkv, unit_norm
+from plat.trainer.embedded.layers import attend, causal_mask, rope, swiglu, turn_qkv, unit_norm
 
 
 @dataclass(frozen=True)
@@ -46,10 +46,10 @@ class Shape:
     def entries(self) -> list[tuple[str, tuple[int, ...]]]:
         """(Hugging Face name, shape) of every parameter, in the order of the flat vector."""
         q, kv = self.heads * self.head_dim, self.kv_heads * self.head_dim
-        found: list[tuple[str, tuple[int, ...]]] = [("model.embed_tokens.weight", (self.vocabulary, self.width))]
+        entries: list[tuple[str, tuple[int, ...]]] = [("model.embed_tokens.weight", (self.vocabulary, self.width))]
         for layer in range(self.layers):
             at = f"model.layers.{layer}."
-            found += [
+            entries += [
                 (at + "input_layernorm.weight", (self.width,)),
                 (at + "self_attn.q_proj.weight", (q, self.width)),
                 (at + "self_attn.k_proj.weight", (kv, self.width)),
@@ -63,10 +63,10 @@ class Shape:
                 (at + "mlp.up_proj.weight", (self.ffn, self.width)),
                 (at + "mlp.down_proj.weight", (self.width, self.ffn)),
             ]
-        found.append(("model.norm.weight", (self.width,)))
+        entries.append(("model.norm.weight", (self.width,)))
         if not self.tie_embeddings:
-            found.append(("lm_head.weight", (self.vocabulary, self.width)))
-        return found
+            entries.append(("lm_head.weight", (self.vocabulary, self.width)))
+        return entries
 
     @property
     def parameters(self) -> int:
@@ -155,7 +155,7 @@ def encode(weights: Weights, ids: Tensor, lengths: Tensor | None = None) -> Pref
     """Keys and values of prompts ids (U, P), right-padded when `lengths` (U,) is given. Causal attention."""
     shape = weights.shape
     turns = rope(shape.head_dim, shape.rope_theta, ids.shape[1], weights.embed)[: ids.shape[1], None]
-    mask = _as_scores(_may_look(ids.shape[1], 0, ids.device), weights.embed)
+    mask = causal_mask(ids.shape[1], 0, weights.embed)
     x = F.embedding(ids, weights.embed)
     all_keys, all_values = [], []
     for layer in weights.layers[:-1]:
@@ -174,19 +174,16 @@ def extend(weights: Weights, prefix: Prefix | None, rows: Tensor | None, ids: Te
     batch, tokens = ids.shape
     before = prefix.length if prefix else 0
     table = rope(shape.head_dim, shape.rope_theta, before + tokens, weights.embed)
+    mask = causal_mask(tokens, before, weights.embed)
     if prefix is None or prefix.lengths is None:
         turns = table[before : before + tokens, None]
-        allowed = _may_look(tokens, before, ids.device)
     else:
         assert rows is not None
         lengths = prefix.lengths[rows]
         turns = table[lengths[:, None] + torch.arange(tokens, device=ids.device)][:, :, None]
-        seen = torch.arange(before, device=ids.device) < lengths[:, None]
-        causal = _may_look(tokens, 0, ids.device)
-        allowed = torch.cat(
-            (seen[:, None, None, :].expand(-1, 1, tokens, -1), causal.expand(batch, 1, tokens, tokens)), -1
-        )
-    mask = _as_scores(allowed, weights.embed)
+        padding = torch.arange(before, device=ids.device) >= lengths[:, None]
+        mask = mask.repeat(batch, 1, 1, 1)
+        mask[..., :before].masked_fill_(padding[:, None, None], float("-inf"))
     x = F.embedding(ids, weights.embed)
     for number, layer in enumerate(weights.layers):
         queries, keys, values = _project(shape, layer, x, turns)
@@ -198,18 +195,8 @@ def extend(weights: Weights, prefix: Prefix | None, rows: Tensor | None, ids: Te
     return unit_norm(x, shape.eps)
 
 
-def _may_look(tokens: int, before: int, device: torch.device) -> Tensor:
-    """(tokens, before + tokens), True where token t may look: all `before` positions and those of tokens <= t."""
-    return torch.ones(tokens, before + tokens, dtype=torch.bool, device=device).tril(before)
-
-
-def _as_scores(allowed: Tensor, like: Tensor) -> Tensor:
-    """0 where allowed, -inf elsewhere."""
-    return torch.zeros(allowed.shape, dtype=like.dtype, device=like.device).masked_fill_(~allowed, float("-inf"))
-
-
 def initialise(shape: Shape, seed: int) -> Tensor:
-    """Random parameters as a flat float32 vector: normal(0, .02) scaled to width, norms 1, biases 0."""
+    """Random flat float32 parameters: matrices normal with deviation .5 / sqrt(columns), norms 1, biases 0."""
     generator = torch.Generator().manual_seed(seed)
     parts = []
     for name, size in shape.entries():

@@ -1,0 +1,51 @@
+"""The optimiser of the policy and of the critic."""
+
+from __future__ import annotations
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from plat.errors import RunError
+
+
+class Adam:
+    """Adam over one flat vector, with the gradient's norm clipped (decoupled weight decay, as torch's AdamW)."""
+
+    def __init__(self, flat: Tensor, lr: float, betas: tuple[float, float], weight_decay: float, clip: float) -> None:
+        self.parameter = flat.requires_grad_()
+        self.lr, self.clip = lr, clip
+        self.optimiser = torch.optim.AdamW([flat], lr=lr, betas=betas, weight_decay=weight_decay, fused=True)
+
+    def step(self, lr_scale: float = 1.0) -> float:
+        """Apply the accumulated gradient; returns its norm before clipping. RunError (nan) leaves the weights alone."""
+        grad = self.parameter.grad
+        assert grad is not None
+        norm = float(torch.linalg.vector_norm(grad))
+        if not np.isfinite(norm):
+            raise RunError("the gradient is not a finite number", failure_class="nan", mend="lower the learning rate")
+        if norm > self.clip:
+            grad.mul_(self.clip / (norm + 1e-6))
+        self.optimiser.param_groups[0]["lr"] = self.lr * lr_scale
+        self.optimiser.step()
+        self.parameter.grad = None
+        return norm
+
+    def state(self, prefix: str) -> dict[str, Tensor]:
+        """Parameters, step count and moments, named `prefix`.*, as a checkpoint keeps them."""
+        state = self.optimiser.state.get(self.parameter) or {}
+        moments = {f"{prefix}.{name}": value.detach() for name, value in state.items()}
+        return {f"{prefix}.parameters": self.parameter.detach(), **moments}
+
+    def restore(self, prefix: str, tensors: dict[str, Tensor]) -> None:
+        """Go on from what `state(prefix)` gave."""
+        with torch.no_grad():
+            self.parameter.copy_(tensors[f"{prefix}.parameters"])
+        moments = {name: tensors.get(f"{prefix}.{name}") for name in ("step", "exp_avg", "exp_avg_sq")}
+        if moments["step"] is not None:
+            like = self.parameter
+            self.optimiser.state[like] = {
+                name: value.clone() if name == "step" else value.to(like.device, like.dtype).clone()
+                for name, value in moments.items()
+                if value is not None
+            }

@@ -1,0 +1,67 @@
+"""What the policy and the critic say of the responses of a batch: the differentiable part of an update.
+
+All results are flat, one number for each response token: row after row of the batch, within a row in the order spoken.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from plat.trainer.embedded import flat_pass
+from plat.trainer.embedded.batch import Batch, length_groups, pad_prompts
+from plat.trainer.embedded.layers import ScoreTokens, at_least_float32
+from plat.trainer.embedded.model import Shape, Weights, encode, extend, unpack
+
+
+def token_log_probs(weights: Weights, batch: Batch, pad: int, temperature: float) -> tuple[Tensor, Tensor]:
+    """Log-probability and entropy (nats; (tokens,) each) of the response tokens under softmax(logits / temperature)."""
+    logits = at_least_float32(F.linear(hidden_states(weights, batch, pad), weights.head))
+    if temperature != 1:
+        logits = logits / temperature
+    chosen = torch.from_numpy(batch.responses[batch.token_mask]).to(logits.device)
+    return ScoreTokens.apply(logits, chosen)  # type: ignore[no-any-return, no-untyped-call]
+
+
+def token_values(shape: Shape, critic: Tensor, batch: Batch, pad: int) -> Tensor:
+    """The critic's value (tokens,) of the state before each response token.
+
+    critic: the flat parameters of a transformer of this shape, then those of the value head, width weights and a bias.
+    The head reads the RMS-normalised hidden state, without the final norm's learned weight.
+    """
+    transformer, head = critic[: -(shape.width + 1)], critic[-(shape.width + 1) :]
+    hidden = hidden_states(unpack(shape, transformer), batch, pad)
+    return hidden @ (head[:-1] * math.sqrt(shape.width)) + head[-1]
+
+
+def hidden_states(weights: Weights, batch: Batch, pad: int) -> Tensor:
+    """Final hidden states (tokens, width), of `unit_norm`, from which each response token is predicted."""
+    if flat_pass.fits(weights, batch.prompts, batch.response_length):
+        return flat_pass.hidden_states(
+            weights, batch.prompts, batch.prompt_of_row, batch.responses, batch.response_length, pad
+        )
+    return _by_length(weights, batch, pad)
+
+
+def _by_length(weights: Weights, batch: Batch, pad: int) -> Tensor:
+    """`hidden_states` for any device, dtype and length: prompts once, responses in padded groups of similar length."""
+    device = str(weights.embed.device)
+    ids, lengths, last = pad_prompts(batch.prompts, pad, device)
+    prefix = encode(weights, ids, lengths)
+    starts = np.cumsum(batch.response_length) - batch.response_length  # of each row among all tokens
+    places, parts = [], []
+    for group in length_groups(batch.response_length):
+        longest = int(batch.response_length[group].max())
+        prompts = torch.from_numpy(batch.prompt_of_row[group]).to(device)
+        inputs = torch.from_numpy(batch.responses[group, : longest - 1]).to(device)
+        row, column = np.nonzero(batch.token_mask[group, :longest])
+        places.append(starts[group][row] + column)
+        spoken = torch.from_numpy(row * longest + column).to(device)
+        parts.append(
+            extend(weights, prefix, prompts, torch.cat((last[prompts, None], inputs), 1)).flatten(0, 1)[spoken]
+        )
+    return torch.cat(parts)[torch.from_numpy(np.argsort(np.concatenate(places))).to(device)]
