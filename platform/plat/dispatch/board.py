@@ -18,7 +18,6 @@ from plat.store.spool import read_events
 from plat.store.spool_tail import read_newest
 from plat.trainer.api import find_trainer
 
-
 KNOWN_FROM = 0.05  # share of a preparation's steps from which on the time left can be told
 
 
