@@ -31,7 +31,7 @@ SKIPPED = (
 def dump(uri: str) -> dict[str, Any]:
     """`{MLflow experiment: {run: {...}}}`; runs by plat id, files' own runs by `file <name>`."""
     client = mlflow_client(uri)
-    found: dict[str, Any] = {}
+    content: dict[str, Any] = {}
     with store_errors(uri):
         for experiment in client.search_experiments(max_results=10000):
             runs: list[Any] = []
@@ -44,8 +44,8 @@ def dump(uri: str) -> dict[str, Any]:
             names = {run.info.run_id: _name(run) for run in runs}
             if len(set(names.values())) != len(names):
                 raise StoreError(f"a run is stored twice in {experiment.name}", where=shown_uri(uri))
-            found[experiment.name] = {names[run.info.run_id]: _run(client, run, names) for run in runs}
-    return found
+            content[experiment.name] = {names[run.info.run_id]: _run(client, run, names) for run in runs}
+    return content
 
 
 def _name(run: Any) -> str:

@@ -219,14 +219,14 @@ def _file_name(job: str) -> str:
 def _check_format(marker: Path) -> None:
     """HomeError unless this version can use the home."""
     try:
-        found = int(json.loads(marker.read_text())["format"])
+        version = int(json.loads(marker.read_text())["format"])
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise HomeError(
             "home.json is not readable", where=str(marker), mend="restore it, or move the folder away"
         ) from error
-    if found > FORMAT:
+    if version > FORMAT:
         raise HomeError(
-            f"this home was written by a newer plat (format {found}, this one knows {FORMAT})",
+            f"this home was written by a newer plat (format {version}, this one knows {FORMAT})",
             where=str(marker),
             mend="upgrade plat, or choose another home with --home DIR",
         )
