@@ -70,7 +70,9 @@ def test_what_a_run_says(load: Load) -> None:
     run = load(GRID).runs[-1]
     assert run.axes == {"variant": "fast", "filter": "top_p", "seed": 1}
     assert run.trainer == "embedded" and run.resources == {"threads": 1, "gpus": 0}
-    assert run.prepare is not None and "stand-in" in run.prepare[1]
+    assert run.prepare is None, "its base model travels with the package"
+    (other,) = load(GRID, "matrix.filter=[none]", "matrix.seed=[0]", "matrix.variant=[fast]", "model.base.seed=9").runs
+    assert other.prepare is not None and "stand-in" in other.prepare[1]
     typed = config_object(run, SPEC)
     assert isinstance(typed, RunConfig) and typed.train.lr == 0.1 and typed.task.env == run.config["task"]["env"]
     typed.task.env["size"] = 99
