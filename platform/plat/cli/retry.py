@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -12,10 +12,12 @@ from plat.cli import reports
 from plat.cli.common import AllowImportOption, Arguments, HomeOption, StoreOption, VerboseOption, load_experiments
 from plat.cli.execution import JobsOption, StealOption, conclude, distinct, run_missing
 from plat.errors import PlatError, SpecError
-from plat.spec.experiment import Run
 from plat.store.home import Home, RunPaths
 from plat.store.run_files import read_config, read_meta
 from plat.store.run_state import run_state
+
+if TYPE_CHECKING:
+    from plat.spec.experiment import Run
 
 WhereOption = Annotated[
     list[str] | None,
@@ -84,6 +86,8 @@ def _runs_of(home: Home) -> list[Run]:
 
 def _run_in(paths: RunPaths) -> Run:
     """The run of a directory."""
+    from plat.spec.experiment import Run
+
     meta = read_meta(paths)
     prepare = tuple(meta["prepare"]) if meta.get("prepare") else None
     return Run(

@@ -9,7 +9,10 @@ from __future__ import annotations
 import os
 import sys
 from functools import lru_cache
-from importlib.metadata import EntryPoint, EntryPoints, entry_points
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from importlib.metadata import EntryPoint, EntryPoints
 
 ALLOW_IMPORT = "PLAT_ALLOW_IMPORT"
 
@@ -35,4 +38,6 @@ def _published(group: str, path: tuple[str, ...]) -> dict[str, EntryPoint]:
 
 @lru_cache(maxsize=4)
 def _all(path: tuple[str, ...]) -> EntryPoints:
+    from importlib.metadata import entry_points  # the package alone takes as long as all of ours
+
     return entry_points()  # type: ignore[return-value]  # the stubs of 3.11
