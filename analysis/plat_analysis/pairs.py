@@ -8,7 +8,7 @@ and more: over seeds or builds (see `replicates`). Two: none.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -128,7 +128,14 @@ class PairedCell:
         }
         if len(pairs) == 1:
             return _one_seed(*next(iter(pairs.values())), facts).scaled(PERCENT)
-        return over_replicates(self.by_replicate(quantity), self.rounding(quantity), **facts)
+        return _bounded(over_replicates(self.by_replicate(quantity), self.rounding(quantity), **facts), quantity)
+
+
+def _bounded(estimate: Estimate, quantity: str) -> Estimate:
+    """The interval of a success rate ends at 0 and 100 %; that of a change is left as it is."""
+    if QUANTITIES[quantity][0] is not None or estimate.low is None or estimate.high is None:
+        return estimate
+    return replace(estimate, low=max(estimate.low, 0.0), high=min(estimate.high, PERCENT))
 
 
 def _reasons(needed: Sequence[tuple[str, str]], sides: Mapping[str, Side]) -> list[str]:
@@ -179,7 +186,7 @@ def average(cells: Sequence[PairedCell], quantity: str) -> Estimate:
             return Estimate(wanted=wanted, note="; ".join(["no seed has every column", *notes]))
         means = {replicate: float(np.mean([column[replicate] for column in values])) for replicate in common}
         rounding = float(np.sqrt(sum(cell.rounding(quantity) ** 2 for cell in cells))) / len(cells)
-        return over_replicates(means, rounding, **facts)
+        return _bounded(over_replicates(means, rounding, **facts), quantity)
     bounds = [(part.value, part.low, part.high) for part in parts if part.value is not None]
     if any(low is None for _, low, _ in bounds):
         return Estimate(float(np.mean([value for value, _, _ in bounds])), seeds=1, **facts)

@@ -64,6 +64,11 @@ def test_one_seed_asks_for_three_and_two_give_a_number():
     assert f"about {number} seeds would decide" in detail and "spread 4.0" in detail and "6.9 points" in detail
 
 
+def test_more_seeds_than_there_are_would_decide():
+    assert "about 6 seeds would decide" in decide({"PPO": row(-3, published=-3.0, spread=2.5)}).detail
+    assert "about 6 seeds would decide" not in decide({"PPO": row(1, spread=10)}).detail
+
+
 @pytest.mark.parametrize("seeds, size, spread", [(3, 5, 3), (5, 5, 3), (10, 2, 3)])
 def test_power_equals_a_simulation(seeds, size, spread):
     rng = np.random.default_rng(0)

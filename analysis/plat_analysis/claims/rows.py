@@ -136,11 +136,13 @@ def _row(row: str, item: RowEvidence) -> str:
 
 def _needed(evidence: Mapping[str, RowEvidence]) -> str:
     """How many seeds would decide, from the spread between those there are (pooled over the rows)."""
-    deviations = [item.estimate.deviation for item in evidence.values() if item.estimate.deviation is not None]
-    if not deviations:
+    spreads = [spread for item in evidence.values() if (spread := _spread(item.estimate)) is not None]
+    if not spreads:
         return f"the spread between seeds is unknown with one seed: at least {MIN_UNITS} are needed to decide"
-    spread = float(np.sqrt(np.mean(np.square(deviations))))
+    spread = float(np.sqrt(np.mean(np.square(spreads))))
     count = seeds_needed([(item.size, spread) for item in evidence.values()], LEVEL)
+    present = max(item.estimate.units for item in evidence.values())
+    count = max(count, present + 1)  # those there are did not decide
     sizes = sorted({round(item.size, 1) for item in evidence.values()})
     supposed = f"{sizes[0]:g}" if len(sizes) == 1 else f"{sizes[0]:g} to {sizes[-1]:g}"
     about = f"more than {MOST}" if count > MOST else f"about {count}"
@@ -148,3 +150,8 @@ def _needed(evidence: Mapping[str, RowEvidence]) -> str:
         f"{about} seeds would decide (spread {spread:.1f} points between seeds, true effects of {supposed} points, "
         f"{100 * POWER:g} % to show all rows)"
     )
+
+
+def _spread(estimate: Estimate) -> float | None:
+    """Standard deviation between the units, at least that of rounding where there is an error; None with one unit."""
+    return estimate.deviation if estimate.error is None else estimate.error * estimate.units**0.5

@@ -40,6 +40,8 @@ def overrides(build_seed: int, task: str, iterations: int) -> list[str]:
         "train.lr=0",
         "train.critic_lr=0",
         "eval.instances=64",
+        "eval.heldout=0",
+        "mi.every=0",
         "mi.probe=512",
         f"seed={build_seed}",
     ]
