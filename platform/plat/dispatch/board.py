@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from plat.dispatch.api import ENDED, QUEUED, RUNNING, WAITING, Job
+from plat.outcomes import failure_class
 from plat.store.home import Home
 from plat.store.preparations import progress_of
 from plat.store.spool import read_events
@@ -110,7 +111,7 @@ class Board:
         return Totals(
             runs=len(runs) + self._done_before + self._failed_before,
             done=good + self._done_before,
-            failed=states[ENDED] - good + self._failed_before,
+            failed=sum(1 for job in runs if job.state == ENDED and failure_class(job.outcome)) + self._failed_before,
             running=states[RUNNING],
             waiting=states[WAITING],
             queued=states[QUEUED],
