@@ -50,13 +50,13 @@ def evaluate(
     config, options = _apply(config, overrides or ())
     typed = config_object(config, trainer)
     state = load_checkpoint(checkpoint)
-    found = trainer.load_evaluate()(typed, state, Home.find(home).cache, options)
+    measured = trainer.load_evaluate()(typed, state, Home.find(home).cache, options)
     name = meta.get("name", run.id)
     if as_json:
-        print_json({"run": run.id, "name": name, "checkpoint": str(checkpoint), "result": found})
+        print_json({"run": run.id, "name": name, "checkpoint": str(checkpoint), "result": measured})
         return 0
     print(f"{name} at {checkpoint.name}")
-    for key, value in found.items():
+    for key, value in measured.items():
         if isinstance(value, dict | list):  # per-instance results: in --json only
             continue
         print(f"  {key:32} {value:.4f}" if isinstance(value, float) else f"  {key:32} {value}")
@@ -72,12 +72,12 @@ def _find(home: Home, target: str, *, peak: bool) -> tuple[RunPaths, Path]:
         return RunPaths(path.absolute().parents[3]), path.absolute()
     run = find_run(home, target)
     folders = [attempt.checkpoints for attempt in run.attempts()]
-    found = newest_valid(folders, peak=peak) or newest_valid(folders)
-    if found is None:
+    newest = newest_valid(folders, peak=peak) or newest_valid(folders)
+    if newest is None:
         raise CheckpointError(
             f"run {target!r} has no whole checkpoint", where=str(run.root), mend="`plat retry` trains it again"
         )
-    return run, found[1]
+    return run, newest[1]
 
 
 def _apply(config: dict[str, Any], overrides: Sequence[str]) -> tuple[dict[str, Any], dict[str, Any]]:
@@ -89,15 +89,19 @@ def _apply(config: dict[str, Any], overrides: Sequence[str]) -> tuple[dict[str, 
     from plat.suggest import mend
 
     config, known, options = copy.deepcopy(config), flatten(config), {}
-    for one in parse_overrides(list(overrides)).assignments:
-        if one.key in known:
-            *path, last = one.key.split(".")
+    for assignment in parse_overrides(list(overrides)).assignments:
+        if assignment.key in known:
+            *path, last = assignment.key.split(".")
             below = config
             for name in path:
                 below = below[name]
-            below[last] = one.value
-        elif "." in one.key:
-            raise SpecError(f"the run's config has no {one.key!r}", where=one.where, mend=mend(one.key, known, "keys"))
+            below[last] = assignment.value
+        elif "." in assignment.key:
+            raise SpecError(
+                f"the run's config has no {assignment.key!r}",
+                where=assignment.where,
+                mend=mend(assignment.key, known, "keys"),
+            )
         else:
-            options[one.key] = one.value
+            options[assignment.key] = assignment.value
     return config, options
