@@ -34,7 +34,7 @@ import torch
 from plat.spec.experiment import build_run, config_object
 from plat.trainer.api import State
 from plat.trainer.config import RunConfig
-from plat.trainer.embedded import cross_score, hf, learner
+from plat.trainer.embedded import cross_score, hf, scoring
 from plat.trainer.embedded.environment import make_environments
 from plat.trainer.embedded.model import Shape, initialise
 from plat.trainer.embedded.spec import SPEC
@@ -139,16 +139,16 @@ class Operations:
         return self.prompts(lengths) + self.responses(lengths[batch.prompt_of_row], batch.response_length)
 
     def watch(self, run: _Run) -> None:
-        play, hidden, score = run.collector.rollout, learner.Learner._hidden, cross_score.log_likelihoods
+        play, hidden, score = run.collector.rollout, scoring.hidden_states, cross_score.log_likelihoods
 
         def _rollout(*arguments: Any) -> Any:
             batch = play(*arguments)
             self.total += self.batch(batch)
             return batch
 
-        def _hidden(own: Any, weights: Any, batch: Any, packed: Any, pad: int) -> Any:
+        def _hidden(weights: Any, batch: Any, pad: int) -> Any:
             self.total += self.batch(batch) * (3 if torch.is_grad_enabled() else 1)
-            return hidden(own, weights, batch, packed, pad)
+            return hidden(weights, batch, pad)
 
         def log_likelihoods(weights: Any, prompts: Any, reasonings: Any, lengths: np.ndarray, *more: Any) -> Any:
             sizes = np.array([len(prompt) for prompt in prompts])
@@ -158,7 +158,7 @@ class Operations:
             return score(weights, prompts, reasonings, lengths, *more)
 
         run.collector.rollout = _rollout  # type: ignore[method-assign]
-        learner.Learner._hidden = _hidden  # type: ignore[method-assign]
+        scoring.hidden_states = _hidden
         cross_score.log_likelihoods = log_likelihoods
 
 
@@ -332,9 +332,34 @@ def multi_turn(folder: Path) -> None:
     parts = ", ".join(f"{name} {found[name]:.3f}" for name in ("rollout", "cross_score", "update"))
     print(f"FrozenLake, {found['parameters']:,.0f} parameters: {found['seconds']:.3f} s a step ({parts})")
     print(f"{found['tokens']:.1f} tokens a turn, {found['gflop']:.1f} GFLOP a step at {work:.0f} of {peak:.0f} GFLOP/s")
-    figure("four updates, cross-scoring", rate, "trajectories/s", "at least 450/s", rate / 450, rate >= 450)
     share = 100 * work / peak
-    figure("share of the matrix-product rate", share, "%", "at least 40 %", share / 40, share >= 40)
+    against = f"1024 x 1024 products beside it, {peak:.0f} GFLOP/s"
+    figure(
+        f"four updates, cross-scoring ({rate:,.0f} trajectories/s)", share, "% of the rate", against, work / peak, None
+    )
+    outside, operations = profiled(folder)
+    figure("a step outside matrix products", 100 * outside, "% of its time", "the same step, profiled", None, None)
+    figure("operations of a step", operations, "operations", "a count", None, None)
+
+
+PRODUCTS = ("aten::mm", "aten::addmm", "aten::addmm_", "aten::bmm", "aten::baddbmm")
+
+
+def profiled(folder: Path, steps: int = 4) -> tuple[float, float]:
+    """Share of the operations' time that is not in matrix products, and the number of operations of a step."""
+    from torch.profiler import profile
+
+    config: RunConfig = config_object(build_run([*QUIET, *MULTI_TURN]), SPEC)
+    run = _Run(config, NoIO(folder))
+    for step in range(1, WARM_UP + 1):
+        run._iterate(step)
+    with profile() as profiler:
+        for step in range(WARM_UP + 1, WARM_UP + 1 + steps):
+            run._iterate(step)
+    events = profiler.key_averages()
+    total = sum(event.self_cpu_time_total for event in events)
+    products = sum(event.self_cpu_time_total for event in events if event.key in PRODUCTS)
+    return 1 - products / total, sum(event.count for event in events) / steps
 
 
 def main() -> None:
