@@ -177,7 +177,7 @@ def add_run(runs: dict[Replicate, RunView], run: RunView, place: str) -> None:
     if run.replicate in runs:
         raise SpecError(
             f"more than one run for {place}, seed {run.seed}: {runs[run.replicate].run.name} and {run.run.name}",
-            mend="name the axis in which they differ under `rows` of the report, or leave one out of the matrix",
+            mend="name the axis in which they differ under `rows`, where the builder has that, or choose one of its values",
         )
     runs[run.replicate] = run
 
