@@ -177,7 +177,7 @@ def add_run(runs: dict[Replicate, RunView], run: RunView, place: str) -> None:
     if run.replicate in runs:
         raise SpecError(
             f"more than one run for {place}, seed {run.seed}: {runs[run.replicate].run.name} and {run.run.name}",
-            mend="name the axis in which they differ under `rows`, where the builder has that, or choose one of its values",
+            mend="name the axis in which they differ under `rows`, if the builder has it, or choose one of its values",
         )
     runs[run.replicate] = run
 
