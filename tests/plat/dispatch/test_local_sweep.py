@@ -451,7 +451,7 @@ def test_kill_9_of_everything_at_a_random_moment_leaves_no_trace(home, tmp_path,
         process = start(home, options)
         time.sleep(rng.uniform(0.05, 1.6))
         os.killpg(process.pid, signal.SIGKILL)
-        process.wait()
+        process.communicate()
     code, output, _ = finish(start(home, options))
     assert code == 0, output
     for one in options:
