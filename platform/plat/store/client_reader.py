@@ -21,7 +21,7 @@ class ClientReader:
         self._keys.clear()
 
     def runs(self, file: str) -> list[RawRun]:
-        found = []
+        runs = []
         with store_errors(self.uri):
             experiments = [each.experiment_id for each in self.client.search_experiments(max_results=10000)]
             token = None
@@ -31,10 +31,10 @@ class ClientReader:
                 for run in page:
                     info, data = run.info, run.data
                     self._keys[info.run_id] = sorted(data.metrics)
-                    found.append(RawRun(info.run_id, info.run_name, data.tags, data.params, info.artifact_uri))
+                    runs.append(RawRun(info.run_id, info.run_name, data.tags, data.params, info.artifact_uri))
                 token = page.token
                 if not token:
-                    return found
+                    return runs
 
     def series(self, run: RawRun) -> Series:
         import numpy as np

@@ -57,12 +57,12 @@ class ClientStore:
         filters = ["tags.`plat.kind` = 'run'"]
         if wanted is not None and len(wanted) <= FEW:
             filters = [f"tags.`plat.id` = '{plat_id}'" for plat_id in wanted]
-        found: dict[str, Known] = {}
+        by_id: dict[str, Known] = {}
         for run in (run for query in filters for run in self._search(query)):
             plat_id, known = run.data.tags.get("plat.id"), _known(run)
-            if plat_id and (plat_id not in found or found[plat_id].deleted):
-                found[plat_id] = known
-        return found
+            if plat_id and (plat_id not in by_id or by_id[plat_id].deleted):
+                by_id[plat_id] = known
+        return by_id
 
     def stored(self, known: Known) -> Stored:
         with store_errors(self.uri):
@@ -127,7 +127,7 @@ class ClientStore:
             number = self._experiment(experiment)
             run = self._find_file(number, file)
             runs = self._search(f"tags.`plat.in.{file}` = '1'", [number])
-            active = [found.info for found in runs if found.info.lifecycle_stage == "active"]
+            active = [each.info for each in runs if each.info.lifecycle_stage == "active"]
             status, _, end = together((info.status, info.start_time, info.end_time) for info in active)
             if run is None or run.info.lifecycle_stage != "active":
                 return
@@ -156,16 +156,16 @@ class ClientStore:
             elif entry.path not in kept:
                 uri = self.client.get_run(run).info.artifact_uri
                 repository = repository or get_artifact_repository(uri, tracking_uri=self.uri)
-                repository.delete_artifacts(entry.path)
+                repository.delete_artifacts(entry.path)  # type: ignore[no-untyped-call]
 
     def _experiment(self, name: str) -> str:
-        found = self.client.get_experiment_by_name(name)
-        if found is None:
+        experiment = self.client.get_experiment_by_name(name)
+        if experiment is None:
             place = None if self.root is None else f"{self.root}/{sha256(name.encode()).hexdigest()[:8]}"
             return str(self.client.create_experiment(name, place))
-        if found.lifecycle_stage != "active":
+        if experiment.lifecycle_stage != "active":
             raise DeletedExperiment(name)
-        return str(found.experiment_id)
+        return str(experiment.experiment_id)
 
     def _find_file(self, experiment: str, file: str) -> Run | None:
         runs = self._search(f"tags.`plat.file` = '{file}'", [experiment])
@@ -178,8 +178,8 @@ class ClientStore:
         runs: list[Any] = []
         with store_errors(self.uri):
             if experiments is None:
-                found = self.client.search_experiments(view_type=ViewType.ALL, max_results=10000)
-                experiments = [experiment.experiment_id for experiment in found]
+                known = self.client.search_experiments(view_type=ViewType.ALL, max_results=10000)
+                experiments = [experiment.experiment_id for experiment in known]
             token = None
             while True:
                 page = self.client.search_runs(experiments, query, ViewType.ALL, max_results=1000, page_token=token)

@@ -86,10 +86,10 @@ def signature(paths: RunPaths) -> str | None:
 
 def _stat(path: Path) -> tuple[int, int] | None:
     try:
-        found = path.stat()
+        status = path.stat()
     except OSError:
         return None
-    return found.st_size, found.st_mtime_ns
+    return status.st_size, status.st_mtime_ns
 
 
 def read_record(paths: RunPaths, wanted_by: Sequence[str] = (), with_diff: bool = False) -> RunRecord | None:
@@ -176,12 +176,12 @@ def without_history(record: RunRecord) -> RunRecord:
 
 def _history(paths: RunPaths) -> tuple[list[Point], list[dict[str, Any]], str]:
     metrics, tables = run_history(paths)
-    found: dict[tuple[str, int], Point] = {}
+    first: dict[tuple[str, int], Point] = {}
     names: dict[str, str] = {}
     for row in metrics:
         key = names.get(row.key) or names.setdefault(row.key, clean_key(row.key))
-        found.setdefault((key, row.step), Point(key, row.step, float(row.value), millis(row.time) or 0))
-    points = sorted(found.values(), key=lambda point: (point.step, point.key))
+        first.setdefault((key, row.step), Point(key, row.step, float(row.value), millis(row.time) or 0))
+    points = sorted(first.values(), key=lambda point: (point.step, point.key))
     rows = [{"name": row.name, "step": row.step, "data": row.data} for row in tables]
     return points, rows, damage(paths, metrics, tables)
 

@@ -83,14 +83,14 @@ class SqliteStore:
     def file_run(self, experiment: str, file: FileInfo) -> str:
         with self.transaction():
             experiment_id, location = self._experiment(experiment)
-            found = self._find_file(experiment, file.name)
-            if found is None:
+            existing = self._find_file(experiment, file.name)
+            if existing is None:
                 run = _hash(f"file {experiment} {file.name}")
                 self._create(run, file.name, experiment_id, location, "FINISHED", _now())
-            elif found[1] != "active":
+            elif existing[1] != "active":
                 raise Deleted(file.name)
             else:
-                run = found[0]
+                run = existing[0]
             self._set_tags(run, {"mlflow.runName": file.name, **file.tags()})
             return run
 
@@ -127,19 +127,19 @@ class SqliteStore:
 
     def settle(self, experiment: str, file: str) -> None:
         with self.transaction() as db:
-            found = self._find_file(experiment, file)
-            if found is None:
+            own = self._find_file(experiment, file)
+            if own is None:
                 return
             rows = db.execute(
                 "SELECT runs.status, runs.start_time, runs.end_time FROM runs JOIN tags USING (run_uuid)"
                 " WHERE tags.key = ? AND runs.lifecycle_stage = 'active'"
                 " AND runs.experiment_id = (SELECT experiment_id FROM runs WHERE run_uuid = ?)",
-                (f"plat.in.{file}", found[0]),
+                (f"plat.in.{file}", own[0]),
             ).fetchall()
             status, start, end = together(rows)
             db.execute(
                 "UPDATE runs SET status = ?, start_time = coalesce(?, start_time), end_time = ? WHERE run_uuid = ?",
-                (status, start, end, found[0]),
+                (status, start, end, own[0]),
             )
 
     def replace_report(self, run: str, artifacts: Mapping[str, Path], values: Mapping[str, float], time: int) -> None:
@@ -241,13 +241,13 @@ def read_known(connection: sqlite3.Connection) -> dict[str, Known]:
     for run, key, value in rows:
         tags.setdefault(run, {})[key] = value
     deleted = {run for (run,) in connection.execute("SELECT run_uuid FROM runs WHERE lifecycle_stage <> 'active'")}
-    found: dict[str, Known] = {}
+    by_id: dict[str, Known] = {}
     for run, own in sorted(tags.items()):
         plat_id = own.get("plat.id")
-        if plat_id and (plat_id not in found or found[plat_id].deleted):
+        if plat_id and (plat_id not in by_id or by_id[plat_id].deleted):
             files = frozenset(key.removeprefix("plat.in.") for key in own if key.startswith("plat.in."))
-            found[plat_id] = Known(run, own.get(SIGNATURE), files, run in deleted, own.get("plat.outcome"))
-    return found
+            by_id[plat_id] = Known(run, own.get(SIGNATURE), files, run in deleted, own.get("plat.outcome"))
+    return by_id
 
 
 def _write_artifact(path: Path, data: bytes) -> None:
