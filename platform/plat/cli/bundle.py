@@ -9,6 +9,7 @@ from typing import Annotated
 import typer
 
 from plat.cli.common import (
+    AllowImportOption,
     Arguments,
     HomeOption,
     StoreOption,
@@ -29,6 +30,7 @@ def export_(
         bool, typer.Option("--with-diff", help="Carry the text of uncommitted code changes, not only its hash.")
     ] = False,
     home: HomeOption = None,
+    allow_import: AllowImportOption = False,
     verbose: VerboseOption = False,
 ) -> int:
     """Write the results of experiment files as a bundle: small Parquet files, to keep in git or to send.
