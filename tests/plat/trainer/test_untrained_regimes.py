@@ -19,11 +19,11 @@ from plat.trainer.embedded.base import build
 from plat.trainer.embedded.spec import SPEC
 from plat.trainer.embedded.train import train
 from plat_analysis.regime_table import run_regime
-from plat_analysis.regimes import COLLAPSED, UNKNOWN, Thresholds
+from plat_analysis.regimes import COLLAPSED, DIVERSE, UNKNOWN, Thresholds
 from plat_analysis.results import Results
 
 TASKS = ("sokoban", "frozenlake", "metamathqa", "countdown")
-STEPS = (1, 20, 60, 150)  # of supervised training: from a model that knows nothing to one that tells inputs apart
+STEPS = (1, 20, 150, 600)  # of supervised training: from a model that knows nothing to one that tells inputs apart
 BUILDS = int(os.environ.get("PLAT_TEST_BUILDS", "50"))
 
 
@@ -50,9 +50,12 @@ def overrides(build_seed: int, task: str, iterations: int) -> list[str]:
 def regime_of(memory_io, cache: Path, build_seed: int, task: str, iterations: int):
     """The regime of one such run, by the way from the trainer's tables through the report's own functions."""
     run = build_run(overrides(build_seed, task, iterations))
+    build(config_object(run, SPEC).model, cache / "bases")
+    return regime_of_run(run, memory_io())
+
+
+def regime_of_run(run, io):
     config = config_object(run, SPEC)
-    build(config.model, cache / "bases")
-    io = memory_io()
     outcome = train(config, io)
     metrics = [(run.id, key, step, value) for (key, step), value in io.metrics.items()]
     tables = [(run.id, name, step, data) for (name, step), data in io.tables.items()]
@@ -75,9 +78,16 @@ def regime_of(memory_io, cache: Path, build_seed: int, task: str, iterations: in
 
 @pytest.mark.parametrize("iterations", [0, 1])
 def test_an_untrained_base_is_never_called_collapsed(memory_io, cache, iterations):
-    for build_seed, task in ((0, "sokoban"), (2, "countdown")):
+    for build_seed, task in ((0, "sokoban"), (1, "countdown")):
         regime = regime_of(memory_io, cache, build_seed, task, iterations)
         assert regime.name not in (*COLLAPSED, UNKNOWN), regime
+
+
+def test_a_base_that_travels_with_the_package_is_diverse_until_it_is_trained(memory_io):
+    unchanged = ["train.iterations=1", "train.lr=0", "train.critic_lr=0", "train.prompts=2", "train.group_size=2"]
+    smaller = ["eval.instances=64", "eval.heldout=0", "eval.every=1", "mi.every=0", "train.mini_batches=1"]
+    run = build_run(["task=sokoban", "model=qwen2.5-1.5b", *unchanged, *smaller])
+    assert str(regime_of_run(run, memory_io())) == DIVERSE
 
 
 @pytest.mark.science
