@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Protocol
 from plat.outcomes import is_result
 
 if TYPE_CHECKING:
-    from plat.spec.experiment import Run
+    from plat.spec.runs import Run
 
 QUEUED, RUNNING, WAITING, ENDED = "queued", "running", "waiting", "ended"
 

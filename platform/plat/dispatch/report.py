@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from plat.dispatch.api import ENDED, Job
 
 if TYPE_CHECKING:
-    from plat.spec.experiment import Run
+    from plat.spec.runs import Run
 
 
 @dataclass(frozen=True)

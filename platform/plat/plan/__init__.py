@@ -75,8 +75,8 @@ class Plan:
     @property
     def counts(self) -> dict[str, int]:
         """State -> number of runs, every state named."""
-        found = Counter(row.state.state for row in self.rows)
-        return {state: found[state] for state in STATES}
+        counts = Counter(row.state.state for row in self.rows)
+        return {state: counts[state] for state in STATES}
 
     def to_json(self) -> dict[str, Any]:
         return {
@@ -146,8 +146,8 @@ def make_plan(experiments: Sequence[Experiment], home: Home, *, jobs: int | None
         state = run_state(home.run(run.id)) if run.id in known else RunState("missing")
         seconds = 0.0
         if state.state != "done":
-            seconds, found = history.seconds(run, state.step or 0)
-            measured += found
+            seconds, is_measured = history.seconds(run, state.step or 0)
+            measured += is_measured
         rows.append(PlanRow(run, state, tuple(names), seconds))
     left = [row for row in rows if row.state.state != "done"]
     done = [row.id for row in rows if row.state.state == "done"]

@@ -63,11 +63,11 @@ class History:
         lines = []
         for text in raw:
             try:
-                found = json.loads(text)
+                line = json.loads(text)
             except ValueError:
                 continue
-            if isinstance(found, dict):
-                lines.append(found)
+            if isinstance(line, dict):
+                lines.append(line)
         return cls(lines)
 
     def seconds(self, run: Run, done: int) -> tuple[float, bool]:

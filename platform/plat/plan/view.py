@@ -42,9 +42,9 @@ def matrix_lines(experiment: Experiment, states: Mapping[str, str]) -> list[str]
 def _cell(states: list[str]) -> str:
     if len(states) <= PER_CELL:
         return "".join(SYMBOLS[state] for state in states)
-    found = Counter(states)
-    parts = [f"{SYMBOLS[state]}{found[state]}" for state in STATES if found[state] and state != "done"]
-    return " ".join([f"{found['done']}/{len(states)}", *(part for part in parts if not part.startswith("·"))])
+    counts = Counter(states)
+    parts = [f"{SYMBOLS[state]}{counts[state]}" for state in STATES if counts[state] and state != "done"]
+    return " ".join([f"{counts['done']}/{len(states)}", *(part for part in parts if not part.startswith("·"))])
 
 
 def _listed(values: Sequence[Any]) -> str:

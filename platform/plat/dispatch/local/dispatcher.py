@@ -30,7 +30,7 @@ from plat.store.preparations import is_being_prepared
 from plat.store.run_state import run_state
 
 if TYPE_CHECKING:
-    from plat.spec.experiment import Run
+    from plat.spec.runs import Run
 
 STALL_AFTER = 900.0  # seconds without an event
 CHECK_EVERY = 0.5  # seconds between two checks of what is waited for, and of growing spools

@@ -14,7 +14,7 @@ from plat.store.home import Home
 from plat.trainer.api import find_trainer
 
 if TYPE_CHECKING:
-    from plat.spec.experiment import Run
+    from plat.spec.runs import Run
 
 CRASHES = (signal.SIGSEGV, signal.SIGABRT, signal.SIGBUS, signal.SIGFPE, signal.SIGILL, signal.SIGSYS, signal.SIGTRAP)
 

@@ -40,15 +40,15 @@ def oom_kills() -> int | None:
 
 
 def _oom_counters() -> list[Path]:
-    found = []
+    counters = []
     with contextlib.suppress(OSError):
         for line in Path("/proc/self/cgroup").read_text().splitlines():
             number, controllers, place = line.split(":", 2)
             if number == "0":
-                found.append(Path(f"/sys/fs/cgroup{place}") / "memory.events")
+                counters.append(Path(f"/sys/fs/cgroup{place}") / "memory.events")
             elif "memory" in controllers.split(","):
-                found.append(Path(f"/sys/fs/cgroup/memory{place}") / "memory.oom_control")
-    return [*found, Path("/proc/vmstat")]
+                counters.append(Path(f"/sys/fs/cgroup/memory{place}") / "memory.oom_control")
+    return [*counters, Path("/proc/vmstat")]
 
 
 def thread_environment(threads: int) -> dict[str, str]:

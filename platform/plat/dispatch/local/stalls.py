@@ -12,7 +12,7 @@ import time
 from plat.dispatch.local.jobs import LocalJob
 from plat.store.home import Home
 
-ABSENCE = 30.0  # seconds without a look after which the clock starts anew
+ABSENCE = 30.0  # seconds without a check after which the clock starts anew
 LAST_WORDS = 5.0  # seconds a stalled run has to print where it hangs
 
 
