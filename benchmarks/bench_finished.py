@@ -34,9 +34,9 @@ def make_runs(home_path: Path) -> None:
     """RUNS finished run directories."""
     from plat.runner import execute
     from plat.spec.experiment import load_experiment
-    from plat.store.code_state import collect
     from plat.store.home import Home
-    from plat.store.run_directory import create
+    from plat.store.provenance.code_state import collect
+    from plat.store.run_directory.creation import create
 
     home, code = Home(home_path).create(), collect()
     experiment = load_experiment(OUTSIDE / "experiments" / "guessing.yaml", OVERRIDES)

@@ -26,13 +26,13 @@ from plat.dispatch.api import ENDED, Change
 from plat.dispatch.driver import sweep
 from plat.dispatch.progress import Silent
 from plat.spec.experiment import Run
-from plat.store.attempts import new_attempt
-from plat.store.code_state import CodeState
 from plat.store.durable import to_json
 from plat.store.home import Home
-from plat.store.run_directory import create
-from plat.store.run_io import FileRunIO
-from plat.store.run_state import run_state
+from plat.store.provenance.code_state import CodeState
+from plat.store.run_directory.attempts import new_attempt
+from plat.store.run_directory.creation import create
+from plat.store.run_directory.run_io import FileRunIO
+from plat.store.run_directory.state import run_state
 from plat.trainer.api import Outcome, RunIO, State, TrainerSpec
 from plat.trainer.config import RunConfig, TrainConfig
 

@@ -20,10 +20,10 @@ from pathlib import Path
 import numpy as np
 
 from plat.store.home import Home
-from plat.store.mlflow_client import mlflow_client
-from plat.store.reader import Frames, Store
-from plat.store.record import Point, RunRecord
-from plat.store.sqlite_store import SqliteStore
+from plat.store.mlflow.client import mlflow_client
+from plat.store.mlflow.frames import Frames, Store
+from plat.store.mlflow.record import Point, RunRecord
+from plat.store.mlflow.sqlite_store import SqliteStore
 
 RUNS, KEYS, STEPS = 100, 40, 200
 AIM = 25  # times faster than the client

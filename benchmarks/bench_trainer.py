@@ -34,12 +34,13 @@ import torch
 from plat.spec.experiment import build_run, config_object
 from plat.trainer.api import State
 from plat.trainer.config import RunConfig
-from plat.trainer.embedded import cross_score, hf, scoring
+from plat.trainer.embedded import cross_score, scoring
 from plat.trainer.embedded.environment import make_environments
-from plat.trainer.embedded.model import Shape, initialise
 from plat.trainer.embedded.spec import SPEC
-from plat.trainer.embedded.tokenizer import WordTokenizer, save_word_tokenizer
 from plat.trainer.embedded.train import _Run
+from plat.trainer.embedded.transformer import hf
+from plat.trainer.embedded.transformer.model import Shape, initialise
+from plat.trainer.embedded.transformer.tokenizer import WordTokenizer, save_word_tokenizer
 
 sys.path.append(str(Path(sys.prefix) / "bench"))
 

@@ -66,7 +66,7 @@ def flip_a_bit_of_a_base(root: Path) -> None:
 
 def ship_another_build(root: Path) -> None:
     """Other weights with a record that fits them: only the frozen hash can tell."""
-    from plat.trainer.embedded.recipe import content_hash, file_hash
+    from plat.trainer.embedded.base_model.recipe import content_hash, file_hash
 
     flip_a_bit_of_a_base(root)
     folder = _first_base(root)
@@ -93,9 +93,11 @@ MUTATIONS: dict[str, Callable[[Path], None]] = {
     "scheme left out of the id": Edit("platform/plat/spec/identity.py", """ + ',"scheme":' + str(SCHEME)""", ""),
     "versions of plugins dropped from ids": Edit("platform/plat/spec/resolver.py", "sorted(plugins)", "[]"),
     "base model dropped from ids": Edit(TRAINER + "/spec.py", '"base": base_identity(config.model), ', ""),
-    "warm-up of the base's training": Edit(TRAINER + "/supervised.py", "WARMUP_STEPS = 50", "WARMUP_STEPS = 60"),
-    "Adam betas of the base's training": Edit(TRAINER + "/supervised.py", "(0.9, 0.99)", "(0.9, 0.98)"),
-    "decay of the base's learning rate": Edit(TRAINER + "/supervised.py", "(1 - step / base.steps)", "1.0"),
+    "warm-up of the base's training": Edit(
+        TRAINER + "/base_model/supervised.py", "WARMUP_STEPS = 50", "WARMUP_STEPS = 60"
+    ),
+    "Adam betas of the base's training": Edit(TRAINER + "/base_model/supervised.py", "(0.9, 0.99)", "(0.9, 0.98)"),
+    "decay of the base's learning rate": Edit(TRAINER + "/base_model/supervised.py", "(1 - step / base.steps)", "1.0"),
     "mix of the demonstrations": Edit("envs/plat_envs/demonstrations.py", "_GOOD_MOVES = 0.7", "_GOOD_MOVES = 0.69"),
     "a bit of a shipped base": flip_a_bit_of_a_base,
     "another build in place of a shipped base": ship_another_build,

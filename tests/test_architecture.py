@@ -48,10 +48,17 @@ ONLY_IN = {
     "hydra": ("plat.spec",),
     "ray": ("plat.dispatch.ray",),
     "submitit": ("plat.dispatch.slurm",),
-    "torch": ("plat.rl", "plat.trainer", "plat.store.checkpoint", "plat.runner", "plat.dispatch.local", "plat.cli"),
+    "torch": (
+        "plat.rl",
+        "plat.trainer",
+        "plat.store.run_directory.checkpoint",
+        "plat.runner",
+        "plat.dispatch.local",
+        "plat.cli",
+    ),
     "verl": ("plat.rl", "plat.trainer"),
     "transformers": ("plat.trainer",),
-    "safetensors": ("plat.trainer", "plat.store.checkpoint"),
+    "safetensors": ("plat.trainer", "plat.store.run_directory.checkpoint"),
     "matplotlib": ("plat_analysis",),
     "scipy": ("plat_analysis", "plat.rl"),
     "rich": ("plat.cli", "plat.dispatch", "plat_analysis", "plat.plan"),
@@ -67,7 +74,7 @@ LIGHT = (
     "plat.trainer.api", "plat.trainer.config", "plat.trainer.embedded.spec", "plat.rl.config", "plat_envs.api",
 )  # fmt: skip
 # Loaded only by a verb that reads the store into frames.
-HEAVY_ALLOWED = {"plat.store.reader": {"pandas", "numpy"}}
+HEAVY_ALLOWED = {"plat.store.mlflow.frames": {"pandas", "numpy"}}
 
 
 @dataclass(frozen=True)
@@ -194,7 +201,7 @@ def test_nobody_imports_the_command_line():
 
 
 def test_the_analysis_reads_the_store_and_never_writes_it():
-    readable = ("plat.store.reader", "plat.store.home")
+    readable = ("plat.store.mlflow.frames", "plat.store.home")
     wrong = [
         str(f)
         for f in ALL

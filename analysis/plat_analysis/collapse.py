@@ -24,7 +24,7 @@ from plat_analysis.results import Results
 
 if TYPE_CHECKING:
     from plat.spec.experiment import Experiment
-    from plat.store.reader import Frames
+    from plat.store.mlflow.frames import Frames
 
 
 def build(

@@ -17,7 +17,7 @@ from plat_analysis.statistics import Estimate
 
 if TYPE_CHECKING:
     from plat.spec.experiment import Experiment
-    from plat.store.reader import Frames
+    from plat.store.mlflow.frames import Frames
 
 Sides = dict[tuple[str, str, str], dict[Replicate, RunView]]
 

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure as Canvas
 
     from plat.spec.experiment import Experiment
-    from plat.store.reader import Frames
+    from plat.store.mlflow.frames import Frames
 
 LONGEST_NAME = 22  # characters of a row's name beside the axis; the whole name is in the CSV and the tooltips
 

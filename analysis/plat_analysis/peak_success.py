@@ -35,7 +35,7 @@ from plat_analysis.text import shortened
 
 if TYPE_CHECKING:
     from plat.spec.experiment import Experiment
-    from plat.store.reader import Frames
+    from plat.store.mlflow.frames import Frames
 
 VALUES = ("peak", "delta", "heldout", "heldout_delta", "final", "final_delta")  # logged into the store
 SHORT = {"unfinished": "partial", "incomplete": "partial"}

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from plat.spec.experiment import Experiment
-    from plat.store.reader import Frames
+    from plat.store.mlflow.frames import Frames
 
 CLAIM_STYLES = {
     "reproduced": "green",

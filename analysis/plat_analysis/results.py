@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     from plat.spec.experiment import Experiment
     from plat.spec.runs import Run
-    from plat.store.reader import Frames
+    from plat.store.mlflow.frames import Frames
 
 Curve = tuple[NDArray[np.int64], NDArray[np.float64]]
 EMPTY: Curve = (np.array([], np.int64), np.array([], np.float64))

@@ -36,13 +36,13 @@ from typing import Any
 from plat.errors import PlatError, RunError
 from plat.outcomes import is_result
 from plat.spec.schema import select
-from plat.store import lease
-from plat.store.attempts import close_abandoned, hardware_used, new_attempt
-from plat.store.damage import spool_damage
 from plat.store.durable import append_line, create, read_json, set_aside, to_checked_json, to_json
 from plat.store.home import AttemptPaths, Home, RunPaths
-from plat.store.run_files import headline_of, read_config, read_meta, read_result, result_damage
-from plat.store.run_io import FileRunIO, read_facts
+from plat.store.run_directory import lease
+from plat.store.run_directory.attempts import close_abandoned, hardware_used, new_attempt
+from plat.store.run_directory.damage import spool_damage
+from plat.store.run_directory.files import headline_of, read_config, read_meta, read_result, result_damage
+from plat.store.run_directory.run_io import FileRunIO, read_facts
 from plat.trainer.api import Outcome, TrainerSpec, find_trainer
 
 RETRIES = {"preempted": 1000, "node": 2, "timeout": 2, "stalled": 1}  # by the dispatcher, within one sweep

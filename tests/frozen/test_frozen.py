@@ -2,8 +2,8 @@
 
 A failure here means that earlier results no longer belong to the runs of the same name, or that the same run gives
 other numbers. If that is meant: raise `SCHEME` (plat.spec.identity), the trainer's `version` or `BUILD_VERSION`
-(plat.trainer.embedded.recipe), whichever it concerns, say in CHANGELOG.md what is not comparable any more, and freeze
-the new state with
+(plat.trainer.embedded.base_model.recipe), whichever it concerns, say in CHANGELOG.md what is not comparable any more,
+and freeze the new state with
 
     python tests/frozen/test_frozen.py
 
@@ -29,8 +29,8 @@ from plat.spec.experiment import build_run, config_object, load_experiments
 from plat.spec.schema import schema_of
 from plat.trainer.api import find_trainer
 from plat.trainer.config import ModelConfig
-from plat.trainer.embedded.recipe import BUILD_VERSION, base_key, tasks_of
-from plat.trainer.embedded.record import SHIPPED, read_base, records_in
+from plat.trainer.embedded.base_model.recipe import BUILD_VERSION, base_key, tasks_of
+from plat.trainer.embedded.base_model.record import SHIPPED, read_base, records_in
 from plat_envs.api import find_environment
 
 HERE = Path(__file__).parent
@@ -116,9 +116,9 @@ def current_curves(cache: Path) -> dict[str, Any]:
     """Metrics of steps 0 to 3 under every algorithm; the demonstrations and the losses of a tiny base."""
     import torch
 
-    from plat.trainer.embedded import hf
-    from plat.trainer.embedded.supervised import corpus, train_base
-    from plat.trainer.embedded.tokenizer import WordTokenizer
+    from plat.trainer.embedded.base_model.supervised import corpus, train_base
+    from plat.trainer.embedded.transformer import hf
+    from plat.trainer.embedded.transformer.tokenizer import WordTokenizer
 
     torch.set_num_threads(1)
     spec = find_trainer("embedded")

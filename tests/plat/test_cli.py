@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from plat.cli import main
-from plat.store.mlflow_client import ensure_sqlite
+from plat.store.mlflow.client import ensure_sqlite
 
 ROOT = Path(__file__).parents[2]
 HEAVY = ("torch", "mlflow", "ray", "hydra", "pandas", "verl", "omegaconf", "rich", "numpy", "transformers")

@@ -12,10 +12,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from plat.cli import main
-from plat.trainer.embedded import record
-from plat.trainer.embedded.builds import longest_first, model_of
-from plat.trainer.embedded.compare import AS_GOOD, UNDECIDED, WORSE, paired_difference, verdict
-from plat.trainer.embedded.recipe import base_key, recipe_hash
+from plat.trainer.embedded.base_model import record
+from plat.trainer.embedded.base_model.builds import longest_first, model_of
+from plat.trainer.embedded.base_model.compare import AS_GOOD, UNDECIDED, WORSE, paired_difference, verdict
+from plat.trainer.embedded.base_model.recipe import base_key, recipe_hash
 
 SMOKE = "title: t\nbase: {scale: smoke}\nmatrix: {model: [qwen2.5-0.5b, llama3.2-3b], filter: [none, top_p]}\n"
 

@@ -24,8 +24,8 @@ from plat.dispatch.board import Totals, View
 from plat.dispatch.progress import Live, shortened
 from plat.errors import HomeError, SpecError, StoreError
 from plat.store.home import Home
-from plat.store.mlflow_client import ensure_sqlite
-from plat.store.spool import SpoolWriter
+from plat.store.mlflow.client import ensure_sqlite
+from plat.store.run_directory.spool import SpoolWriter
 
 FILE = "title: A test\nbase: {scale: smoke}\nmatrix:\n  task: [frozenlake]\n  seed: [0]\n"
 ENDLESS = "early_stop.success_window: 0, early_stop.variance_window: 0, early_stop.empty_window: 0}"

@@ -18,9 +18,9 @@ from typing import Any
 
 import pytest
 
-from plat.store.dump import dump
-from plat.store.history import run_history
 from plat.store.home import Home
+from plat.store.mlflow.dump import dump
+from plat.store.run_directory.history import run_history
 
 SPEC = """\
 title: Kill lottery

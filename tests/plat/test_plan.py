@@ -14,7 +14,7 @@ from plat.plan.cost import DEFAULT_PREPARE_SECONDS, DEFAULT_RUN_BYTES, DEFAULT_S
 from plat.plan.view import duration, size
 from plat.spec.experiment import Experiment, Run, build_run, load_experiments
 from plat.store.home import Home
-from plat.store.run_directory import create
+from plat.store.run_directory.creation import create
 
 TEXT = """
 title: A small matrix

@@ -14,17 +14,17 @@ from toy_runs import comparable, no_step_twice, toy_run
 from plat import runner
 from plat.errors import HomeError, RunError, SpecError
 from plat.runner import classify, execute
-from plat.store import lease
-from plat.store.attempts import record_failure, request_cancel, settle
-from plat.store.checkpoint import is_peak, list_checkpoints
-from plat.store.code_state import CodeState
 from plat.store.durable import locked
 from plat.store.home import Home
-from plat.store.record import read_record
-from plat.store.run_directory import create
-from plat.store.run_files import set_damaged_config_aside
-from plat.store.run_io import FileRunIO
-from plat.store.run_state import run_state
+from plat.store.mlflow.record import read_record
+from plat.store.provenance.code_state import CodeState
+from plat.store.run_directory import lease
+from plat.store.run_directory.attempts import record_failure, request_cancel, settle
+from plat.store.run_directory.checkpoint import is_peak, list_checkpoints
+from plat.store.run_directory.creation import create
+from plat.store.run_directory.files import set_damaged_config_aside
+from plat.store.run_directory.run_io import FileRunIO
+from plat.store.run_directory.state import run_state
 from plat.trainer.api import Outcome
 
 

@@ -11,12 +11,12 @@ from toy_runs import toy_run
 
 from plat.plan.cost import History
 from plat.runner import execute
-from plat.store.code_state import CodeState
-from plat.store.damage import damage
-from plat.store.history import run_history
 from plat.store.home import Home
-from plat.store.run_directory import create
-from plat.store.run_state import run_state
+from plat.store.provenance.code_state import CodeState
+from plat.store.run_directory.creation import create
+from plat.store.run_directory.damage import damage
+from plat.store.run_directory.history import run_history
+from plat.store.run_directory.state import run_state
 from plat.trainer.api import HEADLINE, find_trainer, train_iterations
 
 

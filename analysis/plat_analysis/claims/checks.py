@@ -14,7 +14,7 @@ from plat_analysis.published import printed_table
 
 if TYPE_CHECKING:
     from plat.spec.experiment import Experiment
-    from plat.store.reader import Frames
+    from plat.store.mlflow.frames import Frames
 
 
 def mean_delta_positive(

@@ -21,7 +21,7 @@ from plat_analysis.text import printable
 
 if TYPE_CHECKING:
     from plat.spec.experiment import Experiment
-    from plat.store.reader import Frames
+    from plat.store.mlflow.frames import Frames
 
 STATUSES = ("reproduced", "partial", "not_reproduced", "undecided", "not_enough_data")
 

@@ -25,7 +25,7 @@ from plat.store.home import Home
 
 if TYPE_CHECKING:
     from plat.trainer.config import ModelConfig
-    from plat.trainer.embedded.record import BaseRecord
+    from plat.trainer.embedded.base_model.record import BaseRecord
 
 NOT_AS_GOOD = 3  # exit code, as of runs that failed
 JobsOption = Annotated[
@@ -48,7 +48,7 @@ def list_bases(
 
     Without files, those of the folder experiments/.
     """
-    from plat.trainer.embedded.record import SHIPPED, records_in
+    from plat.trainer.embedded.base_model.record import SHIPPED, records_in
 
     wanted = _wanted_by_files(arguments)
     rows, damaged = [], []
@@ -91,8 +91,8 @@ def build(
     For example: plat base build model=qwen2.5-3b model.base.seed=1. What is there already stays as it is; with --out,
     shipped ones are built again, too.
     """
-    from plat.trainer.embedded.builds import build_all
-    from plat.trainer.embedded.record import shipped_base
+    from plat.trainer.embedded.base_model.builds import build_all
+    from plat.trainer.embedded.base_model.record import shipped_base
 
     models = [each.model for each in _wanted(arguments).values()]
     shipped = [] if out else [record for model in models if (record := shipped_base(model)) is not None]
@@ -122,8 +122,8 @@ def verify(
 
     Without files or overrides, all of them. Exit code 3 unless every rebuilt one is as good in every task.
     """
-    from plat.trainer.embedded.builds import verify_all
-    from plat.trainer.embedded.record import SHIPPED, records_in, shipped_base
+    from plat.trainer.embedded.base_model.builds import verify_all
+    from plat.trainer.embedded.base_model.record import SHIPPED, records_in, shipped_base
 
     if arguments:
         records = [_shipped_or_refused(each.model, shipped_base) for each in _wanted(arguments).values()]
@@ -202,7 +202,7 @@ def _add(wanted: dict[str, Wanted], runs: Sequence[Any], name: str) -> dict[str,
     """Add the stand-ins that runs of the embedded trainer start from."""
     from plat.spec.typed import build as build_object
     from plat.trainer.config import ModelConfig
-    from plat.trainer.embedded.recipe import base_key
+    from plat.trainer.embedded.base_model.recipe import base_key
 
     sections = {id(run.config["model"]): run.config["model"] for run in runs if run.trainer == "embedded"}
     for section in sections.values():  # runs share the sections of their configs: a few for thousands of runs
@@ -219,7 +219,7 @@ def _askers(wanted: dict[str, Wanted], record: BaseRecord) -> list[str]:
 
 
 def _by_key(models: Sequence[ModelConfig]) -> dict[str, ModelConfig]:
-    from plat.trainer.embedded.recipe import base_key
+    from plat.trainer.embedded.base_model.recipe import base_key
 
     return {base_key(model): model for model in models}
 

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 from plat.cli.common import aligned
 
 if TYPE_CHECKING:
-    from plat.trainer.embedded.builds import Verification
-    from plat.trainer.embedded.record import BaseRecord
+    from plat.trainer.embedded.base_model.builds import Verification
+    from plat.trainer.embedded.base_model.record import BaseRecord
 
 HEADER = ("model", "seed", "recipe", "content", "parameters", "KB", "where", "named by")
 

@@ -38,7 +38,7 @@ def export_(
     `plat import` makes runs of it again. Exit code 3 when some runs of the files are not in it.
     """
     from plat.errors import SpecError
-    from plat.store.bundle_export import export_bundle
+    from plat.store.bundle.exporter import export_bundle
 
     if out is None:
         raise SpecError("a bundle needs a place", where="--out", mend="name a new folder with --out DIR")
@@ -67,7 +67,7 @@ def import_(
 
     They count as done. A bundle with a run that is here with other content is refused as a whole.
     """
-    from plat.store.bundle_import import import_bundle
+    from plat.store.bundle.importer import import_bundle
 
     place = Home.find(home)
     report = import_bundle(place, place.store_uri(store), bundle.absolute())

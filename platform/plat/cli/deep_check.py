@@ -9,7 +9,7 @@ from plat.errors import PlatError
 from plat.store.home import Home
 
 if TYPE_CHECKING:
-    from plat.store.verify import StoreCheck
+    from plat.store.mlflow.verify import StoreCheck
 
 SHOWN = 10  # runs named
 MEND = "`plat doctor --deep --mend` brings the store back from the run directories, and keeps a copy of it"
@@ -25,7 +25,7 @@ class Finding(NamedTuple):
 
 def check_results(home: Home, uri: str, mend: bool) -> list[Finding]:
     """What a value-by-value check found; with `mend`, what was mended and what a second check found."""
-    from plat.store.verify import mend_store, verify_store
+    from plat.store.mlflow.verify import mend_store, verify_store
 
     if not home.runs.is_dir():
         return [Finding("ok", "no runs to check")]

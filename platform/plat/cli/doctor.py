@@ -188,8 +188,9 @@ def check_disk(home: Home) -> Check:
 def check_store(home: Home, uri: str) -> Check:
     """The store can be used by every other verb: opened, of a known version, written to; a server answers. Looks
     without creating anything."""
-    from plat.store import connect, mlflow_client
-    from plat.store.uri import shown_uri
+    from plat.store.mlflow import client as mlflow_client
+    from plat.store.mlflow import connect
+    from plat.store.mlflow.uri import shown_uri
 
     shown = shown_uri(uri)
     try:

@@ -38,8 +38,8 @@ def evaluate(
     Of a run, the checkpoint at its peak, unless --last.
     """
     from plat.spec.experiment import config_object
-    from plat.store.checkpoint import load_checkpoint
-    from plat.store.run_files import read_config, read_meta
+    from plat.store.run_directory.checkpoint import load_checkpoint
+    from plat.store.run_directory.files import read_config, read_meta
     from plat.trainer.api import find_trainer
 
     run, checkpoint = _find(Home.find(home), target, peak=not last)
@@ -65,7 +65,7 @@ def evaluate(
 
 def _find(home: Home, target: str, *, peak: bool) -> tuple[RunPaths, Path]:
     """The run and the checkpoint folder meant; CheckpointError when the run has none that is whole."""
-    from plat.store.checkpoint import newest_valid
+    from plat.store.run_directory.checkpoint import newest_valid
 
     path = Path(target)
     if path.is_dir() and (path / "meta.json").exists() and path.parent.name == "checkpoints":
@@ -85,7 +85,7 @@ def _apply(config: dict[str, Any], overrides: Sequence[str]) -> tuple[dict[str, 
     import copy
 
     from plat.spec.overrides import parse_overrides
-    from plat.store.record import flatten
+    from plat.store.mlflow.record import flatten
     from plat.suggest import mend
 
     config, known, options = copy.deepcopy(config), flatten(config), {}

@@ -128,7 +128,7 @@ def run_missing(
     """
     from plat.dispatch.driver import sweep as sweep_here
     from plat.dispatch.progress import choose
-    from plat.store.importer import import_runs
+    from plat.store.mlflow.importer import import_runs
 
     waiting: list[RunPaths] = []
     imported = time.monotonic()
@@ -184,8 +184,8 @@ def _store_gave_way(error: StoreError, report: SweepReport) -> StoreError:
 
 def open_store(home: Home, uri: str) -> None:
     """Make sure, before any run starts, that the store can be written to; StoreError otherwise."""
-    from plat.store.connect import open_backend
-    from plat.store.importer import import_lock
+    from plat.store.mlflow.connect import open_backend
+    from plat.store.mlflow.importer import import_lock
 
     with import_lock(home):
         backend = open_backend(home, uri)
@@ -227,7 +227,7 @@ def run(
     For example: plat run task=sokoban algorithm=grpo seed=1
     """
     from plat.spec.experiment import build_run
-    from plat.store.run_files import read_result
+    from plat.store.run_directory.files import read_result
 
     files, overrides = split(arguments)
     if files:

@@ -122,8 +122,8 @@ def _plugins() -> list[tuple[str, str, str, str]]:
 
 def _stored(uri: str, experiment: Experiment) -> list[Any] | None:
     """What the SQLite store holds of this experiment: per run its outcome, and the file's own runs."""
-    from plat.store.mlflow_client import connect_readonly, sqlite_path
-    from plat.store.record import DAMAGED
+    from plat.store.mlflow.client import connect_readonly, sqlite_path
+    from plat.store.mlflow.record import DAMAGED
 
     path = sqlite_path(uri)
     if path is None or not path.is_file():

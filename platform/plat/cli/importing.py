@@ -13,7 +13,7 @@ from plat.store.home import Home, RunPaths
 
 if TYPE_CHECKING:
     from plat.spec.experiment import Experiment
-    from plat.store.importer import ImportReport
+    from plat.store.mlflow.importer import ImportReport
 
 
 def import_all(
@@ -26,7 +26,7 @@ def import_all(
 ) -> ImportReport:
     """Import everything durable of these runs (default: the experiments' runs, or all of the home when there are no
     experiments), and say on stderr which could not be."""
-    from plat.store.importer import import_runs
+    from plat.store.mlflow.importer import import_runs
 
     if runs is None and experiments:
         wanted = {run.id: None for experiment in experiments for run in experiment.runs}
@@ -53,7 +53,7 @@ def catch_up(home: Home, uri: str, experiments: Sequence[Experiment]) -> int:
 @contextlib.contextmanager
 def unless_archived(home: Home, uri: str, consequence: str) -> Iterator[None]:
     """Turn a refusal to write into a warning when the home or the SQLite store is there to be read only."""
-    from plat.store.mlflow_client import sqlite_path
+    from plat.store.mlflow.client import sqlite_path
 
     try:
         yield

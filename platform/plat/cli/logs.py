@@ -11,8 +11,8 @@ from plat.cli.common import HomeOption, RunArgument, VerboseOption, find_run, ru
 from plat.errors import SpecError
 from plat.store.durable import read_json
 from plat.store.home import AttemptPaths, Home, RunPaths
-from plat.store.run_files import headline_of
-from plat.store.spool import Event, read_events
+from plat.store.run_directory.files import headline_of
+from plat.store.run_directory.spool import Event, read_events
 
 RETRIEVAL = "mi/first_turn/retrieval_acc"
 

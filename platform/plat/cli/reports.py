@@ -30,7 +30,7 @@ class MadeReport:
 
 def make_report(home: Home, uri: str, experiment: Experiment, out: Path | None = None) -> MadeReport:
     """Build, write and log the report of one experiment. A part that cannot be made is named; the others are made."""
-    from plat.store.reader import Store
+    from plat.store.mlflow.frames import Store
     from plat_analysis.report import build_report
 
     store = Store(uri, home)

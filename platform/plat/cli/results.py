@@ -22,7 +22,7 @@ from plat.cli.importing import catch_up, import_all
 from plat.cli.reports import make_report
 from plat.errors import HomeError
 from plat.store.home import Home
-from plat.store.uri import shown_uri
+from plat.store.mlflow.uri import shown_uri
 
 OutOption = Annotated[Path | None, typer.Option("--out", metavar="DIR", help="Where the files go [HOME/reports/FILE].")]
 
@@ -41,7 +41,7 @@ def sync(
 
     Runs of the named files, or all of this home. `plat sweep` does this by itself.
     """
-    from plat.store.connect import check_store
+    from plat.store.mlflow.connect import check_store
 
     place = Home.find(home)
     experiments = load_experiments(arguments, required=False)
@@ -93,7 +93,7 @@ def claims(
     verbose: VerboseOption = False,
 ) -> int:
     """The verdict on each claim of the paper."""
-    from plat.store.reader import Store
+    from plat.store.mlflow.frames import Store
 
     experiments = load_experiments(arguments or _all_files())
     place = Home.find(home).checked()

@@ -13,8 +13,8 @@ from plat.cli.common import AllowImportOption, Arguments, HomeOption, StoreOptio
 from plat.cli.execution import JobsOption, StealOption, conclude, distinct, run_missing
 from plat.errors import PlatError, SpecError
 from plat.store.home import Home, RunPaths
-from plat.store.run_files import read_config, read_meta
-from plat.store.run_state import run_state
+from plat.store.run_directory.files import read_config, read_meta
+from plat.store.run_directory.state import run_state
 
 if TYPE_CHECKING:
     from plat.spec.experiment import Run

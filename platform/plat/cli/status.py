@@ -23,7 +23,7 @@ from plat.cli.common import (
 from plat.store.durable import read_json
 from plat.store.home import Home
 from plat.store.preparations import Preparation, preparations
-from plat.store.run_state import STATES, RunState, run_state
+from plat.store.run_directory.state import STATES, RunState, run_state
 
 if TYPE_CHECKING:
     from plat.spec.experiment import Run

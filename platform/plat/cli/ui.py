@@ -11,7 +11,7 @@ import typer
 from plat.cli.common import HomeOption, StoreOption, VerboseOption
 from plat.errors import SpecError, StoreError
 from plat.store.home import Home
-from plat.store.uri import shown_uri
+from plat.store.mlflow.uri import shown_uri
 
 HOST = "127.0.0.1"
 
@@ -34,9 +34,9 @@ def ui(
             where=str(place.database),
             mend="`plat sweep experiments/quickstart.yaml` makes one",
         )
-    from plat.store.importer import import_lock
-    from plat.store.mlflow_client import artifact_root, quiet
-    from plat.store.relocate import adopt_artifacts, is_moved
+    from plat.store.mlflow.client import artifact_root, quiet
+    from plat.store.mlflow.importer import import_lock
+    from plat.store.mlflow.relocation import adopt_artifacts, is_moved
 
     if is_moved(uri):
         with import_lock(place):
@@ -69,7 +69,7 @@ def _check_port(port: int) -> None:
 
 def _runs_page(uri: str) -> str:
     """The address of the runs last written to, below MLflow's own; "" where that cannot be told. Checks the store."""
-    from plat.store.mlflow_client import connect_readonly, sqlite_path, store_errors
+    from plat.store.mlflow.client import connect_readonly, sqlite_path, store_errors
 
     path = sqlite_path(uri)
     if path is None or not path.exists():

@@ -18,7 +18,7 @@ from plat.cli.common import (
 from plat.errors import HomeError
 from plat.store.durable import read_json
 from plat.store.home import Home, RunPaths
-from plat.store.run_state import run_state
+from plat.store.run_directory.state import run_state
 
 MEANING = {
     "done": "it has a result; `plat sweep` will not do it again",
@@ -90,8 +90,8 @@ def _nearest(home: Home, paths: RunPaths) -> tuple[RunPaths | None, dict[str, tu
 
 def _flat_config(paths: RunPaths) -> dict[str, Any]:
     """A resolved config as dotted keys; empty when it cannot be read."""
-    from plat.store.record import flatten
-    from plat.store.run_files import read_config
+    from plat.store.mlflow.record import flatten
+    from plat.store.run_directory.files import read_config
 
     try:
         return flatten(read_config(paths))

@@ -15,8 +15,8 @@ from plat.dispatch.api import ENDED, QUEUED, RUNNING, WAITING, Job
 from plat.outcomes import failure_class
 from plat.store.home import Home
 from plat.store.preparations import progress_of
-from plat.store.spool import read_events
-from plat.store.spool_tail import read_newest
+from plat.store.run_directory.spool import read_events
+from plat.store.run_directory.spool_tail import read_newest
 from plat.trainer.api import find_trainer
 
 KNOWN_FROM = 0.05  # share of a preparation's steps from which on the time left can be told

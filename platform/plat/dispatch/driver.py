@@ -22,9 +22,9 @@ from plat.dispatch.progress import Progress, Silent
 from plat.dispatch.report import RunEnd, SweepReport, end_of
 from plat.runner import FINAL
 from plat.store.home import Home, RunPaths
-from plat.store.run_directory import create
-from plat.store.run_files import set_damaged_config_aside
-from plat.store.run_state import run_state
+from plat.store.run_directory.creation import create
+from plat.store.run_directory.files import set_damaged_config_aside
+from plat.store.run_directory.state import run_state
 
 if TYPE_CHECKING:
     from plat.spec.experiment import Experiment, Run

@@ -23,7 +23,7 @@ from plat.plan.cost import DEFAULT_SECONDS_PER_ITERATION, History, bytes_per_run
 from plat.plan.view import SYMBOLS, duration, matrix_lines, size
 from plat.spec.experiment import Experiment, Run
 from plat.store.home import Home
-from plat.store.run_state import STATES, RunState, run_state
+from plat.store.run_directory.state import STATES, RunState, run_state
 from plat.trainer.api import find_trainer
 
 SAMPLED = 5  # finished runs whose size is measured

@@ -15,9 +15,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from plat.store import lease
 from plat.store.durable import create, read_json, to_json
 from plat.store.home import Home
+from plat.store.run_directory import lease
 
 LOG_TAIL = 4096  # bytes of a log that are searched for its last line
 COUNTER = re.compile(r"\b(\d+)\s*/\s*(\d+)\b")  # "step 51/1500"

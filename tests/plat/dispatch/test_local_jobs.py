@@ -17,7 +17,7 @@ from plat.dispatch.local import client, machine, stalls
 from plat.dispatch.local.jobs import make_jobs, read_end, signal_name, trainers_that_train
 from plat.store.home import Home
 from plat.store.preparations import announced
-from plat.store.spool import SpoolWriter
+from plat.store.run_directory.spool import SpoolWriter
 
 
 def job_for(**options):

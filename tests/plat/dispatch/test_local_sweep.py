@@ -19,11 +19,11 @@ from plat.dispatch.local import client, machine
 from plat.dispatch.local.dispatcher import LocalDispatcher
 from plat.errors import RunError, SpecError
 from plat.spec.experiment import Experiment
-from plat.store import lease
 from plat.store.home import Home
 from plat.store.preparations import preparations
-from plat.store.run_directory import create
-from plat.store.run_state import run_state
+from plat.store.run_directory import lease
+from plat.store.run_directory.creation import create
+from plat.store.run_directory.state import run_state
 
 TOY = Path(__file__).parents[2] / "toy"
 SLOW = [{"seed": seed, "iterations": 100, "sleep": 0.02, "checkpoint_every": 5} for seed in range(3)]

@@ -14,12 +14,12 @@ import numpy as np
 import pytest
 
 from plat.spec.experiment import Experiment, Run
-from plat.store.checkpoint import save_checkpoint
 from plat.store.durable import write
 from plat.store.home import Home, RunPaths
-from plat.store.mlflow_client import ensure_sqlite
-from plat.store.run_files import config_hash, to_yaml
-from plat.store.spool import SpoolWriter
+from plat.store.mlflow.client import ensure_sqlite
+from plat.store.run_directory.checkpoint import save_checkpoint
+from plat.store.run_directory.files import config_hash, to_yaml
+from plat.store.run_directory.spool import SpoolWriter
 from plat.trainer.api import State
 
 SPECIAL = {3: math.inf, 4: -math.inf, 5: math.nan}

@@ -16,15 +16,15 @@ import torch
 from plat.spec.experiment import build_run, config_object
 from plat.trainer.api import State
 from plat.trainer.config import RunConfig
-from plat.trainer.embedded import hf
+from plat.trainer.embedded.base_model.recipe import base_folder
 from plat.trainer.embedded.batch import Batch
 from plat.trainer.embedded.environment import make_environments
-from plat.trainer.embedded.model import Shape, Weights, initialise, unpack
 from plat.trainer.embedded.randomness import Key
-from plat.trainer.embedded.recipe import base_folder
 from plat.trainer.embedded.rollout import Episodes, Sampling, rollout
 from plat.trainer.embedded.spec import SPEC
-from plat.trainer.embedded.tokenizer import WordTokenizer
+from plat.trainer.embedded.transformer import hf
+from plat.trainer.embedded.transformer.model import Shape, Weights, initialise, unpack
+from plat.trainer.embedded.transformer.tokenizer import WordTokenizer
 
 torch.set_num_threads(1)
 
@@ -116,7 +116,7 @@ def compose() -> Callable[..., RunConfig]:
 @pytest.fixture(scope="session")
 def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A cache with the tiny base model in it."""
-    from plat.trainer.embedded.base import build
+    from plat.trainer.embedded.base_model.load import build
 
     folder = tmp_path_factory.mktemp("cache")
     build(compose_tiny().model, folder / "bases")

@@ -15,7 +15,7 @@ import pandas as pd
 import pytest
 
 from plat.spec.experiment import build_run, config_object
-from plat.trainer.embedded.base import build
+from plat.trainer.embedded.base_model.load import build
 from plat.trainer.embedded.spec import SPEC
 from plat.trainer.embedded.train import train
 from plat_analysis.regime_table import run_regime

@@ -23,11 +23,11 @@ from plat.errors import HomeError, PlatError
 from plat.outcomes import failure_class
 from plat.plan.cost import cached_keys
 from plat.runner import FINAL, RETRIES
-from plat.store import lease
-from plat.store.attempts import record_failure, settle
 from plat.store.home import Home, RunPaths
 from plat.store.preparations import is_being_prepared
-from plat.store.run_state import run_state
+from plat.store.run_directory import lease
+from plat.store.run_directory.attempts import record_failure, settle
+from plat.store.run_directory.state import run_state
 
 if TYPE_CHECKING:
     from plat.spec.runs import Run

@@ -21,8 +21,8 @@ from plat import runner
 from plat.errors import PlatError
 from plat.store.durable import append_line
 from plat.store.home import Home
-from plat.store.lease import LeaseHeld
 from plat.store.preparations import announced
+from plat.store.run_directory.lease import LeaseHeld
 
 PR_SET_PDEATHSIG = 1
 WORTH_NOTING = 1.0  # seconds; a preparation that was cached is quicker

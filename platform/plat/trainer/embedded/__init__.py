@@ -2,6 +2,6 @@
 
 Read in this order: `spec` (what the platform sees), `train` (the loop, Algorithm 1), `collect` and `rollout` (the
 trajectories), `cross_score` (mutual information), `filtering`, `learner` (the update), `evaluate` and `probe` (what is
-measured at an evaluation), `model` (the forward pass), `base` (how a stand-in's base model is made). What each random
-number depends on is said in `randomness`.
+measured at an evaluation). `transformer/` holds the network, `base_model/` how a stand-in's base model is made. What
+each random number depends on is said in `randomness`.
 """

@@ -9,10 +9,10 @@ from plat.rl.statistics import rollout_metrics
 from plat.trainer.config import RunConfig
 from plat.trainer.embedded.batch import Batch, concatenate
 from plat.trainer.embedded.environment import make_environments
-from plat.trainer.embedded.model import Weights
 from plat.trainer.embedded.randomness import TRAINING, training_seeds
 from plat.trainer.embedded.rollout import Episodes, Sampling, rollout
-from plat.trainer.embedded.tokenizer import Tokenizer
+from plat.trainer.embedded.transformer.model import Weights
+from plat.trainer.embedded.transformer.tokenizer import Tokenizer
 
 
 class Collector:

@@ -21,8 +21,8 @@ from plat.rl.mutual_information import (
     sample_turns,
 )
 from plat.trainer.embedded.batch import Batch, length_groups, pad_prompts
-from plat.trainer.embedded.layers import at_least_float32
-from plat.trainer.embedded.model import Prefix, Weights, encode, extend
+from plat.trainer.embedded.transformer.layers import at_least_float32
+from plat.trainer.embedded.transformer.model import Prefix, Weights, encode, extend
 
 
 @torch.inference_mode()

@@ -13,10 +13,10 @@ from plat.trainer.api import State
 from plat.trainer.config import RunConfig
 from plat.trainer.embedded.batch import Batch
 from plat.trainer.embedded.environment import distinct_seeds, make_environments
-from plat.trainer.embedded.model import Weights
 from plat.trainer.embedded.randomness import EVALUATION
 from plat.trainer.embedded.rollout import Episodes, Sampling, rollout
-from plat.trainer.embedded.tokenizer import Tokenizer
+from plat.trainer.embedded.transformer.model import Weights
+from plat.trainer.embedded.transformer.tokenizer import Tokenizer
 
 SPLITS = ("validation", "heldout")
 
@@ -91,8 +91,8 @@ def evaluate_checkpoint(
     """
     import torch
 
-    from plat.trainer.embedded.base import empty_model
-    from plat.trainer.embedded.model import unpack
+    from plat.trainer.embedded.base_model.load import empty_model
+    from plat.trainer.embedded.transformer.model import unpack
 
     options = dict(overrides or {})
     for name in options.keys() - {"split", "instances"}:

@@ -23,8 +23,8 @@ from plat.rl.filter import StepPlan
 from plat.trainer.config import RunConfig
 from plat.trainer.embedded.adam import Adam
 from plat.trainer.embedded.batch import Batch, Packed, packing, token_rewards
-from plat.trainer.embedded.model import Shape, Weights, unpack
 from plat.trainer.embedded.scoring import token_log_probs, token_values
+from plat.trainer.embedded.transformer.model import Shape, Weights, unpack
 
 
 @dataclass(frozen=True)

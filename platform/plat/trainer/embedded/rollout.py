@@ -14,11 +14,11 @@ import numpy as np
 import torch
 
 from plat.trainer.embedded.batch import Batch, pad_prompts
-from plat.trainer.embedded.decoder import Decoder
-from plat.trainer.embedded.layers import at_least_float32
-from plat.trainer.embedded.model import Weights, encode
 from plat.trainer.embedded.randomness import Key, uniforms
-from plat.trainer.embedded.tokenizer import Tokenizer
+from plat.trainer.embedded.transformer.decoder import Decoder
+from plat.trainer.embedded.transformer.layers import at_least_float32
+from plat.trainer.embedded.transformer.model import Weights, encode
+from plat.trainer.embedded.transformer.tokenizer import Tokenizer
 from plat_envs.api import Environment
 from plat_envs.vocabulary import END_THINK
 

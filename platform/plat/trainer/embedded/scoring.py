@@ -12,10 +12,10 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from plat.trainer.embedded import flat_pass
 from plat.trainer.embedded.batch import Batch, length_groups, pad_prompts
-from plat.trainer.embedded.layers import ScoreTokens, at_least_float32
-from plat.trainer.embedded.model import Shape, Weights, encode, extend, unpack
+from plat.trainer.embedded.transformer import flat_pass
+from plat.trainer.embedded.transformer.layers import ScoreTokens, at_least_float32
+from plat.trainer.embedded.transformer.model import Shape, Weights, encode, extend, unpack
 
 
 def token_log_probs(weights: Weights, batch: Batch, pad: int, temperature: float) -> tuple[Tensor, Tensor]:

@@ -9,9 +9,9 @@ from plat.errors import SpecError
 from plat.rl.config import PROBE_BLOCK
 from plat.trainer.api import TrainerSpec
 from plat.trainer.config import RunConfig
+from plat.trainer.embedded.base_model.recipe import base_key, tasks_of
+from plat.trainer.embedded.base_model.record import base_identity, shipped_base
 from plat.trainer.embedded.environment import environment_of
-from plat.trainer.embedded.recipe import base_key, tasks_of
-from plat.trainer.embedded.record import base_identity, shipped_base
 
 
 def validate(config: RunConfig) -> RunConfig:
@@ -82,7 +82,7 @@ def _load() -> Any:
 
 
 def _load_prepare() -> Any:
-    from plat.trainer.embedded.base import obtain
+    from plat.trainer.embedded.base_model.load import obtain
 
     def prepare(config: RunConfig, cache: Path) -> None:
         obtain(config.model, cache)

@@ -20,17 +20,17 @@ from plat.rl.filter import step_plan
 from plat.rl.mutual_information import SigmaEMA, is_measured
 from plat.trainer.api import Outcome, RunIO
 from plat.trainer.config import RunConfig
-from plat.trainer.embedded.base import describe, load_base
+from plat.trainer.embedded.base_model.load import describe, load_base
 from plat.trainer.embedded.batch import Batch
 from plat.trainer.embedded.collect import Collector, batch_metrics
 from plat.trainer.embedded.cross_score import measure
 from plat.trainer.embedded.evaluate import FixedInstances, evaluate, instance_results
 from plat.trainer.embedded.filtering import filter_batch
 from plat.trainer.embedded.learner import Learner
-from plat.trainer.embedded.model import Weights, unpack
 from plat.trainer.embedded.probe import Probe
 from plat.trainer.embedded.progress import Progress, Stopwatch, read_progress, state_of
 from plat.trainer.embedded.randomness import SCORING, UPDATING, generator
+from plat.trainer.embedded.transformer.model import Weights, unpack
 
 
 def train(config: RunConfig, io: RunIO) -> Outcome:

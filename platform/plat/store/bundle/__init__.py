@@ -1,0 +1,1 @@
+"""A bundle: finished runs as small Parquet files, made to be carried and kept in git."""

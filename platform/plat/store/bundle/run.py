@@ -1,0 +1,213 @@
+"""One run as a bundle carries it: read from its run directory, compared with another, written as a run directory.
+
+What counts travels: config, identity, provenance, how the run ended, and its history as the importer would store it.
+What belongs to the machine or to one attempt does not: checkpoints, logs, leases, host names and process ids, and all
+attempts but the last, whose folder then holds the whole history. The history of a failed run does not travel either:
+without its checkpoints a retry starts anew, and two histories would mix. The text of uncommitted code changes, and
+the names of files outside version control, travel only when asked for; the hash of the changes always does.
+
+Writing a run directory and reading it again gives the same run.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from plat.outcomes import is_failure
+from plat.store.durable import read_json, to_checked_json, write_file
+from plat.store.home import AttemptPaths, RunPaths
+from plat.store.mlflow.record import NOT_COMPARED
+from plat.store.run_directory.files import config_hash, read_config, read_meta, read_result
+from plat.store.run_directory.history import Metric, Table, run_history
+from plat.store.run_directory.spool import Event, SpoolWriter
+
+PRIVATE = ("host", "boot_id", "pid")  # of an attempt's meta; they say where it ran, and nothing about the result
+RESTORED = ("restored_step", "restored_from")  # of an attempt's meta; the attempts that they point to do not travel
+DIFF_HASH = "code_diff_sha256"  # in the meta of an imported attempt: the hash of a diff that stayed behind
+REDACTED = ("error", "events")  # of an attempt's outcome: a message with paths of the machine; a count of its own lines
+
+
+@dataclass
+class BundledRun:
+    """See the module. `result` is None of a failed run; `attempt` is the number of the last attempt."""
+
+    meta: dict[str, Any]
+    config: str  # YAML text
+    code: str | None  # code.txt
+    diff: str | None  # code.diff
+    diff_sha256: str | None
+    result: dict[str, Any] | None
+    attempt: int
+    attempt_meta: dict[str, Any]
+    attempt_outcome: dict[str, Any]
+    metrics: list[Metric]
+    tables: list[Table]
+
+    @property
+    def id(self) -> str:
+        return str(self.meta["id"])
+
+    @property
+    def name(self) -> str:
+        return str(self.meta.get("name", self.id))
+
+    @property
+    def outcome(self) -> str:
+        return str((self.result or self.attempt_outcome).get("outcome", ""))
+
+    @property
+    def base_sha256(self) -> str | None:
+        """The content hash of the base model the run started from, where its trainer recorded one."""
+        summary = (self.result or {}).get("summary") or {}
+        return summary.get("base_sha256") or (self.attempt_meta.get("facts") or {}).get("base_sha256")
+
+
+def read_run(paths: RunPaths, with_diff: bool = False) -> BundledRun | None:
+    """The run of a directory, None while it has not ended; HomeError when its config or meta.json cannot be used.
+
+    with_diff  with the text of uncommitted code changes, and the names of files outside version control
+    """
+    result, last = read_result(paths), _last_attempt(paths)
+    outcome = (read_json(last.outcome) if last else None) or {}
+    if last is None or (result is None and not is_failure(outcome.get("outcome"))):
+        return None
+    read_config(paths)  # it must be readable, and the one the run was made with
+    diff = paths.diff.read_bytes() if paths.diff.exists() else None
+    metrics, tables = run_history(paths) if result is not None else ([], [])
+    metrics, tables = sorted(metrics, key=_step), sorted(tables, key=_step)  # within a step, as they were logged
+    hidden = (*PRIVATE, *RESTORED, DIFF_HASH)
+    return BundledRun(
+        meta=read_meta(paths),
+        config=paths.config.read_text(encoding="utf-8"),
+        code=_code_text(paths, with_diff),
+        diff=diff.decode(errors="replace") if diff is not None and with_diff else None,
+        diff_sha256=hashlib.sha256(diff).hexdigest() if diff is not None else _recorded_diff(last),
+        result=result,
+        attempt=last.number,
+        attempt_meta={key: value for key, value in (read_json(last.meta) or {}).items() if key not in hidden},
+        attempt_outcome={key: value for key, value in outcome.items() if key not in REDACTED},
+        metrics=metrics,
+        tables=tables,
+    )
+
+
+def _code_text(paths: RunPaths, with_untracked: bool) -> str | None:
+    """The content of code.txt, without the names of files that are not in version control unless asked for."""
+    if not paths.code.exists():
+        return None
+    lines = paths.code.read_text(encoding="utf-8").splitlines(keepends=True)
+    return "".join(line for line in lines if with_untracked or not line.startswith("untracked:"))
+
+
+def _step(row: Metric | Table) -> int:
+    return row.step
+
+
+def _last_attempt(paths: RunPaths) -> AttemptPaths | None:
+    """The attempt that made the result, else the newest."""
+    attempts = paths.attempts()
+    number = (read_result(paths) or {}).get("attempt")
+    return next((attempt for attempt in attempts if attempt.number == number), attempts[-1] if attempts else None)
+
+
+def _recorded_diff(attempt: AttemptPaths) -> str | None:
+    """The hash of a diff that stayed behind when the run was imported from a bundle."""
+    return (read_json(attempt.meta) or {}).get(DIFF_HASH)
+
+
+def write_run(run: BundledRun, paths: RunPaths) -> None:
+    """Make the run's directory, in a place where nobody looks yet: the caller renames it."""
+    attempt = paths.attempt(run.attempt)
+    attempt.root.mkdir(parents=True)
+    texts = {paths.config: run.config, paths.code: run.code, paths.diff: run.diff}
+    for path, text in texts.items():
+        if text is not None:
+            write_file(path, text.encode(), sync=False)
+    facts = {**run.attempt_meta, "restored_step": None}
+    facts |= {DIFF_HASH: run.diff_sha256} if run.diff_sha256 else {}
+    write_file(paths.meta, to_checked_json(run.meta), sync=False)
+    write_file(attempt.meta, to_checked_json(facts), sync=False)
+    write_file(attempt.outcome, to_checked_json(run.attempt_outcome), sync=False)
+    _write_events(run, attempt.events)
+    if run.result is not None:
+        write_file(paths.result, to_checked_json(run.result), sync=False)
+
+
+def _write_events(run: BundledRun, path: Path) -> None:
+    """The history as one spool, in rising order of steps; values of one step and time share a line again."""
+    events: dict[tuple[int, float], dict[str, float]] = {}
+    for metric in run.metrics:
+        events.setdefault((metric.step, metric.time), {})[metric.key] = metric.value
+    lines = [Event("metrics", step, time, metrics) for (step, time), metrics in events.items()]
+    lines += [Event("table", table.step, table.time, table=table.name, data=table.data) for table in run.tables]
+    spool = SpoolWriter(path)
+    try:
+        for event in sorted(lines, key=lambda event: event.step):
+            spool.replay(event)
+    finally:
+        spool.close()
+
+
+# -- comparing --------------------------------------------------------------------------------------------------------
+
+
+def differences(here: BundledRun, there: BundledRun) -> list[str]:
+    """What differs between two runs of one id, in words; empty when they hold the same results.
+
+    `time/` and `mem/`, wall times, attempts and machines may differ. `here` and `there` are the home and the bundle.
+    """
+    lines = []
+    if config_of(here) != config_of(there):
+        lines.append("the config differs")
+    facts = (("outcome", here.outcome, there.outcome), ("base model", here.base_sha256, there.base_sha256))
+    for name, ours, theirs in facts:
+        if ours != theirs:
+            lines.append(f"{name} is {ours or 'not recorded'} here and {theirs or 'not recorded'} in the bundle")
+    return (
+        lines
+        + _differing_values("", _values(here), _values(there))
+        + _differing_values("table ", _table_values(here), _table_values(there))
+    )
+
+
+def config_of(run: BundledRun) -> str:
+    """The hash of the resolved config; ValueError when it is not YAML."""
+    import yaml
+
+    try:
+        return config_hash(yaml.load(run.config, getattr(yaml, "CSafeLoader", yaml.SafeLoader)))
+    except yaml.YAMLError as error:
+        raise ValueError("its config is not YAML") from error
+
+
+def _values(run: BundledRun) -> dict[tuple[str, int], Any]:
+    return {
+        (metric.key, metric.step): None if math.isnan(metric.value) else metric.value
+        for metric in run.metrics
+        if not metric.key.startswith(NOT_COMPARED)
+    }
+
+
+def _table_values(run: BundledRun) -> dict[tuple[str, int], Any]:
+    return {(table.name, table.step): json.dumps(table.data, sort_keys=True) for table in run.tables}
+
+
+def _differing_values(kind: str, ours: dict[tuple[str, int], Any], theirs: dict[tuple[str, int], Any]) -> list[str]:
+    """One line about the first value that differs, with the number of others."""
+    keys = [key for key in sorted({*ours, *theirs}) if key not in ours or key not in theirs or ours[key] != theirs[key]]
+    if not keys:
+        return []
+    name, step = keys[0]
+
+    def shown(values: dict[tuple[str, int], Any]) -> str:
+        if keys[0] not in values:
+            return "absent"
+        return "NaN" if values[keys[0]] is None else str(values[keys[0]])[:40]
+
+    more = f" (and {len(keys) - 1} more)" if len(keys) > 1 else ""
+    return [f"{kind}{name} at step {step} is {shown(ours)} here and {shown(theirs)} in the bundle{more}"]

@@ -1,0 +1,144 @@
+"""What the importer needs of a store, as one protocol with two implementations: `SqliteStore` and `ClientStore`.
+
+`plat.store.mlflow.connect` chooses between them.
+
+Both keep the same promises: a plat run id is one MLflow run, a write may be cut short at any moment and repeated, a
+(run, key, step) is stored once and the first value wins, and what the user deleted in MLflow stays deleted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+
+from plat.outcomes import is_result
+from plat.store.mlflow.record import NOT_COMPARED, RunRecord
+
+SIGNATURE = "plat.imported"
+BASE_TAG = "plat.summary.base_sha256"  # content hash of the base model that a run started from
+LARGEST = 1.7976931348623157e308  # how MLflow's SQL stores spell infinity
+
+
+@dataclass(frozen=True)
+class Known:
+    """What the store has of one run. `deleted`: it lies in MLflow's bin, or its MLflow experiment does."""
+
+    mlflow_id: str
+    signature: str | None
+    files: frozenset[str]
+    deleted: bool = False
+    outcome: str | None = None
+
+    @property
+    def whole(self) -> bool:
+        """Whether the run was stored when it was done, with all of its history."""
+        return is_result(self.outcome)
+
+
+@dataclass(frozen=True)
+class Stored:
+    """What the store holds of one run: values by (key, step), None for NaN, infinities as the largest number.
+
+    `artifacts` is the URI of the folder of its files.
+    """
+
+    values: Mapping[tuple[str, int], float | None]
+    tags: Mapping[str, str]
+    params: Mapping[str, str]
+    artifacts: str
+
+
+@dataclass(frozen=True)
+class FileInfo:
+    """An experiment file as its own MLflow run describes it; title and source are None when only its name is known.
+
+    The report of a file under overrides has a run of its own: its name is `FILE@MARK` (`Experiment.report_name`).
+    """
+
+    name: str
+    title: str | None = None
+    source: str | None = None
+    paper: str | None = None
+
+    def tags(self) -> dict[str, str]:
+        tags = {"plat.kind": "experiment", "plat.file": self.name}
+        if self.title is not None:
+            of = " of ".join(part for part in (self.source, self.paper) if part)
+            file, _, mark = self.name.partition("@")
+            source = f"`{file}.yaml`" + (f" with overrides ({mark})" if mark else "")
+            tags |= {"plat.title": self.title, "mlflow.source.name": f"{file}.yaml"}
+            tags["mlflow.note.content"] = f"**{self.title}**\n\n" + (f"{of} · " if of else "") + source
+            tags |= {"plat.source": self.source} if self.source else {}
+        return tags
+
+
+class Deleted(Exception):
+    """What a write needs is in MLflow's bin."""
+
+
+class DeletedExperiment(Deleted):
+    """The MLflow experiment is."""
+
+
+class Backend(Protocol):
+    """A store open for writing. Every method may raise StoreError; callers hold the import lock."""
+
+    def check(self) -> None:
+        """StoreError unless the store answers and, as far as that can be asked, can be written to; changes nothing."""
+
+    def known(self, ids: Iterable[str] | None = None) -> dict[str, Known]:
+        """Runs by plat id, deleted ones too; `ids` is a hint: others may be left out."""
+
+    def stored(self, known: Known) -> Stored:
+        """What the store holds of this run."""
+
+    def file_run(self, experiment: str, file: FileInfo) -> str:
+        """The MLflow id of the file's own run in this MLflow experiment, made or brought up to date; Deleted."""
+
+    def write(self, record: RunRecord, known: Known | None, parent: str | None) -> bool:
+        """Bring one run up to date. False when stored values differ from the record's: then nothing is changed."""
+
+    def settle(self, experiment: str, file: str) -> None:
+        """Give the file's own run the status and times that its runs have together."""
+
+    def replace_report(self, run: str, artifacts: Mapping[str, Path], values: Mapping[str, float], time: int) -> None:
+        """Put report files under `report/` of a file's run in place of earlier ones, and its values as metrics."""
+
+    def close(self) -> None: ...
+
+
+def conflict(record: RunRecord, stored: Stored) -> str:
+    """In what the record contradicts what is stored, in one line; "" when it only adds to it."""
+    base, recorded = stored.tags.get(BASE_TAG), record.tags.get(BASE_TAG)
+    if base and recorded and base != recorded:
+        return f"it started from base model {recorded[:12]}, the stored run from {base[:12]}"
+    for point in record.points:
+        if (point.key, point.step) in stored.values and not point.key.startswith(NOT_COMPARED):
+            value = stored.values[point.key, point.step]
+            if value != sql_value(point.value):
+                return (
+                    f"{point.key} at step {point.step} is {point.value}, stored is {'NaN' if value is None else value}"
+                )
+    return ""
+
+
+def sql_value(value: float) -> float | None:
+    """A value as MLflow's SQL stores keep it: infinities as the largest number, None for NaN (a flag there)."""
+    return None if value != value else max(-LARGEST, min(LARGEST, value))
+
+
+def stale_tags(stored: Iterable[str], wanted: Mapping[str, str]) -> list[str]:
+    """Our own tags that the record no longer has (the outcome of an attempt that was retried); never a user's tag."""
+    kept = ("plat.in.", SIGNATURE)
+    return [key for key in stored if key.startswith("plat.") and key not in wanted and not key.startswith(kept)]
+
+
+def together(rows: Iterable[tuple[str, int | None, int | None]]) -> tuple[str, int | None, int | None]:
+    """Status, start and end of a group of runs: running while any is, ended when the last one ended."""
+    rows = list(rows)
+    running = any(status == "RUNNING" for status, _, _ in rows)
+    start = min((start for _, start, _ in rows if start is not None), default=None)
+    end = max((end for _, _, end in rows if end is not None), default=None)
+    return ("RUNNING", start, None) if running else ("FINISHED", start, end)

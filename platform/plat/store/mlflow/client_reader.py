@@ -1,0 +1,57 @@
+"""Reads any store through MLflow's client: one request per metric of each run, slow but everywhere the same."""
+
+from __future__ import annotations
+
+import tempfile
+from pathlib import Path
+
+from plat.store.mlflow.client import mlflow_client, store_errors
+from plat.store.mlflow.raw import RawRun, Series, restore
+
+
+class ClientReader:
+    """See `raw.RawReader`."""
+
+    def __init__(self, uri: str) -> None:
+        self.uri = uri
+        self.client = mlflow_client(uri)
+        self._keys: dict[str, list[str]] = {}  # of each run read, by MLflow id
+
+    def close(self) -> None:
+        self._keys.clear()
+
+    def runs(self, file: str) -> list[RawRun]:
+        runs = []
+        with store_errors(self.uri):
+            experiments = [each.experiment_id for each in self.client.search_experiments(max_results=10000)]
+            token = None
+            while True:
+                query = f"tags.`plat.in.{file}` = '1'"
+                page = self.client.search_runs(experiments, query, max_results=1000, page_token=token)
+                for run in page:
+                    info, data = run.info, run.data
+                    self._keys[info.run_id] = sorted(data.metrics)
+                    runs.append(RawRun(info.run_id, info.run_name, data.tags, data.params, info.artifact_uri))
+                token = page.token
+                if not token:
+                    return runs
+
+    def series(self, run: RawRun) -> Series:
+        import numpy as np
+
+        keys = self._keys[run.mlflow_id]
+        with store_errors(self.uri):
+            histories = [self.client.get_metric_history(run.mlflow_id, key) for key in keys]
+        for history in histories:
+            history.sort(key=lambda point: point.step)
+        points = [point for history in histories for point in history]
+        steps = np.array([point.step for point in points], dtype=np.int64)
+        values = np.array([point.value for point in points], dtype=np.float64)
+        return Series(keys, [len(history) for history in histories], steps, restore(values))
+
+    def artifact(self, run: RawRun, name: str) -> bytes | None:
+        with store_errors(self.uri):
+            if name not in {entry.path for entry in self.client.list_artifacts(run.mlflow_id)}:
+                return None
+            with tempfile.TemporaryDirectory() as folder:
+                return Path(self.client.download_artifacts(run.mlflow_id, name, folder)).read_bytes()

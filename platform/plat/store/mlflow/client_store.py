@@ -1,0 +1,215 @@
+"""Any store MLflow's own client can reach (a server, PostgreSQL, MySQL), written through that client.
+
+The server gives the MLflow ids here, so a run is found again by its tag `plat.id`. Its history is compared before
+anything is added. The tag `plat.imported` is written last: without it the next import looks at the run again.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterable, Mapping
+from hashlib import sha256
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from plat.store.home import Home
+from plat.store.mlflow.backend import (
+    SIGNATURE,
+    Deleted,
+    DeletedExperiment,
+    FileInfo,
+    Known,
+    Stored,
+    conflict,
+    sql_value,
+    stale_tags,
+    together,
+)
+from plat.store.mlflow.client import artifact_root, mlflow_client, store_errors
+from plat.store.mlflow.record import RunRecord
+
+if TYPE_CHECKING:
+    from mlflow.entities import Run
+
+FEW = 5  # so many runs are asked for one by one instead of reading them all
+
+
+class ClientStore:
+    """See `backend.Backend`."""
+
+    def __init__(self, uri: str, home: Home) -> None:
+        self.uri = uri
+        self.client = mlflow_client(uri)
+        remote = uri.startswith(("http://", "https://", "databricks"))
+        # a server has a place for artifacts of its own, a database has none
+        self.root = None if remote else artifact_root(uri) or str(home.root / "mlartifacts")
+        self._runs: dict[str, Run] = {}  # what was read, by MLflow id
+
+    def close(self) -> None:
+        self._runs.clear()
+
+    def check(self) -> None:
+        with store_errors(self.uri):
+            self.client.search_experiments(max_results=1)
+
+    def known(self, ids: Iterable[str] | None = None) -> dict[str, Known]:
+        wanted = None if ids is None else list(ids)
+        filters = ["tags.`plat.kind` = 'run'"]
+        if wanted is not None and len(wanted) <= FEW:
+            filters = [f"tags.`plat.id` = '{plat_id}'" for plat_id in wanted]
+        by_id: dict[str, Known] = {}
+        for run in (run for query in filters for run in self._search(query)):
+            plat_id, known = run.data.tags.get("plat.id"), _known(run)
+            if plat_id and (plat_id not in by_id or by_id[plat_id].deleted):
+                by_id[plat_id] = known
+        return by_id
+
+    def stored(self, known: Known) -> Stored:
+        with store_errors(self.uri):
+            return self._stored(self._runs.get(known.mlflow_id) or self.client.get_run(known.mlflow_id))
+
+    def _stored(self, run: Run) -> Stored:
+        histories = [self.client.get_metric_history(run.info.run_id, key) for key in run.data.metrics]
+        values = {(point.key, point.step): sql_value(point.value) for history in histories for point in history}
+        return Stored(values, run.data.tags, run.data.params, run.info.artifact_uri)
+
+    def file_run(self, experiment: str, file: FileInfo) -> str:
+        with store_errors(self.uri):
+            number = self._experiment(experiment)
+            run = self._find_file(number, file.name)
+            if run is None:
+                tags = {"mlflow.runName": file.name, **file.tags()}
+                run = self.client.create_run(number, tags=tags, run_name=file.name)
+                self.client.update_run(run.info.run_id, status="FINISHED")
+                return str(run.info.run_id)
+            if run.info.lifecycle_stage != "active":
+                raise Deleted(file.name)
+            self._set_tags(run, file.tags())
+            return str(run.info.run_id)
+
+    def write(self, record: RunRecord, known: Known | None, parent: str | None) -> bool:
+        from mlflow.entities import Metric, Param
+
+        with store_errors(self.uri):
+            if known is None:
+                number = self._experiment(record.experiment)
+                tags = {"plat.kind": "run", "plat.id": record.id}
+                tags |= {"mlflow.parentRunId": parent} if parent else {}
+                run = self.client.create_run(number, start_time=record.start, tags=tags, run_name=record.name)
+            else:
+                run = self._runs.get(known.mlflow_id) or self.client.get_run(known.mlflow_id)
+            run_id = run.info.run_id
+            stored = self._stored(run)
+            if conflict(record, stored):
+                return False
+            missing = [point for point in record.points if (point.key, point.step) not in stored.values]
+            for first in range(0, len(missing), 1000):
+                batch = missing[first : first + 1000]
+                points = [Metric(key, value, time, step) for key, step, value, time in batch]
+                self.client.log_batch(run_id, metrics=points)
+            params = [Param(key, value) for key, value in record.params.items() if key not in run.data.params]
+            for first in range(0, len(params), 100):
+                self.client.log_batch(run_id, params=params[first : first + 100])
+            self._upload(run_id, record.artifacts)
+            for key in stale_tags(run.data.tags, record.tags):
+                self.client.delete_tag(run_id, key)
+            self._set_tags(run, record.tags)
+            if record.status == "RUNNING":
+                self.client.update_run(run_id, status="RUNNING")
+            else:
+                self.client.set_terminated(run_id, record.status, record.end)
+            self._set_tags(run, {SIGNATURE: record.signature})
+            self._runs.pop(run_id, None)
+            return True
+
+    def settle(self, experiment: str, file: str) -> None:
+        with store_errors(self.uri):
+            number = self._experiment(experiment)
+            run = self._find_file(number, file)
+            runs = self._search(f"tags.`plat.in.{file}` = '1'", [number])
+            active = [each.info for each in runs if each.info.lifecycle_stage == "active"]
+            status, _, end = together((info.status, info.start_time, info.end_time) for info in active)
+            if run is None or run.info.lifecycle_stage != "active":
+                return
+            if status == "RUNNING":
+                self.client.update_run(run.info.run_id, status=status)
+            else:
+                self.client.set_terminated(run.info.run_id, status, end)
+
+    def replace_report(self, run: str, artifacts: Mapping[str, Path], values: Mapping[str, float], time: int) -> None:
+        from mlflow.entities import Metric
+
+        with store_errors(self.uri):
+            self._upload(run, {f"report/{name}": path.read_bytes() for name, path in artifacts.items()})
+            self._remove_others(run, "report", {f"report/{name}" for name in artifacts})
+            points = [Metric(key, float(value), time, 0) for key, value in values.items()]  # the newest counts
+            for first in range(0, len(points), 1000):
+                self.client.log_batch(run, metrics=points[first : first + 1000])
+
+    def _remove_others(self, run: str, folder: str, kept: set[str]) -> None:
+        from mlflow.store.artifact.artifact_repository_registry import get_artifact_repository
+
+        repository = None
+        for entry in self.client.list_artifacts(run, folder):
+            if entry.is_dir:
+                self._remove_others(run, entry.path, kept)
+            elif entry.path not in kept:
+                uri = self.client.get_run(run).info.artifact_uri
+                repository = repository or get_artifact_repository(uri, tracking_uri=self.uri)
+                repository.delete_artifacts(entry.path)  # type: ignore[no-untyped-call]
+
+    def _experiment(self, name: str) -> str:
+        experiment = self.client.get_experiment_by_name(name)
+        if experiment is None:
+            place = None if self.root is None else f"{self.root}/{sha256(name.encode()).hexdigest()[:8]}"
+            return str(self.client.create_experiment(name, place))
+        if experiment.lifecycle_stage != "active":
+            raise DeletedExperiment(name)
+        return str(experiment.experiment_id)
+
+    def _find_file(self, experiment: str, file: str) -> Run | None:
+        runs = self._search(f"tags.`plat.file` = '{file}'", [experiment])
+        return min(runs, key=lambda run: run.info.lifecycle_stage != "active", default=None)
+
+    def _search(self, query: str, experiments: list[str] | None = None) -> list[Run]:
+        """Every run that matches, deleted ones too, in all experiments unless some are named."""
+        from mlflow.entities import ViewType
+
+        runs: list[Any] = []
+        with store_errors(self.uri):
+            if experiments is None:
+                known = self.client.search_experiments(view_type=ViewType.ALL, max_results=10000)
+                experiments = [experiment.experiment_id for experiment in known]
+            token = None
+            while True:
+                page = self.client.search_runs(experiments, query, ViewType.ALL, max_results=1000, page_token=token)
+                runs += page
+                token = page.token
+                if not token:
+                    break
+        self._runs.update({run.info.run_id: run for run in runs})
+        return runs
+
+    def _set_tags(self, run: Run, tags: Mapping[str, str]) -> None:
+        from mlflow.entities import RunTag
+
+        changed = [RunTag(key, value) for key, value in tags.items() if run.data.tags.get(key) != value]
+        for first in range(0, len(changed), 100):
+            self.client.log_batch(run.info.run_id, tags=changed[first : first + 100])
+
+    def _upload(self, run: str, files: Mapping[str, bytes]) -> None:
+        if not files:
+            return
+        with tempfile.TemporaryDirectory() as folder:
+            for name, data in files.items():
+                path = Path(folder) / name
+                path.parent.mkdir(parents=True, exist_ok=True)
+                path.write_bytes(data)
+            self.client.log_artifacts(run, folder)
+
+
+def _known(run: Run) -> Known:
+    tags = run.data.tags
+    files = frozenset(key.removeprefix("plat.in.") for key in tags if key.startswith("plat.in."))
+    deleted = run.info.lifecycle_stage != "active"
+    return Known(run.info.run_id, tags.get(SIGNATURE), files, deleted, tags.get("plat.outcome"))

@@ -1,0 +1,190 @@
+"""The results of an experiment as tidy frames, read from MLflow alone.
+
+Promised: run directories are never touched, deleted runs are left out, rows come in an order that does not depend on
+when what was imported, and both readers (SQLite directly, anything else through MLflow's client) give equal frames.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from plat.errors import StoreError
+from plat.store.home import Home
+from plat.store.mlflow.backend import Deleted
+from plat.store.mlflow.connect import open_backend, open_reader
+from plat.store.mlflow.importer import file_info, import_lock
+from plat.store.mlflow.raw import RawRun, Series
+from plat.store.mlflow.record import TABLES, clean_key, experiment_name
+from plat.store.mlflow.uri import shown_uri
+
+if TYPE_CHECKING:
+    from pandas import DataFrame
+
+    from plat.spec.experiment import Experiment
+
+RUN_COLUMNS = ("run_id", "name", "mlflow_id", "outcome", "attempt")
+
+
+@dataclass
+class Frames:
+    """Tidy frames; `run_id` is plat's.
+
+    runs     one row per run, by run_id: run_id, name, mlflow_id, outcome (None while it has not ended), attempt,
+             axis.<axis> (typed as in the experiment file), param.<dotted key> and tag.<tag> (text); None where absent
+    metrics  run_id, key, step (int64), value (float64), by run_id, key, step
+    tables   run_id, name, step, data (as logged), in this order
+    """
+
+    runs: DataFrame
+    metrics: DataFrame
+    tables: DataFrame
+
+
+class Store:
+    """A store open for reading; `home` says which lock `log_report` takes (default: as `Home.find`)."""
+
+    def __init__(self, uri: str | None = None, home: Home | None = None) -> None:
+        self.home = home or Home.find()
+        self.uri = uri or self.home.store_uri()
+
+    def load(self, experiment: Experiment | str) -> Frames:
+        """Frames of a parsed file's runs, or, by name, of every run that a file of this name ever asked for.
+
+        A parsed file gives only the runs it stands for now, overrides included, so that results of an earlier version
+        of the file or of another scale never mix in, with this file's axes (by name: those of the file that asked
+        first). Runs not imported yet are absent.
+        """
+        reader = open_reader(self.uri)
+        try:
+            name = experiment if isinstance(experiment, str) else experiment.name
+            runs = sorted(reader.runs(clean_key(name)), key=lambda run: run.mlflow_id)
+            by_id = {run.tags["plat.id"]: run for run in runs if "plat.id" in run.tags}
+            if isinstance(experiment, str):
+                axes = {plat_id: _axes(run) for plat_id, run in by_id.items()}
+            else:
+                axes = {run.id: run.axes for run in experiment.runs if run.id in by_id}
+            ordered = [(plat_id, by_id[plat_id]) for plat_id in sorted(axes)]
+            return Frames(
+                _runs_frame(ordered, axes),
+                _metrics_frame([(plat_id, reader.series(run)) for plat_id, run in ordered]),
+                _tables_frame([(plat_id, _tables(run, reader.artifact(run, TABLES))) for plat_id, run in ordered]),
+            )
+        finally:
+            reader.close()
+
+    def log_report(
+        self, experiment: Experiment, artifacts: Mapping[str, Path], values: Mapping[str, float] | None = None
+    ) -> str:
+        """Log report files (under `report/<name>`) and values (as metrics) into the file's own run, in place of earlier
+        ones; the run's MLflow id. A report under overrides has a run of its own, so that it never replaces the file's.
+        StoreError when the user deleted that run."""
+        scale = experiment.scale
+        place = experiment_name(experiment.paper, clean_key(experiment.name), scale)
+        self.home.create()
+        with import_lock(self.home):
+            backend = open_backend(self.home, self.uri)
+            try:
+                name = clean_key(experiment.name) + (f"@{experiment.mark}" if experiment.mark else "")
+                run = backend.file_run(place, replace(file_info(experiment), name=name))
+                cleaned = {clean_key(key): float(value) for key, value in (values or {}).items()}
+                backend.replace_report(run, artifacts, cleaned, int(time.time() * 1000))
+                return run
+            except Deleted as error:
+                raise StoreError(
+                    f"the MLflow run of {experiment.name} was deleted, so the report cannot be logged into it",
+                    where=f"{shown_uri(self.uri)}, experiment {place}",
+                    mend="restore it in MLflow, or `mlflow gc` to forget it",
+                ) from error
+            finally:
+                backend.close()
+
+
+def _runs_frame(runs: list[tuple[str, RawRun]], axes: Mapping[str, Mapping[str, Any]]) -> DataFrame:
+    import pandas as pd
+
+    rows: list[dict[str, Any]] = []
+    for plat_id, run in runs:
+        tags = run.tags
+        row = {
+            "run_id": plat_id,
+            "name": tags.get("plat.name", run.name),
+            "mlflow_id": run.mlflow_id,
+            "outcome": tags.get("plat.outcome"),
+            "attempt": int(tags.get("plat.attempt", 0)),
+        }
+        row |= {f"axis.{axis}": value for axis, value in axes[plat_id].items()}
+        row |= {f"param.{key}": value for key, value in run.params.items()}
+        row |= {f"tag.{key}": value for key, value in tags.items()}
+        rows.append(row)
+    rest = {key for row in rows for key in row} - set(RUN_COLUMNS)
+    order = {"axis": 0, "para": 1, "tag.": 2}
+    columns = [*RUN_COLUMNS, *sorted(rest, key=lambda key: (order[key[:4]], key))]
+    data = {column: pd.Series([row.get(column) for row in rows], dtype=object) for column in columns}
+    data["attempt"] = data["attempt"].astype("int64")
+    for column in columns:
+        if column.startswith("axis."):
+            data[column] = data[column].infer_objects()
+    return pd.DataFrame(data)
+
+
+def _metrics_frame(series: list[tuple[str, Series]]) -> DataFrame:
+    import numpy as np
+    import pandas as pd
+
+    counts = [count for _, each in series for count in each.counts]
+    keys = np.array([key for _, each in series for key in each.keys], dtype=object)
+    ids = np.array([plat_id for plat_id, each in series for _ in each.keys], dtype=object)
+    return pd.DataFrame(
+        {
+            "run_id": np.repeat(ids, counts),
+            "key": np.repeat(keys, counts),
+            "step": np.concatenate([np.zeros(0, np.int64), *(each.steps for _, each in series)]),
+            "value": np.concatenate([np.zeros(0), *(each.values for _, each in series)]),
+        },
+        copy=False,
+    )
+
+
+def _axes(run: RawRun) -> dict[str, Any]:
+    """The axis values that were stored with a run; StoreError when they are not a mapping."""
+    try:
+        axes = json.loads(run.tags.get("plat.axes", "{}"))
+    except ValueError as error:
+        raise _damaged(run, "the tag plat.axes") from error
+    if not isinstance(axes, dict):
+        raise _damaged(run, "the tag plat.axes")
+    return axes
+
+
+def _tables(run: RawRun, data: bytes | None) -> list[tuple[str, int, Any]]:
+    """(name, step, data) of every table of a run, in this order; StoreError names the line that cannot be read."""
+    rows = []
+    for number, line in enumerate((data or b"").splitlines(), start=1):
+        try:
+            row = json.loads(line)
+            rows.append((str(row["name"]), int(row["step"]), row["data"]))
+        except (ValueError, KeyError, TypeError) as error:
+            raise _damaged(run, f"line {number} of its {TABLES}") from error
+    return sorted(rows, key=lambda row: row[:2])
+
+
+def _damaged(run: RawRun, what: str) -> StoreError:
+    return StoreError(
+        f"{what} cannot be read, in the stored run {run.tags.get('plat.name', run.name)}",
+        where=f"{run.artifacts}/{TABLES}" if TABLES in what else f"MLflow run {run.mlflow_id}",
+        mend="`plat doctor --deep --mend` restores it from the run's directory",
+    )
+
+
+def _tables_frame(tables: list[tuple[str, list[tuple[str, int, Any]]]]) -> DataFrame:
+    import pandas as pd
+
+    rows = [(plat_id, *row) for plat_id, own in tables for row in own]
+    columns = ("run_id", "name", "step", "data")
+    data = {column: pd.Series([row[i] for row in rows], dtype=object) for i, column in enumerate(columns)}
+    return pd.DataFrame(data | {"step": data["step"].astype("int64")})

@@ -1,0 +1,230 @@
+"""Run directories -> MLflow, idempotently.
+
+Promised:
+- importing twice, in any order, from several processes, or again after a kill at any moment gives what one undisturbed
+  import gives; of a (run, key, step) the first value wins;
+- a store that cannot be used raises StoreError and loses nothing: the run directories stay complete, and the next
+  import (`plat sync`, or any importing verb) catches up; so it does when the whole store was removed;
+- what the user deleted in MLflow stays deleted: such runs are neither brought back nor made anew, the report names
+  them. Restoring them in MLflow brings them up to date at the next import; `mlflow gc` forgets them, and then a run
+  directory that still exists is imported afresh;
+- a run that was redone and gives other values than those recorded is left as it was recorded, and named;
+- a done run whose history is damaged never passes for whole: unless the store has all of it already, it is recorded
+  with the outcome "damaged" and without its history, and named at every import until it is mended.
+
+When nothing has changed, an import reads a fingerprint per run and takes no lock.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from plat.errors import HomeError, StoreError
+from plat.store.home import Home, RunPaths
+from plat.store.mlflow.backend import Backend, Deleted, DeletedExperiment, FileInfo, Known
+from plat.store.mlflow.client import KEPT, connect_readonly, sqlite_path, store_errors
+from plat.store.mlflow.connect import open_backend
+from plat.store.mlflow.record import RunRecord, clean_key, read_record, signature, without_history
+from plat.store.mlflow.relocation import is_moved
+
+if TYPE_CHECKING:
+    from plat.spec.experiment import Experiment
+
+LOCK_SECONDS = 120.0  # how long to wait for another importer
+
+
+@dataclass
+class ImportReport:
+    """What an import did, by plat run id."""
+
+    imported: list[str] = field(default_factory=list)  # new or brought up to date
+    unchanged: int = 0
+    deleted: list[str] = field(default_factory=list)  # in MLflow's bin, left there
+    differing: list[str] = field(default_factory=list)  # redone with other values; the recorded ones are kept
+    unreadable: list[str] = field(default_factory=list)  # meta.json or config.yaml is missing or damaged
+    damaged: dict[str, str] = field(default_factory=dict)  # what is wrong with its history (file and line)
+
+    @property
+    def exit_code(self) -> int:
+        """3 when a run was found damaged or unreadable, else 0."""
+        return 3 if self.damaged or self.unreadable else 0
+
+    def warnings(self) -> list[str]:
+        """One line for each kind of run that was not imported."""
+        kinds = (
+            (self.deleted, "deleted in MLflow and left so (restore them there, or `mlflow gc` to import them afresh)"),
+            (self.differing, "redone with other values; MLflow keeps the first (delete them there and `mlflow gc`)"),
+            (
+                self.unreadable,
+                "without a readable meta.json and config.yaml, not imported (remove the directory to redo the run)",
+            ),
+        )
+        lines = [f"{len(ids)} run(s) {what}: {', '.join(ids[:5])}" for ids, what in kinds if ids]
+        mend = "remove the run's directory and sweep again; what MLflow already holds stays"
+        lines += [f"run {run} is damaged: {what} ({mend})" for run, what in list(self.damaged.items())[:5]]
+        more = len(self.damaged) - 5
+        return lines + ([f"and {more} more run(s) are damaged"] if more > 0 else [])
+
+
+def import_runs(
+    home: Home,
+    uri: str,
+    experiments: Sequence[Experiment] = (),
+    runs: Iterable[RunPaths] | None = None,
+    timeout: float | None = None,
+    *,
+    with_diff: bool = False,
+) -> ImportReport:
+    """Bring MLflow up to date with these run directories (default: all of the home).
+
+    experiments  parsed files: they give titles to their own MLflow runs, and every run of theirs is tagged with them
+    timeout      seconds to wait for another importer, and for another writer of a SQLite store; None for long
+    with_diff    store the text of uncommitted code changes, too, also of runs that are up to date otherwise
+    """
+    home.checked()
+    paths = list(runs) if runs is not None else _all_runs(home)
+    wanted: dict[str, list[str]] = {}
+    for experiment in experiments:
+        for run in experiment.runs:
+            wanted.setdefault(run.id, []).append(clean_key(experiment.name))
+    report = ImportReport()
+    changed = _changed(paths, wanted, _peek(uri, timeout), report, again=with_diff)
+    if not changed and not is_moved(uri):
+        return report
+    files = {clean_key(experiment.name): file_info(experiment) for experiment in experiments}
+    with import_lock(home, timeout):
+        backend = open_backend(home, uri, timeout)
+        try:
+            _import(backend, changed, wanted, files, report, with_diff)
+        finally:
+            backend.close()
+    return report
+
+
+@contextmanager
+def import_lock(home: Home, timeout: float | None = None) -> Iterator[None]:
+    """The lock that everybody who writes to a store of this home shares; StoreError when it stays taken (default:
+    for LOCK_SECONDS), HomeError when the home is of a newer version or cannot be written."""
+    from filelock import FileLock, Timeout
+
+    home.checked()
+    lock = FileLock(str(home.import_lock))
+    seconds = LOCK_SECONDS if timeout is None else timeout
+    try:
+        lock.acquire(timeout=seconds)
+    except Timeout as error:
+        raise StoreError(
+            f"another import has been running for {seconds:.0f} s",
+            where=str(home.import_lock),
+            mend=f"wait for it or end that process; {KEPT}",
+        ) from error
+    except OSError as error:
+        raise HomeError(
+            f"cannot lock the home directory: {error.strerror or error}",
+            where=str(home.import_lock),
+            mend="make it writable or free some disk space",
+        ) from error
+    try:
+        yield
+    finally:
+        lock.release()
+
+
+def file_info(experiment: Experiment) -> FileInfo:
+    return FileInfo(clean_key(experiment.name), experiment.title, experiment.source, experiment.paper)
+
+
+def _all_runs(home: Home) -> list[RunPaths]:
+    try:
+        return [RunPaths(path) for path in sorted(home.runs.iterdir()) if not path.name.startswith(".")]
+    except FileNotFoundError:
+        return []
+
+
+def _peek(uri: str, timeout: float | None = None) -> dict[str, Known]:
+    """What a SQLite store knows, read without a lock; nothing for other stores (they are asked under the lock)."""
+    path = sqlite_path(uri)
+    if path is None or not path.exists() or path.stat().st_size == 0:
+        return {}
+    from plat.store.mlflow.sqlite_store import read_known
+
+    with store_errors(uri):
+        connection = connect_readonly(path, timeout)
+        try:
+            return read_known(connection)
+        finally:
+            connection.close()
+
+
+def _changed(
+    paths: list[RunPaths],
+    wanted: Mapping[str, list[str]],
+    known: Mapping[str, Known],
+    report: ImportReport,
+    *,
+    again: bool = False,
+) -> list[RunPaths]:
+    """The runs that the store does not have as they are (all that it may have, with `again`); the others are counted
+    in the report."""
+    changed = []
+    for run in paths:
+        mark, have = signature(run), known.get(run.id)
+        if mark is None:
+            report.unreadable += [run.id] if run.root.is_dir() else []
+        elif have and have.deleted:
+            report.deleted.append(run.id)
+        elif not again and have and have.signature == mark and have.files.issuperset(wanted.get(run.id, ())):
+            report.unchanged += 1
+        else:
+            changed.append(run)
+    return changed
+
+
+def _import(
+    backend: Backend,
+    paths: list[RunPaths],
+    wanted: Mapping[str, list[str]],
+    files: Mapping[str, FileInfo],
+    report: ImportReport,
+    with_diff: bool,
+) -> None:
+    known = backend.known([run.id for run in paths])
+    touched: dict[tuple[str, str], str | None] = {}  # (MLflow experiment, file) -> MLflow id of the file's own run
+    for run in _changed(paths, wanted, known, report, again=with_diff):  # again: another importer may have been faster
+        record = read_record(run, wanted.get(run.id, ()), with_diff)
+        if record is None:
+            report.unreadable.append(run.id)
+            continue
+        have = known.get(run.id)
+        if record.damage:
+            report.damaged[run.id] = record.damage
+            if record.done and not (have and have.whole):
+                record = without_history(record)
+        try:
+            for file in record.files:
+                if (record.experiment, file) not in touched:
+                    touched[record.experiment, file] = _file_run(backend, record, files.get(file, FileInfo(file)))
+            parent = touched[record.experiment, record.files[0]] if record.files else None
+            done = backend.write(record, have, parent)
+            if not done:
+                report.differing.append(run.id)
+            elif run.id not in report.damaged:
+                report.imported.append(run.id)
+        except Deleted:
+            report.deleted.append(run.id)
+    for (experiment, file), own in touched.items():
+        if own is not None:
+            backend.settle(experiment, file)
+
+
+def _file_run(backend: Backend, record: RunRecord, file: FileInfo) -> str | None:
+    """The file's own run, None when the user deleted it: its runs then stand alone."""
+    try:
+        return backend.file_run(record.experiment, file)
+    except DeletedExperiment:
+        raise
+    except Deleted:
+        return None

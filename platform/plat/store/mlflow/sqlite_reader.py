@@ -1,0 +1,100 @@
+"""Reads a SQLite store of MLflow directly: a whole experiment in two queries a run.
+
+MLflow's client fetches one metric of one run at a time. Here each run's history comes in index order: one row per key
+with its steps as text (the keys of a run mostly share them, so they are parsed once), then one stream of values into
+numpy. Both come from one snapshot. Numbers are the client's, except that NaN and infinities are themselves again.
+"""
+
+from __future__ import annotations
+
+from itertools import chain
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from plat.store.mlflow.client import connect_readonly, sqlite_path, store_errors
+from plat.store.mlflow.raw import RawRun, Series, restore
+from plat.store.mlflow.relocation import ARTIFACTS
+
+if TYPE_CHECKING:
+    import numpy as np
+
+
+class SqlReader:
+    """See `raw.RawReader`."""
+
+    def __init__(self, uri: str) -> None:
+        self.uri = uri
+        path = sqlite_path(uri)
+        assert path is not None, uri
+        self.path = path
+        with store_errors(uri):
+            self.connection = connect_readonly(path)
+
+    def close(self) -> None:
+        self.connection.close()
+
+    def runs(self, file: str) -> list[RawRun]:
+        with store_errors(self.uri):
+            self._begin()
+            chosen = "(SELECT run_uuid FROM tags WHERE key = ?)"
+            runs = {
+                run: RawRun(run, name, {}, {}, folder)
+                for run, name, folder in self.connection.execute(
+                    "SELECT run_uuid, name, artifact_uri FROM runs"
+                    f" WHERE lifecycle_stage = 'active' AND run_uuid IN {chosen}",
+                    (f"plat.in.{file}",),
+                )
+            }
+            for table in ("tags", "params"):
+                query = f"SELECT run_uuid, key, value FROM {table} WHERE run_uuid IN {chosen}"
+                for run, key, value in self.connection.execute(query, (f"plat.in.{file}",)):
+                    if run in runs:
+                        getattr(runs[run], table)[key] = value
+            return list(runs.values())
+
+    def series(self, run: RawRun) -> Series:
+        import numpy as np
+
+        with store_errors(self.uri):
+            self._begin()
+            groups = self.connection.execute(
+                "SELECT key, count(*), group_concat(step) FROM metrics WHERE run_uuid = ? GROUP BY key ORDER BY key",
+                (run.mlflow_id,),
+            ).fetchall()
+            # 9e999 is SQLite's infinity, which MLflow never stores: it stands for NaN on the way out
+            rows = self.connection.execute(
+                "SELECT CASE WHEN is_nan THEN 9e999 ELSE value END FROM metrics WHERE run_uuid = ? ORDER BY key, step",
+                (run.mlflow_id,),
+            )
+            counts = [count for _, count, _ in groups]
+            values = np.fromiter(chain.from_iterable(rows), dtype=np.float64, count=sum(counts))
+        values[np.isposinf(values)] = np.nan
+        parsed: dict[str, np.ndarray] = {}
+        for _, _, steps in groups:
+            if steps not in parsed:
+                parsed[steps] = np.sort(np.array(steps.split(","), dtype=np.int64))
+        steps = [parsed[steps] for _, _, steps in groups]
+        keys = [key for key, _, _ in groups]
+        return Series(keys, counts, np.concatenate(steps) if steps else np.zeros(0, np.int64), restore(values))
+
+    def artifact(self, run: RawRun, name: str) -> bytes | None:
+        """A file of the run's artifacts; first beside the store, which may have been moved or copied with them."""
+        with store_errors(self.uri):
+            folder = Path(run.artifacts.removeprefix("file://"))
+            beside = self.path.parent / ARTIFACTS / Path(*folder.parts[-3:])
+            places = (beside, folder) if ARTIFACTS in folder.parts[-4:-3] else (folder,)
+            denied = None
+            for path in (place / name for place in places):
+                try:
+                    if path.is_file():
+                        return path.read_bytes()
+                except PermissionError as error:  # the place it was moved from may be somebody else's
+                    denied = error
+            if denied is not None:
+                raise denied
+            return None
+
+    def _begin(self) -> None:
+        """One snapshot for everything that follows."""
+        if not self.connection.in_transaction:
+            self.connection.execute("BEGIN")

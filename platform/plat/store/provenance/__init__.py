@@ -1,0 +1,1 @@
+"""What code a run was made with, recorded without secrets."""

@@ -1,0 +1,127 @@
+"""Attempts: how one begins, and how one ends whose process could not say it.
+
+Promised: an attempt's outcome is written once, by its own process if that lives long enough, else by whoever holds the
+run's lease next. Functions that end somebody else's attempt take the lease first, so they never touch a live one.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import platform
+import signal
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+from plat.errors import RunError
+from plat.store.durable import create, read_json, to_checked_json, write
+from plat.store.home import AttemptPaths, RunPaths
+from plat.store.run_directory import lease
+from plat.store.run_directory.files import headline_of
+from plat.store.run_directory.state import last_progress
+
+
+def new_attempt(paths: RunPaths, number: int, threads: int = 0) -> AttemptPaths:
+    """Make an attempt's folder; RunError when it exists (then somebody else believes to hold the lease)."""
+    attempt = paths.attempt(number)
+    attempt.root.parent.mkdir(exist_ok=True)
+    try:
+        attempt.root.mkdir()
+    except FileExistsError as error:
+        raise RunError(
+            f"attempt {number} exists already: two processes work on this run",
+            failure_class="node",
+            where=str(paths.root),
+        ) from error
+    facts = {"attempt": number, "restored_step": None, **where_it_runs(threads), "time": time.time()}
+    write(attempt.meta, to_checked_json(facts), sync=False)
+    return attempt
+
+
+def settle(paths: RunPaths, outcome: str, reason: str) -> str | None:
+    """Record how a dead process's attempt ended and give its lease back, for the parent of that process.
+
+    Returns the outcome on record (one that the process wrote itself stays), or None when the run is not ours any more.
+    """
+    dead = read_json(paths.lease) or {}
+    held = lease.take(paths)
+    if held is None:
+        return None
+    try:
+        attempts = paths.attempts()
+        if not attempts or attempts[-1].number != dead.get("attempt"):
+            return outcome  # it died before its attempt began
+        end_attempt(paths, attempts[-1], outcome, reason)
+        return str((read_json(attempts[-1].outcome) or {}).get("outcome", outcome))
+    finally:
+        held.release()
+
+
+def record_failure(paths: RunPaths, outcome: str, reason: str, error: str | None = None) -> None:
+    """An attempt that failed before it could start, e.g. because its base model could not be built."""
+    held = lease.take(paths)
+    if held is None:
+        return
+    try:
+        end_attempt(paths, new_attempt(paths, held.attempt), outcome, reason, error)
+    finally:
+        held.release()
+
+
+def request_cancel(paths: RunPaths) -> None:
+    """Ask a run to stop for good, wherever it runs: its trainer sees it at the next `should_stop()`."""
+    paths.cancel.touch()
+    pid = lease.holder(paths)
+    if pid is not None and pid != os.getpid():
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.kill(pid, signal.SIGTERM)
+
+
+def close_abandoned(paths: RunPaths) -> None:
+    """Attempts without an outcome, whose lease we now hold, did not get to say how they ended."""
+    for attempt in paths.attempts():
+        if not attempt.outcome.exists():
+            end_attempt(paths, attempt, "failed:node", "the process vanished (killed, or the machine went down)")
+
+
+def end_attempt(paths: RunPaths, attempt: AttemptPaths, outcome: str, reason: str, error: str | None = None) -> None:
+    step, success, _ = last_progress(attempt.events, headline_of(read_json(paths.meta)))
+    record = {"outcome": outcome, "reason": reason, "step": step, "success": success, "wall": None, "error": error}
+    with contextlib.suppress(OSError):
+        create(attempt.outcome, to_checked_json({**record, "summary": {}, "time": time.time()}))
+
+
+# --- where and with what it ran -------------------------------------------------------------------------------------
+
+
+def where_it_runs(threads: int) -> dict[str, Any]:
+    return {
+        "host": platform.node(),
+        "boot_id": lease.boot_id(),
+        "pid": os.getpid(),
+        "threads": threads,
+        "gpus": os.environ.get("CUDA_VISIBLE_DEVICES", ""),
+        "hardware": _processor(),
+    }
+
+
+def _processor() -> str:
+    with contextlib.suppress(OSError):
+        for line in Path("/proc/cpuinfo").read_text().splitlines():
+            if line.startswith("model name"):
+                return line.partition(":")[2].strip()
+    return platform.processor() or platform.machine()
+
+
+def hardware_used() -> dict[str, Any]:
+    """Peak memory of this process in MiB, and the GPU if one was used."""
+    import resource
+
+    scale = 1 if sys.platform == "darwin" else 1024
+    facts: dict[str, Any] = {"peak_mb": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * scale // 2**20}
+    torch = sys.modules.get("torch")
+    if torch is not None and torch.cuda.is_initialized():
+        facts["gpu"] = torch.cuda.get_device_name()
+    return facts

@@ -1,0 +1,173 @@
+"""A run's directory: made once and whole, and mended when something is missing from it.
+
+Promised: `create` is atomic (another process sees all of the directory or none) and idempotent (of any number of
+callers one makes it, and every asking experiment file is noted in meta.json once, in order). Two different configs
+never share a directory silently.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import shutil
+import time
+from typing import TYPE_CHECKING, Any
+
+from plat.errors import HomeError, SpecError
+from plat.spec.identity import SCHEME
+from plat.store.durable import locked, read_json, scratch_name, set_aside, to_checked_json, write, write_file
+from plat.store.home import Home, RunPaths
+from plat.store.provenance.code_state import CodeState, collect
+from plat.store.run_directory.files import config_hash, read_config, read_meta, to_yaml
+from plat.trainer.api import HEADLINE, find_trainer
+
+if TYPE_CHECKING:
+    from plat.spec.experiment import Run
+
+
+def create(
+    home: Home, run: Run, experiment_name: str, *, paper: str | None = None, code: CodeState | None = None
+) -> RunPaths:
+    """Make the run's directory, or note in the existing one that this experiment asks for it too.
+
+    SpecError when a different config already lives under the id; HomeError when the home cannot be written.
+    """
+    paths = home.run(run.id)
+    try:
+        if not paths.root.exists() and _make(home, paths, run, experiment_name, paper, code):
+            return paths
+        if not _is_whole(paths):
+            _mend(home, paths, run, experiment_name, paper, code)
+        _note(home, paths, run, experiment_name, paper)
+    except OSError as error:
+        raise HomeError(
+            f"cannot write the run's directory: {error.strerror or error}",
+            where=str(error.filename or paths.root),
+            mend="free some disk space or make the home writable, then give the same command again",
+        ) from error
+    return paths
+
+
+def _make(home: Home, paths: RunPaths, run: Run, name: str, paper: str | None, code: CodeState | None) -> bool:
+    """Make it beside its place and rename it; False when another process was first. No fsync: `_mend` is the net."""
+    scratch = scratch_name(home.root / run.id)  # beside runs/, where nobody lists it
+    try:
+        scratch.mkdir(parents=True)
+        for file, data in _contents(run, name, paper, code).items():
+            write_file(scratch / file, data, sync=False)
+        os.rename(scratch, paths.root)
+    except OSError as error:
+        shutil.rmtree(scratch, ignore_errors=True)
+        if error.errno in (errno.ENOTEMPTY, errno.EEXIST):
+            return False
+        raise
+    return True
+
+
+def _is_whole(paths: RunPaths) -> bool:
+    return paths.config.is_file() and paths.config.stat().st_size > 0 and read_json(paths.meta) is not None
+
+
+def _mend(home: Home, paths: RunPaths, run: Run, name: str, paper: str | None, code: CodeState | None) -> None:
+    """Write again what a power cut (or somebody) has taken from a directory: it is a function of the run.
+
+    A damaged meta.json, and a folder where a file should be, are set aside before.
+    """
+    with locked(home.meta_lock):
+        if _is_whole(paths):
+            return
+        contents = _contents(run, name, paper, code)
+        meta = read_json(paths.meta)
+        if meta is not None:  # it knows who asked before us
+            contents["meta.json"] = to_checked_json(meta | {"config_sha256": config_hash(run.config)})
+        for file, data in contents.items():
+            path = paths.root / file
+            if path.is_dir() or (path == paths.meta and meta is None):
+                set_aside(path)
+            write(path, data)
+
+
+def _contents(run: Run, name: str, paper: str | None, code: CodeState | None) -> dict[str, bytes]:
+    """File name -> content of a new run directory."""
+    code = code or collect()
+    meta = {
+        "id": run.id,
+        "name": run.name,
+        "trainer": run.trainer,
+        "trainer_version": None,
+        "identity_scheme": SCHEME,
+        "axes": run.axes,
+        "experiments": [name] if name else [],
+        "fingerprint": {},
+        "paper": paper,
+        "scale": run.config.get("scale"),
+        "iterations": None,
+        "headline": HEADLINE,
+        "prepare": list(run.prepare) if run.prepare else None,
+        "resources": run.resources,
+        "config_sha256": config_hash(run.config),
+        "code": code.facts(),
+        "created": time.time(),
+    }
+    meta.update(_trainer_facts(run))
+    changes = code.changes()
+    diff = {"code.diff": changes.encode(errors="surrogatepass")} if changes else {}
+    config = to_yaml(run.config).encode()
+    return {"config.yaml": config, "code.txt": code.text().encode(), **diff, "meta.json": to_checked_json(meta)}
+
+
+def _note(home: Home, paths: RunPaths, run: Run, name: str, paper: str | None) -> None:
+    """Check that the directory is this run's, and add the experiment to those that asked for it."""
+    meta = read_meta(paths)
+    if meta.get("config_sha256") != config_hash(run.config):
+        _compare(paths, run)
+    if not name or name in meta["experiments"]:
+        return
+    with locked(home.meta_lock):
+        meta = read_meta(paths)
+        if name not in meta["experiments"]:
+            meta["experiments"].append(name)
+            meta["paper"] = meta.get("paper") or paper
+            write(paths.meta, to_checked_json(meta))
+
+
+def _compare(paths: RunPaths, run: Run) -> None:
+    """SpecError unless the two configs differ only in what is left out of the identity."""
+
+    spec = find_trainer(run.trainer)
+    before, now = _flat(read_config(paths)), _flat(run.config)
+
+    def counts(key: str) -> bool:
+        if any(key == name or key.startswith(name + ".") for name in spec.operational_keys):
+            return False
+        legacy = {spec.legacy[key]} if key in spec.legacy else set()
+        return bool({repr(before.get(key)), repr(now.get(key))} - {repr(value) for value in legacy} - {repr(None)})
+
+    wrong = [key for key in sorted({*before, *now}) if before.get(key) != now.get(key) and counts(key)]
+    if wrong:
+        key = wrong[0]
+        raise SpecError(
+            f"two configs share the id {run.id}: {key} is {before.get(key)!r} there and {now.get(key)!r} here",
+            where=str(paths.config),
+            mend="move that directory away; if nobody edited it, this is a mistake in the identity: please report it",
+        )
+
+
+def _flat(value: Any, prefix: str = "") -> dict[str, Any]:
+    if not isinstance(value, dict):
+        return {prefix: value}
+    return {
+        key: leaf for name, inner in value.items() for key, leaf in _flat(inner, f"{prefix}.{name}".lstrip(".")).items()
+    }
+
+
+def _trainer_facts(run: Run) -> dict[str, Any]:
+    from plat.spec.experiment import config_object
+
+    spec = find_trainer(run.trainer)
+    return {
+        "trainer_version": spec.version,
+        "fingerprint": spec.fingerprint(config_object(run, spec)),
+        "iterations": spec.iterations(run.config),
+        "headline": spec.headline,
+    }

@@ -1,0 +1,150 @@
+"""What a trainer may do to the world, onto files: `plat.trainer.api.RunIO` for one attempt.
+
+Promised: everything goes into this attempt's own folder. A checkpoint becomes visible only after every event up to
+its step is on disk. `restore` gives the newest checkpoint of any attempt that is not damaged and whose peak checkpoint
+is not damaged either; `load_peak` gives the run's peak or nothing, never an older one in its place.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from plat.errors import RunError
+from plat.store.durable import read_json, to_checked_json, write
+from plat.store.home import AttemptPaths, RunPaths
+from plat.store.run_directory.checkpoint import (
+    Notes,
+    durable_step,
+    prune,
+    read_notes,
+    save_checkpoint,
+    state_at,
+    valid_states,
+)
+from plat.store.run_directory.spool import SpoolWriter
+from plat.trainer.api import HEADLINE, State
+
+log = logging.getLogger(__name__)
+
+
+class FileRunIO:
+    """One attempt's side of the contract. Besides it: `step`, `success` (newest headline value), `restored_step`, and
+    `events`, how many were logged."""
+
+    def __init__(
+        self,
+        paths: RunPaths,
+        attempt: AttemptPaths,
+        cache: Path,
+        should_stop: Callable[[], bool],
+        headline: str = HEADLINE,
+    ) -> None:
+        self.cache = cache
+        self.step: int | None = None
+        self.success: float | None = None
+        self.restored_step: int | None = None
+        self._peak_step: int | None = None
+        self._paths = paths
+        self._attempt = attempt
+        self._should_stop = should_stop
+        self._headline = headline
+        self._spool = SpoolWriter(attempt.events)
+
+    @property
+    def events(self) -> int:
+        return self._spool.count
+
+    def facts(self, facts: Mapping[str, Any]) -> None:
+        for attempt in self._paths.attempts():
+            if attempt.number < self._attempt.number and durable_step(attempt.checkpoints) is not None:
+                _compare_facts(read_facts(attempt), facts, attempt)
+        recorded = {**read_facts(self._attempt), **facts}
+        write(self._attempt.meta, to_checked_json({**(read_json(self._attempt.meta) or {}), "facts": recorded}))
+
+    def log(self, step: int, metrics: Mapping[str, float]) -> None:
+        self._advance(step)
+        self._spool.append(step, metrics)
+        if self._headline in metrics:
+            self.success = float(metrics[self._headline])
+
+    def table(self, name: str, step: int, data: Any) -> None:
+        self._advance(step)
+        self._spool.table(name, step, data)
+
+    def save(self, step: int, state: State, *, peak: bool = False) -> None:
+        self._advance(step)
+        self._spool.sync()
+        peak_step = step if peak else self._peak_step
+        notes = Notes(self._spool.count, peak_step, self.success)
+        save_checkpoint(self._attempt.checkpoints, step, state, peak, notes)
+        self._peak_step = peak_step
+        prune(self._attempt.checkpoints)
+
+    def restore(self) -> tuple[int, State] | None:
+        folders = self._folders()
+        for step, path, state in valid_states(folders):
+            notes = read_notes(path)
+            peak_step = notes.peak_step
+            if peak_step is not None and peak_step != step and state_at(folders, peak_step) is None:
+                log.warning("the peak checkpoint of step %d is gone or damaged; %s is not used", peak_step, path)
+                continue  # whoever goes on from here would end without the run's peak
+            facts = {**(read_json(self._attempt.meta) or {}), "restored_step": step, "restored_from": _short(path)}
+            write(self._attempt.meta, to_checked_json(facts))
+            self.step = self.restored_step = step
+            self._peak_step, self.success = peak_step, notes.success
+            return step, state
+        return None
+
+    def load_peak(self) -> tuple[int, State] | None:
+        if self._peak_step is None:  # no peak yet, or a checkpoint of plat 0.1, which does not say which one it is
+            return next(((step, state) for step, _, state in valid_states(self._folders(), peak=True)), None)
+        state = state_at(self._folders(), self._peak_step)
+        return None if state is None else (self._peak_step, state)
+
+    def should_stop(self) -> bool:
+        return self._should_stop() or self._paths.cancel.exists()
+
+    def sync(self) -> None:
+        self._spool.sync()
+
+    def close(self) -> None:
+        """Make everything logged durable and close the spool."""
+        try:
+            self._spool.sync()
+        finally:
+            self._spool.close()
+
+    def _folders(self) -> list[Path]:
+        return [attempt.checkpoints for attempt in self._paths.attempts()]
+
+    def _advance(self, step: int) -> None:
+        """Steps never go back: a checkpoint at s promises that all of <= s has been logged."""
+        if step != int(step) or step < 0 or (self.step is not None and step < self.step):
+            raise RunError(f"the trainer logged step {step} after step {self.step}", mend="log steps in rising order")
+        self.step = int(step)
+
+
+def read_facts(attempt: AttemptPaths) -> dict[str, Any]:
+    """What the attempt recorded with `RunIO.facts`; empty when it recorded nothing."""
+    facts = (read_json(attempt.meta) or {}).get("facts")
+    return facts if isinstance(facts, dict) else {}
+
+
+def _compare_facts(earlier: Mapping[str, Any], now: Mapping[str, Any], attempt: AttemptPaths) -> None:
+    """RunError when both name the same fact and the values differ."""
+    for name, value in now.items():
+        if name in earlier and earlier[name] != value:
+            raise RunError(
+                f"this run cannot be resumed: {name} was {earlier[name]!r} in attempt {attempt.number}, "
+                f"now it is {value!r}",
+                where=str(attempt.meta),
+                mend="bring back what it started from, or remove the run's directory and sweep again to start it anew",
+            )
+
+
+def _short(path: Path) -> str:
+    """attempts/001/checkpoints/step-000010"""
+    return "/".join(path.parts[-4:])

@@ -1,0 +1,103 @@
+"""Where a run stands, derived from the files in its directory alone. For a finished run that is one file."""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+from plat.outcomes import is_failure, is_result
+from plat.store.durable import read_json
+from plat.store.home import RunPaths
+from plat.store.run_directory import lease
+from plat.store.run_directory.files import headline_of, read_result, result_damage
+from plat.store.run_directory.spool_tail import read_newest
+from plat.trainer.api import HEADLINE
+
+STATES = ("done", "running", "unknown", "failed", "interrupted", "missing")
+
+
+@dataclass(frozen=True)
+class RunState:
+    """Where a run stands.
+
+    state       one of STATES; a cancelled run is "interrupted" with outcome "cancelled"
+    outcome     how the run (done) or its last attempt ended, None while it runs or before it started
+    step        newest step logged, None before the first; `success` is the newest value of its headline metric
+    iterations  of the whole run, None when its config does not say
+    attempt     number of the newest attempt, 0 before the first
+    age         seconds since the last sign of life
+    reason      why the last attempt ended, one line
+    damage      what is wrong with result.json, "" when nothing is; the next attempt sets a damaged one aside
+    """
+
+    state: str
+    outcome: str | None = None
+    step: int | None = None
+    success: float | None = None
+    iterations: int | None = None
+    attempt: int = 0
+    age: float | None = None
+    reason: str = ""
+    damage: str = ""
+
+
+def run_state(paths: RunPaths) -> RunState:
+    """Where the run stands, from its files alone."""
+    result = read_result(paths)
+    if result is None:
+        return _state_of_unfinished(paths)
+    return RunState(
+        "done",
+        result["outcome"],
+        result.get("step"),
+        result.get("success"),
+        result.get("iterations"),
+        result.get("attempt", 0),
+        time.time() - result.get("time", time.time()),
+        result.get("reason", ""),
+    )
+
+
+def _state_of_unfinished(paths: RunPaths) -> RunState:
+    """The state of a run without a (whole) result.json."""
+    meta = read_json(paths.meta)
+    if meta is None:
+        return RunState("missing")
+    iterations, headline = meta.get("iterations"), headline_of(meta)
+    attempts = paths.attempts()
+    held = lease.state(paths)
+    damage = result_damage(paths)
+    if held == "live" or (held == "unknown" and not (attempts and attempts[-1].outcome.exists())):
+        step, success, age = last_progress(attempts[-1].events, headline) if attempts else (None, None, None)
+        number = attempts[-1].number if attempts else 0
+        return RunState("running" if held == "live" else "unknown", None, step, success, iterations, number, age)
+    if not attempts:
+        return RunState("missing", iterations=iterations, damage=damage)
+    number = attempts[-1].number
+    ended = read_json(attempts[-1].outcome)
+    if ended is None or is_result(str(ended.get("outcome", ""))):  # killed before it could say how it ended
+        step, success, age = last_progress(attempts[-1].events, headline)
+        reason = damage or "the process vanished"
+        return RunState("interrupted", None, step, success, iterations, number, age, reason, damage)
+    return RunState(
+        "failed" if is_failure(str(ended.get("outcome", ""))) else "interrupted",
+        ended.get("outcome"),
+        ended.get("step"),
+        ended.get("success"),
+        iterations,
+        number,
+        time.time() - ended.get("time", time.time()),
+        ended.get("reason", ""),
+        damage,
+    )
+
+
+def last_progress(events: Path, headline: str = HEADLINE) -> tuple[int | None, float | None, float | None]:
+    """(newest step, newest value of the headline metric, seconds since the last event) of a spool."""
+    newest = read_newest(events, headline)
+    age = None
+    with contextlib.suppress(OSError):
+        age = max(0.0, time.time() - events.stat().st_mtime)
+    return newest.step, newest.value, age

@@ -1,0 +1,1 @@
+"""The model a run starts from: its recipe, its supervised training, the shipped bases and their comparison."""

@@ -1,0 +1,82 @@
+"""Whether one base model is as good as another: both play the same instances of every task.
+
+The measure is success on held-out instances, the very instances and random numbers of `plat eval`. The difference is
+paired by instance; its 95 % interval is that of Agresti and Min (2005) for two dependent proportions: Wald's interval
+after half a count is added to each of the four cells, which keeps it honest where both agree almost everywhere.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from plat.trainer.config import RunConfig
+
+Z95 = 1.959964  # 97.5 % quantile of the normal distribution
+AS_GOOD, WORSE, UNDECIDED = "as good", "worse", "undecided"
+
+
+@dataclass(frozen=True)
+class TaskComparison:
+    """One task. Success rates and differences are shares (0 to 1); `difference` is rebuilt minus shipped."""
+
+    task: str
+    instances: int
+    shipped: float
+    rebuilt: float
+    difference: float
+    low: float
+    high: float
+    verdict: str
+
+
+def compare(shipped: Path, rebuilt: Path, configs: Sequence[RunConfig], margin: float) -> list[TaskComparison]:
+    """Let the two bases play `eval.heldout` instances of each config's task, and compare their success."""
+    results = []
+    for config in configs:
+        first, second = _successes(shipped, config), _successes(rebuilt, config)
+        difference, low, high = paired_difference(first, second)
+        results.append(
+            TaskComparison(
+                task=config.task.name,
+                instances=len(first),
+                shipped=sum(first) / len(first),
+                rebuilt=sum(second) / len(second),
+                difference=difference,
+                low=low,
+                high=high,
+                verdict=verdict(low, high, margin),
+            )
+        )
+    return results
+
+
+def paired_difference(first: Sequence[int], second: Sequence[int]) -> tuple[float, float, float]:
+    """Mean of second - first, and the ends of its 95 % interval, for successes (0 or 1) on the same instances."""
+    count = len(first)
+    gained = sum(1 for before, after in zip(first, second, strict=True) if after > before)
+    lost = sum(1 for before, after in zip(first, second, strict=True) if after < before)
+    b, c, n = gained + 0.5, lost + 0.5, count + 2
+    centre = (b - c) / n
+    half = Z95 * math.sqrt(b + c - (b - c) ** 2 / n) / n
+    return (gained - lost) / count, max(-1.0, centre - half), min(1.0, centre + half)
+
+
+def verdict(low: float, high: float, margin: float) -> str:
+    """`as good`: a loss of `margin` or more is excluded; `worse`: a smaller loss is excluded; else `undecided`."""
+    return AS_GOOD if low > -margin else WORSE if high < -margin else UNDECIDED
+
+
+def _successes(folder: Path, config: RunConfig) -> list[int]:
+    from plat.trainer.api import State
+    from plat.trainer.embedded.evaluate import evaluate_checkpoint
+    from plat.trainer.embedded.transformer import hf
+
+    _, flat = hf.load(folder)
+    played: dict[str, Any] = evaluate_checkpoint(
+        config, State({"actor.parameters": flat}), folder, {"split": "heldout", "instances": config.eval.heldout}
+    )
+    return list(played["results"]["success"])

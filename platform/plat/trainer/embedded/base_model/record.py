@@ -1,0 +1,141 @@
+"""What is known of a base model that lies in a folder, and whether its bytes are still those that were written.
+
+A base is a folder in the Hugging Face format (`config.json`, `model.safetensors`, tokenizer) with one more file,
+`base.json`, that holds its record. Bases lie in two places: SHIPPED travels with the package, `cache/bases` of a home
+holds those that were built there. This module imports no torch: planning reads it.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+from plat.errors import CheckpointError
+from plat.trainer.config import ModelConfig
+from plat.trainer.embedded.base_model.recipe import (
+    base_key,
+    checkpoint_hash,
+    content_hash,
+    file_hash,
+    hash_of_recipe,
+    recipe_hash,
+)
+
+SHIPPED = Path(__file__).parent.parent / "bases"
+RECORD = "base.json"
+FORMAT = 1
+
+
+@dataclass(frozen=True)
+class BaseRecord:
+    """A base model that is there.
+
+    sha256       content hash: over the weights and the shape, as `recipe.content_hash`
+    files        name -> SHA-256 of every file of the folder but the record itself
+    parameters   how many numbers the model has
+    loss         cross-entropy per token (nats) at every 50th step of the supervised training, and at the last
+    built_with   what may change the last bits: CPU, versions, environment variables
+    """
+
+    folder: Path
+    model: str
+    recipe: dict[str, Any]
+    recipe_hash: str
+    sha256: str
+    files: dict[str, str]
+    parameters: int
+    loss: list[float] = field(default_factory=list)
+    built_with: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def size(self) -> int:
+        """Bytes on disk."""
+        return sum((self.folder / name).stat().st_size for name in [*self.files, RECORD])
+
+    def to_json(self) -> dict[str, Any]:
+        """The record as it is written; where it lies is not part of it."""
+        return {"format": FORMAT, **{name: value for name, value in asdict(self).items() if name != "folder"}}
+
+
+def record_of(folder: Path, model: str, recipe: dict[str, Any], **facts: Any) -> BaseRecord:
+    """The record of the files that lie in a folder now."""
+    files = {file.name: file_hash(file) for file in sorted(folder.iterdir()) if file.name != RECORD}
+    return BaseRecord(folder, model, recipe, hash_of_recipe(recipe), checkpoint_hash(folder), files, **facts)
+
+
+def read_base(folder: Path, recipe_hash: str) -> BaseRecord | None:
+    """The base of this recipe in this folder, with every byte checked; None when there is no such folder.
+
+    CheckpointError names the first file that is missing or damaged.
+    """
+    if not folder.is_dir():
+        return None
+    try:
+        content = json.loads((folder / RECORD).read_bytes())
+        if content.pop("format") > FORMAT:
+            raise _damaged(folder / RECORD, "it was written by a newer plat")
+        record = BaseRecord(folder=folder, **content)
+        names = [name for name in record.files if name == "config.json" or name.endswith(".safetensors")]
+        claimed = content_hash((name, record.files[name]) for name in names)
+        consistent = record.recipe_hash == hash_of_recipe(record.recipe) == recipe_hash and record.sha256 == claimed
+    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+        raise _damaged(folder / RECORD, "it is missing or cannot be read") from error
+    if not consistent:
+        raise _damaged(folder / RECORD, "it contradicts itself")
+    for name, digest in record.files.items():
+        try:
+            intact = file_hash(folder / name) == digest
+        except OSError as error:
+            raise _damaged(folder / name, error.strerror or "it cannot be read") from error
+        if not intact:
+            raise _damaged(folder / name, "its bytes are not those that were written")
+    return record
+
+
+def shipped_base(model: ModelConfig) -> BaseRecord | None:
+    """The base of this recipe that travels with the package; None when it must be built.
+
+    CheckpointError when its bytes are damaged: it is never built again in silence, because results that start from
+    other bytes would pass for those of the shipped base.
+    """
+    if model.path is not None:
+        return None
+    try:
+        return read_base(SHIPPED / base_key(model), recipe_hash(model))
+    except CheckpointError as error:
+        error.what = f"a base model that travels with plat is damaged: {error.what}"
+        error.mend = "install plat again (`pip install --force-reinstall --no-deps`), or `git checkout` that file"
+        raise
+
+
+def base_identity(model: ModelConfig) -> dict[str, str]:
+    """What a run's identity says of the model that it starts from.
+
+    The content hash of a shipped base or of the checkpoint at `model.path`. A base that must be built is named by its
+    recipe and the word `local`, because its content is not known before; the content is recorded when the run starts.
+    """
+    if model.path is not None:
+        return {"sha256": checkpoint_hash(Path(model.path))}
+    record = shipped_base(model)
+    return {"sha256": record.sha256} if record else {"recipe": recipe_hash(model), "built": "local"}
+
+
+def records_in(bases: Path) -> tuple[list[BaseRecord], list[CheckpointError]]:
+    """The whole bases of a folder of bases, by model and key, and what is wrong with the others."""
+    whole, damaged = [], []
+    for folder in sorted(bases.iterdir()) if bases.is_dir() else ():
+        if not folder.is_dir() or folder.name.startswith("."):
+            continue
+        try:
+            record = read_base(folder, folder.name.rpartition("-")[2])
+        except CheckpointError as error:
+            damaged.append(error)
+        else:
+            whole += [record] if record else []
+    return sorted(whole, key=lambda record: (record.model, record.folder.name)), damaged
+
+
+def _damaged(file: Path, why: str) -> CheckpointError:
+    return CheckpointError(f"{file.name}: {why}", where=str(file), mend="remove its folder; it is then built again")

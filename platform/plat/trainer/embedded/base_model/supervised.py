@@ -1,0 +1,92 @@
+"""The supervised training of a base model: cross-entropy on demonstrations of all its tasks together.
+
+Demonstrations mix grounded reasoning with good actions (share `base.grounded`) and template reasoning with random
+actions, so that reinforcement learning has something to choose from.
+"""
+
+from __future__ import annotations
+
+import random
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from plat.errors import CheckpointError
+from plat.trainer.config import BaseConfig
+from plat.trainer.embedded.base_model.recipe import tasks_of
+from plat.trainer.embedded.batch import pad_prompts
+from plat.trainer.embedded.transformer.model import Shape, Weights, encode, extend, initialise, unpack
+from plat.trainer.embedded.transformer.tokenizer import Tokenizer
+from plat_envs.api import make_environment
+from plat_envs.demonstrations import demonstrations
+
+Demonstration = tuple[tuple[int, ...], tuple[int, ...]]  # prompt, response with eos
+
+BETAS = (0.9, 0.99)  # of Adam
+WARMUP_STEPS = 50
+MAX_GRAD_NORM = 1.0
+REPORT_EVERY = 50  # steps
+
+
+def corpus(task: str, count: int, grounded: float, seed: int, tokenizer: Tokenizer) -> list[Demonstration]:
+    """`count` demonstrated turns of a task's training instances, as token ids."""
+    rng = random.Random(f"demonstrations/{task}/{seed}")
+    shown = demonstrations(make_environment(task), rng, count, grounded, first_seed=seed * 10_000_000)
+    return [(tuple(tokenizer.prompt(each.prompt)), (*tokenizer.encode(each.response), tokenizer.eos)) for each in shown]
+
+
+def train_base(base: BaseConfig, shape: Shape, tokenizer: Tokenizer) -> tuple[Tensor, list[float]]:
+    """The flat parameters after `base.steps` steps of Adam, and the losses (nats per token) reported on the way.
+
+    Every step draws an equal share of `base.batch` demonstrations from each task; its loss is the mean over the
+    response tokens of all of them. The learning rate warms up and then falls linearly to zero.
+    CheckpointError: the training diverged.
+    """
+    tasks = tasks_of(base.version)
+    pools = {task: corpus(task, base.pool, base.grounded, base.seed, tokenizer) for task in tasks}
+    flat = initialise(shape, base.seed).requires_grad_()
+    optimiser = torch.optim.AdamW([flat], lr=base.lr, betas=BETAS, weight_decay=0.0, fused=True)
+    rng = random.Random(base.seed)
+    share = max(1, base.batch // len(tasks))
+    losses = []
+    for step in range(base.steps):
+        optimiser.param_groups[0]["lr"] = learning_rate(base, step)
+        chosen = [demonstration for task in tasks for demonstration in rng.choices(pools[task], k=share)]
+        loss = _take_step(flat, optimiser, shape, chosen, tokenizer.pad)
+        if step % REPORT_EVERY == 0 or step + 1 == base.steps:
+            losses.append(round(loss, 4))
+            print(f"base model: step {step + 1}/{base.steps}, loss {loss:.3f}", flush=True)
+    if not bool(torch.isfinite(flat).all()):
+        raise CheckpointError("the base model diverged", where="model.base.lr", mend="lower model.base.lr")
+    return flat.detach(), losses
+
+
+def learning_rate(base: BaseConfig, step: int) -> float:
+    """Warm-up over the first steps, times a linear decay to zero."""
+    return base.lr * min(1.0, (step + 1) / WARMUP_STEPS) * (1 - step / base.steps)
+
+
+def _take_step(
+    flat: Tensor, optimiser: torch.optim.Optimizer, shape: Shape, chosen: list[Demonstration], pad: int
+) -> float:
+    """One step of the optimiser on these demonstrations; returns the loss before it."""
+    loss = cross_entropy(unpack(shape, flat), chosen, pad)
+    flat.grad = None
+    torch.autograd.backward(loss)
+    assert flat.grad is not None
+    norm = float(torch.linalg.vector_norm(flat.grad))
+    if norm > MAX_GRAD_NORM:
+        flat.grad.mul_(MAX_GRAD_NORM / norm)
+    optimiser.step()
+    return float(loss.detach())
+
+
+def cross_entropy(weights: Weights, chosen: list[Demonstration], pad: int) -> Tensor:
+    """The mean cross-entropy of all response tokens, in nats."""
+    ids, lengths, last = pad_prompts([prompt for prompt, _ in chosen], pad, "cpu")
+    longest = max(len(response) for _, response in chosen)
+    targets = torch.tensor([response + (-100,) * (longest - len(response)) for _, response in chosen])
+    fed = torch.cat((last[:, None], targets[:, :-1].clamp_min(pad)), 1)
+    hidden = extend(weights, encode(weights, ids, lengths), torch.arange(len(chosen)), fed)
+    return F.cross_entropy(F.linear(hidden, weights.head).flatten(0, 1), targets.flatten(), ignore_index=-100)

@@ -1,0 +1,73 @@
+"""The same importer and reader against a real MLflow server over HTTP."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+import urllib.request
+
+import pandas as pd
+import pytest
+
+from plat.store.mlflow.client import QUIET
+from plat.store.mlflow.dump import dump
+from plat.store.mlflow.frames import Store
+from plat.store.mlflow.importer import import_runs
+
+
+@pytest.fixture
+def server(tmp_path, store_template):
+    """URL of an `mlflow server` on a SQLite store of its own."""
+    (tmp_path / "server").mkdir()
+    database = tmp_path / "server" / "server.db"
+    database.write_bytes(store_template.read_bytes())
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    command = [sys.executable, "-m", "mlflow", "server", "--host", "127.0.0.1", "--port", str(port), "--workers", "1"]
+    command += ["--backend-store-uri", f"sqlite:///{database}", "--artifacts-destination", str(tmp_path / "files")]
+    environment = {**os.environ, **QUIET, "MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false"}
+    log = open(tmp_path / "server.log", "w")
+    process = subprocess.Popen(command, env=environment, stdout=log, stderr=log, start_new_session=True)
+    try:
+        for _ in range(300):
+            time.sleep(0.2)
+            try:
+                urllib.request.urlopen(f"http://127.0.0.1:{port}/health", timeout=5)
+                break
+            except OSError:
+                assert process.poll() is None, (tmp_path / "server.log").read_text()
+        yield f"http://127.0.0.1:{port}"
+    finally:
+        os.killpg(process.pid, signal.SIGTERM)
+        process.wait()
+        log.close()
+
+
+@pytest.mark.slow
+def test_a_server_holds_the_same_as_a_file(server, make_home, recipe, experiment, tmp_path):
+    recipes = [recipe(n, kills=[(6, 4)]) for n in range(3)]
+    file = experiment("table4", recipes)
+    report = tmp_path / "page.html"
+    report.write_text("<p>report</p>")
+    contents, frames = [], []
+    for name in ("local", "remote"):
+        home = make_home(name)
+        uri = home.store_uri() if name == "local" else server
+        paths = [each.write(home) for each in recipes]
+        import_runs(home, uri, [file], paths[:2])
+        import_runs(home, uri, [file])
+        assert import_runs(home, uri, [file]).unchanged == 3
+        Store(uri, home).log_report(file, {"page.html": report}, {"delta": 1.0})
+        contents.append(dump(uri))
+        frames.append(Store(uri, home).load(file))
+    assert contents[0] == contents[1]
+    pd.testing.assert_frame_equal(frames[0].metrics, frames[1].metrics, check_exact=True)
+    assert frames[0].tables.equals(frames[1].tables)
+    differing = ["mlflow_id", "tag.plat.imported", "tag.mlflow.parentRunId", "tag.mlflow.user"]
+    runs = [each.runs.drop(columns=differing, errors="ignore") for each in frames]
+    pd.testing.assert_frame_equal(*runs)

@@ -1,0 +1,113 @@
+"""The deep check: every kind of difference between store and run directories is found, named and mended."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sqlite3
+
+import pytest
+
+from plat.cli.deep_check import check_results
+from plat.store.mlflow.client import mlflow_client
+from plat.store.mlflow.dump import dump
+from plat.store.mlflow.frames import Store
+from plat.store.mlflow.importer import import_runs
+from plat.store.mlflow.verify import mend_store, verify_store
+
+
+@pytest.fixture
+def filled(home, recipe):
+    recipes = [recipe(0), recipe(1, kills=[(6, 4)]), recipe(2, outcome="failed:oom"), recipe(3, outcome=None)]
+    for each in recipes:
+        each.write(home)
+    import_runs(home, home.store_uri())
+    return home, recipes
+
+
+def sql(home, statement):
+    with sqlite3.connect(home.database) as connection:
+        assert connection.execute(statement).rowcount > 0
+    connection.close()
+
+
+CHOSEN = "run_uuid = (SELECT run_uuid FROM tags WHERE key = 'plat.id' AND value = '0001000000000000')"
+CHANGES = {
+    "actor/entropy at step 3 is 9.0 instead of": "UPDATE metrics SET value = 9 WHERE key LIKE '%entropy' AND step = 3",
+    "val/success at step 8 is missing": "DELETE FROM metrics WHERE key = 'val/success' AND step = 8",
+    "step 108 is in the store alone": "UPDATE metrics SET step = 108 WHERE key = 'val/success' AND step = 8",
+    "option train.lr is '3' instead of": "UPDATE params SET value = '3' WHERE key = 'train.lr'",
+    "tag plat.outcome is 'finishee'": "UPDATE tags SET value = 'finishee' WHERE key = 'plat.outcome'",
+}
+
+
+@pytest.mark.parametrize("message", CHANGES)
+def test_a_changed_store_is_noticed_and_mended(filled, message):
+    home, recipes = filled
+    uri = home.store_uri()
+    before = dump(uri)
+    assert verify_store(home, uri).differing == {}
+    sql(home, f"{CHANGES[message]} AND {CHOSEN}")
+    check = verify_store(home, uri)
+    assert list(check.differing) == [recipes[1].id] and message in check.differing[recipes[1].id]
+    kept = mend_store(home, uri, check)
+    assert kept is not None and kept.name == "mlflow.db.backup-1"
+    assert dump(uri) == before and verify_store(home, uri).differing == {}
+
+
+def test_a_changed_table_is_noticed_and_mended(filled):
+    home, recipes = filled
+    for path in (home.root / "mlartifacts").rglob("tables.jsonl"):
+        path.write_bytes(path.read_bytes().replace(b"0.5", b"0.7"))
+    check = verify_store(home, home.store_uri())
+    assert "tables.jsonl is missing or differs" in check.differing[recipes[1].id] and len(check.differing) == 4
+    mend_store(home, home.store_uri(), check)
+    assert verify_store(home, home.store_uri()).differing == {}
+
+
+@pytest.mark.parametrize("how", ["pages", "header"])
+def test_damaged_pages_are_noticed_and_the_store_filled_anew(filled, how):
+    home, _ = filled
+    uri = home.store_uri()
+    before = Store(uri, home).load("table4")
+    with sqlite3.connect(home.database) as connection:
+        connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+    connection.close()
+    size = home.database.stat().st_size
+    with open(home.database, "r+b") as file:
+        file.seek(0 if how == "header" else size // 2)
+        file.write(os.urandom(4096 if how == "header" else size // 3))
+    check = verify_store(home, uri)
+    assert check.file
+    kept = mend_store(home, uri, check)
+    assert kept is not None and kept.name == "mlflow.db.damaged-1" and kept.exists()
+    after = Store(uri, home).load("table4")
+    assert after.metrics.equals(before.metrics) and after.tables.equals(before.tables)
+    assert verify_store(home, uri).differing == {}
+
+
+def test_what_cannot_be_checked_is_counted_or_named(filled, recipe):
+    home, recipes = filled
+    shutil.rmtree(home.run(recipes[2].id).root)
+    home.run(recipes[1].id).config.write_text("a: [")
+    recipe(9).write(home)
+    check = verify_store(home, home.store_uri())
+    assert check.alone == 1 and list(check.damaged) == [recipes[1].id]
+    assert check.differing == {recipe(9).id: "it is not in the store"}
+    levels = [finding.level for finding in check_results(home, home.store_uri(), mend=False)]
+    assert levels == ["error", "error"]
+    findings = check_results(home, home.store_uri(), mend=True)
+    assert "1 runs were mended" in findings[0].says and recipes[1].id in findings[1].says
+    assert len(Store(home.store_uri(), home).load("table4").runs) == 5
+
+
+def test_what_users_do_in_mlflow_is_no_damage(filled):
+    """Deleted runs, tags and notes of their own."""
+    home, _ = filled
+    client = mlflow_client(home.store_uri())
+    runs = Store(home.store_uri(), home).load("table4").runs["mlflow_id"]
+    client.delete_run(runs[0])
+    client.set_tag(runs[1], "my.note", "x")
+    check = verify_store(home, home.store_uri())
+    assert not check.differing and not check.damaged and mend_store(home, home.store_uri(), check) is None
+    assert [finding.level for finding in check_results(home, home.store_uri(), mend=True)] == ["ok"]

@@ -1,0 +1,142 @@
+"""The base model of a stand-in: one per recipe, made once, always the same bytes; and it has learned to speak."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from dataclasses import asdict, fields, replace
+
+import numpy as np
+import pytest
+import torch
+
+from plat.trainer.config import BaseConfig, ModelConfig, ShapeConfig
+from plat.trainer.embedded.base_model.load import build, load_base, obtain
+from plat.trainer.embedded.base_model.recipe import VERSIONS, base_folder, base_key, checkpoint_hash, recipe_hash
+from plat.trainer.embedded.base_model.record import read_base
+from plat.trainer.embedded.base_model.supervised import corpus
+from plat.trainer.embedded.evaluate import FixedInstances, evaluate
+from plat.trainer.embedded.transformer.model import unpack
+from plat.trainer.embedded.transformer.tokenizer import WordTokenizer
+
+QUICK = ModelConfig(
+    shape=ShapeConfig(layers=1, width=16, heads=2, kv_heads=2, ffn=32), base=BaseConfig(steps=6, batch=8, pool=40)
+)
+
+
+def content(folder):
+    return {file.name: file.read_bytes() for file in folder.iterdir()}
+
+
+def test_building_again_does_nothing(tmp_path):
+    folder = build(QUICK, tmp_path).folder
+    times = {file.name: file.stat().st_mtime_ns for file in folder.iterdir()}
+    assert build(QUICK, tmp_path).folder == folder
+    assert {file.name: file.stat().st_mtime_ns for file in folder.iterdir()} == times
+
+
+def test_the_same_recipe_gives_the_same_bytes_whatever_the_number_of_threads(tmp_path):
+    first = build(QUICK, tmp_path / "first")
+    torch.set_num_threads(2)
+    try:
+        second = build(QUICK, tmp_path / "second")
+        assert torch.get_num_threads() == 2
+    finally:
+        torch.set_num_threads(1)
+    assert first.sha256 == second.sha256 and content(first.folder) == content(second.folder)
+
+
+@pytest.mark.parametrize("name", ["model.safetensors", "config.json", "tokenizer.json", "base.json"])
+@pytest.mark.parametrize("damage", ["flipped", "gone"])
+def test_a_damaged_base_is_made_again(tmp_path, name, damage):
+    folder = build(QUICK, tmp_path).folder
+    whole = content(folder)
+    spoil(folder / name, damage)
+    assert content(build(QUICK, tmp_path).folder) == whole
+
+
+def spoil(file, damage):
+    if damage == "gone":
+        file.unlink()
+    else:
+        data = bytearray(file.read_bytes())
+        data[len(data) // 2] ^= 1
+        file.write_bytes(bytes(data))
+
+
+def test_what_a_killed_build_left_is_cleared_away(tmp_path):
+    remains = base_folder(tmp_path, QUICK).with_name(f".{base_key(QUICK)}-1")
+    remains.mkdir(parents=True)
+    (remains / "model.safetensors").write_bytes(b"half")
+    build(QUICK, tmp_path / "bases")
+    assert not remains.exists()
+
+
+def test_a_record_says_what_the_base_is(tmp_path):
+    record = build(QUICK, tmp_path)
+    assert record.folder.name == base_key(QUICK) == f"v1-{record.recipe_hash}"
+    assert record.sha256 == checkpoint_hash(record.folder), "the content hash is that of any local checkpoint"
+    assert record.size == sum(len(data) for data in content(record.folder).values())
+    assert set(record.built_with) >= {"plat", "torch", "cpu"} and len(record.loss) == 2
+    assert read_base(record.folder, record.recipe_hash) == record
+
+
+BUILD = """
+import json, sys
+from pathlib import Path
+from plat.trainer.config import BaseConfig, ModelConfig, ShapeConfig
+from plat.trainer.embedded.base_model.load import build
+model = json.loads(sys.argv[2])
+build(ModelConfig(shape=ShapeConfig(**model["shape"]), base=BaseConfig(**model["base"])), Path(sys.argv[1]))
+"""
+
+
+def test_two_processes_build_it_once(tmp_path):
+    command = [sys.executable, "-c", BUILD, str(tmp_path), json.dumps(asdict(QUICK))]
+    processes = [subprocess.Popen(command, stdout=subprocess.PIPE, text=True) for _ in range(2)]
+    printed = [process.communicate(timeout=120)[0] for process in processes]
+    assert [process.returncode for process in processes] == [0, 0]
+    assert sum("base model: step" in text for text in printed) == 1
+    assert content(tmp_path / base_key(QUICK)) == content(build(QUICK, tmp_path / "here").folder)
+
+
+@pytest.mark.parametrize("field", [field.name for field in fields(ShapeConfig)])
+def test_every_field_of_the_shape_is_part_of_the_recipe(field):
+    value = getattr(QUICK.shape, field)
+    other = replace(QUICK, shape=replace(QUICK.shape, **{field: not value if isinstance(value, bool) else value * 2}))
+    assert recipe_hash(other) != recipe_hash(QUICK)
+
+
+@pytest.mark.parametrize("field", [field.name for field in fields(BaseConfig)])
+def test_every_field_of_the_training_is_part_of_the_recipe(field, monkeypatch):
+    monkeypatch.setitem(VERSIONS, "v1x", VERSIONS["v1"])
+    value = getattr(QUICK.base, field)
+    other = replace(QUICK, base=replace(QUICK.base, **{field: value + "x" if isinstance(value, str) else value + 1}))
+    assert recipe_hash(other) != recipe_hash(QUICK)
+
+
+def test_the_names_of_a_model_are_not():
+    assert recipe_hash(replace(QUICK, name="other", paper_name="Other")) == recipe_hash(QUICK)
+
+
+def test_the_corpus_mixes_as_asked_and_depends_on_the_seed_alone():
+    tokenizer = WordTokenizer()
+    grounded = corpus("frozenlake", 30, 1.0, 0, tokenizer)
+    assert grounded == corpus("frozenlake", 30, 1.0, 0, tokenizer) != corpus("frozenlake", 30, 1.0, 1, tokenizer)
+    start = tokenizer.encode("at")[0]
+    assert all(response[0] == start for _, response in grounded)
+    assert not any(response[0] == start for _, response in corpus("frozenlake", 30, 0.0, 0, tokenizer))
+    assert all(response[-1] == tokenizer.eos for _, response in grounded)
+
+
+@pytest.mark.parametrize("task", ["sokoban", "frozenlake", "metamathqa", "countdown"])
+def test_the_base_has_learned_the_format_of_every_task(compose, cache, task):
+    config = compose(f"task={task}", "eval.instances=24")
+    shape, flat, tokenizer, _ = load_base(config, cache)
+    losses = obtain(config.model, cache).loss
+    assert losses[-1] < 0.5 * losses[0]
+    instances = FixedInstances(config, "validation", 24)
+    metrics, batch = evaluate(unpack(shape, flat), tokenizer, config, instances)
+    assert metrics["format_valid"] > 0.9
+    assert np.mean(batch.reasoning_parses) > 0.5
