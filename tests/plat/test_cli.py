@@ -78,7 +78,7 @@ def test_every_verb_explains_itself(plat, verb):
 
 
 def test_version(plat):
-    assert plat("--version")[:2] == (0, "plat 0.1.0\n")
+    assert plat("--version")[:2] == (0, "plat 0.2.0\n")
 
 
 # -- bad input --------------------------------------------------------------------------------------------------------
