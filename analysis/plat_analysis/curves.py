@@ -12,7 +12,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from plat_analysis.results import Curve, Results, RunView
+from plat.outcomes import is_stopped
+from plat_analysis.results import VALIDATION_SUCCESS, Curve, Results, RunView
 from plat_analysis.scores import Fall, fall_after_peak
 from plat_analysis.statistics import t_interval, wilson
 
@@ -47,14 +48,14 @@ def bundle(results: Results, runs: Sequence[RunView], key: str) -> Bundle:
     low = high = None
     if len(counted) >= BAND_SEEDS:
         _, low, high = t_interval(values, axis=0)
-    elif len(counted) == 1 and key == "val/success":
+    elif len(counted) == 1 and key == VALIDATION_SUCCESS:
         run = next(run for run, _ in drawn if not run.missing)
         n = int((run.run.config.get("eval") or {}).get("instances") or 0)
         low, high = wilson(mean * n, n) if n else (None, None)
     shown = {run.id for run, _ in drawn}
     reasons = [run.missing or "not measured" for run in runs if run.missing or run.id not in shown]
     reason = ", ".join(dict.fromkeys(reasons))
-    falls = {run.id: fall for run, _ in drawn if key == "val/success" and (fall := fall_after_peak(results, run))}
+    falls = {run.id: fall for run, _ in drawn if key == VALIDATION_SUCCESS and (fall := fall_after_peak(results, run))}
     return Bundle(tuple(run for run, _ in drawn), len(runs), len(counted), reason, lines, steps, mean, low, high, falls)
 
 
@@ -110,7 +111,7 @@ def draw(
     for run, (steps, values) in zip(bundle.runs, bundle.lines, strict=True):
         if not single or run.missing:
             axis.plot(steps, values, color=colour, linewidth=0.6, alpha=0.45, zorder=2.5)
-        if run.missing or (run.outcome or "").startswith("stopped"):
+        if run.missing or is_stopped(run.outcome):
             axis.plot(steps[-1], values[-1], "x", color=colour, ms=4, mew=1.2, zorder=5)
         elif run.id in bundle.falls:
             axis.plot(steps[-1], values[-1], "v", color=colour, ms=4, mec="white", mew=0.5, zorder=5)

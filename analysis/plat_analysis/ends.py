@@ -12,11 +12,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from plat.outcomes import is_stopped
 from plat_analysis.artifact import Cell, Column, Note, Row, Table, interval, number, provenance, record
 from plat_analysis.families import starred
 from plat_analysis.labels import label
 from plat_analysis.replicates import Replicate, over_replicates
-from plat_analysis.results import Curve, Results, RunView
+from plat_analysis.results import VALIDATION_SUCCESS, Curve, Results, RunView
 from plat_analysis.statistics import Estimate
 
 # quantity -> (metric, name in print, digits); `{scope}` is that of the mutual-information proxies
@@ -24,7 +25,7 @@ QUANTITIES = {
     "above_chance": ("mi/{scope}/retrieval_above_chance", "retrieval accuracy above chance", 2),
     "entropy": ("mi/{scope}/h_z_given_x", "H(Z|X), nats per token", 2),
     "actor_entropy": ("actor/entropy", "policy entropy, nats per token", 2),
-    "success": ("val/success", "validation success", 2),
+    "success": (VALIDATION_SUCCESS, "validation success", 2),
     "parses": ("rollout/reasoning_parses", "reasonings that parse", 2),
 }
 COLUMNS = ("change", "change_treated", "difference")
@@ -50,7 +51,7 @@ def end_of(results: Results, run: RunView, quantity: str, scope: str, last: int)
     if not len(values):
         return None
     reasons = [run.missing]
-    if (run.outcome or "").startswith("stopped"):
+    if is_stopped(run.outcome):
         reasons.append(f"{run.outcome} at step {int(steps[-1])}")
     if len(values) < last:
         reasons.append(f"{len(values)} measurement{'s' * (len(values) != 1)}")
@@ -159,12 +160,12 @@ def _table(
     )
     for quantity, (_, title, digits) in QUANTITIES.items():
         cells = [Cell(title, tone="strong")]
-        for what in COLUMNS:
-            estimate = estimates[quantity, what]
+        for column in COLUMNS:
+            estimate = estimates[quantity, column]
             cells += _cells(estimate, digits)
-            table.records.append(record(estimate, quantity=quantity, what=what))
+            table.records.append(record(estimate, quantity=quantity, what=column))
             if estimate.value is not None:
-                table.values[f"{name}/{quantity}/{what}"] = estimate.value
+                table.values[f"{name}/{quantity}/{column}"] = estimate.value
         gap = estimates[quantity, "difference"]
         seeds = Cell(f"{gap.seeds}/{gap.wanted}", tone="dim" if gap.complete else "missing", title=provenance(gap))
         table.rows.append(Row((*cells, seeds)))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from plat_analysis.results import RunView
+from plat_analysis.results import VALIDATION_SUCCESS, RunView
 from plat_analysis.text import printable
 
 NAMES = {
@@ -17,7 +17,7 @@ NAMES = {
     "top_p_softmax": "Top-p (softmax)",
     "top_k": "Top-k",
     "average": "Average",
-    "val/success": "Validation success",
+    VALIDATION_SUCCESS: "Validation success",
     "mi/first_turn/retrieval_acc": "Retrieval accuracy",
     "mi/trajectory/retrieval_acc": "Retrieval accuracy, trajectory",
     "actor/entropy": "Policy entropy (nats per token)",

@@ -11,7 +11,7 @@ from plat_analysis.artifact import Figure
 from plat_analysis.curves import Bundle, bundle
 from plat_analysis.grid import panels
 from plat_analysis.labels import label
-from plat_analysis.results import Results, RunView, spell
+from plat_analysis.results import VALIDATION_SUCCESS, Results, RunView, spell
 from plat_analysis.text import shortened
 
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from plat.spec.experiment import Experiment
     from plat.store.mlflow.frames import Frames
 
-METRICS = ("val/success", "mi/first_turn/retrieval_acc", "actor/entropy")
+METRICS = (VALIDATION_SUCCESS, "mi/first_turn/retrieval_acc", "actor/entropy")
 MOST_BANDS = 3  # more bands than this hide each other
 RATES = ("success", "retrieval_acc", "parses")
 LONGEST_NAME = 26  # characters in a figure; the whole name is in the CSV and the tooltips

@@ -127,7 +127,7 @@ class PairedCell:
             "note": "; ".join(_reasons(needed, sides)),
         }
         if len(pairs) == 1:
-            return _one_seed(*next(iter(pairs.values())), facts).scaled(PERCENT)
+            return _single_seed(*next(iter(pairs.values())), facts).scaled(PERCENT)
         return _bounded(over_replicates(self.by_replicate(quantity), self.rounding(quantity), **facts), quantity)
 
 
@@ -142,7 +142,7 @@ def _reasons(needed: Sequence[tuple[str, str]], sides: Mapping[str, Side]) -> li
     return list(dict.fromkeys(why for condition, name in needed if (why := sides[condition].reason(name))))
 
 
-def _one_seed(before: Score | None, after: Score, facts: dict[str, Any]) -> Estimate:
+def _single_seed(before: Score | None, after: Score, facts: dict[str, Any]) -> Estimate:
     """One seed: the interval is over instances, paired where the store has them one by one."""
     if before is None:
         if not after.count:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
+from plat.outcomes import is_stopped
 from plat_analysis.artifact import Note
 from plat_analysis.families import SPREAD_SHARE
 from plat_analysis.labels import is_stand_in
@@ -90,7 +91,7 @@ def _models(experiment: Experiment, runs: Sequence[RunView]) -> list[str]:
 
 
 def _outcomes(runs: Sequence[RunView]) -> list[str]:
-    stopped = sorted({f"{run.run.name} ({run.outcome})" for run in runs if (run.outcome or "").startswith("stopped")})
+    stopped = sorted({f"{run.run.name} ({run.outcome})" for run in runs if is_stopped(run.outcome)})
     absent = [f"{run.run.name} ({run.missing})" for run in runs if run.missing]
     notes = [f"Stopped early, counted as results: {listed(stopped)}."] if stopped else []
     return notes + ([f"Missing, {len(absent)} of {len(runs)} runs: {listed(absent)}."] if absent else [])

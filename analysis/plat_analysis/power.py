@@ -28,12 +28,12 @@ def seeds_needed(rows: Sequence[tuple[float, float]], level: float) -> int:
     level  one-sided, of the test of one row
     `MOST` + 1 where not even `MOST` seeds do.
     """
-    each = 1 - (1 - POWER) / max(1, len(rows))
+    power_of_row = 1 - (1 - POWER) / max(1, len(rows))
     hardest = min(rows, key=lambda row: row[0] / max(row[1], TINY))  # power rises with size over spread
     low, high = MIN_UNITS, MOST + 1
     while low < high:
         middle = (low + high) // 2
-        if power(middle, *hardest, level) >= each:
+        if power(middle, *hardest, level) >= power_of_row:
             high = middle
         else:
             low = middle + 1

@@ -7,12 +7,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from math import log
 
+from plat.outcomes import is_stopped
 from plat_analysis.artifact import DASH, Cell, Column, Note, Row, Table, number
 from plat_analysis.labels import label, model_really
 from plat_analysis.probe import Behaviour, Probe, behaviours, early_behaviour, early_probe, probes
 from plat_analysis.regimes import UNKNOWN, Regime, Thresholds, regime
 from plat_analysis.replicates import Replicate
-from plat_analysis.results import Results, RunView
+from plat_analysis.results import VALIDATION_SUCCESS, Results, RunView
 from plat_analysis.scores import fall_after_peak, peak_score
 
 COLUMNS = [
@@ -112,7 +113,7 @@ def _add(table: Table, results: Results, condition: str, item: RunRegime, first:
     for quantity, value in numbers.items():
         arrow = "↓" if fall and quantity == "success_final" else ""
         cells.append(Cell(arrow + number(value, 2) if value is not None else DASH, title=title))
-    stopped = f" ({run.outcome})" if (run.outcome or "").startswith("stopped") else ""
+    stopped = f" ({run.outcome})" if is_stopped(run.outcome) else ""
     shown = run.missing or f"{item.regime}{stopped}"
     cells.append(Cell(shown, tone="missing" if run.missing or item.regime.name == UNKNOWN else "strong", title=title))
     table.rows.append(Row(tuple(cells), rule=first))
@@ -134,7 +135,7 @@ def _add(table: Table, results: Results, condition: str, item: RunRegime, first:
 def _numbers(results: Results, item: RunRegime) -> dict[str, float | None]:
     """What the line shows, in the order of COLUMNS."""
     early, final, before, after = item.early, item.final, item.early_behaviour, item.final_behaviour
-    _, success = results.curve(item.run.id, "val/success")
+    _, success = results.curve(item.run.id, VALIDATION_SUCCESS)
     peak = peak_score(results, item.run)
     entropy = final.mean_entropy if final else None
     return {

@@ -4,7 +4,7 @@ stays, with the reason.
     results = Results(frames, experiment)
     for run in results.runs:  run.seed, run.axis("task"), run.missing    # "" or "not run", "failed:oom", "unfinished"
     results.positions                                                    # as runs, one per position of the matrix
-    steps, values = results.curve(run.id, "val/success")
+    steps, values = results.curve(run.id, VALIDATION_SUCCESS)
     results.instances(run.id, ("heldout_peak",), role="peak")            # 0/1 per instance, or None
 """
 
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from plat.spec.runs import Run
     from plat.store.mlflow.frames import Frames
 
+VALIDATION_SUCCESS = "val/success"  # share of the validation instances that are solved, 0 to 1
 Curve = tuple[NDArray[np.int64], NDArray[np.float64]]
 EMPTY: Curve = (np.array([], np.int64), np.array([], np.float64))
 
@@ -131,7 +132,7 @@ class Results:
 
     def last_step(self, run_id: str) -> int | None:
         """The newest step at which validation was measured."""
-        steps, _ = self.curve(run_id, "val/success")
+        steps, _ = self.curve(run_id, VALIDATION_SUCCESS)
         return int(steps[-1]) if len(steps) else None
 
     def table(self, run_id: str, name: str) -> list[tuple[int, Any]]:

@@ -6,9 +6,9 @@ import sys
 
 def _forget_current_folder() -> None:
     """Python puts the current folder first on the path of `python -m`; plat itself may lie there, in a checkout."""
-    here = os.getcwd()
-    own = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-    if not sys.flags.safe_path and sys.path and sys.path[0] in ("", here) and own != here:
+    current = os.getcwd()
+    folder_of_plat = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+    if not sys.flags.safe_path and sys.path and sys.path[0] in ("", current) and folder_of_plat != current:
         del sys.path[0]
 
 

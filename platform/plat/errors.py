@@ -13,6 +13,8 @@ A PlatError never reaches the user as a traceback: the command line prints it wi
 
 from __future__ import annotations
 
+from typing import Any
+
 FAILURE_CLASSES = ("oom", "nan", "timeout", "preempted", "node", "stalled", "disk", "error")
 
 
@@ -36,11 +38,11 @@ class PlatError(Exception):
             lines.append(f"  fix: {self.mend}")
         return "\n".join(lines)
 
-    def __reduce__(self):  # keyword arguments survive the way back from a worker process
+    def __reduce__(self) -> tuple[Any, ...]:  # keyword arguments survive the way back from a worker process
         return _rebuild, (type(self), self.what, self.where, self.mend, self.__dict__)
 
 
-def _rebuild(kind, what, where, mend, state):
+def _rebuild(kind: type[PlatError], what: str, where: str | None, mend: str | None, state: dict[str, Any]) -> PlatError:
     error = kind.__new__(kind)
     PlatError.__init__(error, what, where=where, mend=mend)
     error.__dict__.update(state)

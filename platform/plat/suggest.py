@@ -16,12 +16,12 @@ def nearest(name: str, valid: Iterable[str], cutoff: float = 0.6) -> str | None:
     if same_end:
         return (get_close_matches(name, same_end, 1, 0.0) or same_end)[0]
     lowered = {candidate.lower(): candidate for candidate in names}
-    found = get_close_matches(name.lower(), lowered, 1, cutoff)
-    if found:
-        return lowered[found[0]]
+    matches = get_close_matches(name.lower(), lowered, 1, cutoff)
+    if matches:
+        return lowered[matches[0]]
     ends = {candidate.rpartition(".")[2].lower(): candidate for candidate in reversed(names)}
-    found = get_close_matches(last.lower(), ends, 1, max(cutoff, 0.75))
-    return ends[found[0]] if found else None
+    matches = get_close_matches(last.lower(), ends, 1, max(cutoff, 0.75))
+    return ends[matches[0]] if matches else None
 
 
 def mend(name: object, valid: Iterable[str], kind: str = "valid names") -> str:

@@ -52,7 +52,7 @@ def test_verdicts(rows, status):
         assert item.estimate.note in decision.detail
 
 
-def test_missing_runs_are_told():
+def test_missing_runs_are_named():
     decision = decide({"PPO": RowEvidence(Estimate(wanted=3, note="sokoban: seed 1: failed:oom"))})
     assert decision.status == "not_enough_data" and "failed:oom" in decision.detail
 
@@ -80,9 +80,9 @@ def test_power_equals_a_simulation(seeds, size, spread):
 def test_the_seeds_needed_are_the_smallest_that_suffice():
     for size, spread, rows in product((2, 5, 20), (1, 4), (1, 9)):
         count = seeds_needed([(size, spread)] * rows, 0.025)
-        each = 1 - 0.2 / rows
-        assert count == 3 or power(count - 1, size, spread, 0.025) < each
-        assert count > MOST or power(count, size, spread, 0.025) >= each
+        power_of_row = 1 - 0.2 / rows
+        assert count == 3 or power(count - 1, size, spread, 0.025) < power_of_row
+        assert count > MOST or power(count, size, spread, 0.025) >= power_of_row
     assert seeds_needed([(0.01, 50)], 0.025) == MOST + 1
 
 

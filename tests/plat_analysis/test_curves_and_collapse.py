@@ -99,7 +99,7 @@ def test_the_difference_of_the_ends_the_slow_way(make_experiment, make_frames):
     assert shown["value"] == pytest.approx(np.mean(gaps))
 
 
-def test_a_lost_seed_of_the_collapse_is_told(make_experiment, make_frames):
+def test_a_lost_seed_of_the_collapse_is_named(make_experiment, make_frames):
     _, _, _, regimes, differences = build(make_experiment, make_frames, holes=[(0, "failed:oom")])
     assert differences.rows[0].cells[-1].text == "4/5"
     assert any("failed:oom" in note.text for note in differences.notes)

@@ -50,7 +50,7 @@ def test_one_seed_gives_no_star_and_no_verdict(rates):
     assert {outcome.verdict for outcome in single} == {"not_enough_data"}
 
 
-def test_a_clear_effect_is_found_with_ten_seeds(rates):
+def test_a_clear_effect_is_shown_with_ten_seeds(rates):
     clear = outcomes(rates, "even", 10, 10.0, tables=40)
     assert rates.share(clear, lambda outcome: outcome.verdict == "reproduced") > 0.9
     assert rates.share(clear, lambda outcome: outcome.stars) > 0.9 * 45

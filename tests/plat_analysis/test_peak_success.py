@@ -19,12 +19,12 @@ LAYOUT = Layout(("variant",), "task", "filter", "none", "top_p")
 
 
 def instances(frames, run, table, pick):
-    found = [
+    entries = [
         data
         for _, at, name, step, data in frames.tables.itertuples()
         if (at, name) == (run, table) and pick(step, data)
     ]
-    return np.array(found[0]["success"])
+    return np.array(entries[0]["success"])
 
 
 def peak(frames, run):
@@ -77,7 +77,7 @@ def test_several_seeds_are_paired_by_seed(make_experiment, make_frames):
     assert [average.value, average.low, average.high] == pytest.approx([100 * float(x) for x in (mean, low, high)])
 
 
-def test_a_lost_seed_is_counted_and_told(make_experiment, make_frames):
+def test_a_lost_seed_is_counted_and_named(make_experiment, make_frames):
     experiment = make_experiment(rows=["PPO"], tasks=["sokoban", "countdown"], seeds=range(5))
     lost = next(
         r
@@ -127,7 +127,7 @@ def test_only_means_known_gives_an_unpaired_interval(make_experiment, make_frame
 
 def test_paper_numbers_sections_and_contradictions(make_experiment, make_frames):
     experiment = make_experiment()
-    table = peak_success.BUILDER(make_frames(experiment, steps=20), experiment)[0]  # found by its source, Table 4
+    table = peak_success.BUILDER(make_frames(experiment, steps=20), experiment)[0]  # entries by its source, Table 4
     assert texts(table, "GRPO", "paper")[2:4] == ["70.9", "−3.0"] and texts(table, "GRPO", "paper")[-2:] == [
         "67.5",
         "+3.7",

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from plat.errors import SpecError
-from plat_analysis.probe import Behaviour, Probe, early_behaviour, early_probe
+from plat_analysis.probe import Behaviour, Probe, early_behaviour, early_probe, probes
 from plat_analysis.regimes import (
     COLLAPSED,
     COMPRESSED,
@@ -25,6 +25,7 @@ from plat_analysis.regimes import (
     Thresholds,
     regime,
 )
+from plat_analysis.results import Results
 
 LOG_V = math.log(37)
 DEFAULT = Thresholds()
@@ -108,6 +109,23 @@ def test_a_policy_that_says_nothing_is_noise(rng):
     assert str(verdict) == "noise: 0 % parse"
 
 
+@pytest.mark.parametrize("silent", [1, 63])
+def test_blocks_without_any_reasoning_do_not_hide_the_entropy_of_the_others(rng, make_experiment, make_frames, silent):
+    """A trainer logs null for the H(Z|X) of a block none of whose responses has any reasoning."""
+    experiment = make_experiment(rows=("GRPO",), tasks=("sokoban",), filters=("none",))
+    frames = make_frames(experiment)
+    rows = frames.tables["name"] == "probe"
+    for data in frames.tables.loc[rows, "data"]:
+        data["h_z_given_x"] = [None] * silent + [1.5] * (64 - silent)
+    run = Results(frames, experiment).runs[0]
+    recorded = probes(Results(frames, experiment), run)
+    assert [item.mean_entropy for item in recorded] == [1.5] * rows.sum()
+    early, final = early_probe(recorded), recorded[-1]
+    assert early.mean_entropy == 1.5 and len(early.entropy) == 2 * 64
+    moves = behaviour(rng, 2)
+    assert regime(early, final, moves, moves, LOG_V).name == TEMPLATE
+
+
 @settings(max_examples=300, deadline=None)
 @given(st.integers(0, 2**32), rates, rates, st.floats(0, 3.6), st.floats(0, 0.3), st.floats(0, 5))
 def test_a_policy_that_did_not_change_is_never_called_collapsed(seed, retrieval, fluent, entropy, spread, moves):
@@ -133,7 +151,7 @@ def test_an_unchanged_policy_is_not_called_collapsed_in_very_many_draws(rng):
     assert wrong == 0
 
 
-def test_a_real_collapse_is_found(rng):
+def test_a_real_collapse_is_recognised(rng):
     names = [judge(rng, early=rng.uniform(0.45, 1.0), final=0.125).name for _ in range(200)]
     assert names.count(TEMPLATE) >= 198
 
@@ -149,7 +167,7 @@ def test_the_early_level_is_fixed_beforehand(rng):
     assert early_behaviour(moves).moves_per_turn == pytest.approx(mean)
 
 
-def test_thresholds_are_options_and_are_told(rng):
+def test_thresholds_are_options_and_are_printed(rng):
     assert judge(rng, entropy=3.0, limits=Thresholds(noise=0.9)).name == TEMPLATE
     text = str(Thresholds())
     assert all(word in text for word in ("noise", "stopped moving", "template", "512", "0.6 ln V", "90 %", "99.9 %"))

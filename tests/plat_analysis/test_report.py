@@ -118,7 +118,7 @@ def test_written_files_are_whole_and_replace_old_ones(table_only, make_frames, t
     assert lines[0]["model_that_ran"] == "stand-in, 105k"
 
 
-def test_a_folder_that_cannot_be_written_is_told(table_only, make_frames, tmp_path):
+def test_a_folder_that_cannot_be_written_is_an_error(table_only, make_frames, tmp_path):
     (tmp_path / "file").write_text("in the way")
     with pytest.raises(HomeError, match="cannot write the report"):
         build_report(make_frames(table_only), table_only).write(tmp_path / "file")

@@ -38,7 +38,7 @@ def test_curve_and_instances(make_experiment, make_frames):
     assert len(results.curve(run, "no/such")[0]) == 0 and results.curve("nobody", "val/success")[0].size == 0
 
 
-def test_separate_tables_for_base_and_peak_are_found(make_experiment, make_frames):
+def test_separate_tables_for_base_and_peak_are_read(make_experiment, make_frames):
     experiment = make_experiment(rows=["PPO"], tasks=["sokoban"])
     frames = make_frames(experiment)
     held = frames.tables["name"] == "heldout_instances"

@@ -49,11 +49,11 @@ def mathematics_rows(families=40):
 
 
 def all_instances(environment, name, count=300):
-    found = []
+    instances = []
     for seed in range(count):
         environment.reset(seed)
-        found.append(getattr(environment, name))
-    return found
+        instances.append(getattr(environment, name))
+    return instances
 
 
 @every_format

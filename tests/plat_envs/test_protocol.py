@@ -39,12 +39,12 @@ def grounded(environment):
 @every_task
 @both_renderings
 def test_same_seed_same_episode(task, rendering):
-    one, other = (make_environment(task, split="validation", rendering=rendering) for _ in range(2))
+    first, second = (make_environment(task, split="validation", rendering=rendering) for _ in range(2))
     rng = random.Random(0)
     for seed in range(20):
-        script = [one.demonstrate(rng, False) for _ in range(5) if one.reset(seed)]
+        script = [first.demonstrate(rng, False) for _ in range(5) if first.reset(seed)]
         histories = []
-        for environment in (one, other):
+        for environment in (first, second):
             responses = iter(script)
             histories.append(play(environment, seed, lambda _, responses=responses: next(responses)))
         assert histories[0] == histories[1]

@@ -5,6 +5,7 @@ axes, cells) -> `pieces` (overrides composed by Hydra in `conf`, checked by `sch
 (config and `identity`) -> `runs` -> `experiment`.
 """
 
-from plat.spec.experiment import Experiment, Run, build_run, config_object, load_experiment, load_experiments
+from plat.spec.experiment import Experiment, build_run, config_object, load_experiment, load_experiments
+from plat.spec.runs import Run
 
 __all__ = ["Experiment", "Run", "build_run", "config_object", "load_experiment", "load_experiments"]

@@ -44,7 +44,7 @@ class Conf:
         self.root: dict[str, Any] = {key: value for key, value in self.root_file.data.items() if key != "defaults"}
         self.order: list[str] = []  # group names and "_self_"
         self.defaults: dict[str, str] = {}
-        self.places: dict[str, str] = {}  # of each entry of the defaults list
+        self.places: dict[str, str] = {}  # group name -> place of its entry in the defaults list
         self._read_defaults()
         self.options = {group: self._options(group) for group in self.defaults}
         for group, option in self.defaults.items():
@@ -97,11 +97,10 @@ class Conf:
         together = [pair for pair in todo if pair not in alone]
         with hydra_conf(self.module) as compose:
             if together:
-                found = self._call(
-                    compose, [f"+{group}@_{i}_={name}" for i, (group, name) in enumerate(together)], together
-                )
+                overrides = [f"+{group}@_{index}_={name}" for index, (group, name) in enumerate(together)]
+                composed = self._call(compose, overrides, together)
                 for index, (group, name) in enumerate(together):
-                    self._keep(group, name, {group: found[f"_{index}_"]} if f"_{index}_" in found else {})
+                    self._keep(group, name, {group: composed[f"_{index}_"]} if f"_{index}_" in composed else {})
             for group, name in alone:
                 self._keep(group, name, self._call(compose, [f"+{group}={name}"], [(group, name)]))
 
@@ -116,9 +115,10 @@ class Conf:
         from yaml import YAMLError
 
         try:
-            return plain(OmegaConf.to_container(compose(overrides=overrides), resolve=False))
+            composed: dict[str, Any] = plain(OmegaConf.to_container(compose(overrides=overrides), resolve=False))
+            return composed
         except (HydraException, OmegaConfBaseException, YAMLError, ValueError) as error:
-            if len(pairs) > 1:  # find the one that is wrong
+            if len(pairs) > 1:  # compose the options singly, so that the wrong one raises
                 for group, name in pairs:
                     self._call(compose, [f"+{group}@_0_={name}"], [(group, name)])
             where = str(self.option_file(*pairs[0]))

@@ -29,6 +29,8 @@ from plat.spec.yaml_reader import Document, read
 from plat.suggest import mend
 from plat.trainer.api import TrainerSpec
 
+__all__ = ["Experiment", "Run", "build_run", "config_object", "load_experiment", "load_experiments"]
+
 MARK_LENGTH = 40  # characters of the readable part
 NAME = re.compile(r"\w[\w. -]{0,119}")  # of an experiment file, without its ending
 
@@ -77,7 +79,7 @@ def load_experiment(path: str | Path, overrides: Sequence[str] = ()) -> Experime
     cells = list(file.matrix.cells())
     place = file.matrix.where
     maker = RunMaker(file.base, tuple(line.assignments))
-    maker.prepare([value for axis in file.matrix.axes for value in axis.values])
+    maker.compose([value for axis in file.matrix.axes for value in axis.values])
     runs: dict[str, Run] = {}
     positions = []
     for cell in cells:
@@ -109,34 +111,40 @@ def load_experiment(path: str | Path, overrides: Sequence[str] = ()) -> Experime
 
 def load_experiments(paths: Sequence[str | Path], overrides: Sequence[str] = ()) -> list[Experiment]:
     """Several files under the same overrides; their names must differ, because results are tagged with them."""
-    found: dict[str, Experiment] = {}
+    experiments: dict[str, Experiment] = {}
     runs: dict[str, Run] = {}
     for path in dict.fromkeys(str(path) for path in paths):
         experiment = load_experiment(path, overrides)
-        if experiment.name in found:
-            other = found[experiment.name].path
+        if experiment.name in experiments:
+            other = experiments[experiment.name].path
             raise SpecError(f"two files are called {experiment.name!r}", where=f"{other} and {path}", mend="rename one")
-        found[experiment.name] = experiment
+        experiments[experiment.name] = experiment
         for run in experiment.runs:
             if not same_results(run, runs.setdefault(run.id, run)):
                 raise SpecError(
                     f"two different configs share the id {run.id}", where=str(path), mend="change one's seed"
                 )
-    return list(found.values())
+    return list(experiments.values())
 
 
 def build_run(overrides: Sequence[str]) -> Run:
     """One run from overrides alone; the overrides are its axes."""
     line = parse_overrides(tuple(overrides))
     place = "command line"
-    for one in line.assignments:
-        if is_sweep(one.value):
+    for assignment in line.assignments:
+        if is_sweep(assignment.value):
             raise SpecError(
-                f"{one.key}: one run takes one value", where=one.where, mend="use an experiment file for several"
+                f"{assignment.key}: one run takes one value",
+                where=assignment.where,
+                mend="use an experiment file for several",
             )
     if line.axes:
         raise SpecError("one run has no matrix", where=next(iter(line.axes.values()))[1], mend="write key=value")
-    labels = {one.key: one.value for one in line.assignments if not isinstance(one.value, (dict, list))}
+    labels = {
+        assignment.key: assignment.value
+        for assignment in line.assignments
+        if not isinstance(assignment.value, (dict, list))
+    }
     return RunMaker((), tuple(line.assignments)).make(labels, [], place)
 
 
@@ -163,21 +171,21 @@ def _check_name(document: Document) -> None:
 def _as_axes(line: CommandLine, document: Document) -> CommandLine:
     """Overrides of axes of the file as new values of those axes: `filter=top_p` is `matrix.filter=[top_p]`."""
     data = document.data if isinstance(document.data, dict) else {}
-    found = data.get("matrix")
-    matrix = found if isinstance(found, dict) else {}
+    matrix = data.get("matrix")
+    axes_of_file = matrix if isinstance(matrix, dict) else {}
     assignments, axes = [], dict(line.axes)
-    for one in line.assignments:
-        if one.key in matrix:
-            axes[one.key] = (values_of(one.value, one.where), one.where)
-        elif is_sweep(one.value):
-            values = ",".join(str(value) for value in values_of(one.value, one.where)[:6])
+    for assignment in line.assignments:
+        if assignment.key in axes_of_file:
+            axes[assignment.key] = (values_of(assignment.value, assignment.where), assignment.where)
+        elif is_sweep(assignment.value):
+            values = ",".join(str(value) for value in values_of(assignment.value, assignment.where)[:6])
             raise SpecError(
-                f"{one.key} is not an axis of {document.path.name}",
-                where=one.where,
-                mend=f"write matrix.{one.key}=[{values}]",
+                f"{assignment.key} is not an axis of {document.path.name}",
+                where=assignment.where,
+                mend=f"write matrix.{assignment.key}=[{values}]",
             )
         else:
-            assignments.append(one)
+            assignments.append(assignment)
     return CommandLine(assignments, {name: (to_plain(values, place), place) for name, (values, place) in axes.items()})
 
 

@@ -18,7 +18,7 @@ def assignments(document: Document, path: tuple[str | int, ...]) -> Iterator[Ass
     """The overrides of a mapping at a path of the file; nested mappings are dotted keys."""
     value = document.data
     for step in path:
-        value = value.get(step) if isinstance(value, dict) else value[step]  # type: ignore[index]
+        value = value.get(step) if isinstance(value, dict) else value[step]
         if value is None:
             return
     if not isinstance(value, dict):
@@ -32,14 +32,15 @@ def assignments(document: Document, path: tuple[str | int, ...]) -> Iterator[Ass
 
 def _flat(document: Document, path: tuple[str | int, ...], value: dict[str, Any], prefix: str) -> Iterator[Assignment]:
     for name, inner in value.items():
-        here = (*path, name)
+        inner_path = (*path, name)
         if isinstance(inner, dict):
-            yield from _flat(document, here, inner, f"{prefix}{name}.")
+            yield from _flat(document, inner_path, inner, f"{prefix}{name}.")
         else:
-            yield Assignment(prefix + name, inner, document.where(*here), document.where_key(*here))
+            yield Assignment(prefix + name, inner, document.where(*inner_path), document.where_key(*inner_path))
 
 
 def list_at(document: Document, key: str) -> list[Any]:
+    """The list at a top-level key of the file, empty where the key is absent; SpecError if it is no list."""
     value = document.data.get(key)
     if value is None:
         return []
@@ -49,12 +50,12 @@ def list_at(document: Document, key: str) -> list[Any]:
 
 
 class MatrixReader:
-    """`matrix()` gives the matrix of one file."""
+    """Reads the matrix of one file: call `matrix()` once."""
 
     def __init__(self, document: Document, line: CommandLine) -> None:
         self.document = document
         self.line = line
-        self.zipped: set[str] = set()  # axes that may list a value twice: what they are zipped with tells them apart
+        self.zipped: set[str] = set()  # zipped axes may list a value twice, because the other axis distinguishes them
 
     def matrix(self) -> Matrix:
         document = self.document
@@ -102,21 +103,21 @@ class MatrixReader:
         if not values:
             raise self._empty(name, place)
         seen: set[Any] = set()
-        for value, spot in zip(values, places, strict=True):
+        for value, value_place in zip(values, places, strict=True):
             if isinstance(value, (dict, list)):
                 raise SpecError(
                     f"the axis {name!r} has a value that is not a scalar: {show(value)}",
-                    where=spot,
+                    where=value_place,
                     mend="name bundles of overrides: `axis: {name: {key: value}}`",
                 )
             if same(value) in seen and name not in self.zipped:
-                raise SpecError(f"the axis {name!r} lists {show(value)} twice", where=spot, mend="remove one")
+                raise SpecError(f"the axis {name!r} lists {show(value)} twice", where=value_place, mend="remove one")
             seen.add(same(value))
-        made = (
-            AxisValue(value, (Assignment(name, value, spot, key_place),))
-            for value, spot in zip(values, places, strict=True)
+        axis_values = (
+            AxisValue(value, (Assignment(name, value, value_place, key_place),))
+            for value, value_place in zip(values, places, strict=True)
         )
-        return Axis(name, tuple(made), key_place)
+        return Axis(name, tuple(axis_values), key_place)
 
     def _chosen(self, axis: Axis) -> Axis:
         """The axis with the values that the command line asks for, if it does."""
@@ -130,15 +131,15 @@ class MatrixReader:
             raise self._empty(axis.name, place)
         chosen = []
         for label in values:
-            found = axis.find(label) or axis.find(str(label))
-            if found is None:
+            value = axis.find(label) or axis.find(str(label))
+            if value is None:
                 names = [str(name) for name in axis.labels()]
                 raise SpecError(
                     f"the axis {axis.name!r} has no value {show(label)}", where=place, mend=mend(label, names, "values")
                 )
-            if found in chosen:
+            if value in chosen:
                 raise SpecError(f"the axis {axis.name!r} lists {show(label)} twice", where=place, mend="remove one")
-            chosen.append(found)
+            chosen.append(value)
         return replace(axis, values=tuple(chosen), known=known)
 
     def _zips(self) -> tuple[tuple[tuple[str, ...], ...], list[str]]:
@@ -184,26 +185,20 @@ class MatrixReader:
                 raise SpecError(
                     f"{kind}: {show(label)} is not a value", where=place, mend="write `axis: value` or a list"
                 )
-            found = axis.find(label)
-            if found is None and bundle:
-                found = next(
-                    (
-                        value
-                        for value in self._axis(axis.name, self.document.data["matrix"][axis.name]).values
-                        if value.label == str(label)
-                    ),
-                    None,
-                )
-                if found is not None and kind == "include":
+            value = axis.find(label)
+            if value is None and bundle:
+                listed = self._axis(axis.name, self.document.data["matrix"][axis.name]).values
+                value = next((candidate for candidate in listed if candidate.label == str(label)), None)
+                if value is not None and kind == "include":
                     continue  # the command line left this value out
-            if found is None and same(label) in axis.known:
-                found = AxisValue(label, ())
-            if found is None:
+            if value is None and same(label) in axis.known:
+                value = AxisValue(label, ())
+            if value is None:
                 names = [str(name) for name in axis.labels()]
                 raise SpecError(
                     f"{kind}: the axis {axis.name!r} has no value {show(label)}",
                     where=place,
                     mend=mend(label, names, "values"),
                 )
-            values.append(found)
+            values.append(value)
         return tuple(values)

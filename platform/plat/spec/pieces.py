@@ -14,7 +14,7 @@ from typing import Any
 from plat.errors import SpecError
 from plat.spec.conf import Conf
 from plat.spec.overrides import Assignment
-from plat.spec.schema import Schema, select
+from plat.spec.schema import Schema, nested, select
 from plat.suggest import mend
 
 ROOT = "_self_"  # the target of the root values in config.yaml
@@ -53,14 +53,14 @@ class PieceMaker:
                     pieces[piece.target] = piece
         return pieces
 
-    def prepare(self, assignments: Iterable[Assignment]) -> None:
-        """Compose every valid group option among these in one go."""
+    def compose(self, assignments: Iterable[Assignment]) -> None:
+        """Compose every valid group option among these assignments in one call of Hydra."""
         if self.conf is not None:
             options = self.conf.options
             self.conf.compose(
-                (one.key, str(one.value))
-                for one in assignments
-                if one.key in options and str(one.value) in options[one.key]
+                (assignment.key, str(assignment.value))
+                for assignment in assignments
+                if assignment.key in options and str(assignment.value) in options[assignment.key]
             )
 
     def pieces(self, assignment: Assignment) -> tuple[Piece, ...]:
@@ -97,10 +97,7 @@ class PieceMaker:
                 names = [*self.conf.options, *self.schema.names()]
                 raise SpecError(error.what, mend=mend(key, names, "groups and keys")) from None
             raise
-        top, *rest = key.split(".")
-        for name in reversed(rest):
-            checked = {name: checked}
-        return (Piece(key, {top: checked}, assignment),)
+        return (Piece(key, nested(key, checked), assignment),)
 
     def _checked(self, delta: Mapping[str, Any], source: Assignment, file: str | None = None) -> dict[str, Any]:
         """A nested delta with every leaf checked and converted."""

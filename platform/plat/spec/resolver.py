@@ -96,15 +96,15 @@ class Resolver:
 
     def _plain_labels(self, config: Mapping[str, Any]) -> list[str]:
         """What tells runs apart whose config has no named groups: its own words, and numbers that are not defaults."""
-        found = []
+        labels = []
         for name, value in config.items():
             if name in ("trainer", "scale", "seed") or name in self.spec.operational_keys:
                 continue
             if isinstance(value, str) and value:
-                found.append(value[:24])
+                labels.append(value[:24])
             elif isinstance(value, (int, float)) and value != self.schema.defaults[name]:
-                found.append(f"{name}{value}".lower())
-        return found
+                labels.append(f"{name}{value}".lower())
+        return labels
 
 
 def _located(error: SpecError, chosen: Mapping[str, Piece], place: str) -> SpecError:

@@ -30,13 +30,15 @@ class Run:
     resources: dict[str, int]
 
 
-def same_results(one: Run, other: Run) -> bool:
+def same_results(run: Run, other: Run) -> bool:
     """Whether two configs differ in nothing that affects results."""
-    if one.config == other.config:
+    if run.config == other.config:
         return True
-    spec = api.find_trainer(one.trainer)
-    kept = [result_affecting("", run.config, spec.operational_keys, spec.legacy)[1] for run in (one, other)]
-    return canonical(kept[0]) == canonical(kept[1])
+    spec = api.find_trainer(run.trainer)
+    configs = [
+        result_affecting("", config, spec.operational_keys, spec.legacy)[1] for config in (run.config, other.config)
+    ]
+    return canonical(configs[0]) == canonical(configs[1])
 
 
 class RunMaker:
@@ -48,11 +50,11 @@ class RunMaker:
         self.trainers: dict[str, _Trainer] = {}
         self.seen: dict[str, tuple[str, ...]] = {}
 
-    def prepare(self, values: Sequence[AxisValue]) -> None:
+    def compose(self, values: Sequence[AxisValue]) -> None:
         """Compose the config groups of everything at once, for the trainer that most runs will have."""
         chosen = _trainer_of([self.base, self.line])
-        self._trainer(chosen.value, chosen.where).resolver.pieces.prepare(
-            [one for value in values for one in value.assignments]
+        self._trainer(chosen.value, chosen.where).resolver.pieces.compose(
+            [assignment for value in values for assignment in value.assignments]
         )
 
     def make(self, labels: dict[str, Any], cell: Sequence[tuple[Assignment, ...]], place: str) -> Run:
@@ -95,7 +97,7 @@ class _Trainer:
         self.name = name
         self.resolver = Resolver(api.find_trainer(name))
         self.bundles: dict[int, dict[str, Piece]] = {}  # by the identity of an axis value's assignments
-        self.resolver.pieces.prepare((*base, *line))
+        self.resolver.pieces.compose((*base, *line))
         self.fixed = {**self.resolver.pieces.defaults, **self._bundle(base)}
         self.last = self._bundle(line)
 
@@ -112,16 +114,16 @@ class _Trainer:
             raise
 
     def _bundle(self, assignments: tuple[Assignment, ...]) -> dict[str, Piece]:
-        self.resolver.pieces.prepare(assignments)
-        pieces = (piece for one in assignments for piece in self.resolver.pieces.pieces(one))
+        self.resolver.pieces.compose(assignments)
+        pieces = (piece for assignment in assignments for piece in self.resolver.pieces.pieces(assignment))
         bundle = self.bundles[id(assignments)] = {piece.target: piece for piece in pieces}
         return bundle
 
 
 def _trainer_of(levels: Sequence[tuple[Assignment, ...]]) -> Assignment:
     """The last override of `trainer`, or the default."""
-    found = [one for level in levels for one in level if one.key == "trainer"]
-    return found[-1] if found else Assignment("trainer", DEFAULT_TRAINER, "the default trainer")
+    overrides = [assignment for level in levels for assignment in level if assignment.key == "trainer"]
+    return overrides[-1] if overrides else Assignment("trainer", DEFAULT_TRAINER, "the default trainer")
 
 
 def _spell(labels: Mapping[str, Any]) -> str:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
+import operator
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
@@ -155,8 +156,8 @@ class Schema:
             node = holder._get_node(name)
             if OmegaConf.is_config(node):
                 return OmegaConf.to_container(node, enum_to_str=True)
-            found = node._value()
-            return found.name if isinstance(found, Enum) else found
+            converted = node._value()
+            return converted.name if isinstance(converted, Enum) else converted
         except (OmegaConfBaseException, ValueError, TypeError, OverflowError):
             raise wrong from None
 
@@ -184,8 +185,8 @@ def check_limits(leaf: Leaf, value: Any) -> Any:
     """Choices, ranges and plugin names from the field's metadata; -0.0 becomes 0.0, NaN and infinity are refused."""
     if isinstance(value, float):
         if math.isnan(value) or (math.isinf(value) and not leaf.metadata.get("infinite")):
-            spelt = "NaN" if math.isnan(value) else "infinity"
-            raise SpecError(f"{leaf.key}: {spelt} is not a usable value", mend=f"give {leaf.describe()}")
+            spelling = "NaN" if math.isnan(value) else "infinity"
+            raise SpecError(f"{leaf.key}: {spelling} is not a usable value", mend=f"give {leaf.describe()}")
         value = value + 0.0
     if not leaf.metadata or value is None:
         return value
@@ -195,15 +196,15 @@ def check_limits(leaf: Leaf, value: Any) -> Any:
         what = f"{leaf.key}: unknown {limits.get('plugin', 'value').rpartition('.')[2].removesuffix('s')} {show(value)}"
         raise SpecError(what, mend=mend(value, choices, "one of"))
     if isinstance(value, (int, float)):
-        for name, bad, sign in (
-            ("minimum", lambda limit: value < limit, "at least"),
-            ("maximum", lambda limit: value > limit, "at most"),
-            ("above", lambda limit: value <= limit, "more than"),
-            ("below", lambda limit: value >= limit, "less than"),
+        for name, violates, words in (
+            ("minimum", operator.lt, "at least"),
+            ("maximum", operator.gt, "at most"),
+            ("above", operator.le, "more than"),
+            ("below", operator.ge, "less than"),
         ):
-            if name in limits and bad(limits[name]):
+            if name in limits and violates(value, limits[name]):
                 raise SpecError(
-                    f"{leaf.key}: {show(value)} is out of range", mend=f"give {sign} {_limit(limits[name])}"
+                    f"{leaf.key}: {show(value)} is out of range", mend=f"give {words} {_limit(limits[name])}"
                 )
     return value
 
@@ -252,6 +253,12 @@ def select(values: Any, key: str) -> Any:
             return None
         values = values[name]
     return values
+
+
+def nested(key: str, value: Any) -> dict[str, Any]:
+    """The nested mapping {"a": {"b": value}} for the dotted key `a.b`."""
+    top, _, below = key.partition(".")
+    return {top: nested(below, value) if below else value}
 
 
 def plain(value: Any) -> Any:

@@ -16,7 +16,7 @@ from typing import Any
 from plat.errors import SpecError
 from plat.spec.identity import canonical, readable, result_affecting
 from plat.spec.pieces import Piece, place_of
-from plat.spec.schema import MISSING, Schema, first_line, load_plugin, plain, schema_of, select
+from plat.spec.schema import MISSING, Schema, first_line, load_plugin, nested, plain, schema_of, select
 from plat.spec.typed import build, field_maker
 from plat.suggest import mend
 from plat.trainer.api import TrainerSpec
@@ -165,13 +165,6 @@ def merge(base: Any, delta: Any) -> Any:
     for name, value in delta.items():
         base[name] = merge(base[name], value) if name in base else copy.deepcopy(value)
     return base
-
-
-def nested(key: str, value: Any) -> dict[str, Any]:
-    """{"a": {"b": value}} of the dotted key a.b."""
-    for name in reversed(key.split(".")):
-        value = {name: value}
-    return value
 
 
 def _as_plain(item: Any) -> Any:

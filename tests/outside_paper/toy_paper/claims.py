@@ -10,16 +10,16 @@ from toy_paper.report import final_success
 
 def ends_above(frames: Any, experiment: Any, *, better: str, worse: str, points: float = 0.0) -> Verdict:
     """Reproduced when the mean over seeds of `better` is above that of `worse` by at least `points`."""
-    found = final_success(frames, experiment)
-    if not found.get(better) or not found.get(worse):
-        return Verdict("not_enough_data", detail=f"no result for {better if not found.get(better) else worse}")
-    means = {policy: sum(found[policy].values()) / len(found[policy]) for policy in (better, worse)}
+    successes = final_success(frames, experiment)
+    if not successes.get(better) or not successes.get(worse):
+        return Verdict("not_enough_data", detail=f"no result for {better if not successes.get(better) else worse}")
+    means = {policy: sum(successes[policy].values()) / len(successes[policy]) for policy in (better, worse)}
     gap = means[better] - means[worse]
     return Verdict(
         "reproduced" if gap >= points else "partial" if gap > 0 else "not_reproduced",
         value=gap,
         detail=f"{better} {means[better]:.1f}, {worse} {means[worse]:.1f}: {gap:+.1f} points",
-        run_ids=(*found[better], *found[worse]),
+        run_ids=(*successes[better], *successes[worse]),
     )
 
 

@@ -11,12 +11,12 @@ def final_success(frames: Any, experiment: Any) -> dict[str, dict[str, float]]:
     """policy -> run id -> validation success in percent at the last step, for every run that has one."""
     success = frames.metrics[frames.metrics["key"] == "val/success"].sort_values("step")
     last = success.groupby("run_id")["value"].last()
-    found: dict[str, dict[str, float]] = {}
+    successes: dict[str, dict[str, float]] = {}
     for run in experiment.runs:
-        values = found.setdefault(run.axes["policy"], {})
+        values = successes.setdefault(run.axes["policy"], {})
         if run.id in last.index:
             values[run.id] = 100 * float(last[run.id])
-    return found
+    return successes
 
 
 def build(frames: Any, experiment: Any, *, name: str = "toy_success") -> list[Table]:

@@ -72,10 +72,10 @@ def test_two_hundred_random_runs_equal_hydra() -> None:
         keys = {key: rng.choice(values) for key, values in KEYS.items() if rng.random() < 0.3}
         chosen.append([f"{key}={value}" for key, value in {**picked, **keys}.items()])
         rng.shuffle(chosen[-1])
-    found = [dict(build_run(overrides).config) for overrides in chosen]
+    composed = [dict(build_run(overrides).config) for overrides in chosen]
     with reference("plat.conf", RunConfig) as compose:
         expected = [compose(overrides) for overrides in chosen]
-    for ours, hydras, overrides in zip(found, expected, chosen, strict=True):
+    for ours, hydras, overrides in zip(composed, expected, chosen, strict=True):
         ours["task"] = {**ours["task"], "env": hydras["task"]["env"]}  # filled in by the environment, see below
         assert ours == hydras, overrides
         assert repr(ours) == repr(hydras), "types and order too"
@@ -152,7 +152,7 @@ def test_another_papers_conf_equals_hydra_too(
         ({}, "no such file"),
     ],
 )
-def test_a_broken_conf_is_told(
+def test_a_broken_conf_is_an_error_with_its_place(
     files: dict[str, str], what: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, trainer: Callable[..., Any]
 ) -> None:
     module = package(tmp_path, monkeypatch, f"broken_conf_{abs(hash((what, tuple(files))))}", files)
@@ -162,7 +162,7 @@ def test_a_broken_conf_is_told(
     assert what in caught.value.what and caught.value.where and caught.value.mend
 
 
-def test_hydra_is_left_as_it_was_found() -> None:
+def test_hydra_is_left_in_its_earlier_state() -> None:
     with hydra_conf("plat.conf") as outer:
         build_run(["task=sokoban", "filter=within_group"])
         assert OmegaConf.select(outer(overrides=["+task=countdown"]), "task.name") == "countdown"

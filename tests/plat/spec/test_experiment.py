@@ -44,8 +44,8 @@ def test_scale_wins_over_other_groups_and_keys_win_over_scale() -> None:
 
 def test_overrides_of_axes_replace_their_values(load: Load) -> None:
     for override in ("filter=top_p", "matrix.filter=[top_p]", "matrix.filter=top_p"):
-        found = load(GRID, override)
-        assert found.axes["filter"] == ["top_p"] and len(found.runs) == 4
+        experiment = load(GRID, override)
+        assert experiment.axes["filter"] == ["top_p"] and len(experiment.runs) == 4
     assert load(GRID, "seed=5,6,7").axes["seed"] == [5, 6, 7]
     assert load(GRID, "matrix.seed=range(4)").axes["seed"] == [0, 1, 2, 3]
     wide = load(GRID, "matrix.model=[qwen2.5-0.5b,qwen2.5-7b]")
@@ -61,8 +61,8 @@ def test_a_narrowed_axis_keeps_exclude_and_include_rows_valid(load: Load) -> Non
 
 
 def test_the_same_run_in_two_files_is_one_run(write: Callable[[str], Path]) -> None:
-    one, two = load_experiments([write(GRID), write(GRID.replace("[0, 1]", "[1, 2]"))])
-    shared = {run.id: run.name for run in one.runs}.items() & {run.id: run.name for run in two.runs}.items()
+    first, second = load_experiments([write(GRID), write(GRID.replace("[0, 1]", "[1, 2]"))])
+    shared = {run.id: run.name for run in first.runs}.items() & {run.id: run.name for run in second.runs}.items()
     assert len(shared) == 4
 
 
@@ -110,9 +110,9 @@ class ToyConfig:
 
 def test_a_trainer_without_config_groups(load: Load, trainer: Callable[..., Any]) -> None:
     trainer(ToyConfig)
-    found = load("title: t\nbase: {trainer: toy}\nmatrix: {walk.stride: [1, 2.5], seed: [0]}")
-    assert [run.config["walk"] for run in found.runs] == [{"stride": 1.0}, {"stride": 2.5}]
-    assert found.runs[0].name.startswith("toy-frozenlake-s0-") and found.scale == "toy"
+    experiment = load("title: t\nbase: {trainer: toy}\nmatrix: {walk.stride: [1, 2.5], seed: [0]}")
+    assert [run.config["walk"] for run in experiment.runs] == [{"stride": 1.0}, {"stride": 2.5}]
+    assert experiment.runs[0].name.startswith("toy-frozenlake-s0-") and experiment.scale == "toy"
     with pytest.raises(SpecError, match="unknown key 'algorithm'"):
         load("title: t\nbase: {trainer: toy, algorithm: ppo}")
 
@@ -128,9 +128,9 @@ def test_plugin_options_at_the_root(trainer: Callable[..., Any]) -> None:
 
 def test_the_trainer_as_an_axis(load: Load, trainer: Callable[..., Any]) -> None:
     trainer(ToyConfig)
-    found = load("title: t\nmatrix: {trainer: [toy, embedded], seed: [4]}")
-    assert [run.trainer for run in found.runs] == ["toy", "embedded"]
-    assert [run.config["seed"] for run in found.runs] == [4, 4]
+    experiment = load("title: t\nmatrix: {trainer: [toy, embedded], seed: [4]}")
+    assert [run.trainer for run in experiment.runs] == ["toy", "embedded"]
+    assert [run.config["seed"] for run in experiment.runs] == [4, 4]
 
 
 def test_a_config_group_may_name_the_trainer(trainer: Callable[..., Any]) -> None:
@@ -148,10 +148,10 @@ def test_validate_may_normalise(load: Load, trainer: Callable[..., Any]) -> None
         return config
 
     trainer(ToyConfig, validate=even, fingerprint=lambda config: {"steps": config.steps})
-    found = load("title: t\nbase: {trainer: toy, walk.stride: 9}\nmatrix: {steps: [1, 2, 3], seed: [0, 1]}")
-    assert [labels["steps"] for labels, _ in found.cells] == [1, 1, 2, 2, 3, 3]
-    assert sorted(run.config["steps"] for run in found.runs) == [2, 2, 4, 4], "1 and 2 are the same run"
-    assert found.runs[0].config["walk"] == {"stride": 9.0}
+    experiment = load("title: t\nbase: {trainer: toy, walk.stride: 9}\nmatrix: {steps: [1, 2, 3], seed: [0, 1]}")
+    assert [labels["steps"] for labels, _ in experiment.cells] == [1, 1, 2, 2, 3, 3]
+    assert sorted(run.config["steps"] for run in experiment.runs) == [2, 2, 4, 4], "1 and 2 are the same run"
+    assert experiment.runs[0].config["walk"] == {"stride": 9.0}
 
 
 def test_a_trainers_objection_is_located(load: Load, trainer: Callable[..., Any]) -> None:
@@ -189,18 +189,18 @@ def test_missing_values_are_asked_for(trainer: Callable[..., Any]) -> None:
 )
 @pytest.mark.parametrize("scale", ["laptop", "smoke"])
 def test_shipped_experiments(name: str, runs: int, scale: str) -> None:
-    found = load_experiment(SHIPPED / f"{name}.yaml", [f"scale={scale}"])
-    assert len(found.runs) == len(found.cells) == runs and found.scale == scale
-    assert len({run.name for run in found.runs}) == runs
-    assert found.report and found.paper == "ragen2" and found.paper_data["tables"]
+    experiment = load_experiment(SHIPPED / f"{name}.yaml", [f"scale={scale}"])
+    assert len(experiment.runs) == len(experiment.cells) == runs and experiment.scale == scale
+    assert len({run.name for run in experiment.runs}) == runs
+    assert experiment.report and experiment.paper == "ragen2" and experiment.paper_data["tables"]
 
 
 def test_table4_pairs_differ_in_the_filter_only() -> None:
     pairs: dict[Any, list[dict[str, Any]]] = {}
     for run in load_experiment(SHIPPED / "table4.yaml").runs:
         pairs.setdefault((run.axes["variant"], run.axes["task"]), []).append(run.config)
-    for one, other in pairs.values():
-        assert {key for key in one if one[key] != other[key]} == {"filter"}
+    for untreated, treated in pairs.values():
+        assert {key for key in untreated if untreated[key] != treated[key]} == {"filter"}
 
 
 def test_released_rules_where_they_differ() -> None:

@@ -240,19 +240,21 @@ _json = st.recursive(
 
 @given(_json, _json)
 @settings(max_examples=150, deadline=None)
-def test_canonical_json_is_equal_exactly_for_equal_values(one: Any, other: Any) -> None:
-    assert (identity.canonical(one) == identity.canonical(other)) == (repr(one) == repr(other) or _same(one, other))
+def test_canonical_json_is_equal_exactly_for_equal_values(value: Any, other: Any) -> None:
+    assert (identity.canonical(value) == identity.canonical(other)) == (
+        repr(value) == repr(other) or _same(value, other)
+    )
 
 
-def _same(one: Any, other: Any) -> bool:
+def _same(value: Any, other: Any) -> bool:
     """Equality that tells 1, 1.0 and True apart, and does not see the order of keys."""
-    if type(one) is not type(other):
+    if type(value) is not type(other):
         return False
-    if isinstance(one, dict):
-        return one.keys() == other.keys() and all(_same(one[key], other[key]) for key in one)
-    if isinstance(one, list):
-        return len(one) == len(other) and all(map(_same, one, other))
-    return repr(one) == repr(other)
+    if isinstance(value, dict):
+        return value.keys() == other.keys() and all(_same(value[key], other[key]) for key in value)
+    if isinstance(value, list):
+        return len(value) == len(other) and all(map(_same, value, other))
+    return repr(value) == repr(other)
 
 
 @given(st.lists(st.text(max_size=20), max_size=6))

@@ -44,23 +44,23 @@ def test_expansion_equals_the_slow_one(
     def row(given: dict[int, list[int]]) -> dict[str, list[int]]:
         return {f"a{index}": labels for index, labels in given.items() if index < len(lengths)}
 
-    drop = [found for one in excluded if (found := row(one))]
-    add = [row(one) for one in included]
+    drop = [labels for choice in excluded if (labels := row(choice))]
+    add = [row(choice) for choice in included]
     made = Matrix(
         tuple(axes.values()),
         zips,
-        tuple(Row({name: axis(name, labels).values for name, labels in one.items()}, "") for one in add),
-        tuple(Row({name: axis(name, labels).values for name, labels in one.items()}, "") for one in drop),
+        tuple(Row({name: axis(name, labels).values for name, labels in choice.items()}, "") for choice in add),
+        tuple(Row({name: axis(name, labels).values for name, labels in choice.items()}, "") for choice in drop),
     )
     expected = []
     for labels in itertools.product(*(range(length) for length in lengths)):
         cell = dict(zip(names, labels, strict=True))
         if zips and cell["a0"] != cell["a2"]:
             continue
-        if not any(all(cell[name] in some for name, some in one.items()) for one in drop):
+        if not any(all(cell[name] in some for name, some in choice.items()) for choice in drop):
             expected.append(cell)
-    for one in add:
-        choices = [one.get(name, list(range(length))) for name, length in zip(names, lengths, strict=True)]
+    for choice in add:
+        choices = [choice.get(name, list(range(length))) for name, length in zip(names, lengths, strict=True)]
         expected += [dict(zip(names, labels, strict=True)) for labels in itertools.product(*choices)]
     assert rows(made) == expected or (zips and sorted(map(str, rows(made))) == sorted(map(str, expected)))
     assert made.size() >= len(expected)
@@ -87,8 +87,8 @@ include:
   - {task: sokoban, model: qwen2.5-0.5b, seed: 0, train.lr: 1e-2}
 """
     )
-    found = [(run.axes["task"], run.axes["model"], run.axes["seed"]) for run in experiment.runs]
-    assert found == [
+    positions = [(run.axes["task"], run.axes["model"], run.axes["seed"]) for run in experiment.runs]
+    assert positions == [
         ("sokoban", "qwen2.5-0.5b", 0),
         ("sokoban", "qwen2.5-0.5b", 1),
         ("frozenlake", "qwen2.5-7b", 0),

@@ -13,16 +13,16 @@ from plat.spec.overrides import axis_text, parse_overrides
 
 
 def values(*texts: str) -> dict[str, Any]:
-    return {one.key: one.value for one in parse_overrides(texts).assignments}
+    return {assignment.key: assignment.value for assignment in parse_overrides(texts).assignments}
 
 
 def axes(*texts: str) -> dict[str, list[Any]]:
-    return {name: found for name, (found, _) in parse_overrides(texts).axes.items()}
+    return {name: values for name, (values, _) in parse_overrides(texts).axes.items()}
 
 
 def test_values_are_typed_as_hydra_types_them() -> None:
-    found = values("a=1", "b=1e-3", "c=text", "d='two words'", "e=null", "f=true", "g=[1,x]", "h={k: 1}", "i=on", "j=")
-    assert found == {
+    parsed = values("a=1", "b=1e-3", "c=text", "d='two words'", "e=null", "f=true", "g=[1,x]", "h={k: 1}", "i=on", "j=")
+    assert parsed == {
         "a": 1,
         "b": 1e-3,
         "c": "text",

@@ -65,7 +65,7 @@ SEEDS = [Config(seed=seed) for seed in range(5)]
         lambda config: config,
     ],
 )
-def test_what_does_not_look_at_the_seed_is_called_once(function: Any) -> None:
+def test_a_function_that_does_not_read_the_seed_is_called_once(function: Any) -> None:
     assert calls(function, SEEDS)[1] == 1
 
 
@@ -79,11 +79,11 @@ def test_what_does_not_look_at_the_seed_is_called_once(function: Any) -> None:
         lambda config: getattr(dataclasses.replace(config, kind="b"), "seed"),  # noqa: B009
     ],
 )
-def test_what_does_is_called_for_each(function: Any) -> None:
+def test_a_function_that_reads_the_seed_is_called_for_every_seed(function: Any) -> None:
     assert calls(function, SEEDS)[1] == len(SEEDS)
 
 
-def test_branches_look_at_different_keys() -> None:
+def test_branches_read_different_keys() -> None:
     configs = [Config(seed, kind) for kind in "ab" for seed in range(3)]
     results, count = calls(lambda config: config.seed if config.kind == "a" else -1, configs)
     assert results == [0, 1, 2, -1, -1, -1] and count == 4

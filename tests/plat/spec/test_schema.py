@@ -78,8 +78,8 @@ def test_conversion_is_omegaconfs(key: str, value: Any) -> None:
         with pytest.raises(SpecError):
             SCHEMA.check(key, value)
         return
-    found = SCHEMA.check(key, value)
-    assert found == expected and type(found) is type(expected)
+    checked = SCHEMA.check(key, value)
+    assert checked == expected and type(checked) is type(expected)
 
 
 @pytest.mark.parametrize(
@@ -126,7 +126,7 @@ def test_build_equals_omegaconfs_objects() -> None:
     assert build(RunConfig, run) == OmegaConf.to_object(OmegaConf.structured(RunConfig)) == RunConfig()
 
 
-def test_missing_values_and_unusable_types_are_told() -> None:
+def test_missing_values_and_unusable_types_are_errors() -> None:
     @dataclass
     class Needs:
         seed: int = MISSING

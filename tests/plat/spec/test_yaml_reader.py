@@ -55,8 +55,8 @@ def where_refused(text: str) -> tuple[str, str]:
     ],
 )
 def test_scalars_follow_the_core_schema(text: str, value: object) -> None:
-    found = scalar(text)
-    assert found == value and type(found) is type(value)
+    read_value = scalar(text)
+    assert read_value == value and type(read_value) is type(value)
 
 
 def test_quoted_scalars_are_text() -> None:
@@ -108,8 +108,8 @@ def test_aliases_and_merge_keys() -> None:
     ],
 )
 def test_malformed_files(text: str, what: str, where: str) -> None:
-    found_what, found_where = where_refused(text)
-    assert what in found_what and found_where == where
+    message, place = where_refused(text)
+    assert what in message and place == where
 
 
 def test_deep_and_exploding_files_end_soon() -> None:
