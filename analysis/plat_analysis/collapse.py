@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from plat_analysis import curves
 from plat_analysis.artifact import Figure, Table
 from plat_analysis.collapse_figure import draw
-from plat_analysis.curves import Bundle, bundle
+from plat_analysis.curves import ConditionCurves, condition_curves
 from plat_analysis.ends import QUANTITIES, differences_table, metric_of
 from plat_analysis.grid import conditions
 from plat_analysis.regime_table import regime_table
@@ -60,8 +60,8 @@ def _figure(
 ) -> Figure:
     metrics = {"retrieval": f"mi/{scope}/retrieval_acc"}
     metrics |= {quantity: metric_of(quantity, scope) for quantity in QUANTITIES if quantity != "above_chance"}
-    panels: dict[tuple[str, str], Bundle] = {
-        (quantity, condition): bundle(results, list(runs.values()), metric)
+    panels: dict[tuple[str, str], ConditionCurves] = {
+        (quantity, condition): condition_curves(results, list(runs.values()), metric)
         for quantity, metric in metrics.items()
         for condition, runs in groups.items()
     }

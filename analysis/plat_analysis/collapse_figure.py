@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from plat_analysis import curves
-from plat_analysis.curves import Bundle
+from plat_analysis.curves import ConditionCurves
 from plat_analysis.labels import label
 from plat_analysis.regimes import Thresholds
 from plat_analysis.text import shortened
@@ -25,7 +25,7 @@ RATES = ("retrieval", "parses", "success")
 
 
 def draw(
-    panels: dict[tuple[str, str], Bundle],
+    panels: dict[tuple[str, str], ConditionCurves],
     conditions: list[str],
     baseline: str,
     chance: float | None,
@@ -45,7 +45,7 @@ def draw(
         "actor_entropy": grid[1, 2:4],
         "success": grid[1, 4:],
     }
-    short = {c: curves.seeds(panels["retrieval", c]) for c in conditions}
+    short = {c: curves.seeds_note(panels["retrieval", c]) for c in conditions}
     style.key_line(
         figure, [(" · ".join(filter(None, [shortened(label(c), 40), short[c]])), colours[c]) for c in conditions], 0.965
     )

@@ -21,7 +21,7 @@ BAND_SEEDS = 3  # fewer seeds: their own lines say more than an interval with on
 
 
 @dataclass(frozen=True)
-class Bundle:
+class ConditionCurves:
     """The curves of one condition. `mean`, `low`, `high` belong to `steps`; the band is absent where low is None."""
 
     runs: tuple[RunView, ...]
@@ -36,7 +36,7 @@ class Bundle:
     falls: Mapping[str, Fall] = field(default_factory=dict)  # run id -> its fall after the peak, for validation success
 
 
-def bundle(results: Results, runs: Sequence[RunView], key: str) -> Bundle:
+def condition_curves(results: Results, runs: Sequence[RunView], key: str) -> ConditionCurves:
     """Every wanted run that has any value of the metric, failed and unfinished ones included as lines of their own."""
     drawn = [(run, results.curve(run.id, key)) for run in runs]
     drawn = [(run, curve) for run, curve in drawn if len(curve[0])]
@@ -56,14 +56,16 @@ def bundle(results: Results, runs: Sequence[RunView], key: str) -> Bundle:
     reasons = [run.missing or "not measured" for run in runs if run.missing or run.id not in shown]
     reason = ", ".join(dict.fromkeys(reasons))
     falls = {run.id: fall for run, _ in drawn if key == VALIDATION_SUCCESS and (fall := fall_after_peak(results, run))}
-    return Bundle(tuple(run for run, _ in drawn), len(runs), len(counted), reason, lines, steps, mean, low, high, falls)
+    return ConditionCurves(
+        tuple(run for run, _ in drawn), len(runs), len(counted), reason, lines, steps, mean, low, high, falls
+    )
 
 
-def seeds(bundle: Bundle) -> str:
+def seeds_note(curves: ConditionCurves) -> str:
     """`4/5 seeds: failed:oom` when some are missing, else nothing: shown wherever such a mean is drawn."""
-    if bundle.counted == bundle.wanted:
+    if curves.counted == curves.wanted:
         return ""
-    return bundle.reason if bundle.wanted == 1 else f"{bundle.counted}/{bundle.wanted} seeds: {bundle.reason}"
+    return curves.reason if curves.wanted == 1 else f"{curves.counted}/{curves.wanted} seeds: {curves.reason}"
 
 
 def _common(steps: list[NDArray[np.int64]]) -> NDArray[np.int64]:
@@ -75,7 +77,7 @@ def _common(steps: list[NDArray[np.int64]]) -> NDArray[np.int64]:
     return common
 
 
-def points(bundle: Bundle, **labels: Any) -> list[dict[str, Any]]:
+def points(curves: ConditionCurves, **labels: Any) -> list[dict[str, Any]]:
     """Tidy: every value of every run, with its id."""
     return [
         {
@@ -83,18 +85,18 @@ def points(bundle: Bundle, **labels: Any) -> list[dict[str, Any]]:
             "seed": run.seed,
             "run_id": run.id,
             "outcome": run.outcome or run.missing,
-            **({"fell_after_peak": str(bundle.falls.get(run.id, ""))} if bundle.falls else {}),
+            **({"fell_after_peak": str(curves.falls.get(run.id, ""))} if curves.falls else {}),
             "step": int(s),
             "value": float(v),
         }
-        for run, (steps, values) in zip(bundle.runs, bundle.lines, strict=True)
+        for run, (steps, values) in zip(curves.runs, curves.lines, strict=True)
         for s, v in zip(steps, values, strict=True)
     ]
 
 
 def draw(
     axis: Any,
-    bundle: Bundle,
+    curves: ConditionCurves,
     colour: str,
     gid: str | None = None,
     bounds: tuple[float, float] | None = None,
@@ -102,18 +104,18 @@ def draw(
 ) -> None:
     """Band, thin lines of the seeds, and the mean; a cross where a run ended before its time, a triangle where it fell
     after its peak."""
-    low, high = bundle.low, bundle.high
+    low, high = curves.low, curves.high
     if band and low is not None and high is not None:
         if bounds is not None:
             low, high = np.clip(low, *bounds), np.clip(high, *bounds)
-        axis.fill_between(bundle.steps, low, high, color=colour, alpha=0.16, linewidth=0, zorder=2)
-    single = len(bundle.lines) == 1
-    for run, (steps, values) in zip(bundle.runs, bundle.lines, strict=True):
+        axis.fill_between(curves.steps, low, high, color=colour, alpha=0.16, linewidth=0, zorder=2)
+    single = len(curves.lines) == 1
+    for run, (steps, values) in zip(curves.runs, curves.lines, strict=True):
         if not single or run.missing:
             axis.plot(steps, values, color=colour, linewidth=0.6, alpha=0.45, zorder=2.5)
         if run.missing or is_stopped(run.outcome):
             axis.plot(steps[-1], values[-1], "x", color=colour, ms=4, mew=1.2, zorder=5)
-        elif run.id in bundle.falls:
+        elif run.id in curves.falls:
             axis.plot(steps[-1], values[-1], "v", color=colour, ms=4, mec="white", mew=0.5, zorder=5)
-    if len(bundle.steps):
-        axis.plot(bundle.steps, bundle.mean, color=colour, zorder=4, gid=gid)
+    if len(curves.steps):
+        axis.plot(curves.steps, curves.mean, color=colour, zorder=4, gid=gid)

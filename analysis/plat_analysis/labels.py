@@ -48,7 +48,7 @@ def is_stand_in(run: RunView) -> bool:
     return isinstance(model, dict) and "shape" in model and not model.get("path")
 
 
-def model_really(runs: Iterable[RunView]) -> str:
+def model_that_ran(runs: Iterable[RunView]) -> str:
     """Which model really ran: `stand-in, 105k`, a checkpoint's name, or "" when the store does not say."""
     names: dict[str, None] = {}
     for run in runs:

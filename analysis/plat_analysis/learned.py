@@ -5,7 +5,7 @@ from __future__ import annotations
 from plat_analysis.artifact import Cell, Column, Note, Row, Table, interval, number, provenance, record
 from plat_analysis.families import starred
 from plat_analysis.grid import Grid
-from plat_analysis.labels import label, model_really
+from plat_analysis.labels import label, model_that_ran
 from plat_analysis.peak_notes import star_rule
 from plat_analysis.statistics import Estimate
 
@@ -36,7 +36,7 @@ def learning_table(grid: Grid, name: str) -> Table:
     )
     for row in grid.rows:
         for index, cell in enumerate(grid.row(row)):
-            stub = Cell(row if index == 0 else "", tone="strong", title=model_really(grid.runs(row)))
+            stub = Cell(row if index == 0 else "", tone="strong", title=model_that_ran(grid.runs(row)))
             cells = [stub, Cell(label(cell.column))]
             base = cell["base"] if cell["base"].value is not None else cell["base_treated"]
             cells.append(Cell(number(base.value), title=provenance(base)))

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from plat_analysis import curves
 from plat_analysis.artifact import Figure
-from plat_analysis.curves import Bundle, bundle
+from plat_analysis.curves import ConditionCurves, condition_curves
 from plat_analysis.grid import panels
 from plat_analysis.labels import label
 from plat_analysis.results import VALIDATION_SUCCESS, Results, RunView, spell
@@ -24,7 +24,7 @@ METRICS = (VALIDATION_SUCCESS, "mi/first_turn/retrieval_acc", "actor/entropy")
 MOST_BANDS = 3  # more bands than this hide each other
 RATES = ("success", "retrieval_acc", "parses")
 LONGEST_NAME = 26  # characters in a figure; the whole name is in the CSV and the tooltips
-Panels = dict[tuple[str, str, str], Bundle]
+Panels = dict[tuple[str, str, str], ConditionCurves]
 
 
 def build(
@@ -55,14 +55,14 @@ def _figure(
     pair: str,
     name: str,
 ) -> Figure:
-    bundles = {key: bundle(results, runs, metric) for key, runs in groups.items()}
+    by_line = {key: condition_curves(results, runs, metric) for key, runs in groups.items()}
     figure = Figure(
         name=f"{name}_{metric.rsplit('/', 1)[-1]}",
         title=f"{label(metric)} over training",
-        draw=partial(_draw, bundles, results, metric, baseline, pair),
-        caption=_caption(metric, bundles),
+        draw=partial(_draw, by_line, results, metric, baseline, pair),
+        caption=_caption(metric, by_line),
     )
-    for index, ((row, column, line), curves_of_line) in enumerate(bundles.items()):
+    for index, ((row, column, line), curves_of_line) in enumerate(by_line.items()):
         figure.points += curves.points(curves_of_line, row=row, column=column, line=line, metric=metric)
         runs = "; ".join(
             " ".join(filter(None, [run.id, str(curves_of_line.falls.get(run.id, ""))])) for run in curves_of_line.runs
@@ -71,28 +71,28 @@ def _figure(
     return figure
 
 
-def _caption(metric: str, bundles: Panels) -> str:
-    several = any(len(lines.lines) > 1 for lines in bundles.values())
+def _caption(metric: str, by_line: Panels) -> str:
+    several = any(len(lines.lines) > 1 for lines in by_line.values())
     text = "Bold: mean over seeds while every seed runs; thin: single seeds. " if several else "One seed. "
-    counts = {lines.counted for lines in bundles.values() if lines.low is not None}
+    counts = {lines.counted for lines in by_line.values() if lines.low is not None}
     kinds = ["over seeds"] if max(counts, default=0) >= curves.BAND_SEEDS else []
     kinds += ["over the validation instances where one seed counts"] if 1 in counts else []
     if kinds:
         text += f"Band: 95 % interval {', '.join(kinds)}. "
     if metric.endswith("retrieval_acc"):
         text += "Dotted: chance. "
-    fallen = sum(len(lines.falls) for lines in bundles.values())
+    fallen = sum(len(lines.falls) for lines in by_line.values())
     if fallen:
         text += f"▼: fell after its peak, by 5 points or more and beyond chance ({fallen} runs). "
     return text + "×: the run ended early."
 
 
-def _draw(bundles: Panels, results: Results, metric: str, baseline: str, pair: str) -> Canvas:
+def _draw(by_line: Panels, results: Results, metric: str, baseline: str, pair: str) -> Canvas:
     from plat_analysis import style
 
-    rows = list(dict.fromkeys(row for row, _, _ in bundles))
-    columns = list(dict.fromkeys(column for _, column, _ in bundles))
-    lines = list(dict.fromkeys(line for _, _, line in bundles))
+    rows = list(dict.fromkeys(row for row, _, _ in by_line))
+    columns = list(dict.fromkeys(column for _, column, _ in by_line))
+    lines = list(dict.fromkeys(line for _, _, line in by_line))
     colours = style.colours(lines, baseline)
     rate = metric.rsplit("/", 1)[-1] in RATES
     height = 0.85 + 1.0 * len(rows) + (0.6 if len(rows) == 1 else 0)
@@ -110,11 +110,11 @@ def _draw(bundles: Panels, results: Results, metric: str, baseline: str, pair: s
         [*heading, *((shortened(label(line), LONGEST_NAME), colours[line]) for line in lines)],
         1 - 0.12 / height,
     )
-    for (row, column, line), lines_of in bundles.items():
+    for (row, column, line), lines_of in by_line.items():
         axis = axes[rows.index(row)][columns.index(column)]
-        gid = f"line-{list(bundles).index((row, column, line))}"
+        gid = f"line-{list(by_line).index((row, column, line))}"
         curves.draw(axis, lines_of, colours[line], gid, (0.0, 1.0) if rate else None, band=len(lines) <= MOST_BANDS)
-        if short := curves.seeds(lines_of):
+        if short := curves.seeds_note(lines_of):
             x = 0.02 if line == baseline else 0.98
             axis.text(x, 0.04, short, transform=axis.transAxes, ha="left" if x < 0.5 else "right", fontsize=6,
                       color=colours[line], style="italic")  # fmt: skip
@@ -122,7 +122,7 @@ def _draw(bundles: Panels, results: Results, metric: str, baseline: str, pair: s
             for run in lines_of.runs[:1]:
                 steps, chance = results.curve(run.id, metric.replace("retrieval_acc", "retrieval_chance"))
                 axis.plot(steps, chance, ":", color=style.QUIET, linewidth=0.9, zorder=1)
-    tops = {column: _top([drawn for (_, c, _), drawn in bundles.items() if c == column]) for column in columns}
+    tops = {column: _top([drawn for (_, c, _), drawn in by_line.items() if c == column]) for column in columns}
     for r in range(len(rows)):
         for c, column in enumerate(columns):
             axis = axes[r][c]
@@ -147,7 +147,7 @@ def _draw(bundles: Panels, results: Results, metric: str, baseline: str, pair: s
     return figure
 
 
-def _top(bundles: list[Bundle]) -> float:
+def _top(by_line: list[ConditionCurves]) -> float:
     """Upper end of an axis of rates: the next quarter above everything drawn, the same for all rows of a column."""
-    largest = max((float(values.max()) for drawn in bundles for _, values in drawn.lines), default=1.0)
+    largest = max((float(values.max()) for drawn in by_line for _, values in drawn.lines), default=1.0)
     return next((top for top in (0.25, 0.5, 0.75) if largest <= 0.95 * top), 1.0)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from plat_analysis import style
 from plat_analysis.artifact import Figure, Table
-from plat_analysis.labels import is_stand_in, model_really
+from plat_analysis.labels import is_stand_in, model_that_ran
 from plat_analysis.provenance import provenance_facts
 from plat_analysis.published import discrepancies
 from plat_analysis.render import groups
@@ -40,7 +40,7 @@ def page(report: Report, pictures: Mapping[str, bytes]) -> str:
         source=printable(" · ".join(filter(None, [experiment.paper, experiment.source, experiment.name]))),
         counts=_counts(report),
         missing=", ".join(f"{count} {reason}" for reason, count in sorted(absent.items())),
-        stand_in=model_really(runs) if any(is_stand_in(run) for run in runs) else "",
+        stand_in=model_that_ran(runs) if any(is_stand_in(run) for run in runs) else "",
         warnings=report.results.warnings(),
         provenance=provenance_facts(report.provenance, experiment, runs),
         failures=report.failures,

@@ -7,25 +7,21 @@ upward, so the peak checkpoint is also scored on a second, held-out set of insta
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from plat_analysis.artifact import (
-    DASH,
     Cell,
     Column,
     Row,
     Table,
-    interval,
     number,
-    provenance,
     record,
-    short_interval,
 )
 from plat_analysis.grid import Grid, paired_grid
-from plat_analysis.labels import label, model_really
+from plat_analysis.labels import label, model_that_ran
 from plat_analysis.learned import learning_table
 from plat_analysis.pairs import QUANTITIES, PairedCell
+from plat_analysis.peak_cells import bounds_cell, change_cell, seeds_cell, value_cell
 from plat_analysis.peak_notes import peak_notes, star_rule
 from plat_analysis.published import AVERAGE, Discrepancy, Printed, PrintedTable, discrepancies, printed_table
 from plat_analysis.replicates import Replicate
@@ -38,7 +34,6 @@ if TYPE_CHECKING:
     from plat.store.mlflow.frames import Frames
 
 VALUES = ("peak", "delta", "heldout", "heldout_delta", "final", "final_delta")  # logged into the store
-SHORT = {"unfinished": "partial", "incomplete": "partial"}
 MARKS = "abcdefghijklmnopqrstuvwxyz"
 
 
@@ -85,7 +80,7 @@ def _main_table(grid: Grid, experiment: Experiment, printed: PrintedTable, name:
         heading = printed.section(row) or section
         lines = _lines(grid, row, changes, printed, contradictions, marks)
         for index, (kind, cells) in enumerate(lines):
-            stub = (row, model_really(grid.runs(row)))[index] if index < 2 else ""
+            stub = (row, model_that_ran(grid.runs(row)))[index] if index < 2 else ""
             first = Cell(stub, tone="strong" if index == 0 else "dim", title=row)
             opened = heading if index == 0 and heading != section else ""
             table.rows.append(Row((first, Cell(kind, tone="dim"), *cells), rule=index == 0, section=opened))
@@ -133,14 +128,14 @@ def _lines(
     heldout, heldout_delta, final, final_delta = (pick(q) for q in ("heldout", "heldout_delta", "final", "final_delta"))
     falls = [_fallen(grid, row, column) for column in grid.averaged]
     lines = [
-        ("ours", interleave([_value(e, "strong") for e in peak], [_change(e) for e in delta])),
-        ("95 %", interleave([_bounds(e) for e in peak], [_bounds(e, signed=True) for e in delta])),
-        ("held-out", interleave([_value(e) for e in heldout], [_change(e) for e in heldout_delta])),
+        ("ours", interleave([value_cell(e, "strong") for e in peak], [change_cell(e) for e in delta])),
+        ("95 %", interleave([bounds_cell(e) for e in peak], [bounds_cell(e, signed=True) for e in delta])),
+        ("held-out", interleave([value_cell(e) for e in heldout], [change_cell(e) for e in heldout_delta])),
         (
             "final",
             interleave(
-                [_value(e, fallen=untreated) for e, (untreated, _) in zip(final, falls, strict=True)],
-                [_change(e, fallen=treated) for e, (_, treated) in zip(final_delta, falls, strict=True)],
+                [value_cell(e, fallen=untreated) for e, (untreated, _) in zip(final, falls, strict=True)],
+                [change_cell(e, fallen=treated) for e, (_, treated) in zip(final_delta, falls, strict=True)],
             ),
         ),
     ]
@@ -158,7 +153,7 @@ def _lines(
         lines.append(("paper", cells))
     treated = pick("peak_treated")
     if any(e.wanted > 1 and not e.complete for e in [*peak, *treated, *delta]):
-        lines.append(("seeds", interleave([_seeds(e) for e in peak], [_seeds(e) for e in delta])))
+        lines.append(("seeds", interleave([seeds_cell(e) for e in peak], [seeds_cell(e) for e in delta])))
     return lines
 
 
@@ -172,52 +167,6 @@ def _fallen(grid: Grid, row: str, column: str) -> tuple[list[Fall], list[Fall]]:
         for side in (cell.baseline, cell.treatment)
     ]
     return both[0], both[1]
-
-
-def _value(estimate: Estimate, tone: str = "", fallen: Sequence[Fall] = ()) -> Cell:
-    if estimate.value is None:
-        return Cell(DASH, tone="missing", title=provenance(estimate))
-    return _marked(Cell(number(estimate.value), tone=tone, title=provenance(estimate)), fallen)
-
-
-def _change(estimate: Estimate, fallen: Sequence[Fall] = ()) -> Cell:
-    if estimate.value is None:
-        return Cell(DASH, tone="missing", title=provenance(estimate))
-    tone = {1: "good", -1: "bad", 0: ""}[estimate.star]
-    return _marked(Cell(number(estimate.value, signed=True), tone=tone, title=provenance(estimate)), fallen)
-
-
-def _marked(cell: Cell, fallen: Sequence[Fall]) -> Cell:
-    """The cell with an arrow where runs behind it fell after their peak."""
-    if not fallen:
-        return cell
-    text = "↓" + cell.text
-    return replace(cell, text=text, tone="missing", title="; ".join([*map(str, fallen), cell.title]))
-
-
-def _bounds(estimate: Estimate, signed: bool = False) -> Cell:
-    """The interval; where there is no number, the reason stands here instead."""
-    if estimate.value is None:
-        brief = _brief(estimate.note)
-        return Cell(
-            brief, (brief, SHORT.get(brief, brief.removeprefix("failed:"))), "missing", title=provenance(estimate)
-        )
-    shorter = (short_interval(estimate, signed, 1), short_interval(estimate, signed, 0))
-    return Cell(interval(estimate, 1, signed), shorter, "dim", title=provenance(estimate))
-
-
-def _brief(note: str) -> str:
-    """The reason in one or two words: `failed:oom`, `not run`; the whole is in the title and in the notes."""
-    if " columns; " in note:
-        return note.split(" columns;")[0]
-    reasons = list(dict.fromkeys(part.split(": ", 1)[-1].strip() for part in note.replace(",", ";").split(";")))
-    reasons = [reason for reason in reasons if reason]
-    return reasons[0] if len(reasons) == 1 else "incomplete"
-
-
-def _seeds(estimate: Estimate) -> Cell:
-    tone = "dim" if estimate.complete else "missing"
-    return Cell(f"{estimate.seeds}/{estimate.wanted}", tone=tone, title=provenance(estimate))
 
 
 def _caption(grid: Grid, changes: Mapping[tuple[str, str], Estimate]) -> str:

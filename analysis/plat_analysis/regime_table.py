@@ -9,7 +9,7 @@ from math import log
 
 from plat.outcomes import is_stopped
 from plat_analysis.artifact import DASH, Cell, Column, Note, Row, Table, number
-from plat_analysis.labels import label, model_really
+from plat_analysis.labels import label, model_that_ran
 from plat_analysis.probe import Behaviour, Probe, behaviours, early_behaviour, early_probe, probes
 from plat_analysis.regimes import UNKNOWN, Regime, Thresholds, regime
 from plat_analysis.replicates import Replicate
@@ -79,7 +79,7 @@ def regime_table(
         ),
         notes=[Note(f"The rule: {limits}.")],
     )
-    model = model_really(results.runs)
+    model = model_that_ran(results.runs)
     if model:
         table.notes.append(Note(f"Model that really ran: {model}."))
     untrained = [

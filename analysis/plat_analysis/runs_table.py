@@ -3,8 +3,9 @@ runs."""
 
 from __future__ import annotations
 
+from plat.outcomes import FINISHED
 from plat_analysis.artifact import DASH, Cell, Column, Row, Table, number
-from plat_analysis.labels import label, model_really
+from plat_analysis.labels import label, model_that_ran
 from plat_analysis.results import Results, RunView, spell
 from plat_analysis.scores import Score, fall_after_peak, final_heldout_score, heldout_score, last_score, peak_score
 
@@ -42,7 +43,7 @@ def _add(table: Table, results: Results, run: RunView, axes: list[str]) -> None:
     final_heldout = final_heldout_score(results, run)
     fall = fall_after_peak(results, run)
     ended = run.outcome or run.missing
-    model = model_really([run])
+    model = model_that_ran([run])
     table.records.append(
         {
             "run_id": run.id,
@@ -59,7 +60,7 @@ def _add(table: Table, results: Results, run: RunView, axes: list[str]) -> None:
             "fell_after_peak": str(fall) if fall else "",
         }
     )
-    tone = "missing" if run.missing else "dim" if ended == "finished" else ""
+    tone = "missing" if run.missing else "dim" if ended == FINISHED else ""
     cells = (
         Cell(run.id, title=run.run.name),
         *(Cell(label(spell(run.run.axes.get(axis, "")))) for axis in axes),

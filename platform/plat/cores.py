@@ -1,4 +1,4 @@
-"""How many CPU cores this process may use: what runs are divided by, when they are planned and when they are run."""
+"""How many CPU cores this process may use. Planning and running both divide the runs by this number."""
 
 from __future__ import annotations
 

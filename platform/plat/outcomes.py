@@ -1,4 +1,4 @@
-"""The words for how a run ends, and what each of them means: the one place that knows.
+"""The words for how a run ends, and what each of them means. Ask these functions instead of comparing texts.
 
     finished                    every iteration was done
     stopped:<reason>            an early stop of the method under study ended it

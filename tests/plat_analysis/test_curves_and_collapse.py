@@ -7,7 +7,7 @@ import pytest
 
 from plat_analysis import collapse, learning_curves, peak_success
 from plat_analysis.artifact import Figure, Table
-from plat_analysis.curves import bundle, seeds
+from plat_analysis.curves import condition_curves, seeds_note
 from plat_analysis.results import Results
 from plat_analysis.runs_table import runs_table
 
@@ -22,21 +22,24 @@ def test_the_mean_ends_where_the_first_seed_ends(make_experiment, make_frames):
     frames = make_frames(experiment, holes={stopped.id: "stopped:low_success"})
     results = Results(frames, experiment)
     none = [run for run in results.runs if run.axis("filter") == "none"]
-    lines = bundle(results, none, "val/success")
+    lines = condition_curves(results, none, "val/success")
     assert list(lines.steps) == [0, 10, 20, 30] and len(lines.lines) == 3
     assert [len(steps) for steps, _ in lines.lines] == [4, 7, 7]
     at_30 = [results.curve(run.id, "val/success")[1][3] for run in none]
     assert lines.mean[3] == pytest.approx(np.mean(at_30)) and lines.low[3] < lines.mean[3] < lines.high[3]
-    assert seeds(lines) == ""
+    assert seeds_note(lines) == ""
 
 
 def test_a_failed_run_is_drawn_but_not_averaged(make_experiment, make_frames):
     experiment = quickstart(make_experiment, seeds=range(3))
     frames = make_frames(experiment, holes={experiment.runs[0].id: "failed:nan"})
     results = Results(frames, experiment)
-    lines = bundle(results, [run for run in results.runs if run.axis("filter") == "none"], "val/success")
+    lines = condition_curves(results, [run for run in results.runs if run.axis("filter") == "none"], "val/success")
     assert (
-        len(lines.lines) == 3 and lines.counted == 2 and lines.low is None and seeds(lines) == "2/3 seeds: failed:nan"
+        len(lines.lines) == 3
+        and lines.counted == 2
+        and lines.low is None
+        and seeds_note(lines) == "2/3 seeds: failed:nan"
     )
     assert list(lines.steps) == [0, 10, 20, 30, 40, 50, 60]
 
@@ -44,10 +47,10 @@ def test_a_failed_run_is_drawn_but_not_averaged(make_experiment, make_frames):
 def test_one_seed_has_the_band_of_its_instances(make_experiment, make_frames):
     experiment = quickstart(make_experiment)
     results = Results(make_frames(experiment), experiment)
-    success = bundle(results, results.runs[:1], "val/success")
+    success = condition_curves(results, results.runs[:1], "val/success")
     assert success.high is not None and 0.05 < (success.high - success.low)[-1] < 0.15
-    assert bundle(results, results.runs[:1], "actor/entropy").low is None
-    assert bundle(results, results.runs[:1], "no/such").mean.size == 0
+    assert condition_curves(results, results.runs[:1], "actor/entropy").low is None
+    assert condition_curves(results, results.runs[:1], "no/such").mean.size == 0
 
 
 def test_learning_curves_are_one_figure_per_metric(make_experiment, make_frames):

@@ -1,4 +1,4 @@
-"""The Hydra config groups of a trainer, each option composed once.
+"""The Hydra config groups of a trainer. Each option of a group is composed once, however many runs use it.
 
 A trainer's conf module holds `config.yaml` (a defaults list and root values) and one folder of options per group. An
 option has no nested defaults list and no interpolation, so the composition of a run is the merge, in the order of the
@@ -16,7 +16,8 @@ from pathlib import Path
 from typing import Any
 
 from plat.errors import SpecError
-from plat.spec.schema import first_line, plain
+from plat.spec.leaf import first_line
+from plat.spec.schema import plain
 from plat.spec.yaml_reader import Document, read
 from plat.suggest import mend
 
@@ -74,6 +75,7 @@ class Conf:
         return tuple(sorted(path.stem for path in folder.glob("*.yaml"))) if folder.is_dir() else ()
 
     def option_file(self, group: str, option: str) -> Path:
+        """The YAML file of an option."""
         return self.folder / group / f"{option}.yaml"
 
     def check_option(self, group: str, option: Any) -> str:
@@ -89,7 +91,10 @@ class Conf:
         return self._deltas[group, option]
 
     def compose(self, wanted: Iterable[tuple[str, str]]) -> None:
-        """Compose these options unless they are composed already: those without a package line in one call."""
+        """Compose the (group, option) pairs that are not composed yet.
+
+        Options without a `@package` line are composed in one call of Hydra, the others in one call each.
+        """
         todo = [pair for pair in dict.fromkeys(wanted) if pair not in self._deltas]
         if not todo:
             return
@@ -127,6 +132,7 @@ class Conf:
             ) from None
 
     def _keep(self, group: str, option: str, delta: dict[str, Any]) -> None:
+        """Remember what an option contributes; SpecError if it holds an interpolation."""
         if "${" in repr(delta):
             raise SpecError(
                 "an interpolation in a config group",

@@ -1,8 +1,12 @@
-"""Overrides that contradict each other: two places of one experiment that both decide the same key.
+"""Refuses overrides that contradict each other: two places of one experiment that set the same key.
 
-One of the two would win in silence, and runs would be called by values that they do not have. What may decide a key
-twice, because the second is meant to change the first: a value in `base` and a named bundle of an axis (`PPO: {}`,
-`GRPO: {algorithm: grpo}`), and anything in the file and the command line. Everything else is a SpecError.
+If both were accepted, one would win in silence, and runs would be labelled with values that they do not have. Two cases
+are allowed, because the second place is meant to change the first:
+
+- `base` sets a key, and a named bundle of an axis sets it again (`PPO: {}`, `GRPO: {algorithm: grpo}`);
+- the file sets a key, and the command line overrides it.
+
+Everything else is a SpecError.
 """
 
 from __future__ import annotations
@@ -26,7 +30,7 @@ def check_conflicts(file: ExperimentFile, line: CommandLine) -> None:
 
 
 def _command_line_and_bundles(file: ExperimentFile, line: CommandLine) -> None:
-    """An override of what a named bundle sets itself would make its name a lie."""
+    """The command line may not override a key that a named bundle sets: the bundle's name would no longer be true."""
     given = {assignment.key: assignment for assignment in line.assignments}
     for axis in file.matrix.axes:
         for value, assignment in _assignments(axis):
@@ -39,7 +43,7 @@ def _command_line_and_bundles(file: ExperimentFile, line: CommandLine) -> None:
 
 
 def _base_and_axes(file: ExperimentFile) -> None:
-    """A base value of a key that an axis of the file lists values for is used in no run."""
+    """`base` may not set a key that is an axis of the file, because no run would use the value in `base`."""
     listed = file.document.data.get("matrix") or {}
     for assignment in file.base:
         if assignment.key in listed and not isinstance(listed[assignment.key], dict):
@@ -51,7 +55,7 @@ def _base_and_axes(file: ExperimentFile) -> None:
 
 
 def _axes_and_axes(axes: Iterable[Axis]) -> None:
-    """Of two axes that set one key, the second would give every value of the first the same runs."""
+    """Two axes may not set the same key: the second would override the first, whose values would give equal runs."""
     setters: dict[str, tuple[Axis, AxisValue, Assignment]] = {}
     for axis in axes:
         own: dict[str, tuple[Axis, AxisValue, Assignment]] = {}
@@ -74,7 +78,8 @@ def _both_set(first: tuple[Axis, AxisValue, Assignment], second: tuple[Axis, Axi
 
 
 def _options_and_names(file: ExperimentFile, line: CommandLine) -> None:
-    """`task: frozenlake` beside `task.name: sokoban` would be the options of one under the name of the other."""
+    """A group and its name may not both be set: `task: frozenlake` with `task.name: sokoban` would run Sokoban with
+    the options of FrozenLake."""
     given = {assignment.key: assignment for assignment in _everything(file, line)}
     for key, assignment in given.items():
         group = key.removesuffix(".name")

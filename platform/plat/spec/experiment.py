@@ -31,20 +31,20 @@ from plat.trainer.api import TrainerSpec
 
 __all__ = ["Experiment", "Run", "build_run", "config_object", "load_experiment", "load_experiments"]
 
-MARK_LENGTH = 40  # characters of the readable part
-NAME = re.compile(r"\w[\w. -]{0,119}")  # of an experiment file, without its ending
+MARK_LENGTH = 40  # characters of the readable part of a mark
+NAME = re.compile(r"\w[\w. -]{0,119}")  # the name of an experiment file, without `.yaml`
 
 
 @dataclass(frozen=True)
 class Experiment:
     """One experiment file under the overrides of a command line.
 
-    runs       distinct, in order
-    cells      all positions of the matrix, in order: (axes, run id)
+    runs       the distinct runs, in the order of the matrix
+    cells      every position of the matrix, in order: (axis -> label, run id). Several positions may hold the same run
     left_out   axis -> the values that the file lists for it and the command line did not choose
-    overrides  of the command line, as they were given
-    mark       tells results under these overrides from those of the file as it is: a readable part and a hash; "" where
-               there are no overrides
+    overrides  the overrides of the command line, as they were typed
+    mark       a readable text and a hash that distinguish results under these overrides from those of the file as it
+               is; "" where there are no overrides
     """
 
     name: str
@@ -70,7 +70,7 @@ class Experiment:
 
 
 def load_experiment(path: str | Path, overrides: Sequence[str] = ()) -> Experiment:
-    """Read one experiment file and make its runs."""
+    """Read one experiment file and make its runs; SpecError, with the place in the file, for anything wrong in it."""
     document = read(path)
     _check_name(document)
     line = _as_axes(parse_overrides(tuple(overrides)), document)

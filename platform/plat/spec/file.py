@@ -10,10 +10,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from plat.errors import SpecError
+from plat.spec.leaf import plugin_names
 from plat.spec.matrix import Matrix
 from plat.spec.matrix_reader import MatrixReader, assignments, list_at
 from plat.spec.overrides import Assignment, CommandLine
-from plat.spec.schema import plugin_names
 from plat.spec.yaml_reader import Document
 from plat.suggest import mend
 

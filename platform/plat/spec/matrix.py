@@ -1,7 +1,7 @@
-"""The matrix of an experiment file: product, zip, include and exclude of axes.
+"""The matrix of an experiment file: the product of its axes, with `zip`, `include` and `exclude`.
 
-Cells come in file order: the product with the last axis changing fastest, then the included rows. The number of cells
-is known before the first is made.
+Cells come in the order of the file: first the product, in which the last axis changes fastest, then the included rows.
+The number of cells is known before the first one is made, so that a matrix that is too large costs nothing.
 """
 
 from __future__ import annotations
@@ -27,21 +27,27 @@ class AxisValue:
 
 @dataclass(frozen=True)
 class Axis:
+    """One axis of the matrix: its name, and its values in order. `where` is its place in the file."""
+
     name: str
     values: tuple[AxisValue, ...]
     where: str
-    known: frozenset[Any] = frozenset()  # labels (as `same`) that the file lists, those not chosen included
+    known: frozenset[Any] = (
+        frozenset()
+    )  # labels (as `label_key` gives them) that the file lists, those not chosen included
 
     def labels(self) -> list[Any]:
+        """The labels of the values, in order."""
         return [value.label for value in self.values]
 
     def left_out(self) -> list[Any]:
         """Values that the file lists and the command line did not choose."""
-        chosen = {same(value.label) for value in self.values}
+        chosen = {label_key(value.label) for value in self.values}
         return [label for flag, label in self.known if (flag, label) not in chosen]
 
     def find(self, label: Any) -> AxisValue | None:
-        return next((value for value in self.values if same(value.label) == same(label)), None)
+        """The value with that label, or None."""
+        return next((value for value in self.values if label_key(value.label) == label_key(label)), None)
 
 
 @dataclass(frozen=True)
@@ -54,6 +60,8 @@ class Row:
 
 @dataclass(frozen=True)
 class Matrix:
+    """The axes, the groups of axes that advance together (`zips`), and the rows added and removed."""
+
     axes: tuple[Axis, ...]
     zips: tuple[tuple[str, ...], ...] = ()
     include: tuple[Row, ...] = ()
@@ -61,7 +69,7 @@ class Matrix:
     where: str = ""
 
     def size(self) -> int:
-        """Cells before exclusion."""
+        """The number of cells before any is excluded."""
         product = math.prod(len(group[0].values) for group in self._groups())
         return product + sum(math.prod(len(values) for values in row.values()) for row in self.include_rows())
 
@@ -117,17 +125,17 @@ class Matrix:
         rows: dict[tuple[str, ...], set[tuple[Any, ...]]] = {}
         for row in self.exclude:
             names = tuple(sorted(row.values))
-            keys = itertools.product(*([same(value.label) for value in row.values[name]] for name in names))
+            keys = itertools.product(*([label_key(value.label) for value in row.values[name]] for name in names))
             rows.setdefault(names, set()).update(keys)
         return rows
 
 
 def _key(cell: dict[str, AxisValue], names: tuple[str, ...]) -> tuple[Any, ...]:
-    return tuple(same(cell[name].label) for name in names)
+    return tuple(label_key(cell[name].label) for name in names)
 
 
-def same(label: Any) -> tuple[bool, Any]:
-    """What two labels share when they are the same value: 1 and 1.0 are, 1 and true are not."""
+def label_key(label: Any) -> tuple[bool, Any]:
+    """A key that is equal for labels of the same value: 1 and 1.0 are the same value, 1 and true are not."""
     return isinstance(label, bool), label
 
 

@@ -7,9 +7,9 @@ from dataclasses import replace
 from typing import Any
 
 from plat.errors import SpecError
-from plat.spec.matrix import Axis, AxisValue, Matrix, Row, check_zips, same
+from plat.spec.leaf import show
+from plat.spec.matrix import Axis, AxisValue, Matrix, Row, check_zips, label_key
 from plat.spec.overrides import Assignment, CommandLine, axis_text
-from plat.spec.schema import show
 from plat.spec.yaml_reader import Document
 from plat.suggest import mend
 
@@ -110,9 +110,9 @@ class MatrixReader:
                     where=value_place,
                     mend="name bundles of overrides: `axis: {name: {key: value}}`",
                 )
-            if same(value) in seen and name not in self.zipped:
+            if label_key(value) in seen and name not in self.zipped:
                 raise SpecError(f"the axis {name!r} lists {show(value)} twice", where=value_place, mend="remove one")
-            seen.add(same(value))
+            seen.add(label_key(value))
         axis_values = (
             AxisValue(value, (Assignment(name, value, value_place, key_place),))
             for value, value_place in zip(values, places, strict=True)
@@ -123,7 +123,7 @@ class MatrixReader:
         """The axis with the values that the command line asks for, if it does."""
         if axis.name not in self.line.axes:
             return axis
-        known = frozenset(same(value.label) for value in axis.values)
+        known = frozenset(label_key(value.label) for value in axis.values)
         values, place = self.line.axes[axis.name]
         if not isinstance(self.document.data["matrix"][axis.name], dict):
             return replace(self._list_axis(axis.name, values, place, [place] * len(values), place), known=known)
@@ -191,7 +191,7 @@ class MatrixReader:
                 value = next((candidate for candidate in listed if candidate.label == str(label)), None)
                 if value is not None and kind == "include":
                     continue  # the command line left this value out
-            if value is None and same(label) in axis.known:
+            if value is None and label_key(label) in axis.known:
                 value = AxisValue(label, ())
             if value is None:
                 names = [str(name) for name in axis.labels()]

@@ -13,7 +13,11 @@ MAX_RUNS = 100_000
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Assignment:
-    """`key` is a config group or a dotted key; `where` and `where_key` are places for messages."""
+    """One value given to one key.
+
+    key               a config group or a dotted key
+    where, where_key  where the value and the key were written, for messages
+    """
 
     key: str
     value: Any
@@ -21,6 +25,7 @@ class Assignment:
     where_key: str = ""
 
     def key_place(self) -> str:
+        """Where the key was written, or else the value."""
         return self.where_key or self.where
 
 
@@ -44,7 +49,7 @@ def parse_overrides(texts: list[str] | tuple[str, ...]) -> CommandLine:
         elif is_sweep(value):
             assignments[key] = Assignment(key, value, place)
         else:
-            assignments.pop(key, None)  # the last one wins, in its own place
+            assignments.pop(key, None)  # a key given twice counts once, at the position of its last value
             assignments[key] = Assignment(key, to_plain(value, place), place)
     return CommandLine(list(assignments.values()), axes)
 
@@ -79,6 +84,7 @@ def _parse(text: str, place: str) -> tuple[str, Any]:
 
 
 def is_sweep(value: Any) -> bool:
+    """Whether Hydra parsed several values: `a,b,c`, `range(...)`, `choice(...)` or `glob(...)`."""
     from hydra.core.override_parser.types import Glob, Sweep
 
     return isinstance(value, (Sweep, Glob))
@@ -103,7 +109,7 @@ def values_of(value: Any, place: str) -> list[Any]:
 
 
 def _range(sweep: Any, place: str) -> list[Any]:
-    """Counted before it is made, so that range(1000000000) costs nothing."""
+    """The values of a range. They are counted before they are made, so that range(1000000000) costs nothing."""
     start, stop, step = (sweep.start or 0), sweep.stop, sweep.step
     try:
         count = (stop - start) / step

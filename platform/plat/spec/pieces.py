@@ -1,7 +1,7 @@
 """Overrides as checked pieces of a config.
 
-A piece is one option of a config group or the value of one key, composed by Hydra and checked against the typed schema
-once, however many runs it is part of. Choosing pieces is all that a run does.
+A piece is one option of a config group, or the value of one key. Hydra composes it and the typed schema checks it once,
+however many runs it is part of; a run then only chooses among pieces.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class Piece:
 
 
 class PieceMaker:
-    """Makes the pieces of one trainer. `defaults` are those chosen when nothing is, in merge order."""
+    """Makes the pieces of one trainer. `defaults` are those of a run without overrides, in the order of merging."""
 
     def __init__(self, schema: Schema, conf: Conf | None) -> None:
         self.schema = schema
@@ -39,7 +39,7 @@ class PieceMaker:
         self.defaults = self._default_pieces()
 
     def _default_pieces(self) -> dict[str, Piece]:
-        """By target; updating this dict keeps the order of merging."""
+        """The pieces of a run without overrides, by target. Updating this dict keeps the order of merging."""
         if self.conf is None:
             return {}
         pieces: dict[str, Piece] = {}

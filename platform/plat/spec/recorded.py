@@ -1,4 +1,4 @@
-"""Calls of a trainer's pure functions of the config, remembered by the top-level keys they looked at.
+"""Calls of a trainer's pure functions of the config, remembered by the top-level keys that they read.
 
 Ten thousand runs that differ in the seed share one base model, but only the trainer knows that its fingerprint does
 not depend on the seed. `Recorded(function)` calls it with a config that notes which top-level keys are read, and
@@ -17,8 +17,12 @@ SAME = object()  # the result of a function that gave back its argument
 
 
 class Recorded:
-    """A pure function of a config. `sections` maps each top-level key to an object that stands for its value and lives
-    as long as this does; the result is shared, so treat it as read-only. SAME stands for the config itself."""
+    """A pure function of a config that remembers its results.
+
+    `sections` maps each top-level key to an object that stands for its value. These objects must live as long as this
+    one, because results are remembered by their identity. A result is shared between runs: treat it as read-only. SAME
+    is returned where the function gave back the config that it was called with.
+    """
 
     def __init__(self, function: Function) -> None:
         self.function = function
@@ -36,20 +40,20 @@ class Recorded:
 
 def _watch(function: Function, config: Any, sections: Mapping[str, Any]) -> tuple[Any, tuple[str, ...]]:
     """The result, and the top-level keys that were read (all of them when that cannot be known)."""
-    every = tuple(sections)
+    all_names = tuple(sections)
     try:
         watched: Any = object.__new__(_watching(type(config)))  # type: ignore[arg-type]
         object.__getattribute__(watched, "__dict__").update(config.__dict__)
     except (TypeError, AttributeError):
         result = function(config)
-        return SAME if result is config else result, every
+        return SAME if result is config else result, all_names
     read: set[str] = set()
     object.__getattribute__(watched, "__dict__")["_plat_read"] = read
     result = function(watched)
     if result is watched:
         result = SAME
     whole = any(name.startswith("__") and name not in _HARMLESS for name in read)  # e.g. vars(), pickle, deepcopy
-    return result, every if whole else tuple(name for name in every if name in read)
+    return result, all_names if whole else tuple(name for name in all_names if name in read)
 
 
 @lru_cache(maxsize=64)

@@ -1,7 +1,8 @@
 """From a choice of pieces to a run's config and identity, fast enough for 100,000 runs.
 
-The sections of a config are made once per distinct choice of the pieces that touch them, and the trainer's own checks
-are remembered by the sections they looked at, so that a run costs a few dictionary look-ups, one join and one hash.
+Each section (top-level key) of a config is made once per distinct choice of the pieces that set it, and the results of
+the trainer's own checks are remembered by the sections that they read. A run then costs a few dictionary look-ups, one
+join and one hash.
 """
 
 from __future__ import annotations
@@ -23,12 +24,12 @@ from plat.trainer.api import TrainerSpec
 
 @dataclass(frozen=True, slots=True)
 class Resolved:
-    """A run without its place in a matrix. `config` shares parts with other runs: treat it as read-only."""
+    """A run without its position in a matrix. `config` shares parts with other runs: treat it as read-only."""
 
     id: str
     name: str
     config: dict[str, Any]
-    canon: tuple[str, ...]  # what was hashed
+    canon: tuple[str, ...]  # the texts that were hashed into the id
     prepare: tuple[str, str] | None
     resources: dict[str, int]
 
@@ -43,7 +44,7 @@ class OtherTrainer(Exception):
 
 
 class Resolver:
-    """Resolves the runs of one trainer; `pieces` makes what can be chosen."""
+    """Resolves the runs of one trainer. Its `pieces` turn overrides into what `resolve` chooses from."""
 
     def __init__(self, spec: TrainerSpec) -> None:
         self.spec = spec
@@ -95,7 +96,7 @@ class Resolver:
         return Resolved(identifier, name, config, (*fragments, extra), prepare, resources)
 
     def _plain_labels(self, config: Mapping[str, Any]) -> list[str]:
-        """What tells runs apart whose config has no named groups: its own words, and numbers that are not defaults."""
+        """Labels for a config without named groups: its texts, and the numbers that differ from their defaults."""
         labels = []
         for name, value in config.items():
             if name in ("trainer", "scale", "seed") or name in self.spec.operational_keys:
@@ -108,10 +109,10 @@ class Resolver:
 
 
 def _located(error: SpecError, chosen: Mapping[str, Piece], place: str) -> SpecError:
-    """A trainer's objection names a key; say where the key was set and in which run."""
+    """The error of a trainer's check names a key; add where that key was set and in which run."""
     key = error.where
-    spot = place_of(key, chosen.values()) if key else None
-    error.where = f"{spot} ({key}; {place})" if spot else f"{place} ({key})" if key else place
+    key_place = place_of(key, chosen.values()) if key else None
+    error.where = f"{key_place} ({key}; {place})" if key_place else f"{place} ({key})" if key else place
     return error
 
 

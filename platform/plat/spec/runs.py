@@ -1,4 +1,4 @@
-"""Runs from cells of a matrix: whichever trainer a cell chooses, its config resolved and named."""
+"""Makes runs from the cells of a matrix: finds the trainer that a cell chooses, resolves its config, and names it."""
 
 from __future__ import annotations
 
@@ -19,7 +19,15 @@ DEFAULT_TRAINER = "embedded"
 
 @dataclass(frozen=True)
 class Run:
-    """One run: what will be done, and what it is called. `config` shares parts with other runs: do not change it."""
+    """One run: its identity, and everything that its trainer needs.
+
+    id         16 hexadecimal digits, the hash of everything that can change the result
+    name       readable, unique because it ends in the beginning of the id
+    axes       axis -> label of the matrix position
+    config     the resolved config. It shares parts with other runs: do not change it
+    prepare    (key, title) of the work that must be done before the run and is shared between runs, or None
+    resources  what the trainer asks for, e.g. {"threads": 1, "gpus": 0}
+    """
 
     id: str
     name: str
@@ -42,7 +50,7 @@ def same_results(run: Run, other: Run) -> bool:
 
 
 class RunMaker:
-    """Makes runs from cells; knows the overrides that all of them share."""
+    """Makes runs from cells. `base` and `line` (the command line) are the overrides that all runs share."""
 
     def __init__(self, base: tuple[Assignment, ...], line: tuple[Assignment, ...]) -> None:
         self.base = base
@@ -51,13 +59,14 @@ class RunMaker:
         self.seen: dict[str, tuple[str, ...]] = {}
 
     def compose(self, values: Sequence[AxisValue]) -> None:
-        """Compose the config groups of everything at once, for the trainer that most runs will have."""
+        """Compose the config groups of all these values in one call, for the trainer that most runs will have."""
         chosen = _trainer_of([self.base, self.line])
         self._trainer(chosen.value, chosen.where).resolver.pieces.compose(
             [assignment for value in values for assignment in value.assignments]
         )
 
     def make(self, labels: dict[str, Any], cell: Sequence[tuple[Assignment, ...]], place: str) -> Run:
+        """The run of one cell; SpecError, with `place` and the labels, if it cannot be made."""
         chosen = _trainer_of([self.base, *cell, self.line])
         where = f"{place} ({_spell(labels)})" if labels else place
         trainer = self._trainer(chosen.value, chosen.where)
@@ -91,7 +100,7 @@ class RunMaker:
 
 
 class _Trainer:
-    """The pieces that the overrides of one trainer's runs stand for."""
+    """One trainer: its resolver, and the pieces of the overrides that its runs share."""
 
     def __init__(self, name: str, base: tuple[Assignment, ...], line: tuple[Assignment, ...]) -> None:
         self.name = name

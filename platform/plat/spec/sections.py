@@ -1,7 +1,8 @@
-"""The top-level keys of a resolved config, each made once per distinct choice of the pieces that touch it.
+"""The sections (top-level keys) of a resolved config. Each is made once per distinct choice of its pieces.
 
-Making one merges the pieces, fills in the options of the plugins it names, builds the object the trainer will see, and
-spells the canonical JSON that is hashed. Sections are shared between runs: treat their values as read-only.
+Making a section merges its pieces, fills in the options of the plugins that it names, builds the object that the
+trainer will see, and writes the canonical JSON that is hashed. Sections are shared between runs: treat them as
+read-only.
 """
 
 from __future__ import annotations
@@ -15,8 +16,9 @@ from typing import Any
 
 from plat.errors import SpecError
 from plat.spec.identity import canonical, readable, result_affecting
+from plat.spec.leaf import first_line, load_plugin
 from plat.spec.pieces import Piece, place_of
-from plat.spec.schema import MISSING, Schema, first_line, load_plugin, nested, plain, schema_of, select
+from plat.spec.schema import MISSING, Schema, nested, plain, schema_of, select
 from plat.spec.typed import build, field_maker
 from plat.suggest import mend
 from plat.trainer.api import TrainerSpec
@@ -27,7 +29,7 @@ class Section:
     """One top-level key of a resolved config."""
 
     value: Any
-    item: Any  # the same as the trainer sees it (dataclass instance)
+    item: Any  # the same value as the trainer sees it (a dataclass instance)
     text: str  # canonical `"key":value`, "" when nothing of it affects results
     plugins: tuple[tuple[str, str], ...]  # (key, version) of the plugins named in it
     label: str  # readable part of the run's name
@@ -48,7 +50,7 @@ class SectionMaker:
         self._sections: dict[tuple[Any, ...], Section] = {}
 
     def section(self, name: str, touching: Mapping[str, list[Piece]]) -> Section:
-        """The section made of the pieces that touch it."""
+        """The section of that name, made of the pieces that set something in it."""
         pieces = tuple(touching.get(name, ()))
         sibling = self.options_of.get(name)  # options at the root depend on a sibling key
         others = tuple(touching.get(sibling, ())) if sibling else ()
@@ -107,7 +109,8 @@ class SectionMaker:
     ) -> dict[str, Any]:
         """A plugin's options with its own defaults filled in, checked by its config_type.
 
-        An option that the section around has too (`turns`) is the section's: it is said in one place only.
+        An option that the section around the options has as well (such as `turns`) takes the section's value. Setting
+        both to different values is a SpecError.
         """
         schema = schema_of(plugin.config_type)
         options = around[key.rpartition(".")[2]] or {}
@@ -143,7 +146,7 @@ class SectionMaker:
         return values
 
     def normalised(self, valid: Any, sections: Mapping[str, Section]) -> dict[str, Section]:
-        """Sections again, after a trainer's `validate` gave back another config."""
+        """The sections of the config that a trainer's `validate` returned in place of the one it was given."""
         result = {}
         for name, section in sections.items():
             item = getattr(valid, name)

@@ -8,7 +8,6 @@ its own anchor, and a file that expands to more than MAX_NODES values are errors
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -22,18 +21,12 @@ from yaml.resolver import BaseResolver
 from yaml.scanner import Scanner
 
 from plat.errors import SpecError
+from plat.spec.yaml_scalar import scalar
 from plat.text import LARGEST, forbidden_character, is_too_large
 
 MAX_BYTES = 1 << 20
 MAX_NODES = 100_000  # after aliases are expanded
 MAX_DEPTH = 50
-
-_NULL = {"", "~", "null", "Null", "NULL"}
-_BOOL = {"true": True, "True": True, "TRUE": True, "false": False, "False": False, "FALSE": False}
-_INT = re.compile(r"[-+]?[0-9]+")
-_BASED = re.compile(r"0o[0-7]+|0x[0-9a-fA-F]+")
-_FLOAT = re.compile(r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?")
-_SPECIAL = re.compile(r"([-+]?)\.(inf|Inf|INF)|\.(nan|NaN|NAN)")
 
 Key = str | int
 KeyPath = tuple[Key, ...]
@@ -64,7 +57,7 @@ class Document:
 
 
 class _Loader(Reader, Scanner, Parser, Composer, BaseResolver):
-    """PyYAML's composer; `resolve` marks what has no explicit tag, so that we decide the type of plain scalars."""
+    """PyYAML's composer. `resolve` marks scalars without an explicit tag, because `yaml_scalar` decides their type."""
 
     def __init__(self, text: str) -> None:
         Reader.__init__(self, text)
@@ -250,24 +243,6 @@ class _Builder:
         character = forbidden_character(node.value)
         if character is not None:
             raise self._fail(f"a character that plat does not accept ({character})", node, "remove it")
-
-
-def scalar(text: str) -> Any:
-    """The value of a plain scalar under YAML 1.2's core schema."""
-    if text in _NULL:
-        return None
-    if text in _BOOL:
-        return _BOOL[text]
-    if _INT.fullmatch(text):
-        return int(text)
-    if _BASED.fullmatch(text):
-        return int(text, 0)
-    if _FLOAT.fullmatch(text):
-        return float(text)
-    special = _SPECIAL.fullmatch(text)
-    if special:
-        return float("nan") if special[3] else float(f"{special[1]}inf")
-    return text
 
 
 def _tag(tag: str) -> str:

@@ -10,7 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from plat.errors import SpecError
-from plat.spec.yaml_reader import MAX_BYTES, parse, read, scalar
+from plat.spec.yaml_reader import MAX_BYTES, parse, read
+from plat.spec.yaml_scalar import scalar
 from plat.text import LARGEST, forbidden_character
 
 FILE = Path("f.yaml")
