@@ -1,7 +1,12 @@
-"""One assignment of a value to a key, and how the command line spells it (Hydra's override grammar)."""
+"""One assignment of a value to a key, and how the command line spells it (Hydra's override grammar).
+
+The commonest spellings (`key=word`, `key=3`, `key=0.5`, `key=range(5)`) are read here, to the same values: importing
+Hydra takes longer than everything else that `plat status` does. Hydra's own parser reads all others.
+"""
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import Any
 
@@ -9,6 +14,14 @@ from plat.errors import SpecError
 from plat.text import forbidden_character, is_too_large
 
 MAX_RUNS = 100_000
+PLAIN = re.compile(
+    r"(?P<key>[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*)="
+    r"(?:(?P<word>[A-Za-z_]\w*)|(?P<int>0|-?[1-9]\d{0,17})|(?P<float>-?(?:0|[1-9]\d{0,5})\.\d{1,6})"
+    r"|range\((?P<start>0|[1-9]\d{0,8})(?:,(?P<stop>0|[1-9]\d{0,8}))?\))",
+    re.ASCII,
+)
+SCALARS = (str, int, float, bool, type(None))
+WORDS_WITH_A_MEANING = ("true", "false", "null", "nan", "inf")  # in upper and lower case
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -54,7 +67,25 @@ def parse_overrides(texts: list[str] | tuple[str, ...]) -> CommandLine:
     return CommandLine(list(assignments.values()), axes)
 
 
+def parse_plain(text: str) -> tuple[str, Any] | None:
+    """(key, value) of an override in one of the commonest spellings, a range as a `range`; None for any other."""
+    match = PLAIN.fullmatch(text)
+    if match is None:
+        return None
+    key, word, start = match["key"], match["word"], match["start"]
+    if word is not None:
+        return None if word.lower() in WORDS_WITH_A_MEANING else (key, word)
+    if start is not None:
+        return key, range(int(start)) if match["stop"] is None else range(int(start), int(match["stop"]))
+    return key, int(match["int"]) if match["int"] is not None else float(match["float"])
+
+
 def _parse(text: str, place: str) -> tuple[str, Any]:
+    plain = parse_plain(text)
+    return _parse_with_hydra(text, place) if plain is None else plain
+
+
+def _parse_with_hydra(text: str, place: str) -> tuple[str, Any]:
     from hydra.core.override_parser.overrides_parser import OverridesParser
     from hydra.core.override_parser.types import OverrideType
     from hydra.errors import HydraException
@@ -84,7 +115,9 @@ def _parse(text: str, place: str) -> tuple[str, Any]:
 
 
 def is_sweep(value: Any) -> bool:
-    """Whether Hydra parsed several values: `a,b,c`, `range(...)`, `choice(...)` or `glob(...)`."""
+    """Whether a value stands for several: `range(...)`, `a,b,c`, `glob(...)`."""
+    if isinstance(value, (range, *SCALARS, list, dict)):
+        return isinstance(value, range)
     from hydra.core.override_parser.types import Glob, Sweep
 
     return isinstance(value, (Sweep, Glob))
@@ -92,20 +125,22 @@ def is_sweep(value: Any) -> bool:
 
 def values_of(value: Any, place: str) -> list[Any]:
     """The values of an axis: a list, `range(...)`, `a,b,c`, or one value."""
+    if isinstance(value, range):
+        return _range(value, place)
+    if not is_sweep(value):
+        listed = to_plain(value, place)
+        return listed if isinstance(listed, list) else [listed]
     from hydra.core.override_parser.types import ChoiceSweep, RangeSweep
 
     if isinstance(value, RangeSweep):
         return _range(value, place)
     if isinstance(value, ChoiceSweep):
-        value = value.list
-    elif is_sweep(value):
-        raise SpecError(
-            f"{type(value).__name__.removesuffix('Sweep').lower()}(...) has no fixed list of values",
-            where=place,
-            mend="list the values: [a,b,c] or range(5)",
-        )
-    plain = to_plain(value, place)
-    return plain if isinstance(plain, list) else [plain]
+        return [to_plain(choice, place) for choice in value.list]
+    raise SpecError(
+        f"{type(value).__name__.removesuffix('Sweep').lower()}(...) has no fixed list of values",
+        where=place,
+        mend="list the values: [a,b,c] or range(5)",
+    )
 
 
 def _range(sweep: Any, place: str) -> list[Any]:
@@ -119,7 +154,7 @@ def _range(sweep: Any, place: str) -> list[Any]:
         raise SpecError(
             f"a range of {count:,.0f} values", where=place, mend=f"a matrix has at most {MAX_RUNS:,} runs; use fewer"
         )
-    return [to_plain(value, place) for value in sweep.range()]
+    return [to_plain(value, place) for value in (sweep if isinstance(sweep, range) else sweep.range())]
 
 
 def axis_text(axis: str, text: str, place: str) -> list[Any]:
@@ -130,10 +165,6 @@ def axis_text(axis: str, text: str, place: str) -> list[Any]:
 
 def to_plain(value: Any, place: str = "") -> Any:
     """Hydra's quoted strings, casts and numpy-like scalars as plain Python values; SpecError for a number too large."""
-    from hydra.core.override_parser.types import Key, QuotedString
-
-    if isinstance(value, (QuotedString, Key)):
-        return str(getattr(value, "text", value))
     if isinstance(value, dict):
         return {str(to_plain(name, place)): to_plain(inner, place) for name, inner in value.items()}
     if isinstance(value, (list, tuple)):
@@ -142,6 +173,10 @@ def to_plain(value: Any, place: str = "") -> Any:
         raise SpecError(
             "a whole number with too many digits (more than 64 bits)", where=place, mend="quote it if it is text"
         )
-    if isinstance(value, (str, int, float, bool)) or value is None:
+    if isinstance(value, SCALARS):
         return value
+    from hydra.core.override_parser.types import Key, QuotedString
+
+    if isinstance(value, (QuotedString, Key)):
+        return str(getattr(value, "text", value))
     return float(value)

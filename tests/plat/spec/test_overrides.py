@@ -9,7 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from plat.errors import SpecError
-from plat.spec.overrides import axis_text, parse_overrides
+from plat.spec import overrides
+from plat.spec.overrides import PLAIN, axis_text, parse_overrides
 
 
 def values(*texts: str) -> dict[str, Any]:
@@ -108,3 +109,21 @@ def test_spellings_of_an_axis_agree(numbers: list[int]) -> None:
     text = ",".join(map(str, numbers))
     assert axes(f"matrix.seed=[{text}]") == {"seed": numbers}
     assert axes(f"matrix.seed={text}") == {"seed": numbers}
+
+
+@settings(max_examples=300, deadline=None)
+@given(
+    st.from_regex(PLAIN, fullmatch=True)
+    | st.from_regex(r"a=-?[0-9._]{1,6}|a=(?i:true|null|nan|inf|none)", fullmatch=True)
+)
+def test_plain_spellings_are_read_as_hydra_reads_them(text: str) -> None:
+    plain = overrides.parse_plain(text)
+    if plain is None:  # left to Hydra
+        return
+    key, value = overrides._parse_with_hydra(text, "here")
+    assert plain[0] == key
+    if isinstance(plain[1], range):
+        assert overrides.is_sweep(value) and overrides.is_sweep(plain[1])
+        assert (value.start or 0, value.stop) == (plain[1].start, plain[1].stop)
+    else:
+        assert value == plain[1] and type(value) is type(plain[1])
