@@ -11,12 +11,17 @@ import sys
 import time
 from pathlib import Path
 
+import numpy as np
 import pytest
 
-from plat.cli import main
+from plat.cli import evaluate, main, verbs
+from plat.store.run_directory import checkpoint
+from plat.store.home import Home
 from plat.store.mlflow.client import ensure_sqlite
+from plat.trainer.api import State
 
 ROOT = Path(__file__).parents[2]
+NO_HOME: tuple[str, ...] = ()  # verbs that need no home
 HEAVY = ("torch", "mlflow", "ray", "hydra", "pandas", "verl", "omegaconf", "rich", "numpy", "transformers")
 
 
@@ -70,11 +75,22 @@ def test_help_imports_nothing_heavy():
     assert done.stderr.strip() == "[]"
 
 
-@pytest.mark.parametrize("verb", ["plan", "sweep", "run", "eval", "status", "logs", "why", "retry", "sync", "report",
-                                  "claims", "ui", "doctor"])  # fmt: skip
+@pytest.mark.parametrize("verb", verbs.VERBS)
 def test_every_verb_explains_itself(plat, verb):
     code, out, _ = plat(verb, "--help")
-    assert code == 0 and "--home" in out
+    assert code == 0 and ("--home" in out) == (verb not in NO_HOME)
+
+
+@pytest.mark.parametrize("verb", ["list", "build", "verify"])
+def test_every_verb_about_bases_explains_itself(plat, verb):
+    assert verb in plat("base", "--help")[1]
+    code, out, _ = plat("base", verb, "--help")
+    assert code == 0 and "Usage" in out
+
+
+def test_help_says_every_exit_code(plat):
+    words = " ".join(plat("--help")[1].split())
+    assert "home or store that cannot be used" in words and "failed or are damaged" in words
 
 
 def test_version(plat):
@@ -537,6 +553,47 @@ def test_ui_listens_on_this_machine_alone(plat, home, empty_store, monkeypatch):
     monkeypatch.setattr("os.execv", lambda program, command: commands.append(command) or sys.exit(0))
     plat("ui", "--port", "5931")
     assert commands[0][commands[0].index("--host") + 1] == "127.0.0.1"
+
+
+@pytest.fixture
+def peaks(home) -> tuple[Home, str, Path]:
+    """A home with a run whose peak was at step 2, and whose newest checkpoint is of step 4."""
+    run = Home(home).run("00ff00ff00ff00ff")
+    folder = run.attempt(1).checkpoints
+    folder.mkdir(parents=True)
+    run.meta.write_text('{"name": "a-run", "trainer": "embedded"}')
+    for step, peak_step in ((1, 1), (2, 2), (3, 2), (4, 2)):
+        notes = checkpoint.Notes(events=step, peak_step=peak_step)
+        checkpoint.save_checkpoint(folder, step, State({"a": np.zeros(2)}, {}), step == peak_step, notes)
+    return Home(home), run.id, folder
+
+
+def test_eval_takes_the_checkpoint_at_the_peak(peaks):
+    home, run, folder = peaks
+    assert evaluate._find(home, run, peak=True)[1] == folder / "step-000002"
+    assert evaluate._find(home, run, peak=False)[1] == folder / "step-000004"
+
+
+@pytest.mark.parametrize(
+    ("step", "file", "what"),
+    [
+        (2, "tensors.safetensors", "at the peak (step 2) is missing or damaged"),
+        (2, "meta.json", "at the peak (step 2) is missing or damaged"),
+        (4, "meta.json", "says where the peak was, is damaged"),
+    ],
+)
+def test_eval_lets_no_other_checkpoint_pass_for_the_peak(plat, peaks, step, file, what):
+    home, run, folder = peaks
+    (folder / f"step-{step:06d}" / file).write_bytes(b"x")
+    code, out, err = plat("eval", run)
+    assert code != 0 and what in err and "--last" in err and not out
+    assert evaluate._find(home, run, peak=False)[1] == folder / f"step-{4 if step == 2 else 3:06d}"
+
+
+def test_eval_needs_no_tensors_of_the_newest_checkpoint_to_find_the_peak(peaks):
+    home, run, folder = peaks
+    (folder / "step-000004" / "tensors.safetensors").write_bytes(b"x")
+    assert evaluate._find(home, run, peak=True)[1] == folder / "step-000002"
 
 
 def test_eval_of_a_trainer_without_one(plat, home, toy):

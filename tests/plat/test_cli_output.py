@@ -20,6 +20,7 @@ import pytest
 
 from plat.cli import _guarded, main, output
 from plat.cli.common import settings
+from plat.dispatch.api import Change
 from plat.dispatch.board import Totals, View
 from plat.dispatch.progress import Live, shortened
 from plat.errors import HomeError, SpecError, StoreError
@@ -108,6 +109,22 @@ def test_a_narrow_terminal_shortens_only_the_name():
     row = next(line for line in text.getvalue().splitlines() if "1a2b3c4d" in line)
     assert row.split()[1:] == ["running", "120/400", "43.1", "%", "25.0", "min", "2.5", "h"] and row.strip()[0] == "…"
     assert shortened(NAME, 80) == NAME and shortened(NAME, 9) == "…1a2b3c4d"
+
+
+def test_the_live_board_spells_out_control_characters():
+    from rich.console import Console
+
+    evil = "a\x1b]0;title\x07b\x1b[2J"
+    text = io.StringIO()
+    board = Live(Console(file=text, force_terminal=True, width=120))
+    drawing = text.getvalue()
+    board.message(evil)
+    board.change(Change("id", "run", evil, "ended", "failed:error", evil))
+    board.update([View(evil, "run", "running", 1, 2, None, 1.0, None)], Totals(1, 0, 0, 1, 0, 0, 0, None))
+    board.end()
+    written = text.getvalue().removeprefix(drawing)
+    assert "\x1b]0;" not in written and "\x07" not in written and written.count("\x1b[2J") == 0
+    assert written.count("\\x1b]0;title\\x07b\\x1b[2J") >= 3
 
 
 def test_a_live_table_outlives_its_terminal():

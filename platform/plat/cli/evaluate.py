@@ -9,6 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from plat.cli.common import AllowImportOption, HomeOption, JsonOption, VerboseOption, find_run, print_json
+from plat.cli.output import tell
 from plat.errors import CheckpointError, SpecError
 from plat.store.home import Home, RunPaths
 
@@ -64,7 +65,8 @@ def evaluate(
 
 
 def _find(home: Home, target: str, *, peak: bool) -> tuple[RunPaths, Path]:
-    """The run and the checkpoint folder meant; CheckpointError when the run has none that is whole."""
+    """The run and the checkpoint folder meant; CheckpointError when the run has none that is whole, or when the one at
+    its peak is damaged."""
     from plat.store.run_directory.checkpoint import newest_valid
 
     path = Path(target)
@@ -72,12 +74,51 @@ def _find(home: Home, target: str, *, peak: bool) -> tuple[RunPaths, Path]:
         return RunPaths(path.absolute().parents[3]), path.absolute()
     run = find_run(home, target)
     folders = [attempt.checkpoints for attempt in run.attempts()]
-    newest = newest_valid(folders, peak=peak) or newest_valid(folders)
+    at_peak = _at_peak(folders) if peak else None
+    if at_peak is not None:
+        return run, at_peak
+    newest = newest_valid(folders)
     if newest is None:
         raise CheckpointError(
             f"run {target!r} has no whole checkpoint", where=str(run.root), mend="`plat retry` trains it again"
         )
+    if peak:
+        tell(f"note: no checkpoint of this run is marked as its peak; the newest, {newest[1].name}, is evaluated")
     return run, newest[1]
+
+
+def _at_peak(folders: Sequence[Path]) -> Path | None:
+    """The checkpoint at the run's peak, as the newest checkpoint names it; None when no peak is marked.
+
+    CheckpointError when that one is damaged, or when the newest is so damaged that nobody knows where the peak was:
+    another checkpoint must not pass for the peak.
+    """
+    from plat.store.run_directory.checkpoint import list_checkpoints, newest_valid, read_notes, step_folder
+
+    steps = [(step, index) for index, folder in enumerate(folders) for step, _ in list_checkpoints(folder)]
+    if not steps:
+        return None
+    step, index = max(steps)
+    newest = step_folder(folders[index], step)
+    peak_step = read_notes(newest).peak_step
+    if peak_step is None:  # it is damaged, it was written before checkpoints named the peak, or there is no peak
+        _load_or_explain(newest, "the newest checkpoint, which says where the peak was, is damaged")
+        marked = newest_valid(list(folders), peak=True)
+        return marked[1] if marked else None
+    index = max((index for step, index in steps if step == peak_step), default=index)
+    path = step_folder(folders[index], peak_step)
+    _load_or_explain(path, f"the checkpoint at the peak (step {peak_step}) is missing or damaged")
+    return path
+
+
+def _load_or_explain(checkpoint: Path, what: str) -> None:
+    from plat.store.run_directory.checkpoint import load_checkpoint
+
+    try:
+        load_checkpoint(checkpoint)
+    except CheckpointError as error:
+        mend = "--last evaluates the newest whole checkpoint; or name a checkpoint's folder"
+        raise CheckpointError(what, where=str(checkpoint), mend=mend) from error
 
 
 def _apply(config: dict[str, Any], overrides: Sequence[str]) -> tuple[dict[str, Any], dict[str, Any]]:

@@ -26,8 +26,8 @@ VERBS: dict[str, Callable[..., int]] = {
     "doctor": doctor.doctor,
 }
 EPILOG = (
-    "Arguments with = are overrides, others are experiment files. Exit codes: 0 all fine; 2 bad input, nothing done; "
-    "3 some runs failed; 130 interrupted, state safe."
+    "Arguments with = are overrides, others are experiment files. Exit codes: 0 all fine; 2 bad input, or a home or "
+    "store that cannot be used: nothing done; 3 some runs failed or are damaged; 130 interrupted, state safe."
 )
 
 

@@ -15,6 +15,7 @@ from typing import Any, Literal, Protocol, TextIO
 
 from plat.dispatch.api import QUEUED, RUNNING, WAITING, Change
 from plat.dispatch.board import Totals, View
+from plat.text import escaped
 
 SUMMARY_EVERY = 10.0  # seconds, when piped
 REFRESH_EVERY = 0.25  # seconds, on a terminal
@@ -81,6 +82,9 @@ class Plain:
 class Live:
     """A table of what runs, redrawn in place; ends and messages scroll by above it.
 
+    It moves the cursor, so it writes to the unfiltered terminal; every text from elsewhere (the message of an
+    exception, a title) therefore has its control characters spelled out here.
+
     A terminal that is gone (closed while runs save their state) is written to no more, and is no error.
     """
 
@@ -107,7 +111,7 @@ class Live:
 
     def message(self, text: str) -> None:
         with contextlib.suppress(OSError):
-            self._live.console.print(text, highlight=False, markup=False, soft_wrap=True)
+            self._live.console.print(escaped(text), highlight=False, markup=False, soft_wrap=True)
 
     def end(self) -> None:
         with contextlib.suppress(OSError):
@@ -127,7 +131,7 @@ class Live:
             side: Literal["left", "right"] = "left" if name in ("run", "state") else "right"
             table.add_column(name, justify=side, min_width=min(width, room) if name == "run" else width, no_wrap=True)
         for title, *others in rows:
-            table.add_row(Text(shortened(title, room)), *(Text(cell) for cell in others))
+            table.add_row(Text(escaped(shortened(title, room))), *(Text(escaped(cell)) for cell in others))
         return table
 
 
