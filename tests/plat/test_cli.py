@@ -81,6 +81,18 @@ def test_every_verb_explains_itself(plat, verb):
     assert code == 0 and ("--home" in out) == (verb not in NO_HOME)
 
 
+@pytest.mark.parametrize("verb", [*verbs.VERBS, *verbs.GROUPS])
+def test_the_list_of_verbs_says_what_each_says_of_itself(verb):
+    assert verbs.load(verb).get_short_help_str(limit=1000) == {**verbs.VERBS, **verbs.GROUPS}[verb].summary
+
+
+def test_a_verb_imports_no_other(home):
+    code = "import sys\nfrom plat.cli import main\ntry: main(['status'])\nexcept SystemExit: pass\nprint(*sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    loaded = done.stdout.split()
+    assert "plat.cli.status" in loaded and not {"plat.cli.doctor", "plat.cli.execution", "plat.cli.ui"} & {*loaded}
+
+
 @pytest.mark.parametrize("verb", ["list", "build", "verify"])
 def test_every_verb_about_bases_explains_itself(plat, verb):
     assert verb in plat("base", "--help")[1]

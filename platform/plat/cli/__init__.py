@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import gc
 import os
 import signal
 import sys
@@ -24,8 +25,9 @@ from plat.errors import HomeError, PlatError, SpecError, StoreError
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Entry point of the `plat` script; always leaves through SystemExit."""
+    gc.set_threshold(50_000, 20, 20)  # most of a short verb is imports, which leave no garbage to look for
     with _ctrl_c_leaves_at_once():
-        from plat.cli import output, verbs  # noqa: F401  # imported here, so that nothing interrupts that
+        from plat.cli import common, output, verbs  # noqa: F401  # imported here, so that nothing interrupts that
 
         output.make_streams_safe()
     code = _guarded(list(sys.argv[1:] if arguments is None else arguments))

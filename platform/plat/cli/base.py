@@ -152,7 +152,7 @@ VERBS: dict[str, Callable[..., int]] = {"list": list_bases, "build": build, "ver
 
 
 def application() -> typer.Typer:
-    app = typer.Typer(rich_markup_mode=None)
+    app = typer.Typer(rich_markup_mode=None, add_completion=False)
 
     @app.callback(invoke_without_command=True, help="The base models of the stand-ins.")
     def root(context: typer.Context) -> None:
