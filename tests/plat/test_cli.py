@@ -15,9 +15,9 @@ import numpy as np
 import pytest
 
 from plat.cli import evaluate, main, verbs
-from plat.store.run_directory import checkpoint
 from plat.store.home import Home
 from plat.store.mlflow.client import ensure_sqlite
+from plat.store.run_directory import checkpoint
 from plat.trainer.api import State
 
 ROOT = Path(__file__).parents[2]

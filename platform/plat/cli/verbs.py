@@ -11,7 +11,7 @@ from typer.core import TyperGroup
 
 
 class Verb(NamedTuple):
-    """Where a verb is written, and what `plat --help` says of it: the first line of its own help (a test holds that)."""
+    """Where a verb is written, and what `plat --help` says of it: the first line of its own help."""
 
     module: str
     function: str
