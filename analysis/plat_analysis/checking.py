@@ -76,7 +76,7 @@ def _check_entry(
     except SpecError as error:
         error.where = place(experiment, *path, *([current] if current in given else []))
         raise
-    for name in given:  # the same as above, with the place of the argument
+    for name in given:  # an unknown argument is reported at its own place
         if name not in parameters:
             plugins.check_arguments(function, given, place(experiment, *path, name))
     plugins.check_arguments(function, given, place(experiment, *path))
@@ -130,11 +130,13 @@ def _check_value(experiment: Experiment, pair: str, name: str, given: Any) -> No
 
 
 def _hint(function: Callable[..., Any], annotation: Any) -> Any:
-    """What an annotation means; Any where that cannot be told."""
+    """The type that an annotation stands for; Any where it cannot be evaluated."""
     if not isinstance(annotation, str):
         return annotation
     try:
-        return eval(annotation, inspect.unwrap(function).__globals__)  # as typing.get_type_hints, one at a time
+        return eval(
+            annotation, inspect.unwrap(function).__globals__
+        )  # typing.get_type_hints would fail for all of them if it failed for one
     except Exception:
         return Any
 

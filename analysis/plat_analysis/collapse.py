@@ -1,7 +1,7 @@
 """The loss of input dependence, and what the treatment does to it: one figure over training, and two tables of its end.
 
 The figure and the table of differences show what was measured on the batches of training ("start" is the first
-measurement of a run, "end" the mean of its last `last`). The regimes are told by the probes of fresh reasonings: see
+measurement of a run, "end" the mean of its last `last`). The regimes are decided by the probes of fresh reasonings: see
 `regimes`.
 """
 

@@ -1,6 +1,7 @@
-"""Curves of several seeds over steps: a mean and a band where every seed has a value, single lines beyond.
+"""Curves of several seeds over training steps: their mean with a band, and a thin line for each seed.
 
-A seed that stopped early must not bend the mean of the others, so the mean ends where the first seed ends.
+The mean and the band cover only the steps at which every seed has a value. A seed that stopped early would otherwise
+change the mean of the others from that step on.
 """
 
 from __future__ import annotations
@@ -17,27 +18,40 @@ from plat_analysis.results import VALIDATION_SUCCESS, Curve, Results, RunView
 from plat_analysis.scores import Fall, fall_after_peak
 from plat_analysis.statistics import t_interval, wilson
 
-BAND_SEEDS = 3  # fewer seeds: their own lines say more than an interval with one degree of freedom
+BAND_SEEDS = 3  # with fewer seeds an interval would have a single degree of freedom; their lines say more
 
 
 @dataclass(frozen=True)
 class ConditionCurves:
-    """The curves of one condition. `mean`, `low`, `high` belong to `steps`; the band is absent where low is None."""
+    """The curves of one condition.
+
+    runs, lines      every run that has any value, and its curve (steps, values)
+    wanted, counted  how many runs the experiment asks for, and how many are behind the mean
+    reason           why the other runs are not behind the mean
+    steps, mean      the steps that all counted runs have, and the mean over the runs at each of them
+    low, high        the 95 % band at each of `steps`, or None without one
+    falls            run id -> its fall after the peak (for validation success only)
+    """
 
     runs: tuple[RunView, ...]
     wanted: int
-    counted: int  # runs behind the mean
-    reason: str  # why the others are not
+    counted: int
+    reason: str
     lines: tuple[Curve, ...]
     steps: NDArray[np.int64]
     mean: NDArray[np.float64]
     low: NDArray[np.float64] | None = None
     high: NDArray[np.float64] | None = None
-    falls: Mapping[str, Fall] = field(default_factory=dict)  # run id -> its fall after the peak, for validation success
+    falls: Mapping[str, Fall] = field(default_factory=dict)
 
 
 def condition_curves(results: Results, runs: Sequence[RunView], key: str) -> ConditionCurves:
-    """Every wanted run that has any value of the metric, failed and unfinished ones included as lines of their own."""
+    """The curves of a metric for these runs.
+
+    A failed or unfinished run is drawn as a line, but is left out of the mean and the band. From BAND_SEEDS counted
+    runs on, the band is Student's t interval over them. With one run, the band of validation success is Wilson's
+    interval over the validation instances.
+    """
     drawn = [(run, results.curve(run.id, key)) for run in runs]
     drawn = [(run, curve) for run, curve in drawn if len(curve[0])]
     counted = [curve for run, curve in drawn if not run.missing]
@@ -62,7 +76,7 @@ def condition_curves(results: Results, runs: Sequence[RunView], key: str) -> Con
 
 
 def seeds_note(curves: ConditionCurves) -> str:
-    """`4/5 seeds: failed:oom` when some are missing, else nothing: shown wherever such a mean is drawn."""
+    """What a figure says beside a mean that lacks runs, such as `4/5 seeds: failed:oom`; "" when it lacks none."""
     if curves.counted == curves.wanted:
         return ""
     return curves.reason if curves.wanted == 1 else f"{curves.counted}/{curves.wanted} seeds: {curves.reason}"
@@ -78,7 +92,7 @@ def _common(steps: list[NDArray[np.int64]]) -> NDArray[np.int64]:
 
 
 def points(curves: ConditionCurves, **labels: Any) -> list[dict[str, Any]]:
-    """Tidy: every value of every run, with its id."""
+    """Tidy data for the CSV: one dict for each value of each run, with the run's id and the given labels."""
     return [
         {
             **labels,
@@ -102,8 +116,8 @@ def draw(
     bounds: tuple[float, float] | None = None,
     band: bool = True,
 ) -> None:
-    """Band, thin lines of the seeds, and the mean; a cross where a run ended before its time, a triangle where it fell
-    after its peak."""
+    """Draw the band, a thin line for each seed, and the mean. A cross marks a run that ended early, a triangle one that
+    fell after its peak. `bounds` limit the band to the range that the metric can have."""
     low, high = curves.low, curves.high
     if band and low is not None and high is not None:
         if bounds is not None:

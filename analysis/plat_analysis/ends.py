@@ -1,8 +1,8 @@
 """What the treatment changes by the end of training: start and end of each quantity, and the paired difference of the
 ends.
 
-A run that was stopped early, or has fewer measurements than the end is a mean of, has no end that compares with the
-others': it is left out, with the reason.
+A run that was stopped early, or that has fewer measurements than the end averages over, has no end that could be
+compared with the ends of other runs. It is left out, with the reason.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ def metric_of(quantity: str, scope: str) -> str:
 
 
 def end_of(results: Results, run: RunView, quantity: str, scope: str, last: int) -> End | None:
-    """Start and end of a quantity; None where it was not measured."""
+    """Start (first measurement) and end (mean of the `last` ones) of a quantity; None where it was not measured."""
     steps, values = _curve(results, run, quantity, scope)
     if not len(values):
         return None
@@ -125,8 +125,8 @@ def _absent(runs: list[tuple[Replicate, RunView]], ends: Mapping[Replicate, End 
 
 
 def _with_stars(estimates: Mapping[tuple[str, str], Estimate]) -> dict[tuple[str, str], Estimate]:
-    """All cells of the table are one family; quantities have units of their own, so none lends its spread to
-    another."""
+    """The estimates with their stars. All cells of the table are one family for Holm's procedure. Quantities have
+    different units, so no quantity's spread is used for another (each is a column of its own here)."""
     return {
         key: estimate for cell in starred([{key: e} for key, e in estimates.items()]) for key, estimate in cell.items()
     }

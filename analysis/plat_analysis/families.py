@@ -3,9 +3,10 @@
 Holm's step-down procedure keeps the probability of even one false decision in a family at its level, whatever else in
 the family is true. The p-values are Student's t over seeds (or builds).
 
-With three seeds, a cell's own spread is a poor guide: where runs either learn or collapse, three that happened to agree
-look exact. So for decisions a cell's spread is taken as at least `SPREAD_SHARE` of the root mean square of its peers',
-the cells of the same column. Without that, tables of such runs have false stars more often than promised
+With three seeds, the spread of a single cell is a poor estimate: where runs either learn or collapse, three runs that
+happen to agree seem to have no spread at all. For decisions, a cell's spread is therefore taken as at least
+`SPREAD_SHARE` of the root mean square spread of its peers, the cells of the same column. Without that, tables of such
+runs have false stars more often than promised
 (`benchmarks/error_rates.py --spread-share 0`).
 """
 
@@ -19,8 +20,8 @@ import numpy as np
 
 from plat_analysis.statistics import LEVEL, Estimate
 
-ERROR = 1 - LEVEL  # of a family
-SPREAD_SHARE = 0.5
+ERROR = 1 - LEVEL  # probability of any false decision in a family
+SPREAD_SHARE = 0.5  # least spread of a cell, as a share of the spread of its peers
 Key = TypeVar("Key")
 
 

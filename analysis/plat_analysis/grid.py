@@ -73,7 +73,7 @@ def paired_grid(
 
 
 class Grid:
-    """`grid.cells[row, column]` for every row and column; `grid.average(row, quantity)`."""
+    """A paired cell for every row and column: `grid.cells[row, column]`. `grid.average` is over columns."""
 
     def __init__(self, results: Results, layout: Layout) -> None:
         self.results, self.layout = results, layout
@@ -112,6 +112,7 @@ class Grid:
         return [self.cells[row, column] for column in self.columns if self.cells[row, column].wanted]
 
     def average(self, row: str, quantity: str) -> Estimate:
+        """The mean of a quantity over the columns of a row, with equal weights."""
         return average(self.row(row), quantity)
 
     def runs(self, row: str) -> list[RunView]:
@@ -188,13 +189,13 @@ def check_same_replicates(
     """SpecError where two conditions that both have runs have them for different seeds or builds."""
     if not first or not second or first.keys() == second.keys():
         return
-    many = len({replicate.build for replicate in [*first, *second]}) > 1
-    apart = {
-        condition: ", ".join(str(r if many else Replicate(None, r.seed)) for r in mine if r not in other)
-        for condition, mine, other in ((baseline, first, second), (treatment, second, first))
+    many_builds = len({replicate.build for replicate in [*first, *second]}) > 1
+    unpaired = {
+        condition: ", ".join(str(r if many_builds else Replicate(None, r.seed)) for r in own if r not in other)
+        for condition, own, other in ((baseline, first, second), (treatment, second, first))
     }
-    only = "; ".join(f"only {condition} has {names}" for condition, names in apart.items() if names)
+    only = "; ".join(f"only {condition} has {names}" for condition, names in unpaired.items() if names)
     raise SpecError(
         f"the two sides of a pair have different runs, {place}: {only}",
-        mend="give both sides the same seeds and builds: look at `include`, `exclude` and `zip`",
+        mend="give both sides the same seeds and builds: check `include`, `exclude` and `zip`",
     )

@@ -38,7 +38,7 @@ def build(
     metrics: Sequence[str] = METRICS,
     name: str = "learning_curves",
 ) -> list[Figure]:
-    """rows: axes of the panel rows (default: `variant` where the experiment has it); pair: the axis told by colour."""
+    """rows: axes of the panel rows (default: `variant` where the experiment has it); pair: the axis shown by colour."""
     results = Results(frames, experiment)
     groups = panels(results, rows, columns, pair)
     return [_figure(results, groups, metric, spell(baseline), pair, name) for metric in metrics]

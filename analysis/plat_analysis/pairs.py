@@ -63,7 +63,7 @@ class Side:
         return cls(runs, scores)
 
     def reason(self, name: str) -> str:
-        """Why a score is not there for every run: `not run`, `seed 3: failed:oom`, or "" when it is."""
+        """Why a score is missing for some runs, such as `not run` or `seed 3: failed:oom`; "" when none is missing."""
         if not self.runs:
             return "not in the matrix"
         absent = {r: run.missing or "not evaluated" for r, run in self.runs.items() if r not in self.scores[name]}
@@ -114,12 +114,16 @@ class PairedCell:
         variances = [sum((UNIFORM / count) ** 2 for count in pair) for pair in counts]
         return PERCENT * float(np.sqrt(max(variances, default=0.0)))
 
-    def _scores(self, which: tuple[str, str]) -> Mapping[Replicate, Score]:
-        return getattr(self, which[0]).scores[which[1]]  # type: ignore[no-any-return]
+    def _side(self, condition: str) -> Side:
+        return self.baseline if condition == "baseline" else self.treatment
+
+    def _scores(self, term: tuple[str, str]) -> Mapping[Replicate, Score]:
+        condition, score = term
+        return self._side(condition).scores[score]
 
     def _estimate(self, quantity: str) -> Estimate:
         needed = [part for part in QUANTITIES[quantity] if part is not None]
-        sides = {condition: getattr(self, condition) for condition, _ in needed}
+        sides = {condition: self._side(condition) for condition, _ in needed}
         pairs = self.pairs(quantity)
         facts: dict[str, Any] = {
             "wanted": len(set().union(*(side.runs for side in sides.values()))),

@@ -9,16 +9,18 @@ from plat_analysis.artifact import DASH, Cell, interval, number, provenance, sho
 from plat_analysis.scores import Fall
 from plat_analysis.statistics import Estimate
 
-SHORT = {"unfinished": "partial", "incomplete": "partial"}
+SHORT_REASONS = {"unfinished": "partial", "incomplete": "partial"}
 
 
 def value_cell(estimate: Estimate, tone: str = "", fallen: Sequence[Fall] = ()) -> Cell:
+    """A success rate in percent; a dash where it is missing, an arrow where runs behind it fell after their peak."""
     if estimate.value is None:
         return Cell(DASH, tone="missing", title=provenance(estimate))
     return _marked(Cell(number(estimate.value), tone=tone, title=provenance(estimate)), fallen)
 
 
 def change_cell(estimate: Estimate, fallen: Sequence[Fall] = ()) -> Cell:
+    """A change in points, toned good or bad where it is starred; a dash where it is missing."""
     if estimate.value is None:
         return Cell(DASH, tone="missing", title=provenance(estimate))
     tone = {1: "good", -1: "bad", 0: ""}[estimate.star]
@@ -34,18 +36,21 @@ def _marked(cell: Cell, fallen: Sequence[Fall]) -> Cell:
 
 
 def bounds_cell(estimate: Estimate, signed: bool = False) -> Cell:
-    """The interval; where there is no number, the reason stands here instead."""
+    """The 95 % interval, or the reason why there is no number."""
     if estimate.value is None:
         brief = _brief(estimate.note)
         return Cell(
-            brief, (brief, SHORT.get(brief, brief.removeprefix("failed:"))), "missing", title=provenance(estimate)
+            brief,
+            (brief, SHORT_REASONS.get(brief, brief.removeprefix("failed:"))),
+            "missing",
+            title=provenance(estimate),
         )
     shorter = (short_interval(estimate, signed, 1), short_interval(estimate, signed, 0))
     return Cell(interval(estimate, 1, signed), shorter, "dim", title=provenance(estimate))
 
 
 def _brief(note: str) -> str:
-    """The reason in one or two words: `failed:oom`, `not run`; the whole is in the title and in the notes."""
+    """The reason in one or two words, such as `failed:oom` or `not run`. The title and the notes give all of it."""
     if " columns; " in note:
         return note.split(" columns;")[0]
     reasons = list(dict.fromkeys(part.split(": ", 1)[-1].strip() for part in note.replace(",", ";").split(";")))
@@ -54,5 +59,6 @@ def _brief(note: str) -> str:
 
 
 def seeds_cell(estimate: Estimate) -> Cell:
+    """How many of the wanted seeds are behind an estimate: `4/5`."""
     tone = "dim" if estimate.complete else "missing"
     return Cell(f"{estimate.seeds}/{estimate.wanted}", tone=tone, title=provenance(estimate))

@@ -8,7 +8,7 @@ from plat_analysis.replicates import MIN_UNITS
 from plat_analysis.statistics import TINY
 
 POWER = 0.8  # probability that all rows of a claim are shown at once, where every true effect has the supposed size
-MOST = 1000
+MOST = 1000  # no more seeds than this are considered
 
 
 def power(seeds: int, size: float, spread: float, level: float) -> float:

@@ -1,7 +1,8 @@
 """What a run recorded of its policy at each evaluation: the probe of its reasonings, and how its validation went.
 
 The probe is made of blocks: `block_size` fresh instances, one reasoning each, and each reasoning scored under the
-prompts of its block. Reasonings of one block share prompts, so blocks are the independent units.
+prompts of its block. Reasonings of one block share prompts, so
+blocks, not reasonings, are the independent units of every test.
 """
 
 from __future__ import annotations
@@ -35,6 +36,7 @@ class Probe:
 
     @property
     def reasonings(self) -> int:
+        """The number of reasonings in all blocks."""
         return self.block_size * len(self.retrieval)
 
     @property
@@ -45,6 +47,7 @@ class Probe:
 
     @property
     def chance(self) -> float:
+        """Retrieval accuracy of reasonings that do not depend on their prompt: 1 / block_size."""
         return 1.0 / self.block_size
 
 
@@ -84,11 +87,14 @@ def early_probe(all_probes: Sequence[Probe]) -> Probe | None:
     return Probe(first[0].step, first[0].block_size, retrieval, fluent, entropy)
 
 
-def early_behaviour(every: Sequence[Behaviour]) -> Behaviour | None:
-    """The mean of the same two evaluations for each instance."""
-    if not every:
+def early_behaviour(evaluations: Sequence[Behaviour]) -> Behaviour | None:
+    """The early level of success and moves: for each instance, the mean over the first two evaluations.
+
+    The last evaluation is excepted, as in `early_probe`. Where the number of instances differs, only the first counts.
+    """
+    if not evaluations:
         return None
-    first = [item for item in every[:2] if item is not every[-1]] or [every[0]]
+    first = [item for item in evaluations[:2] if item is not evaluations[-1]] or [evaluations[0]]
     if any(item.success.shape != first[0].success.shape for item in first):
         first = first[:1]
     means = [np.mean([getattr(item, name) for item in first], axis=0) for name in ("success", "moves_per_turn")]

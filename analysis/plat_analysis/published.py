@@ -42,6 +42,7 @@ class PrintedTable:
         return bool(self._cells)
 
     def cell(self, row: str, column: str) -> Printed:
+        """The printed cell; an empty one where the paper has none."""
         return self._cells.get((_plain(row), _plain(column)), Printed())
 
     def change(self, row: str, columns: Sequence[str]) -> float | None:
@@ -63,7 +64,7 @@ class PrintedTable:
 
     @staticmethod
     def same(cell: tuple[str, str], other: tuple[str, str]) -> bool:
-        """Whether two (row, column) names mean one cell: spelling aside, `Dr. GRPO` is `dr.grpo`."""
+        """Whether two (row, column) names mean the same cell. Case and spaces do not count: `Dr. GRPO` is `dr.grpo`."""
         return tuple(map(_plain, cell)) == tuple(map(_plain, other))
 
 

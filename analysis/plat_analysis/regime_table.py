@@ -1,4 +1,4 @@
-"""The regime that each run ended in, with what it is told by and what stands beside it: success and moves."""
+"""The table of regimes: what each run ended in, the measurements that decide it, and success and moves beside them."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ COLUMNS = [
 
 @dataclass(frozen=True)
 class RunRegime:
-    """A run, what was measured of it early and at its end, and the regime that this tells."""
+    """A run, what was measured of it early and at its end, and the regime that follows."""
 
     run: RunView
     early: Probe | None
@@ -133,7 +133,7 @@ def _add(table: Table, results: Results, condition: str, item: RunRegime, first:
 
 
 def _numbers(results: Results, item: RunRegime) -> dict[str, float | None]:
-    """What the line shows, in the order of COLUMNS."""
+    """The numbers of a run's row, in the order of COLUMNS."""
     early, final, before, after = item.early, item.final, item.early_behaviour, item.final_behaviour
     _, success = results.curve(item.run.id, VALIDATION_SUCCESS)
     peak = peak_score(results, item.run)

@@ -1,4 +1,4 @@
-"""Which regime a run ended in, told by a tested fall of input dependence from the run's own early level to chance.
+"""Which regime a run ended in. The test: did input dependence fall from the run's own early level to chance?
 
 Where retrieval (the share of reasonings that are likeliest under their own prompt) fell, the word says what was lost:
 
@@ -8,8 +8,9 @@ Where retrieval (the share of reasonings that are likeliest under their own prom
 - template collapse: fluent, moving, and no longer dependent on the input;
 - low-entropy collapse: the same with little entropy left.
 
-Where it did not fall, the paper's other two: diverse, and compressed (little entropy left). A model that never told its
-inputs apart is *input-independent from the start*, which is no collapse. Where the test says neither, *undecided*.
+Where it did not fall, the run is in one of the paper's other two regimes: diverse, or compressed (little entropy left).
+A model whose reasoning never depended on its input is *input-independent from the start*, which is no collapse. Where
+the test shows neither a fall nor the absence of one, the regime is *undecided*.
 
 Only the final checkpoint counts, never the peak. `early` and `final` are independent fresh samples.
 """
@@ -38,7 +39,7 @@ COLLAPSED = (TEMPLATE, LOW_ENTROPY, NOISE, STOPPED_MOVING)
 
 @dataclass(frozen=True)
 class Thresholds:
-    """The rule's numbers.
+    """The numbers of the rule.
 
     fall         retrieval fell where the lower bound of early minus final is above this
     near_chance  and the upper bound of final is below chance plus this
@@ -61,7 +62,7 @@ class Thresholds:
 
     @classmethod
     def read(cls, given: Mapping[str, float] | None) -> Thresholds:
-        """From an experiment file; SpecError for a name that is none."""
+        """The thresholds of an experiment file; SpecError for a name that is not a threshold."""
         names = [field.name for field in fields(cls)]
         for name in given or {}:
             if name not in names:
@@ -82,7 +83,7 @@ class Thresholds:
 
 @dataclass(frozen=True)
 class Regime:
-    """The word, and the reason where the word alone does not say it."""
+    """The name of a regime, and a reason where the name needs one."""
 
     name: str
     reason: str = ""
@@ -99,7 +100,10 @@ def regime(
     log_vocabulary: float | None,
     limits: Thresholds = Thresholds(),
 ) -> Regime:
-    """The regime of one run. `unknown`, with the reason, where something that it takes was not measured."""
+    """The regime of one run; `unknown`, with the reason, where something that the rule needs was not measured.
+
+    log_vocabulary  ln V, in nats; the entropy of tokens drawn uniformly from the vocabulary
+    """
     if early is None or final is None:
         return Regime(UNKNOWN, "its reasonings were not probed")
     few = min(early.reasonings, final.reasonings)
@@ -163,7 +167,7 @@ def _moves(early: Behaviour, final: Behaviour, limits: Thresholds) -> str:
 
 
 def _rise(first: Array, second: Array, level: float) -> float:
-    """Lower bound of mean(first) - mean(second)."""
+    """One-sided lower confidence bound of mean(first) - mean(second), paired where both have the same instances."""
     if first.shape == second.shape:
         return -upper_bound(second - first, level)
     return welch_lower_bound(first, second, level)

@@ -8,7 +8,7 @@ independent unit depends on what varies:
   these runs share through the seed is a second source of chance: the variances of the mean over builds and over seeds
   are then added, with the smaller number of degrees of freedom. That is conservative, since their interaction counts
   twice.
-- two builds: no unit can be had three times, so there is a mean and no interval.
+- two builds: there are fewer than three units, so there is a mean and no interval.
 
 Below three seeds, or three builds where they vary, there is no interval over runs: see `MIN_UNITS`.
 """
@@ -27,7 +27,7 @@ MIN_UNITS = 3
 
 
 class Replicate(NamedTuple):
-    """Which run, or pair of runs, among those of a cell; `build` is None where the base models have no builds."""
+    """Names a run, or a pair of runs, among those of a cell. `build` is None where the base model has no builds."""
 
     build: Any
     seed: Any

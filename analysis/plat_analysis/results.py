@@ -63,7 +63,7 @@ class RunView:
 
     @property
     def replicate(self) -> Replicate:
-        """What tells the run from the others of its cell."""
+        """What distinguishes the run from the others of its cell: build and seed."""
         return Replicate(self.build, self.seed)
 
     def axis(self, name: str) -> str:
@@ -131,7 +131,7 @@ class Results:
         return self._curves[key].get(run_id, EMPTY)
 
     def last_step(self, run_id: str) -> int | None:
-        """The newest step at which validation was measured."""
+        """The newest step at which validation was measured, or None."""
         steps, _ = self.curve(run_id, VALIDATION_SUCCESS)
         return int(steps[-1]) if len(steps) else None
 

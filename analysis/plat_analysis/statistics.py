@@ -47,6 +47,7 @@ class Estimate:
 
     @property
     def complete(self) -> bool:
+        """Whether there is a value and every wanted run is behind it."""
         return self.value is not None and self.seeds == self.wanted
 
     def p_below(self, bound: float) -> float | None:

@@ -65,6 +65,7 @@ class RowEvidence:
 
     @property
     def enough(self) -> bool:
+        """Whether no run is missing and there are enough units for a standard error."""
         return self.estimate.complete and self.estimate.error is not None
 
 
@@ -96,8 +97,8 @@ def row_kinds(evidence: Mapping[str, RowEvidence]) -> dict[str, str]:
     judged = {row: item for row, item in evidence.items() if item.enough}
     guarded = shared_spread({row: item.estimate for row, item in judged.items()})
     alone = {row: estimate.p_above(0.0) for row, estimate in guarded.items()}
-    every = len(judged) == len(evidence) and all(p is not None and p <= LEVEL for p in alone.values())
-    above = set(alone) if every else _shown(alone)
+    all_above = len(judged) == len(evidence) and all(p is not None and p <= LEVEL for p in alone.values())
+    above = set(alone) if all_above else _shown(alone)
     below = _shown({row: guarded[row].p_below(min(0.0, item.published or 0.0)) for row, item in judged.items()})
     small = _shown({row: guarded[row].p_below(item.supposed) for row, item in judged.items()})
     kinds = dict.fromkeys(evidence, SHORT) | dict.fromkeys(judged, OPEN)
@@ -107,7 +108,7 @@ def row_kinds(evidence: Mapping[str, RowEvidence]) -> dict[str, str]:
 
 
 def _shown(p_values: Mapping[str, float | None]) -> set[str]:
-    """The rows that Holm's procedure shows."""
+    """The rows whose null hypothesis Holm's procedure rejects."""
     adjusted = holm(list(p_values.values()))
     return {row for row, p in zip(p_values, adjusted, strict=True) if p is not None and p <= LEVEL}
 
