@@ -89,6 +89,17 @@ def test_dropping_ended_rows_early_changes_nothing(config, play, monkeypatch):
     np.testing.assert_allclose(one.log_probs, other.log_probs, atol=1e-4)
 
 
+def test_decoding_few_rows_at_a_time_changes_nothing(config, play, monkeypatch):
+    together = play(config)
+    monkeypatch.setattr(module, "_ROWS_AT_ONCE", 2)
+    apart = play(config)
+    assert together.prompts == apart.prompts
+    assert np.array_equal(together.responses, apart.responses)
+    assert np.array_equal(together.response_length, apart.response_length)
+    np.testing.assert_allclose(together.log_probs, apart.log_probs, atol=1e-4)
+    np.testing.assert_allclose(together.entropies, apart.entropies, atol=1e-4)
+
+
 def test_a_response_ends_with_eos_or_at_the_limit(config, play, policy):
     batch = play(config, tokens=14, groups=4, size=4)
     eos, ends = policy.tokenizer.eos, set()

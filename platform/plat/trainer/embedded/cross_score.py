@@ -33,7 +33,7 @@ def log_likelihoods(
     lengths: np.ndarray,
     pad: int,
     temperature: float = 1.0,
-    chunk: int = 2048,
+    chunk: int = 256,
     candidates: np.ndarray | None = None,
 ) -> Tensor:
     """L (N, C): summed log-likelihood of reasonings[i, :lengths[i]] as the continuation of its candidate prompts.

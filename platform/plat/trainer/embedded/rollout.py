@@ -37,6 +37,39 @@ def generate(
     Returns ids (B, R) padded, lengths (B,) including eos, log-probabilities and entropies (B, R) under
     softmax(logits / temperature); at temperature 0 the likeliest token is taken, with certainty.
     """
+    at_once = _ROWS_AT_ONCE if weights.embed.device.type == "cpu" else len(rows)
+    parts = []
+    for start in range(0, len(rows), at_once):
+        part = slice(start, start + at_once)
+        used, own = np.unique(rows[part], return_inverse=True)
+        own_prompts = [prompts[number] for number in used]
+        parts.append(_generate(weights, tokenizer, own_prompts, own, uniforms[:, part], temperature))
+    ids, lengths, log_probs, entropies = zip(*parts, strict=True)
+    return _below(ids, tokenizer.pad), np.concatenate(lengths), _below(log_probs, 0), _below(entropies, 0)
+
+
+# Keys and values of so many rows of a small model stay in a core's cache: 512 rows are decoded in three quarters of the
+# time, 128 at a time.
+_ROWS_AT_ONCE = 128
+
+
+def _below(arrays: Sequence[np.ndarray], padding: int) -> np.ndarray:
+    """Arrays (B, R) of several parts one below the other, padded to the longest R."""
+    width = max(array.shape[1] for array in arrays)
+    return np.concatenate(
+        [np.pad(array, ((0, 0), (0, width - array.shape[1])), constant_values=padding) for array in arrays]
+    )
+
+
+def _generate(
+    weights: Weights,
+    tokenizer: Tokenizer,
+    prompts: list[tuple[int, ...]],
+    rows: np.ndarray,
+    uniforms: torch.Tensor,
+    temperature: float,
+) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    """`generate` for all rows at once."""
     device = weights.embed.device
     ids, lengths, last = pad_prompts(prompts, tokenizer.pad, str(device))
     where = torch.from_numpy(rows).to(device)

@@ -95,3 +95,16 @@ def test_scores_of_a_rollout_do_not_depend_on_how_they_are_computed(compose, pla
     log_probs, entropies = scoring.token_log_probs(policy.weights, batch, policy.tokenizer.pad, 1.0)
     np.testing.assert_allclose(log_probs.detach().numpy(), batch.log_probs[batch.token_mask], atol=1e-4)
     np.testing.assert_allclose(entropies.detach().numpy(), batch.entropies[batch.token_mask], atol=1e-4)
+
+
+def test_beginnings_that_prompts_share_have_one_number():
+    ids = np.array([[5, 1, 2], [5, 1, 3], [4, 1, 2], [5, 2, 2]])
+    number, first = flat_pass._distinct_beginnings(ids)
+    beginnings = [tuple(row[: end + 1]) for row in ids.tolist() for end in range(3)]
+    assert len(first) == len(set(beginnings)) == 9
+    assert [beginnings[place] for place in first[number]] == beginnings
+
+
+def test_prompts_of_one_token_have_no_beginnings():
+    number, first = flat_pass._distinct_beginnings(np.zeros((3, 0), dtype=np.int64))
+    assert not len(number) and not len(first)

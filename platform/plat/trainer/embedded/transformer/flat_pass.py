@@ -2,6 +2,8 @@
 
 `hidden_states` computes what `encode` and `extend` compute together, and is tested against them. It is faster, because
 
+- what prompts begin with in common is computed once: the states of a game differ in few places, and of their tokens
+  40 % are left;
 - tokens lie in one flat array, prompts first, without padding between responses: each matrix product, normalisation
   and rotation of a layer is one operation, and only attention works on padded blocks of responses of similar length;
 - a whole layer is one autograd function: gradients are written where they are needed and nothing is added up twice.
@@ -39,19 +41,19 @@ class Block:
     rows: int  # B
     length: int  # T
     padded: Tensor  # (B * T,) which of the block's flat tokens stands there; any at padding
-    flat: Tensor  # (tokens,) position of each flat token among the B * T
+    flat: Tensor  # (tokens,) position of each flat token among the B * T; where it stands in several rows, one of them
     prompt_of_row: Tensor | None  # (B,)
     mask: Tensor  # (B or 1, 1, T, S): 0 where a token sees another, -inf elsewhere
 
 
 @dataclass(frozen=True)
 class Layout:
-    """Where the tokens of a batch lie: U prompts padded to P tokens, then the responses, block after block."""
+    """Where the tokens of a batch lie: those of U prompts, common beginnings once, then the responses by block."""
 
     shape: Shape
     ids: Tensor  # (tokens,) what is fed
     rotations: Tensor  # (tokens, (heads + kv_heads) * head_dim / 2) complex
-    prompt_tokens: int  # U * P
+    prompt_tokens: int  # distinct beginnings of prompts, at most U * P
     prompts: Block
     responses: list[Block]
     order: Tensor | None  # where the tokens of row after row are among those of the response blocks; None: in order
@@ -99,11 +101,11 @@ def _layout(
     ids, prompt_lengths, last = pad_prompts(prompts, pad, "cpu")
     count, longest_prompt = ids.shape
     whole = np.full(count, longest_prompt) if prompt_lengths is None else prompt_lengths.numpy()
-    everywhere = torch.arange(count * longest_prompt)
+    number, first = _distinct_beginnings(ids.numpy())
     mask = causal_mask(longest_prompt, 0, weights.embed)[None, None]
-    prompt_block = Block(count, longest_prompt, everywhere, everywhere, None, mask)
-    blocks, fed, places = [], [ids.flatten()], []
-    positions = [np.tile(np.arange(longest_prompt), count)]
+    prompt_block = Block(count, longest_prompt, torch.from_numpy(number), torch.from_numpy(first), None, mask)
+    blocks, fed, places = [], [ids.flatten()[prompt_block.flat]], []
+    positions = [first % longest_prompt]
     starts = np.cumsum(lengths) - lengths  # of each row among all response tokens
     for group in length_groups(lengths, worth=WORTH):
         longest = int(lengths[group].max())
@@ -129,7 +131,25 @@ def _layout(
     order = None
     if len(blocks) > 1:
         order = torch.from_numpy(np.argsort(np.concatenate(places)))
-    return Layout(shape, torch.cat(fed), rotations, ids.numel(), prompt_block, blocks, order)
+    return Layout(shape, torch.cat(fed), rotations, len(first), prompt_block, blocks, order)
+
+
+def _distinct_beginnings(ids: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Numbers the distinct beginnings of the rows of ids (U, P): (number (U * P,), first (distinct,)).
+
+    number[u * P + p] is that of ids[u, :p + 1]; first is a place u * P + p where each of them ends.
+    """
+    if not ids.size:
+        return np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int64)
+    order = np.lexsort(ids.T[::-1])  # rows that begin alike become neighbours
+    ordered = ids[order]
+    new = np.ones(ids.shape, dtype=bool)
+    new[1:] = np.logical_or.accumulate(ordered[1:] != ordered[:-1], axis=1)
+    numbered = np.where(new, np.cumsum(new).reshape(ids.shape) - 1, 0)
+    number = np.empty_like(numbered)
+    number[order] = np.maximum.accumulate(numbered, axis=0)
+    row, column = np.nonzero(new)
+    return number.ravel(), order[row] * ids.shape[1] + column
 
 
 WORTH = 128  # padded attention positions that make up for the operations of one more block
@@ -261,13 +281,15 @@ def _attention_backward(grad: Tensor, attended: list[_Attended], layout: Layout,
         queries, kv = _attend_backward(grad[at : at + count], kept, block, shape)
         assert block.prompt_of_row is not None
         prompt_kv.index_add_(1, block.prompt_of_row, kv[:, :, :, : prompts.length])
-        _tokens_first(queries, kv[:, :, :, prompts.length :], block, shape, out[start : start + count])
+        padded = _tokens_first(queries, kv[:, :, :, prompts.length :], block, shape)
+        torch.index_select(padded, 0, block.flat, out=out[start : start + count])
         at, start = at + count, start + count
     queries = grad.new_zeros(prompts.rows, prompts.length, shape.heads, shape.head_dim).transpose(1, 2)
     if not last:
         queries, kv = _attend_backward(grad[: layout.prompt_tokens], attended[0], prompts, shape)
         prompt_kv += kv
-    _tokens_first(queries, prompt_kv, prompts, shape, out[: layout.prompt_tokens])
+    out[: layout.prompt_tokens] = 0
+    out[: layout.prompt_tokens].index_add_(0, prompts.padded, _tokens_first(queries, prompt_kv, prompts, shape))
     return out
 
 
@@ -285,10 +307,10 @@ def _attend_backward(grad: Tensor, kept: _Attended, block: Block, shape: Shape) 
     return queries, grad_kv.view(2, block.rows, shape.kv_heads, -1, shape.head_dim)
 
 
-def _tokens_first(queries: Tensor, kv: Tensor, block: Block, shape: Shape, out: Tensor) -> None:
-    """The opposite of `_heads_first`, without padding, into out (tokens, (heads + 2 kv_heads) * head_dim)."""
+def _tokens_first(queries: Tensor, kv: Tensor, block: Block, shape: Shape) -> Tensor:
+    """The opposite of `_heads_first`, still padded: (B * T, (heads + 2 kv_heads) * head_dim)."""
     heads, kv_heads = shape.heads, shape.kv_heads
     padded = kv.new_empty(block.rows, block.length, heads + 2 * kv_heads, shape.head_dim)
     padded[:, :, :heads] = queries.transpose(1, 2)
     _by_kind(padded[:, :, heads:]).copy_(kv.permute(1, 3, 0, 2, 4))
-    torch.index_select(padded.view(block.rows * block.length, -1), 0, block.flat, out=out)
+    return padded.view(block.rows * block.length, -1)
