@@ -195,7 +195,7 @@ def _publish(
 ) -> None:
     """result.json, exclusively and last; then the measured time, for `plat plan`."""
     attempts = paths.attempts()
-    outcomes = [read_json(each.outcome) or {} for each in attempts]
+    outcomes = [read_json(past.outcome) or {} for past in attempts]
     kept = {key: record[key] for key in ("outcome", "reason", "step", "success", "summary", "time")}
     result = {
         "id": paths.id,
@@ -203,7 +203,7 @@ def _publish(
         **kept,
         "iterations": find_trainer(meta["trainer"]).iterations(config),
         "attempt": attempt.number,
-        "attempts": [each.number for each in attempts],
+        "attempts": [past.number for past in attempts],
         "wall": round(sum(outcome.get("wall") or 0.0 for outcome in outcomes), 3),
     }
     if create(paths.result, to_checked_json(result)):
@@ -243,7 +243,7 @@ def classify(error: BaseException) -> tuple[str, str]:
         seen.append(cause)
         if isinstance(cause, RunError) and cause.failure_class != "error":
             return f"failed:{cause.failure_class}", reason
-        if isinstance(cause, MemoryError) or any(kind.__name__ == "OutOfMemoryError" for kind in type(cause).__mro__):
+        if isinstance(cause, MemoryError) or any(base.__name__ == "OutOfMemoryError" for base in type(cause).__mro__):
             return "failed:oom", reason
         if isinstance(cause, RuntimeError) and ("out of memory" in str(cause) or "can't allocate memory" in str(cause)):
             return "failed:oom", reason

@@ -200,13 +200,13 @@ def actor_loss(
     """
     loss, metrics = policy_loss(config, old_logp, logp, advantages, mask, aggregation)
     if token_entropy is not None:
-        bonus, more = entropy_bonus(config, token_entropy, mask, aggregation)
-        loss, metrics = loss - bonus, metrics | more
+        bonus, bonus_metrics = entropy_bonus(config, token_entropy, mask, aggregation)
+        loss, metrics = loss - bonus, metrics | bonus_metrics
     elif config.entropy_coef:
         raise ValueError("entropy_coef is not 0: token_entropy is needed")
     if ref_logp is not None:
-        penalty, more = kl_loss(config, logp, ref_logp, mask, aggregation)
-        loss, metrics = loss + penalty, metrics | more
+        penalty, kl_metrics = kl_loss(config, logp, ref_logp, mask, aggregation)
+        loss, metrics = loss + penalty, metrics | kl_metrics
     elif config.kl_coef:
         raise ValueError("kl_coef is not 0: ref_logp is needed")
     return loss, metrics

@@ -96,8 +96,8 @@ class SigmaEMA:
     sigmas: dict[str, float] = field(default_factory=dict)
 
     def update(self, name: str, sigma: float) -> float:
-        old = self.sigmas.get(name, sigma)
-        self.sigmas[name] = self.alpha * old + (1 - self.alpha) * sigma
+        previous = self.sigmas.get(name, sigma)
+        self.sigmas[name] = self.alpha * previous + (1 - self.alpha) * sigma
         return self.sigmas[name]
 
     def to_dict(self) -> dict[str, float]:

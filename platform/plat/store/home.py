@@ -121,7 +121,7 @@ class Home:
     root: Path
 
     @classmethod
-    def find(cls, explicit: str | os.PathLike | None = None) -> Home:
+    def find(cls, explicit: str | os.PathLike[str] | None = None) -> Home:
         """`--home`, else $PLAT_HOME, else ./plat-home; made absolute."""
         return cls(Path(explicit or os.environ.get("PLAT_HOME") or "plat-home").absolute())
 

@@ -15,9 +15,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from plat.store import process
 from plat.store.durable import create, read_json, to_json
 from plat.store.home import Home
-from plat.store.run_directory import lease
 
 LOG_TAIL = 4096  # bytes of a log that are searched for its last line
 COUNTER = re.compile(r"\b(\d+)\s*/\s*(\d+)\b")  # "step 51/1500"
@@ -31,7 +31,8 @@ class Preparation:
     title     in words, for example "base model for qwen2.5-3b (stand-in)"
     seconds   since it began
     progress  the last line of its log, "" before the first
-    done, of  how many steps of how many, where that line says so, for example "step 51/1500"
+    done      how many steps are done, and
+    total     of how many, where that line says so, for example "step 51/1500"
     host      where it runs
     log       the whole log
     """
@@ -41,7 +42,7 @@ class Preparation:
     seconds: float
     progress: str
     done: int | None
-    of: int | None
+    total: int | None
     host: str
     log: Path
 
@@ -57,14 +58,14 @@ def announced(home: Home, job: str, title: str) -> Iterator[None]:
     facts = {
         "job": job,
         "title": title,
-        **lease.this_process(),
+        **process.this_process(),
         "time": time.time(),
         "log_start": log.stat().st_size if log.exists() else 0,
     }
     written = False
     with contextlib.suppress(OSError):  # a full disk: the preparation itself will say so
         path.parent.mkdir(parents=True, exist_ok=True)
-        if (earlier := read_json(path)) is None or not lease.may_run(earlier):
+        if (earlier := read_json(path)) is None or not process.may_run(earlier):
             path.unlink(missing_ok=True)
         written = create(path, to_json(facts), sync=False)
     try:
@@ -78,7 +79,7 @@ def announced(home: Home, job: str, title: str) -> Iterator[None]:
 def is_being_prepared(home: Home, job: str) -> bool:
     """Whether somebody is preparing this now, as far as that can be told from here."""
     facts = read_json(home.preparation(job))
-    return facts is not None and lease.may_run(facts)
+    return facts is not None and process.may_run(facts)
 
 
 def preparations(home: Home) -> list[Preparation]:
@@ -87,8 +88,8 @@ def preparations(home: Home) -> list[Preparation]:
         paths = [path for path in home.preparations.iterdir() if path.suffix == ".json"]
     except OSError:
         return []
-    going_on = [facts for path in paths if (facts := read_json(path)) is not None and lease.may_run(facts)]
-    return sorted((_read(home, facts) for facts in going_on), key=lambda each: -each.seconds)
+    going_on = [facts for path in paths if (facts := read_json(path)) is not None and process.may_run(facts)]
+    return sorted((_read(home, facts) for facts in going_on), key=lambda preparation: -preparation.seconds)
 
 
 def progress_of(home: Home, job: str) -> tuple[str, int | None, int | None]:
@@ -101,10 +102,10 @@ def progress_of(home: Home, job: str) -> tuple[str, int | None, int | None]:
 
 def _read(home: Home, facts: dict[str, Any]) -> Preparation:
     job = str(facts.get("job", ""))
-    line, done, of = progress_of(home, job)
+    line, done, total = progress_of(home, job)
     seconds = max(0.0, time.time() - float(facts.get("time", time.time())))
     host = str(facts.get("host", ""))
-    return Preparation(job, str(facts.get("title", job)), seconds, line, done, of, host, home.job_log(job))
+    return Preparation(job, str(facts.get("title", job)), seconds, line, done, total, host, home.job_log(job))
 
 
 def _last_line(log: Path, start: int) -> str:

@@ -139,7 +139,8 @@ def find_trainer(name: str) -> TrainerSpec:
     trainers = published("plat.trainers")
     if name not in trainers:
         raise SpecError(f"unknown trainer {name!r}", mend=mend(name, trainers, "one of"))
-    return trainers[name].load()
+    spec: TrainerSpec = trainers[name].load()
+    return spec
 
 
 def _import_trainer(place: str) -> TrainerSpec:

@@ -368,7 +368,7 @@ def test_what_a_run_has_started_does_not_outlive_it(home, way):
     wait_for(lambda: child.exists() and child.read_text() and (run_state(path).step or 0) >= 3, process)
     if way == "kill the worker":
         os.kill(lease.holder(path), signal.SIGKILL)
-        wait_for(lambda: lease.process_start(int(child.read_text())) is None)
+        wait_for(lambda: process_start(int(child.read_text())) is None)
     elif way == "kill the server":
         os.kill(parent_of(lease.holder(path)), signal.SIGKILL)
     for _ in range({"stop": 1, "second interrupt": 2, "kill the worker": 2}.get(way, 0)):

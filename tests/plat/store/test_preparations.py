@@ -28,12 +28,12 @@ def test_it_is_announced_for_as_long_as_it_takes(home: Home) -> None:
     with announced(home, JOB, "base model"):
         (going_on,) = preparations(home)
         assert (going_on.job, going_on.key, going_on.title) == (JOB, "abc", "base model")
-        assert (going_on.progress, going_on.done, going_on.of) == ("", None, None), "an earlier build is over"
+        assert (going_on.progress, going_on.done, going_on.total) == ("", None, None), "an earlier build is over"
         with log.open("a") as file:
             file.write("base model: step 51/1500, loss 2.13\n\n")
         assert progress_of(home, JOB) == ("base model: step 51/1500, loss 2.13", 51, 1500)
         (going_on,) = preparations(home)
-        assert (going_on.done, going_on.of) == (51, 1500) and going_on.seconds >= 0 and is_being_prepared(home, JOB)
+        assert (going_on.done, going_on.total) == (51, 1500) and going_on.seconds >= 0 and is_being_prepared(home, JOB)
         with announced(home, JOB, "by somebody else"):  # whoever comes second says nothing
             pass
         assert [each.title for each in preparations(home)] == ["base model"]

@@ -228,8 +228,10 @@ def _read_manifest(folder: Path) -> dict[str, Any]:
         manifest = json.loads(path.read_bytes())
         version = int(manifest["plat_bundle"])
     except FileNotFoundError as error:
-        what = "this folder is not a bundle: it has no manifest.json" if folder.is_dir() else "there is no such bundle"
-        raise BundleError(what, where=str(folder), mend="name the folder that `plat export` made") from error
+        problem = (
+            "this folder is not a bundle: it has no manifest.json" if folder.is_dir() else "there is no such bundle"
+        )
+        raise BundleError(problem, where=str(folder), mend="name the folder that `plat export` made") from error
     except NotADirectoryError as error:
         raise BundleError(
             "a bundle is a folder, and this is a file",

@@ -145,8 +145,8 @@ def _new_runs(home: Home, runs: Sequence[BundledRun], folder: Path) -> list[Bund
         elif run.result is None:
             continue  # a failure is no result: whatever is here says more
         elif state == "done":
-            here = read_run(paths)
-            lines = differences(here, run) if here else ["its directory cannot be read"]
+            own = read_run(paths)
+            lines = differences(own, run) if own else ["its directory cannot be read"]
             conflicts += [f"{run.name}: {'; '.join(lines)}"] if lines else []
         else:
             conflicts.append(f"{run.name}: it is {state} here (finish it with `plat sweep`, or remove {paths.root})")
@@ -173,11 +173,11 @@ def _refuse(conflicts: Sequence[str], total: int, where: str, folder: Path) -> N
     if not conflicts:
         return
     shown = [f"\n       {line}" for line in conflicts[:SHOWN]]
-    more = f"\n       and {len(conflicts) - SHOWN} more" if len(conflicts) > SHOWN else ""
+    rest = f"\n       and {len(conflicts) - SHOWN} more" if len(conflicts) > SHOWN else ""
     raise BundleError(
         f"{len(conflicts)} of the bundle's {total} runs are {where} with other content; nothing was imported:"
         + "".join(shown)
-        + more,
+        + rest,
         where=str(folder),
         mend="import the bundle into a home of its own, with --home DIR",
     )

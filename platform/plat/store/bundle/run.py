@@ -156,22 +156,22 @@ def _write_events(run: BundledRun, path: Path) -> None:
 # -- comparing --------------------------------------------------------------------------------------------------------
 
 
-def differences(here: BundledRun, there: BundledRun) -> list[str]:
+def differences(own: BundledRun, bundled: BundledRun) -> list[str]:
     """What differs between two runs of one id, in words; empty when they hold the same results.
 
-    `time/` and `mem/`, wall times, attempts and machines may differ. `here` and `there` are the home and the bundle.
+    `own` is the home's run, `bundled` the bundle's. `time/` and `mem/`, wall times, attempts and machines may differ.
     """
     lines = []
-    if config_of(here) != config_of(there):
+    if config_of(own) != config_of(bundled):
         lines.append("the config differs")
-    facts = (("outcome", here.outcome, there.outcome), ("base model", here.base_sha256, there.base_sha256))
+    facts = (("outcome", own.outcome, bundled.outcome), ("base model", own.base_sha256, bundled.base_sha256))
     for name, ours, theirs in facts:
         if ours != theirs:
             lines.append(f"{name} is {ours or 'not recorded'} here and {theirs or 'not recorded'} in the bundle")
     return (
         lines
-        + _differing_values("", _values(here), _values(there))
-        + _differing_values("table ", _table_values(here), _table_values(there))
+        + _differing_values("", _values(own), _values(bundled))
+        + _differing_values("table ", _table_values(own), _table_values(bundled))
     )
 
 
@@ -197,7 +197,7 @@ def _table_values(run: BundledRun) -> dict[tuple[str, int], Any]:
     return {(table.name, table.step): json.dumps(table.data, sort_keys=True) for table in run.tables}
 
 
-def _differing_values(kind: str, ours: dict[tuple[str, int], Any], theirs: dict[tuple[str, int], Any]) -> list[str]:
+def _differing_values(prefix: str, ours: dict[tuple[str, int], Any], theirs: dict[tuple[str, int], Any]) -> list[str]:
     """One line about the first value that differs, with the number of others."""
     keys = [key for key in sorted({*ours, *theirs}) if key not in ours or key not in theirs or ours[key] != theirs[key]]
     if not keys:
@@ -209,5 +209,5 @@ def _differing_values(kind: str, ours: dict[tuple[str, int], Any], theirs: dict[
             return "absent"
         return "NaN" if values[keys[0]] is None else str(values[keys[0]])[:40]
 
-    more = f" (and {len(keys) - 1} more)" if len(keys) > 1 else ""
-    return [f"{kind}{name} at step {step} is {shown(ours)} here and {shown(theirs)} in the bundle{more}"]
+    rest = f" (and {len(keys) - 1} more)" if len(keys) > 1 else ""
+    return [f"{prefix}{name} at step {step} is {shown(ours)} here and {shown(theirs)} in the bundle{rest}"]

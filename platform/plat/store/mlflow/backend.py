@@ -65,11 +65,11 @@ class FileInfo:
     def tags(self) -> dict[str, str]:
         tags = {"plat.kind": "experiment", "plat.file": self.name}
         if self.title is not None:
-            of = " of ".join(part for part in (self.source, self.paper) if part)
+            origin = " of ".join(part for part in (self.source, self.paper) if part)
             file, _, mark = self.name.partition("@")
             source = f"`{file}.yaml`" + (f" with overrides ({mark})" if mark else "")
             tags |= {"plat.title": self.title, "mlflow.source.name": f"{file}.yaml"}
-            tags["mlflow.note.content"] = f"**{self.title}**\n\n" + (f"{of} · " if of else "") + source
+            tags["mlflow.note.content"] = f"**{self.title}**\n\n" + (f"{origin} · " if origin else "") + source
             tags |= {"plat.source": self.source} if self.source else {}
         return tags
 

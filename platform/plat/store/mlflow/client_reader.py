@@ -23,7 +23,7 @@ class ClientReader:
     def runs(self, file: str) -> list[RawRun]:
         runs = []
         with store_errors(self.uri):
-            experiments = [each.experiment_id for each in self.client.search_experiments(max_results=10000)]
+            experiments = [entity.experiment_id for entity in self.client.search_experiments(max_results=10000)]
             token = None
             while True:
                 query = f"tags.`plat.in.{file}` = '1'"

@@ -127,7 +127,7 @@ class ClientStore:
             number = self._experiment(experiment)
             run = self._find_file(number, file)
             runs = self._search(f"tags.`plat.in.{file}` = '1'", [number])
-            active = [each.info for each in runs if each.info.lifecycle_stage == "active"]
+            active = [member.info for member in runs if member.info.lifecycle_stage == "active"]
             status, _, end = together((info.status, info.start_time, info.end_time) for info in active)
             if run is None or run.info.lifecycle_stage != "active":
                 return

@@ -136,15 +136,15 @@ def _metrics_frame(series: list[tuple[str, Series]]) -> DataFrame:
     import numpy as np
     import pandas as pd
 
-    counts = [count for _, each in series for count in each.counts]
-    keys = np.array([key for _, each in series for key in each.keys], dtype=object)
-    ids = np.array([plat_id for plat_id, each in series for _ in each.keys], dtype=object)
+    counts = [count for _, of_run in series for count in of_run.counts]
+    keys = np.array([key for _, of_run in series for key in of_run.keys], dtype=object)
+    ids = np.array([plat_id for plat_id, of_run in series for _ in of_run.keys], dtype=object)
     return pd.DataFrame(
         {
             "run_id": np.repeat(ids, counts),
             "key": np.repeat(keys, counts),
-            "step": np.concatenate([np.zeros(0, np.int64), *(each.steps for _, each in series)]),
-            "value": np.concatenate([np.zeros(0), *(each.values for _, each in series)]),
+            "step": np.concatenate([np.zeros(0, np.int64), *(of_run.steps for _, of_run in series)]),
+            "value": np.concatenate([np.zeros(0), *(of_run.values for _, of_run in series)]),
         },
         copy=False,
     )

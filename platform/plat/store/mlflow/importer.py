@@ -62,11 +62,11 @@ class ImportReport:
                 "without a readable meta.json and config.yaml, not imported (remove the directory to redo the run)",
             ),
         )
-        lines = [f"{len(ids)} run(s) {what}: {', '.join(ids[:5])}" for ids, what in kinds if ids]
+        lines = [f"{len(ids)} run(s) {state}: {', '.join(ids[:5])}" for ids, state in kinds if ids]
         mend = "remove the run's directory and sweep again; what MLflow already holds stays"
-        lines += [f"run {run} is damaged: {what} ({mend})" for run, what in list(self.damaged.items())[:5]]
-        more = len(self.damaged) - 5
-        return lines + ([f"and {more} more run(s) are damaged"] if more > 0 else [])
+        lines += [f"run {run} is damaged: {problem} ({mend})" for run, problem in list(self.damaged.items())[:5]]
+        unnamed = len(self.damaged) - 5
+        return lines + ([f"and {unnamed} more run(s) are damaged"] if unnamed > 0 else [])
 
 
 def import_runs(

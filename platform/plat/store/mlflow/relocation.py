@@ -79,12 +79,12 @@ def _foreign_roots(connection: sqlite3.Connection, path: Path) -> list[str]:
     return sorted(roots)
 
 
-def _same(left: Path, right: Path) -> bool:
+def _same(first: Path, second: Path) -> bool:
     """Whether two paths name one folder, through symbolic links or not."""
-    if left == right:
+    if first == second:
         return True
     try:
-        return left.samefile(right)
+        return first.samefile(second)
     except OSError:
         return False
 

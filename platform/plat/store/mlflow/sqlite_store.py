@@ -98,7 +98,7 @@ class SqliteStore:
         with self.transaction() as db:
             run = known.mlflow_id if known else _hash(f"run {record.id}")
             # a home that shares this store may have been faster
-            new = known is None and self._one("SELECT run_uuid FROM runs WHERE run_uuid = ?", run) is None
+            new = known is None and self._first_value("SELECT run_uuid FROM runs WHERE run_uuid = ?", run) is None
             if new:
                 experiment_id, location = self._experiment(record.experiment)
                 self._create(run, record.name, experiment_id, location, record.status, record.start)
@@ -156,7 +156,8 @@ class SqliteStore:
                 db.execute(f"DELETE FROM {table} WHERE run_uuid = ?", (run,))
             self._insert(run, [Point(key, 0, float(value), time) for key, value in values.items()])
 
-    def _one(self, query: str, *values: object) -> str | None:
+    def _first_value(self, query: str, *values: object) -> str | None:
+        """The first column of the first row, None when there is no row."""
         row = self.connection.execute(query, values).fetchone()
         return None if row is None else row[0]
 
@@ -171,7 +172,9 @@ class SqliteStore:
         return row
 
     def _artifacts(self, run: str) -> Path:
-        return Path((self._one("SELECT artifact_uri FROM runs WHERE run_uuid = ?", run) or "").removeprefix("file://"))
+        return Path(
+            (self._first_value("SELECT artifact_uri FROM runs WHERE run_uuid = ?", run) or "").removeprefix("file://")
+        )
 
     def _experiment(self, name: str) -> tuple[int, str]:
         """(id, artifact location) of an MLflow experiment, made when there is none."""
@@ -184,7 +187,7 @@ class SqliteStore:
                 " VALUES (?, 'active', ?, ?)",
                 (name, _now(), _now()),
             )
-            number = self._one("SELECT experiment_id FROM experiments WHERE name = ?", name)
+            number = self._first_value("SELECT experiment_id FROM experiments WHERE name = ?", name)
             db.execute(
                 "UPDATE experiments SET artifact_location = ? WHERE experiment_id = ?",
                 (f"{self.root}/{number}", number),

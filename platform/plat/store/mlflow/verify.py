@@ -107,10 +107,10 @@ def _difference(record: RunRecord, stored: Stored, current: bool) -> str:
             return f"{key} at step {step} is {stored.values[key, step]} instead of {value}"
     if not current:
         return ""
-    for kind, wanted, have in (("option", record.params, stored.params), ("tag", record.tags, stored.tags)):
+    for category, wanted, have in (("option", record.params, stored.params), ("tag", record.tags, stored.tags)):
         for name, text in wanted.items():
             if have.get(name) != text:
-                return f"{kind} {name} is {have.get(name)!r} instead of {text!r}"
+                return f"{category} {name} is {have.get(name)!r} instead of {text!r}"
     return ""
 
 

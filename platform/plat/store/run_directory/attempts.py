@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from plat.errors import RunError
+from plat.store import process
 from plat.store.durable import create, read_json, to_checked_json, write
 from plat.store.home import AttemptPaths, RunPaths
 from plat.store.run_directory import lease
@@ -99,7 +100,7 @@ def end_attempt(paths: RunPaths, attempt: AttemptPaths, outcome: str, reason: st
 def where_it_runs(threads: int) -> dict[str, Any]:
     return {
         "host": platform.node(),
-        "boot_id": lease.boot_id(),
+        "boot_id": process.boot_id(),
         "pid": os.getpid(),
         "threads": threads,
         "gpus": os.environ.get("CUDA_VISIBLE_DEVICES", ""),

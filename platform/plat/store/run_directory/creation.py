@@ -22,7 +22,7 @@ from plat.store.run_directory.files import config_hash, read_config, read_meta, 
 from plat.trainer.api import HEADLINE, find_trainer
 
 if TYPE_CHECKING:
-    from plat.spec.experiment import Run
+    from plat.spec.runs import Run
 
 
 def create(
@@ -133,7 +133,6 @@ def _note(home: Home, paths: RunPaths, run: Run, name: str, paper: str | None) -
 
 def _compare(paths: RunPaths, run: Run) -> None:
     """SpecError unless the two configs differ only in what is left out of the identity."""
-
     spec = find_trainer(run.trainer)
     before, now = _flat(read_config(paths)), _flat(run.config)
 

@@ -23,16 +23,14 @@ from __future__ import annotations
 
 import contextlib
 import fcntl
-import hashlib
 import os
-import socket
 import time
 from dataclasses import dataclass
-from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
 from plat.errors import HomeError, PlatError
+from plat.store import process
 from plat.store.durable import create, read_json, to_json
 from plat.store.file_system import is_local
 from plat.store.home import RunPaths
@@ -43,8 +41,8 @@ JOB_VARIABLES = ("SLURM_ARRAY_JOB_ID", "SLURM_ARRAY_TASK_ID", "SLURM_JOB_ID", "R
 class LeaseHeld(PlatError):
     """The run belongs to somebody else: `state` is "live" or "unknown"."""
 
-    def __init__(self, what: str, state: str, **more: Any) -> None:
-        super().__init__(what, **more)
+    def __init__(self, what: str, state: str, **place_and_mend: Any) -> None:
+        super().__init__(what, **place_and_mend)
         self.state = state
 
 
@@ -112,7 +110,7 @@ def state(paths: RunPaths) -> str:
     if not paths.lease.exists():
         return "free"
     facts = read_json(paths.lease)
-    if _is_locked(paths.lock) or (_is_of_this_boot(facts) and _runs(facts)):
+    if _is_locked(paths.lock) or (process.is_of_this_boot(facts) and process.runs(facts)):
         return "live"
     if not paths.lease.exists():
         return "free"
@@ -123,8 +121,8 @@ def refusal(paths: RunPaths) -> LeaseHeld:
     """Why `take` gave None, as an error to raise or to show."""
     facts = read_json(paths.lease) or {}
     who = f"process {facts.get('pid', '?')} on {facts.get('host', 'an unknown machine')}"
-    kind = state(paths)
-    if kind == "unknown":
+    current = state(paths)
+    if current == "unknown":
         return LeaseHeld(
             f"whether somebody still works on the run cannot be told from here ({who})",
             "unknown",
@@ -137,47 +135,17 @@ def refusal(paths: RunPaths) -> LeaseHeld:
 def holder(paths: RunPaths) -> int | None:
     """The process id of a live holder on this machine and boot, or None."""
     facts = read_json(paths.lease)
-    return int(facts["pid"]) if facts and _is_of_this_boot(facts) and _runs(facts) else None
-
-
-def this_process() -> dict[str, Any]:
-    """What names this process for good: host, machine, boot, number and start time."""
-    return {
-        "host": socket.gethostname(),
-        "boot_id": boot_id(),
-        "machine_id": machine_id(),
-        "pid": os.getpid(),
-        "pid_start": process_start(os.getpid()),
-    }
-
-
-def may_run(facts: dict[str, Any]) -> bool:
-    """Whether the process that wrote these facts (`this_process`) runs, or runs elsewhere, as far as can be told."""
-    if facts.get("host") != socket.gethostname() or facts.get("machine_id") != machine_id():
-        return True
-    return _is_of_this_boot(facts) and _runs(facts)
+    return int(facts["pid"]) if facts and process.is_of_this_boot(facts) and process.runs(facts) else None
 
 
 # --- proofs ---------------------------------------------------------------------------------------------------------
 
 
-def _is_of_this_boot(facts: dict[str, Any] | None) -> bool:
-    return facts is not None and facts.get("boot_id") == boot_id() and facts.get("host") == socket.gethostname()
-
-
 def _is_over(facts: dict[str, Any] | None, paths: RunPaths) -> bool:
     """Whether the writer of a lease whose lock nobody holds is certainly gone."""
-    if _is_of_this_boot(facts):
-        return True
-    here = machine_id()
-    return (
-        facts is not None
-        and here is not None
-        and facts.get("machine_id") == here
-        and facts.get("host") == socket.gethostname()
-        and isinstance(facts.get("boot_id"), str)
-        and is_local(paths.root)
-    )
+    if process.is_of_this_boot(facts):
+        return True  # it would still hold the lock if it lived
+    return process.is_of_this_machine(facts) and is_local(paths.root)  # no process outlives its boot
 
 
 def _lock(handle: int) -> bool:
@@ -207,50 +175,9 @@ def _is_locked(path: Path) -> bool:
         os.close(handle)
 
 
-def _runs(facts: dict[str, Any] | None) -> bool:
-    """Is the process of a lease of this boot alive? Its start time tells it from a later one of the same number."""
-    return facts is not None and process_start(int(facts.get("pid", 0))) == facts.get("pid_start", "")
-
-
-def process_start(pid: int) -> str | None:
-    """When a process started (ticks since boot on Linux), None when there is no such process or it is a zombie."""
-    try:
-        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-        return None if fields[0] in "ZX" else fields[19]
-    except (FileNotFoundError, ProcessLookupError):
-        if os.path.exists("/proc/self/stat"):
-            return None
-    import psutil
-
-    try:
-        return str(psutil.Process(pid).create_time())
-    except psutil.Error:
-        return None
-
-
-@lru_cache(maxsize=1)
-def boot_id() -> str:
-    try:
-        return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
-    except OSError:
-        import psutil
-
-        return str(int(psutil.boot_time()))
-
-
-@lru_cache(maxsize=1)
-def machine_id() -> str | None:
-    """What tells this machine from others across its boots (a hash, as systemd asks for); None where there is none."""
-    for name in ("/etc/machine-id", "/var/lib/dbus/machine-id"):
-        with contextlib.suppress(OSError):
-            if text := Path(name).read_text().strip():
-                return hashlib.sha256(f"plat {text}".encode()).hexdigest()[:16]
-    return None
-
-
 def _describe(attempt: int) -> dict[str, Any]:
     return {
-        **this_process(),
+        **process.this_process(),
         "job": {name: os.environ[name] for name in JOB_VARIABLES if name in os.environ},
         "attempt": attempt,
         "time": time.time(),

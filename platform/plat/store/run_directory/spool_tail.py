@@ -72,8 +72,8 @@ def _lines_from_end(file: BinaryIO, end: int) -> Iterator[list[bytes]]:
     while position:
         start = max(0, position - BLOCK)
         file.seek(start)
-        first, *whole = (file.read(position - start) + rest).split(b"\n")
+        first, *complete = (file.read(position - start) + rest).split(b"\n")
         position, rest = start, first  # the beginning of `first` is in the block before
-        yield [line for line in whole if line.strip()]
+        yield [line for line in complete if line.strip()]
     if rest.strip():
         yield [rest]

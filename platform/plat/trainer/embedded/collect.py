@@ -40,7 +40,7 @@ class Collector:
         while missing:
             batches.append(self._rollout(policy, step, refill=len(batches), prompts=missing))
             missing = refills.offer(batches[-1].returns.reshape(-1, size))
-        first_of_batch = np.cumsum([0, *(each.trajectories for each in batches)])
+        first_of_batch = np.cumsum([0, *(part.trajectories for part in batches)])
         chosen = [first_of_batch[number] + prompt * size + np.arange(size) for number, prompt in refills.chosen]
         metrics = {
             "rollout/refills": float(refills.rollouts - 1),

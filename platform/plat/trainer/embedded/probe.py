@@ -57,12 +57,12 @@ class ProbeResult:
 
     def metrics(self) -> dict[str, float]:
         """Means over all reasonings; `probe/h_z_given_x` is left out where there was not one reasoning."""
-        there = self.h_z_given_x[~np.isnan(self.h_z_given_x)]
+        measured = self.h_z_given_x[~np.isnan(self.h_z_given_x)]
         return {
             "probe/retrieval_acc": float(self.hits.mean()),
             "probe/retrieval_chance": 1 / PROBE_BLOCK,
             "probe/fluent": float(self.fluent.mean()),
-        } | ({"probe/h_z_given_x": float(there.mean())} if there.size else {})
+        } | ({"probe/h_z_given_x": float(measured.mean())} if measured.size else {})
 
     def table(self) -> dict[str, Any]:
         """Sums (hits, fluent) and means (h_z_given_x, None where no reasoning is there) of each block, JSON-able."""

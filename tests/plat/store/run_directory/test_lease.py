@@ -9,7 +9,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from plat.store import file_system
+from plat.store import file_system, process
 from plat.store.home import RunPaths
 from plat.store.run_directory import lease
 
@@ -125,7 +125,7 @@ def lease_of_an_earlier_boot(paths):
 
 @pytest.fixture
 def with_machine_id(monkeypatch):
-    monkeypatch.setattr(lease, "machine_id", lambda: "0123456789abcdef")
+    monkeypatch.setattr(process, "machine_id", lambda: "0123456789abcdef")
 
 
 def test_after_a_reboot_a_lease_on_a_local_disk_is_an_orphan(paths, with_machine_id, monkeypatch):

@@ -32,8 +32,8 @@ REPORT_EVERY = 50  # steps
 def corpus(task: str, count: int, grounded: float, seed: int, tokenizer: Tokenizer) -> list[Demonstration]:
     """`count` demonstrated turns of a task's training instances, as token ids."""
     rng = random.Random(f"demonstrations/{task}/{seed}")
-    shown = demonstrations(make_environment(task), rng, count, grounded, first_seed=seed * 10_000_000)
-    return [(tuple(tokenizer.prompt(each.prompt)), (*tokenizer.encode(each.response), tokenizer.eos)) for each in shown]
+    turns = demonstrations(make_environment(task), rng, count, grounded, first_seed=seed * 10_000_000)
+    return [(tuple(tokenizer.prompt(turn.prompt)), (*tokenizer.encode(turn.response), tokenizer.eos)) for turn in turns]
 
 
 def train_base(base: BaseConfig, shape: Shape, tokenizer: Tokenizer) -> tuple[Tensor, list[float]]:

@@ -78,10 +78,12 @@ class PretrainedTokenizer:
         return self.encode(f"\n<|im_start|>user\n{observation}<|im_end|>\n<|im_start|>assistant\n<think>")
 
     def encode(self, text: str) -> list[int]:
-        return self._inner.encode(text, add_special_tokens=False)
+        ids: list[int] = self._inner.encode(text, add_special_tokens=False)
+        return ids
 
     def decode(self, ids: list[int]) -> str:
-        return self._inner.decode(ids, skip_special_tokens=True)
+        text: str = self._inner.decode(ids, skip_special_tokens=True)
+        return text
 
     def reasoning_tokens(self, response: list[int]) -> int:
         for end in range(1, len(response) + 1):
