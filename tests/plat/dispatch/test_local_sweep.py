@@ -21,6 +21,7 @@ from plat.errors import RunError, SpecError
 from plat.spec.experiment import Experiment
 from plat.store.home import Home
 from plat.store.preparations import preparations
+from plat.store.process import process_start
 from plat.store.run_directory import lease
 from plat.store.run_directory.creation import create
 from plat.store.run_directory.state import run_state
