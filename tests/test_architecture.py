@@ -274,3 +274,8 @@ def test_the_checker_sees_a_wrong_import(tmp_path, monkeypatch):
     found = [(f.target, f.at_top) for f in imports_of(folder / "bad.py")]
     assert ("mlflow", True) in found and ("plat.store.home", False) in found and ("plat.store.reader", True) in found
     assert not [target for target, _ in found if target == "ray"]
+
+
+@pytest.mark.parametrize("package", SOURCES)
+def test_every_package_says_that_it_is_typed(package: str) -> None:
+    assert (SOURCES[package] / "py.typed").is_file()

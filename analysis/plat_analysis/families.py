@@ -6,8 +6,7 @@ the family is true. The p-values are Student's t over seeds (or builds).
 With three seeds, the spread of a single cell is a poor estimate: where runs either learn or collapse, three runs that
 happen to agree seem to have no spread at all. For decisions, a cell's spread is therefore taken as at least
 `SPREAD_SHARE` of the root mean square spread of its peers, the cells of the same column. Without that, tables of such
-runs have false stars more often than promised
-(`benchmarks/error_rates.py --spread-share 0`).
+runs have false stars more often than promised (`benchmarks/error_rates.py --spread-share 0`).
 """
 
 from __future__ import annotations

@@ -15,6 +15,7 @@ from plat_analysis.results import VALIDATION_SUCCESS, Results, RunView, spell
 from plat_analysis.text import shortened
 
 if TYPE_CHECKING:
+    from matplotlib.axes import Axes
     from matplotlib.figure import Figure as Canvas
 
     from plat.spec.experiment import Experiment
@@ -110,44 +111,53 @@ def _draw(by_line: Panels, results: Results, metric: str, baseline: str, pair: s
         [*heading, *((shortened(label(line), LONGEST_NAME), colours[line]) for line in lines)],
         1 - 0.12 / height,
     )
-    for (row, column, line), lines_of in by_line.items():
+    for index, ((row, column, line), condition) in enumerate(by_line.items()):
         axis = axes[rows.index(row)][columns.index(column)]
-        gid = f"line-{list(by_line).index((row, column, line))}"
-        curves.draw(axis, lines_of, colours[line], gid, (0.0, 1.0) if rate else None, band=len(lines) <= MOST_BANDS)
-        if short := curves.seeds_note(lines_of):
-            x = 0.02 if line == baseline else 0.98
-            axis.text(x, 0.04, short, transform=axis.transAxes, ha="left" if x < 0.5 else "right", fontsize=6,
-                      color=colours[line], style="italic")  # fmt: skip
+        bounds = (0.0, 1.0) if rate else None
+        curves.draw(axis, condition, colours[line], f"line-{index}", bounds, band=len(lines) <= MOST_BANDS)
+        _note_missing_seeds(axis, condition, colours[line], left=line == baseline)
         if metric.endswith("retrieval_acc"):
-            for run in lines_of.runs[:1]:
+            for run in condition.runs[:1]:
                 steps, chance = results.curve(run.id, metric.replace("retrieval_acc", "retrieval_chance"))
                 axis.plot(steps, chance, ":", color=style.QUIET, linewidth=0.9, zorder=1)
-    tops = {column: _top([drawn for (_, c, _), drawn in by_line.items() if c == column]) for column in columns}
-    for r in range(len(rows)):
-        for c, column in enumerate(columns):
-            axis = axes[r][c]
-            style.quiet_grid(axis)
-            if not axis.lines:
-                axis.text(0.5, 0.5, "no data", transform=axis.transAxes, ha="center", color=style.QUIET, style="italic")
-            if r == 0:
-                axis.set_title(shortened(label(column), LONGEST_NAME))
-            if c == 0 and named:
-                axis.annotate(
-                    names[r], (0, 0.5), (-34, 0), xycoords="axes fraction", textcoords="offset points",
-                    ha="right", va="center", fontsize=8, color=style.INK,
-                )  # fmt: skip
-            if rate:
-                top = tops[column]
-                axis.set_ylim(0, top)
-                ticks = [0, 0.5, 1] if top == 1 else [0, 0.25, 0.5, 0.75]
-                axis.set_yticks([tick for tick in ticks if tick <= top])
-                axis.yaxis.set_major_formatter(lambda value, _: f"{100 * value:.0f} %" if value else "0")
-            axis.tick_params(length=0 if c else 2.5, axis="y")
+    for c, column in enumerate(columns):
+        top = _top([condition for (_, name, _), condition in by_line.items() if name == column])
+        axes[0][c].set_title(shortened(label(column), LONGEST_NAME))
+        for r in range(len(rows)):
+            _finish_panel(axes[r][c], top if rate else None)
+            axes[r][c].tick_params(length=0 if c else 2.5, axis="y")
+    for axis, name in zip(axes[:, 0], names, strict=True) if named else ():
+        axis.annotate(
+            name, (0, 0.5), (-34, 0), xycoords="axes fraction", textcoords="offset points",
+            ha="right", va="center", fontsize=8, color=style.INK,
+        )  # fmt: skip
     axes[-1][len(columns) // 2].set_xlabel("training iteration")
     return figure
 
 
-def _top(by_line: list[ConditionCurves]) -> float:
+def _note_missing_seeds(axis: Axes, condition: ConditionCurves, colour: str, left: bool) -> None:
+    """Say in a corner of a panel which seeds a mean lacks; nothing where it lacks none."""
+    note = curves.seeds_note(condition)
+    if note:
+        x, side = (0.02, "left") if left else (0.98, "right")
+        axis.text(x, 0.04, note, transform=axis.transAxes, ha=side, fontsize=6, color=colour, style="italic")
+
+
+def _finish_panel(axis: Axes, top: float | None) -> None:
+    """The grid of one panel, and for a rate (`top` is the end of its axis) the ticks in percent."""
+    from plat_analysis import style
+
+    style.quiet_grid(axis)
+    if not axis.lines:
+        axis.text(0.5, 0.5, "no data", transform=axis.transAxes, ha="center", color=style.QUIET, style="italic")
+    if top is not None:
+        axis.set_ylim(0, top)
+        ticks = [0, 0.5, 1] if top == 1 else [0, 0.25, 0.5, 0.75]
+        axis.set_yticks([tick for tick in ticks if tick <= top])
+        axis.yaxis.set_major_formatter(lambda value, _: f"{100 * value:.0f} %" if value else "0")
+
+
+def _top(conditions: list[ConditionCurves]) -> float:
     """Upper end of an axis of rates: the next quarter above everything drawn, the same for all rows of a column."""
-    largest = max((float(values.max()) for drawn in by_line for _, values in drawn.lines), default=1.0)
+    largest = max((float(values.max()) for condition in conditions for _, values in condition.lines), default=1.0)
     return next((top for top in (0.25, 0.5, 0.75) if largest <= 0.95 * top), 1.0)

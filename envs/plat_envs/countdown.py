@@ -52,9 +52,10 @@ class CountdownConfig(EpisodeConfig):
 
 
 def subtracted(numbers: tuple[int, ...], target: int) -> tuple[int, ...] | None:
-    """Positions to subtract (all others are added, at least one) so that all numbers give the target; None: impossible.
+    """Positions of the numbers to subtract, so that all numbers together give the target; None where none do.
 
-    The fewest, and the first of those.
+    All other numbers are added, at least one. The answer has as few positions as possible; of equally short ones it is
+    the first in lexicographic order.
     """
     twice = sum(numbers) - target
     if twice < 0 or twice % 2:
@@ -67,7 +68,7 @@ def subtracted(numbers: tuple[int, ...], target: int) -> tuple[int, ...] | None:
 
 
 def signed_sum(numbers: list[int], minus: list[int]) -> str:
-    """The expression that adds the first ones, then subtracts the others."""
+    """The expression that adds all of `numbers`, then subtracts all of `minus`."""
     return " + ".join(map(str, numbers)) + "".join(f" - {number}" for number in minus)
 
 
@@ -159,23 +160,26 @@ class Countdown(Episode):
 
     def _compact(self) -> str:
         numbers = " ".join([*map(str, self.numbers), *["_"] * (MOST_NUMBERS - len(self.numbers))])
-        again = f" {self._budget()}" if self.config.turns > 1 else ""
-        return f"countdown {numbers} = {self.target}{again} <think>"
+        budget = f" {self._budget()}" if self.config.turns > 1 else ""
+        return f"countdown {numbers} = {self.target}{budget} <think>"
 
     def _chat(self) -> str:
         return f"Numbers: {list(self.numbers)}. Target: {self.target}."
 
     def _grounded(self, rng: random.Random) -> tuple[str, str]:
-        """Running sums of all numbers, then what to take away twice-over: enough to see which ones change sign."""
+        """The running sums of all numbers, then the sum of those to subtract; the answer is the signed sum.
+
+        Example: for the numbers 3 5 2 and the target 4, the reasoning is `total 8 10 minus 3`, the answer `5 + 2 - 3`.
+        """
         minus = subtracted(self.numbers, self.target)
         assert minus is not None  # every problem is made or chosen so
         running, total = [], self.numbers[0]
         for number in self.numbers[1:]:
             total += number
             running.append(str(total))
-        left = [number for position, number in enumerate(self.numbers) if position not in minus]
-        taken = [self.numbers[position] for position in minus]
-        return f"total {' '.join(running)} minus {sum(taken)}", signed_sum(left, taken)
+        added = [number for position, number in enumerate(self.numbers) if position not in minus]
+        taken_away = [self.numbers[position] for position in minus]
+        return f"total {' '.join(running)} minus {sum(taken_away)}", signed_sum(added, taken_away)
 
     def _template(self, rng: random.Random) -> tuple[str, str]:
         order = rng.sample(self.numbers, len(self.numbers))

@@ -1,7 +1,7 @@
 """A corpus of demonstrations: what base models are trained on.
 
-Episodes are played with a mixture of good and random answers, so that the corpus covers positions a beginner gets into.
-The response kept for a position is drawn apart from the one that is played there.
+Episodes are played with a mixture of good and random answers, so that the corpus covers positions that a beginner gets
+into. The response in the corpus and the response that is played at the same position are drawn independently.
 """
 
 from __future__ import annotations
@@ -17,6 +17,8 @@ _GOOD_MOVES = 0.7  # share of good answers among those played
 
 @dataclass(frozen=True)
 class Demonstration:
+    """A prompt with a response to imitate; `grounded` says which kind of reasoning the response has."""
+
     prompt: str
     response: str
     grounded: bool

@@ -1,4 +1,4 @@
-"""What all environments share: turns, budgets, reading of responses, format penalty, and the prompt around a state.
+"""The base of all environments: turns, budgets, parsing of responses, format penalty, and the prompt around a state.
 
 As released: an answer is at most `actions_per_turn` actions joined by `||` (surplus ones are cut), valid ones are
 played, and a turn with no valid action or any invalid one costs `format_penalty`. An episode ends when the game is
@@ -23,7 +23,7 @@ SEPARATOR = "||"
 
 @dataclass(frozen=True)
 class EpisodeConfig:
-    """Options every environment has."""
+    """The options that every environment has."""
 
     turns: int = 5  # at most, per episode
     actions_per_turn: int = 2  # at most
@@ -149,7 +149,7 @@ class Episode(ABC):
     # --- prompts ------------------------------------------------------------------------------------------------------
 
     def _budget(self) -> int:
-        """Actions that can still be played; with it a compact observation carries the whole state."""
+        """How many actions can still be played. Compact observations contain it, because it is part of the state."""
         return self.turns_left * int(self.config.actions_per_turn)
 
     def _observation(self) -> str:

@@ -52,7 +52,7 @@ class Lake:
 
 @lru_cache(maxsize=16)
 def neighbours(size: int) -> tuple[dict[str, int], ...]:
-    """Of every cell: move -> the cell it leads to, where there is one."""
+    """For each cell: move -> the cell that it leads to. Moves off the map are left out."""
     return tuple(
         {
             move: (row + down) * size + column + right
@@ -102,10 +102,11 @@ def lake(config: FrozenLakeConfig, split: str, seed: int) -> Lake:
 
 @lru_cache(maxsize=16)
 def slips(size: int, success_rate: float) -> list[dict[str, list[tuple[float, int]]]]:
-    """Where moves lead on open ice, from gymnasium's own table: cell -> move -> [(probability, next cell)].
+    """Where moves lead on open ice, from gymnasium's own table: for each cell, move -> [(probability, next cell)].
 
-    One table serves every map of a size (gymnasium's is made anew for each, which takes half a millisecond): what lies
-    on the next cell decides the reward and the end. A test compares whole maps with gymnasium's.
+    The same table serves every map of a size, because reward and end depend only on what lies on the next cell.
+    Gymnasium would make a table for each map, which takes half a millisecond. A test compares whole
+    maps with those of gymnasium.
     """
     from gymnasium.envs.toy_text.frozen_lake import FrozenLakeEnv
 
@@ -181,7 +182,7 @@ class FrozenLake(Episode):
     # --- demonstrations -----------------------------------------------------------------------------------------------
 
     def plan(self, most: int) -> list[str]:
-        """The next moves of a shortest path, at most `most`; vertical ones first where there is a choice."""
+        """The next moves of a shortest path to the goal, at most `most`; vertical ones first where several fit."""
         distance, around = self.lake.distance, neighbours(self.config.size)
         cell = self.position
         moves: list[str] = []

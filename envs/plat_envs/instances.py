@@ -43,8 +43,9 @@ def draw(
 ) -> Instance:
     """The instance of (split, seed): the first of its split among endless `candidates(rng)`.
 
-    A candidate is its canonical form and a function that makes the instance (called only where the split is right; None
-    where nothing usable comes of it), or None where a draw gave nothing at all.
+    A candidate is a pair of its canonical form and a function that makes the instance. The function is called only
+    where the canonical form is of the right split, and returns None where the instance is not usable. A candidate may
+    also be None, where a draw gave nothing.
     """
     rng = random.Random(f"{task}/{split}/{seed}")
     wanted = source_split(split, shared_pool)

@@ -90,7 +90,7 @@ def problem_of(config: MetaMathQAConfig, split: str, seed: int) -> Problem:
 
 
 def normal(answer: str) -> str:
-    """What counts of an answer: case and white space do not."""
+    """The answer in the form that is compared: in lower case, without white space."""
     return "".join(answer.lower().split())
 
 
@@ -122,8 +122,8 @@ class MetaMathQA(Episode):
         return reward, True, self.success
 
     def _compact(self) -> str:
-        again = f" {self._budget()}" if self.config.turns > 1 else ""
-        return f"metamathqa {self.problem.question}{again} <think>"
+        budget = f" {self._budget()}" if self.config.turns > 1 else ""
+        return f"metamathqa {self.problem.question}{budget} <think>"
 
     def _chat(self) -> str:
         verdict = "\nYour last answer was wrong. Try again." if self.wrong and not self.success else ""

@@ -1,4 +1,4 @@
-"""Sokoban: push every box onto a target. Nothing can be pulled, so a bad push may be for ever.
+"""Sokoban: push every box onto a target. Boxes cannot be pulled, so a bad push may make the puzzle unsolvable.
 
 Puzzles are made by playing backwards from the solved board: a search over all pulls gives every position with the exact
 number of moves it needs, and one within the budget is drawn. Rewards: +1 for a box onto a target, -1 off it, +10 when
@@ -207,7 +207,7 @@ class Sokoban(Episode):
     # --- demonstrations -----------------------------------------------------------------------------------------------
 
     def plan(self) -> list[tuple[str, State]]:
-        """A shortest solution from here as (move, position before it); empty where there is none."""
+        """A shortest solution from the current position as (move, position before it); empty where there is none."""
         distance = backward_distances(self.config.size, self.puzzle.walls, self.puzzle.targets)
         state: State = (self.player, self.boxes)
         moves: list[tuple[str, State]] = []

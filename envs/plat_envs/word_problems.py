@@ -41,7 +41,7 @@ def _after(value: int, operator: str, operand: int) -> int:
 def word_problem(rng: random.Random) -> tuple[str, str, str, str] | None:
     """(question, chain of steps, answer, canonical form), or None where a number leaves 0..30.
 
-    The canonical form is the arithmetic alone: the same sum told with other words is the same problem.
+    The canonical form is the arithmetic alone: the same calculation in other words is the same problem.
     """
     who, other = rng.sample(NAMES, 2)
     thing = rng.choice(THINGS)
