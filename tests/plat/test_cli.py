@@ -21,7 +21,7 @@ from plat.store.run_directory import checkpoint
 from plat.trainer.api import State
 
 ROOT = Path(__file__).parents[2]
-NO_HOME: tuple[str, ...] = ()  # verbs that need no home
+NO_HOME = ("options",)  # verbs that need no home
 HEAVY = ("torch", "mlflow", "ray", "hydra", "pandas", "verl", "omegaconf", "rich", "numpy", "transformers")
 
 

@@ -83,8 +83,14 @@ class Plan:
             "runs": [row.to_json() for row in self.rows],
             "counts": self.counts,
             "experiments": [
-                {"name": one.name, "title": one.title, "path": str(one.path), "paper": one.paper, "scale": one.scale}
-                for one in self.experiments
+                {
+                    "name": each.name,
+                    "title": each.title,
+                    "path": str(each.path),
+                    "paper": each.paper,
+                    "scale": each.scale,
+                }
+                for each in self.experiments
             ],
             "cost": {
                 "workers": self.workers,

@@ -13,6 +13,12 @@ from plat.errors import SpecError
 from plat.suggest import mend
 from plat.trainer.plugins import published
 
+LIMITS = (  # key of a field's metadata, what violates it, and its words
+    ("minimum", operator.lt, "at least"),
+    ("maximum", operator.gt, "at most"),
+    ("above", operator.le, "more than"),
+    ("below", operator.ge, "less than"),
+)
 _KINDS = {int: "a whole number", float: "a number", bool: "true or false", str: "text"}
 
 
@@ -38,6 +44,16 @@ class Leaf:
         text = _KINDS.get(kind, getattr(kind, "__name__", str(kind)))
         return f"{text} or null" if type(None) in get_args(self.kind) else text
 
+    def choices(self) -> tuple[str, ...] | None:
+        """The valid names: those that the field lists, or the plugins of its entry-point group; None for any value."""
+        if "plugin" in self.metadata:
+            return plugin_names(self.metadata["plugin"])
+        return tuple(self.metadata["choices"]) if self.metadata.get("choices") else None
+
+    def limits(self) -> str:
+        """The range of a number in words, e.g. `at least 0, less than 1`; "" without limits."""
+        return ", ".join(f"{words} {_limit(self.metadata[name])}" for name, _, words in LIMITS if name in self.metadata)
+
 
 def check_limits(leaf: Leaf, value: Any) -> Any:
     """Choices, ranges and plugin names from the field's metadata; -0.0 becomes 0.0, NaN and infinity are refused."""
@@ -49,17 +65,12 @@ def check_limits(leaf: Leaf, value: Any) -> Any:
     if not leaf.metadata or value is None:
         return value
     limits = leaf.metadata
-    choices = limits.get("choices") or (plugin_names(limits["plugin"]) if "plugin" in limits else None)
+    choices = leaf.choices()
     if choices is not None and value not in choices:
         what = f"{leaf.key}: unknown {limits.get('plugin', 'value').rpartition('.')[2].removesuffix('s')} {show(value)}"
         raise SpecError(what, mend=mend(value, choices, "one of"))
     if isinstance(value, (int, float)):
-        for name, violates, words in (
-            ("minimum", operator.lt, "at least"),
-            ("maximum", operator.gt, "at most"),
-            ("above", operator.le, "more than"),
-            ("below", operator.ge, "less than"),
-        ):
+        for name, violates, words in LIMITS:
             if name in limits and violates(value, limits[name]):
                 raise SpecError(
                     f"{leaf.key}: {show(value)} is out of range", mend=f"give {words} {_limit(limits[name])}"

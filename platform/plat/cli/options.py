@@ -1,0 +1,166 @@
+"""`plat options`: every option of a run, every report builder and every claim check, with type, default and limits."""
+
+from __future__ import annotations
+
+import dataclasses
+import inspect
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Annotated, Any
+
+import typer
+
+from plat.cli.common import AllowImportOption, JsonOption, VerboseOption, aligned, print_json
+from plat.errors import SpecError
+from plat.spec.conf import conf_of
+from plat.spec.leaf import load_plugin, show
+from plat.spec.schema import Schema, schema_of, select
+from plat.suggest import mend
+from plat.trainer.api import TrainerSpec, find_trainer
+from plat.trainer.plugins import published
+
+FUNCTIONS = {"builder": "plat.reports", "check": "plat.claims"}
+COLUMNS = ("option", "type", "default", "limits")
+
+
+@dataclass(frozen=True)
+class Option:
+    """What can be said of one name.
+
+    type      in words; of a builder or a check its arguments
+    kind      "group" (a config group) | "option" (a key) | "builder" (of reports) | "check" (of claims)
+    default   what a run has that says nothing else, as a plain value; None for a builder or a check
+    choices   the valid values, None where any value of the type will do
+    limits    the range of a number in words
+    needs     the choice that the option belongs to, e.g. "task=sokoban"; "" for an option of every run
+    about     what its group of options, the builder or the check says of itself
+    """
+
+    key: str
+    kind: str
+    type: str
+    default: Any = None
+    choices: tuple[str, ...] | None = None
+    limits: str = ""
+    needs: str = ""
+    about: str = ""
+
+    def cells(self) -> tuple[str, ...]:
+        """In the order of COLUMNS."""
+        limits = " | ".join(self.choices) if self.choices else self.limits
+        notes = [part for part in (limits, f"with {self.needs}" if self.needs else "") if part]
+        default = "" if self.kind in FUNCTIONS else show(self.default)
+        return (self.key, self.kind if self.kind in FUNCTIONS else self.type, default, "; ".join(notes))
+
+
+def options(
+    key: Annotated[str | None, typer.Argument(metavar="[KEY]", help="An option, a group of them, or a name.")] = None,
+    trainer: Annotated[str, typer.Option("--trainer", metavar="NAME", help="Whose options.")] = "embedded",
+    as_json: JsonOption = False,
+    allow_import: AllowImportOption = False,
+    verbose: VerboseOption = False,
+) -> int:
+    """Explain the options of runs, the builders of reports and the checks.
+
+    For example: plat options filter, plat options filter.rule, plat options peak_success_table
+    """
+    known = [*_options_of(find_trainer(trainer)), *_functions()]
+    chosen = known if key is None else _named(key, known)
+    if as_json:
+        print_json({"options": [dataclasses.asdict(option) for option in chosen]})
+        return 0
+    if len(chosen) == 1:
+        print(_in_full(chosen[0]))
+        return 0
+    print(aligned([COLUMNS, *(option.cells() for option in chosen)]))
+    if key is None:
+        print("\n`plat options KEY` explains one of them, or all that begin with KEY.")
+    return 0
+
+
+def _named(key: str, known: list[Option]) -> list[Option]:
+    """The option of this name (for several tasks, perhaps), with all below it; SpecError with the nearest name."""
+    chosen = [option for option in known if option.key == key or option.key.startswith(key + ".")]
+    if not chosen:
+        names = [option.key for option in known]
+        raise SpecError(f"there is no option {key!r}", where="the command line", mend=mend(key, names, "options"))
+    return chosen
+
+
+def _in_full(option: Option) -> str:
+    if option.kind in FUNCTIONS:
+        facts = [("kind", option.kind), ("arguments", option.type)]
+    else:
+        facts = [("type", option.type), ("default", show(option.default))]
+    facts += [("choices", ", ".join(option.choices))] if option.choices else []
+    facts += [("limits", option.limits)] if option.limits else []
+    facts += [("needs", option.needs)] if option.needs else []
+    return f"{option.key}\n{aligned(facts)}" + (f"\n\n{option.about}" if option.about else "")
+
+
+def _options_of(trainer: TrainerSpec) -> Iterator[Option]:
+    """The config groups and keys of a trainer, with the defaults that a run without overrides has."""
+    schema = schema_of(trainer.config_type)
+    defaults = _defaults(trainer, schema)
+    if trainer.conf:
+        conf = conf_of(trainer.conf)
+        for group, choices in conf.options.items():
+            about = f"Each choice sets several of the keys below `{group}` together."
+            yield Option(group, "group", "config group", conf.defaults[group], choices, about=about)
+    for key, leaf in schema.leaves.items():
+        if (
+            trainer.conf and key in conf_of(trainer.conf).options
+        ):  # it only records which option of the group was chosen
+            continue
+        about = _about(leaf.owner)
+        yield Option(key, "option", leaf.describe(), select(defaults, key), leaf.choices(), leaf.limits(), "", about)
+    for key, leaf in schema.free.items():
+        yield from _plugin_options(key, leaf.metadata.get("options_of"), schema)
+
+
+def _plugin_options(key: str, chooser: str | None, schema: Schema) -> Iterator[Option]:
+    """The options below a key whose meaning another key decides: those of every plugin that it may name."""
+    selector = schema.leaves.get(".".join([*key.split(".")[:-1], chooser])) if chooser else None
+    if selector is None or "plugin" not in selector.metadata:
+        yield Option(key, "option", "a mapping", {})
+        return
+    group = selector.key.removesuffix(".name")
+    for name in selector.choices() or ():
+        own = schema_of(load_plugin(selector.metadata["plugin"], name).config_type)
+        for below, leaf in own.leaves.items():
+            default, about = select(own.defaults, below), _about(leaf.owner)
+            needs = f"{group}={name}"
+            yield Option(
+                f"{key}.{below}", "option", leaf.describe(), default, leaf.choices(), leaf.limits(), needs, about
+            )
+
+
+def _defaults(trainer: TrainerSpec, schema: Schema) -> dict[str, Any]:
+    """The config of a run without overrides; the schema's own defaults where such a run is not complete."""
+    from plat.spec.experiment import build_run
+
+    try:
+        return build_run([f"trainer={trainer.name}"]).config
+    except SpecError:
+        return schema.defaults
+
+
+def _functions() -> Iterator[Option]:
+    """Every report builder and claim check that an installed package publishes."""
+    for kind, group in FUNCTIONS.items():
+        for name in published(group):
+            function = load_plugin(group, name)
+            parameters = list(inspect.signature(function).parameters.values())[2:]
+            words = [_parameter(parameter) for parameter in parameters]
+            yield Option(name, kind, ", ".join(words) or "none", about=inspect.getdoc(function) or "")
+
+
+def _parameter(parameter: inspect.Parameter) -> str:
+    """An argument of a builder or a check as an experiment file gives it, e.g. `rows = null`."""
+    return parameter.name if parameter.default is parameter.empty else f"{parameter.name} = {show(parameter.default)}"
+
+
+def _about(owner: type) -> str:
+    """What a group of options says of itself; "" when Python has only made up its signature."""
+    text = inspect.getdoc(owner) or ""
+    return "" if text.startswith(f"{owner.__name__}(") else text
