@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -118,12 +118,15 @@ def _draw(scores: torch.Tensor, uniforms: torch.Tensor) -> tuple[torch.Tensor, t
     return token[:, 0], log_prob[:, 0], entropy
 
 
-def _responses(drawn: torch.Tensor, log_probs: torch.Tensor, entropies: torch.Tensor, tokenizer: Tokenizer) -> Any:
+def _responses(
+    drawn: torch.Tensor, log_probs: torch.Tensor, entropies: torch.Tensor, tokenizer: Tokenizer
+) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
     """What `generate` returns, from (B, R) arrays in which anything may follow the first eos."""
     stops = (drawn == tokenizer.eos).cumsum(1)
     alive = (stops == 0) | ((stops == 1) & (drawn == tokenizer.eos))
     outputs = torch.where(alive, drawn, tokenizer.pad), alive.sum(1), log_probs * alive, entropies * alive
-    return tuple(each.cpu().numpy() for each in outputs)
+    ids, lengths, masked_log_probs, masked_entropies = (output.cpu().numpy() for output in outputs)
+    return ids, lengths, masked_log_probs, masked_entropies
 
 
 @dataclass(frozen=True)

@@ -163,7 +163,7 @@ class _Layer(torch.autograd.Function):
     others."""
 
     @staticmethod
-    def forward(  # type: ignore[override]
+    def forward(
         ctx: Any,
         x: Tensor,
         qkv: Tensor,
@@ -189,7 +189,7 @@ class _Layer(torch.autograd.Function):
         return torch.addmm(x, inner, down.T)
 
     @staticmethod
-    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:  # type: ignore[override]
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
         layout: Layout = ctx.layout
         qkv, out, gate_up, down, unit1, norm1, mixed, unit2, norm2, fused, opened, inner = ctx.saved_tensors
         grad_down = grad.T @ inner

@@ -60,20 +60,20 @@ def unit_norm_backward(grad: Tensor, unit: Tensor, norm: Tensor) -> Tensor:
 
 class _UnitNorm(torch.autograd.Function):
     @staticmethod
-    def forward(ctx: Any, x: Tensor, eps: float) -> Tensor:  # type: ignore[override]
+    def forward(ctx: Any, x: Tensor, eps: float) -> Tensor:
         unit, norm = unit_and_norm(x, eps)
         ctx.save_for_backward(unit, norm)
         return unit
 
     @staticmethod
-    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None]:  # type: ignore[override]
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None]:
         return unit_norm_backward(grad, *ctx.saved_tensors), None
 
 
 def swiglu(fused: Tensor) -> Tensor:
     """silu(gate) * up of a fused (..., 2 ffn)."""
     if torch.is_grad_enabled():
-        return _SwiGLU.apply(fused)  # type: ignore[no-any-return]
+        return _SwiGLU.apply(fused)  # type: ignore[no-any-return, no-untyped-call]
     gate, up = fused.chunk(2, -1)
     return F.silu(gate).mul_(up)
 
@@ -90,21 +90,21 @@ def swiglu_backward(grad: Tensor, fused: Tensor, opened: Tensor) -> Tensor:
 
 class _SwiGLU(torch.autograd.Function):
     @staticmethod
-    def forward(ctx: Any, fused: Tensor) -> Tensor:  # type: ignore[override]
+    def forward(ctx: Any, fused: Tensor) -> Tensor:
         gate, up = fused.chunk(2, -1)
         opened = F.silu(gate)
         ctx.save_for_backward(fused, opened)
         return opened * up
 
     @staticmethod
-    def backward(ctx: Any, grad: Tensor) -> Tensor:  # type: ignore[override]
+    def backward(ctx: Any, grad: Tensor) -> Tensor:
         return swiglu_backward(grad, *ctx.saved_tensors)
 
 
 def turn_qkv(fused: Tensor, turns: Tensor, heads: int, kv_heads: int) -> tuple[Tensor, Tensor, Tensor]:
     """Splits a fused (B, T, heads + 2 kv_heads, head_dim) into rotated queries and keys, and values, heads first."""
     if torch.is_grad_enabled():
-        return _TurnQKV.apply(fused, turns, heads, kv_heads)  # type: ignore[no-any-return]
+        return _TurnQKV.apply(fused, turns, heads, kv_heads)  # type: ignore[no-any-return, no-untyped-call]
     return _split(fused, turns, heads, kv_heads)
 
 
@@ -132,13 +132,13 @@ def _turn_into(x: Tensor, turns: Tensor, out: Tensor) -> None:
 
 class _TurnQKV(torch.autograd.Function):
     @staticmethod
-    def forward(ctx, fused, turns, heads, kv_heads):  # type: ignore[no-untyped-def,override]
+    def forward(ctx, fused, turns, heads, kv_heads):  # type: ignore[no-untyped-def]
         ctx.save_for_backward(turns)
         ctx.heads, ctx.kv_heads = heads, kv_heads
         return _split(fused, turns, heads, kv_heads)
 
     @staticmethod
-    def backward(ctx, grad_queries, grad_keys, grad_values):  # type: ignore[no-untyped-def,override]
+    def backward(ctx, grad_queries, grad_keys, grad_values):  # type: ignore[no-untyped-def]
         (turns,) = ctx.saved_tensors
         heads, kv_heads = ctx.heads, ctx.kv_heads
         batch, _, tokens, head_dim = grad_keys.shape
@@ -153,7 +153,7 @@ class ScoreTokens(torch.autograd.Function):
     """Log-probabilities of chosen tokens (n,) and entropies (n,) of softmax(scores (n, vocabulary))."""
 
     @staticmethod
-    def forward(ctx, scores, chosen):  # type: ignore[no-untyped-def,override]
+    def forward(ctx, scores, chosen):  # type: ignore[no-untyped-def]
         logs = F.log_softmax(scores, -1)
         probs = logs.exp()
         entropies = torch.linalg.vecdot(probs, logs).neg_()
@@ -161,7 +161,7 @@ class ScoreTokens(torch.autograd.Function):
         return logs.gather(-1, chosen[:, None])[:, 0], entropies
 
     @staticmethod
-    def backward(ctx, grad_logs, grad_entropies):  # type: ignore[no-untyped-def,override]
+    def backward(ctx, grad_logs, grad_entropies):  # type: ignore[no-untyped-def]
         logs, probs, entropies, chosen = ctx.saved_tensors
         # d log p_c = onehot(c) - p, and dH = -p (log p + H)
         both = torch.addcmul(grad_logs, grad_entropies, entropies).neg_()
@@ -193,7 +193,7 @@ def attend(queries: Tensor, keys: Tensor, values: Tensor, mask: Tensor) -> Tenso
         )
         return mixed.transpose(1, 2).reshape(batch, tokens, heads * head_dim)
     function = _Attend.apply if torch.is_grad_enabled() else _attend
-    return function(queries, keys, values, mask)  # type: ignore[no-any-return,operator]
+    return function(queries, keys, values, mask)
 
 
 def _attend(queries: Tensor, keys: Tensor, values: Tensor, mask: Tensor, keep: list[Tensor] | None = None) -> Tensor:
@@ -219,7 +219,7 @@ class _Attend(torch.autograd.Function):
     """Plain autograd would hand on gradients of keys in a transposed layout, which is slow to add up."""
 
     @staticmethod
-    def forward(ctx, queries, keys, values, mask):  # type: ignore[no-untyped-def,override]
+    def forward(ctx, queries, keys, values, mask):  # type: ignore[no-untyped-def]
         keep: list[Tensor] = []
         mixed = _attend(queries, keys, values, mask, keep)
         ctx.save_for_backward(*keep)
@@ -227,7 +227,7 @@ class _Attend(torch.autograd.Function):
         return mixed
 
     @staticmethod
-    def backward(ctx, grad):  # type: ignore[no-untyped-def,override]
+    def backward(ctx, grad):  # type: ignore[no-untyped-def]
         lines, keys, values, shares = ctx.saved_tensors
         queries_shape, keys_shape = ctx.shapes
         batch, heads, tokens, head_dim = queries_shape
