@@ -207,6 +207,7 @@ def ours(overrides: tuple[str, ...], cache: Path, steps: int = STEPS) -> dict[st
 
     return {
         "seconds": better_half(times),
+        "mean_seconds": float(np.mean(times)),
         "peak": product.gflop / better_half(products),
         "gflop": float(count.total) / steps / 1e9,
         "parameters": run.shape.parameters,
@@ -232,12 +233,12 @@ def trl(checkpoint: Path, scratch: Path, steps: int = STEPS) -> dict[str, float]
     words: list[float] = []
 
     def reward(prompts: list[str], completions: list[str], seed: list[int], **_: Any) -> list[float]:
-        found = []
+        rewards = []
         for text, number in zip(completions, seed, strict=True):
             player.reset(number)
-            found.append(player.step(text)[1])
+            rewards.append(player.step(text)[1])
             words.append(len(text.split()))
-        return found
+        return rewards
 
     ends: list[float] = []
 
@@ -327,12 +328,14 @@ def one_turn(folder: Path) -> None:
 
 
 def multi_turn(folder: Path) -> None:
-    found = ours(MULTI_TURN, folder)
-    peak = found["peak"]
-    rate, work = PROMPTS * GROUP / found["seconds"], found["gflop"] / found["seconds"]
-    parts = ", ".join(f"{name} {found[name]:.3f}" for name in ("rollout", "cross_score", "update"))
-    print(f"FrozenLake, {found['parameters']:,.0f} parameters: {found['seconds']:.3f} s a step ({parts})")
-    print(f"{found['tokens']:.1f} tokens a turn, {found['gflop']:.1f} GFLOP a step at {work:.0f} of {peak:.0f} GFLOP/s")
+    step = ours(MULTI_TURN, folder)
+    peak = step["peak"]
+    rate, work = PROMPTS * GROUP / step["seconds"], step["gflop"] / step["seconds"]
+    shares = ", ".join(
+        f"{name} {step[name] / step['mean_seconds']:.0%}" for name in ("rollout", "cross_score", "update")
+    )
+    print(f"FrozenLake, {step['parameters']:,.0f} parameters: {step['seconds']:.3f} s a step ({shares})")
+    print(f"{step['tokens']:.1f} tokens a turn, {step['gflop']:.1f} GFLOP a step at {work:.0f} of {peak:.0f} GFLOP/s")
     share = 100 * work / peak
     against = f"1024 x 1024 products beside it, {peak:.0f} GFLOP/s"
     figure(
