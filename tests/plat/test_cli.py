@@ -288,6 +288,28 @@ def test_a_second_sweep_does_nothing_and_a_removed_run_is_redone_alone(plat, spe
     assert table in out
 
 
+def test_python_without_assertions_does_the_same(spec, home, toy):
+    path = spec(GUESSING)
+    environment = {**os.environ, "PYTHONOPTIMIZE": "1"}
+    for verb in ("plan", "sweep", "report", "status"):
+        command = [sys.executable, "-m", "plat", verb, str(path)]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=120, env=environment)
+        assert done.returncode == 0 and "climber" in done.stdout and not done.stderr, (verb, done.stderr)
+    assert len(results_of(home)) == 2
+
+
+def test_a_meta_file_of_another_shape_is_written_again(plat, spec, home, toy):
+    path = spec(GUESSING)
+    plat("sweep", path)
+    meta = next(home.glob("runs/*/meta.json"))
+    meta.write_text(json.dumps({**json.loads(meta.read_text()), "axes": 3, "checksum": None}))
+    code, _, err = plat("retry", "--where", "seed=7")
+    assert code in (0, 2) and "meta.json is missing or damaged" in err
+    assert plat("sync")[0] == 3
+    meta.with_name("result.json").unlink()
+    assert plat("sweep", path)[0] == 0 and json.loads(meta.read_text())["axes"]["seed"] == 0
+
+
 def test_a_removed_store_is_noticed_and_filled_again(plat, spec, home, toy):
     path = spec(GUESSING)
     plat("sweep", path)

@@ -20,7 +20,7 @@ from plat.outcomes import is_failure, is_result
 from plat.store.durable import read_json
 from plat.store.home import AttemptPaths, RunPaths
 from plat.store.run_directory.damage import damage
-from plat.store.run_directory.files import config_damage, read_result
+from plat.store.run_directory.files import config_damage, load_meta, read_result
 from plat.store.run_directory.history import run_history
 
 FORMAT = 2  # raise it when records change, and every run is compared with the store once more
@@ -101,7 +101,7 @@ def read_record(paths: RunPaths, wanted_by: Sequence[str] = (), with_diff: bool 
     import yaml
 
     mark = signature(paths)  # before anything is read: what changes meanwhile is seen at the next import
-    meta = read_json(paths.meta)
+    meta = load_meta(paths)
     config = _read(lambda: yaml.load(paths.config.read_bytes(), getattr(yaml, "CSafeLoader", yaml.SafeLoader)))
     if mark is None or meta is None or not isinstance(config, dict):
         return None

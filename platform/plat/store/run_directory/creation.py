@@ -15,10 +15,10 @@ from typing import TYPE_CHECKING, Any
 
 from plat.errors import HomeError, SpecError
 from plat.spec.identity import SCHEME
-from plat.store.durable import locked, read_json, scratch_name, set_aside, to_checked_json, write, write_file
+from plat.store.durable import locked, scratch_name, set_aside, to_checked_json, write, write_file
 from plat.store.home import Home, RunPaths
 from plat.store.provenance.code_state import CodeState, collect
-from plat.store.run_directory.files import config_hash, read_config, read_meta, to_yaml
+from plat.store.run_directory.files import config_hash, load_meta, read_config, read_meta, to_yaml
 from plat.trainer.api import HEADLINE, find_trainer
 
 if TYPE_CHECKING:
@@ -65,7 +65,7 @@ def _make(home: Home, paths: RunPaths, run: Run, name: str, paper: str | None, c
 
 
 def _is_whole(paths: RunPaths) -> bool:
-    return paths.config.is_file() and paths.config.stat().st_size > 0 and read_json(paths.meta) is not None
+    return paths.config.is_file() and paths.config.stat().st_size > 0 and load_meta(paths) is not None
 
 
 def _mend(home: Home, paths: RunPaths, run: Run, name: str, paper: str | None, code: CodeState | None) -> None:
@@ -77,7 +77,7 @@ def _mend(home: Home, paths: RunPaths, run: Run, name: str, paper: str | None, c
         if _is_whole(paths):
             return
         contents = _contents(run, name, paper, code)
-        meta = read_json(paths.meta)
+        meta = load_meta(paths)
         if meta is not None:  # it knows who asked before us
             contents["meta.json"] = to_checked_json(meta | {"config_sha256": config_hash(run.config)})
         for file, data in contents.items():

@@ -73,9 +73,22 @@ def _load_config(paths: RunPaths) -> dict[str, Any]:
     )
 
 
+def load_meta(paths: RunPaths) -> dict[str, Any] | None:
+    """meta.json; None when it is missing or damaged, or when what is in it is not what plat writes there.
+
+    A file without a checksum, from plat 0.1 or edited by somebody, can be any JSON object.
+    """
+    meta = read_json(paths.meta)
+    if meta is None:
+        return None
+    files, code = meta.get("experiments", []), meta.get("code") or {}
+    named = isinstance(files, list) and all(isinstance(name, str) for name in files)
+    return meta if named and isinstance(meta.get("axes", {}), dict) and isinstance(code, dict) else None
+
+
 def read_meta(paths: RunPaths) -> dict[str, Any]:
     """meta.json; HomeError when it is missing or damaged."""
-    meta = read_json(paths.meta)
+    meta = load_meta(paths)
     if meta is None:
         raise HomeError(
             "the run's meta.json is missing or damaged",

@@ -393,6 +393,17 @@ def test_damaged_directories_are_reported_not_fatal(home, recipe):
     assert report.imported == [recipe(1).id] and report.unreadable == [without_meta.id, without_config.id]
 
 
+@pytest.mark.parametrize("part", [{"axes": 3}, {"axes": ["seed"]}, {"experiments": "table4"}, {"code": [1]}])
+def test_a_meta_file_of_another_shape_is_damaged(home, recipe, part):
+    """Written without a checksum, as a meta.json of plat 0.1 is."""
+    recipe(1).write(home)
+    odd = recipe(2).write(home)
+    meta = json.loads(odd.meta.read_text()) | part
+    odd.meta.write_text(json.dumps({key: value for key, value in meta.items() if key != "checksum"}))
+    report = import_runs(home, home.store_uri())
+    assert report.imported == [recipe(1).id] and report.unreadable == [odd.id] and report.exit_code == 3
+
+
 # -- records ----------------------------------------------------------------------------------------------------------
 
 
