@@ -10,7 +10,7 @@ from plat.errors import RunError
 
 
 class Adam:
-    """Adam over one flat vector, with the gradient's norm clipped (decoupled weight decay, as torch's AdamW)."""
+    """AdamW over one flat vector of parameters; the norm of the gradient is clipped to `clip` before each step."""
 
     def __init__(self, flat: Tensor, lr: float, betas: tuple[float, float], weight_decay: float, clip: float) -> None:
         self.parameter = flat.requires_grad_()
@@ -43,9 +43,9 @@ class Adam:
             self.parameter.copy_(tensors[f"{prefix}.parameters"])
         moments = {name: tensors.get(f"{prefix}.{name}") for name in ("step", "exp_avg", "exp_avg_sq")}
         if moments["step"] is not None:
-            like = self.parameter
-            self.optimiser.state[like] = {
-                name: value.clone() if name == "step" else value.to(like.device, like.dtype).clone()
+            device, dtype = self.parameter.device, self.parameter.dtype
+            self.optimiser.state[self.parameter] = {
+                name: value.clone() if name == "step" else value.to(device, dtype).clone()
                 for name, value in moments.items()
                 if value is not None
             }

@@ -87,19 +87,23 @@ def measure(
     temperature: float,
     rng: np.random.Generator,
 ) -> dict[str, float]:
-    """Both scopes of the MI family on a batch before filtering; advances the EMA."""
+    """The `mi/` metrics of a batch before filtering, in each scope that is switched on; advances the EMA.
+
+    first_turn  sampled first reasonings, each scored under the first prompt of every group
+    trajectory  sampled reasonings of any turn, each scored under the prompts of all the others
+    """
     metrics: dict[str, float] = {}
-    usable = batch.reasoning_length > 0
+    has_reasoning = batch.reasoning_length > 0
     row_of = np.full((batch.trajectories, int(batch.turn_of_row.max()) + 1), -1)
-    row_of[batch.trajectory_of_row, batch.turn_of_row] = np.arange(len(usable))
+    row_of[batch.trajectory_of_row, batch.turn_of_row] = np.arange(len(has_reasoning))
     if config.first_turn:
         first = row_of[:, 0]
-        rows = first[sample_first_turns(usable[first], config.samples, rng)]
-        _, one_per_group = np.unique(batch.group, return_index=True)
-        columns = [batch.prompts[batch.prompt_of_row[first[n]]] for n in one_per_group]
+        rows = first[sample_first_turns(has_reasoning[first], config.samples, rng)]
+        _, first_of_group = np.unique(batch.group, return_index=True)
+        columns = [batch.prompts[batch.prompt_of_row[first[n]]] for n in first_of_group]
         metrics |= _score(weights, batch, rows, columns, config, FIRST_TURN, ema, pad, temperature)
     if config.trajectory:
-        pairs = sample_turns((row_of >= 0) & usable[row_of], config.samples, rng)
+        pairs = sample_turns((row_of >= 0) & has_reasoning[row_of], config.samples, rng)
         rows = row_of[pairs[:, 0], pairs[:, 1]]
         columns = [batch.prompts[batch.prompt_of_row[row]] for row in rows]
         metrics |= _score(weights, batch, rows, columns, config, TRAJECTORY, ema, pad, temperature)
@@ -117,11 +121,12 @@ def _score(
     pad: int,
     temperature: float,
 ) -> dict[str, float]:
+    """The metrics of one scope: the reasonings of these rows of the batch, scored under the prompts in `columns`."""
     merged = merge_prompts(columns)
     if len(rows) < 2 or len(merged.first) < 2:
         return {}
     distinct = [columns[column] for column in merged.first]
-    number = {prompt: at for at, prompt in enumerate(distinct)}
+    number = {prompt: index for index, prompt in enumerate(distinct)}
     own = np.array([number[batch.prompts[batch.prompt_of_row[row]]] for row in rows])
     lengths = batch.reasoning_length[rows]
     matrix = log_likelihoods(weights, distinct, batch.responses[rows], lengths, pad, temperature)

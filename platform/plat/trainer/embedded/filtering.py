@@ -12,7 +12,11 @@ from plat.trainer.embedded.batch import Batch
 
 
 def filter_batch(batch: Batch, config: FilterConfig, group_size: int) -> tuple[Selection, NDArray[np.int64]]:
-    """The selection over prompts, and the numbers of the trajectories that the update may use."""
+    """Score the prompts of a batch and select: which prompts are kept, and the numbers of their trajectories.
+
+    The rule `within_group` keeps every prompt, and of each group the trajectories with the largest spread of returns.
+    A batch without trajectories (DAPO found no informative prompt) is a selection of nothing.
+    """
     if not batch.trajectories:
         nothing = np.zeros(0, dtype=np.int64)
         return Selection(nothing, 0.0, 0.0, "no_informative_prompt"), nothing

@@ -1,12 +1,26 @@
-"""The policy and, for GAE, the critic, and how an iteration updates them (section 2.1, Algorithm 1, appendix B.2).
+"""The policy, the critic of PPO, and how an iteration updates them (section 2.1, Algorithm 1, appendix B.2).
 
-An update of the policy minimises, over the response tokens of a mini-batch,
+`Learner.update` gets the trajectories that the filter kept, and does this:
 
-    - min(r A, clip(r, 1 - clip_low, 1 + clip_high) A)  -  entropy_coef * entropy  +  kl_coef * KL(policy, reference)
+1. **Targets**, once per iteration. Every response token gets an advantage A: how much better its trajectory went than
+   expected. With `advantage: gae` (PPO) the critic says what was expected, token by token. With `advantage: grpo` it is
+   the mean return of the group, the G trajectories of the same instance, and there is no critic: all tokens of a
+   trajectory have A = (return - group mean) / group standard deviation (without the division: `norm_by_std: false`).
+2. **Mini-batches.** The trajectories are shuffled and split. Each mini-batch makes one optimiser step (Adam, with the
+   norm of the gradient clipped). Its gradient may be summed over micro-batches, which saves memory and changes nothing
+   but rounding.
+3. **The policy's loss** of a mini-batch, over its response tokens,
 
-where r = exp(log_probs - old_log_probs) is the importance ratio to the policy that spoke and A the advantage. The
-critic is a transformer of the policy's shape, started from the same base model, with a value head of zeros; it learns
-the returns. The losses themselves are in `plat.rl.algorithms`.
+       - min(r A, clip(r, 1 - clip_low, 1 + clip_high) A)  -  entropy_coef * entropy  +  kl_coef * KL(policy, reference)
+
+   r = exp(log_probs - old_log_probs) compares the policy with the one that rolled out, from which it has moved by the
+   second mini-batch; the clipping takes the gradient away where it has moved too far. For A < 0 the first term is at
+   most clip_c |A| (dual clip). The reference policy is the base model.
+4. **The critic's loss**: squared error between its values and the returns. The critic is a transformer of the policy's
+   shape, started from the same base model, with a value head of zeros.
+
+What the filter changes besides the trajectories is in the `StepPlan`: how many mini-batches there are, and by what
+loss, advantages or learning rate are scaled. The losses themselves are in `plat.rl.algorithms`.
 """
 
 from __future__ import annotations
@@ -31,7 +45,7 @@ from plat.trainer.embedded.transformer.model import Shape, Weights, unpack
 class Targets:
     """What an iteration's updates learn from, fixed before the first of them.
 
-    All are (N, T): a line for each trajectory, with its response tokens one after the other, turn after turn.
+    All are (N, T): a row for each trajectory, with the response tokens of all its turns one after the other.
     """
 
     advantages: Tensor
@@ -40,47 +54,50 @@ class Targets:
     reference_log_probs: Tensor | None  # under the reference policy, where the loss has a KL term
 
     def select(self, trajectories: Tensor, length: int) -> Targets:
-        """The lines of these trajectories, cut to `length` tokens."""
+        """The targets of these trajectories, cut to `length` tokens."""
 
-        def lines(values: Tensor) -> Tensor:
+        def rows(values: Tensor) -> Tensor:
             return values[trajectories, :length]
 
         return Targets(
-            lines(self.advantages),
-            lines(self.returns),
-            None if self.old_values is None else lines(self.old_values),
-            None if self.reference_log_probs is None else lines(self.reference_log_probs),
+            rows(self.advantages),
+            rows(self.returns),
+            None if self.old_values is None else rows(self.old_values),
+            None if self.reference_log_probs is None else rows(self.reference_log_probs),
         )
 
 
 @dataclass(frozen=True)
-class Part:
-    """Some trajectories of an iteration, a mini-batch or a micro-batch: where their tokens lie, what they teach."""
+class TrainingBatch:
+    """Trajectories with their targets: all of an iteration, or those of a mini-batch or micro-batch.
+
+    layout  where each response token goes in the (N, T) arrays of the losses
+    """
 
     batch: Batch
     layout: Packed
     targets: Targets
 
-    def select(self, trajectories: np.ndarray) -> Part:
-        """These trajectories only."""
+    def select(self, trajectories: np.ndarray) -> TrainingBatch:
+        """The batch of these trajectories only."""
         if len(trajectories) == self.batch.trajectories:
             return self
         device = self.layout.mask.device
         batch = self.batch.select(trajectories)
         layout = packing(batch, str(device))
-        lines = torch.from_numpy(trajectories).to(device)
-        return Part(batch, layout, self.targets.select(lines, layout.mask.shape[1]))
+        rows = torch.from_numpy(trajectories).to(device)
+        return TrainingBatch(batch, layout, self.targets.select(rows, layout.mask.shape[1]))
 
-    def micro_batches(self, size: int) -> Iterator[tuple[Part, float]]:
-        """Parts of at most `size` trajectories (0: all), each with its share of the response tokens."""
+    def micro_batches(self, size: int) -> Iterator[tuple[TrainingBatch, float]]:
+        """Batches of at most `size` trajectories (0: all), each with its share of the response tokens."""
         count, tokens = self.batch.trajectories, self.batch.response_length.sum()
         for start in range(0, count, size or count):
-            part = self.select(np.arange(count)[start : start + (size or count)])
-            yield part, float(part.batch.response_length.sum() / tokens)
+            micro_batch = self.select(np.arange(count)[start : start + (size or count)])
+            yield micro_batch, float(micro_batch.batch.response_length.sum() / tokens)
 
 
 class Learner:
-    """The trained state of a run. `flat` is the base model's flat vector; it is copied."""
+    """The parameters that a run trains, and their optimisers. `flat` is the base model's flat vector; it is copied."""
 
     def __init__(self, config: RunConfig, shape: Shape, flat: Tensor) -> None:
         train = config.train
@@ -93,7 +110,7 @@ class Learner:
             parameters = torch.cat((flat, value_head))
             self.critic = Adam(parameters, train.critic_lr, betas, train.weight_decay, train.max_grad_norm)
         self.reference = flat.clone() if config.algorithm.kl_coef else None
-        # The norm divisor of Dr. GRPO is a constant: the most tokens that a trajectory may have.
+        # Dr. GRPO divides by a constant: the most tokens that a trajectory may have.
         self.aggregation = algorithms.Aggregation(loss_scale_factor=config.task.turns * config.task.response_tokens)
 
     def policy(self) -> Weights:
@@ -101,11 +118,11 @@ class Learner:
         return unpack(self.shape, self.actor.parameter.detach())
 
     def tensors(self) -> dict[str, Tensor]:
-        """What a checkpoint keeps."""
+        """The parameters and optimiser states that a checkpoint keeps, by name."""
         return self.actor.state("actor") | (self.critic.state("critic") if self.critic else {})
 
     def restore(self, tensors: dict[str, Tensor]) -> None:
-        """Go on from what `tensors` gave."""
+        """Take back what `tensors` gave."""
         self.actor.restore("actor", tensors)
         if self.critic:
             self.critic.restore("critic", tensors)
@@ -119,14 +136,14 @@ class Learner:
         and `critic/` metrics, means over the mini-batches.
         """
         iteration = self._with_targets(batch, plan, pad)
-        only_critic = self.critic is not None and step <= self.config.train.critic_warmup
+        is_critic_warmup = self.critic is not None and step <= self.config.train.critic_warmup
         history: list[dict[str, float]] = []
         for trajectories in np.array_split(rng.permutation(batch.trajectories), plan.updates):
             if not len(trajectories):
                 continue  # more updates than trajectories
             mini_batch = iteration.select(np.sort(trajectories))
             metrics: dict[str, float] = {}
-            if not only_critic:
+            if not is_critic_warmup:
                 metrics |= self._update_policy(mini_batch, plan, pad)
             if self.critic:
                 metrics |= self._update_critic(self.critic, mini_batch, plan, pad)
@@ -134,7 +151,7 @@ class Learner:
         return {name: float(np.mean([metrics[name] for metrics in history])) for name in history[0]}
 
     @torch.no_grad()
-    def _with_targets(self, batch: Batch, plan: StepPlan, pad: int) -> Part:
+    def _with_targets(self, batch: Batch, plan: StepPlan, pad: int) -> TrainingBatch:
         """The whole batch with its advantages (appendix B.2: GAE, or relative to the group), before any update."""
         layout = packing(batch, str(self.actor.parameter.device))
         old_values, reference_log_probs = None, None
@@ -146,15 +163,17 @@ class Learner:
             self.config.algorithm, token_rewards(batch, layout), layout.mask, batch.group, old_values
         )
         targets = Targets(advantages * plan.advantage_scale, returns, old_values, reference_log_probs)
-        return Part(batch, layout, targets)
+        return TrainingBatch(batch, layout, targets)
 
-    def _update_policy(self, mini_batch: Part, plan: StepPlan, pad: int) -> dict[str, float]:
+    def _update_policy(self, mini_batch: TrainingBatch, plan: StepPlan, pad: int) -> dict[str, float]:
         """One step on the objective of section 2.1, its gradient summed over micro-batches."""
         totals: dict[str, float] = {}
-        for part, share in mini_batch.micro_batches(self.config.train.micro_batch):
-            layout, targets = part.layout, part.targets
-            old_log_probs = torch.from_numpy(part.batch.log_probs[part.batch.token_mask]).to(layout.mask.device)
-            log_probs, entropies = self._log_probs(self.actor.parameter, part.batch, pad)
+        for micro_batch, share in mini_batch.micro_batches(self.config.train.micro_batch):
+            layout, targets = micro_batch.layout, micro_batch.targets
+            old_log_probs = torch.from_numpy(micro_batch.batch.log_probs[micro_batch.batch.token_mask]).to(
+                layout.mask.device
+            )
+            log_probs, entropies = self._log_probs(self.actor.parameter, micro_batch.batch, pad)
             loss, metrics = algorithms.actor_loss(
                 self.config.algorithm,
                 layout.pack(old_log_probs),
@@ -170,15 +189,15 @@ class Learner:
         totals["grad_norm"] = self.actor.step(plan.lr_scale)
         return {f"actor/{name}": value for name, value in totals.items()}
 
-    def _update_critic(self, critic: Adam, mini_batch: Part, plan: StepPlan, pad: int) -> dict[str, float]:
+    def _update_critic(self, critic: Adam, mini_batch: TrainingBatch, plan: StepPlan, pad: int) -> dict[str, float]:
         """One step on the clipped squared error between values and returns."""
         totals: dict[str, float] = {}
-        for part, share in mini_batch.micro_batches(self.config.train.micro_batch):
-            layout, targets = part.layout, part.targets
+        for micro_batch, share in mini_batch.micro_batches(self.config.train.micro_batch):
+            layout, targets = micro_batch.layout, micro_batch.targets
             assert targets.old_values is not None
             loss, metrics = algorithms.value_loss(
                 self.config.algorithm,
-                layout.pack(token_values(self.shape, critic.parameter, part.batch, pad)),
+                layout.pack(token_values(self.shape, critic.parameter, micro_batch.batch, pad)),
                 targets.returns,
                 targets.old_values,
                 layout.mask,
@@ -193,8 +212,8 @@ class Learner:
         """Log-probabilities and entropies (tokens,) of the response tokens at the temperature they were drawn at."""
         return token_log_probs(unpack(self.shape, parameters), batch, pad, self.config.train.temperature)
 
-    def _divisors(self, mini_batch: Part) -> algorithms.Aggregation:
-        """What a loss is divided by: tokens and trajectories of the whole mini-batch, also in its micro-batches."""
+    def _divisors(self, mini_batch: TrainingBatch) -> algorithms.Aggregation:
+        """What a loss is divided by: the tokens or trajectories of the whole mini-batch, in its micro-batches too."""
         batch = mini_batch.batch
         return replace(
             self.aggregation, batch_tokens=int(batch.response_length.sum()), batch_sequences=batch.trajectories

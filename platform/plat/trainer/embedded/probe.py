@@ -1,8 +1,9 @@
-"""The reasoning probe: does what the policy thinks still depend on the prompt, told from fresh reasonings?
+"""The reasoning probe: whether what the policy thinks still depends on the prompt, measured on fresh reasonings.
 
 At an evaluation the policy reasons once about each of `mi.probe` fresh instances of the held-out split, in blocks of
 eight distinct ones. Each reasoning is scored under the eight prompts of its block by the same policy, and is retrieved
-when its own prompt makes it likeliest. Blocks are independent of each other, so a test can count in blocks.
+when its own prompt is the one that makes it likeliest. A policy that ignores its prompt retrieves 1/8. Blocks are
+independent of each other, so a test can count in blocks.
 
 A reasoning is the first turn's think section, drawn and scored at `train.temperature`. One that is empty, or whose
 think section never closes, says nothing about its prompt: it counts as not fluent, as retrieved at chance (1/8, as if

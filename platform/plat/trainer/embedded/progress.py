@@ -24,7 +24,7 @@ class Progress:
 
 
 def state_of(learner: Learner, progress: Progress) -> State:
-    """A checkpoint's content."""
+    """The content of a checkpoint: the learner's tensors, and the progress as its meta data."""
     return State({name: tensor.cpu() for name, tensor in learner.tensors().items()}, asdict(progress))
 
 
@@ -51,7 +51,7 @@ class Stopwatch:
 
     @contextmanager
     def timed(self, part: str) -> Iterator[None]:
-        """Count what happens inside as time of `part`."""
+        """Add the time that the block takes to `part`."""
         started = time.perf_counter()
         yield
         self.seconds[part] = self.seconds.get(part, 0.0) + time.perf_counter() - started

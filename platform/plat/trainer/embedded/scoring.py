@@ -1,6 +1,6 @@
-"""What the policy and the critic say of the responses of a batch: the differentiable part of an update.
+"""The policy's log-probabilities and the critic's values of a batch's responses: the differentiable part of an update.
 
-All results are flat, one number for each response token: row after row of the batch, within a row in the order spoken.
+All results are flat, one number for each response token: row after row of the batch, within a row from left to right.
 """
 
 from __future__ import annotations
@@ -52,16 +52,16 @@ def _by_length(weights: Weights, batch: Batch, pad: int) -> Tensor:
     device = str(weights.embed.device)
     ids, lengths, last = pad_prompts(batch.prompts, pad, device)
     prefix = encode(weights, ids, lengths)
-    starts = np.cumsum(batch.response_length) - batch.response_length  # of each row among all tokens
-    places, parts = [], []
+    starts = np.cumsum(batch.response_length) - batch.response_length  # where each row begins in the result
+    positions, outputs = [], []
     for group in length_groups(batch.response_length):
         longest = int(batch.response_length[group].max())
         prompts = torch.from_numpy(batch.prompt_of_row[group]).to(device)
         inputs = torch.from_numpy(batch.responses[group, : longest - 1]).to(device)
         row, column = np.nonzero(batch.token_mask[group, :longest])
-        places.append(starts[group][row] + column)
-        spoken = torch.from_numpy(row * longest + column).to(device)
-        parts.append(
-            extend(weights, prefix, prompts, torch.cat((last[prompts, None], inputs), 1)).flatten(0, 1)[spoken]
+        positions.append(starts[group][row] + column)
+        token_index = torch.from_numpy(row * longest + column).to(device)
+        outputs.append(
+            extend(weights, prefix, prompts, torch.cat((last[prompts, None], inputs), 1)).flatten(0, 1)[token_index]
         )
-    return torch.cat(parts)[torch.from_numpy(np.argsort(np.concatenate(places))).to(device)]
+    return torch.cat(outputs)[torch.from_numpy(np.argsort(np.concatenate(positions))).to(device)]

@@ -1,7 +1,25 @@
-"""The training loop (Algorithm 1 of the paper): roll out, measure, filter, update, evaluate, checkpoint.
+"""The training loop: reinforcement learning on filtered batches (Algorithm 1 of the paper), and what it measures.
+
+The policy is a language model that plays text games. It answers each prompt (the state of a game) with a reasoning,
+between think tags, and then with actions. An iteration (`_Run._iterate`) has these parts:
+
+    rollout       the policy plays P training instances, G times each (`collect`). The G trajectories of one instance
+                  are a group; the return of a trajectory is the sum of its rewards
+    cross_score   every `mi.every` iterations: how much the reasonings tell about their prompts, measured on the whole
+                  batch before anything is dropped from it (`cross_score`, Table 1)
+    refill        DAPO only: instances whose G returns are all equal teach nothing and are replaced (`collect`)
+    filter        each instance gets a score, usually the spread of its G returns, and only the best are kept
+                  (`filtering`, section 4). With `filter=none` all are kept
+    update        optimiser steps of PPO or GRPO on the trajectories that were kept (`learner`)
+    eval, probe   every `eval.every` iterations, of the updated policy: its success on fixed validation instances
+                  (`evaluate`), and the reasoning probe, which asks on fresh instances whether a reasoning can still be
+                  matched to the prompt that it was written for (`probe`)
+
+A run ends after `train.iterations`, or at an early stop. Then the policy with the highest validation success (the peak)
+and the final one play the held-out instances, which nothing was chosen by.
 
 Step s is the policy after s iterations; step 0 is the base model. What an iteration draws at random is a function of
-(seed, step) alone (`randomness`), so a resumed run is bit-identical to an undisturbed one.
+(seed, step) alone (`randomness`), so a run that is resumed from a checkpoint has the same bits as an undisturbed one.
 """
 
 from __future__ import annotations
@@ -18,7 +36,7 @@ from plat.errors import RunError
 from plat.rl.early_stop import EarlyStops
 from plat.rl.filter import step_plan
 from plat.rl.mutual_information import SigmaEMA, is_measured
-from plat.trainer.api import Outcome, RunIO
+from plat.trainer.api import Outcome, RunIO, State
 from plat.trainer.config import RunConfig
 from plat.trainer.embedded.base_model.load import describe, load_base
 from plat.trainer.embedded.batch import Batch
@@ -36,19 +54,29 @@ from plat.trainer.embedded.transformer.model import Weights, unpack
 def train(config: RunConfig, io: RunIO) -> Outcome:
     """Train from the base model, or from `io.restore()`, to `train.iterations` or an early stop (appendix B.2)."""
     torch.set_num_threads(config.threads)
-    if config.device == "cuda":  # the same bits after a resume; must be said before CUDA starts
+    if config.device == "cuda":  # for the same bits after a resume; CUDA reads the variable when it starts
         os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
         torch.use_deterministic_algorithms(True, warn_only=True)
     return _Run(config, io).to_the_end()
 
 
 class _Run:
-    """One run: the policy and its optimiser (`learner`), what it plays and is judged on, and how far it has come."""
+    """One run.
+
+    learner       the policy, its optimiser and, for PPO, the critic
+    collector     plays the training instances
+    validation    fixed instances that are played at every evaluation; their success decides which step is the peak
+    heldout       fixed instances that only the base model, the peak and the final policy play; None: `eval.heldout: 0`
+    probe         the reasoning probe; None: `mi.probe: 0`
+    stops         the early stops of appendix B.2 with their counts
+    sigma_ema     moving averages that the z-scores of mutual information are divided by
+    progress      the step that is done, and the peak so far
+    """
 
     def __init__(self, config: RunConfig, io: RunIO) -> None:
         self.config, self.io = config, io
         base = load_base(config, io.cache)
-        io.facts({"base_sha256": base.sha256})  # before anything is restored: another base cannot go on with this run
+        io.facts({"base_sha256": base.sha256})  # before restoring: a run never goes on from another base model
         self.shape, self.tokenizer = base.shape, base.tokenizer
         self.learner = Learner(config, self.shape, base.parameters)
         self.collector = Collector(config, self.tokenizer)
@@ -63,7 +91,7 @@ class _Run:
         self.stopwatch = Stopwatch()
 
     def to_the_end(self) -> Outcome:
-        """Iterate until the iterations are done, an early stop ends the run, or the platform wants the process back."""
+        """Iterate until `train.iterations`, an early stop, or the platform's request to stop for now."""
         checkpoint = self.io.restore()
         if checkpoint is None:
             self._evaluate_base_model()
@@ -81,7 +109,7 @@ class _Run:
     # --- one iteration ------------------------------------------------------------------------------------------------
 
     def _iterate(self, step: int) -> str | None:
-        """Iteration `step` of Algorithm 1, logged and checkpointed; the reason to stop early, or None."""
+        """Do iteration `step`, log it and save checkpoints; returns the reason to stop early, or None."""
         config, timed = self.config, self.stopwatch.timed
         self.stopwatch.restart()
         policy = self.learner.policy()
@@ -98,22 +126,22 @@ class _Run:
                 batch, refill_metrics = self.collector.replace_uninformative(policy, batch, step)
                 metrics |= refill_metrics
         with timed("filter"):
-            selection, kept = filter_batch(batch, config.filter, config.train.group_size)
+            selection, kept_trajectories = filter_batch(batch, config.filter, config.train.group_size)
         metrics |= selection.metrics()
         with timed("update"):
-            metrics |= self._update(batch, kept, step)
+            metrics |= self._update(batch, kept_trajectories, step)
         self.progress.step = step
-        reason = self.stops.iteration(reward_variance, empty=not len(kept))
-        last = step == config.train.iterations or reason is not None
-        new_peak = False
-        if last or step % config.eval.every == 0:
-            new_peak = self._evaluate(step, metrics)
+        reason = self.stops.iteration(reward_variance, empty=not len(kept_trajectories))
+        is_last = step == config.train.iterations or reason is not None
+        is_peak = False
+        if is_last or step % config.eval.every == 0:
+            is_peak = self._evaluate(step, metrics)
             reason = self.stops.evaluation(metrics["val/success"]) or reason
         metrics |= self.stopwatch.metrics()
         metrics["mem/peak_mb"] = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
         self.io.log(step, metrics)
-        if new_peak or last or reason is not None or step % config.train.checkpoint_every == 0:
-            self._save(peak=new_peak)
+        if is_peak or is_last or reason is not None or step % config.train.checkpoint_every == 0:
+            self._save(peak=is_peak)
         return reason
 
     def _returns(self, batch: Batch) -> np.ndarray:
@@ -121,13 +149,13 @@ class _Run:
         return batch.returns.reshape(-1, self.config.train.group_size)
 
     def _mutual_information(self, policy: Weights, batch: Batch, step: int) -> dict[str, float]:
-        """The proxies of Table 1 on the batch before filtering."""
+        """The `mi/` metrics (Table 1) of the batch before filtering; advances the moving averages."""
         rng = generator(SCORING, self.config.seed, step)
         pad, temperature = self.tokenizer.pad, self.config.train.temperature
         return measure(policy, batch, self.config.mi, self.sigma_ema, pad, temperature, rng)
 
     def _update(self, batch: Batch, kept: np.ndarray, step: int) -> dict[str, float]:
-        """The optimiser steps on the trajectories that the filter kept; none when it kept nothing."""
+        """Update the policy on the trajectories numbered in `kept`; no update when there are none."""
         train = self.config.train
         plan = step_plan(len(kept), train.prompts * train.group_size, self.config.filter, train.mini_batches)
         metrics = {
@@ -142,16 +170,16 @@ class _Run:
     # --- evaluation ---------------------------------------------------------------------------------------------------
 
     def _evaluate_base_model(self) -> None:
-        """Step 0: the base model on the validation and the held-out instances, and its probe with the null."""
+        """Step 0: the base model plays the validation and the held-out instances, and is probed."""
         metrics: dict[str, float] = {}
         self._evaluate(0, metrics)
-        metrics |= self._hold_out(0, self.learner.policy(), "base")
+        metrics |= self._evaluate_heldout(0, self.learner.policy(), "base")
         self.stops.evaluation(metrics["val/success"])
         self.io.log(0, metrics)
         self._save(peak=True)
 
     def _evaluate(self, step: int, metrics: dict[str, float]) -> bool:
-        """Add the `val/` and `probe/` metrics of the policy; True where its success is the best so far (ties: no)."""
+        """Evaluate the policy and add its `val/` and `probe/` metrics; True when it is a new peak (ties are not)."""
         policy = self.learner.policy()
         with self.stopwatch.timed("eval"):
             validation, batch = evaluate(policy, self.tokenizer, self.config, self.validation)
@@ -169,7 +197,7 @@ class _Run:
         return True
 
     def _probe(self, probe: Probe, policy: Weights, step: int) -> dict[str, float]:
-        """Fresh reasonings of the policy, and at step 0 the null beside them."""
+        """The `probe/` metrics of fresh reasonings; at step 0 with the null, the same of an untrained model."""
         reasonings = probe.draw(policy, step)
         result = probe.score(policy, reasonings)
         self.io.table("probe", step, result.table())
@@ -177,29 +205,31 @@ class _Run:
         return result.metrics() | null
 
     def _evaluate_peak_and_final(self) -> None:
-        """The peak checkpoint and the final policy on the held-out instances, logged at the last step."""
+        """The peak and the final policy play the held-out instances; logged at the last step."""
         step, peak_step = self.progress.step, self.progress.best_step
         final = self.learner.policy()
         metrics = {"heldout/peak_step": float(peak_step)}
         if peak_step == step:
-            metrics |= self._hold_out(step, final, "peak", "final")
+            metrics |= self._evaluate_heldout(step, final, "peak", "final")
         else:
-            metrics |= self._hold_out(step, self._load_peak(peak_step), "peak") | self._hold_out(step, final, "final")
+            metrics |= self._evaluate_heldout(step, self._load_peak(peak_step), "peak") | self._evaluate_heldout(
+                step, final, "final"
+            )
         self.io.log(step, metrics)
 
     def _load_peak(self, peak_step: int) -> Weights:
-        """The policy of the peak checkpoint; RunError where that checkpoint is lost, older ones never stand in."""
+        """The policy of the peak checkpoint; RunError when that checkpoint is lost, because no other may stand in."""
         checkpoint = self.io.load_peak()
         if checkpoint is None or checkpoint[0] != peak_step:
-            left = "none is left" if checkpoint is None else f"the newest that is left is of step {checkpoint[0]}"
+            remaining = "none is left" if checkpoint is None else f"the newest that is left is of step {checkpoint[0]}"
             raise RunError(
-                f"the peak checkpoint of step {peak_step} is gone or damaged ({left})",
+                f"the peak checkpoint of step {peak_step} is gone or damaged ({remaining})",
                 mend="delete this run's folder and run it again: a peak cannot be evaluated without its weights",
             )
         return unpack(self.shape, checkpoint[1].tensors["actor.parameters"].to(self.config.device))
 
-    def _hold_out(self, step: int, policy: Weights, *roles: str) -> dict[str, float]:
-        """Held-out success of a policy, logged for each of its roles (base, peak, final); none if `eval.heldout: 0`."""
+    def _evaluate_heldout(self, step: int, policy: Weights, *roles: str) -> dict[str, float]:
+        """Held-out success of a policy under each of its roles (base, peak, final); {} when nothing is held out."""
         if self.heldout is None:
             return {}
         evaluation, batch = evaluate(policy, self.tokenizer, self.config, self.heldout)
@@ -212,17 +242,20 @@ class _Run:
     # --- checkpoints --------------------------------------------------------------------------------------------------
 
     def _save(self, peak: bool = False) -> None:
+        """Write a checkpoint from which `_resume` goes on with the same bits."""
         self.progress.early_stop = self.stops.to_dict()
         self.progress.sigma_ema = self.sigma_ema.to_dict()
         self.io.save(self.progress.step, state_of(self.learner, self.progress), peak=peak)
 
-    def _resume(self, step: int, state: Any) -> None:
+    def _resume(self, step: int, state: State) -> None:
+        """Go on from a checkpoint: what is not restored here is a function of the config and the step."""
         self.progress = read_progress(step, state)
         self.learner.restore(state.tensors)
         self.stops = EarlyStops.from_dict(self.config.early_stop, self.progress.early_stop)
         self.sigma_ema = SigmaEMA.from_dict(self.config.mi.ema_alpha, self.progress.sigma_ema)
 
     def _summary(self) -> dict[str, Any]:
+        """What result.json and the store say of the finished run: the model that ran, and its peak."""
         return describe(self.config, self.shape) | {
             "peak_step": self.progress.best_step,
             "peak_success": self.progress.best_success,
