@@ -9,7 +9,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from plat.errors import RunError
@@ -75,6 +75,7 @@ def clipped(config, old, new, advantage):
 
 
 @given(seeds, st.sampled_from(ALL))
+@example(447, ALL[0])  # one token reaches the limit of verl's KL estimate
 @settings(max_examples=60, deadline=None)
 def test_the_whole_loss_is_what_the_loops_say(seed, base):
     config = replace(base, entropy_coef=0.01, kl_coef=0.05)
@@ -86,7 +87,7 @@ def test_the_whole_loss_is_what_the_loops_say(seed, base):
     triples = zip(b["old"].tolist(), b["new"].tolist(), b["adv"].tolist(), strict=True)
     pg = [[clipped(config, *token) for token in zip(*row, strict=True)] for row in triples]
     difference = (b["ref"] - b["new"]).tolist()
-    kl = [[math.exp(d) - d - 1 for d in row] for row in difference]
+    kl = [[min(math.exp(d) - d - 1, 10.0) for d in row] for row in difference]  # verl limits this estimate to 10
 
     def total(values):
         return aggregate(config.loss_agg, values, mask)
