@@ -2,10 +2,11 @@
 
 A benchmark is a script that prints, among anything else, lines of the form
 
-    BENCH {"name": "plan 10,000 runs", "value": 0.81, "unit": "s", "against": "at most 1 s", "ratio": 1.23, "ok": true}
+    BENCH {"name": "plan 10,000 runs", "value": 0.81, "unit": "s", "against": "Hydra: 430 s", "ratio": 530}
 
-`ratio` says how many times better than the aim (or the competitor) it is; `ok` whether the aim is met. Nothing is
-judged by a test: figures of a loaded machine are figures of a loaded machine.
+`ratio` says how many times better than the reference of the same minute it is (below 1: worse); `ok`, where there is
+one, whether what was measured did its work. Nothing is judged by a test: figures of a loaded machine are figures of a
+loaded machine.
 
     python benchmarks/run.py                all of them
     python benchmarks/run.py planning cli   those whose file name contains one of the words
