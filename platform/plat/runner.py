@@ -1,4 +1,4 @@
-"""One run, in the process that does it: take its lease, train, record how it ended. The only caller of a trainer.
+"""Executes one run in this process: takes its lease, trains, records how it ended. The only caller of a trainer.
 
 Promised: `execute` may be killed at any moment and called again; it goes on from the newest valid checkpoint and ends
 with the same history. Whatever the trainer raises becomes an outcome, with the traceback in the
@@ -111,7 +111,7 @@ def _attempt(
     try:
         io = FileRunIO(paths, attempt, home.cache, lambda: stop.asked, headline_of(meta))
         ended = _train(home, config, meta["trainer"], threads, io)
-        summary = json.loads(to_json(ended.summary))  # here, one that is not JSON is the trainer's mistake
+        summary = json.loads(to_json(ended.summary))  # checked now: a summary that is not JSON is the trainer's mistake
         outcome = ended.kind
         if outcome == "interrupted":
             reason = "asked to stop"

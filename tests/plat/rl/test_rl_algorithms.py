@@ -162,7 +162,7 @@ def test_loss_and_gradient_equal_those_of_verls_engine(base):
 def test_generalised_advantages(seed):
     config = replace(PPO, gamma=0.9, lam=0.8)
     b = batch(seed)
-    found, returns = advantages(config, b["rewards"], b["mask"], b["groups"], b["values"])
+    actual, returns = advantages(config, b["rewards"], b["mask"], b["groups"], b["values"])
     raw = {}
     for i, row in enumerate(b["mask"].tolist()):
         following, running = 0.0, 0.0
@@ -173,7 +173,7 @@ def test_generalised_advantages(seed):
     mean, std = statistics.fmean(raw.values()), statistics.stdev(raw.values())
     for (i, t), value in raw.items():
         assert float(returns[i, t]) == pytest.approx(value + float(b["values"][i, t]))
-        assert float(found[i, t]) == pytest.approx((value - mean) / std, rel=1e-5, abs=1e-6)
+        assert float(actual[i, t]) == pytest.approx((value - mean) / std, rel=1e-5, abs=1e-6)
 
 
 @given(seeds, st.booleans())
@@ -181,24 +181,24 @@ def test_generalised_advantages(seed):
 def test_group_advantages(seed, norm_by_std):
     config = replace(GRPO, norm_by_std=norm_by_std)
     b = batch(seed)
-    found, returns = advantages(config, b["rewards"], b["mask"], b["groups"])
+    actual, returns = advantages(config, b["rewards"], b["mask"], b["groups"])
     totals = b["rewards"].sum(dim=1).tolist()
     for i, group in enumerate(b["groups"]):
         peers = [r for r, g in zip(totals, b["groups"], strict=True) if g == group]
         expected = totals[i] - statistics.fmean(peers)
         if norm_by_std:
             expected /= statistics.stdev(peers) + 1e-6
-        torch.testing.assert_close(found[i], expected * b["mask"][i])
-    torch.testing.assert_close(found, returns)
+        torch.testing.assert_close(actual[i], expected * b["mask"][i])
+    torch.testing.assert_close(actual, returns)
 
 
 def test_group_ids_may_be_a_tensor_and_the_input_is_left_alone():
     b = batch(1)
     before = b["rewards"].clone()
-    one = advantages(GRPO, b["rewards"], b["mask"].bool(), torch.tensor(b["groups"]))[0]
-    torch.testing.assert_close(one.double(), advantages(GRPO, b["rewards"], b["mask"], np.array(b["groups"]))[0])
+    single = advantages(GRPO, b["rewards"], b["mask"].bool(), torch.tensor(b["groups"]))[0]
+    torch.testing.assert_close(single.double(), advantages(GRPO, b["rewards"], b["mask"], np.array(b["groups"]))[0])
     torch.testing.assert_close(b["rewards"], before)
-    assert not one.requires_grad
+    assert not single.requires_grad
 
 
 @pytest.mark.parametrize("group", [8, 12, 16])
@@ -208,9 +208,9 @@ def test_a_prompt_without_spread_has_no_advantage(group):
     for value in (0.1, -0.7, 9.9, 10.3):
         rewards = torch.zeros(group, 4)
         rewards[:, -1] = value
-        found, _ = advantages(GRPO, rewards, mask, [0] * group)
-        assert found.dtype == mask.dtype
-        assert found.abs().max() < 1e-6
+        actual, _ = advantages(GRPO, rewards, mask, [0] * group)
+        assert actual.dtype == mask.dtype
+        assert actual.abs().max() < 1e-6
 
 
 def test_dapo_as_released_equals_ppo():

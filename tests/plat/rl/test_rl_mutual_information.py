@@ -29,7 +29,7 @@ CONFIG = MIConfig()
 
 
 def measure(scores, own, tokens, weight=None, *, config=CONFIG, scope="first_turn", ema=None):
-    found = mi_metrics(
+    actual = mi_metrics(
         torch.as_tensor(scores),
         np.asarray(own),
         np.asarray(tokens),
@@ -39,8 +39,8 @@ def measure(scores, own, tokens, weight=None, *, config=CONFIG, scope="first_tur
         ema=SigmaEMA(config.ema_alpha) if ema is None else ema,
     )
     prefix = f"mi/{scope}/"
-    assert all(name.startswith(prefix) for name in found)
-    return {name.removeprefix(prefix): value for name, value in found.items()}
+    assert all(name.startswith(prefix) for name in actual)
+    return {name.removeprefix(prefix): value for name, value in actual.items()}
 
 
 def oracle(full, own_column, tokens, eps=1e-3):
@@ -92,12 +92,12 @@ def test_merging_prompts_changes_nothing(batch):
     scores, prompts, own_column, tokens = batch
     columns = merge_prompts([f"prompt {p}" for p in prompts])
     distinct = [prompts[c] for c in columns.first]
-    found = measure(scores[:, distinct], columns.index[own_column], tokens, columns.weight)
+    actual = measure(scores[:, distinct], columns.index[own_column], tokens, columns.weight)
     for name, value in oracle(scores[:, prompts].tolist(), own_column, tokens.tolist()).items():
-        assert found[name] == pytest.approx(value, rel=1e-9, abs=1e-9), name
-    assert found["retrieval_chance"] == pytest.approx(1 / scores.shape[1])
+        assert actual[name] == pytest.approx(value, rel=1e-9, abs=1e-9), name
+    assert actual["retrieval_chance"] == pytest.approx(1 / scores.shape[1])
     same = [(prompts == prompts[c]).mean() for c in own_column]
-    assert found["retrieval_chance_code"] == pytest.approx(np.mean(same))
+    assert actual["retrieval_chance_code"] == pytest.approx(np.mean(same))
 
 
 @given(batches())
@@ -105,23 +105,23 @@ def test_retrieval_is_a_count(batch):
     scores, _, own, tokens = batch
     n, m = scores.shape
     own = own % m
-    found = measure(scores, own, tokens)
+    actual = measure(scores, own, tokens)
     for k, name in ((1, "retrieval_acc"), (2, "recall_at_2"), (4, "recall_at_4"), (8, "recall_at_8")):
         hits = [own[i] in np.argsort(-scores[i], kind="stable")[:k] for i in range(n)]
-        assert found[name] == pytest.approx(np.mean(hits))
-    assert found["retrieval_above_chance"] == pytest.approx(found["retrieval_acc"] - 1 / m)
+        assert actual[name] == pytest.approx(np.mean(hits))
+    assert actual["retrieval_above_chance"] == pytest.approx(actual["retrieval_acc"] - 1 / m)
 
 
 @given(batches())
 def test_bounds(batch):
     scores, prompts, own_column, tokens = batch
     columns = merge_prompts(prompts.tolist())
-    found = measure(scores[:, [prompts[c] for c in columns.first]], columns.index[own_column], tokens, columns.weight)
-    assert 0 <= found["retrieval_acc"] <= found["recall_at_2"] <= found["recall_at_4"] <= found["recall_at_8"] <= 1
-    assert found["mi_seq_est"] <= found["upper_bound"] + 1e-9 <= math.log(len(prompts)) + 2e-9
-    assert found["mi_est_code"] <= found["upper_bound"] + 1e-9
-    assert found["mi_est"] == pytest.approx(found["h_z"] - found["h_z_given_x"])  # I = H(Z) - H(Z|X)
-    assert found["mi_seq_est"] == pytest.approx(found["h_z_seq"] - found["h_z_given_x_seq"])
+    actual = measure(scores[:, [prompts[c] for c in columns.first]], columns.index[own_column], tokens, columns.weight)
+    assert 0 <= actual["retrieval_acc"] <= actual["recall_at_2"] <= actual["recall_at_4"] <= actual["recall_at_8"] <= 1
+    assert actual["mi_seq_est"] <= actual["upper_bound"] + 1e-9 <= math.log(len(prompts)) + 2e-9
+    assert actual["mi_est_code"] <= actual["upper_bound"] + 1e-9
+    assert actual["mi_est"] == pytest.approx(actual["h_z"] - actual["h_z_given_x"])  # I = H(Z) - H(Z|X)
+    assert actual["mi_seq_est"] == pytest.approx(actual["h_z_seq"] - actual["h_z_given_x_seq"])
 
 
 @given(batches())
@@ -129,10 +129,10 @@ def test_a_policy_that_ignores_its_prompt_has_no_information(batch):
     scores, prompts, own_column, tokens = batch
     columns = merge_prompts(prompts.tolist())
     blind = np.repeat(scores[:, :1], columns.first.size, axis=1)
-    found = measure(blind, columns.index[own_column], tokens, columns.weight)
+    actual = measure(blind, columns.index[own_column], tokens, columns.weight)
     for name in ("mi_est", "mi_est_code", "mi_seq_est", "mi_zscore", "mi_zscore_seq", "retrieval_above_chance"):
-        assert found[name] == pytest.approx(0, abs=1e-9), name
-    assert found["recall_at_2"] == pytest.approx(min(1, 2 / columns.first.size))
+        assert actual[name] == pytest.approx(0, abs=1e-9), name
+    assert actual["recall_at_2"] == pytest.approx(min(1, 2 / columns.first.size))
 
 
 @given(batches(), st.randoms())
@@ -144,20 +144,20 @@ def test_the_order_of_items_and_prompts_does_not_matter(batch, random):
     rows, columns = list(range(n)), list(range(m))
     random.shuffle(rows)
     random.shuffle(columns)
-    found = measure(scores, own, tokens, weight)
+    actual = measure(scores, own, tokens, weight)
     place = np.argsort(columns)  # where a prompt went
     moved = measure(scores[rows][:, columns], place[own[rows]], tokens[rows], weight[columns])
-    assert moved == pytest.approx(found, rel=1e-9, abs=1e-12)
+    assert moved == pytest.approx(actual, rel=1e-9, abs=1e-12)
 
 
 def test_full_information_reaches_the_bound():
     scores = np.where(np.eye(8, dtype=bool), -10.0, -500.0)
-    found = measure(scores, np.arange(8), np.full(8, 10))
-    assert found["retrieval_acc"] == 1.0
-    assert found["mi_seq_est"] == pytest.approx(math.log(8))
-    assert found["upper_bound"] == pytest.approx(math.log(8))
-    assert found["mi_est"] == pytest.approx(math.log(8) / 10)  # divided after the log-sum-exp ...
-    assert found["mi_est_code"] == pytest.approx(math.log(8))  # ... and before: not the same number
+    actual = measure(scores, np.arange(8), np.full(8, 10))
+    assert actual["retrieval_acc"] == 1.0
+    assert actual["mi_seq_est"] == pytest.approx(math.log(8))
+    assert actual["upper_bound"] == pytest.approx(math.log(8))
+    assert actual["mi_est"] == pytest.approx(math.log(8) / 10)  # divided after the log-sum-exp ...
+    assert actual["mi_est_code"] == pytest.approx(math.log(8))  # ... and before: not the same number
 
 
 @given(batches())
@@ -170,11 +170,11 @@ def test_a_weight_matrix_restricts_each_item_to_its_candidates(batch):
     both[:n, :m], both[n:, m:] = scores, scores[:, ::-1]
     weight = np.zeros((2 * n, 2 * m))
     weight[:n, :m] = weight[n:, m:] = 1
-    one = measure(scores, own, tokens)
+    single = measure(scores, own, tokens)
     two = measure(both, np.concatenate([own, 2 * m - 1 - own]), np.tile(tokens, 2), weight)
-    for name in one:
+    for name in single:
         if "zscore" not in name:  # their sigma has another ddof correction over twice the items
-            assert two[name] == pytest.approx(one[name], rel=1e-9, abs=1e-9), name
+            assert two[name] == pytest.approx(single[name], rel=1e-9, abs=1e-9), name
 
 
 def test_the_moving_average_survives_a_resume():
@@ -193,10 +193,10 @@ def test_the_moving_average_survives_a_resume():
     # Written out: the first sigma starts it, then .9 of the old and .1 of the new
     sigmas = [statistics.stdev(logsumexp(s, axis=1, b=1 / 4) / 8) for s, _, _ in batches_]
     ema = sigmas[0]
-    for sigma, (found, _) in zip(sigmas, expected, strict=True):
+    for sigma, (actual, _) in zip(sigmas, expected, strict=True):
         ema = 0.9 * ema + 0.1 * sigma
-        assert found["mi_zscore_ema"] == pytest.approx(found["mi_est"] / (ema + 1e-3))
-        assert found["mi_zscore"] == pytest.approx(found["mi_est"] / (sigma + 1e-3))
+        assert actual["mi_zscore_ema"] == pytest.approx(actual["mi_est"] / (ema + 1e-3))
+        assert actual["mi_zscore"] == pytest.approx(actual["mi_est"] / (sigma + 1e-3))
 
 
 def test_nothing_to_tell_apart_and_nonsense():
@@ -217,8 +217,8 @@ def test_nothing_to_tell_apart_and_nonsense():
 
 def test_the_released_marginal_can_be_left_out():
     config = dataclasses.replace(CONFIG, released_marginal=False)
-    found = measure(np.eye(3), np.arange(3), np.ones(3, int), config=config)
-    assert not [name for name in found if name.endswith("_code")]
+    actual = measure(np.eye(3), np.arange(3), np.ones(3, int), config=config)
+    assert not [name for name in actual if name.endswith("_code")]
 
 
 def test_it_measures_the_first_iteration_and_every_fifth():

@@ -139,7 +139,7 @@ def experiment():
     """experiment(name, recipes) -> the parsed experiment file of these runs."""
 
     def make(name: str, recipes: list[Recipe], paper: str | None = "ragen2") -> Experiment:
-        runs = [Run(each.id, f"run-{each.id[:8]}", each.axes, "toy", {}, None, {}) for each in recipes]
+        runs = [Run(item.id, f"run-{item.id[:8]}", item.axes, "toy", {}, None, {}) for item in recipes]
         return Experiment(
             name, Path(f"{name}.yaml"), f"The title of {name}", paper, "Table 4", [], [], {}, runs, {}, "laptop"
         )

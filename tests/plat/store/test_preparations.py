@@ -36,7 +36,7 @@ def test_it_is_announced_for_as_long_as_it_takes(home: Home) -> None:
         assert (going_on.done, going_on.total) == (51, 1500) and going_on.seconds >= 0 and is_being_prepared(home, JOB)
         with announced(home, JOB, "by somebody else"):  # whoever comes second says nothing
             pass
-        assert [each.title for each in preparations(home)] == ["base model"]
+        assert [item.title for item in preparations(home)] == ["base model"]
     assert preparations(home) == [] and not is_being_prepared(home, JOB)
 
 
@@ -49,12 +49,12 @@ def test_a_killed_process_prepares_nothing_and_is_not_in_the_way(home: Home) -> 
     until = time.monotonic() + 30
     while not is_being_prepared(home, JOB) and time.monotonic() < until:
         time.sleep(0.01)
-    assert [each.title for each in preparations(home)] == ["killed"]
+    assert [item.title for item in preparations(home)] == ["killed"]
     os.kill(pid, signal.SIGKILL)
     os.waitpid(pid, 0)
     assert preparations(home) == [] and not is_being_prepared(home, JOB)
     with announced(home, JOB, "again"):
-        assert [each.title for each in preparations(home)] == ["again"]
+        assert [item.title for item in preparations(home)] == ["again"]
 
 
 def test_damaged_files_are_passed_over(home: Home) -> None:

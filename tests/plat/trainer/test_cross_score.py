@@ -29,20 +29,20 @@ def test_the_matrix_is_that_of_a_slow_loop(compose, play, policy, task, temperat
     rows = np.concatenate((rows, rows[:2]))  # repeated reasonings
     lengths = batch.reasoning_length[rows]
     prompts = [batch.prompts[number] for number in dict.fromkeys(batch.prompt_of_row[rows].tolist())][:5]
-    found = log_likelihoods(policy.weights, prompts, batch.responses[rows], lengths, 0, temperature, chunk)
-    assert found.shape == (len(rows), len(prompts)) and found.dtype == torch.float64
+    actual = log_likelihoods(policy.weights, prompts, batch.responses[rows], lengths, 0, temperature, chunk)
+    assert actual.shape == (len(rows), len(prompts)) and actual.dtype == torch.float64
     for i, row in enumerate(rows):
         for m, prompt in enumerate(prompts):
             wanted = slow(policy, prompt, batch.responses[row, : lengths[i]].tolist(), temperature)
-            assert float(found[i, m]) == pytest.approx(wanted, abs=1e-4)
+            assert float(actual[i, m]) == pytest.approx(wanted, abs=1e-4)
 
 
 def test_the_own_column_is_what_the_rollout_recorded(compose, play, policy):
     batch = play(compose("task=frozenlake"), groups=3, size=4)
     rows = np.flatnonzero(batch.reasoning_length > 0)
     lengths = batch.reasoning_length[rows]
-    found = log_likelihoods(policy.weights, batch.prompts, batch.responses[rows], lengths, 0)
-    own = found[np.arange(len(rows)), batch.prompt_of_row[rows]].numpy()
+    actual = log_likelihoods(policy.weights, batch.prompts, batch.responses[rows], lengths, 0)
+    own = actual[np.arange(len(rows)), batch.prompt_of_row[rows]].numpy()
     wanted = [batch.log_probs[row, :length].sum() for row, length in zip(rows, lengths, strict=True)]
     np.testing.assert_allclose(own, wanted, atol=1e-4)
 
@@ -55,17 +55,17 @@ def test_both_scopes_are_measured_and_the_ema_survives_a_resume(compose, play, p
         return measure(policy.weights, batch, config, ema, 0, 1.0, np.random.default_rng(5))
 
     whole = SigmaEMA(config.ema_alpha)
-    one, two = score(first, whole), score(second, whole)
+    single, two = score(first, whole), score(second, whole)
     resumed = SigmaEMA(config.ema_alpha)
-    assert score(first, resumed) == one
+    assert score(first, resumed) == single
     resumed = SigmaEMA.from_dict(config.ema_alpha, resumed.to_dict())
     assert score(second, resumed) == two
     assert score(second, SigmaEMA(config.ema_alpha)) != two
     for scope in ("first_turn", "trajectory"):
-        assert {f"mi/{scope}/retrieval_acc", f"mi/{scope}/mi_est", f"mi/{scope}/mi_zscore_ema_code"} <= set(one)
-        assert one[f"mi/{scope}/mi_est"] <= one[f"mi/{scope}/upper_bound"]
-    assert one["mi/first_turn/upper_bound"] == pytest.approx(math.log(3))
-    assert all(map(math.isfinite, one.values()))
+        assert {f"mi/{scope}/retrieval_acc", f"mi/{scope}/mi_est", f"mi/{scope}/mi_zscore_ema_code"} <= set(single)
+        assert single[f"mi/{scope}/mi_est"] <= single[f"mi/{scope}/upper_bound"]
+    assert single["mi/first_turn/upper_bound"] == pytest.approx(math.log(3))
+    assert all(map(math.isfinite, single.values()))
 
 
 def test_scopes_can_be_switched_off_and_nothing_to_compare_is_nothing(compose, play, policy):

@@ -48,9 +48,9 @@ def config(compose):
 @pytest.fixture(scope="module")
 def batch(compose, play):
     """Two groups of three, with returns that differ within each."""
-    found = play(compose("task=frozenlake"))
-    found.rewards = np.round(np.random.default_rng(0).normal(size=len(found.rewards)), 2)
-    return found
+    actual = play(compose("task=frozenlake"))
+    actual.rewards = np.round(np.random.default_rng(0).normal(size=len(actual.rewards)), 2)
+    return actual
 
 
 # --- the slow trainer -------------------------------------------------------------------------------------------------
@@ -78,15 +78,15 @@ class Slow:
 
     def lines(self, batch, trajectories, per_row):
         """(N, T) from a function of (row, prompt, response), turn after turn; zeros behind."""
-        found = []
+        actual = []
         for n in trajectories:
             rows = np.flatnonzero(batch.trajectory_of_row == n)
             parts = []
             for row in rows:
                 response = torch.from_numpy(batch.responses[row, : batch.response_length[row]])
                 parts.append(per_row(row, torch.tensor(batch.prompts[batch.prompt_of_row[row]]), response))
-            found.append(torch.cat(parts))
-        return torch.nn.utils.rnn.pad_sequence(found, batch_first=True)
+            actual.append(torch.cat(parts))
+        return torch.nn.utils.rnn.pad_sequence(actual, batch_first=True)
 
     def spoken(self, model, batch, trajectories):
         """Log-probabilities and entropies of the response tokens."""
@@ -130,7 +130,7 @@ class Slow:
         for part in np.array_split(np.random.default_rng(3).permutation(batch.trajectories), plan.updates):
             part = np.sort(part)
             width = int(mask[part].sum(1).max())
-            here = mask[part, :width]
+            own = mask[part, :width]
             if not warming:
                 log_probs, entropies = self.spoken(self.actor, batch, part)
                 loss, _ = algorithms.actor_loss(
@@ -138,7 +138,7 @@ class Slow:
                     old[part, :width],
                     log_probs,
                     advantages[part, :width],
-                    here,
+                    own,
                     token_entropy=entropies,
                     ref_logp=None if reference is None else reference[part, :width],
                     aggregation=Aggregation(loss_scale_factor=longest),
@@ -147,7 +147,7 @@ class Slow:
             if critic:
                 predicted = self.values(batch, part)
                 loss, _ = algorithms.value_loss(
-                    self.algorithm, predicted, returns[part, :width], values[part, :width], here
+                    self.algorithm, predicted, returns[part, :width], values[part, :width], own
                 )
                 self.step(loss * plan.loss_scale, self.valuers, self.critic_optimiser, plan)
 
@@ -164,7 +164,7 @@ class Slow:
 
 
 def assert_same_parameters(shape, flat, model, lr):
-    theirs = {name: each.detach() for name, each in model.named_parameters()}
+    theirs = {name: item.detach() for name, item in model.named_parameters()}
     for name, tensor in hf.to_state_dict(shape, flat.detach()).items():
         error = (tensor - theirs[name]).abs().flatten() / lr
         # Adam divides by the gradient's size: where that is almost zero, rounding may show
@@ -179,7 +179,7 @@ def assert_same_parameters(shape, flat, model, lr):
         ("algorithm=drgrpo", "algorithm.loss_agg=seq-mean-token-sum-norm", "train.weight_decay=0.1"),
         ("algorithm=ppo", "algorithm.lam=0.9", "algorithm.gamma=0.97", "train.max_grad_norm=0.05"),
     ],
-    ids=lambda options: "+".join(each.partition(".")[2] or each for each in options),
+    ids=lambda options: "+".join(item.partition(".")[2] or item for item in options),
 )
 @pytest.mark.parametrize("plan", [PLAN, StepPlan(3, 0.5, 0.7, 0.6, 0.5)], ids=["plain", "scaled"])
 def test_the_updates_of_an_iteration_are_those_of_the_slow_trainer(config, policy, batch, options, plan):
@@ -204,8 +204,8 @@ def test_the_updates_of_an_iteration_are_those_of_the_slow_trainer(config, polic
 def test_micro_batches_change_only_rounding(config, policy, batch, name, size):
     whole = config(f"algorithm={name}", "algorithm.kl_coef=0.1")
     parts = config(f"algorithm={name}", "algorithm.kl_coef=0.1", f"train.micro_batch={size}")
-    (one, metrics), (other, again) = update(whole, policy, batch), update(parts, policy, batch)
-    assert float((moved(one, policy) - moved(other, policy)).abs().max()) < 0.01 * whole.train.lr
+    (single, metrics), (other, again) = update(whole, policy, batch), update(parts, policy, batch)
+    assert float((moved(single, policy) - moved(other, policy)).abs().max()) < 0.01 * whole.train.lr
     assert metrics.keys() == again.keys()
     for key, value in metrics.items():
         assert again[key] == pytest.approx(value, rel=1e-3, abs=1e-6), key
@@ -216,21 +216,21 @@ def test_rows_of_other_lengths_do_not_matter(config, policy, batch, monkeypatch)
     from plat.trainer.embedded.transformer import flat_pass as module
 
     config = config("algorithm=ppo")
-    one, _ = update(config, policy, batch)
+    single, _ = update(config, policy, batch)
     monkeypatch.setattr(module, "length_groups", lambda lengths, worth: [np.arange(len(lengths))])
     other, _ = update(config, policy, batch)
-    assert float((moved(one, policy) - moved(other, policy)).abs().max()) < 0.01 * config.train.lr
+    assert float((moved(single, policy) - moved(other, policy)).abs().max()) < 0.01 * config.train.lr
 
 
 def test_only_kept_trajectories_teach(config, policy, batch):
     config = config("algorithm=grpo")
     kept = batch.select(np.arange(3))
     strange = replace(batch, rewards=np.where(batch.trajectory_of_row < 3, batch.rewards, 99.0))
-    one, _ = update(config, policy, kept)
+    single, _ = update(config, policy, kept)
     other, _ = update(config, policy, strange.select(np.arange(3)))
-    assert torch.equal(one.actor.parameter, other.actor.parameter)
+    assert torch.equal(single.actor.parameter, other.actor.parameter)
     everyone, _ = update(config, policy, strange)
-    assert not torch.equal(one.actor.parameter, everyone.actor.parameter)
+    assert not torch.equal(single.actor.parameter, everyone.actor.parameter)
 
 
 ONE = StepPlan(1, 1.0, 1.0, 1.0, 1.0)
@@ -238,27 +238,27 @@ ONE = StepPlan(1, 1.0, 1.0, 1.0, 1.0)
 
 def test_a_loss_scale_scales_the_gradient_and_adam_hides_it(config, policy, batch):
     config = config("algorithm=ppo", "train.max_grad_norm=1e6")
-    (one, metrics), (other, scaled) = (
+    (single, metrics), (other, scaled) = (
         update(config, policy, batch, replace(ONE, loss_scale=scale)) for scale in (1.0, 0.25)
     )
     for part in ("actor", "critic"):
         assert scaled[f"{part}/grad_norm"] == pytest.approx(metrics[f"{part}/grad_norm"] / 4, rel=1e-6)
-    assert float((moved(one, policy) - moved(other, policy)).abs().median()) < 1e-3 * config.train.lr
+    assert float((moved(single, policy) - moved(other, policy)).abs().median()) < 1e-3 * config.train.lr
 
 
 def test_an_advantage_scale_weakens_the_task_only(config, policy, batch):
     config = config("algorithm=grpo", "algorithm.entropy_coef=0", "train.max_grad_norm=1e6")
-    found = [update(config, policy, batch, replace(ONE, advantage_scale=scale))[1] for scale in (1.0, 0.25)]
-    assert found[1]["actor/grad_norm"] == pytest.approx(found[0]["actor/grad_norm"] / 4, rel=1e-5)
+    actual = [update(config, policy, batch, replace(ONE, advantage_scale=scale))[1] for scale in (1.0, 0.25)]
+    assert actual[1]["actor/grad_norm"] == pytest.approx(actual[0]["actor/grad_norm"] / 4, rel=1e-5)
     config.algorithm.entropy_coef = 1.0
-    found = [update(config, policy, batch, replace(ONE, advantage_scale=scale))[1] for scale in (1.0, 0.25)]
-    assert found[1]["actor/grad_norm"] > 0.5 * found[0]["actor/grad_norm"]
+    actual = [update(config, policy, batch, replace(ONE, advantage_scale=scale))[1] for scale in (1.0, 0.25)]
+    assert actual[1]["actor/grad_norm"] > 0.5 * actual[0]["actor/grad_norm"]
 
 
 def test_a_learning_rate_scale_shortens_the_step(config, policy, batch):
     config = config("algorithm=grpo")
-    one, other = (update(config, policy, batch, replace(ONE, lr_scale=scale))[0] for scale in (1.0, 0.25))
-    torch.testing.assert_close(moved(one, policy) / 4, moved(other, policy), atol=1e-9, rtol=1e-6)
+    single, other = (update(config, policy, batch, replace(ONE, lr_scale=scale))[0] for scale in (1.0, 0.25))
+    torch.testing.assert_close(moved(single, policy) / 4, moved(other, policy), atol=1e-9, rtol=1e-6)
     assert other.actor.lr == config.train.lr
 
 
@@ -333,13 +333,13 @@ def test_a_reward_that_is_no_number_ends_the_run(config, policy, batch, name):
 @pytest.mark.parametrize("name", ["ppo", "grpo"])
 def test_a_restored_learner_goes_on_bit_for_bit(config, policy, batch, name):
     config = config(f"algorithm={name}", "dtype=float32")
-    one, _ = update(config, policy, batch)
+    single, _ = update(config, policy, batch)
     other = learner_of(config, policy)
-    other.restore({name: tensor.clone() for name, tensor in one.tensors().items()})
-    for learner in (one, other):
+    other.restore({name: tensor.clone() for name, tensor in single.tensors().items()})
+    for learner in (single, other):
         learner.update(batch, PLAN, np.random.default_rng(4), 0, 2)
-    assert one.tensors().keys() == other.tensors().keys()
-    for key, tensor in one.tensors().items():
+    assert single.tensors().keys() == other.tensors().keys()
+    for key, tensor in single.tensors().items():
         assert torch.equal(tensor, other.tensors()[key]), key
 
 

@@ -106,8 +106,8 @@ def test_reasonings_that_tell_their_prompts_apart_are_retrieved(config, policy):
     for seed in range(64):
         prompts.append(tuple(policy.tokenizer.prompt(environment.reset(seed))))
         said.append(policy.tokenizer.encode(environment.demonstrate(rng, True).partition(" </think>")[0]))
-    lengths = np.array([len(each) for each in said])
-    tokens = np.array([each + [0] * (lengths.max() - len(each)) for each in said])
+    lengths = np.array([len(item) for item in said])
+    tokens = np.array([item + [0] * (lengths.max() - len(item)) for item in said])
     probe = Probe(config, policy.tokenizer, set())
     hits = probe.score(policy.weights, Reasonings(prompts, tokens, lengths, np.ones(64, dtype=bool))).hits
     assert hits.mean() > 0.3

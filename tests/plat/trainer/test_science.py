@@ -29,11 +29,11 @@ def gains(tmp_path_factory):
     command = [sys.executable, "-m", "plat", "sweep", str(FILE), "--home", str(folder)]
     subprocess.run(command, check=True, timeout=3600)
     experiment, home = load_experiment(FILE), Home(folder)
-    arguments = next(dict(each) for each in experiment.report if each["builder"] == "peak_success_table")
+    arguments = next(dict(item) for item in experiment.report if item["builder"] == "peak_success_table")
     del arguments["builder"]
     tables = BUILDER(Store(home.store_uri(), home).load(experiment), experiment, **arguments)
-    records = [each for table in tables for each in table.records if each.get("quantity") == "learned"]
-    return {(each["row"], each["column"]): each for each in records}
+    records = [item for table in tables for item in table.records if item.get("quantity") == "learned"]
+    return {(item["row"], item["column"]): item for item in records}
 
 
 @pytest.mark.science
@@ -41,6 +41,8 @@ def gains(tmp_path_factory):
 @pytest.mark.parametrize("algorithm", ["ppo", "grpo"])
 def test_the_peak_checkpoint_beats_the_base_model_on_held_out_instances(gains, algorithm, task):
     """Paired by instance; the lower end of the 95 % interval is above five points."""
-    found = gains[algorithm, task]
-    print(f"{algorithm} on {task}: {found['value']:+.1f} points, 95 % from {found['low']:+.1f} to {found['high']:+.1f}")
-    assert found["low"] > LEAST, found
+    actual = gains[algorithm, task]
+    print(
+        f"{algorithm} on {task}: {actual['value']:+.1f} points, 95 % from {actual['low']:+.1f} to {actual['high']:+.1f}"
+    )
+    assert actual["low"] > LEAST, actual

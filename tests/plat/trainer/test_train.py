@@ -161,9 +161,9 @@ def test_an_early_stop_is_an_outcome_and_the_same_after_a_resume(compose, memory
     last = max(step for _, step in whole.metrics)
     assert 1 <= last < 8
     assert ("heldout/success", last) in whole.metrics and ("val/success", last) in whole.metrics
-    while (found := train(config, io)).kind == "interrupted":
+    while (actual := train(config, io)).kind == "interrupted":
         io = io.resumed(io.stop_at)
-    assert found == outcome and io.history() == whole.history() and io.final() == whole.final()
+    assert actual == outcome and io.history() == whole.history() and io.final() == whole.final()
     again = io.resumed()  # killed between the last checkpoint and the result
     assert train(config, again) == outcome and again.history() == whole.history()
 
@@ -201,13 +201,13 @@ def test_every_filter_runs(compose, memory_io, name):
 
 
 def test_instances_of_training_depend_on_the_seed(compose, memory_io):
-    found = []
+    actual = []
     for seed in (0, 0, 1):
         io = memory_io()
         train(compose("task=frozenlake", f"seed={seed}", "train.iterations=1"), io)
-        found.append((io.history(), io.metrics["val/success", 0]))
-    assert found[0] == found[1] != found[2]
-    assert found[0][1] == found[2][1]  # the base model on the fixed instances: another seed, the same
+        actual.append((io.history(), io.metrics["val/success", 0]))
+    assert actual[0] == actual[1] != actual[2]
+    assert actual[0][1] == actual[2][1]  # the base model on the fixed instances: another seed, the same
 
 
 def test_no_iterations_evaluate_the_base_model(compose, memory_io):

@@ -1,4 +1,4 @@
-"""The one door to MLflow: a quiet client, a SQLite store made safely, and errors a user can act on.
+"""Access to MLflow for the whole package: a quiet client, a SQLite store made safely, and errors a user can act on.
 
 Promised here:
 - nothing of MLflow is imported before it is needed (about one second and 200 MB), and it prints nothing of its own;
@@ -67,7 +67,7 @@ def mlflow_client(uri: str) -> MlflowClient:
 
 
 def _reach(uri: str) -> None:
-    """Fail at once where nobody listens: MLflow itself tries a database for minutes."""
+    """Fail at once when no database server answers; MLflow itself would try for minutes."""
     parts = urlsplit(uri)
     scheme = parts.scheme.partition("+")[0]
     if parts.hostname and scheme in DATABASE_PORTS:

@@ -1,4 +1,4 @@
-"""Attempts: how one begins, and how one ends whose process could not say it.
+"""Attempts of a run: how an attempt begins, and how it is ended when its process died before recording its outcome.
 
 Promised: an attempt's outcome is written once, by its own process if that lives long enough, else by whoever holds the
 run's lease next. Functions that end somebody else's attempt take the lease first, so they never touch a live one.
@@ -61,7 +61,7 @@ def settle(paths: RunPaths, outcome: str, reason: str) -> str | None:
 
 
 def record_failure(paths: RunPaths, outcome: str, reason: str, error: str | None = None) -> None:
-    """An attempt that failed before it could start, e.g. because its base model could not be built."""
+    """Record an attempt that failed before it could start, e.g. because its base model could not be built."""
     held = lease.take(paths)
     if held is None:
         return
@@ -81,7 +81,7 @@ def request_cancel(paths: RunPaths) -> None:
 
 
 def close_abandoned(paths: RunPaths) -> None:
-    """Attempts without an outcome, whose lease we now hold, did not get to say how they ended."""
+    """Record that attempts without an outcome vanished. Hold the lease: then none of them still runs."""
     for attempt in paths.attempts():
         if not attempt.outcome.exists():
             end_attempt(paths, attempt, "failed:node", "the process vanished (killed, or the machine went down)")

@@ -1,4 +1,4 @@
-"""Who runs a run: `lease.json` says it, a lock on `lease.lock` proves it.
+"""The lease of a run: `lease.json` names the process that works on the run, a lock on `lease.lock` proves it.
 
 Promised: of any number of processes that call `take` on one run, at most one holds it at a time, and what it holds ends
 with the process, however that ends.

@@ -61,8 +61,8 @@ def on_disk(experiment, tmp_path):
 @pytest.fixture
 def exported(home, recipes, on_disk, tmp_path):
     """(home, experiment file, bundle folder, what the export said)."""
-    for each in recipes:
-        each.write(home)
+    for item in recipes:
+        item.write(home)
     file = on_disk("table4", recipes)
     import_runs(home, home.store_uri(), [file])
     report = export_bundle(home, [file], tmp_path / "bundle", overrides=["scale=smoke"])
@@ -82,25 +82,25 @@ def test_a_store_made_from_a_bundle_holds_the_same(exported, make_home, recipes)
     assert report.left_out == {"run-00040000": "interrupted"}
     other = make_home("other")
     done = import_bundle(other, other.store_uri(), folder)
-    assert done.new == [each.id for each in recipes[:4]] and not done.stored.warnings()
-    states = [run_state(other.run(each.id)) for each in recipes]
+    assert done.new == [item.id for item in recipes[:4]] and not done.stored.warnings()
+    states = [run_state(other.run(item.id)) for item in recipes]
     assert [state.state for state in states] == ["done", "done", "done", "failed", "missing"]
     assert states[3].outcome == "failed:oom"
 
-    here, there = dump(home.store_uri()), dump(other.store_uri())
+    own, imported = dump(home.store_uri()), dump(other.store_uri())
     for name in ("run-00040000", "run-00030000"):  # one was not exported, the other without its history
-        for content in (here, there):
+        for content in (own, imported):
             for runs in content.values():
                 for run_id in [run_id for run_id, run in runs.items() if run["name"] == name]:
                     del runs[run_id]
-    for content in (here, there):
+    for content in (own, imported):
         for run in [run for runs in content.values() for run in runs.values()]:
             run["artifacts"].pop("code.diff", None)
             run["tags"] = {
                 key: run["tags"][key] for key in run["tags"] if key.startswith(("plat.axis", "plat.summary"))
             }
             run.pop("status")
-    assert there == here
+    assert imported == own
 
     frames = Store(other.store_uri(), other).load(file)
     assert list(frames.runs["outcome"]) == ["finished", "finished", "stopped:low_success", "failed:oom"]
@@ -194,8 +194,8 @@ def test_shards_are_small_and_hold_every_row(tmp_path, monkeypatch):
 def test_every_value_comes_back_as_it_was(tmp_path_factory, recipe, on_disk, values, data):
     """Any float, and any table, through run directory, bundle and run directory."""
     root = tmp_path_factory.mktemp("law")
-    home, one = Home(root / "home").create(), recipe(1)
-    paths = one.write(home)
+    home, single = Home(root / "home").create(), recipe(1)
+    paths = single.write(home)
     spool = SpoolWriter(paths.attempt(1).events)
     for step, value in enumerate(values, start=9):
         spool.append(step, {"my/value": value})
@@ -205,7 +205,7 @@ def test_every_value_comes_back_as_it_was(tmp_path_factory, recipe, on_disk, val
     paths.result.write_text(json.dumps(result | {"step": 100}))
     outcome = json.loads(paths.attempt(1).outcome.read_text())
     paths.attempt(1).outcome.write_text(json.dumps({key: outcome[key] for key in outcome if key != "events"}))
-    file = on_disk("table4", [one])
+    file = on_disk("table4", [single])
     export_bundle(home, [file], root / "bundle")
     (run,) = runs_of(read_bundle(root / "bundle"), root)
     metrics, tables = run_history(paths)
@@ -457,7 +457,7 @@ def test_a_kill_leaves_whole_runs_and_the_same_command_brings_the_rest(exported,
     other = make_home("other")
     done = subprocess.run([sys.executable, "-c", KILLED, other.root, folder, "2"], capture_output=True, text=True)
     assert done.returncode == -signal.SIGKILL, done.stderr
-    states = [run_state(other.run(each.id)).state for each in recipes[:4]]
+    states = [run_state(other.run(item.id)).state for item in recipes[:4]]
     assert states == ["done", "done", "missing", "missing"]
     assert len(import_bundle(other, other.store_uri(), folder).new) == 2
     assert not list(other.root.glob(".tmp*"))

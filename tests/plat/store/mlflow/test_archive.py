@@ -25,9 +25,9 @@ from plat.store.mlflow.importer import import_lock, import_runs
 
 @pytest.fixture
 def filled(home, recipe, experiment):
-    one = recipe(1)
-    one.write(home)
-    file = experiment("table4", [one])
+    single = recipe(1)
+    single.write(home)
+    file = experiment("table4", [single])
     import_runs(home, home.store_uri(), [file])
     return home, file
 
@@ -183,6 +183,6 @@ def test_the_doctor_sees_what_other_verbs_refuse(home, damage, says):
         other.write_bytes(b"nonsense" * 1000)
     else:
         other.mkdir()
-    found = doctor.check_store(home, f"sqlite:///{other}")
-    assert found.level == "error" and says in found.says and found.mend
+    actual = doctor.check_store(home, f"sqlite:///{other}")
+    assert actual.level == "error" and says in actual.says and actual.mend
     assert Home(home.root).exists()

@@ -27,8 +27,8 @@ def filled(home, recipe, experiment):
     """A home with six imported runs of table4 (one of them also of other), and both files."""
     recipes = [recipe(n, kills=[(6, 4)]) for n in range(4)]
     recipes += [recipe(4, files=["other", "table4"]), recipe(5, outcome=None, steps=4)]
-    for each in recipes:
-        each.write(home)
+    for item in recipes:
+        item.write(home)
     files = experiment("table4", recipes), experiment("other", recipes[4:5])
     import_runs(home, home.store_uri(), files)
     return home, recipes, files
@@ -43,7 +43,7 @@ def test_frames_of_an_experiment(filled):
     home, recipes, (table4, other) = filled
     frames = Store(home.store_uri(), home).load(table4)
     runs = frames.runs
-    assert list(runs["run_id"]) == [each.id for each in recipes]
+    assert list(runs["run_id"]) == [item.id for item in recipes]
     assert list(runs["outcome"]) == ["finished"] * 5 + [None]
     assert list(runs["attempt"]) == [2, 2, 2, 2, 1, 1]
     assert list(runs["axis.seed"]) == [0, 1, 2, 3, 4, 5] and runs["axis.seed"].dtype == "int64"
@@ -81,7 +81,7 @@ def test_by_name_and_by_file(filled, experiment):
     now = experiment("table4", recipes[:2])
     now.runs[0].axes["variant"] = "PPO"
     runs = store.load(now).runs
-    assert list(runs["run_id"]) == [each.id for each in recipes[:2]]
+    assert list(runs["run_id"]) == [item.id for item in recipes[:2]]
     assert list(runs["axis.variant"]) == ["PPO", None]
 
 
@@ -113,7 +113,7 @@ def test_deleted_runs_are_left_out(filled):
     store = Store(home.store_uri(), home)
     gone = store.load(table4).runs["mlflow_id"][0]
     mlflow_client(home.store_uri()).delete_run(gone)
-    assert list(store.load(table4).runs["run_id"]) == [each.id for each in recipes[1:]]
+    assert list(store.load(table4).runs["run_id"]) == [item.id for item in recipes[1:]]
 
 
 def test_no_store(tmp_path):
@@ -125,18 +125,18 @@ def test_no_store(tmp_path):
 
 def test_steps_that_arrived_out_of_order(home, recipe, experiment):
     """Keys with steps of their own, inserted in any order, come back sorted and with the right values."""
-    one = recipe(1)
-    one.write(home)
+    single = recipe(1)
+    single.write(home)
     import_runs(home, home.store_uri())
     client = mlflow_client(home.store_uri())
     store = Store(home.store_uri(), home)
     run = store.load("table4").runs["mlflow_id"][0]
     for step in (12, 100, 9, 11):
         client.log_metric(run, "val/success", step * 1.5, timestamp=1_700_000_000_000, step=step)
-    found = store.load("table4").metrics
-    chosen = found[(found.key == "val/success") & (found.step > 8)]
+    actual = store.load("table4").metrics
+    chosen = actual[(actual.key == "val/success") & (actual.step > 8)]
     assert list(chosen.step) == [9, 11, 12, 100] and list(chosen.value) == [13.5, 16.5, 18.0, 150.0]
-    same(store.load("table4"), store.load(experiment("table4", [one])))
+    same(store.load("table4"), store.load(experiment("table4", [single])))
 
 
 def test_infinities_come_back():
@@ -162,10 +162,10 @@ def test_a_report_replaces_the_earlier_one(filled, tmp_path, monkeypatch, throug
     run = store.log_report(table4, {"page.html": page}, {"delta/ppo": 0.5, "delta/nan": math.nan})
     assert run == first
     client = mlflow_client(home.store_uri())
-    found = client.get_run(run)
-    assert found.info.run_name == "table4" and found.data.metrics["delta/ppo"] == 0.5
-    assert math.isnan(found.data.metrics["delta/nan"])
-    assert through_client or "gone" not in found.data.metrics  # MLflow's client cannot delete a metric
+    actual = client.get_run(run)
+    assert actual.info.run_name == "table4" and actual.data.metrics["delta/ppo"] == 0.5
+    assert math.isnan(actual.data.metrics["delta/nan"])
+    assert through_client or "gone" not in actual.data.metrics  # MLflow's client cannot delete a metric
     assert {entry.path for entry in client.list_artifacts(run, "report") if not entry.is_dir} == {"report/page.html"}
     assert not client.list_artifacts(run, "report/figures")
     with open(client.download_artifacts(run, "report/page.html")) as file:
@@ -227,8 +227,8 @@ def test_a_schema_unknown_to_our_queries_is_left_to_the_client(make_home, recipe
             monkeypatch.setattr("plat.store.mlflow.connect.DIRECT_SCHEMAS", frozenset())
             monkeypatch.setattr("plat.store.mlflow.connect.SqliteStore", None)
             monkeypatch.setattr("plat.store.mlflow.connect.SqlReader", None)
-        for each in recipes:
-            each.write(home)
+        for item in recipes:
+            item.write(home)
         file = experiment("table4", recipes)
         import_runs(home, home.store_uri(), [file])
         contents.append(dump(home.store_uri()))

@@ -35,18 +35,18 @@ def client(home):
 
 def runs_of(home, query="tags.`plat.kind` = 'run'"):
     mlflow = client(home)
-    ids = [each.experiment_id for each in mlflow.search_experiments()]
+    ids = [item.experiment_id for item in mlflow.search_experiments()]
     return mlflow.search_runs(ids, query)
 
 
 def test_everything_of_a_run_is_in_mlflow(home, recipe, experiment):
-    one = recipe(1, files=["table4", "keep_rates"], kills=[(6, 4)])
-    one.write(home)
-    report = import_runs(home, home.store_uri(), [experiment("table4", [one])])
-    assert report.imported == [one.id] and not report.warnings()
+    single = recipe(1, files=["table4", "keep_rates"], kills=[(6, 4)])
+    single.write(home)
+    report = import_runs(home, home.store_uri(), [experiment("table4", [single])])
+    assert report.imported == [single.id] and not report.warnings()
 
     mlflow = client(home)
-    assert "ragen2 · laptop" in {each.name for each in mlflow.search_experiments()}
+    assert "ragen2 · laptop" in {item.name for item in mlflow.search_experiments()}
     (run,) = runs_of(home)
     assert run.info.run_name == "run-00010000" and run.info.status == "FINISHED"
     assert (run.info.start_time, run.info.end_time - run.info.start_time) == (1_700_000_000_000, 100_000)
@@ -56,8 +56,10 @@ def test_everything_of_a_run_is_in_mlflow(home, recipe, experiment):
     assert tags["plat.in.table4"] == tags["plat.in.keep_rates"] == "1" and tags["plat.versions.torch"] == "2.13.0"
     assert tags["plat.code.commit"] == "abc123" and tags["plat.summary.parameters"] == "12"
     history = mlflow.get_metric_history(run.info.run_id, "actor/entropy")
-    assert [(point.step, point.value) for point in history] == [(s, one.metrics(s, "actor/entropy")) for s in range(9)]
-    assert run.data.metrics["actor/entropy"] == one.metrics(8, "actor/entropy")
+    assert [(point.step, point.value) for point in history] == [
+        (s, single.metrics(s, "actor/entropy")) for s in range(9)
+    ]
+    assert run.data.metrics["actor/entropy"] == single.metrics(8, "actor/entropy")
     special = mlflow.get_metric_history(run.info.run_id, "mi/first_turn/mi_zscore")
     assert special[3].value == sys.float_info.max and math.isnan(special[5].value)
 
@@ -71,9 +73,9 @@ def test_everything_of_a_run_is_in_mlflow(home, recipe, experiment):
 
 
 def test_only_durable_steps_of_a_running_run(home, recipe):
-    one = recipe(1, outcome=None, steps=5)
-    paths = one.write(home)
-    one.log(SpoolWriter(paths.attempt(1).events), 6)  # after the newest checkpoint
+    single = recipe(1, outcome=None, steps=5)
+    paths = single.write(home)
+    single.log(SpoolWriter(paths.attempt(1).events), 6)  # after the newest checkpoint
     import_runs(home, home.store_uri())
     (run,) = runs_of(home)
     assert run.info.status == "RUNNING" and run.info.end_time is None and "plat.outcome" not in run.data.tags
@@ -111,8 +113,8 @@ def test_a_retried_run_loses_its_old_outcome(home, recipe):
 
 def test_nothing_changed_means_nothing_read_or_locked(home, recipe, experiment, monkeypatch):
     recipes = [recipe(n) for n in range(3)]
-    for each in recipes:
-        each.write(home)
+    for item in recipes:
+        item.write(home)
     files = [experiment("table4", recipes)]
     import_runs(home, home.store_uri(), files)
     monkeypatch.setattr(importer, "import_lock", None)
@@ -121,10 +123,10 @@ def test_nothing_changed_means_nothing_read_or_locked(home, recipe, experiment, 
 
 
 def test_a_second_file_tags_the_run_and_stores_nothing_twice(home, recipe, experiment):
-    one = recipe(1)
-    one.write(home)
-    import_runs(home, home.store_uri(), [experiment("table4", [one])])
-    import_runs(home, home.store_uri(), [experiment("other", [one])])
+    single = recipe(1)
+    single.write(home)
+    import_runs(home, home.store_uri(), [experiment("table4", [single])])
+    import_runs(home, home.store_uri(), [experiment("other", [single])])
     (run,) = runs_of(home)
     assert run.data.tags["plat.in.other"] == "1"
     assert client(home).get_run(run.data.tags["mlflow.parentRunId"]).info.run_name == "table4"
@@ -133,8 +135,8 @@ def test_a_second_file_tags_the_run_and_stores_nothing_twice(home, recipe, exper
 def test_a_removed_store_is_filled_again(make_home, recipe, experiment, store_template):
     home = make_home()
     recipes = [recipe(n, kills=[(5, 3)]) for n in range(2)]
-    for each in recipes:
-        each.write(home)
+    for item in recipes:
+        item.write(home)
     files = [experiment("table4", recipes)]
     import_runs(home, home.store_uri(), files)
     before = dump(home.store_uri())
@@ -168,20 +170,20 @@ def test_a_run_redone_with_other_values_is_named_and_left(home, recipe):
 
 
 def test_deleted_in_mlflow_stays_deleted_until_restored(home, recipe, experiment):
-    one, two = recipe(1, outcome=None, steps=4), recipe(2)
-    paths = one.write(home)
+    single, two = recipe(1, outcome=None, steps=4), recipe(2)
+    paths = single.write(home)
     two.write(home)
     import_runs(home, home.store_uri())
-    run = next(run for run in runs_of(home) if run.data.tags["plat.id"] == one.id)
+    run = next(run for run in runs_of(home) if run.data.tags["plat.id"] == single.id)
     mlflow = client(home)
     mlflow.delete_run(run.info.run_id)
     shutil.rmtree(paths.root)
     recipe(1).write(home)
-    report = import_runs(home, home.store_uri(), [experiment("table4", [one, two])])
-    assert report.deleted == [one.id] and "deleted" in report.warnings()[0]
-    assert [found.data.tags["plat.id"] for found in runs_of(home)] == [two.id]
+    report = import_runs(home, home.store_uri(), [experiment("table4", [single, two])])
+    assert report.deleted == [single.id] and "deleted" in report.warnings()[0]
+    assert [actual.data.tags["plat.id"] for actual in runs_of(home)] == [two.id]
     mlflow.restore_run(run.info.run_id)
-    assert import_runs(home, home.store_uri()).imported == [one.id]
+    assert import_runs(home, home.store_uri()).imported == [single.id]
     assert mlflow.get_run(run.info.run_id).info.status == "FINISHED"
 
 
@@ -207,13 +209,13 @@ def test_any_order_any_number_of_times(make_home, recipe, experiment, order, thr
     recipes = [recipe(0), recipe(1, kills=[(3, 2), (7, 6)]), recipe(2, files=["b", "table4"]), recipe(3, outcome=None)]
     files = [experiment("table4", recipes), experiment("b", recipes[2:3])]
     home = make_home(f"home{next(COUNTER)}")
-    paths = [each.write(home) for each in recipes]
+    paths = [item.write(home) for item in recipes]
     for number in order:
         _import_one(home, paths[number], files, through_client)
     import_runs(home, home.store_uri(), files)
-    found = dump(home.store_uri())
-    assert len(found["ragen2 · laptop"]) == 6
-    assert found == EXPECTED.setdefault("content", found)
+    actual = dump(home.store_uri())
+    assert len(actual["ragen2 · laptop"]) == 6
+    assert actual == EXPECTED.setdefault("content", actual)
 
 
 EXPECTED: dict[str, dict] = {}
@@ -224,9 +226,9 @@ def _import_one(home, paths, files, through_client):
     if not through_client:
         import_runs(home, home.store_uri(), files, [paths])
         return
-    wanted = {run.id: [each.name for each in files if run in each.runs] for each in files for run in each.runs}
+    wanted = {run.id: [item.name for item in files if run in item.runs] for item in files for run in item.runs}
     backend, report = ClientStore(home.store_uri(), home), importer.ImportReport()
-    importer._import(backend, [paths], wanted, {each.name: importer.file_info(each) for each in files}, report, False)
+    importer._import(backend, [paths], wanted, {item.name: importer.file_info(item) for item in files}, report, False)
     assert not report.warnings()
 
 
@@ -235,9 +237,9 @@ def test_both_writers_write_the_same(make_home, recipe, experiment):
     for name in ("direct", "client"):
         home = make_home(name)
         recipes = [recipe(0, config={"long": "x" * 7000, "odd key@": [1, 2], "empty": {}}), recipe(1, kills=[(6, 4)])]
-        paths = [each.write(home) for each in recipes]
-        for each in paths:
-            _import_one(home, each, [experiment("table4", recipes)], name == "client")
+        paths = [item.write(home) for item in recipes]
+        for item in paths:
+            _import_one(home, item, [experiment("table4", recipes)], name == "client")
         contents.append(dump(home.store_uri()))
         assert {len(run.data.params) for run in runs_of(home)} == {7, 4}
     assert contents[0] == contents[1]
@@ -259,8 +261,8 @@ def test_two_processes_and_kills_in_the_middle(make_home, recipe):
     """Two importers at once in opposite orders, killed again and again: the content of one undisturbed import."""
     recipes = [recipe(n, steps=60, kills=[(30, 20)]) for n in range(12)]
     homes = [make_home("quiet"), make_home("killed")]
-    for each in recipes:
-        shutil.copytree(each.write(homes[0]).root, homes[1].run(each.id).root)
+    for item in recipes:
+        shutil.copytree(item.write(homes[0]).root, homes[1].run(item.id).root)
     import_runs(homes[0], homes[0].store_uri())
     rng = random.Random(0)
     for delay in [rng.uniform(0.01, 0.25) for _ in range(5)] + [None]:
@@ -357,8 +359,8 @@ def test_a_full_disk_in_the_middle_of_an_import(home, recipe):
     code += "import signal; signal.signal(signal.SIGXFSZ, signal.SIG_IGN)\n"
     done = subprocess.run([sys.executable, "-c", code + WORKER, home.root, "forwards"], capture_output=True, text=True)
     assert "StoreError" in done.stderr.splitlines()[-1]
-    found = runs_of(home)
-    assert 0 < len(found) < 6 and {len(runs) for runs in _histories(home)} == {401}
+    actual = runs_of(home)
+    assert 0 < len(actual) < 6 and {len(runs) for runs in _histories(home)} == {401}
     import_runs(home, home.store_uri())
     assert len(_histories(home)) == 6
 

@@ -58,7 +58,7 @@ def test_a_server_holds_the_same_as_a_file(server, make_home, recipe, experiment
     for name in ("local", "remote"):
         home = make_home(name)
         uri = home.store_uri() if name == "local" else server
-        paths = [each.write(home) for each in recipes]
+        paths = [item.write(home) for item in recipes]
         import_runs(home, uri, [file], paths[:2])
         import_runs(home, uri, [file])
         assert import_runs(home, uri, [file]).unchanged == 3
@@ -69,5 +69,5 @@ def test_a_server_holds_the_same_as_a_file(server, make_home, recipe, experiment
     pd.testing.assert_frame_equal(frames[0].metrics, frames[1].metrics, check_exact=True)
     assert frames[0].tables.equals(frames[1].tables)
     differing = ["mlflow_id", "tag.plat.imported", "tag.mlflow.parentRunId", "tag.mlflow.user"]
-    runs = [each.runs.drop(columns=differing, errors="ignore") for each in frames]
+    runs = [item.runs.drop(columns=differing, errors="ignore") for item in frames]
     pd.testing.assert_frame_equal(*runs)

@@ -21,8 +21,8 @@ from plat.store.mlflow.relocation import is_moved
 def filled(home, recipe, experiment, tmp_path):
     """A home with two imported runs and a report logged into MLflow; the experiment file."""
     recipes = [recipe(1), recipe(2)]
-    for each in recipes:
-        each.write(home)
+    for item in recipes:
+        item.write(home)
     file = experiment("table4", recipes)
     import_runs(home, home.store_uri(), [file])
     log_report(home, file, tmp_path, "first")
@@ -89,8 +89,8 @@ def test_a_moved_home_finds_everything(filled, tmp_path, monkeypatch, through_cl
     assert page_of(moved, run) == "second"
     assert len(Store(moved.store_uri(), moved).load(file).tables) == 6
     client = mlflow_client(moved.store_uri())
-    for found in client.search_runs([client.get_run(run).info.experiment_id]):
-        assert client.list_artifacts(found.info.run_id)
+    for actual in client.search_runs([client.get_run(run).info.experiment_id]):
+        assert client.list_artifacts(actual.info.run_id)
     assert not home.root.exists()
 
 
@@ -115,7 +115,7 @@ def test_artifacts_that_are_kept_elsewhere_stay_there(filled, tmp_path):
     client = mlflow_client(moved.store_uri())
     kept = [client.get_experiment_by_name(f"mine {number}").artifact_location for number in range(3)]
     assert kept == [elsewhere[0], elsewhere[1], f"{tmp_path}/{elsewhere[2]}"]
-    assert str(home.root) not in str([found.artifact_location for found in client.search_experiments()])
+    assert str(home.root) not in str([actual.artifact_location for actual in client.search_experiments()])
 
 
 def test_a_store_copied_without_its_artifacts_is_refused(filled, recipe, tmp_path):

@@ -19,8 +19,8 @@ from plat.store.mlflow.verify import mend_store, verify_store
 @pytest.fixture
 def filled(home, recipe):
     recipes = [recipe(0), recipe(1, kills=[(6, 4)]), recipe(2, outcome="failed:oom"), recipe(3, outcome=None)]
-    for each in recipes:
-        each.write(home)
+    for item in recipes:
+        item.write(home)
     import_runs(home, home.store_uri())
     return home, recipes
 

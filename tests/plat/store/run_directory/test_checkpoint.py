@@ -32,12 +32,12 @@ def state(seed=0):
 def test_numpy_comes_back_as_numpy_and_torch_as_torch(tmp_path):
     arrays = {"w": numpy.arange(6.0).reshape(2, 3).T, "n": numpy.array(3), "e": numpy.zeros((0, 2), dtype=numpy.int64)}
     path = save_checkpoint(tmp_path, 1, State(arrays, {"a": (1, 2), "nan": float("nan"), "big": 2**80, 3: "three"}))
-    found = load_checkpoint(path)
+    actual = load_checkpoint(path)
     for key, value in arrays.items():
-        assert found.tensors[key].dtype == value.dtype and found.tensors[key].shape == value.shape
-        assert numpy.array_equal(found.tensors[key], value)
-    assert found.meta["a"] == [1, 2] and found.meta["nan"] != found.meta["nan"] and found.meta["big"] == 2**80
-    assert found.meta["3"] == "three"
+        assert actual.tensors[key].dtype == value.dtype and actual.tensors[key].shape == value.shape
+        assert numpy.array_equal(actual.tensors[key], value)
+    assert actual.meta["a"] == [1, 2] and actual.meta["nan"] != actual.meta["nan"] and actual.meta["big"] == 2**80
+    assert actual.meta["3"] == "three"
     shared = torch.randn(4, 4)
     tensors = {
         "tied": shared,
@@ -45,9 +45,9 @@ def test_numpy_comes_back_as_numpy_and_torch_as_torch(tmp_path):
         "half": shared.to(torch.bfloat16),
         "rng": torch.get_rng_state(),
     }
-    found = load_checkpoint(save_checkpoint(tmp_path, 2, State(tensors)))
-    assert all(torch.equal(found.tensors[key], value) for key, value in tensors.items())
-    assert found.tensors["half"].dtype == torch.bfloat16
+    actual = load_checkpoint(save_checkpoint(tmp_path, 2, State(tensors)))
+    assert all(torch.equal(actual.tensors[key], value) for key, value in tensors.items())
+    assert actual.tensors["half"].dtype == torch.bfloat16
 
 
 @settings(max_examples=40, deadline=None)
@@ -66,12 +66,12 @@ def test_any_damage_is_seen(tmp_path_factory, where, how, name):
         data[index:] = bytes(len(data) - index)
     file.write_bytes(data)
     try:
-        found = load_checkpoint(path)
+        actual = load_checkpoint(path)
     except CheckpointError as error:
         assert error.where == str(path) and error.mend
     else:  # damage of a field that says nothing about the state, or of white space
-        assert name == "meta" and found.meta == state().meta
-        assert numpy.array_equal(found.tensors["w"], state().tensors["w"])
+        assert name == "meta" and actual.meta == state().meta
+        assert numpy.array_equal(actual.tensors["w"], state().tensors["w"])
 
 
 def test_a_damaged_one_falls_back_to_an_older_one_of_any_attempt(tmp_path, caplog):

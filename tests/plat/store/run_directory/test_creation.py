@@ -128,9 +128,9 @@ def test_every_state(home):
     spool.append(0, {"val/success": 0.25})
     spool.append(3, {"x": 1.0})
     spool.close()
-    found = run_state(paths)
-    assert (found.state, found.step, found.success, found.iterations, found.attempt) == ("running", 3, 0.25, 6, 1)
-    assert found.age is not None and found.age < 60
+    actual = run_state(paths)
+    assert (actual.state, actual.step, actual.success, actual.iterations, actual.attempt) == ("running", 3, 0.25, 6, 1)
+    assert actual.age is not None and actual.age < 60
     text = json.loads(paths.lease.read_text())
     held.release()
     assert run_state(paths).state == "interrupted"  # it vanished without a word
@@ -139,12 +139,12 @@ def test_every_state(home):
     paths.lease.unlink()
     for outcome, state in [("failed:nan", "failed"), ("interrupted", "interrupted"), ("cancelled", "interrupted")]:
         attempt.outcome.write_bytes(to_json({"outcome": outcome, "reason": "why", "step": 3, "time": time.time()}))
-        found = run_state(paths)
-        assert (found.state, found.outcome, found.reason) == (state, outcome, "why")
+        actual = run_state(paths)
+        assert (actual.state, actual.outcome, actual.reason) == (state, outcome, "why")
     result = {"outcome": "stopped:low_success", "step": 6, "attempt": 1, "success": 0.5, "time": 1.0, "iterations": 6}
     paths.result.write_bytes(to_json(result))
-    found = run_state(paths)
-    assert (found.state, found.outcome, found.step, found.success) == ("done", "stopped:low_success", 6, 0.5)
+    actual = run_state(paths)
+    assert (actual.state, actual.outcome, actual.step, actual.success) == ("done", "stopped:low_success", 6, 0.5)
 
 
 @pytest.mark.parametrize("name", ["config.yaml", "meta.json"])

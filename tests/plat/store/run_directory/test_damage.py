@@ -65,7 +65,7 @@ DAMAGES = {
 @pytest.mark.parametrize("says", DAMAGES)
 def test_a_damaged_run_is_named_every_time_and_has_no_results(home, recipe, experiment, says):
     recipes = [recipe(1), recipe(2)]
-    paths, _ = (each.write(home) for each in recipes)
+    paths, _ = (item.write(home) for item in recipes)
     DAMAGES[says](paths)
     file = experiment("table4", recipes)
     for _ in range(2):
@@ -129,29 +129,29 @@ def test_lines_of_an_older_version_are_read(home, recipe):
 
 
 def test_doing_it_again_mends_it(home, recipe, experiment):
-    one = recipe(1)
-    file = experiment("table4", [one])
-    paths = one.write(home)
+    single = recipe(1)
+    file = experiment("table4", [single])
+    paths = single.write(home)
     edit_lines(paths, garble)
     import_runs(home, home.store_uri(), [file])
     shutil.rmtree(paths.root)
-    one.write(home)
+    single.write(home)
     report = import_runs(home, home.store_uri(), [file])
-    assert report.imported == [one.id] and not report.damaged
+    assert report.imported == [single.id] and not report.damaged
     frames = Store(home.store_uri(), home).load(file)
     assert list(frames.runs.outcome) == ["finished"] and len(frames.metrics) == 4 * 9 and len(frames.tables) == 3
 
 
 def test_what_the_store_holds_whole_stays(home, recipe, experiment):
     """Damage that comes after the import is named when the run is read again, and changes nothing that was stored."""
-    one = recipe(1)
-    paths = one.write(home)
-    file = experiment("table4", [one])
+    single = recipe(1)
+    paths = single.write(home)
+    file = experiment("table4", [single])
     import_runs(home, home.store_uri(), [file])
     before = Store(home.store_uri(), home).load(file)
     edit_lines(paths, garble)
-    report = import_runs(home, home.store_uri(), [file, experiment("other", [one])])
-    assert list(report.damaged) == [one.id]
+    report = import_runs(home, home.store_uri(), [file, experiment("other", [single])])
+    assert list(report.damaged) == [single.id]
     after = Store(home.store_uri(), home).load(file)
     assert after.metrics.equals(before.metrics) and list(after.runs.outcome) == ["finished"]
 

@@ -16,9 +16,9 @@ from plat.store.run_directory import lease
 
 @pytest.fixture
 def paths(tmp_path):
-    found = RunPaths(tmp_path / "0123456789abcdef")
-    found.root.mkdir()
-    return found
+    actual = RunPaths(tmp_path / "0123456789abcdef")
+    actual.root.mkdir()
+    return actual
 
 
 def in_child(work, *arguments):
@@ -47,8 +47,8 @@ def test_take_hold_release(paths):
     assert lease.state(paths) == "free"
     held = lease.take(paths)
     assert held is not None and held.attempt == 1
-    found = json.loads(paths.lease.read_text())
-    assert found["pid"] == os.getpid() and {"host", "boot_id", "pid_start", "attempt", "job"} <= found.keys()
+    actual = json.loads(paths.lease.read_text())
+    assert actual["pid"] == os.getpid() and {"host", "boot_id", "pid_start", "attempt", "job"} <= actual.keys()
     assert lease.state(paths) == "live" and lease.take(paths) is None and lease.take(paths, steal=True) is None
     assert lease.refusal(paths).state == "live" and lease.holder(paths) == os.getpid()
     held.release()
@@ -105,9 +105,9 @@ def test_a_forked_child_does_not_keep_it_alive(paths, tmp_path):
 )  # fmt: skip
 def test_what_cannot_be_proved_is_unknown_and_only_steal_takes_it(paths, change):
     held = lease.take(paths)
-    found = json.loads(paths.lease.read_text())
+    actual = json.loads(paths.lease.read_text())
     held.release()
-    paths.lease.write_text(json.dumps(found | change) if change else '{"pid": ')
+    paths.lease.write_text(json.dumps(actual | change) if change else '{"pid": ')
     assert lease.state(paths) == "unknown" and lease.take(paths) is None
     error = lease.refusal(paths)
     assert error.state == "unknown" and "--steal" in error.mend and "Traceback" not in error.render()
@@ -159,9 +159,9 @@ def test_the_file_system_of_a_folder_is_that_of_the_nearest_mount(tmp_path, monk
 
 def test_a_recycled_process_number_is_not_the_holder(paths):
     held = lease.take(paths)
-    found = json.loads(paths.lease.read_text())
+    actual = json.loads(paths.lease.read_text())
     held.release()
-    paths.lease.write_text(json.dumps(found | {"pid_start": "1"}))  # our number, but another start time
+    paths.lease.write_text(json.dumps(actual | {"pid_start": "1"}))  # our number, but another start time
     assert lease.state(paths) == "orphan"
     taken = lease.take(paths)
     assert taken is not None
@@ -171,8 +171,8 @@ def test_a_recycled_process_number_is_not_the_holder(paths):
 def test_a_process_in_another_pid_namespace_is_still_live_by_its_lock(paths):
     def take_and_disguise():
         held = lease.take(paths)
-        found = json.loads(paths.lease.read_text())
-        paths.lease.write_text(json.dumps(found | {"pid": 2**22 + 7}))  # a number that means nothing here
+        actual = json.loads(paths.lease.read_text())
+        paths.lease.write_text(json.dumps(actual | {"pid": 2**22 + 7}))  # a number that means nothing here
         return held
 
     pid = in_child(take_and_disguise)

@@ -53,8 +53,8 @@ def test_only_covered_steps_count_and_the_first_wins(paths):
     assert first.success == pytest.approx(0.4) and first.step == 4
     assert {step for _, step in values(paths)} == {0, 1, 2}  # 3 and 4 may still be done again
     second = open_io(paths)
-    step, found = second.restore()
-    assert (step, found.meta["value"]) == (2, 2) and second.load_peak()[0] == 2
+    step, actual = second.restore()
+    assert (step, actual.meta["value"]) == (2, 2) and second.load_peak()[0] == 2
     facts = json.loads(paths.attempt(2).meta.read_text())
     assert facts["restored_step"] == 2 and facts["restored_from"] == "attempts/001/checkpoints/step-000002"
     for step in (3, 4, 5):
@@ -170,9 +170,9 @@ def test_any_sequence_of_kills_gives_the_undisturbed_history(tmp_path_factory, k
 
     for budget, harmed in [*kills, (None, False)]:
         io = open_io(paths)
-        found = io.restore()
-        start = -1 if found is None else found[0]
-        assert found is None or found[1].meta["value"] == value(start)
+        actual = io.restore()
+        start = -1 if actual is None else actual[0]
+        assert actual is None or actual[1].meta["value"] == value(start)
         for count, step in enumerate(range(start + 1, last + 1)):
             if budget is not None and count >= budget:
                 break
@@ -183,7 +183,7 @@ def test_any_sequence_of_kills_gives_the_undisturbed_history(tmp_path_factory, k
         if harmed and (saved := list_checkpoints(paths.attempts()[-1].checkpoints)):
             (saved[-1][1] / "meta.json").write_text("{")
         partial = values(paths)
-        assert all(found == value(step) for (_, step), found in partial.items())
+        assert all(actual == value(step) for (_, step), actual in partial.items())
         assert sorted(step for _, step in partial) == list(range(len(partial)))
     paths.result.write_bytes(to_json({"outcome": "finished", "attempt": len(paths.attempts())}))
     assert values(paths) == {("v", step): value(step) for step in range(last + 1)}

@@ -32,8 +32,8 @@ def saved(request, tmp_path, lively_parameters):
 
 def test_our_checkpoint_comes_back_bit_for_bit(saved):
     shape, flat, folder = saved
-    found, parameters = hf.load(folder)
-    assert found == shape and torch.equal(parameters, flat)
+    actual, parameters = hf.load(folder)
+    assert actual == shape and torch.equal(parameters, flat)
 
 
 def test_transformers_reads_ours_and_we_read_theirs(saved, tmp_path):
@@ -44,8 +44,8 @@ def test_transformers_reads_ours_and_we_read_theirs(saved, tmp_path):
     theirs = tmp_path / "theirs"
     model.save_pretrained(theirs, max_shard_size="20KB")
     assert len(list(theirs.glob("*.safetensors"))) > 1
-    found, parameters = hf.load(theirs)
-    assert found == shape and torch.equal(parameters, flat)
+    actual, parameters = hf.load(theirs)
+    assert actual == shape and torch.equal(parameters, flat)
 
 
 def test_a_model_made_by_transformers_computes_the_same_here(tmp_path):
@@ -67,8 +67,8 @@ def test_a_model_made_by_transformers_computes_the_same_here(tmp_path):
     ids = torch.arange(20)[None] % 40
     weights = unpack(shape, flat)
     with torch.no_grad():
-        found = extend(weights, None, None, ids) @ weights.head.T
-        torch.testing.assert_close(found, model(ids).logits, atol=1e-5, rtol=0)
+        actual = extend(weights, None, None, ids) @ weights.head.T
+        torch.testing.assert_close(actual, model(ids).logits, atol=1e-5, rtol=0)
 
 
 # --- refusals ---------------------------------------------------------------------------------------------------------
@@ -150,12 +150,12 @@ def texts() -> list[str]:
     import random
 
     rng = random.Random(0)
-    found = [" ".join(WORDS)]
+    actual = [" ".join(WORDS)]
     for task in TASKS:
         environment = make_environment(task)
         for seed in range(5):
-            found += [environment.reset(seed), environment.demonstrate(rng, seed % 2 == 0)]
-    return found
+            actual += [environment.reset(seed), environment.demonstrate(rng, seed % 2 == 0)]
+    return actual
 
 
 def test_auto_tokenizer_gives_the_ids_of_the_word_tokenizer(base):
@@ -181,8 +181,8 @@ def test_a_stand_in_is_recognised_by_its_words_also_when_saved_again(base, tmp_p
 
 def test_a_stand_in_by_path_is_the_same_model(base, compose, cache):
     by_name, by_path = compose(), compose(f"model.path={base}")
-    for one, other in zip(load_base(by_name, cache)[:2], load_base(by_path, cache)[:2], strict=True):
-        assert torch.equal(one, other) if isinstance(one, torch.Tensor) else one == other
+    for single, other in zip(load_base(by_name, cache)[:2], load_base(by_path, cache)[:2], strict=True):
+        assert torch.equal(single, other) if isinstance(single, torch.Tensor) else single == other
     with pytest.raises(SpecError, match="compact"):
         load_base(compose(f"model.path={base}", "train.rendering=chat"), cache)
 
