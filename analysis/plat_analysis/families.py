@@ -7,6 +7,11 @@ With three seeds, the spread of a single cell is a poor estimate: where runs eit
 happen to agree seem to have no spread at all. For decisions, a cell's spread is therefore taken as at least
 `SPREAD_SHARE` of the root mean square spread of its peers, the cells of the same column. Without that, tables of such
 runs have false stars more often than promised (`benchmarks/error_rates.py --spread-share 0`).
+
+What no test can know is what no run has shown: where one condition alone collapses in one run of ten, most samples of
+a few seeds hold no collapse, and their spread does not warn of it. Then stars are false far more often than promised
+(the rows `rare` of `benchmarks/error_rates.py`). An incomplete cell is never starred: runs may be missing because of
+what they would have shown.
 """
 
 from __future__ import annotations
@@ -50,14 +55,17 @@ def shared_spread(estimates: Mapping[Key, Estimate]) -> dict[Key, Estimate]:
 
 
 def starred(columns: Sequence[Mapping[Key, Estimate]]) -> list[dict[Key, Estimate]]:
-    """The cells of a table, by column, each with its `star`; all cells of all columns are one family, two-sided."""
+    """The cells of a table, by column, each with its `star`; all cells of all columns are one family, two-sided. A cell
+    that lacks wanted runs has no star."""
     guarded = [estimate for column in columns for estimate in shared_spread(column).values()]
     adjusted = iter(holm([two_sided(estimate) for estimate in guarded]))
     return [{key: _with_star(estimate, next(adjusted)) for key, estimate in column.items()} for column in columns]
 
 
 def two_sided(estimate: Estimate) -> float | None:
-    """p-value of "the true value is zero", two-sided."""
+    """p-value of "the true value is zero", two-sided; None for a cell that lacks wanted runs."""
+    if not estimate.complete:
+        return None
     below, above = estimate.p_below(0.0), estimate.p_above(0.0)
     return None if below is None or above is None else min(1.0, 2 * min(below, above))
 

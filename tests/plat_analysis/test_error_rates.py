@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from plat_analysis.families import holm, shared_spread
+from plat_analysis.families import holm, shared_spread, starred
 from plat_analysis.replicates import Replicate, over_replicates
 
 PATH = Path(__file__).parents[2] / "benchmarks" / "error_rates.py"
@@ -73,3 +73,14 @@ def test_a_cell_supposes_at_least_half_the_spread_of_its_peers():
     assert guarded["calm"].error == pytest.approx(0.5 * common / np.sqrt(3))
     assert guarded["wild"].error == cells["wild"].error and guarded["alone"].error is None
     assert (guarded["calm"].low, guarded["calm"].high) == (cells["calm"].low, cells["calm"].high)
+
+
+def test_a_cell_that_lacks_runs_has_no_star():
+    """A run may be missing because of what it would have shown."""
+
+    def cell(wanted):
+        values = {Replicate(None, seed): 20.0 + seed for seed in range(3)}
+        return over_replicates(values, 0.1, wanted=wanted)
+
+    assert starred([{"cell": cell(3)}])[0]["cell"].star == 1
+    assert starred([{"cell": cell(10)}])[0]["cell"].star == 0

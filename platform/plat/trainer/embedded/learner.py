@@ -3,24 +3,30 @@
 `Learner.update` gets the trajectories that the filter kept, and does this:
 
 1. **Targets**, once per iteration. Every response token gets an advantage A: how much better its trajectory went than
-   expected. With `advantage: gae` (PPO) the critic says what was expected, token by token. With `advantage: grpo` it is
+   expected. With `advantage: gae` (PPO) the critic says what was expected, token by token: generalised advantage
+   estimation over all response tokens of the trajectory, across its turns, with gamma and lam, the reward of a turn at
+   the turn's last token; the advantages of the batch are then whitened. With `advantage: grpo` what was expected is
    the mean return of the group, the G trajectories of the same instance, and there is no critic: all tokens of a
    trajectory have A = (return - group mean) / group standard deviation (without the division: `norm_by_std: false`).
 2. **Mini-batches.** The trajectories are shuffled and split. Each mini-batch makes one optimiser step (Adam, with the
    norm of the gradient clipped). Its gradient may be summed over micro-batches, which saves memory and changes nothing
    but rounding.
-3. **The policy's loss** of a mini-batch, over its response tokens,
+3. **The policy's loss** of a mini-batch, of each response token,
 
        - min(r A, clip(r, 1 - clip_low, 1 + clip_high) A)  -  entropy_coef * entropy  +  kl_coef * KL(policy, reference)
 
    r = exp(log_probs - old_log_probs) compares the policy with the one that rolled out, from which it has moved by the
    second mini-batch; the clipping takes the gradient away where it has moved too far. For A < 0 the first term is at
-   most clip_c |A| (dual clip). The reference policy is the base model.
-4. **The critic's loss**: squared error between its values and the returns. The critic is a transformer of the policy's
-   shape, started from the same base model, with a value head of zeros.
+   most clip_c |A| (dual clip). The reference policy is the base model. How tokens become one number is `loss_agg`: a
+   mean over all tokens, or over the trajectories' token means or token sums, the last also divided by a constant.
+4. **The critic's loss**: squared error between its values and the returns that it should predict at each token (with
+   GAE: advantage before whitening + old value), with the change since the rollout clipped to +-`value_clip`. The critic
+   is a transformer of the policy's shape, started from the same base model, with a value head of zeros.
 
-What the filter changes besides the trajectories is in the `StepPlan`: how many mini-batches there are, and by what
-loss, advantages or learning rate are scaled. The losses themselves are in `plat.rl.algorithms`.
+What the filter changes besides the trajectories is in the `StepPlan`, by `filter.updates` and `filter.scale`: as many
+mini-batches as without a filter, each smaller, or fewer of the same size; and one of the losses, the advantages or the
+learning rate may be multiplied by the share of trajectories that were kept. Nothing kept: no update. The losses
+themselves are in `plat.rl.algorithms`.
 """
 
 from __future__ import annotations
@@ -49,7 +55,7 @@ class Targets:
     """
 
     advantages: Tensor
-    returns: Tensor
+    returns: Tensor  # what the critic should predict at each token; not used without a critic
     old_values: Tensor | None  # of the critic, where there is one
     reference_log_probs: Tensor | None  # under the reference policy, where the loss has a KL term
 
@@ -79,7 +85,7 @@ class TrainingBatch:
     targets: Targets
 
     def select(self, trajectories: np.ndarray) -> TrainingBatch:
-        """The batch of these trajectories only."""
+        """The batch of these trajectories only; their numbers are distinct and in rising order."""
         if len(trajectories) == self.batch.trajectories:
             return self
         device = self.layout.mask.device
@@ -110,7 +116,7 @@ class Learner:
             parameters = torch.cat((flat, value_head))
             self.critic = Adam(parameters, train.critic_lr, betas, train.weight_decay, train.max_grad_norm)
         self.reference = flat.clone() if config.algorithm.kl_coef else None
-        # Dr. GRPO divides by a constant: the most tokens that a trajectory may have.
+        # The constant that Dr. GRPO divides by: the most tokens that a trajectory may have (verl's name for it).
         self.aggregation = algorithms.Aggregation(loss_scale_factor=config.task.turns * config.task.response_tokens)
 
     def policy(self) -> Weights:
@@ -131,9 +137,9 @@ class Learner:
         """The updates of iteration `step` on the trajectories that the filter kept.
 
         Advantages, returns, and the reference policy's log-probabilities are computed once. Then the trajectories are
-        shuffled and split into `plan.updates` mini-batches, and each makes one optimiser step of the policy, and one of
-        the critic if there is one; in the first `critic_warmup` iterations of the critic alone. Returns the `actor/`
-        and `critic/` metrics, means over the mini-batches.
+        shuffled and split into `plan.updates` mini-batches. Each makes one optimiser step of the policy, and one of the
+        critic if there is one. In the first `critic_warmup` iterations the policy makes no step, only the critic does.
+        Returns the `actor/` and `critic/` metrics, means over the mini-batches.
         """
         iteration = self._with_targets(batch, plan, pad)
         is_critic_warmup = self.critic is not None and step <= self.config.train.critic_warmup

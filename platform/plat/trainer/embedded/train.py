@@ -7,19 +7,24 @@ between think tags, and then with actions. An iteration (`_Run._iterate`) has th
                   are a group; the return of a trajectory is the sum of its rewards
     cross_score   every `mi.every` iterations: how much the reasonings tell about their prompts, measured on the whole
                   batch before anything is dropped from it (`cross_score`, Table 1)
-    refill        DAPO only: instances whose G returns are all equal teach nothing and are replaced (`collect`)
-    filter        each instance gets a score, usually the spread of its G returns, and only the best are kept
-                  (`filtering`, section 4). With `filter=none` all are kept
+    refill        with `algorithm.dynamic_sampling` (DAPO): instances whose G returns are all equal teach nothing and
+                  are replaced, as far as `max_refills` more rollouts find others (`collect`)
+    filter        each instance gets a score, usually the spread of its G returns, and only the best are kept, each with
+                  all of its G trajectories, or with a part of them under `within_group` (`filtering`, section 4). With
+                  `filter=none` all are kept
     update        optimiser steps of PPO or GRPO on the trajectories that were kept (`learner`)
-    eval, probe   every `eval.every` iterations, of the updated policy: its success on fixed validation instances
-                  (`evaluate`), and the reasoning probe, which asks on fresh instances whether a reasoning can still be
-                  matched to the prompt that it was written for (`probe`)
+    eval, probe   at step 0, every `eval.every` iterations and at the last one, of the updated policy: its success on
+                  fixed validation instances, sampled with the same random numbers each time (`evaluate`), and the
+                  reasoning probe, which asks on fresh instances whether a reasoning can still be matched to the prompt
+                  that it was written for (`probe`)
 
 A run ends after `train.iterations`, or at an early stop. Then the policy with the highest validation success (the peak)
 and the final one play the held-out instances, which nothing was chosen by.
 
-Step s is the policy after s iterations; step 0 is the base model. What an iteration draws at random is a function of
-(seed, step) alone (`randomness`), so a run that is resumed from a checkpoint has the same bits as an undisturbed one.
+Step s is the policy after s iterations; step 0 is the base model. At step s, `val/` and `probe/` are of that policy;
+`rollout/`, `mi/` and `filter/` are of the batch that iteration s learned from, which the policy of step s - 1 played;
+`actor/` and `critic/` are of the update between the two. What an iteration draws at random is a function of (seed,
+step) alone (`randomness`), so a run that is resumed from a checkpoint has the same bits as an undisturbed one.
 """
 
 from __future__ import annotations
@@ -117,7 +122,7 @@ class _Run:
             batch = self.collector.rollout(policy, step)
         self.io.table("reward_matrix", step, np.round(self._returns(batch), 6).tolist())
         metrics = batch_metrics(batch, config.train.group_size)
-        reward_variance = metrics["rollout/reward_var"]
+        reward_variance = metrics["rollout/reward_var"]  # within the groups, before refills and filter, as in the paper
         if is_measured(step, config.mi):
             with timed("cross_score"):
                 metrics |= self._mutual_information(policy, batch, step)
@@ -132,15 +137,16 @@ class _Run:
             metrics |= self._update(batch, kept_trajectories, step)
         self.progress.step = step
         reason = self.stops.iteration(reward_variance, empty=not len(kept_trajectories))
-        is_last = step == config.train.iterations or reason is not None
+        must_evaluate = step % config.eval.every == 0 or step == config.train.iterations or reason is not None
         is_peak = False
-        if is_last or step % config.eval.every == 0:
+        if must_evaluate:
             is_peak = self._evaluate(step, metrics)
-            reason = self.stops.evaluation(metrics["val/success"]) or reason
+            reason = self.stops.evaluation(metrics["val/success"]) or reason  # an evaluation may stop the run, too
+        is_last = step == config.train.iterations or reason is not None
         metrics |= self.stopwatch.metrics()
         metrics["mem/peak_mb"] = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
         self.io.log(step, metrics)
-        if is_peak or is_last or reason is not None or step % config.train.checkpoint_every == 0:
+        if is_peak or is_last or step % config.train.checkpoint_every == 0:
             self._save(peak=is_peak)
         return reason
 
@@ -155,7 +161,10 @@ class _Run:
         return measure(policy, batch, self.config.mi, self.sigma_ema, pad, temperature, rng)
 
     def _update(self, batch: Batch, kept: np.ndarray, step: int) -> dict[str, float]:
-        """Update the policy on the trajectories numbered in `kept`; no update when there are none."""
+        """Update the policy on the trajectories numbered in `kept`; no update when there are none.
+
+        `filter/loss_scale` is the product of the three scales of the plan, of which at most one differs from 1.
+        """
         train = self.config.train
         plan = step_plan(len(kept), train.prompts * train.group_size, self.config.filter, train.mini_batches)
         metrics = {
@@ -205,7 +214,9 @@ class _Run:
         return result.metrics() | null
 
     def _evaluate_peak_and_final(self) -> None:
-        """The peak and the final policy play the held-out instances; logged at the last step."""
+        """The peak and the final policy play the held-out instances, if there are any; logged at the last step."""
+        if self.heldout is None:
+            return
         step, peak_step = self.progress.step, self.progress.best_step
         final = self.learner.policy()
         metrics = {"heldout/peak_step": float(peak_step)}
