@@ -104,6 +104,18 @@ def test_an_incomplete_export_says_so(plat, swept):
     assert "missing" in err
 
 
+def test_an_export_without_any_whole_run_names_the_damaged_ones(plat, swept):
+    first, *others = sorted((swept / "here" / "runs").iterdir())
+    for other in others:
+        shutil.rmtree(other)
+    config = first / "config.yaml"
+    config.write_text(config.read_text() + "extra: 1\n")
+    name = json.loads((first / "meta.json").read_text())["name"]
+    code, out, err = plat("export", "small.yaml", "--home", "here", "--out", "bundle")
+    assert (code, out) == (2, "") and len(err.splitlines()) == 3
+    assert name in err and "config.yaml is not the one" in err and "5 missing" in err
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [

@@ -361,6 +361,46 @@ def test_a_damaged_result_and_an_edited_config_are_mended_and_named(plat, spec, 
     assert json.loads(first.read_text())["outcome"] == "finished" and config.read_text() == text
 
 
+@pytest.mark.parametrize("edit", [lambda text: text.replace("games: 5", "games: 6"), lambda text: "[", None])
+def test_the_config_of_a_finished_run_is_mended_by_a_sweep(plat, spec, home, toy, edit):
+    """`plat why` names the damage and the cure; the cure, a sweep, works and runs nothing."""
+    path = spec(GUESSING)
+    plat("sweep", path)
+    config = sorted(home.glob("runs/*/config.yaml"))[0]
+    text, run = config.read_text(), config.parent.name
+    if edit is None:
+        config.unlink()
+    else:
+        config.write_text(edit(text))
+    damaged = json.loads(plat("why", run, "--json")[1])["damage"]
+    assert "config" in damaged
+    assert damaged in plat("why", run)[1] and "`plat sweep` of the experiment file" in plat("why", run)[1]
+    code, out, err = plat("sweep", path)
+    assert code == 0 and "started" not in out and config.read_text() == text
+    assert ("config.yaml was damaged or edited" in err) == (edit is not None)
+    assert json.loads(plat("why", run, "--json")[1])["damage"] == ""
+
+
+def test_import_names_the_same_cure_for_an_edited_config(plat, spec, home, toy):
+    path = spec(GUESSING)
+    plat("sweep", path)
+    config = sorted(home.glob("runs/*/config.yaml"))[0]
+    config.write_text(config.read_text().replace("games: 5", "games: 6"))
+    for file in home.glob("mlflow.db*"):
+        file.unlink()
+    code, _, err = plat("sync", path)
+    assert code == 3 and "`plat sweep` of the experiment file (or the same `plat run`) writes it again" in err
+    assert plat("sweep", path)[0] == 0 and plat("sync", path)[0] == 0
+
+
+def test_why_says_the_identity_in_words(plat, home):
+    """A fingerprint is shown without Python's brackets, its long hashes cut."""
+    from plat.cli.why import _fingerprint_words
+
+    facts = {"base": {"sha256": "06f687f8f34c427678a98aa4245b87ac"}, "environment": "1", "data": {}}
+    assert _fingerprint_words(facts) == ["base sha256 06f687f8f34c", "environment 1"]
+
+
 def test_a_changed_report_is_made_again_without_running(plat, spec, home, toy):
     plat("sweep", spec(GUESSING))
     code, out, _ = plat("sweep", spec(GUESSING.replace("A test", "Another title")))

@@ -24,6 +24,7 @@ SMOKE = "title: t\nbase: {scale: smoke}\nmatrix: {model: [qwen2.5-0.5b, llama3.2
 def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("PLAT_HOME", str(tmp_path / "home"))
     monkeypatch.setattr(record, "SHIPPED", tmp_path / "package")
+    monkeypatch.setattr(record, "SHIPPED_KEYS", ())
     monkeypatch.chdir(tmp_path)
     return tmp_path / "home"
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from plat.errors import PlatError
 from plat.store.home import Home
+from plat.store.run_directory.files import mend_of
 
 if TYPE_CHECKING:
     from plat.store.mlflow.verify import StoreCheck
@@ -47,7 +48,7 @@ def _findings(check: StoreCheck) -> Iterator[Finding]:
     for run_id, problem in list(check.differing.items())[:SHOWN]:
         yield Finding("error", f"run {run_id}: {problem}", MEND)
     for run_id, problem in list(check.damaged.items())[:SHOWN]:
-        yield Finding("error", f"run {run_id}: its directory is damaged: {problem}", "`plat sweep` does it again")
+        yield Finding("error", f"run {run_id}: its directory is damaged: {problem}", mend_of(problem))
     more = sum(max(0, len(runs) - SHOWN) for runs in (check.differing, check.damaged))
     if more:
         yield Finding("error", f"and {more} more runs")

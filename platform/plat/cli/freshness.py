@@ -84,6 +84,7 @@ def digest(home: Home, uri: str, experiment: Experiment) -> str | None:
         },
         "runs": [(run.id, run.name, run.axes) for run in experiment.runs],
         "results": results,
+        "configs": _stamps(home.run(run.id).config for run in experiment.runs),
         "store": [uri, stored],
         "plugins": _plugins(),
     }

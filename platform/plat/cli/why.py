@@ -18,6 +18,7 @@ from plat.cli.common import (
 from plat.errors import HomeError
 from plat.store.durable import read_json
 from plat.store.home import Home, RunPaths
+from plat.store.run_directory.files import mend_of
 from plat.store.run_directory.state import run_state
 
 MEANING = {
@@ -39,6 +40,7 @@ def why(run: RunArgument, home: HomeOption = None, as_json: JsonOption = False, 
     place = Home.find(home)
     paths = find_run(place, run)
     meta, state = read_json(paths.meta) or {}, run_state(paths)
+    problem = _damage(paths)
     near, difference = _nearest(place, paths)
     attempts = [(attempt.number, read_json(attempt.outcome) or {}) for attempt in paths.attempts()]
     if as_json:
@@ -47,6 +49,7 @@ def why(run: RunArgument, home: HomeOption = None, as_json: JsonOption = False, 
                 "id": paths.id,
                 "meta": meta,
                 "state": vars(state),
+                "damage": problem,
                 "attempts": [{"attempt": number, **outcome} for number, outcome in attempts],
                 "nearest": near.id if near else None,
                 "difference": difference,
@@ -55,6 +58,8 @@ def why(run: RunArgument, home: HomeOption = None, as_json: JsonOption = False, 
         return 0
     print(f"{meta.get('name', paths.id)}\n  id         {paths.id}\n  directory  {paths.root}")
     print(f"  state      {state.state}: {MEANING.get(state.state, '')}")
+    if problem:
+        print(f"  damaged    {problem}\n  fix        {mend_of(problem)}")
     for number, outcome in attempts:
         ended = outcome.get("outcome", "did not say how it ended (killed, or still going)")
         facts = [f"step {outcome['step']}" if outcome.get("step") is not None else "", str(outcome.get("reason") or "")]
@@ -62,7 +67,8 @@ def why(run: RunArgument, home: HomeOption = None, as_json: JsonOption = False, 
         print(f"  attempt {number:<2} {ended}" + "".join(f" · {fact}" for fact in facts if fact))
     trainer = f"{meta.get('trainer', '?')} {meta.get('trainer_version', '')}".strip()
     asked = ", ".join(meta.get("experiments", ())) or "no file (`plat run`)"
-    print(f"  identity   its config (config.yaml), trainer {trainer}, and {meta.get('fingerprint') or 'nothing else'}")
+    facts = _fingerprint_words(meta.get("fingerprint") or {})
+    print(f"  identity   its config (config.yaml), trainer {trainer}" + "".join(f", {fact}" for fact in facts))
     print(f"  asked by   {asked}")
     if near is not None:
         print(f"  nearest    {run_name(near)} differs in {len(difference)} value{'s' if len(difference) != 1 else ''}:")
@@ -70,6 +76,30 @@ def why(run: RunArgument, home: HomeOption = None, as_json: JsonOption = False, 
             aligned([(key, f"{here!r}", "there", f"{there!r}") for key, (here, there) in difference.items()], " " * 13)
         )
     return 0
+
+
+def _damage(paths: RunPaths) -> str:
+    """What is wrong with the files of the run, in one line; "" when nothing is, or when it was never started."""
+    from plat.store.mlflow.record import read_record
+    from plat.store.run_directory.files import read_config
+
+    try:
+        read_config(paths)
+    except HomeError as error:
+        return error.what
+    record = read_record(paths)
+    return "meta.json is missing or cannot be read" if record is None else record.damage
+
+
+def _fingerprint_words(fingerprint: dict[str, Any]) -> list[str]:
+    """The trainer's facts about a run in words (`environment 1`): long hashes are cut, empty facts left out."""
+    from plat.store.mlflow.record import flatten
+
+    return [
+        f"{key.replace('.', ' ')} {value[:12] if isinstance(value, str) and len(value) > 16 else value}"
+        for key, value in flatten(fingerprint).items()
+        if value not in (None, "", {}, [])
+    ]
 
 
 def _nearest(home: Home, paths: RunPaths) -> tuple[RunPaths | None, dict[str, tuple[Any, Any]]]:

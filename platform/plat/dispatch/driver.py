@@ -23,7 +23,7 @@ from plat.dispatch.report import RunEnd, SweepReport, end_of
 from plat.runner import FINAL
 from plat.store.home import Home, RunPaths
 from plat.store.run_directory.creation import create
-from plat.store.run_directory.files import set_damaged_config_aside
+from plat.store.run_directory.files import config_changed_since_result, set_damaged_config_aside
 from plat.store.run_directory.state import run_state
 
 if TYPE_CHECKING:
@@ -63,7 +63,9 @@ def sweep(
     for run in runs:
         report.ends[run.id] = _before(home, run, steal, retry, report.trouble)
     for end in report.ends.values():
-        if end.state == "done":
+        if end.state == "done" and config_changed_since_result(home.run(end.run.id)):
+            _make_readable(home, end.run, asked, report.trouble)
+        elif end.state == "done":
             _make(home, end.run, asked)
     missing = [end.run for end in report.ends.values() if end.state == "missing"]
     if missing:
@@ -109,7 +111,7 @@ def _make(home: Home, run: Run, asked: Mapping[str, list[Experiment]]) -> RunPat
 
 
 def _make_readable(home: Home, run: Run, asked: Mapping[str, list[Experiment]], trouble: list[str]) -> RunPaths:
-    """The same for a run about to start; a config.yaml that is damaged or was edited is set aside and written again."""
+    """The same, with a config.yaml that can be read: a damaged or edited one is set aside and written again."""
     with contextlib.suppress(OSError):  # then making the directory fails, too, and says why
         aside = set_damaged_config_aside(home.run(run.id))
         if aside is not None:

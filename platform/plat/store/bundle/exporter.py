@@ -8,6 +8,7 @@ runs twice gives the same bytes.
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -18,12 +19,14 @@ from plat.store.bundle.format import Bundle, schema, write_bundle
 from plat.store.bundle.run import BundledRun, read_run
 from plat.store.home import Home
 from plat.store.mlflow.record import read_record
-from plat.store.run_directory.state import run_state
+from plat.store.run_directory.state import STATES, run_state
 
 if TYPE_CHECKING:
     import pyarrow
 
     from plat.spec.experiment import Experiment
+
+SHOWN = 5  # damaged runs named in the error when nothing can be exported
 
 
 @dataclass
@@ -60,11 +63,7 @@ def export_bundle(
         report.done += run.result is not None
         report.failed += run.result is None
     if not runs:
-        raise BundleError(
-            "there is nothing to export: none of these runs has ended here",
-            where=str(home.runs),
-            mend="`plat sweep` does them; another home is named with --home DIR (or PLAT_HOME)",
-        )
+        raise _nothing_to_export(home, report.left_out)
     exported = {run.id for run in runs}
     bundle = Bundle(
         tables={"runs": _runs_table(runs), "metrics": _metrics_table(runs), "tables": _tables_table(runs)},
@@ -74,6 +73,25 @@ def export_bundle(
     )
     write_bundle(bundle, folder)
     return report
+
+
+def _nothing_to_export(home: Home, left_out: Mapping[str, str]) -> BundleError:
+    """The error when no run can be exported: it names the damaged ones and counts the others by their state."""
+    states = Counter(problem for problem in left_out.values() if problem in STATES)
+    damaged = [f"{name}: {problem}" for name, problem in left_out.items() if problem not in STATES]
+    if not damaged:
+        return BundleError(
+            "there is nothing to export: none of these runs has ended here",
+            where=str(home.runs),
+            mend="`plat sweep` does them; another home is named with --home DIR (or PLAT_HOME)",
+        )
+    reasons = damaged[:SHOWN] + ([f"and {len(damaged) - SHOWN} more"] if len(damaged) > SHOWN else [])
+    reasons += [f"{count} {state}" for state, count in states.items()]
+    return BundleError(
+        f"there is nothing to export: {'; '.join(reasons)}",
+        where=str(home.runs),
+        mend="`plat why RUN` says how to mend a damaged run, `plat sweep` does the missing ones",
+    )
 
 
 def _read(home: Home, run_id: str, with_diff: bool) -> tuple[BundledRun | None, str]:

@@ -29,6 +29,7 @@ from plat.store.mlflow.client import KEPT, connect_readonly, sqlite_path, store_
 from plat.store.mlflow.connect import open_backend
 from plat.store.mlflow.record import RunRecord, clean_key, read_record, signature, without_history
 from plat.store.mlflow.relocation import is_moved
+from plat.store.run_directory.files import mend_of
 
 if TYPE_CHECKING:
     from plat.spec.experiment import Experiment
@@ -59,12 +60,15 @@ class ImportReport:
             (self.differing, "redone with other values; MLflow keeps the first (delete them there and `mlflow gc`)"),
             (
                 self.unreadable,
-                "without a readable meta.json and config.yaml, not imported (remove the directory to redo the run)",
+                "without a readable meta.json and config.yaml, not imported (`plat sweep` of the experiment file "
+                "writes them again)",
             ),
         )
         lines = [f"{len(ids)} run(s) {state}: {', '.join(ids[:5])}" for ids, state in kinds if ids]
-        mend = "remove the run's directory and sweep again; what MLflow already holds stays"
-        lines += [f"run {run} is damaged: {problem} ({mend})" for run, problem in list(self.damaged.items())[:5]]
+        lines += [
+            f"run {run} is damaged: {problem} ({mend_of(problem)}; what MLflow already holds stays)"
+            for run, problem in list(self.damaged.items())[:5]
+        ]
         unnamed = len(self.damaged) - 5
         return lines + ([f"and {unnamed} more run(s) are damaged"] if unnamed > 0 else [])
 

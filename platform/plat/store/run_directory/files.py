@@ -18,6 +18,23 @@ from plat.store.durable import read_json, set_aside
 from plat.store.home import RunPaths
 from plat.trainer.api import HEADLINE
 
+CONFIG_DAMAGE = "config.yaml is not the one the run was made with: it was edited or damaged"
+CONFIG_UNREADABLE = "the run's config cannot be read"
+RESULT_DAMAGE = "result.json is damaged"
+CONFIG_MEND = (
+    "`plat sweep` of the experiment file (or the same `plat run`) writes it again; to change a run, change the "
+    "experiment file"
+)
+
+
+def mend_of(damage: str) -> str:
+    """How to mend a run whose files are damaged in this way."""
+    if damage == CONFIG_DAMAGE or damage.startswith(CONFIG_UNREADABLE):
+        return CONFIG_MEND
+    if damage == RESULT_DAMAGE:
+        return "`plat sweep` of the experiment file sets it aside and goes on from the newest checkpoint"
+    return "remove the run's directory and sweep again"
+
 
 def config_hash(config: dict[str, Any]) -> str:
     return hashlib.sha256(json.dumps(config, sort_keys=True).encode()).hexdigest()
@@ -38,11 +55,7 @@ def read_config(paths: RunPaths) -> dict[str, Any]:
     config = _load_config(paths)
     problem = config_damage(read_json(paths.meta) or {}, config)
     if problem:
-        raise HomeError(
-            problem,
-            where=str(paths.config),
-            mend="`plat sweep` of the experiment file writes it again; to change a run, change the experiment file",
-        )
+        raise HomeError(problem, where=str(paths.config), mend=CONFIG_MEND)
     return config
 
 
@@ -51,7 +64,7 @@ def config_damage(meta: dict[str, Any], config: dict[str, Any]) -> str:
     recorded = meta.get("config_sha256")
     if recorded is None or recorded == config_hash(config):
         return ""
-    return "config.yaml is not the one the run was made with: it was edited or damaged"
+    return CONFIG_DAMAGE
 
 
 def _load_config(paths: RunPaths) -> dict[str, Any]:
@@ -66,11 +79,7 @@ def _load_config(paths: RunPaths) -> dict[str, Any]:
         problem = "it is not a mapping"
     except (OSError, yaml.YAMLError, ValueError, RecursionError) as error:
         problem = str(error)
-    raise HomeError(
-        f"the run's config cannot be read: {problem}",
-        where=str(paths.config),
-        mend="remove the run's directory and give the same command again; the run is then made anew",
-    )
+    raise HomeError(f"{CONFIG_UNREADABLE}: {problem}", where=str(paths.config), mend=CONFIG_MEND)
 
 
 def load_meta(paths: RunPaths) -> dict[str, Any] | None:
@@ -109,12 +118,20 @@ def result_damage(paths: RunPaths) -> str:
     """What is wrong with result.json; "" when it is there and whole, or when there is none."""
     if read_result(paths) is not None or not os.path.lexists(paths.result):
         return ""
-    return "result.json is damaged"
+    return RESULT_DAMAGE
 
 
 def headline_of(meta: Mapping[str, Any] | None) -> str:
     """The metric that a run shows as success, from its meta.json; the usual one where that does not say."""
     return str((meta or {}).get("headline") or HEADLINE)
+
+
+def config_changed_since_result(paths: RunPaths) -> bool:
+    """Whether config.yaml was touched, or removed, after the run ended. Fast: reads neither file."""
+    try:
+        return paths.config.stat().st_ctime_ns > paths.result.stat().st_ctime_ns
+    except OSError:
+        return True
 
 
 def set_damaged_config_aside(paths: RunPaths) -> Path | None:

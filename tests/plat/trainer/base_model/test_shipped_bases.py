@@ -33,6 +33,7 @@ def tiny(*overrides: str) -> RunConfig:
 def shipped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[ModelConfig], Path]:
     """`shipped(model)` builds a base and makes it travel with the package, for one test; returns its folder."""
     monkeypatch.setattr(record, "SHIPPED", tmp_path / "package")
+    monkeypatch.setattr(record, "SHIPPED_KEYS", ())
     return lambda model: build(model, tmp_path / "package").folder
 
 
@@ -152,3 +153,18 @@ def test_a_run_does_not_go_on_from_another_base(tmp_path: Path) -> None:
     with pytest.raises(RunError, match="base_sha256 was") as error:
         train(config, attempt_io(tmp_path / "run", 2, cache))
     assert isinstance(error.value, PlatError) and error.value.mend
+
+
+def test_the_index_names_the_folders_that_travel_with_the_package() -> None:
+    assert sorted(record.SHIPPED_KEYS) == sorted(folder.name for folder in record.SHIPPED.iterdir() if folder.is_dir())
+
+
+def test_a_shipped_base_whose_folder_is_missing_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its runs would get other ids in silence, because a base that is built here is named by its recipe."""
+    model = tiny().model
+    monkeypatch.setattr(record, "SHIPPED", tmp_path)
+    assert record.shipped_base(model) is None, "no shipped base is expected of this recipe"
+    monkeypatch.setattr(record, "SHIPPED_KEYS", (base_key(model),))
+    with pytest.raises(CheckpointError, match="missing") as refused:
+        record.base_identity(model)
+    assert "install plat again" in str(refused.value.mend)

@@ -24,6 +24,17 @@ from plat.trainer.embedded.base_model.recipe import (
 )
 
 SHIPPED = Path(__file__).parent.parent / "bases"
+# The folders of SHIPPED. One that is missing there is an error: building it here would give its runs other ids.
+SHIPPED_KEYS = (
+    "v1-060065ef7e99a6f8",
+    "v1-23dc0188ebc368f2",
+    "v1-28137753c57ae149",
+    "v1-5ae2b56aec237fd6",
+    "v1-5b60db6ae7afaa89",
+    "v1-87f053dfb807c14e",
+    "v1-f53494238e2c7d1b",
+)
+REINSTALL = "install plat again (`pip install --force-reinstall --no-deps`), or `git checkout` that file"
 RECORD = "base.json"
 FORMAT = 1
 
@@ -97,17 +108,23 @@ def read_base(folder: Path, recipe_hash: str) -> BaseRecord | None:
 def shipped_base(model: ModelConfig) -> BaseRecord | None:
     """The base of this recipe that travels with the package; None when it must be built.
 
-    CheckpointError when its bytes are damaged: it is never built again in silence, because results that start from
-    other bytes would pass for those of the shipped base.
+    CheckpointError when it is damaged, or its folder is missing: it is never built again in silence, because results
+    that start from other bytes would pass for those of the shipped base, or their runs get other ids.
     """
     if model.path is not None:
         return None
+    folder = SHIPPED / base_key(model)
     try:
-        return read_base(SHIPPED / base_key(model), recipe_hash(model))
+        record = read_base(folder, recipe_hash(model))
     except CheckpointError as error:
         error.what = f"a base model that travels with plat is damaged: {error.what}"
-        error.mend = "install plat again (`pip install --force-reinstall --no-deps`), or `git checkout` that file"
+        error.mend = REINSTALL
         raise
+    if record is None and folder.name in SHIPPED_KEYS:
+        raise CheckpointError(
+            f"a base model that travels with plat is missing: {model.name}", where=str(folder), mend=REINSTALL
+        )
+    return record
 
 
 def base_identity(model: ModelConfig) -> dict[str, str]:
