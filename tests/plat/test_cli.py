@@ -136,6 +136,14 @@ def test_a_wrong_file_gets_three_lines_and_writes_nothing(plat, spec, home, case
         assert not home.exists()
 
 
+@pytest.mark.parametrize(("arguments", "expected"), [([], 0), (["run"], 2)])
+def test_plat_and_run_without_arguments_print_their_help(plat, home, arguments, expected):
+    """`plat run` trains nothing that nobody asked for."""
+    code, out, err = plat(*arguments)
+    assert (code, err) == (expected, "") and "Usage: plat" in out
+    assert not home.exists()
+
+
 @pytest.mark.parametrize(
     ("arguments", "hint"),
     [
@@ -171,9 +179,10 @@ def test_a_product_of_a_million_runs_is_refused(plat, spec, home):
     assert code == 2 and "100,000" in err.replace("100000", "100,000")
 
 
-def test_a_home_that_is_a_file(plat, spec, tmp_path):
+@pytest.mark.parametrize("verb", ["plan", "sweep"])
+def test_a_home_that_is_a_file(plat, spec, tmp_path, verb):
     (tmp_path / "taken").write_text("")
-    code, _, err = plat("sweep", spec(GOOD), "--home", tmp_path / "taken")
+    code, _, err = plat(verb, spec(GOOD), "--home", tmp_path / "taken")
     assert code == 2 and "home directory" in err and "--home" in err
     assert (tmp_path / "taken").read_text() == ""
 
@@ -516,6 +525,16 @@ def test_one_run_without_a_file(plat, home, toy):
     assert len(results_of(home)) == 1
     found = json.loads(plat("run", "trainer=toy_hill_climber", "climb.iterations=1", "climb.games=5", "--json")[1])
     assert found["result"]["outcome"] == "finished"
+
+
+def test_a_first_run_says_what_it_does_before_it_starts(plat, home, monkeypatch, toy):
+    """Making the store takes seconds, and so does the start of the workers: neither passes in silence."""
+    (home / "mlflow.db").unlink()
+    arguments = ["run", "trainer=toy_hill_climber", "climb.iterations=1", "climb.games=5", "--json"]
+    _, out, err = plat(*arguments)
+    lines = [line.split("] ")[-1] for line in err.splitlines()]
+    assert lines[:2] == ["making the store, once for this home", "starting workers"] and "started" in lines[2]
+    assert json.loads(out)["result"]["outcome"] == "finished"
 
 
 def test_json_stands_alone_on_stdout(plat, home, toy):

@@ -57,7 +57,7 @@ def plan(
     experiments = load_experiments(arguments)
     for experiment in experiments:
         reports.check_report(experiment)
-    made = make_plan(experiments, Home.find(home), jobs=jobs)
+    made = make_plan(experiments, Home.find(home).checked(), jobs=jobs)
     if as_json:
         print_json(made.to_json())
     else:
@@ -143,15 +143,20 @@ def run_missing(
             finally:
                 imported = time.monotonic()
 
+    progress = choose(progress_to)
+
     def check_store() -> None:
+        if uri == f"sqlite:///{home.database}" and not home.database.exists():
+            progress.message("making the store, once for this home")
         open_store(home, uri)
         settings.dispatched = True
+        progress.message("starting workers")
 
     report = sweep_here(
         home,
         runs,
         jobs,
-        choose(progress_to),
+        progress,
         experiments=experiments,
         before_runs=check_store,
         on_finished=bring_in,
@@ -215,6 +220,7 @@ def conclude(report: SweepReport) -> int:
 
 
 def run(
+    context: typer.Context,
     arguments: Annotated[list[str] | None, typer.Argument(metavar="KEY=VALUE...", help="The run's options.")] = None,
     home: HomeOption = None,
     store: StoreOption = None,
@@ -229,6 +235,9 @@ def run(
     from plat.spec.experiment import build_run
     from plat.store.run_directory.files import read_result
 
+    if not arguments:  # the options of a run: none of them can be guessed
+        print(context.get_help())
+        return SpecError.exit_code
     files, overrides = split(arguments)
     if files:
         raise SpecError(f"`plat run` takes no file, and {files[0]} is one", mend=f"plat sweep {files[0]}")

@@ -63,16 +63,20 @@ def application() -> typer.Typer:
         cls=LazyGroup,
         help="Runs the experiments of a paper and says which of its claims hold.",
         epilog=EPILOG,
-        no_args_is_help=True,
     )
 
     @app.callback(invoke_without_command=True)
-    def root(version: bool = typer.Option(False, "--version", help="Print the version and leave.")) -> None:
+    def root(
+        context: typer.Context,
+        version: bool = typer.Option(False, "--version", help="Print the version and leave."),
+    ) -> None:
         if version:
             from plat import __version__
 
             print(f"plat {__version__}")
             raise typer.Exit()
+        if context.invoked_subcommand is None:
+            print(context.get_help())
 
     for name, verb in {**VERBS, **GROUPS}.items():
         app.command(name, help=verb.summary)(_not_loaded)

@@ -150,7 +150,13 @@ class Home:
         return self
 
     def checked(self) -> Home:
-        """This home, unless it is from a newer version (HomeError). Makes and changes nothing."""
+        """This home; HomeError when it is from a newer version, or no folder. Makes and changes nothing."""
+        if self.root.exists() and not self.root.is_dir():
+            raise HomeError(
+                "the home directory is a file",
+                where=str(self.root),
+                mend="choose another with --home DIR (or PLAT_HOME), or move the file away",
+            )
         marker = self.root / "home.json"
         if marker.is_file():
             _check_format(marker)
