@@ -1,6 +1,9 @@
 """What the treatment changes by the end of training: start and end of each quantity, and the paired difference of the
 ends.
 
+The end is the mean of the last measurements on the batches of training; for validation success, which has few and
+larger ones, it is the last evaluation.
+
 A run that was stopped early, or that has fewer measurements than the end averages over, has no end that could be
 compared with the ends of other runs. It is left out, with the reason.
 """
@@ -22,9 +25,9 @@ from plat_analysis.statistics import Estimate
 
 # quantity -> (metric, name in print, digits); `{scope}` is that of the mutual-information proxies
 QUANTITIES = {
-    "above_chance": ("mi/{scope}/retrieval_above_chance", "retrieval accuracy above chance", 2),
-    "entropy": ("mi/{scope}/h_z_given_x", "H(Z|X), nats per token", 2),
-    "actor_entropy": ("actor/entropy", "policy entropy, nats per token", 2),
+    "above_chance": ("mi/{scope}/retrieval_above_chance", "retrieval above chance", 2),
+    "entropy": ("mi/{scope}/h_z_given_x", "H(Z|X), nats", 2),
+    "actor_entropy": ("actor/entropy", "policy entropy, nats", 2),
     "success": (VALIDATION_SUCCESS, "validation success", 2),
     "parses": ("rollout/reasoning_parses", "reasonings that parse", 2),
 }
@@ -46,16 +49,20 @@ def metric_of(quantity: str, scope: str) -> str:
 
 
 def end_of(results: Results, run: RunView, quantity: str, scope: str, last: int) -> End | None:
-    """Start (first measurement) and end (mean of the `last` ones) of a quantity; None where it was not measured."""
+    """Start (first measurement) and end of a quantity; None where it was not measured.
+
+    The end is the mean of the `last` measurements, for validation success the last evaluation.
+    """
     steps, values = _curve(results, run, quantity, scope)
     if not len(values):
         return None
     reasons = [run.missing]
     if is_stopped(run.outcome):
         reasons.append(f"{run.outcome} at step {int(steps[-1])}")
-    if len(values) < last:
+    averaged = 1 if quantity == "success" else last
+    if len(values) < max(2, averaged):
         reasons.append(f"{len(values)} measurement{'s' * (len(values) != 1)}")
-    return End(float(values[0]), float(np.mean(values[-last:])), ", ".join(filter(None, reasons)))
+    return End(float(values[0]), float(np.mean(values[-averaged:])), ", ".join(filter(None, reasons)))
 
 
 def _curve(results: Results, run: RunView, quantity: str, scope: str) -> Curve:
@@ -145,44 +152,50 @@ def _table(
         title=f"What {label(treatment)} changes by the end of training",
         columns=[
             Column("", numeric=False),
-            *[Column(title, label(baseline)) for title in ("end − start", "95 %")],
-            *[Column(title, label(treatment)) for title in ("end − start", "95 %")],
-            *[Column(title, "difference of the ends") for title in ("value", "95 %")],
+            Column("end − start", label(baseline)),
+            Column("end − start", label(treatment)),
+            Column("of the ends", "difference"),
             Column("seeds"),
         ],
         rows=[],
         caption=(
-            f"Means over seeds; the difference is {label(treatment)} minus {label(baseline)}, paired by seed. Starred "
-            "(coloured): not zero by Student's t, with the error over the table held at 5 % (Holm); the intervals "
+            f"Means over seeds; the difference is {label(treatment)} minus {label(baseline)}, paired by seed. "
+            "Starred: not zero by Student's t, with the error over the table held at 5 % (Holm); the intervals "
             "are the plain 95 % ones of single cells, over seeds, from three on."
         ),
-        notes=[Note(f"Measured on the batches of training. End: mean of the last {last} measurements.")],
+        notes=[
+            Note(
+                "Validation success: of the first and the last evaluation, on the validation instances. All else: on "
+                f"the batches of training, from the first measurement to the mean of the last {last}."
+            )
+        ],
     )
     for quantity, (_, title, digits) in QUANTITIES.items():
-        cells = [Cell(title, tone="strong")]
+        values, bounds = [Cell(title, tone="strong")], [Cell("95 %", tone="dim")]
         for column in COLUMNS:
             estimate = estimates[quantity, column]
-            cells += _cells(estimate, digits)
+            values.append(_value_cell(estimate, digits))
+            bounds.append(_bounds_cell(estimate, digits))
             table.records.append(record(estimate, quantity=quantity, what=column))
             if estimate.value is not None:
                 table.values[f"{name}/{quantity}/{column}"] = estimate.value
         gap = estimates[quantity, "difference"]
         seeds = Cell(f"{gap.seeds}/{gap.wanted}", tone="dim" if gap.complete else "missing", title=provenance(gap))
-        table.rows.append(Row((*cells, seeds)))
+        table.rows += [Row((*values, seeds), rule=True), Row((*bounds, Cell()))]
     table.notes += [Note(text) for text in _left_out(absent)]
     return table
 
 
-def _cells(estimate: Estimate, digits: int) -> list[Cell]:
+def _value_cell(estimate: Estimate, digits: int) -> Cell:
     tone = "missing" if estimate.value is None else {1: "good", -1: "bad", 0: ""}[estimate.star]
+    return Cell(number(estimate.value, digits, signed=True), tone=tone, title=provenance(estimate))
+
+
+def _bounds_cell(estimate: Estimate, digits: int) -> Cell:
     bounds = interval(estimate, digits, signed=True)
     if not bounds:
         bounds = {0: "missing", 1: "one seed"}.get(estimate.seeds, f"{estimate.seeds} seeds")
-    title = provenance(estimate)
-    return [
-        Cell(number(estimate.value, digits, signed=True), tone=tone, title=title),
-        Cell(bounds, tone="dim", title=title),
-    ]
+    return Cell(bounds, tone="dim", title=provenance(estimate))
 
 
 def _left_out(absent: Mapping[str, str]) -> list[str]:

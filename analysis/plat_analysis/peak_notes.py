@@ -26,8 +26,9 @@ def star_rule(changes: Iterable[Estimate]) -> str:
     if not tested:
         return f"No change is starred: that takes {MIN_UNITS} seeds."
     return (
-        f"A star (or colour) on a change: not zero by Student's t over runs, with the error over all {tested} changes "
-        f"of the table held at 5 % (Holm), a cell's spread taken as at least {SPREAD_SHARE:g} of its column's. The "
+        f"A star on a change: not zero by Student's t over runs, with the error over all {tested} changes "
+        f"of the table held at 5 % (Holm), a cell's spread taken as at least {SPREAD_SHARE:g} of its column's, and as "
+        "at least that of the rounding of a success rate to one instance. The "
         "intervals printed are the plain 95 % ones of single cells."
     )
 
@@ -77,7 +78,9 @@ def _fallen(grid: Grid, runs: Sequence[RunView]) -> list[str]:
     falls = {run.run.name: fall for run in runs if not run.missing and (fall := fall_after_peak(grid.results, run))}
     if not falls:
         return []
-    named = listed([f"{name} ({100 * fall.peak:.1f} → {100 * fall.final:.1f})" for name, fall in falls.items()])
+    named = listed(
+        [f"{name} ({100 * fall.peak:.1f} → {100 * fall.final:.1f}, {fall.measured})" for name, fall in falls.items()]
+    )
     return [f"↓ fell after the peak, {len(falls)} of {len(runs)} runs, by 5 points or more and beyond chance: {named}."]
 
 

@@ -21,7 +21,7 @@ Array = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class Probe:
-    """One probe, or several together. Arrays have one number for each block.
+    """One probe. Arrays have one number for each block.
 
     retrieval  share of the block's reasonings that are likeliest under their own prompt, in [0, 1]
     fluent     share of the block's reasonings that parse under the grammar of the demonstrations
@@ -72,33 +72,17 @@ def behaviours(results: Results, run: RunView) -> list[Behaviour]:
     return [behaviour for behaviour in entries if behaviour is not None]
 
 
-def early_probe(all_probes: Sequence[Probe]) -> Probe | None:
-    """The run's own early level: the probes of its first two evaluations together, the last evaluation excepted.
+def early_probes(all_probes: Sequence[Probe]) -> list[Probe]:
+    """The candidates for a run's early level: its probes of the first half of the run, the last probe excepted.
 
-    Which probes these are is fixed beforehand, so nothing is chosen by its value. A run with a single probe is its own
-    early level.
+    The half is that of the steps from the first probe to the last one. The first probe, that of the model before
+    training, always belongs to it. Which probes these are is fixed beforehand; that one of them may be chosen by its
+    value is paid for by the level of the test (see `regimes.fell`).
     """
     if not all_probes:
-        return None
-    first = [probe for probe in all_probes[:2] if probe is not all_probes[-1]] or [all_probes[0]]
-    retrieval, fluent, entropy = (
-        np.concatenate([getattr(probe, name) for probe in first]) for name in ("retrieval", "fluent", "entropy")
-    )
-    return Probe(first[0].step, first[0].block_size, retrieval, fluent, entropy)
-
-
-def early_behaviour(evaluations: Sequence[Behaviour]) -> Behaviour | None:
-    """The early level of success and moves: for each instance, the mean over the first two evaluations.
-
-    The last evaluation is excepted, as in `early_probe`. Where the number of instances differs, only the first counts.
-    """
-    if not evaluations:
-        return None
-    first = [item for item in evaluations[:2] if item is not evaluations[-1]] or [evaluations[0]]
-    if any(item.success.shape != first[0].success.shape for item in first):
-        first = first[:1]
-    means = [np.mean([getattr(item, name) for item in first], axis=0) for name in ("success", "moves_per_turn")]
-    return Behaviour(first[0].step, *means)
+        return []
+    middle = (all_probes[0].step + all_probes[-1].step) / 2
+    return [all_probes[0], *(probe for probe in all_probes[1:-1] if probe.step <= middle)]
 
 
 def _probe(step: int, data: Any) -> Probe | None:

@@ -21,9 +21,9 @@ BETWEEN = "   "  # groups
 
 
 def print_table(console: Console, table: Table) -> None:
-    """Print it, as wordy as the console's width allows. Without colour, what colour would say is said by a star."""
+    """Print it, as wordy as the console's width allows. What is starred has its star with and without colour."""
     levels = 1 + max((len(cell.shorter) for row in table.rows for cell in row.cells), default=0)
-    layouts = (_Layout(table, level, starred=console.color_system is None) for level in range(levels))
+    layouts = (_Layout(table, level) for level in range(levels))
     chosen = None
     for chosen in layouts:
         if chosen.width <= console.width:
@@ -35,10 +35,10 @@ def print_table(console: Console, table: Table) -> None:
 class _Layout:
     """A table at one level of brevity (0 is the full text): the text of every cell, and the width of every column."""
 
-    def __init__(self, table: Table, level: int, starred: bool) -> None:
+    def __init__(self, table: Table, level: int) -> None:
         self.table, self.groups = table, groups(table)
         self.gap = " " if level > 1 else "  "  # inside a group
-        stars = [starred and any(row.cells[i].tone in STARRED for row in table.rows) for i in range(len(table.columns))]
+        stars = [any(row.cells[i].tone in STARRED for row in table.rows) for i in range(len(table.columns))]
         self.texts = [
             [_text(cell, level, star) for cell, star in zip(row.cells, stars, strict=True)] for row in table.rows
         ]

@@ -214,3 +214,8 @@ def make_experiment():
 @pytest.fixture
 def make_frames():
     return synthetic_frames
+
+
+@pytest.fixture
+def make_probe():
+    return probe_data

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import io
+
 import numpy as np
+import pandas as pd
 import pytest
+from rich.console import Console
 
 from plat_analysis import collapse, learning_curves, peak_success
 from plat_analysis.artifact import Figure, Table
 from plat_analysis.curves import condition_curves, seeds_note
 from plat_analysis.results import Results
 from plat_analysis.runs_table import runs_table
+from plat_analysis.terminal import print_table
 
 
 def quickstart(make_experiment, **fields):
@@ -107,7 +112,7 @@ def test_a_lost_seed_of_the_collapse_is_named(make_experiment, make_frames):
     assert differences.rows[0].cells[-1].text == "4/5"
     assert any("failed:oom" in note.text for note in differences.notes)
     assert any("template collapse 4/5" in note.text for note in regimes.notes)
-    assert regimes.rows[0].cells[-1].text == "failed:oom"
+    assert regimes.rows[0].cells[1].text == "failed:oom"
 
 
 @pytest.mark.parametrize("measured", [1, 2, 12])
@@ -117,10 +122,11 @@ def test_a_stopped_run_has_no_end_to_compare(make_experiment, make_frames, measu
     frames = make_frames(experiment, holes={run.id: "stopped:empty_batches"}, steps=120)
     frames.metrics = frames.metrics[(frames.metrics.run_id != run.id) | (frames.metrics.step < 5 * measured)]
     _, regimes, differences = collapse.BUILDER(frames, experiment)
-    verdict = {line["run_id"]: row.cells[-1].text for line, row in zip(regimes.records, regimes.rows, strict=True)}
-    assert "(stopped:empty_batches)" in verdict[run.id], "a stopped run has a final checkpoint, and so a regime"
+    marks = {line["run_id"]: row.cells[1].mark for line, row in zip(regimes.records, regimes.rows, strict=True)}
+    footnotes = {note.mark: note.text for note in regimes.notes if note.mark}
+    assert "stopped:empty_batches" in footnotes[marks[run.id]], "a stopped run has a final checkpoint, and so a regime"
     assert sum(regimes.values.values()) == 4
-    for row in differences.rows:
+    for row in differences.rows[::2]:
         assert row.cells[-1].text == "1/2"
     assert all(record["low"] is None for record in differences.records if record["what"] == "difference")
     assert any("stopped:empty_batches at step" in note.text for note in differences.notes)
@@ -151,7 +157,8 @@ def test_nothing_measured_is_said_not_invented(make_experiment, make_frames):
     frames.metrics = frames.metrics[~frames.metrics["key"].str.startswith("mi/")]
     frames.tables = frames.tables[frames.tables["name"] != "probe"]
     figure, regimes, differences = collapse.BUILDER(frames, experiment)
-    assert {row.cells[-1].text for row in regimes.rows} == {"unknown: its reasonings were not probed"}
+    assert {row.cells[1].text for row in regimes.rows} == {"unknown"}
+    assert any(note.mark and note.text == "its reasonings were not probed" for note in regimes.notes)
     assert "not measured" in [text.get_text() for axis in figure.draw().axes for text in axis.texts]
     assert any("not measured" in note.text for note in differences.notes)
 
@@ -175,3 +182,44 @@ def test_a_run_that_fell_after_its_peak_is_said_to_have(make_experiment, make_fr
     assert line["peak"] == 0.5 and line["last"] == 0.05 and line["fell_after_peak"].startswith("fell after its peak")
     regimes = collapse.BUILDER(frames, experiment)[1]
     assert regimes.records[0]["fell_after_peak"] and "↓0.05" in [cell.text for cell in regimes.rows[0].cells]
+    assert any("no filter seed 0 50.0 → 5.0 % (validation)" in note.text for note in regimes.notes)
+    assert any("50.0 → 5.0, validation" in note.text for note in table.notes)
+
+
+def test_the_end_of_validation_success_is_the_last_evaluation(make_experiment, make_frames):
+    experiment = quickstart(make_experiment, seeds=range(3))
+    frames = make_frames(experiment)
+    differences = collapse.BUILDER(frames, experiment)[2]
+    rows = frames.metrics[frames.metrics.key == "val/success"].sort_values("step").groupby("run_id")["value"]
+    change = rows.last() - rows.first()
+    expected = np.mean([change[run.id] for run in experiment.runs if run.axes["filter"] == "none"])
+    shown = next(r for r in differences.records if (r["quantity"], r["what"]) == ("success", "change"))
+    assert shown["value"] == pytest.approx(expected)
+    assert "Validation success: of the first and the last evaluation" in differences.notes[0].text
+
+
+def test_both_tables_of_the_collapse_fit_80_columns(make_experiment, make_frames):
+    experiment = quickstart(make_experiment, seeds=range(3))
+    frames = make_frames(experiment, holes={experiment.runs[0].id: "stopped:low_success"})
+    for table in collapse.BUILDER(frames, experiment)[1:]:
+        console = Console(width=80, file=io.StringIO(), color_system=None)
+        print_table(console, table)
+        assert max(map(len, console.file.getvalue().splitlines())) <= 80
+
+
+def test_the_start_the_highest_and_the_end_of_retrieval_are_shown(make_experiment, make_frames, make_probe):
+    experiment = quickstart(make_experiment)
+    frames = make_frames(experiment)
+    fallen = experiment.runs[0]
+    rng = np.random.default_rng(0)
+    rows = (frames.tables.run_id == fallen.id) & (frames.tables.name == "probe")
+    levels = [0.3, 0.85, 0.4, 0.3, 0.2, 0.13, 0.13]
+    frames.tables.loc[rows, "data"] = pd.Series(
+        [make_probe(rng, level) for level in levels], index=frames.tables.index[rows]
+    )
+    table = collapse.BUILDER(frames, experiment)[1]
+    line, cells = table.records[0], [cell.text for cell in table.rows[0].cells]
+    assert line["regime"] == "template collapse" and line["retrieval_high_step"] == 10
+    assert cells[1] == "template collapse" and cells[3] == f"{line['retrieval_high']:.2f}@10"
+    assert cells[2] == f"{line['retrieval_start']:.2f}" and cells[4] == f"{line['retrieval_end']:.2f}"
+    assert any("Chance: a retrieval of 0.125" in note.text for note in table.notes)
