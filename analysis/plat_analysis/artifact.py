@@ -49,14 +49,16 @@ class Cell:
 
 @dataclass(frozen=True)
 class Column:
-    """A column; neighbours with the same non-empty `group` stand under one spanning heading."""
+    """A column; neighbours with the same non-empty `group` stand under one spanning heading. `shorter` is its title
+    where space is scarce, if it has another one there."""
 
     title: str
     group: str = ""
     numeric: bool = True
+    shorter: str = ""
 
     def __post_init__(self) -> None:
-        _make_printable(self, "title", "group")
+        _make_printable(self, "title", "group", "shorter")
 
 
 @dataclass(frozen=True)

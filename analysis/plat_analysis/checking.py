@@ -57,7 +57,9 @@ def _check_entry(
             if current in parameters:
                 _check_type(current, value, _hint(function, parameters[current].annotation))
         for current in [name for name in AXES if name in parameters]:
-            _check_axes(experiment, current, given.get(current, parameters[current].default))
+            _check_axes(
+                experiment, current, given.get(current, parameters[current].default), default=current not in given
+            )
         if "pair" in parameters:
             pair = str(given.get("pair", parameters["pair"].default))
             for current in [name for name in VALUES if name in parameters and name in given]:
@@ -91,10 +93,29 @@ def _check_layout(experiment: Experiment, arguments: Mapping[str, Any]) -> None:
         for row in arguments.get("only") or ():
             if row not in grid.rows:
                 raise SpecError(f"only: there is no row {row!r}", mend=mend(row, grid.rows, "rows"))
+        _check_both_sides(experiment, grid.layout.pair, grid.layout.baseline, grid.layout.treatment)
     elif arguments.keys() >= {"rows", "columns", "pair"}:
         panels(Results.planned(experiment), arguments["rows"], arguments["columns"], arguments["pair"])
     elif arguments.keys() >= {"pair", "baseline", "treatment"}:
-        conditions(Results.planned(experiment), arguments["pair"], arguments["baseline"], arguments["treatment"])
+        pair = arguments["pair"]
+        sides = conditions(Results.planned(experiment), pair, arguments["baseline"], arguments["treatment"])
+        _check_both_sides(experiment, pair, sides[1], sides[2])
+
+
+def _check_both_sides(experiment: Experiment, pair: str, first: str, second: str) -> None:
+    """SpecError where only one of the two values to be compared has runs."""
+    present = {run.axis(pair) for run in Results.planned(experiment).positions}
+    missing = [value for value in dict.fromkeys((first, second)) if value not in present]
+    if first != second and not missing:
+        return
+    what = f"no run has {pair}={missing[0]}" if missing else f"every run has {pair}={first}"
+    chosen = [override for override in experiment.overrides if override.split("=")[0] in (pair, f"matrix.{pair}")]
+    raise SpecError(
+        f"there are no two sides to compare: {what}",
+        mend=f"leave out the override {' '.join(chosen)}, so that both sides run"
+        if chosen
+        else f"give the axis {pair!r} of the matrix both values",
+    )
 
 
 def place(experiment: Experiment, *path: str | int) -> str:
@@ -105,7 +126,7 @@ def place(experiment: Experiment, *path: str | int) -> str:
         return f"{experiment.path}: {'.'.join(map(str, path))}"
 
 
-def _check_axes(experiment: Experiment, name: str, given: Any) -> None:
+def _check_axes(experiment: Experiment, name: str, given: Any, default: bool) -> None:
     for axis in [given] if isinstance(given, str) else given or ():
         if axis in experiment.axes:
             continue
@@ -114,6 +135,12 @@ def _check_axes(experiment: Experiment, name: str, given: Any) -> None:
                 RunView(run, None, "", {}, run.axes).axis(axis)
         except SpecError:
             what = f"{name}: {axis!r} is not an axis of the experiment"
+            if default:
+                axes = ", ".join(experiment.axes)
+                raise SpecError(
+                    f"{what}; it is the default, because the entry does not name `{name}`",
+                    mend=f"add `{name}: AXIS` to the entry; axes: {axes}",
+                ) from None
             raise SpecError(what, mend=mend(axis, experiment.axes, "axes")) from None
 
 

@@ -74,7 +74,7 @@ def _draw(grid: Grid, estimates: dict[tuple[str, str], Estimate], printed: Print
     left, right = 0.13, 0.99
     axes = figure.subplots(1, len(names), sharex=True, sharey=True, squeeze=False)[0]
     figure.subplots_adjust(left=left, right=right, top=1 - 0.62 / height, bottom=0.38 / height, wspace=0.08)
-    entries = [("● ours, 95 % interval", style.INK)]
+    entries = [("● measured, 95 % interval", style.INK)]
     style.key_line(figure, [*entries, *([("◇ published", style.PUBLISHED)] if printed else [])], 1 - 0.14 / height)
     for axis, column in zip(axes, names, strict=True):
         axis.axvline(0, color="#9a9a9a", linewidth=0.8, zorder=1)

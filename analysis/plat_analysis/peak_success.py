@@ -102,9 +102,9 @@ def _title(grid: Grid, experiment: Experiment) -> str:
 
 def _columns(grid: Grid) -> list[Column]:
     groups = [label(column) for column in grid.averaged]
-    treatment = grid.layout.treatment
-    titles = (shortened(grid.layout.baseline, 12), f"Δ {treatment}" if len(treatment) <= 6 else "Δ")  # narrow
-    pairs = [Column(title, group) for group in groups for title in titles]
+    treatment = label(grid.layout.treatment)
+    titles = (shortened(label(grid.layout.baseline), 12), f"Δ {treatment}" if len(treatment) <= 6 else "Δ")  # narrow
+    pairs = [Column(*heads) for group in groups for heads in ((titles[0], group, True, "rate"), (titles[1], group))]
     return [Column("", numeric=False), Column("", numeric=False), *pairs]
 
 
@@ -116,7 +116,7 @@ def _lines(
     contradictions: list[Discrepancy],
     marks: dict[int, str],
 ) -> list[tuple[str, list[Cell]]]:
-    """(kind, cells) of one variant: ours, intervals, held-out, final, paper, and seeds where some are missing."""
+    """(kind, cells) of one variant: peak, intervals, held-out, final, paper, and seeds where some are missing."""
 
     def pick(quantity: str) -> list[Estimate]:
         return [grid.estimate(row, column, quantity) for column in grid.averaged]
@@ -128,7 +128,7 @@ def _lines(
     heldout, heldout_delta, final, final_delta = (pick(q) for q in ("heldout", "heldout_delta", "final", "final_delta"))
     falls = [_fallen(grid, row, column) for column in grid.averaged]
     lines = [
-        ("ours", interleave([value_cell(e, "strong") for e in peak], [change_cell(e) for e in delta])),
+        ("peak", interleave([value_cell(e, "strong") for e in peak], [change_cell(e) for e in delta])),
         ("95 %", interleave([bounds_cell(e) for e in peak], [bounds_cell(e, signed=True) for e in delta])),
         ("held-out", interleave([value_cell(e) for e in heldout], [change_cell(e) for e in heldout_delta])),
         (
@@ -172,7 +172,7 @@ def _fallen(grid: Grid, row: str, column: str) -> tuple[list[Fall], list[Fall]]:
 def _caption(grid: Grid, changes: Mapping[tuple[str, str], Estimate]) -> str:
     untreated, treated = (grid.layout.name(condition) for condition in (grid.layout.baseline, grid.layout.treatment))
     return (
-        f"Success in percent: {untreated}, and the change with {treated} in points. “ours” is the largest validation "
+        f"Success in percent: {untreated}, and the change with {treated} in points. “peak” is the largest validation "
         "success over all evaluations, mean over seeds; “held-out” is the success of that peak checkpoint on a "
         "second set of instances, free of the upward bias of a maximum; “final” that of the last checkpoint, "
         f"held-out where it was measured, else validation. {star_rule(changes.values())}"

@@ -83,9 +83,10 @@ class Thresholds:
             f"{100 * self.fluent:g} % of the reasonings parse or H(Z|X) is above {self.noise:g} ln V; {STOPPED_MOVING} "
             f"where moves per turn are shown to be below {self.moves:g} of those at the start and success did not "
             f"rise; {LOW_ENTROPY} where H(Z|X) is below {self.low:g} of that at the start; else {TEMPLATE}. Not "
-            f"fallen: {DIVERSE} where the final one is above chance + {self.near_chance:g}, or {COMPRESSED} where H(Z|X) "
-            f"is that low; {NEVER} where the start is not above it either; else {UNDECIDED}. {UNKNOWN.capitalize()}: "
-            "something was not measured. Start: the model before training; final: the last checkpoint"
+            f"fallen: {DIVERSE} where the final one is above chance + {self.near_chance:g}, or {COMPRESSED} where "
+            f"H(Z|X) is that low; {NEVER} where the start is not above it either; else {UNDECIDED}. "
+            f"{UNKNOWN.capitalize()}: something was not measured. Start: the model before training; final: the "
+            "last checkpoint"
         )
 
 

@@ -25,7 +25,7 @@ from plat_analysis.claims.engine import Verdict, run_checks
 from plat_analysis.failure import Failure
 from plat_analysis.provenance import Provenance
 from plat_analysis.results import Results
-from plat_analysis.runs_table import runs_table
+from plat_analysis.runs_table import runs_table, short_runs_table
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -68,6 +68,9 @@ class Report:
         """Tables, verdicts and failures on the terminal."""
         from plat_analysis.terminal import print_table
 
+        if not self.experiment.report:
+            print_table(console, short_runs_table(self.results))
+            console.print()
         for artifact in self.artifacts:
             if isinstance(artifact, Table) and artifact.printed:
                 print_table(console, artifact)
@@ -78,8 +81,8 @@ class Report:
             style = CLAIM_STYLES[verdict.status]
             console.print(f"[{style}]{verdict.status.replace('_', ' '):>15}[/]  ", end="")
             console.print(f"{verdict.id}: {verdict.says}", markup=False, highlight=False)
-            if verdict.detail:
-                console.print(f"{'':17}{verdict.detail}", style="bright_black", markup=False, highlight=False)
+            for line in verdict.lines:
+                console.print(f"{'':17}{line}", style="bright_black", markup=False, highlight=False)
         for failure in self.failures:
             console.print(failure.render(), style="red", markup=False, highlight=False)
 

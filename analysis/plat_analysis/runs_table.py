@@ -38,6 +38,24 @@ def runs_table(results: Results) -> Table:
     return table
 
 
+def short_runs_table(results: Results) -> Table:
+    """The list of runs as the terminal shows it where an experiment asks for no other table: what tells the runs apart,
+    how they ended, and their validation success."""
+    whole = runs_table(results)
+    axes = [axis for axis, values in results.experiment.axes.items() if len(values) > 1]
+    kept = [
+        index
+        for index, column in enumerate(whole.columns)
+        if column.title in ("run", "outcome", *axes) or (column.group == "validation %" and column.title != "at step")
+    ]
+    return Table(
+        name=whole.name,
+        title=whole.title,
+        columns=[whole.columns[index] for index in kept],
+        rows=[Row(tuple(row.cells[index] for index in kept)) for row in whole.rows],
+    )
+
+
 def _add(table: Table, results: Results, run: RunView, axes: list[str]) -> None:
     peak, last, heldout = (score(results, run) for score in (peak_score, last_score, heldout_score))
     final_heldout = final_heldout_score(results, run)

@@ -38,12 +38,13 @@ class _Layout:
     def __init__(self, table: Table, level: int) -> None:
         self.table, self.groups = table, groups(table)
         self.gap = " " if level > 1 else "  "  # inside a group
+        self.titles = [(column.shorter if level > 1 else "") or column.title for column in table.columns]
         stars = [any(row.cells[i].tone in STARRED for row in table.rows) for i in range(len(table.columns))]
         self.texts = [
             [_text(cell, level, star) for cell, star in zip(row.cells, stars, strict=True)] for row in table.rows
         ]
         self.widths = [
-            max([len(column.title), *(len(texts[i]) for texts in self.texts)]) for i, column in enumerate(table.columns)
+            max([len(title), *(len(texts[i]) for texts in self.texts)]) for i, title in enumerate(self.titles)
         ]
         for at, (title, span) in self._starts():  # a group is at least as wide as its heading
             self.widths[at] += max(0, len(title) - self._inside(at, span))
@@ -62,7 +63,7 @@ class _Layout:
         if any(title for title, _ in self.groups):
             heads = [title.rjust(self._inside(at, span)) for at, (title, span) in self._starts()]
             lines.append(Text(BETWEEN.join(heads).rstrip(), style="bold"))
-        lines.append(self._line([column.title for column in table.columns], [STYLES["dim"]] * len(table.columns)))
+        lines.append(self._line(self.titles, [STYLES["dim"]] * len(table.columns)))
         lines.append(Text("─" * self.width, style=STYLES["dim"]))
         for index, (row, texts) in enumerate(zip(table.rows, self.texts, strict=True)):
             if row.rule and index:

@@ -11,7 +11,7 @@ import pytest
 
 from plat.errors import SpecError
 from plat.spec.experiment import load_experiment
-from plat_analysis.checking import _described, _fits, check_entries
+from plat_analysis.checking import _check_axes, _described, _fits, check_entries
 
 FILE = """
 title: t
@@ -57,10 +57,24 @@ def test_wrong_arguments(tmp_path, entry, what, mend):
         assert caught.value.where == f"{path}:1:{line.index(argument) + len(argument) + 1}"
 
 
-def test_values_that_the_command_line_left_out_are_values(tmp_path):
+def test_a_pair_of_which_the_command_line_left_one_side_is_refused_with_the_override(tmp_path):
     path = tmp_path / "x.yaml"
-    path.write_text(f"report: [{{builder: paired_deltas, baseline: none, treatment: top_p}}]{FILE}")
-    check_entries(load_experiment(path, ["filter=none"]))
+    one_row = FILE.replace("[ppo, grpo]", "[ppo]")
+    for entry in ("{builder: paired_deltas, baseline: none, treatment: top_p}", "{builder: collapse}"):
+        path.write_text(f"report: [{entry}]{one_row}")
+        check_entries(load_experiment(path))
+        with pytest.raises(SpecError, match="no two sides to compare") as caught:
+            check_entries(load_experiment(path, ["filter=none"]))
+        assert "leave out the override filter=none" in caught.value.mend
+
+
+def test_an_axis_that_is_a_default_is_said_to_be_one(tmp_path):
+    path = tmp_path / "x.yaml"
+    path.write_text(FILE.lstrip())
+    experiment = load_experiment(path)
+    with pytest.raises(SpecError, match=r"columns: 'size' is not an axis.*it is the default") as caught:
+        _check_axes(experiment, "columns", "size", default=True)
+    assert caught.value.mend == "add `columns: AXIS` to the entry; axes: filter, algorithm, seed"
 
 
 KEEP_RATES = """

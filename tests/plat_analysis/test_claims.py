@@ -10,6 +10,7 @@ from scipy import stats
 
 from plat.errors import SpecError
 from plat_analysis.claims.checks import mean_delta_positive
+from plat_analysis.claims.engine import run_checks
 from plat_analysis.claims.rows import RowEvidence, decide
 from plat_analysis.power import MOST, power, seeds_needed
 from plat_analysis.replicates import Replicate, over_replicates
@@ -62,6 +63,30 @@ def test_one_seed_asks_for_three_and_two_give_a_number():
     detail = decide({"PPO": row(5, published=6.9, spread=4.0, seeds=2)}).detail
     number = seeds_needed([(6.9, 4.0)], 0.025)
     assert f"about {number} seeds would decide" in detail and "spread 4.0" in detail and "6.9 points" in detail
+
+
+def test_every_row_has_a_line_of_its_own():
+    decision = decide({"PPO": row(1, spread=10), "GRPO": row(2, spread=10)})
+    assert [line.split()[0] for line in decision.lines[:3]] == ["not", "PPO", "GRPO"]
+    assert decision.lines[0] == "not shown either way in 2 of 2" and "seeds would decide" in decision.lines[3]
+    assert decision.detail == "; ".join(decision.lines)
+
+
+def test_the_spread_of_equal_runs_is_not_said_to_be_observed():
+    equal = over_replicates({Replicate(None, seed): 1.0 for seed in range(3)}, rounding=5.1, wanted=3)
+    assert "5.1 points between seeds, the least that the rounding" in decide({"PPO": RowEvidence(equal)}).detail
+    assert "rounding" not in decide({"PPO": row(1, spread=10)}).detail
+
+
+def test_a_restricted_matrix_is_named_in_the_verdict(make_experiment, make_frames):
+    claims = [{"id": "a", "check": "mean_delta_positive", "says": "it helps"}]
+    chosen = {"claims": claims, "left_out": {"task": ["countdown"], "seed": [1], "filter": []}}
+    experiment = make_experiment(rows=["PPO"], tasks=["sokoban"], **chosen)
+    (verdict,), _ = run_checks(make_frames(experiment), experiment)
+    assert verdict.lines[0] == "only: matrix.task=[sokoban]" and verdict.detail.startswith("only: matrix.task=")
+    experiment = make_experiment(rows=["PPO"], tasks=["sokoban"], claims=claims, left_out={"seed": [1]})
+    (verdict,), _ = run_checks(make_frames(experiment), experiment)
+    assert "only:" not in verdict.detail
 
 
 def test_more_seeds_than_there_are_would_decide():

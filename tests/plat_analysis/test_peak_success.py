@@ -101,9 +101,9 @@ def test_a_missing_run_leaves_a_blank_with_its_reason(make_experiment, make_fram
     experiment = make_experiment(rows=["PPO"], tasks=["sokoban", "countdown"])
     frames = make_frames(experiment, holes={experiment.runs[1].id: outcome})
     table = peak_success.BUILDER(frames, experiment, paper="table4")[0]
-    assert texts(table, "PPO", "ours")[0] != DASH and texts(table, "PPO", "ours")[1] == DASH
+    assert texts(table, "PPO", "peak")[0] != DASH and texts(table, "PPO", "peak")[1] == DASH
     assert texts(table, "PPO", "95 %")[1] == shown
-    assert texts(table, "PPO", "ours")[-1] == DASH and texts(table, "PPO", "95 %")[-1] == "1 of 2"
+    assert texts(table, "PPO", "peak")[-1] == DASH and texts(table, "PPO", "95 %")[-1] == "1 of 2"
     assert texts(table, "PPO", "paper")[:2] == ["12.9", "+16.0"]
 
 
@@ -111,7 +111,7 @@ def test_a_stopped_run_counts_and_is_named(make_experiment, make_frames):
     experiment = make_experiment(rows=["PPO"], tasks=["sokoban"])
     frames = make_frames(experiment, holes={experiment.runs[0].id: "stopped:reward_variance_collapse"})
     table = peak_success.BUILDER(frames, experiment)[0]
-    assert DASH not in texts(table, "PPO", "ours")
+    assert DASH not in texts(table, "PPO", "peak")
     assert any("stopped:reward_variance_collapse" in note.text for note in table.notes)
 
 

@@ -228,3 +228,12 @@ def test_wrong_claims(make_experiment, make_frames):
     assert "table4.yaml" in error.value.where
     with pytest.raises(ValueError, match="unknown verdict"):
         Verdict("maybe")
+
+
+def test_an_experiment_without_a_report_prints_its_runs(make_experiment, make_frames):
+    experiment = make_experiment(rows=["PPO"], tasks=["sokoban"], report=[], claims=[])
+    console = Console(width=100, file=io.StringIO(), color_system=None)
+    build_report(make_frames(experiment), experiment).print(console)
+    printed = console.file.getvalue()
+    assert all(run.id in printed for run in experiment.runs) and "finished" in printed
+    assert "no filter" in printed and "Top-p" in printed

@@ -55,7 +55,7 @@ def mean_delta_positive(
     decision = decide(evidence)
     ids = dict.fromkeys(run for item in evidence.values() for run in item.estimate.run_ids)
     values = {row: item.estimate.value for row, item in evidence.items() if item.estimate.value is not None}
-    return Verdict(decision.status, values, decision.detail, tuple(ids))
+    return Verdict(decision.status, values, decision.detail, tuple(ids), lines=decision.lines)
 
 
 MEAN_DELTA_POSITIVE = mean_delta_positive

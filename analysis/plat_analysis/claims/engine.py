@@ -17,6 +17,7 @@ from plat.errors import SpecError
 from plat_analysis import plugins
 from plat_analysis.checking import place
 from plat_analysis.failure import Failure
+from plat_analysis.results import spell
 from plat_analysis.text import printable
 
 if TYPE_CHECKING:
@@ -29,7 +30,7 @@ STATUSES = ("reproduced", "partial", "not_reproduced", "undecided", "not_enough_
 @dataclass(frozen=True)
 class Verdict:
     """What became of one claim. `value` is the number (or numbers by name) that decided; `id` and `says` are filled in
-    by the engine from the experiment file."""
+    by the engine from the experiment file. `lines` are the reasons of `detail` one by one, where a check gives them."""
 
     status: str
     value: float | Mapping[str, float] | None = None
@@ -37,12 +38,15 @@ class Verdict:
     run_ids: tuple[str, ...] = field(default=(), repr=False)
     id: str = ""
     says: str = ""
+    lines: tuple[str, ...] = field(default=(), repr=False)
 
     def __post_init__(self) -> None:
         if self.status not in STATUSES:
             raise ValueError(f"unknown verdict {self.status!r}; one of {', '.join(STATUSES)}")
         for name in ("detail", "id", "says"):
             object.__setattr__(self, name, printable(getattr(self, name)))
+        lines = self.lines or ((self.detail,) if self.detail else ())
+        object.__setattr__(self, "lines", tuple(map(printable, lines)))
 
     def as_dict(self) -> dict[str, Any]:
         """For `plat claims --json`."""
@@ -75,7 +79,8 @@ def run_checks(frames: Frames, experiment: Experiment) -> tuple[list[Verdict], l
         except Exception as error:
             failures.append(Failure.of(f"the claim {name!r}", error, where))
             continue
-        verdicts.append(replace(verdict, id=name, says=str(claim.get("says", ""))))
+        verdict = replace(verdict, id=name, says=str(claim.get("says", "")))
+        verdicts.append(_restricted(verdict, experiment))
     return verdicts, failures
 
 
@@ -92,3 +97,20 @@ def _run_check(frames: Frames, experiment: Experiment, claim: Mapping[str, Any],
             mend="a check returns a plat_analysis.claims.engine.Verdict",
         )
     return verdict
+
+
+def _restricted(verdict: Verdict, experiment: Experiment) -> Verdict:
+    """The verdict, which says first which part of the matrix it was judged on where overrides left out another part.
+
+    Fewer seeds are no other claim, and are counted in the reasons.
+    """
+    chosen = [
+        f"matrix.{axis}=[{', '.join(map(spell, experiment.axes.get(axis, ())))}]"
+        for axis, values in experiment.left_out.items()
+        if values and axis != "seed"
+    ]
+    if not chosen:
+        return verdict
+    only = f"only: {' '.join(chosen)}"
+    detail = "; ".join(filter(None, [only, verdict.detail]))
+    return replace(verdict, detail=detail, lines=(only, *verdict.lines))

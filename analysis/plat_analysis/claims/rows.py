@@ -71,10 +71,15 @@ class RowEvidence:
 
 @dataclass(frozen=True)
 class Decision:
-    """The verdict's word, and the sentence that gives its reasons."""
+    """The verdict's word, and its reasons, a row a line."""
 
     status: str
-    detail: str
+    lines: tuple[str, ...]
+
+    @property
+    def detail(self) -> str:
+        """The reasons as one paragraph."""
+        return "; ".join(self.lines)
 
 
 def decide(evidence: Mapping[str, RowEvidence]) -> Decision:
@@ -89,7 +94,7 @@ def decide(evidence: Mapping[str, RowEvidence]) -> Decision:
         status = "not_reproduced"
     else:
         status = "partial" if held else "undecided"
-    return Decision(status, _detail(status, kinds, evidence))
+    return Decision(status, _lines(status, kinds, evidence))
 
 
 def row_kinds(evidence: Mapping[str, RowEvidence]) -> dict[str, str]:
@@ -113,15 +118,16 @@ def _shown(p_values: Mapping[str, float | None]) -> set[str]:
     return {row for row, p in zip(p_values, adjusted, strict=True) if p is not None and p <= LEVEL}
 
 
-def _detail(status: str, kinds: Mapping[str, str], evidence: Mapping[str, RowEvidence]) -> str:
-    parts = []
+def _lines(status: str, kinds: Mapping[str, str], evidence: Mapping[str, RowEvidence]) -> tuple[str, ...]:
+    """How many rows are of each kind, a line for each row, and where it is open, what would decide."""
+    lines = []
     for kind, words in WORDS.items():
-        rows = [_row(row, evidence[row]) for row in kinds if kinds[row] == kind]
+        rows = [row for row in kinds if kinds[row] == kind]
         if rows:
-            parts.append(f"{words} in {len(rows)} of {len(kinds)}: {', '.join(rows)}")
+            lines += [f"{words} in {len(rows)} of {len(kinds)}", *(_row(row, evidence[row]) for row in rows)]
     if status in ("partial", "undecided", "not_enough_data"):
-        parts.append(_needed(evidence))
-    return "; ".join(filter(None, parts))
+        lines.append(_needed(evidence))
+    return tuple(filter(None, lines))
 
 
 def _row(row: str, item: RowEvidence) -> str:
@@ -145,11 +151,14 @@ def _needed(evidence: Mapping[str, RowEvidence]) -> str:
     present = max(item.estimate.units for item in evidence.values())
     count = max(count, present + 1)  # those there are did not decide
     sizes = sorted({round(item.size, 1) for item in evidence.values()})
+    deviations = [d for item in evidence.values() if (d := item.estimate.deviation) is not None]
+    observed = float(np.sqrt(np.mean(np.square(deviations))))
+    least = ", the least that the rounding of a success rate allows" if observed < spread * (1 - 1e-9) else ""
     supposed = f"{sizes[0]:g}" if len(sizes) == 1 else f"{sizes[0]:g} to {sizes[-1]:g}"
     about = f"more than {MOST}" if count > MOST else f"about {count}"
     return (
-        f"{about} seeds would decide (spread {spread:.1f} points between seeds, true effects of {supposed} points, "
-        f"{100 * POWER:g} % to show all rows)"
+        f"{about} seeds would decide (spread {spread:.1f} points between seeds{least}; true effects of {supposed} "
+        f"points, {100 * POWER:g} % to show all rows)"
     )
 
 

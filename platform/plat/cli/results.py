@@ -108,8 +108,8 @@ def claims(
         return exit_code
     for verdict in verdicts:
         print(f"{verdict.status.replace('_', ' '):15} {verdict.id}: {verdict.says}")
-        if verdict.detail:
-            print(f"{'':15} {verdict.detail}")
+        for line in verdict.lines:
+            print(f"{'':15} {line}")
     if not verdicts:
         print("these files claim nothing")
     return exit_code
