@@ -475,6 +475,20 @@ def test_a_store_that_cannot_be_used_is_refused_before_anything_runs(plat, spec,
     assert not results_of(home)
 
 
+def test_the_report_of_a_read_only_home_is_printed_and_nothing_is_written(plat, spec, home, toy, tmp_path, monkeypatch):
+    path = spec(GUESSING)
+    plat("sweep", path)
+    shutil.rmtree(home / "reports")
+    may = os.access
+    monkeypatch.setattr(os, "access", lambda place, mode: mode != os.W_OK and may(place, mode))
+    code, out, _ = plat("report", path)
+    assert code == 0 and "A test" in out and "nothing was written: " in out and "--out DIR" in out
+    assert not (home / "reports").exists()
+    code, out, _ = plat("report", path, "--out", tmp_path / "elsewhere")
+    assert code == 0 and (tmp_path / "elsewhere" / "report.html").exists() and "nothing was written" not in out
+    assert plat("claims", path)[0] == 0
+
+
 def test_report_and_claims_need_no_run_directories(plat, spec, home, toy, tmp_path):
     path = spec(GUESSING)
     plat("sweep", path)

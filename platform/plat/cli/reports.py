@@ -29,12 +29,18 @@ class MadeReport:
 
 
 def make_report(home: Home, uri: str, experiment: Experiment, out: Path | None = None) -> MadeReport:
-    """Build, write and log the report of one experiment. A part that cannot be made is named; the others are made."""
+    """Build, write and log the report of one experiment. A part that cannot be made is named; the others are made.
+
+    Of a home that is there to be read only, the report is printed alone, unless `out` says where its files go.
+    """
     from plat.store.mlflow.frames import Store
     from plat_analysis.report import build_report
 
     store = Store(uri, home)
     built = build_report(store.load(experiment), experiment, provenance(experiment))
+    if out is None and home.exists() and not os.access(home.root, os.W_OK):
+        unwritten = f"nothing was written: {home.root} is read-only; `--out DIR` writes the report elsewhere\n"
+        return MadeReport(rendered(built) + unwritten, [], not built.failures)
     folder = out or home.create().reports / experiment.report_name
     written = built.write(folder)
     with unless_archived(home, uri, "the report is not logged into MLflow"):
