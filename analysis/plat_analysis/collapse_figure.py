@@ -26,13 +26,17 @@ RATES = ("retrieval", "parses", "success")
 
 def draw(
     panels: dict[tuple[str, str], ConditionCurves],
+    faint: dict[tuple[str, str], ConditionCurves],
     conditions: list[str],
     baseline: str,
     chance: float | None,
     log_vocabulary: float | None,
     limits: Thresholds,
 ) -> Canvas:
-    """Two wide panels above (does reasoning depend on the input; is it still language), three below."""
+    """Two wide panels above (does reasoning depend on the input; is it still language), three below.
+
+    faint  curves behind those of `panels`, for the quantities whose panel shows the points of probes
+    """
     from plat_analysis import style
 
     colours = style.colours(conditions, baseline)
@@ -56,6 +60,8 @@ def draw(
             curves.draw(
                 axis, panels[key, condition], colours[condition], bounds=(0.0, 1.0) if rate else (0.0, float("inf"))
             )
+            if (key, condition) in faint:
+                _draw_probe(axis, panels[key, condition], faint[key, condition], colours[condition])
         axis.set_title(TITLES[key])
         style.quiet_grid(axis)
         axis.margins(x=0.02)
@@ -66,10 +72,8 @@ def draw(
             axis.set_ylim(bottom=0)
         if key == "retrieval" and chance is not None:
             _reference(axis, chance, f"chance {100 * chance:g} %", above=False, left=True)
-        if key == "entropy" and log_vocabulary:
-            axis.set_ylim(0, 1.12 * log_vocabulary)
-            _reference(axis, log_vocabulary, f"ln V = {log_vocabulary:.2f}: uniform tokens")
-            _reference(axis, limits.noise * log_vocabulary, f"{limits.noise:g} ln V: above it, noise")
+        if key == "entropy":
+            _entropy_references(axis, [panels[key, condition] for condition in conditions], log_vocabulary, limits)
         if key == "parses":
             _reference(axis, limits.fluent, f"{100 * limits.fluent:g} %", above=False)
         if key in ("entropy", "actor_entropy"):
@@ -81,6 +85,36 @@ def draw(
         if key not in ("retrieval", "entropy"):
             axis.set_xlabel("training iteration")
     return figure
+
+
+def _draw_probe(axis: Axes, probed: ConditionCurves, batches: ConditionCurves, colour: str) -> None:
+    """The points of the probes, and behind them the mean of the samples on the batches of training."""
+    axis.plot(batches.steps, batches.mean, color=colour, linewidth=0.7, alpha=0.35, zorder=1.8)
+    axis.plot(probed.steps, probed.mean, "o", color=colour, ms=3.5, mec="white", mew=0.5, zorder=4.5)
+
+
+def _entropy_references(
+    axis: Axes, drawn: list[ConditionCurves], log_vocabulary: float | None, limits: Thresholds
+) -> None:
+    """Scale the panel to what was measured, with the thresholds of low entropy and of noise where they lie in it."""
+    from plat_analysis import style
+
+    lines = [values for curves_of in drawn for _, values in curves_of.lines]
+    if not lines:
+        return
+    low = limits.low * sum(float(values[0]) for values in lines) / len(lines)
+    top = 1.25 * max(low, *(float(values.max()) for values in lines))
+    axis.set_ylim(0, top)
+    _reference(axis, low, f"{limits.low:g} of the start: below it, low entropy", above=False)
+    if log_vocabulary is None:
+        return
+    noise = limits.noise * log_vocabulary
+    if noise < top:
+        _reference(axis, noise, f"{limits.noise:g} ln V: above it, noise")
+    axis.text(
+        0.02, 0.97, f"ln V = {log_vocabulary:.2f} (uniform tokens); noise above {noise:.2f}",
+        transform=axis.transAxes, ha="left", va="top", fontsize=6.5, color=style.QUIET,
+    )  # fmt: skip
 
 
 def _reference(axis: Axes, height: float, text: str, above: bool = True, left: bool = False) -> None:

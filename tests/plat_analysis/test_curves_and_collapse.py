@@ -223,3 +223,31 @@ def test_the_start_the_highest_and_the_end_of_retrieval_are_shown(make_experimen
     assert cells[1] == "template collapse" and cells[3] == f"{line['retrieval_high']:.2f}@10"
     assert cells[2] == f"{line['retrieval_start']:.2f}" and cells[4] == f"{line['retrieval_end']:.2f}"
     assert any("Chance: a retrieval of 0.125" in note.text for note in table.notes)
+
+
+def test_the_figure_draws_the_probes_that_the_regimes_are_judged_on(make_experiment, make_frames):
+    experiment = quickstart(make_experiment)
+    frames = make_frames(experiment)
+    before = collapse.BUILDER(frames, experiment)[0]
+    assert "may end elsewhere than the table" in before.caption
+    measured = [
+        (run_id, "probe/retrieval_acc", step, np.mean(data["hits"]) / data["block_size"])
+        for run_id, name, step, data in frames.tables.itertuples(index=False)
+        if name == "probe"
+    ]
+    frames.metrics = pd.concat([frames.metrics, pd.DataFrame(measured, columns=frames.metrics.columns)])
+    figure, regimes, _ = collapse.BUILDER(frames, experiment)
+    assert "Points: fresh reasonings" in figure.caption
+    retrieval = figure.draw().axes[0]
+    marked = [line for line in retrieval.lines if line.get_marker() == "o"]
+    ends = sorted(line.get_ydata()[-1] for line in marked)
+    assert ends == pytest.approx(sorted(record["retrieval_end"] for record in regimes.records))
+    assert {point["measured"] for point in figure.points if point["quantity"] == "retrieval"} == {"probe", "training"}
+
+
+def test_the_entropy_panel_is_scaled_to_what_was_measured(make_experiment, make_frames):
+    experiment = quickstart(make_experiment)
+    entropy = collapse.BUILDER(make_frames(experiment), experiment)[0].draw().axes[1]
+    largest = max(line.get_ydata().max() for line in entropy.lines if len(line.get_ydata()) > 2)
+    assert entropy.get_ylim()[1] == pytest.approx(1.25 * largest)
+    assert any("below it, low entropy" in text.get_text() for text in entropy.texts)
