@@ -9,8 +9,10 @@ happen to agree seem to have no spread at all. For decisions, a cell's spread is
 runs have false stars more often than promised (`benchmarks/error_rates.py --spread-share 0`).
 
 What no test can know is what no run has shown: where one condition alone collapses in one run of ten, most samples of
-a few seeds hold no collapse, and their spread does not warn of it. Then stars are false far more often than promised
-(the rows `rare` of `benchmarks/error_rates.py`). An incomplete cell is never starred: runs may be missing because of
+a few seeds hold no collapse, and their spread does not warn of it. In a large table the peers of a cell still do; a
+table of one cell is then starred far too often (the last line of `benchmarks/error_rates.py`).
+
+An incomplete cell is never starred: runs may be missing because of
 what they would have shown.
 """
 
