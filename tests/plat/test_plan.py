@@ -176,13 +176,31 @@ def test_matrix_view(planned: Callable[..., Plan]) -> None:
     assert lines[:5] == [
         "A small matrix  [matrix · laptop]",
         "in each cell filter: none top_p, seed: 0",
-        "  variant  sokoban  frozenlake",
-        "  small    ··       ··",
-        "  large    ··       ··",
+        "  variant \\ task  sokoban  frozenlake",
+        "  small           ··       ··",
+        "  large           ··       ··",
     ]
     assert "0/40" in planned(TEXT, "matrix.seed=range(20)").render(), "too many to draw one by one"
     assert "  sokoban    ·" in planned("title: t\nmatrix: {task: [sokoban, countdown], seed: [0]}").render()
     assert "·" in planned("title: t").render(), "a single run has no axes"
+
+
+def test_matrix_view_of_zipped_axes(planned: Callable[..., Plan]) -> None:
+    """Columns are in the order of the file, and no line says that a zipped axis varies within a cell."""
+    text = (
+        "title: t\nmatrix: {model: [qwen2.5-3b, qwen2.5-0.5b], filter: [top_p, none], algorithm: [ppo, grpo], "
+        "seed: [0]}\nzip: [[model, algorithm]]\n"
+    )
+    assert planned(text).render().splitlines()[1:6] == [
+        "in each cell seed: 0",
+        "given by the cell: algorithm",
+        "  model \\ filter  top_p  none",
+        "  qwen2.5-3b      ·      ·",
+        "  qwen2.5-0.5b    ·      ·",
+    ]
+    text = "title: t\nmatrix: {model: [qwen2.5-3b, qwen2.5-0.5b], filter: [top_p, none]}\n"
+    text += "exclude: [{model: qwen2.5-3b, filter: top_p}]"
+    assert "  model \\ filter  top_p  none" in planned(text).render().splitlines()
 
 
 def test_a_cell_that_shares_a_run_shows_its_state(planned: Callable[..., Plan], home: Home) -> None:

@@ -25,18 +25,43 @@ def matrix_lines(experiment: Experiment, states: Mapping[str, str]) -> list[str]
     for labels, run_id in experiment.cells or [(run.axes, run.id) for run in experiment.runs]:
         spot = (str(labels.get(down, "") if down else ""), str(labels.get(across, "") if across else ""))
         cells[spot].append(states[run_id])
-    rows = list(dict.fromkeys(row for row, _ in cells))
-    columns = list(dict.fromkeys(column for _, column in cells))
-    table = [[down or "", *columns]]
+    rows = _in_file_order(axes, down, [row for row, _ in cells])
+    columns = _in_file_order(axes, across, [column for _, column in cells])
+    corner = f"{down} \\ {across}" if down and across else down or ""
+    table = [[corner, *columns]]
     table += [[row, *(_cell(cells.get((row, column), [])) for column in columns)] for row in rows]
     widths = [max(len(line[index]) for line in table) for index in range(len(columns) + 1)]
-    inside = [f"{name}: {_listed(axes[name])}" for name in axes if name not in (across, down)]
+    bound = _bound_axes(experiment, {name for name in (across, down) if name})
+    inside = [f"{name}: {_listed(axes[name])}" for name in axes if name not in (across, down) and name not in bound]
     lines = [f"{experiment.title}  [{experiment.name} · {experiment.scale}]"]
     if inside:
         lines.append("in each cell " + ", ".join(inside))
+    if bound:
+        lines.append("given by the cell: " + ", ".join(bound))
     for line in table:
         lines.append("  " + "  ".join(text.ljust(width) for text, width in zip(line, widths, strict=True)).rstrip())
     return [*lines, ""]
+
+
+def _in_file_order(axes: Mapping[str, Sequence[Any]], axis: str | None, labels: Sequence[str]) -> list[str]:
+    """The labels of a row or column, as the file lists its axis; labels that only `include` names come last."""
+    listed = [str(value) for value in axes[axis]] if axis else []
+    return list(dict.fromkeys([*(label for label in listed if label in labels), *labels]))
+
+
+def _bound_axes(experiment: Experiment, drawn: set[str]) -> list[str]:
+    """Axes with several values of which each cell of the drawn table has only one, because of a zip for example."""
+    labels_of_cells = [labels for labels, _ in experiment.cells] or [run.axes for run in experiment.runs]
+    bound = []
+    for name in experiment.axes:
+        if name in drawn or len(experiment.axes[name]) < 2:
+            continue
+        seen: dict[tuple[str, ...], set[str]] = defaultdict(set)
+        for labels in labels_of_cells:
+            seen[tuple(str(labels.get(axis, "")) for axis in sorted(drawn))].add(str(labels.get(name, "")))
+        if all(len(values) == 1 for values in seen.values()):
+            bound.append(name)
+    return bound
 
 
 def _cell(states: list[str]) -> str:
