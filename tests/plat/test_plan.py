@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -134,6 +135,23 @@ def test_cost_is_that_of_the_most_similar_runs(home: Home) -> None:
     note(home, line(900.0, model="qwen2.5-7b"))
     assert seconds("task=sokoban", "model=qwen2.5-7b", "algorithm=ppo") == (900.0, True)
     assert seconds(*small, "scale=gpu") == (10 * DEFAULT_SECONDS_PER_ITERATION, False), "never another scale's"
+
+
+def test_runs_in_progress_are_measured(planned: Callable[..., Plan], home: Home) -> None:
+    """An interrupted run that made 10 iterations in 50 s tells what its own rest, and its like, will cost."""
+    text = "title: t\nmatrix: {seed: [0, 1]}"
+    run = planned(text).rows[0].run
+    paths = create(home.create(), run, "t")
+    attempt = paths.attempt(1)
+    attempt.root.mkdir(parents=True)
+    attempt.meta.write_text(json.dumps({"attempt": 1, "restored_step": None, "time": 1000.0}))
+    attempt.outcome.write_text(json.dumps({"outcome": "interrupted", "step": 10, "time": 1050.0}))
+    attempt.events.write_text("")
+    os.utime(attempt.events, (1050.0, 1050.0))
+    plan = planned(text)
+    iterations = plan.rows[0].to_json()["iterations"]
+    assert [row.seconds for row in plan.rows] == [5.0 * (iterations - 10), 5.0 * iterations]
+    assert plan.basis() == "measured on earlier runs here"
 
 
 def test_history_that_is_damaged_or_odd(home: Home) -> None:

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from plat.cores import usable_cores
-from plat.plan.cost import DEFAULT_SECONDS_PER_ITERATION, History, bytes_per_run
+from plat.plan.cost import DEFAULT_SECONDS_PER_ITERATION, History, bytes_per_run, rate_so_far
 from plat.plan.view import SYMBOLS, duration, matrix_lines, size
 from plat.spec.experiment import Experiment, Run
 from plat.store.home import Home
@@ -147,12 +147,21 @@ def make_plan(experiments: Sequence[Experiment], home: Home, *, jobs: int | None
             wanted.setdefault(run.id, (run, []))[1].append(experiment.name)
     history = History.read(home.history)
     known = _entries(home.runs)
+    states = {
+        run.id: run_state(home.run(run.id)) if run.id in known else RunState("missing") for run, _ in wanted.values()
+    }
+    rates = {}  # seconds per iteration of the runs in progress
+    for run, _ in wanted.values():
+        state = states[run.id]
+        if state.state in ("running", "interrupted") and (rate := rate_so_far(home.run(run.id), state)) is not None:
+            rates[run.id] = rate
+            history.note(run, rate)
     rows, measured = [], 0
     for run, names in wanted.values():
-        state = run_state(home.run(run.id)) if run.id in known else RunState("missing")
+        state = states[run.id]
         seconds = 0.0
         if state.state != "done":
-            seconds, is_measured = history.seconds(run, state.step or 0)
+            seconds, is_measured = history.seconds(run, state.step or 0, rates.get(run.id))
             measured += is_measured
         rows.append(PlanRow(run, state, tuple(names), seconds))
     left = [row for row in rows if row.state.state != "done"]

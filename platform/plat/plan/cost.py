@@ -20,7 +20,9 @@ from typing import Any
 
 from plat.runner import cost_facts
 from plat.spec.experiment import Run
-from plat.store.home import Home
+from plat.store.durable import read_json
+from plat.store.home import Home, RunPaths
+from plat.store.run_directory.state import RunState
 from plat.trainer.api import find_trainer
 
 DEFAULT_SECONDS_PER_ITERATION = 0.5  # of a stand-in at scale=laptop on one CPU core
@@ -70,16 +72,26 @@ class History:
                 lines.append(line)
         return cls(lines)
 
-    def seconds(self, run: Run, done: int) -> tuple[float, bool]:
-        """(expected seconds of what is left of a run, whether that was measured)."""
+    def seconds(self, run: Run, done: int, rate_so_far: float | None = None) -> tuple[float, bool]:
+        """(expected seconds of what is left of a run, whether that was measured); its own rate counts before others."""
         trainer = find_trainer(run.trainer)
         iterations = trainer.iterations(run.config)
         left = max(0, (DEFAULT_ITERATIONS if iterations is None else iterations) - done)
+        if rate_so_far is not None:
+            return left * rate_so_far, True
         for key in _keys(run.trainer, run.config.get("scale"), cost_facts(run.config, trainer).items()):
             rate = self._median(key)
             if rate is not None:
                 return left * rate, True
         return left * DEFAULT_SECONDS_PER_ITERATION, False
+
+    def note(self, run: Run, rate: float) -> None:
+        """Count the seconds per iteration of a run that has not ended among those of runs like it."""
+        for key in _keys(
+            run.trainer, run.config.get("scale"), cost_facts(run.config, find_trainer(run.trainer)).items()
+        ):
+            self.rates[key].append(rate)
+        self._medians.clear()
 
     def _median(self, key: Facts) -> float | None:
         if key not in self._medians:
@@ -100,6 +112,20 @@ class History:
             for (trainer, key), title in jobs.items()
             if key not in cached
         ]
+
+
+def rate_so_far(paths: RunPaths, state: RunState) -> float | None:
+    """Seconds per iteration of the newest attempt of a run without a result; None before its first iteration."""
+    attempts = paths.attempts()
+    if state.step is None or state.age is None or not attempts:
+        return None
+    attempt = read_json(attempts[-1].meta) or {}
+    iterations = state.step - (attempt.get("restored_step") or 0)
+    try:
+        seconds = attempts[-1].events.stat().st_mtime - float(attempt["time"])
+    except (OSError, KeyError, TypeError, ValueError):
+        return None
+    return seconds / iterations if iterations > 0 and seconds > 0 else None
 
 
 def cached_keys(cache: Path) -> set[str]:
