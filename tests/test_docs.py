@@ -67,6 +67,7 @@ def test_a_documented_command_works(page: str, command: str, home: Path, checkou
 
 def test_documented_experiment_files_can_be_planned(tmp_path: Path):
     from plat.spec.experiment import load_experiment
+    from plat_analysis.checking import check_entries
 
     page = (ROOT / "docs" / "writing-an-experiment.md").read_text(encoding="utf-8")
     blocks = [block for block in re.findall(r"^```yaml\n(.*?)^```", page, flags=re.M | re.S) if "title:" in block]
@@ -75,8 +76,10 @@ def test_documented_experiment_files_can_be_planned(tmp_path: Path):
     for number, block in enumerate(blocks):
         path = tmp_path / f"example{number}.yaml"
         path.write_text(block)
-        counts.append(len(load_experiment(path).runs))
-    assert counts == [4, 16]  # 2 x 2; 2 x 3 x 3 - 3 + 1
+        experiment = load_experiment(path)
+        check_entries(experiment)
+        counts.append(len(experiment.runs))
+    assert counts == [4, 16, 6]  # 2 x 2; 2 x 3 x 3 - 3 + 1; 2 x 3
 
 
 def test_links_between_pages_lead_somewhere():

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from plat.outcomes import is_stopped
-from plat_analysis.artifact import Cell, Column, Note, Row, Table, interval, number, provenance, record
+from plat_analysis.artifact import Cell, Column, Note, Row, Table, interval, number, provenance, record, short_interval
 from plat_analysis.families import starred
 from plat_analysis.labels import label
 from plat_analysis.replicates import Replicate, over_replicates
@@ -195,7 +195,8 @@ def _bounds_cell(estimate: Estimate, digits: int) -> Cell:
     bounds = interval(estimate, digits, signed=True)
     if not bounds:
         bounds = {0: "missing", 1: "one seed"}.get(estimate.seeds, f"{estimate.seeds} seeds")
-    return Cell(bounds, tone="dim", title=provenance(estimate))
+    narrow = short_interval(estimate, signed=True, digits=digits) or bounds
+    return Cell(bounds, shorter=(narrow,), tone="dim", title=provenance(estimate))
 
 
 def _left_out(absent: Mapping[str, str]) -> list[str]:

@@ -200,7 +200,14 @@ def test_the_end_of_validation_success_is_the_last_evaluation(make_experiment, m
 
 def test_both_tables_of_the_collapse_fit_80_columns(make_experiment, make_frames):
     experiment = quickstart(make_experiment, seeds=range(3))
-    frames = make_frames(experiment, holes={experiment.runs[0].id: "stopped:low_success"})
+    stopped = make_frames(experiment, holes={experiment.runs[0].id: "stopped:low_success"}, steps=120)
+    whole = make_frames(experiment)
+    assert any(record["star"] for record in collapse.BUILDER(whole, experiment)[2].records), "stars take room"
+    for frames in (stopped, whole):
+        _check_width(frames, experiment)
+
+
+def _check_width(frames, experiment):
     for table in collapse.BUILDER(frames, experiment)[1:]:
         console = Console(width=80, file=io.StringIO(), color_system=None)
         print_table(console, table)
