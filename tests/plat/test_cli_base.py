@@ -155,3 +155,14 @@ def test_a_verdict_needs_evidence() -> None:
     assert verdict(-0.05, 0.04, 0.1) == AS_GOOD
     assert verdict(-0.30, -0.15, 0.1) == WORSE
     assert verdict(-0.15, 0.02, 0.1) == verdict(-0.2, -0.05, 0.1) == UNDECIDED
+
+
+def test_the_list_says_in_what_bases_of_one_model_differ() -> None:
+    from plat.cli.base_view import table
+
+    def base(model: str, **settings: Any) -> dict[str, Any]:
+        return {"model": model, "seed": 0, "recipe_hash": "x", "named_by": [], "settings": {"seed": 0, **settings}}
+
+    lines = table([], [base("a", grounded=0.2, lr=1), base("a", grounded=0.5, lr=1), base("b", grounded=0.1)])
+    _, first, second, other = lines.splitlines()
+    assert first.endswith("grounded 0.2") and second.endswith("grounded 0.5") and "grounded" not in other

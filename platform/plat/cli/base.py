@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -62,6 +62,7 @@ def list_bases(
             "recipe_hash": key.rpartition("-")[2],
             "model": each.model.name,
             "seed": each.model.base.seed,
+            "settings": asdict(each.model.base),
             "named_by": each.named_by,
         }
         for key, each in wanted.items()

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from plat.trainer.embedded.base_model.builds import Verification
     from plat.trainer.embedded.base_model.record import BaseRecord
 
-HEADER = ("model", "seed", "recipe", "content", "parameters", "KB", "where", "named by")
+HEADER = ("model", "seed", "recipe", "content", "parameters", "KB", "where", "named by", "differs in")
 
 
 def row(record: BaseRecord, where: str, named_by: Sequence[str] = ()) -> dict[str, Any]:
@@ -26,6 +26,7 @@ def row(record: BaseRecord, where: str, named_by: Sequence[str] = ()) -> dict[st
         "parameters": record.parameters,
         "bytes": record.size,
         "where": where,
+        "settings": record.recipe["base"],
         "folder": str(record.folder),
         "named_by": list(named_by),
     }
@@ -36,13 +37,31 @@ def table(rows: Sequence[dict[str, Any]], missing: Sequence[dict[str, Any]]) -> 
     lines = []
     for base in rows:
         numbers = (base["parameters"], base["bytes"] // 1000)
-        names = (base["where"], ", ".join(base["named_by"]))
+        names = (base["where"], ", ".join(base["named_by"]), _differs(base, [*rows, *missing]))
         lines.append([base["model"], base["seed"], base["recipe_hash"], base["sha256"][:12], *numbers, *names])
     for base in missing:
         lines.append(
-            [base["model"], base["seed"], base["recipe_hash"], "", "", "", "to build", ", ".join(base["named_by"])]
+            [
+                base["model"],
+                base["seed"],
+                base["recipe_hash"],
+                "",
+                "",
+                "",
+                "to build",
+                ", ".join(base["named_by"]),
+                _differs(base, [*rows, *missing]),
+            ]
         )
     return aligned([HEADER, *lines], indent="") if lines else "no base models here"
+
+
+def _differs(base: dict[str, Any], others: Sequence[dict[str, Any]]) -> str:
+    """The settings, the seed aside, in which the bases of one model are not all equal: `grounded 0.2`."""
+    settings = [other["settings"] for other in others if other["model"] == base["model"]]
+    mine = base["settings"]
+    differing = [key for key in mine if key != "seed" and any(other.get(key) != mine[key] for other in settings)]
+    return ", ".join(f"{key} {mine[key]}" for key in differing)
 
 
 def verification_json(result: Verification) -> dict[str, Any]:
