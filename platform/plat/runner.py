@@ -36,12 +36,12 @@ from typing import Any
 from plat.errors import PlatError, RunError
 from plat.outcomes import is_result
 from plat.spec.schema import select
-from plat.store.durable import append_line, create, read_json, set_aside, to_checked_json, to_json
+from plat.store.durable import append_line, create, set_aside, to_checked_json, to_json
 from plat.store.home import AttemptPaths, Home, RunPaths
 from plat.store.run_directory import lease
 from plat.store.run_directory.attempts import close_abandoned, hardware_used, new_attempt
 from plat.store.run_directory.damage import spool_damage
-from plat.store.run_directory.files import headline_of, read_config, read_meta, read_result, result_damage
+from plat.store.run_directory.files import headline_of, read_config, read_meta, read_outcome, read_result, result_damage
 from plat.store.run_directory.run_io import FileRunIO, read_facts
 from plat.trainer.api import Outcome, TrainerSpec, find_trainer
 
@@ -195,7 +195,7 @@ def _publish(
 ) -> None:
     """result.json, exclusively and last; then the measured time, for `plat plan`."""
     attempts = paths.attempts()
-    outcomes = [read_json(past.outcome) or {} for past in attempts]
+    outcomes = [read_outcome(past) or {} for past in attempts]
     kept = {key: record[key] for key in ("outcome", "reason", "step", "success", "summary", "time")}
     result = {
         "id": paths.id,

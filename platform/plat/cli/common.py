@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from plat.errors import SpecError
-from plat.store.durable import read_json
 from plat.store.home import Home, RunPaths
+from plat.store.run_directory.files import load_meta
 from plat.suggest import nearest
 from plat.trainer.plugins import ALLOW_IMPORT
 
@@ -124,7 +124,7 @@ def find_run(home: Home, text: str) -> RunPaths:
 
 def run_name(paths: RunPaths) -> str:
     """The readable name of a run, or its id when the directory does not say."""
-    return (read_json(paths.meta) or {}).get("name") or paths.id
+    return (load_meta(paths) or {}).get("name") or paths.id
 
 
 def print_json(value: Any) -> None:

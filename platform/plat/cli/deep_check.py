@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from plat.errors import PlatError
@@ -52,6 +52,14 @@ def _findings(check: StoreCheck) -> Iterator[Finding]:
     more = sum(max(0, len(runs) - SHOWN) for runs in (check.differing, check.damaged))
     if more:
         yield Finding("error", f"and {more} more runs")
+    if check.behind:
+        yield Finding("warning", f"{len(check.behind)} runs not compared: {_names(check.behind)}", "`plat sync` first")
+    if check.deleted:
+        yield Finding("warning", f"{len(check.deleted)} runs deleted in MLflow, not compared: {_names(check.deleted)}")
     alone = f"; {check.alone} runs of the store have no directory here and cannot be checked" if check.alone else ""
     if not check.differing and not check.damaged:
         yield Finding("ok", f"{check.runs} stored runs equal their directories, {check.values} values{alone}")
+
+
+def _names(runs: Sequence[str]) -> str:
+    return ", ".join(runs[:SHOWN]) + (f" and {len(runs) - SHOWN} more" if len(runs) > SHOWN else "")

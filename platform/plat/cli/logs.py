@@ -9,9 +9,8 @@ import typer
 
 from plat.cli.common import HomeOption, RunArgument, VerboseOption, find_run, run_name
 from plat.errors import SpecError
-from plat.store.durable import read_json
 from plat.store.home import AttemptPaths, Home, RunPaths
-from plat.store.run_directory.files import headline_of
+from plat.store.run_directory.files import headline_of, load_meta
 from plat.store.run_directory.spool import Event, read_events
 
 RETRIEVAL = "mi/first_turn/retrieval_acc"
@@ -30,7 +29,7 @@ def logs(
     """
     paths = find_run(Home.find(home), run)
     chosen = _attempt(paths, attempt)
-    headline = headline_of(read_json(paths.meta))
+    headline = headline_of(load_meta(paths))
     position, offset, shown = 0, 0, 0
     while True:
         ended = chosen.outcome.exists()  # looked at before reading: what was written until then is printed

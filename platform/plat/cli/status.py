@@ -20,9 +20,9 @@ from plat.cli.common import (
     load_experiments,
     print_json,
 )
-from plat.store.durable import read_json
-from plat.store.home import Home
+from plat.store.home import Home, RunPaths
 from plat.store.preparations import Preparation, preparations
+from plat.store.run_directory.files import load_meta
 from plat.store.run_directory.state import STATES, RunState, run_state
 
 if TYPE_CHECKING:
@@ -107,7 +107,7 @@ def entries_of(home: Home) -> list[Entry]:
     """Every run that has a directory in this home, by id."""
     entries = []
     for folder in sorted(home.runs.iterdir()) if home.runs.is_dir() else ():
-        meta = read_json(folder / "meta.json") or {}
+        meta = load_meta(RunPaths(folder)) or {}
         name, axes = str(meta.get("name", folder.name)), meta.get("axes")
         state = run_state(home.run(folder.name))
         needs = meta.get("prepare")

@@ -16,9 +16,8 @@ from plat.cli.common import (
     run_name,
 )
 from plat.errors import HomeError
-from plat.store.durable import read_json
 from plat.store.home import Home, RunPaths
-from plat.store.run_directory.files import mend_of
+from plat.store.run_directory.files import load_meta, mend_of, read_outcome
 from plat.store.run_directory.state import run_state
 
 MEANING = {
@@ -39,10 +38,10 @@ def why(run: RunArgument, home: HomeOption = None, as_json: JsonOption = False, 
     """
     place = Home.find(home)
     paths = find_run(place, run)
-    meta, state = read_json(paths.meta) or {}, run_state(paths)
+    meta, state = load_meta(paths) or {}, run_state(paths)
     problem = _damage(paths)
     near, difference = _nearest(place, paths)
-    attempts = [(attempt.number, read_json(attempt.outcome) or {}) for attempt in paths.attempts()]
+    attempts = [(attempt.number, read_outcome(attempt) or {}) for attempt in paths.attempts()]
     if as_json:
         print_json(
             {

@@ -24,6 +24,7 @@ from pathlib import Path
 from plat.errors import HomeError
 
 FORMAT = 1
+_ATTEMPT = re.compile(r"[0-9]+")
 
 
 @dataclass(frozen=True)
@@ -111,7 +112,10 @@ class RunPaths:
         folder = self.root / "attempts"
         if not folder.is_dir():
             return []
-        return [AttemptPaths(path) for path in sorted(folder.iterdir()) if path.name.isdigit()]
+        return sorted(
+            (AttemptPaths(path) for path in folder.iterdir() if _ATTEMPT.fullmatch(path.name)),
+            key=lambda attempt: attempt.number,
+        )
 
 
 @dataclass(frozen=True)

@@ -159,6 +159,8 @@ def _run_row(run: BundledRun) -> dict[str, Any]:
         "result": None if run.result is None else _text(run.result),
         "code": run.code,
         "diff": run.diff,
+        "metric_rows": len(run.metrics),
+        "table_rows": len(run.tables),
         "attempt": run.attempt,
         "attempt_meta": _text(run.attempt_meta),
         "attempt_outcome": _text(run.attempt_outcome),

@@ -20,6 +20,7 @@ import json
 import os
 import re
 import shutil
+import stat
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -64,7 +65,7 @@ def schema(kind: str) -> pyarrow.Schema:
             **dict.fromkeys(("run_id", "name", "outcome", "trainer", "trainer_version", "axes"), text),
             **dict.fromkeys(("base_sha256", "code_commit", "code_diff_sha256", "versions"), text),
             **dict.fromkeys(("config", "meta", "result", "code", "diff"), text),
-            "attempt": pa.int64(),
+            **dict.fromkeys(("metric_rows", "table_rows", "attempt"), pa.int64()),
             **dict.fromkeys(("attempt_meta", "attempt_outcome"), text),
         },
         "metrics": {"run_id": text, "key": text, "step": pa.int64(), "value": pa.float64(), "time": pa.float64()},
@@ -238,8 +239,12 @@ def _read_manifest(folder: Path) -> dict[str, Any]:
             where=str(folder),
             mend="name the folder that `plat export` made",
         ) from error
-    except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
+    except (OSError, ValueError, KeyError, TypeError, OverflowError, RecursionError) as error:
         raise BundleError("the bundle's manifest cannot be read", where=str(path), mend=_AGAIN) from error
+    if version < 1:
+        raise BundleError(
+            f"the bundle's manifest is damaged: there is no format {version}", where=str(path), mend=_AGAIN
+        )
     if version > FORMAT:
         raise BundleError(
             f"the bundle was written by a newer plat (format {version}, this one knows {FORMAT})",
@@ -258,15 +263,16 @@ def _read_file(folder: Path, name: str, facts: Any) -> bytes:
     """The bytes of one file of the bundle, which are those that were written."""
     path = folder / name
     try:
-        data = path.read_bytes()
         size, digest = int(facts["bytes"]), str(facts["sha256"])
+        _check_before_reading(path, size)
+        data = path.read_bytes()
     except FileNotFoundError as error:
         raise BundleError("a file of the bundle is missing", where=str(path), mend=_AGAIN) from error
     except OSError as error:
         raise BundleError(
             f"a file of the bundle cannot be read: {error.strerror or error}", where=str(path), mend=_AGAIN
         ) from error
-    except (KeyError, TypeError, ValueError) as error:
+    except (KeyError, TypeError, ValueError, OverflowError) as error:
         raise BundleError(
             f"the bundle's manifest is damaged at {name!r}", where=str(folder / MANIFEST), mend=_AGAIN
         ) from error
@@ -281,6 +287,19 @@ def _read_file(folder: Path, name: str, facts: Any) -> bytes:
             "a file of the bundle is damaged: its checksum is not the manifest's", where=str(path), mend=_AGAIN
         )
     return data
+
+
+def _check_before_reading(path: Path, size: int) -> None:
+    """BundleError for what is not a regular file (reading a pipe never ends) or is larger than it should be."""
+    status = path.stat()
+    if not stat.S_ISREG(status.st_mode):
+        raise BundleError("a file of the bundle cannot be read: it is not a regular file", where=str(path), mend=_AGAIN)
+    if status.st_size > size:
+        raise BundleError(
+            f"a file of the bundle has {status.st_size} bytes instead of {size}: it was cut or replaced",
+            where=str(path),
+            mend=_AGAIN,
+        )
 
 
 def _first_line(error: BaseException) -> str:

@@ -15,13 +15,14 @@ import json
 import os
 import re
 import shutil
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from plat.errors import BundleError, HomeError
+from plat.outcomes import is_failure, is_result
 from plat.store.bundle.format import Bundle, read_bundle
 from plat.store.bundle.run import BundledRun, config_of, differences, read_run, write_run
 from plat.store.durable import fsync_folder, locked, to_checked_json, write
@@ -33,6 +34,15 @@ from plat.store.mlflow.record import read_record
 from plat.store.run_directory.files import read_meta
 from plat.store.run_directory.history import Metric, Table
 from plat.store.run_directory.state import run_state
+from plat.store.run_directory.types import (
+    ATTEMPT_META,
+    META,
+    OUTCOME,
+    RESULT,
+    is_attempt_number,
+    is_time,
+    wrong_type,
+)
 
 if TYPE_CHECKING:
     import pyarrow
@@ -40,6 +50,7 @@ if TYPE_CHECKING:
 SCRATCH = ".tmp-bundle"  # in the home; used under the import lock, so an old one is of an import that was killed
 SHOWN = 5  # conflicts named in an error
 _RUN_ID = re.compile(r"[0-9a-f]{8,64}")
+_AGAIN = "export it again, and copy it again"
 _NO_PLACE = "mend the permissions or free some disk space, and give the same command again; nothing was imported"
 
 
@@ -64,6 +75,7 @@ def import_bundle(home: Home, uri: str, folder: Path) -> BundleReport:
     with import_lock(home), closing(open_backend(home, uri)) as backend:
         new = _new_runs(home, runs, folder)
         with _staged(home, new) as staged:
+            _check_staged(staged, {run.id: run for run in new}, folder)
             _check_store(backend, staged, folder)
             for paths in staged:
                 _move(paths, home.run(paths.id))
@@ -78,22 +90,35 @@ def import_bundle(home: Home, uri: str, folder: Path) -> BundleReport:
 
 def runs_of(bundle: Bundle, folder: Path) -> list[BundledRun]:
     """The runs of a bundle; BundleError when a row cannot be a run."""
-    metrics = _by_run(bundle.tables["metrics"], lambda row: Metric(*row))
-    tables = _by_run(bundle.tables["tables"], lambda row: Table(row[0], row[1], json.loads(row[3]), row[2]))
-    runs = []
+    rows: dict[str, dict[str, list[Any]]] = {}
+    for kind in ("metrics", "tables"):
+        try:
+            rows[kind] = _by_run(bundle.tables[kind], _MAKERS[kind])
+        except (ValueError, TypeError, RecursionError) as error:
+            raise BundleError(
+                f"the {kind} of the bundle cannot be read: {error}", where=str(folder), mend=_AGAIN
+            ) from error
+    runs: dict[str, BundledRun] = {}
     for row in bundle.tables["runs"].to_pylist():
         try:
-            runs.append(_run(row, metrics, tables))
-        except (ValueError, TypeError, KeyError) as error:
+            run = _run(row, rows["metrics"], rows["tables"])
+            if run.id in runs:
+                raise ValueError("it is there twice")
+        except (ValueError, TypeError, KeyError, RecursionError) as error:
             raise BundleError(
-                f"run {row.get('run_id')!r} of the bundle cannot be read: {error}",
-                where=str(folder),
-                mend="export it again",
+                f"run {row.get('run_id')!r} of the bundle cannot be read: {error}", where=str(folder), mend=_AGAIN
             ) from error
-    return runs
+        runs[run.id] = run
+    strangers = sorted({*rows["metrics"], *rows["tables"]} - runs.keys())
+    if strangers:
+        raise BundleError(
+            f"the bundle has values of a run that it does not have: {strangers[0]!r}", where=str(folder), mend=_AGAIN
+        )
+    return list(runs.values())
 
 
 def _run(row: dict[str, Any], metrics: dict[str, list[Metric]], tables: dict[str, list[Table]]) -> BundledRun:
+    """The run of a row, with every value of the type that plat writes; ValueError says what is not."""
     run_id = str(row["run_id"])
     run = BundledRun(
         meta=_object(row["meta"]),
@@ -102,7 +127,7 @@ def _run(row: dict[str, Any], metrics: dict[str, list[Metric]], tables: dict[str
         diff=row["diff"],
         diff_sha256=row["code_diff_sha256"],
         result=None if row["result"] is None else _object(row["result"]),
-        attempt=int(row["attempt"]),
+        attempt=row["attempt"],
         attempt_meta=_object(row["attempt_meta"]),
         attempt_outcome=_object(row["attempt_outcome"]),
         metrics=metrics.get(run_id, []),
@@ -110,9 +135,35 @@ def _run(row: dict[str, Any], metrics: dict[str, list[Metric]], tables: dict[str
     )
     if not _RUN_ID.fullmatch(run_id) or run.id != run_id:
         raise ValueError("its id is not a run's")
-    if run.meta.get("config_sha256") not in (None, config_of(run)):
+    _check_types(run)
+    if run.meta["config_sha256"] != config_of(run):
         raise ValueError("its config is not the one its meta.json names")
+    for kind, rows in (("metric", run.metrics), ("table", run.tables)):
+        if len(rows) != row[f"{kind}_rows"]:
+            raise ValueError(f"it has {len(rows)} rows of {kind}s instead of {row[f'{kind}_rows']}")
     return run
+
+
+def _check_types(run: BundledRun) -> None:
+    """ValueError unless all that is written into the run's JSON files is of its type, and complete."""
+    parts = (
+        ("meta.json", run.meta, META, ("id", "name", "trainer", "axes", "experiments", "config_sha256")),
+        ("result.json", run.result or {}, RESULT, ("outcome", "attempt", "time") if run.result is not None else ()),
+        ("attempt.json", run.attempt_meta, ATTEMPT_META, ()),
+        ("outcome.json", run.attempt_outcome, OUTCOME, ("outcome",)),
+    )
+    for name, values, types, needed in parts:
+        missing = [key for key in needed if key not in values]
+        problem = f"it has no {missing[0]}" if missing else wrong_type(values, types)
+        if problem:
+            raise ValueError(f"its {name} is damaged: {problem}")
+    if not is_attempt_number(run.attempt):
+        raise ValueError("the number of its attempt is not one")
+    if run.result is None:
+        if not is_failure(run.outcome):
+            raise ValueError("it has neither a result nor failed")
+    elif not is_result(run.outcome) or run.result["attempt"] != run.attempt:
+        raise ValueError("its result is not that of its attempt")
 
 
 def _object(text: str) -> dict[str, Any]:
@@ -122,13 +173,35 @@ def _object(text: str) -> dict[str, Any]:
     return value
 
 
-def _by_run(table: pyarrow.Table, make: Any) -> dict[str, list[Any]]:
+def _by_run(table: pyarrow.Table, make: Callable[[list[Any]], Any]) -> dict[str, list[Any]]:
     """What `make` gives for each row without its run id, by run id, in the order of the rows."""
     rows: dict[str, list[Any]] = {}
     run_ids, *columns = (column.to_pylist() for column in table.columns)
     for run_id, *row in zip(run_ids, *columns, strict=True):
+        if run_id is None or None in row:
+            raise ValueError(f"a value of run {run_id!r} is missing")
         rows.setdefault(run_id, []).append(make(row))
+    for run_id, items in rows.items():
+        if len({item[:2] for item in items}) < len(items):
+            raise ValueError(f"run {run_id!r} has two values for one name and step")
     return rows
+
+
+def _metric(row: list[Any]) -> Metric:
+    metric = Metric(*row)
+    if not is_time(metric.time):
+        raise ValueError(f"{metric.key} at step {metric.step} has no time")
+    return metric
+
+
+def _table(row: list[Any]) -> Table:
+    name, step, time, data = row
+    if not is_time(time):
+        raise ValueError(f"table {name} at step {step} has no time")
+    return Table(name, step, json.loads(data), time)
+
+
+_MAKERS: dict[str, Callable[[list[Any]], Any]] = {"metrics": _metric, "tables": _table}
 
 
 # -- checking ---------------------------------------------------------------------------------------------------------
@@ -152,6 +225,18 @@ def _new_runs(home: Home, runs: Sequence[BundledRun], folder: Path) -> list[Bund
             conflicts.append(f"{run.name}: it is {state} here (finish it with `plat sweep`, or remove {paths.root})")
     _refuse(conflicts, len(runs), "in this home", folder)
     return new
+
+
+def _check_staged(staged: Sequence[RunPaths], runs: Mapping[str, BundledRun], folder: Path) -> None:
+    """BundleError unless each staged directory is the whole run that it should be, as every verb will read it."""
+    for paths in staged:
+        record = read_record(paths)
+        problem = record.damage if record else "its meta.json or config.yaml cannot be read"
+        wanted = "failed" if runs[paths.id].result is None else "done"
+        if not problem and run_state(paths).state != wanted:
+            problem = f"it would not be {wanted} here"
+        if problem:
+            raise BundleError(f"run {paths.id!r} of the bundle is damaged: {problem}", where=str(folder), mend=_AGAIN)
 
 
 def _check_store(backend: Backend, staged: Sequence[RunPaths], folder: Path) -> None:

@@ -19,10 +19,17 @@ from pathlib import Path
 from typing import Any
 
 from plat.outcomes import is_failure
-from plat.store.durable import read_json, to_checked_json, write_file
+from plat.store.durable import to_checked_json, write_file
 from plat.store.home import AttemptPaths, RunPaths
 from plat.store.mlflow.record import NOT_COMPARED
-from plat.store.run_directory.files import config_hash, read_config, read_meta, read_result
+from plat.store.run_directory.files import (
+    config_hash,
+    read_attempt_meta,
+    read_config,
+    read_meta,
+    read_outcome,
+    read_result,
+)
 from plat.store.run_directory.history import Metric, Table, run_history
 from plat.store.run_directory.spool import Event, SpoolWriter
 
@@ -73,23 +80,23 @@ def read_run(paths: RunPaths, with_diff: bool = False) -> BundledRun | None:
     with_diff  with the text of uncommitted code changes, and the names of files outside version control
     """
     result, last = read_result(paths), _last_attempt(paths)
-    outcome = (read_json(last.outcome) if last else None) or {}
+    outcome = (read_outcome(last) if last else None) or {}
     if last is None or (result is None and not is_failure(outcome.get("outcome"))):
         return None
-    read_config(paths)  # it must be readable, and the one the run was made with
+    config = read_config(paths)  # it must be readable, and the one the run was made with
     diff = paths.diff.read_bytes() if paths.diff.exists() else None
     metrics, tables = run_history(paths) if result is not None else ([], [])
     metrics, tables = sorted(metrics, key=_step), sorted(tables, key=_step)  # within a step, as they were logged
     hidden = (*PRIVATE, *RESTORED, DIFF_HASH)
     return BundledRun(
-        meta=read_meta(paths),
+        meta={"config_sha256": config_hash(config), **read_meta(paths)},  # plat 0.1 did not record the hash
         config=paths.config.read_text(encoding="utf-8"),
         code=_code_text(paths, with_diff),
         diff=diff.decode(errors="replace") if diff is not None and with_diff else None,
         diff_sha256=hashlib.sha256(diff).hexdigest() if diff is not None else _recorded_diff(last),
         result=result,
         attempt=last.number,
-        attempt_meta={key: value for key, value in (read_json(last.meta) or {}).items() if key not in hidden},
+        attempt_meta={key: value for key, value in read_attempt_meta(last).items() if key not in hidden},
         attempt_outcome={key: value for key, value in outcome.items() if key not in REDACTED},
         metrics=metrics,
         tables=tables,
@@ -117,7 +124,7 @@ def _last_attempt(paths: RunPaths) -> AttemptPaths | None:
 
 def _recorded_diff(attempt: AttemptPaths) -> str | None:
     """The hash of a diff that stayed behind when the run was imported from a bundle."""
-    return (read_json(attempt.meta) or {}).get(DIFF_HASH)
+    return read_attempt_meta(attempt).get(DIFF_HASH)
 
 
 def write_run(run: BundledRun, paths: RunPaths) -> None:
@@ -132,14 +139,17 @@ def write_run(run: BundledRun, paths: RunPaths) -> None:
     facts |= {DIFF_HASH: run.diff_sha256} if run.diff_sha256 else {}
     write_file(paths.meta, to_checked_json(run.meta), sync=False)
     write_file(attempt.meta, to_checked_json(facts), sync=False)
-    write_file(attempt.outcome, to_checked_json(run.attempt_outcome), sync=False)
-    _write_events(run, attempt.events)
+    events = _write_events(run, attempt.events)
+    write_file(attempt.outcome, to_checked_json({**run.attempt_outcome, "events": events}), sync=False)
     if run.result is not None:
         write_file(paths.result, to_checked_json(run.result), sync=False)
 
 
-def _write_events(run: BundledRun, path: Path) -> None:
-    """The history as one spool, in rising order of steps; values of one step and time share a line again."""
+def _write_events(run: BundledRun, path: Path) -> int:
+    """The history as one spool, in rising order of steps; values of one step and time share a line again.
+
+    Returns the number of lines, by which a missing end is noticed.
+    """
     events: dict[tuple[int, float], dict[str, float]] = {}
     for metric in run.metrics:
         events.setdefault((metric.step, metric.time), {})[metric.key] = metric.value
@@ -151,6 +161,7 @@ def _write_events(run: BundledRun, path: Path) -> None:
             spool.replay(event)
     finally:
         spool.close()
+    return spool.count
 
 
 # -- comparing --------------------------------------------------------------------------------------------------------

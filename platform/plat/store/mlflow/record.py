@@ -17,11 +17,11 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from plat.outcomes import is_failure, is_result
-from plat.store.durable import read_json
 from plat.store.home import AttemptPaths, RunPaths
 from plat.store.run_directory.damage import damage
-from plat.store.run_directory.files import config_damage, load_meta, read_result
+from plat.store.run_directory.files import config_damage, load_meta, read_attempt_meta, read_outcome, read_result
 from plat.store.run_directory.history import run_history
+from plat.store.run_directory.types import is_time
 
 FORMAT = 2  # raise it when records change, and every run is compared with the store once more
 KEY_LENGTH, PARAM_LENGTH, TAG_LENGTH = 250, 6000, 5000  # MLflow's limits
@@ -110,7 +110,7 @@ def read_record(paths: RunPaths, wanted_by: Sequence[str] = (), with_diff: bool 
     points, tables, wrong = _history(paths)
     result = read_result(paths)
     attempts = paths.attempts()
-    ended = result or (read_json(attempts[-1].outcome) if attempts else None) or {}
+    ended = result or (read_outcome(attempts[-1]) if attempts else None) or {}
     outcome = str(ended.get("outcome", ""))
     if result is None and is_result(outcome):  # only result.json makes a run done
         ended, outcome = {}, ""
@@ -120,7 +120,7 @@ def read_record(paths: RunPaths, wanted_by: Sequence[str] = (), with_diff: bool 
     start = min((time for time in first if time is not None), default=0)
     trusted = {} if wrong_config else config
     scale = meta.get("scale") or trusted.get("scale")
-    facts = (read_json(attempts[-1].meta) or {}).get("facts") if attempts else None  # what it started from
+    facts = read_attempt_meta(attempts[-1]).get("facts") if attempts else None  # what it started from
     summary = {**(facts or {}), **(ended.get("summary") or {})}
     tags = {
         "plat.kind": "run",
@@ -203,7 +203,7 @@ def _code_tags(meta: Mapping[str, Any], attempt: AttemptPaths | None) -> dict[st
         tags[f"plat.plug_in.{plug_in['package']}"] = text(plug_in)
     if code.get("commit"):
         tags["mlflow.source.git.commit"] = str(code["commit"])
-    facts = (read_json(attempt.meta) if attempt else None) or {}
+    facts = read_attempt_meta(attempt) if attempt else {}
     hardware = facts.get("hardware")
     if isinstance(hardware, Mapping):
         tags |= {f"plat.hardware.{key}": text(value) for key, value in flatten(hardware).items()}
@@ -243,10 +243,10 @@ def flatten(config: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
 
 
 def millis(time: Any) -> int | None:
-    """Seconds since 1970, or an ISO date, as whole milliseconds."""
+    """Seconds since 1970, or an ISO date, as whole milliseconds; None of what is no time that a date can name."""
     if isinstance(time, str):
         time = _read(lambda: datetime.fromisoformat(time).timestamp())
-    return round(time * 1000) if isinstance(time, int | float) else None
+    return round(time * 1000) if is_time(time) else None
 
 
 def _read(read: Any) -> Any:
@@ -255,5 +255,5 @@ def _read(read: Any) -> Any:
 
     try:
         return read()
-    except (OSError, ValueError, yaml.YAMLError):
+    except (OSError, ValueError, RecursionError, yaml.YAMLError):
         return None

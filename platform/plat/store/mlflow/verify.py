@@ -33,6 +33,8 @@ class StoreCheck:
     differing  run id -> the first thing in which the store differs from the run's directory
     damaged    run id -> what is wrong with the directory itself, which is then not compared
     alone      number of runs in the store that have no directory here
+    behind     ids of unfinished runs whose directory went on since the last import, so that not all was compared
+    deleted    ids of runs that were deleted in MLflow, which are not compared
     """
 
     file: str = ""
@@ -41,6 +43,8 @@ class StoreCheck:
     differing: dict[str, str] = field(default_factory=dict)
     damaged: dict[str, str] = field(default_factory=dict)
     alone: int = 0
+    behind: list[str] = field(default_factory=list)
+    deleted: list[str] = field(default_factory=list)
 
 
 def verify_store(home: Home, uri: str) -> StoreCheck:
@@ -81,9 +85,15 @@ def _check_run(run: RunPaths, known: Known | None, backend: Backend, reader: Raw
         check.differing[run.id] = "it is not in the store"
         return
     if known.deleted:
+        check.deleted.append(run.id)
         return
     stored = backend.stored(known)
-    problem = _difference(record, stored, current=known.signature == record.signature)
+    # A signature has times of files, which a copied home may have lost; a run with a result never changes any more.
+    current = record.done or known.signature == record.signature
+    problem = _difference(record, stored, current)
+    if not current and not problem:
+        check.behind.append(run.id)
+        return
     if not problem:
         place = RawRun(known.mlflow_id, record.name, {}, {}, stored.artifacts)
         wrong = [name for name, data in record.artifacts.items() if reader.artifact(place, name) != data]
@@ -95,7 +105,10 @@ def _check_run(run: RunPaths, known: Known | None, backend: Backend, reader: Raw
 
 
 def _difference(record: RunRecord, stored: Stored, current: bool) -> str:
-    """In what the store differs from the directory, in one line; what is not imported yet is no difference."""
+    """In what the store differs from the directory, in one line; "" when in nothing.
+
+    current  whether the store should have all of it, so that what is missing there is a difference
+    """
     expected = {(point.key, point.step): sql_value(point.value) for point in record.points}
     for key, step in sorted(stored.values.keys() - expected.keys()):
         return f"{key} at step {step} is in the store alone"

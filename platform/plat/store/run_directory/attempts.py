@@ -20,7 +20,7 @@ from plat.store import process
 from plat.store.durable import create, read_json, to_checked_json, write
 from plat.store.home import AttemptPaths, RunPaths
 from plat.store.run_directory import lease
-from plat.store.run_directory.files import headline_of
+from plat.store.run_directory.files import headline_of, load_meta, read_outcome
 from plat.store.run_directory.state import last_progress
 
 
@@ -55,7 +55,7 @@ def settle(paths: RunPaths, outcome: str, reason: str) -> str | None:
         if not attempts or attempts[-1].number != dead.get("attempt"):
             return outcome  # it died before its attempt began
         end_attempt(paths, attempts[-1], outcome, reason)
-        return str((read_json(attempts[-1].outcome) or {}).get("outcome", outcome))
+        return str((read_outcome(attempts[-1]) or {}).get("outcome", outcome))
     finally:
         held.release()
 
@@ -88,7 +88,7 @@ def close_abandoned(paths: RunPaths) -> None:
 
 
 def end_attempt(paths: RunPaths, attempt: AttemptPaths, outcome: str, reason: str, error: str | None = None) -> None:
-    step, success, _ = last_progress(attempt.events, headline_of(read_json(paths.meta)))
+    step, success, _ = last_progress(attempt.events, headline_of(load_meta(paths)))
     record = {"outcome": outcome, "reason": reason, "step": step, "success": success, "wall": None, "error": error}
     with contextlib.suppress(OSError):
         create(attempt.outcome, to_checked_json({**record, "summary": {}, "time": time.time()}))

@@ -11,29 +11,49 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from plat.store.durable import read_json
 from plat.store.home import AttemptPaths, RunPaths
-from plat.store.run_directory.files import headline_of, read_result, result_damage
+from plat.store.run_directory.files import (
+    attempt_damage,
+    headline_of,
+    load_meta,
+    read_attempt_meta,
+    read_result,
+    result_damage,
+)
 from plat.store.run_directory.history import Coverage, Metric, Table, covered_attempts
 from plat.store.run_directory.spool import read_events
+
+CHECKED_SCHEME = 2  # of the identity: the plat that wrote it gave every line a number and a checksum
 
 
 def damage(paths: RunPaths, metrics: Sequence[Metric], tables: Sequence[Table]) -> str:
     """What is wrong with this run, whose history `run_history` gave, in one line; "" when nothing is."""
-    return spool_damage(paths) or _result_damage(paths, metrics, tables)
+    return spool_damage(paths) or _attempts_damage(paths) or _result_damage(paths, metrics, tables)
+
+
+def _attempts_damage(paths: RunPaths) -> str:
+    """Which attempt.json is there and cannot be read; it says what the attempt started from."""
+    for attempt in paths.attempts():
+        if problem := attempt_damage(attempt):
+            return f"{attempt.root.relative_to(paths.root)}/{problem}"
+    return ""
 
 
 def spool_damage(paths: RunPaths) -> str:
     """What is wrong with the events that count, in one line; "" when nothing is."""
+    checked = ((load_meta(paths) or {}).get("identity_scheme") or 1) >= CHECKED_SCHEME
     for attempt, coverage in covered_attempts(paths):
-        problem = _spool_damage(attempt, coverage)
+        problem = _spool_damage(attempt, coverage, checked)
         if problem:
             return f"{attempt.events.relative_to(paths.root)} {problem}"
     return ""
 
 
-def _spool_damage(attempt: AttemptPaths, coverage: Coverage) -> str:
-    """What is wrong with one spool as far as it counts. Steps only rise, so lines behind a later step do not count."""
+def _spool_damage(attempt: AttemptPaths, coverage: Coverage, checked: bool) -> str:
+    """What is wrong with one spool as far as it counts. Steps only rise, so lines behind a later step do not count.
+
+    checked  whether every line must have a number and a checksum
+    """
     numbers: set[int] = set()
     for line, event in enumerate(read_events(attempt.events)[0], start=1):
         if event.step > coverage.step or len(numbers) == coverage.events:
@@ -42,6 +62,8 @@ def _spool_damage(attempt: AttemptPaths, coverage: Coverage) -> str:
             return f"cannot be read: {event.data}"
         if event.kind == "corrupt":
             return f"line {line} is damaged"
+        if event.number is None and checked:
+            return f"line {line} has no checksum"
         if event.number is not None:
             numbers.add(event.number)
     expected = coverage.events if coverage.events is not None else max(numbers, default=0)
@@ -74,7 +96,7 @@ def _result_damage(paths: RunPaths, metrics: Sequence[Metric], tables: Sequence[
             return f"the events (or the checkpoints) of the attempt that reached step {restored} are gone"
         before = restored + 1
     success = result.get("success")
-    headline = headline_of(read_json(paths.meta))
+    headline = headline_of(load_meta(paths))
     logged = {row.value for row in metrics if row.key == headline}
     if isinstance(success, int | float) and success >= 0 and success not in logged:
         return f"the success {success} of result.json is not in the events"
@@ -83,7 +105,7 @@ def _result_damage(paths: RunPaths, metrics: Sequence[Metric], tables: Sequence[
 
 def _restored_steps(paths: RunPaths) -> list[int]:
     """The steps above 0 from which attempts went on, in rising order."""
-    steps = [(read_json(attempt.meta) or {}).get("restored_step") for attempt in paths.attempts()]
+    steps = [read_attempt_meta(attempt).get("restored_step") for attempt in paths.attempts()]
     return sorted({step for step in steps if isinstance(step, int) and step > 0})
 
 

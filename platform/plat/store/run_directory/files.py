@@ -15,7 +15,8 @@ from typing import Any
 
 from plat.errors import HomeError
 from plat.store.durable import read_json, set_aside
-from plat.store.home import RunPaths
+from plat.store.home import AttemptPaths, RunPaths
+from plat.store.run_directory.types import ATTEMPT_META, META, OUTCOME, RESULT, wrong_type
 from plat.trainer.api import HEADLINE
 
 CONFIG_DAMAGE = "config.yaml is not the one the run was made with: it was edited or damaged"
@@ -31,7 +32,7 @@ def mend_of(damage: str) -> str:
     """How to mend a run whose files are damaged in this way."""
     if damage == CONFIG_DAMAGE or damage.startswith(CONFIG_UNREADABLE):
         return CONFIG_MEND
-    if damage == RESULT_DAMAGE:
+    if damage.startswith(RESULT_DAMAGE):
         return "`plat sweep` of the experiment file sets it aside and goes on from the newest checkpoint"
     return "remove the run's directory and sweep again"
 
@@ -53,7 +54,7 @@ def to_yaml(config: dict[str, Any]) -> str:
 def read_config(paths: RunPaths) -> dict[str, Any]:
     """The resolved config the run was made with; HomeError when the file is missing, damaged or was edited."""
     config = _load_config(paths)
-    problem = config_damage(read_json(paths.meta) or {}, config)
+    problem = config_damage(load_meta(paths) or {}, config)
     if problem:
         raise HomeError(problem, where=str(paths.config), mend=CONFIG_MEND)
     return config
@@ -88,11 +89,7 @@ def load_meta(paths: RunPaths) -> dict[str, Any] | None:
     A file without a checksum, from plat 0.1 or edited by somebody, can be any JSON object.
     """
     meta = read_json(paths.meta)
-    if meta is None:
-        return None
-    files, code = meta.get("experiments", []), meta.get("code") or {}
-    named = isinstance(files, list) and all(isinstance(name, str) for name in files)
-    return meta if named and isinstance(meta.get("axes", {}), dict) and isinstance(code, dict) else None
+    return None if meta is None or wrong_type(meta, META) else meta
 
 
 def read_meta(paths: RunPaths) -> dict[str, Any]:
@@ -111,14 +108,36 @@ def read_meta(paths: RunPaths) -> dict[str, Any]:
 def read_result(paths: RunPaths) -> dict[str, Any] | None:
     """result.json; None when it is missing or damaged, because then the run is not done."""
     result = read_json(paths.result)
-    return result if result is not None and isinstance(result.get("outcome"), str) else None
+    return None if result is None or "outcome" not in result or wrong_type(result, RESULT) else result
+
+
+def read_outcome(attempt: AttemptPaths) -> dict[str, Any] | None:
+    """outcome.json; None when it is missing or damaged, because then nobody knows how the attempt ended."""
+    outcome = read_json(attempt.outcome)
+    return None if outcome is None or wrong_type(outcome, OUTCOME) else outcome
+
+
+def read_attempt_meta(attempt: AttemptPaths) -> dict[str, Any]:
+    """attempt.json; empty when it is missing or damaged (`attempt_damage` tells the two apart)."""
+    facts = read_json(attempt.meta)
+    return {} if facts is None or wrong_type(facts, ATTEMPT_META) else facts
+
+
+def attempt_damage(attempt: AttemptPaths) -> str:
+    """What is wrong with attempt.json; "" when it is there and whole, or when there is none."""
+    facts = read_json(attempt.meta)
+    if facts is not None:
+        problem = wrong_type(facts, ATTEMPT_META)
+        return f"{attempt.meta.name} is damaged: {problem}" if problem else ""
+    return f"{attempt.meta.name} is damaged" if os.path.lexists(attempt.meta) else ""
 
 
 def result_damage(paths: RunPaths) -> str:
     """What is wrong with result.json; "" when it is there and whole, or when there is none."""
     if read_result(paths) is not None or not os.path.lexists(paths.result):
         return ""
-    return RESULT_DAMAGE
+    problem = wrong_type(read_json(paths.result) or {}, RESULT)
+    return f"{RESULT_DAMAGE}: {problem}" if problem else RESULT_DAMAGE
 
 
 def headline_of(meta: Mapping[str, Any] | None) -> str:

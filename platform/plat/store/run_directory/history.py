@@ -12,10 +12,9 @@ from __future__ import annotations
 import math
 from typing import Any, NamedTuple
 
-from plat.store.durable import read_json
 from plat.store.home import AttemptPaths, RunPaths
 from plat.store.run_directory.checkpoint import list_checkpoints, read_notes
-from plat.store.run_directory.files import read_result
+from plat.store.run_directory.files import read_outcome, read_result
 from plat.store.run_directory.spool import read_events
 
 
@@ -72,7 +71,7 @@ def covered_attempts(paths: RunPaths) -> list[tuple[AttemptPaths, Coverage]]:
 
 def _coverage(attempt: AttemptPaths, result: dict[str, Any] | None) -> Coverage | None:
     if result is not None and result.get("attempt") == attempt.number:
-        return Coverage(math.inf, (read_json(attempt.outcome) or {}).get("events"))
+        return Coverage(math.inf, (read_outcome(attempt) or {}).get("events"))
     checkpoints = list_checkpoints(attempt.checkpoints)
     if not checkpoints:
         return None

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from plat.errors import RunError
-from plat.store.durable import read_json, to_checked_json, write
+from plat.store.durable import to_checked_json, write
 from plat.store.home import AttemptPaths, RunPaths
 from plat.store.run_directory.checkpoint import (
     Notes,
@@ -24,6 +24,7 @@ from plat.store.run_directory.checkpoint import (
     state_at,
     valid_states,
 )
+from plat.store.run_directory.files import read_attempt_meta
 from plat.store.run_directory.spool import SpoolWriter
 from plat.trainer.api import HEADLINE, State
 
@@ -62,7 +63,7 @@ class FileRunIO:
             if attempt.number < self._attempt.number and durable_step(attempt.checkpoints) is not None:
                 _compare_facts(read_facts(attempt), facts, attempt)
         recorded = {**read_facts(self._attempt), **facts}
-        write(self._attempt.meta, to_checked_json({**(read_json(self._attempt.meta) or {}), "facts": recorded}))
+        write(self._attempt.meta, to_checked_json({**read_attempt_meta(self._attempt), "facts": recorded}))
 
     def log(self, step: int, metrics: Mapping[str, float]) -> None:
         self._advance(step)
@@ -91,7 +92,7 @@ class FileRunIO:
             if peak_step is not None and peak_step != step and state_at(folders, peak_step) is None:
                 log.warning("the peak checkpoint of step %d is gone or damaged; %s is not used", peak_step, path)
                 continue  # whoever goes on from here would end without the run's peak
-            facts = {**(read_json(self._attempt.meta) or {}), "restored_step": step, "restored_from": _short(path)}
+            facts = {**read_attempt_meta(self._attempt), "restored_step": step, "restored_from": _short(path)}
             write(self._attempt.meta, to_checked_json(facts))
             self.step = self.restored_step = step
             self._peak_step, self.success = peak_step, notes.success
@@ -129,8 +130,7 @@ class FileRunIO:
 
 def read_facts(attempt: AttemptPaths) -> dict[str, Any]:
     """What the attempt recorded with `RunIO.facts`; empty when it recorded nothing."""
-    facts = (read_json(attempt.meta) or {}).get("facts")
-    return facts if isinstance(facts, dict) else {}
+    return read_attempt_meta(attempt).get("facts") or {}
 
 
 def _compare_facts(earlier: Mapping[str, Any], now: Mapping[str, Any], attempt: AttemptPaths) -> None:

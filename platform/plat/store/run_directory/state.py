@@ -8,10 +8,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from plat.outcomes import is_failure, is_result
-from plat.store.durable import read_json
 from plat.store.home import RunPaths
 from plat.store.run_directory import lease
-from plat.store.run_directory.files import headline_of, read_result, result_damage
+from plat.store.run_directory.files import headline_of, load_meta, read_outcome, read_result, result_damage
 from plat.store.run_directory.spool_tail import read_newest
 from plat.trainer.api import HEADLINE
 
@@ -56,13 +55,13 @@ def run_state(paths: RunPaths) -> RunState:
         result.get("iterations"),
         result.get("attempt", 0),
         time.time() - result.get("time", time.time()),
-        result.get("reason", ""),
+        result.get("reason") or "",
     )
 
 
 def _state_of_unfinished(paths: RunPaths) -> RunState:
     """The state of a run without a (whole) result.json."""
-    meta = read_json(paths.meta)
+    meta = load_meta(paths)
     if meta is None:
         return RunState("missing")
     iterations, headline = meta.get("iterations"), headline_of(meta)
@@ -76,7 +75,7 @@ def _state_of_unfinished(paths: RunPaths) -> RunState:
     if not attempts:
         return RunState("missing", iterations=iterations, damage=damage)
     number = attempts[-1].number
-    ended = read_json(attempts[-1].outcome)
+    ended = read_outcome(attempts[-1])
     if ended is None or is_result(str(ended.get("outcome", ""))):  # killed before it could say how it ended
         step, success, age = last_progress(attempts[-1].events, headline)
         reason = damage or "the process vanished"
@@ -89,7 +88,7 @@ def _state_of_unfinished(paths: RunPaths) -> RunState:
         iterations,
         number,
         time.time() - ended.get("time", time.time()),
-        ended.get("reason", ""),
+        ended.get("reason") or "",
         damage,
     )
 

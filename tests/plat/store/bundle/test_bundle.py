@@ -29,6 +29,7 @@ from plat.store.mlflow.client import mlflow_client
 from plat.store.mlflow.dump import dump
 from plat.store.mlflow.frames import Store
 from plat.store.mlflow.importer import import_runs
+from plat.store.mlflow.record import read_record
 from plat.store.run_directory.history import run_history
 from plat.store.run_directory.spool import SpoolWriter
 from plat.store.run_directory.state import run_state
@@ -259,7 +260,8 @@ DAMAGES = {
     "not a bundle": lambda folder: (folder / "manifest.json").unlink(),
     "no such bundle": shutil.rmtree,
     "this is a file": lambda folder: (shutil.rmtree(folder), folder.write_text("x")),
-    "cannot be read: Is a directory": lambda folder: (
+    "manifest is damaged: there is no format -1": _edit_manifest(plat_bundle=-1),
+    "not a regular file": lambda folder: (
         (folder / "runs-0001.parquet").unlink(),
         (folder / "runs-0001.parquet").mkdir(),
     ),
@@ -287,6 +289,112 @@ def test_a_row_that_is_no_run_is_named(exported, make_home, key):
     _, _, folder, _ = exported
     _rewrite_runs(folder, lambda rows: rows[0].update({key: "../../x" if key == "run_id" else "[1"}))
     refused(make_home("other"), folder, "of the bundle cannot be read")
+
+
+BAD_VALUES = [
+    *[("meta", "axes", value) for value in (7, None, "zz", [1])],
+    *[("meta", "experiments", value) for value in (5, None, [{}], [1])],
+    *[("meta", "code", value) for value in (7, {"versions": 3}, {"plug_ins": [{}]})],
+    *[("meta", key, 7) for key in ("scale", "paper", "name", "trainer", "config_sha256", "headline")],
+    ("meta", "created", "yesterday"),
+    *[("result", "time", value) for value in (math.inf, None, "zz", -3, 1e300)],
+    *[("result", "success", value) for value in ("zz", [1], math.inf)],
+    *[("result", "attempt", value) for value in (None, -1, 7)],
+    *[("result", "outcome", value) for value in (None, "zz", "failed:oom")],
+    *[("attempt_outcome", key, "zz") for key in ("time", "step", "success")],
+    ("attempt_outcome", "outcome", None),
+    ("attempt_meta", "facts", [1]),
+]
+
+
+def test_values_of_wrong_types_are_refused_before_anything_is_moved(exported, make_home):
+    _, _, folder, _ = exported
+    original, other = read_bundle(folder).tables["runs"].to_pylist(), make_home("other")
+    for column, key, value in BAD_VALUES:
+        text = json.dumps(json.loads(original[0][column]) | {key: value})
+        _rewrite_runs(folder, lambda rows, change={column: text}: rows.__setitem__(0, original[0] | change))
+        refused(other, folder, "of the bundle (cannot be read|is damaged)")
+
+
+@pytest.mark.parametrize("value", [None, 0, -1, 10**6])
+def test_an_attempt_without_a_proper_number_is_refused(exported, make_home, value):
+    _, _, folder, _ = exported
+    _rewrite_runs(folder, lambda rows: rows[0].update(attempt=value))
+    refused(make_home("other"), folder, "of the bundle cannot be read")
+
+
+def test_a_run_that_is_there_twice_is_refused(exported, make_home):
+    _, _, folder, _ = exported
+    _rewrite_runs(folder, lambda rows: rows.append(rows[0]))
+    refused(make_home("other"), folder, "it is there twice")
+
+
+def test_a_config_without_its_hash_is_refused(exported, make_home):
+    _, _, folder, _ = exported
+
+    def change(rows):
+        meta = json.loads(rows[0]["meta"])
+        del meta["config_sha256"]
+        rows[0]["meta"] = json.dumps(meta)
+
+    _rewrite_runs(folder, change)
+    refused(make_home("other"), folder, "it has no config_sha256")
+
+
+ROWS = {
+    "is missing": lambda rows: rows[0].update(step=None),
+    "has no time": lambda rows: rows[0].update(time=math.inf),
+    "two values for one name and step": lambda rows: rows.append(rows[0]),
+    "values of a run that it does not have": lambda rows: rows.append(rows[0] | {"run_id": "f" * 16}),
+    "rows of (metric|table)s instead of": lambda rows: rows.pop(),
+}
+
+
+@pytest.mark.parametrize("kind", ["metrics", "tables"])
+@pytest.mark.parametrize("message", ROWS)
+def test_rows_that_are_not_those_of_a_run_are_refused(exported, make_home, kind, message):
+    _, _, folder, _ = exported
+    bundle = read_bundle(folder)
+    rows = bundle.tables[kind].to_pylist()
+    ROWS[message](rows)
+    bundle.tables[kind] = pa.Table.from_pylist(rows, schema=schema(kind))
+    write_bundle(bundle, folder)
+    refused(make_home("other"), folder, message)
+
+
+def test_a_table_that_is_not_json_is_refused(exported, make_home):
+    _, _, folder, _ = exported
+    bundle = read_bundle(folder)
+    rows = bundle.tables["tables"].to_pylist()
+    rows[0]["data"] = "{bad"
+    bundle.tables["tables"] = pa.Table.from_pylist(rows, schema=schema("tables"))
+    write_bundle(bundle, folder)
+    refused(make_home("other"), folder, "the tables of the bundle cannot be read")
+
+
+def test_infinite_sizes_and_larger_files_are_refused(exported, make_home):
+    _, _, folder, _ = exported
+    text, other = (folder / "manifest.json").read_text(), make_home("other")
+    _edit_manifest(plat_bundle=math.inf)(folder)
+    refused(other, folder, "manifest cannot be read")
+    manifest = json.loads(text)
+    manifest["files"]["runs-0001.parquet"]["bytes"] = math.inf
+    (folder / "manifest.json").write_text(json.dumps(manifest))
+    refused(other, folder, "manifest is damaged at 'runs-0001.parquet'")
+    (folder / "manifest.json").write_text(text)
+    os.truncate(folder / "runs-0001.parquet", 1 << 40)  # sparse: reading it would fill the memory
+    refused(other, folder, "bytes instead of")
+
+
+def test_the_missing_end_of_imported_events_is_noticed(exported, make_home, recipes):
+    _, _, folder, _ = exported
+    other = make_home("other")
+    import_bundle(other, other.store_uri(), folder)
+    paths = other.run(recipes[1].id)
+    events = paths.attempts()[-1].events
+    events.write_bytes(b"".join(events.read_bytes().splitlines(keepends=True)[:-1]))
+    record = read_record(paths)
+    assert record is not None and "lacks event" in record.damage
 
 
 @pytest.mark.parametrize("where", ["home", "store"])

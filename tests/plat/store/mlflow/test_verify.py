@@ -110,4 +110,19 @@ def test_what_users_do_in_mlflow_is_no_damage(filled):
     client.set_tag(runs[1], "my.note", "x")
     check = verify_store(home, home.store_uri())
     assert not check.differing and not check.damaged and mend_store(home, home.store_uri(), check) is None
-    assert [finding.level for finding in check_results(home, home.store_uri(), mend=True)] == ["ok"]
+    findings = check_results(home, home.store_uri(), mend=True)
+    assert [finding.level for finding in findings] == ["warning", "ok"]
+    assert check.deleted == [filled[1][0].id] and "1 runs deleted in MLflow" in findings[0].says
+
+
+def test_a_home_copied_without_times_is_compared_all_the_same(filled):
+    """The files' times are part of the signature by which an import knows what it has; values are compared anyway."""
+    home, recipes = filled
+    for file in home.runs.rglob("*.json"):
+        os.utime(file, (1, 1))
+    check = verify_store(home, home.store_uri())
+    assert not check.differing and check.runs == 2 and check.behind == [recipes[2].id, recipes[3].id]
+    says = [finding.says for finding in check_results(home, home.store_uri(), mend=False)]
+    assert "2 runs not compared" in says[0] and "2 stored runs equal" in says[1]
+    sql(home, f"{CHANGES['val/success at step 8 is missing']} AND {CHOSEN}")
+    assert list(verify_store(home, home.store_uri()).differing) == [recipes[1].id]

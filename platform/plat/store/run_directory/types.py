@@ -1,0 +1,136 @@
+"""The types of what plat writes into the JSON files of a run directory, and what is wrong with a value of another type.
+
+A checksum says that a file is the one that was written, not that plat wrote it: bundles come from other people, and
+files without a checksum (of plat 0.1, or edited by somebody) can hold any JSON. Keys that are not named here may hold
+anything, because nothing but their text is used.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from datetime import datetime
+from typing import Any, NamedTuple
+
+LAST_SECOND = 253402300799  # of the year 9999, the last one that a date can name
+MOST_ATTEMPTS = 999  # the names of attempt folders have three digits
+
+
+class Type(NamedTuple):
+    """A type in words, and whether a value is of it."""
+
+    name: str
+    holds: Callable[[Any], bool]
+
+
+def is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def is_integer(value: Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool)
+
+
+def is_time(value: Any) -> bool:
+    """Whether it is a number of seconds since 1970 that a date can name."""
+    return is_number(value) and math.isfinite(value) and 0 <= value <= LAST_SECOND
+
+
+def _is_creation_time(value: Any) -> bool:
+    """plat 0.1 wrote dates, as text."""
+    if not isinstance(value, str):
+        return is_time(value)
+    try:
+        datetime.fromisoformat(value)
+    except ValueError:
+        return False
+    return True
+
+
+def _is_code(value: Any) -> bool:
+    """As `plat.store.provenance.code_state.CodeState.facts` writes it."""
+    if not isinstance(value, dict) or not isinstance(value.get("versions") or {}, dict):
+        return False
+    plug_ins = value.get("plug_ins") or []
+    return isinstance(plug_ins, list) and all(
+        isinstance(plug_in, dict) and isinstance(plug_in.get("package"), str) for plug_in in plug_ins
+    )
+
+
+def _is_list_of(holds: Callable[[Any], bool]) -> Callable[[Any], bool]:
+    return lambda value: isinstance(value, list) and all(holds(item) for item in value)
+
+
+def _is_text(value: Any) -> bool:
+    return isinstance(value, str)
+
+
+def is_attempt_number(value: Any) -> bool:
+    return is_integer(value) and 1 <= value <= MOST_ATTEMPTS
+
+
+def _or_nothing(type_: Type) -> Type:
+    return Type(f"{type_.name} or null", lambda value: value is None or type_.holds(value))
+
+
+TEXT = Type("a text", _is_text)
+TEXTS = Type("a list of texts", _is_list_of(_is_text))
+INTEGER = Type("an integer", is_integer)
+NUMBER = Type("a number", is_number)
+TIME = Type("a time in seconds since 1970", is_time)
+MAPPING = Type("a JSON object", lambda value: isinstance(value, dict))
+PREPARATION = Type("a name and a title", lambda value: _is_list_of(_is_text)(value) and len(value) == 2)
+RESOURCES = Type("numbers by name", lambda value: isinstance(value, dict) and all(map(is_number, value.values())))
+ATTEMPT = Type(f"the number of an attempt (1 to {MOST_ATTEMPTS})", is_attempt_number)
+
+META = {
+    "id": TEXT,
+    "name": TEXT,
+    "trainer": TEXT,
+    "trainer_version": _or_nothing(TEXT),
+    "identity_scheme": INTEGER,
+    "axes": MAPPING,
+    "experiments": TEXTS,
+    "fingerprint": MAPPING,
+    "paper": _or_nothing(TEXT),
+    "scale": _or_nothing(TEXT),
+    "iterations": _or_nothing(INTEGER),
+    "headline": _or_nothing(TEXT),
+    "prepare": _or_nothing(PREPARATION),
+    "resources": RESOURCES,
+    "config_sha256": TEXT,
+    "code": _or_nothing(Type("what is recorded of the code", _is_code)),
+    "created": Type("a time", _is_creation_time),
+}
+ENDED = {
+    "outcome": TEXT,
+    "step": _or_nothing(INTEGER),
+    "success": _or_nothing(NUMBER),
+    "time": TIME,
+    "wall": _or_nothing(NUMBER),
+    "reason": _or_nothing(TEXT),
+    "summary": _or_nothing(MAPPING),
+}
+RESULT = {
+    **ENDED,
+    "id": TEXT,
+    "name": TEXT,
+    "attempt": ATTEMPT,
+    "attempts": Type("a list of attempt numbers", _is_list_of(is_attempt_number)),
+    "iterations": _or_nothing(INTEGER),
+}
+OUTCOME = {**ENDED, "events": _or_nothing(INTEGER), "error": _or_nothing(TEXT)}
+ATTEMPT_META = {
+    "restored_step": _or_nothing(INTEGER),
+    "facts": _or_nothing(MAPPING),
+    "host": _or_nothing(TEXT),
+    "code_diff_sha256": _or_nothing(TEXT),
+}
+
+
+def wrong_type(values: Mapping[str, Any], types: Mapping[str, Type]) -> str:
+    """The first value that is not of its type, in words; "" when all are. A key may be absent."""
+    for key, type_ in types.items():
+        if key in values and not type_.holds(values[key]):
+            return f"its {key} is not {type_.name}"
+    return ""

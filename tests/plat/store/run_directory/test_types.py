@@ -1,0 +1,69 @@
+"""Files with values of other types than plat writes: one such folder is named, and never stops the others."""
+
+from __future__ import annotations
+
+import json
+import math
+
+import pytest
+
+from plat.store.mlflow.importer import import_runs
+from plat.store.mlflow.record import read_record
+from plat.store.run_directory.state import run_state
+
+BAD = [
+    ("meta.json", {"axes": 7}),
+    ("meta.json", {"code": {"plug_ins": [{}]}}),
+    ("meta.json", {"code": {"versions": 3}}),
+    ("meta.json", {"scale": 7}),
+    ("meta.json", {"created": "yesterday"}),
+    ("result.json", {"time": math.inf}),
+    ("result.json", {"time": None}),
+    ("result.json", {"success": "zz"}),
+    ("result.json", {"attempt": None}),
+    ("result.json", {"summary": [1]}),
+    ("attempts/001/attempt.json", {"facts": [1]}),
+]
+
+
+@pytest.mark.parametrize(("name", "change"), BAD)
+def test_a_value_of_a_wrong_type_is_damage(home, recipe, name, change):
+    paths = recipe(1).write(home)
+    recipe(2).write(home)
+    file = paths.root / name
+    file.write_text(json.dumps((json.loads(file.read_text()) if file.exists() else {}) | change))
+    record = read_record(paths)
+    assert record is None or f"{file.name} is damaged: its {next(iter(change))} is not" in record.damage
+    assert run_state(paths).state in ("done", "interrupted", "missing")
+    report = import_runs(home, home.store_uri())
+    assert report.exit_code == 3 and paths.id in (*report.unreadable, *report.damaged)
+    assert report.imported[-1:] == [recipe(2).id]
+
+
+def test_an_outcome_of_wrong_types_says_nothing(home, recipe):
+    paths = recipe(1, outcome="failed:oom").write(home)
+    paths.attempt(1).outcome.write_text(json.dumps({"outcome": 5, "time": "zz"}))
+    assert run_state(paths).state == "interrupted" and read_record(paths).status == "RUNNING"
+
+
+def test_an_attempt_file_that_cannot_be_read_is_damage(home, recipe):
+    paths = recipe(1).write(home)
+    paths.attempt(1).meta.write_text("{")
+    assert read_record(paths).damage == "attempts/001/attempt.json is damaged"
+
+
+@pytest.mark.parametrize(("scheme", "damage"), [(1, ""), (2, "attempts/001/events.jsonl line 2 has no checksum")])
+def test_lines_without_checksum_are_of_plat_0_1_alone(home, recipe, scheme, damage):
+    paths = recipe(1).write(home)
+    meta = json.loads(paths.meta.read_text())
+    paths.meta.write_text(json.dumps(meta | {"identity_scheme": scheme}))
+    events = paths.attempt(1).events
+    lines = [json.loads(line) for line in events.read_text().splitlines()]
+    first = (
+        events.read_text().splitlines()[0]
+        if scheme == 2
+        else json.dumps({k: lines[0][k] for k in ("step", "time", "metrics")})
+    )
+    plain = [json.dumps({key: line[key] for key in line if key not in ("n", "crc")}) for line in lines[1:]]
+    events.write_text("\n".join([first, *plain]) + "\n")
+    assert read_record(paths).damage == damage
