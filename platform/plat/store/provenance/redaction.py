@@ -1,7 +1,7 @@
 """Text without its secrets: lines that may hold one are left out, and the place says so.
 
-The rules are detect-secrets', and a few for what these miss. They err on the side of leaving out: a line with the hash
-of a file goes, too. Private keys go with all their lines.
+The rules are detect-secrets', and ours for what these miss, as one expression, which is fast. They err on the side of
+leaving out: a line with the hash of a file goes, too. Private keys go with all their lines.
 """
 
 from __future__ import annotations
@@ -15,26 +15,50 @@ LEFT_OUT = "<left out: this line may hold a secret>"
 UNCHECKED = "<left out: detect-secrets is not installed, so nobody can say whether this holds secrets>\n"
 NOT_SECRET = ("Public IP (ipv4)",)  # detect-secrets' types that are none here
 
-_MORE_PATTERNS = (
-    re.compile(r"\b(?:ghp|gho|ghu|ghs|ghr|github_pat|glpat|hf|sk|pk|xox[abprs])[-_][A-Za-z0-9_-]{16,}"),
-    re.compile(r"\b(?:AKIA|ASIA)[A-Z0-9]{16}\b"),
-    re.compile(r"\beyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]+"),
-    re.compile(r"\bAIza[\w-]{30,}"),
-    re.compile(r"\bnpm_[A-Za-z0-9]{30,}"),
-    re.compile(r"\bpypi-[\w-]{16,}"),
-    re.compile(r"(?i)\bbearer\s+(?=\S*\d)[\w.~+/=-]{12,}"),
-    re.compile(r"://[^/\s:@]+:[^/\s@]+@"),  # a password in an address
-    re.compile(r"://(?!git@)[^/\s:@]{8,}@"),  # a token in an address
-    re.compile(r"(?i)https?://[^\s\"']*hook[^\s\"']*/[\w-]{8,}"),  # whoever knows a webhook's address may use it
-    re.compile(r"(?i)\b(?:\w*AccountKey|\w*AccessKey|AccountSecret|sig)=[\w%+/=-]{16,}"),
-    re.compile(r"(?i)(?<!\w)[\w-]*key[\"']?\s*[:=]\s*(?:\"[^\"\s]{8,}\"|'[^'\s]{8,}')"),
-    re.compile(
-        r"(?i)[\w-]*(?:passw(?:or)?d|passphrase|secret|token|api[_-]?key|access[_-]?key|credential)s?"
-        r"[\"']?\s*[:=]\s*(?:\"[^\"\n]{6,}\"|'[^'\n]{6,}'|(?=\S*\d)[^\s\"',;(){}\[\]]{8,})"
-    ),
+_TOKENS = (  # by the prefixes that their issuers give them, so that a scanner can tell
+    r"(?:ghp|gho|ghu|ghs|ghr|github_pat|glpat|hf|sk|pk|xox[abprs]|xapp|gsk|xai|dckr_pat|dop_v1|r8|shp(?:at|ca|pa|ss)"
+    r"|lin_api|secret|ntn|fm[12]|FlyV1|HRKU|pul|tskey|npm|pypi|AGE-SECRET-KEY|GR1348941)[-_ ]?[A-Za-z0-9_-]{16,}",
+    r"dapi[0-9a-f]{30,}",
+    r"(?:AKIA|ASIA)[A-Z0-9]{16}\b",
+    r"eyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]+",
+    r"AIza[\w-]{30,}",
+    r"ya29\.[\w-]{16,}",
+    r"1//0[\w-]{16,}",
+    r"hv[sb]\.[\w-]{16,}",
+    r"\w{8,}\.atlasv1\.\w{16,}",
+    r"ATATT3[\w-]{16,}",
+    r"SG\.[\w-]{16,}\.[\w-]{16,}",
+    r"key-[0-9a-f]{24,}",
+    r"\d{8,10}:AA[\w-]{30,}",
 )
-_KEY_BEGINS = re.compile(r"-----BEGIN [A-Z0-9 ]*PRIVATE KEY( BLOCK)?-----")
-_KEY_ENDS = re.compile(r"-----END [A-Z0-9 ]*PRIVATE KEY( BLOCK)?-----")
+_RANDOM = (  # unquoted: 32 or more characters of hex, or of base64 with all of small, capital and digit
+    r"(?<![\w/.-])(?:AC|SK)?[0-9a-f]{32,}(?![\w/.-])",
+    r"(?<![\w/.+-])(?=[A-Za-z+/=]*\d)(?=[a-z0-9+/=]*[A-Z])(?=[A-Z0-9+/=]*[a-z])[A-Za-z0-9+/]{32,}={0,2}(?![\w/.-])",
+    r"(?<![\w/.])(?=\w*\d)[A-Za-z0-9]{20,}_[A-Za-z0-9]{16,}(?![\w/.-])",
+)
+_PLACES = (  # what stands in front of a secret
+    r"(?i:authorization[\"']?\s*[:=]\s*[\"']?\w+\s+[\w.~+/=-]{6,})",
+    r"(?i:\b(?:bearer|basic)\s+(?=\S*\d|\S{20,})[\w.~+/=-]{12,})",
+    r"(?i:\bset-cookie:|\bcookie:\s*\S+=)",
+    r"(?i:X-Amz-(?:Signature|Credential|Security-Token)=)",
+    r"(?i:\bcurl\b.*\s(?:-u|--user)[\s=]*[^\s:]+:\S+)",
+    r"(?i:\b(?:machine\s+\S+\s+)?login\s+\S+\s+password\s+\S+)",
+    r"(?i:^[+\- ]?\s*(?:\w+_)?(?:password|passwd|passphrase|pass|pwd)\s*:\s+"
+    r"[\"']?[^\s\"'(){}\[\],|]{6,}[\"']?\s*$)",
+    r"\b(?:\w*_)?(?:PASSWORD|PASSWD|PASS|PWD|PGPASSWORD)=(?![$\s(])\S+",
+    r"\b(?:\w*_)?(?:API_KEY|API_TOKEN|SECRET_KEY|ACCESS_TOKEN)=(?![$\s(])\S{8,}",
+    r"(?i:\b(?:password|passwd|passphrase|pwd)[\"']?\s*[:=]\s*(?:\"[^\"\n]{3,}\"|'[^'\n]{3,}'))",
+    r"://[^/\s:@\"']*:[^/\s@\"']+@",  # a password in an address
+    r"://(?!git@)[^/\s:@]{8,}@",  # a token in an address
+    r"(?i:https?://[^\s\"']*hook[^\s\"']*/[\w-]{8,})",  # whoever knows a webhook's address may use it
+    r"(?i:\b(?:\w*AccountKey|\w*AccessKey|AccountSecret|sig)=[\w%+/=-]{16,})",
+    r"(?i:(?<!\w)[\w-]*key[\"']?\s*[:=]\s*(?:\"[^\"\s]{8,}\"|'[^'\s]{8,}'))",
+    r"(?i:[\w-]*(?:passw(?:or)?d|passphrase|secret|token|api[_-]?key|access[_-]?key|credential)s?"
+    r"[\"']?\s*[:=]\s*(?:\"[^\"\n]{6,}\"|'[^'\n]{6,}'|(?=\S*\d)[^\s\"',;(){}\[\]]{8,}))",
+)
+_SECRET = re.compile("|".join((*(rf"(?<![A-Za-z0-9]){token}" for token in _TOKENS), *_RANDOM, *_PLACES)))
+_KEY_BEGINS = re.compile(r"-----BEGIN [A-Z0-9 ]*PRIVATE KEY( BLOCK)?-----|PuTTY-User-Key-File-\d")
+_KEY_ENDS = re.compile(r"-----END [A-Z0-9 ]*PRIVATE KEY( BLOCK)?-----|Private-MAC:")
 
 Detector = Callable[[str], bool]
 
@@ -64,8 +88,7 @@ def _detectors() -> tuple[Detector, ...]:
 
     kinds: dict[str, Any] = get_mapping_from_secret_type_to_class()
     plugins = [kind() for name, kind in kinds.items() if name not in NOT_SECRET]
-    ours = [lambda line, pattern=pattern: pattern.search(line) is not None for pattern in _MORE_PATTERNS]
-    return (*ours, *(_predicate(plugin) for plugin in plugins))
+    return (lambda line: _SECRET.search(line) is not None, *(_predicate(plugin) for plugin in plugins))
 
 
 def _predicate(plugin: Any) -> Detector:

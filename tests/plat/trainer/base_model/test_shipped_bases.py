@@ -96,6 +96,8 @@ def test_a_damaged_shipped_base_is_refused_before_anything_runs(shipped: Any, tm
         assert error.value.where == str(folder / name)
         assert "travels with plat is damaged" in error.value.what and "install plat again" in str(error.value.mend)
     assert not (tmp_path / "cache").exists(), "nothing was built in its place"
+    (listed,) = record.records_in(record.SHIPPED)[1]
+    assert "install plat again" in str(listed.mend), "nothing builds a base in the package's folder"
 
 
 @pytest.mark.parametrize(

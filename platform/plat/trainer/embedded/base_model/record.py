@@ -155,4 +155,5 @@ def records_in(bases: Path) -> tuple[list[BaseRecord], list[CheckpointError]]:
 
 
 def _damaged(file: Path, why: str) -> CheckpointError:
-    return CheckpointError(f"{file.name}: {why}", where=str(file), mend="remove its folder; it is then built again")
+    mend = REINSTALL if file.is_relative_to(SHIPPED) else "remove its folder; it is then built again"
+    return CheckpointError(f"{file.name}: {why}", where=str(file), mend=mend)
