@@ -7,7 +7,7 @@ one that shows a fall makes no false fall likelier than the level says.
 Where retrieval (the share of reasonings that are likeliest under their own prompt) fell, the word says what was lost:
 
 - noise: the reasonings are no longer language (too few parse, or H(Z|X) is near that of uniform tokens);
-- stopped moving: fluent, but the policy makes far fewer moves per turn and succeeds no more often. Such a policy has
+- stopped moving: fluent, but the policy makes clearly fewer moves per turn and succeeds no more often. Such a policy has
   little to reason about, so its reasoning is not called a template;
 - template collapse: fluent, moving, and no longer dependent on the input;
 - low-entropy collapse: the same with little entropy left.
@@ -63,7 +63,7 @@ class Thresholds:
     fluent: float = 0.9
     noise: float = 0.6
     low: float = 0.5
-    moves: float = 0.5
+    moves: float = 0.8
 
     @classmethod
     def read(cls, given: Mapping[str, float] | None) -> Thresholds:
