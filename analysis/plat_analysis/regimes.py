@@ -7,8 +7,8 @@ one that shows a fall makes no false fall likelier than the level says.
 Where retrieval (the share of reasonings that are likeliest under their own prompt) fell, the word says what was lost:
 
 - noise: the reasonings are no longer language (too few parse, or H(Z|X) is near that of uniform tokens);
-- stopped moving: fluent, but the policy makes clearly fewer moves per turn and succeeds no more often. Such a policy has
-  little to reason about, so its reasoning is not called a template;
+- stopped moving: fluent, but the policy makes clearly fewer moves per turn and succeeds no more often. Such a policy
+  has little to reason about, so its reasoning is not called a template;
 - template collapse: fluent, moving, and no longer dependent on the input;
 - low-entropy collapse: the same with little entropy left.
 
