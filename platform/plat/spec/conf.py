@@ -100,16 +100,16 @@ class Conf:
         Plain mappings are read here. Of the others, those without a `@package` line are composed in one call of Hydra,
         the rest in one call each.
         """
-        todo = [pair for pair in dict.fromkeys(wanted) if pair not in self._deltas]
-        for pair in list(todo):
+        uncomposed = [pair for pair in dict.fromkeys(wanted) if pair not in self._deltas]
+        for pair in list(uncomposed):
             delta = self._read_plain(*pair)
             if delta is not None:
                 self._keep(*pair, delta)
-                todo.remove(pair)
-        if not todo:
+                uncomposed.remove(pair)
+        if not uncomposed:
             return
-        alone = [pair for pair in todo if self._package(*pair)]
-        together = [pair for pair in todo if pair not in alone]
+        alone = [pair for pair in uncomposed if self._package(*pair)]
+        together = [pair for pair in uncomposed if pair not in alone]
         with hydra_conf(self.module) as compose:
             if together:
                 overrides = [f"+{group}@_{index}_={name}" for index, (group, name) in enumerate(together)]
