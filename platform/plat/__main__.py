@@ -14,6 +14,6 @@ def _forget_current_folder() -> None:
 
 if __name__ == "__main__":
     _forget_current_folder()
-    from plat.cli import main
+    from plat.entry import main
 
     main()

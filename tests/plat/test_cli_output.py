@@ -76,19 +76,23 @@ def test_what_a_home_of_somebody_else_says_is_spelled_out(tmp_path):
     assert done.returncode == 0 and "evil\\x1b]0;title\\x07" in done.stdout and "\x1b" not in done.stdout
 
 
-@pytest.mark.parametrize("delay", [0.02, 0.06, 0.1, 0.15, 0.2, 0.25, 0.3, 0.4])
-def test_ctrl_c_at_the_very_beginning_is_no_mistake(tmp_path, delay):
+@pytest.mark.parametrize("verb", ["status", "plan", "sweep"])
+def test_ctrl_c_at_any_moment_is_no_mistake(tmp_path, verb):
     """Python's own start is left out: it ends when our first module is imported, which the child says."""
     (tmp_path / "small.yaml").write_text(FILE)
-    code = "import plat.cli, os; os.write(1, b'.'); plat.cli.main(['plan', 'small.yaml'])"
+    code = f"import plat.entry, os, sys; sys.argv[1:] = [{verb!r}, 'small.yaml']; os.write(1, b'.'); plat.entry.main()"
     pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
-    process = subprocess.Popen([sys.executable, "-c", code], cwd=tmp_path, **pipes)
-    assert process.stdout.read(1) == b"."
-    time.sleep(delay)
-    process.send_signal(signal.SIGINT)
-    _, err = process.communicate(timeout=60)
-    assert process.returncode in (0, 130) and b"Traceback" not in err
-    assert b"interrupted" in err if process.returncode else not err
+    processes = {}
+    for delay in (0.005, 0.02, 0.04, 0.07, 0.1, 0.15, 0.2, 0.3, 0.5, 0.9):
+        home = {"PLAT_HOME": str(tmp_path / f"home-{delay}")}
+        processes[delay] = subprocess.Popen([sys.executable, "-c", code], cwd=tmp_path, env=os.environ | home, **pipes)
+        assert processes[delay].stdout.read(1) == b"."
+        time.sleep(delay)
+        processes[delay].send_signal(signal.SIGINT)
+    for delay, process in processes.items():
+        _, err = process.communicate(timeout=60)
+        assert process.returncode in (0, 130) and b"Traceback" not in err and b"KeyboardInterrupt" not in err, delay
+        assert b"interrupted" in err + b"interrupted" * (verb == "sweep") if process.returncode else not err, delay
 
 
 def test_a_closed_stdout_and_a_wrong_width_are_no_mistakes(tmp_path):

@@ -17,46 +17,43 @@ import sys
 import threading
 import time
 import traceback
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from types import FrameType
+from typing import Any
 
-from plat.cli.exit_codes import INTERRUPTED, PIPE_CLOSED, RUNS_FAILED
+from plat.cli.exit_codes import PIPE_CLOSED, RUNS_FAILED
 from plat.errors import HomeError, PlatError, SpecError, StoreError
+from plat.interrupt import INTERRUPTED, leave
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Entry point of the `plat` script; always leaves through SystemExit."""
     gc.set_threshold(50_000, 20, 20)  # most of a short verb is imports, which leave no garbage to look for
-    with _ctrl_c_leaves_at_once():
+    with _ctrl_c(leave):  # a verb alone gets a KeyboardInterrupt, and saves what it has to
         from plat.cli import common, output, verbs  # noqa: F401  # imported here, so that nothing interrupts that
 
         output.make_streams_safe()
-    code = _guarded(list(sys.argv[1:] if arguments is None else arguments))
-    try:
-        sys.stdout.flush()
-    except OSError as error:  # the interpreter flushes once more at exit; give it somewhere to flush to
-        code = code or (INTERRUPTED if error.errno == errno.EIO else PIPE_CLOSED)
-        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+        code = _guarded(list(sys.argv[1:] if arguments is None else arguments))
+        try:
+            sys.stdout.flush()
+        except OSError as error:  # the interpreter flushes once more at exit; give it somewhere to flush to
+            code = code or (INTERRUPTED if error.errno == errno.EIO else PIPE_CLOSED)
+            os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
     sys.exit(code)
 
 
 @contextlib.contextmanager
-def _ctrl_c_leaves_at_once() -> Iterator[None]:
-    """Meanwhile Ctrl-C ends the process without a word of Python's: nothing has begun, only modules are imported."""
-
-    def leave(number: int, frame: object) -> None:
-        with contextlib.suppress(OSError):
-            os.write(2, b"interrupted; nothing recorded is lost\n")
-        os._exit(INTERRUPTED)
-
-    usual = signal.getsignal(signal.SIGINT) is signal.default_int_handler
-    if not usual or threading.current_thread() is not threading.main_thread():
-        yield
-        return
-    signal.signal(signal.SIGINT, leave)
+def _ctrl_c(handler: Callable[[int, FrameType | None], Any]) -> Iterator[None]:
+    """Meanwhile Ctrl-C calls this handler, unless somebody else has decided what it does (or it is ignored)."""
+    before = signal.getsignal(signal.SIGINT)
+    ours = before in (leave, signal.default_int_handler) and threading.current_thread() is threading.main_thread()
+    if ours:
+        signal.signal(signal.SIGINT, handler)
     try:
         yield
     finally:
-        signal.signal(signal.SIGINT, signal.default_int_handler)
+        if ours:
+            signal.signal(signal.SIGINT, before)
 
 
 def _was_interrupted(error: BaseException) -> bool:
@@ -80,7 +77,8 @@ def _guarded(arguments: list[str]) -> int:
     settings.dispatched = settings.concluded = False
     allowed = os.environ.get(ALLOW_IMPORT)  # --allow-import of one call is not for the next in this process
     try:
-        code = _verb(arguments)
+        with _ctrl_c(signal.default_int_handler):
+            code = _verb(arguments)
         if code == INTERRUPTED and not settings.concluded:  # typer's own end on Ctrl-C, which says nothing
             raise KeyboardInterrupt
         return code

@@ -1,5 +1,4 @@
-"""With which code `plat` leaves when not all is fine; bad input is 2 (see `plat.errors`)."""
+"""With which code `plat` leaves when not all is fine. Bad input is 2 (`plat.errors`), Ctrl-C 130 (`plat.interrupt`)."""
 
 RUNS_FAILED = 3
-INTERRUPTED = 130
 PIPE_CLOSED = 128 + 13  # what a shell reports for a program ended by SIGPIPE
