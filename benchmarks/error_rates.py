@@ -27,11 +27,11 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from plat_analysis import families
 from plat_analysis.claims.rows import RowEvidence, decide
-from plat_analysis.families import starred
-from plat_analysis.replicates import Replicate, over_replicates
-from plat_analysis.statistics import Estimate
+from plat_analysis.statistics import families
+from plat_analysis.statistics.families import starred
+from plat_analysis.statistics.intervals import Estimate
+from plat_analysis.statistics.replicates import Replicate, over_replicates
 
 ROWS, COLUMNS, INSTANCES = 9, 4, 256
 PUBLISHED = (6.9, 2.9, 3.7, 0.8, 5.5, 4.1, 4.1, 4.1, 5.3)  # the paper's average changes, row by row

@@ -214,6 +214,19 @@ def test_the_analysis_reads_the_store_and_never_writes_it():
     assert not wrong, "\n".join(wrong)
 
 
+def test_the_packages_of_the_analysis_import_in_one_direction():
+    """Each package imports those to its right at most; what lies directly in `plat_analysis` is for all."""
+    order = ["report", "claims", "plugins", "regimes", "figures", "tables", "results", "statistics"]
+    assert {path.name for path in SOURCES["plat_analysis"].iterdir() if (path / "__init__.py").exists()} == set(order)
+    rank = {f"plat_analysis.{package}": position for position, package in enumerate(order)}
+    wrong = [
+        str(f)
+        for f in ALL
+        if (importer := owner(f.importer, rank)) and (target := owner(f.target, rank)) and rank[importer] > rank[target]
+    ]
+    assert not wrong, "\n".join(wrong)
+
+
 @pytest.mark.parametrize("package", sorted(ONLY_IN))
 def test_a_package_is_named_only_where_it_belongs(package):
     wrong = [str(f) for f in ALL if f.target.split(".")[0] == package and owner(f.importer, ONLY_IN[package]) is None]

@@ -1,7 +1,8 @@
 """Tables, figures, claims and the report of an experiment, from frames of the store; writes nothing into the store.
 
-    report = plat_analysis.report.build_report(frames, experiment)
-    report.print(console); report.write(folder)
+    report = plat_analysis.report.build.build_report(frames, experiment)
+    plat_analysis.report.files.write_report(report, folder)
 
-Report builders and claim checks are found through the entry-point groups `plat.reports` and `plat.claims`.
+Report builders and claim checks are found through the entry-point groups `plat.reports` and `plat.claims`. Packages
+import to the right only: report -> claims -> plugins -> regimes -> figures -> tables -> results -> statistics.
 """

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from plat_analysis.statistics import Estimate
+from plat_analysis.statistics.intervals import Estimate
 from plat_analysis.text import printable
 
 if TYPE_CHECKING:

@@ -9,8 +9,8 @@ from plat.errors import SpecError
 from plat.suggest import mend
 from plat_analysis.claims.engine import Verdict
 from plat_analysis.claims.rows import RowEvidence, decide
-from plat_analysis.grid import paired_grid
-from plat_analysis.published import printed_table
+from plat_analysis.results.grid import paired_grid
+from plat_analysis.results.published import printed_table
 
 if TYPE_CHECKING:
     from plat.spec.experiment import Experiment

@@ -14,10 +14,10 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from plat.errors import SpecError
-from plat_analysis import plugins
-from plat_analysis.checking import place
-from plat_analysis.failure import Failure
-from plat_analysis.results import spell
+from plat_analysis.plugins import registry
+from plat_analysis.plugins.checking import place
+from plat_analysis.plugins.failure import Failure
+from plat_analysis.results.runs import spell
 from plat_analysis.text import printable
 
 if TYPE_CHECKING:
@@ -87,9 +87,9 @@ def run_checks(frames: Frames, experiment: Experiment) -> tuple[list[Verdict], l
 def _run_check(frames: Frames, experiment: Experiment, claim: Mapping[str, Any], where: str) -> Verdict:
     if not claim.get("check"):
         raise SpecError("it names no check", where=where, mend="add `check: <name>`")
-    check = plugins.find("plat.claims", str(claim["check"]), where)
+    check = registry.find("plat.claims", str(claim["check"]), where)
     arguments = {key: value for key, value in claim.items() if key not in ("id", "check", "says")}
-    verdict = plugins.call(check, frames, experiment, arguments, where)
+    verdict = registry.call(check, frames, experiment, arguments, where)
     if not isinstance(verdict, Verdict):
         raise SpecError(
             f"its check {claim['check']!r} gave a {type(verdict).__name__}",

@@ -28,10 +28,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from plat_analysis.artifact import interval, number
-from plat_analysis.families import ERROR, holm, shared_spread
-from plat_analysis.power import MOST, POWER, seeds_needed
-from plat_analysis.replicates import MIN_UNITS
-from plat_analysis.statistics import Estimate
+from plat_analysis.statistics.families import ERROR, holm, shared_spread
+from plat_analysis.statistics.intervals import Estimate
+from plat_analysis.statistics.power import MOST, POWER, seeds_needed
+from plat_analysis.statistics.replicates import MIN_UNITS
 
 LEVEL = ERROR / 2  # one-sided
 ABOVE, BELOW, SMALL, OPEN, SHORT = "above", "below", "too small", "open", "short"

@@ -16,7 +16,7 @@ from plat.trainer.plugins import published
 
 if TYPE_CHECKING:
     from plat.spec.experiment import Experiment
-    from plat_analysis.provenance import Provenance
+    from plat_analysis.report.provenance import Provenance
 
 
 @dataclass(frozen=True)
@@ -34,7 +34,8 @@ def make_report(home: Home, uri: str, experiment: Experiment, out: Path | None =
     Of a home that is there to be read only, the report is printed alone, unless `out` says where its files go.
     """
     from plat.store.mlflow.frames import Store
-    from plat_analysis.report import build_report
+    from plat_analysis.report.build import build_report
+    from plat_analysis.report.files import write_report
 
     store = Store(uri, home)
     built = build_report(store.load(experiment), experiment, provenance(experiment))
@@ -42,7 +43,7 @@ def make_report(home: Home, uri: str, experiment: Experiment, out: Path | None =
         unwritten = f"nothing was written: {home.root} is read-only; `--out DIR` writes the report elsewhere\n"
         return MadeReport(rendered(built) + unwritten, [], not built.failures)
     folder = out or home.create().reports / experiment.report_name
-    written = built.write(folder)
+    written = write_report(built, folder)
     with unless_archived(home, uri, "the report is not logged into MLflow"):
         store.log_report(experiment, written, built.values)
     printed = rendered(built) + _paths(folder, written.values())
@@ -52,7 +53,7 @@ def make_report(home: Home, uri: str, experiment: Experiment, out: Path | None =
 def provenance(experiment: Experiment) -> Provenance:
     """What the report's page says of how it was made: the command without any folder of this machine, and versions."""
     from plat import __version__
-    from plat_analysis.provenance import Provenance
+    from plat_analysis.report.provenance import Provenance
 
     command = shlex.join(["plat", "report", experiment.path.name, *experiment.overrides])
     builders, checks = published("plat.reports"), published("plat.claims")
@@ -64,7 +65,7 @@ def provenance(experiment: Experiment) -> Provenance:
 
 def check_report(experiment: Experiment) -> None:
     """SpecError when the file's report or claims cannot be made; better now than after an hour of training."""
-    from plat_analysis.checking import check_entries
+    from plat_analysis.plugins.checking import check_entries
 
     check_entries(experiment)
 
@@ -75,9 +76,11 @@ def rendered(built: Any) -> str:
 
     from rich.console import Console
 
+    from plat_analysis.report.print_report import print_report
+
     text = io.StringIO()
     console = Console(file=text, force_terminal=on_terminal(), width=width(), highlight=False)
-    built.print(console)
+    print_report(built, console)
     return "".join(line.rstrip() + "\n" for line in text.getvalue().splitlines())
 
 

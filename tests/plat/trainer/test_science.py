@@ -23,7 +23,7 @@ def gains(tmp_path_factory):
     from plat.spec.experiment import load_experiment
     from plat.store.home import Home
     from plat.store.mlflow.frames import Store
-    from plat_analysis.peak_success import BUILDER
+    from plat_analysis.tables.peak_success import BUILDER
 
     folder = Path(os.environ.get("PLAT_HOME") or tmp_path_factory.mktemp("learning"))
     command = [sys.executable, "-m", "plat", "sweep", str(FILE), "--home", str(folder)]

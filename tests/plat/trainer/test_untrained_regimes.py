@@ -18,9 +18,9 @@ from plat.spec.experiment import build_run, config_object
 from plat.trainer.embedded.base_model.load import build
 from plat.trainer.embedded.spec import SPEC
 from plat.trainer.embedded.train import train
-from plat_analysis.regime_table import run_regime
-from plat_analysis.regimes import COLLAPSED, DIVERSE, UNKNOWN, Thresholds
-from plat_analysis.results import Results
+from plat_analysis.regimes.regime import COLLAPSED, DIVERSE, UNKNOWN, Thresholds
+from plat_analysis.regimes.regime_table import run_regime
+from plat_analysis.results.runs import Results
 
 TASKS = ("sokoban", "frozenlake", "metamathqa", "countdown")
 STEPS = (1, 20, 150, 600)  # of supervised training: from a model that knows nothing to one that tells inputs apart

@@ -1,0 +1,1 @@
+"""Figures as SVG and PNG: learning curves, paired changes, and the style that all share."""

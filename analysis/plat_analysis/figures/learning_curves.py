@@ -1,0 +1,163 @@
+"""Success, retrieval accuracy and entropy over training: a figure per metric, variants by tasks."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from plat_analysis.artifact import Figure
+from plat_analysis.results import curves
+from plat_analysis.results.curves import ConditionCurves, condition_curves
+from plat_analysis.results.grid import panels
+from plat_analysis.results.labels import label
+from plat_analysis.results.runs import VALIDATION_SUCCESS, Results, RunView, spell
+from plat_analysis.text import shortened
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure as Canvas
+
+    from plat.spec.experiment import Experiment
+    from plat.store.mlflow.frames import Frames
+
+METRICS = (VALIDATION_SUCCESS, "mi/first_turn/retrieval_acc", "actor/entropy")
+MOST_BANDS = 3  # more bands than this hide each other
+RATES = ("success", "retrieval_acc", "parses")
+LONGEST_NAME = 26  # characters in a figure; the whole name is in the CSV and the tooltips
+Panels = dict[tuple[str, str, str], ConditionCurves]
+
+
+def build(
+    frames: Frames,
+    experiment: Experiment,
+    *,
+    rows: str | Sequence[str] | None = None,
+    columns: str = "task",
+    pair: str = "filter",
+    baseline: Any = "none",
+    metrics: Sequence[str] = METRICS,
+    name: str = "learning_curves",
+) -> list[Figure]:
+    """rows: axes of the panel rows (default: `variant` where the experiment has it); pair: the axis shown by colour."""
+    results = Results(frames, experiment)
+    groups = panels(results, rows, columns, pair)
+    return [_figure(results, groups, metric, spell(baseline), pair, name) for metric in metrics]
+
+
+BUILDER = build
+
+
+def _figure(
+    results: Results,
+    groups: dict[tuple[str, str, str], list[RunView]],
+    metric: str,
+    baseline: str,
+    pair: str,
+    name: str,
+) -> Figure:
+    by_line = {key: condition_curves(results, runs, metric) for key, runs in groups.items()}
+    figure = Figure(
+        name=f"{name}_{metric.rsplit('/', 1)[-1]}",
+        title=f"{label(metric)} over training",
+        draw=partial(_draw, by_line, results, metric, baseline, pair),
+        caption=_caption(metric, by_line),
+    )
+    for index, ((row, column, line), curves_of_line) in enumerate(by_line.items()):
+        figure.points += curves.points(curves_of_line, row=row, column=column, line=line, metric=metric)
+        runs = "; ".join(
+            " ".join(filter(None, [run.id, str(curves_of_line.falls.get(run.id, ""))])) for run in curves_of_line.runs
+        )
+        figure.titles[f"line-{index}"] = f"{row} × {label(column)}, {label(line)} · runs {runs}"
+    return figure
+
+
+def _caption(metric: str, by_line: Panels) -> str:
+    several = any(len(lines.lines) > 1 for lines in by_line.values())
+    text = "Bold: mean over seeds while every seed runs; thin: single seeds. " if several else "One seed. "
+    counts = {lines.counted for lines in by_line.values() if lines.low is not None}
+    kinds = ["over seeds"] if max(counts, default=0) >= curves.BAND_SEEDS else []
+    kinds += ["over the validation instances where one seed counts"] if 1 in counts else []
+    if kinds:
+        text += f"Band: 95 % interval {', '.join(kinds)}. "
+    if metric.endswith("retrieval_acc"):
+        text += "Dotted: chance. "
+    fallen = sum(len(lines.falls) for lines in by_line.values())
+    if fallen:
+        text += f"▼: fell after its peak, by 5 points or more and beyond chance ({fallen} runs). "
+    return text + "×: the run ended early."
+
+
+def _draw(by_line: Panels, results: Results, metric: str, baseline: str, pair: str) -> Canvas:
+    from plat_analysis.figures import style
+
+    rows = list(dict.fromkeys(row for row, _, _ in by_line))
+    columns = list(dict.fromkeys(column for _, column, _ in by_line))
+    lines = list(dict.fromkeys(line for _, _, line in by_line))
+    colours = style.colours(lines, baseline)
+    rate = metric.rsplit("/", 1)[-1] in RATES
+    height = 0.85 + 1.0 * len(rows) + (0.6 if len(rows) == 1 else 0)
+    figure = style.canvas(max(4.2, 1.2 + 2.3 * len(columns)), height)
+    axes = figure.subplots(len(rows), len(columns), sharex="col", sharey="col" if rate else "row", squeeze=False)
+    named = len(rows) > 1  # a single row needs no name
+    names = [shortened(row, LONGEST_NAME) for row in rows]
+    left = (0.6 + 0.062 * max(map(len, names)) * named) / figure.get_figwidth()
+    figure.subplots_adjust(
+        left=left, right=0.99, top=1 - 0.55 / height, bottom=0.4 / height, wspace=0.2 if rate else 0.08, hspace=0.18
+    )
+    heading = [] if pair == "filter" else [(pair, style.QUIET)]
+    style.key_line(
+        figure,
+        [*heading, *((shortened(label(line), LONGEST_NAME), colours[line]) for line in lines)],
+        1 - 0.12 / height,
+    )
+    for index, ((row, column, line), condition) in enumerate(by_line.items()):
+        axis = axes[rows.index(row)][columns.index(column)]
+        bounds = (0.0, 1.0) if rate else None
+        curves.draw(axis, condition, colours[line], f"line-{index}", bounds, band=len(lines) <= MOST_BANDS)
+        _note_missing_seeds(axis, condition, colours[line], left=line == baseline)
+        if metric.endswith("retrieval_acc"):
+            for run in condition.runs[:1]:
+                steps, chance = results.curve(run.id, metric.replace("retrieval_acc", "retrieval_chance"))
+                axis.plot(steps, chance, ":", color=style.QUIET, linewidth=0.9, zorder=1)
+    for c, column in enumerate(columns):
+        top = _top([condition for (_, name, _), condition in by_line.items() if name == column])
+        axes[0][c].set_title(shortened(label(column), LONGEST_NAME))
+        for r in range(len(rows)):
+            _finish_panel(axes[r][c], top if rate else None)
+            axes[r][c].tick_params(length=0 if c else 2.5, axis="y")
+    for axis, name in zip(axes[:, 0], names, strict=True) if named else ():
+        axis.annotate(
+            name, (0, 0.5), (-34, 0), xycoords="axes fraction", textcoords="offset points",
+            ha="right", va="center", fontsize=8, color=style.INK,
+        )  # fmt: skip
+    axes[-1][len(columns) // 2].set_xlabel("training iteration")
+    return figure
+
+
+def _note_missing_seeds(axis: Axes, condition: ConditionCurves, colour: str, left: bool) -> None:
+    """Say in a corner of a panel which seeds a mean lacks; nothing where it lacks none."""
+    note = curves.seeds_note(condition)
+    if note:
+        x, side = (0.02, "left") if left else (0.98, "right")
+        axis.text(x, 0.04, note, transform=axis.transAxes, ha=side, fontsize=6, color=colour, style="italic")
+
+
+def _finish_panel(axis: Axes, top: float | None) -> None:
+    """The grid of one panel, and for a rate (`top` is the end of its axis) the ticks in percent."""
+    from plat_analysis.figures import style
+
+    style.quiet_grid(axis)
+    if not axis.lines:
+        axis.text(0.5, 0.5, "no data", transform=axis.transAxes, ha="center", color=style.QUIET, style="italic")
+    if top is not None:
+        axis.set_ylim(0, top)
+        ticks = [0, 0.5, 1] if top == 1 else [0, 0.25, 0.5, 0.75]
+        axis.set_yticks([tick for tick in ticks if tick <= top])
+        axis.yaxis.set_major_formatter(lambda value, _: f"{100 * value:.0f} %" if value else "0")
+
+
+def _top(conditions: list[ConditionCurves]) -> float:
+    """Upper end of an axis of rates: the next quarter above everything drawn, the same for all rows of a column."""
+    largest = max((float(values.max()) for condition in conditions for _, values in condition.lines), default=1.0)
+    return next((top for top in (0.25, 0.5, 0.75) if largest <= 0.95 * top), 1.0)

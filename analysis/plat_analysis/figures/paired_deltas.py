@@ -1,0 +1,108 @@
+"""What the treatment changes, cell by cell: a dot with its 95 % interval, and the paper's change as a hollow mark."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from plat_analysis.artifact import Figure, number, provenance, record
+from plat_analysis.results.grid import Grid, paired_grid
+from plat_analysis.results.labels import label
+from plat_analysis.results.published import AVERAGE, PrintedTable, printed_table
+from plat_analysis.statistics.intervals import Estimate
+from plat_analysis.tables.peak_notes import star_rule
+from plat_analysis.text import shortened
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure as Canvas
+
+    from plat.spec.experiment import Experiment
+    from plat.store.mlflow.frames import Frames
+
+LONGEST_NAME = 22  # characters of a row's name beside the axis; the whole name is in the CSV and the tooltips
+
+
+def build(
+    frames: Frames,
+    experiment: Experiment,
+    *,
+    rows: str | Sequence[str] | None = None,
+    columns: str = "task",
+    pair: str = "filter",
+    baseline: Any = "none",
+    treatment: Any = "top_p",
+    paper: str | None = None,
+    heldout: bool = False,
+    name: str = "paired_deltas",
+) -> list[Figure]:
+    """Arguments as for `peak_success_table`; `heldout: true` shows the change on the held-out instances instead."""
+    grid = paired_grid(frames, experiment, rows, columns, pair, baseline, treatment)
+    printed = printed_table(experiment, paper)
+    quantity = "heldout_delta" if heldout else "delta"
+    starred = grid.starred(quantity)
+    estimates = {(row, column): starred[row, column] for row in grid.rows for column in grid.averaged}
+    what = "held-out success of the peak checkpoint" if heldout else "peak validation success"
+    treated, untreated = (grid.layout.name(condition) for condition in (grid.layout.treatment, grid.layout.baseline))
+    figure = Figure(
+        name=name,
+        title=f"What {treated} changes in {what}",
+        draw=lambda: _draw(grid, estimates, printed),
+        caption=(
+            f"Points of success with {treated} minus {untreated}, with paired 95 % intervals of single cells. Dark: "
+            "starred. " + star_rule(estimates.values()) + (" Hollow: published." if printed else "")
+        ),
+    )
+    for index, ((row, column), estimate) in enumerate(estimates.items()):
+        figure.points.append(
+            {**record(estimate, row=row, column=column, quantity=quantity), "paper": printed.cell(row, column).delta}
+        )
+        title = f"{row} × {label(column)}: {number(estimate.value, signed=True)} · {provenance(estimate)}"
+        figure.titles[f"delta-{index}"] = title
+    return [figure]
+
+
+BUILDER = build
+
+
+def _draw(grid: Grid, estimates: dict[tuple[str, str], Estimate], printed: PrintedTable) -> Canvas:
+    from plat_analysis.figures import style
+
+    rows, names, order = grid.rows, grid.averaged, list(estimates)
+    height = 1.05 + 0.3 * len(rows)
+    figure = style.canvas(10.5, height)
+    left, right = 0.13, 0.99
+    axes = figure.subplots(1, len(names), sharex=True, sharey=True, squeeze=False)[0]
+    figure.subplots_adjust(left=left, right=right, top=1 - 0.62 / height, bottom=0.38 / height, wspace=0.08)
+    entries = [("● measured, 95 % interval", style.INK)]
+    style.key_line(figure, [*entries, *([("◇ published", style.PUBLISHED)] if printed else [])], 1 - 0.14 / height)
+    for axis, column in zip(axes, names, strict=True):
+        axis.axvline(0, color="#9a9a9a", linewidth=0.8, zorder=1)
+        style.quiet_grid(axis, "x")
+        axis.set_title(shortened(label(column), 22))
+        axis.tick_params(axis="y", length=0)
+        axis.spines["left"].set_visible(False)
+        if column == AVERAGE:
+            axis.set_facecolor("#f6f6f6")
+        for y, row in enumerate(rows):
+            _mark(axis, y, estimates[row, column], f"delta-{order.index((row, column))}")
+            published = printed.cell(row, column).delta
+            if published is not None:
+                axis.plot(published, y + 0.27, "D", mfc="white", mec=style.PUBLISHED, mew=1.0, ms=3.6, zorder=2)
+    axes[0].set_yticks(range(len(rows)), [shortened(row, LONGEST_NAME) for row in rows], color=style.INK, fontsize=8)
+    axes[0].set_ylim(len(rows) - 0.4, -0.6)
+    axes[len(names) // 2].set_xlabel("change in success, points")
+    return figure
+
+
+def _mark(axis: Axes, y: int, estimate: Estimate, gid: str) -> None:
+    from plat_analysis.figures import style
+
+    if estimate.value is None:
+        why = estimate.note.split(";")[0][:24] or "missing"
+        axis.text(0, y, " " + why, va="center", fontsize=6.5, color=style.QUIET, style="italic")
+        return
+    colour = style.INK if estimate.star else "#8a8a8a"
+    if estimate.low is not None and estimate.high is not None:
+        axis.plot([estimate.low, estimate.high], [y, y], color=colour, linewidth=1.4, zorder=3)
+    axis.plot([estimate.value], [y], "o", color=colour, ms=5, mec="white", mew=0.6, zorder=4, gid=gid)

@@ -1,0 +1,108 @@
+"""The loss of input dependence, and what the treatment does to it: one figure over training, and two tables of its end.
+
+The regimes are decided by the probes of fresh reasonings at each evaluation (see `regimes`). The figure draws these in
+bold where a run has them, and what was measured on the batches of training faintly. The table of differences shows the
+batches of training ("start" is the first measurement of a run, "end" the mean of its last `last`), and for validation
+success the first and the last evaluation.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import partial
+from math import log
+from typing import TYPE_CHECKING, Any, Literal
+
+from plat_analysis.artifact import Figure, Table
+from plat_analysis.regimes.collapse_figure import draw
+from plat_analysis.regimes.ends import QUANTITIES, differences_table, metric_of
+from plat_analysis.regimes.regime import Thresholds
+from plat_analysis.regimes.regime_table import regime_table
+from plat_analysis.results import curves
+from plat_analysis.results.curves import ConditionCurves, condition_curves
+from plat_analysis.results.grid import conditions
+from plat_analysis.results.runs import Results
+
+if TYPE_CHECKING:
+    from plat.spec.experiment import Experiment
+    from plat.store.mlflow.frames import Frames
+
+
+def build(
+    frames: Frames,
+    experiment: Experiment,
+    *,
+    pair: str = "filter",
+    baseline: Any = "none",
+    treatment: Any = None,
+    scope: Literal["first_turn", "trajectory"] = "first_turn",
+    last: int = 3,
+    thresholds: Mapping[str, float] | None = None,
+    name: str = "collapse",
+) -> list[Figure | Table]:
+    """pair, baseline, treatment: the axis and its values that are compared (default: its first other value); scope: of
+    the mutual-information proxies of the figure; last: measurements whose mean is the end; thresholds: of the regimes
+    (see `regimes.Thresholds`)."""
+    results = Results(frames, experiment)
+    groups, baseline, treatment = conditions(results, pair, baseline, treatment)
+    limits = Thresholds.read(thresholds)
+    return [
+        _figure(results, groups, baseline, scope, limits, name),
+        regime_table(results, groups, limits, name + "_regimes"),
+        differences_table(results, groups, baseline, treatment, scope, last, name + "_differences"),
+    ]
+
+
+BUILDER = build
+
+# quantity -> metric of the probe, where the batches of training have one of their own
+PROBED = {"retrieval": "probe/retrieval_acc", "entropy": "probe/h_z_given_x", "parses": "probe/fluent"}
+PROBES_DRAWN = (
+    "Points: fresh reasonings of each evaluated checkpoint, on which the regimes are judged; faint: smaller samples "
+    "on the batches of training."
+)
+BATCHES_DRAWN = "Measured on the batches of training, so it may end elsewhere than the table of regimes."
+
+
+def _figure(
+    results: Results, groups: Mapping[str, Any], baseline: str, scope: str, limits: Thresholds, name: str
+) -> Figure:
+    metrics = {"retrieval": f"mi/{scope}/retrieval_acc"}
+    metrics |= {quantity: metric_of(quantity, scope) for quantity in QUANTITIES if quantity != "above_chance"}
+    batches = _panels(results, groups, metrics)
+    probed = {key: lines for key, lines in _panels(results, groups, PROBED).items() if lines.lines}
+    panels = batches | probed
+    faint = {key: batches[key] for key in probed}
+    chances = (results.curve(run.id, f"mi/{scope}/retrieval_chance")[1] for run in results.runs)
+    chance = next((float(values[-1]) for values in chances if len(values)), None)
+    vocabulary = next((v for run in results.runs if (v := run.number_tag("plat.summary.vocabulary"))), None)
+    figure = Figure(
+        name=name,
+        title="Input dependence over training",
+        draw=partial(
+            draw, panels, faint, list(groups), baseline, chance, log(vocabulary) if vocabulary else None, limits
+        ),
+        caption=(
+            "Retrieval accuracy: how often a reasoning is likeliest under its own prompt. It falls to chance when "
+            "reasoning no longer depends on the input; entropy does not show that. "
+            + (PROBES_DRAWN if probed else BATCHES_DRAWN)
+            + " Bold: mean over seeds; thin: single "
+            "seeds. Band, 95 %: over seeds, from three on; of one seed's success over the validation instances. "
+            "×: the run ended early. ▼: its success fell after its peak."
+        ),
+    )
+    for source, curves_drawn in (("probe", probed), ("training", batches)):
+        for (quantity, condition), lines in curves_drawn.items():
+            measured = "validation" if quantity == "success" else source
+            figure.points += curves.points(lines, quantity=quantity, condition=condition, measured=measured)
+    return figure
+
+
+def _panels(
+    results: Results, groups: Mapping[str, Any], metrics: Mapping[str, str]
+) -> dict[tuple[str, str], ConditionCurves]:
+    return {
+        (quantity, condition): condition_curves(results, list(runs.values()), metric)
+        for quantity, metric in metrics.items()
+        for condition, runs in groups.items()
+    }

@@ -1,0 +1,134 @@
+"""The picture of a collapse: five quantities over training, a panel each, conditions by colour, references named."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from plat_analysis.regimes.regime import Thresholds
+from plat_analysis.results import curves
+from plat_analysis.results.curves import ConditionCurves
+from plat_analysis.results.labels import label
+from plat_analysis.text import shortened
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure as Canvas
+
+TITLES = {
+    "retrieval": "Retrieval accuracy",
+    "entropy": "Reasoning entropy H(Z|X)",
+    "parses": "Reasonings that parse",
+    "success": "Validation success",
+    "actor_entropy": "Policy entropy",
+}
+RATES = ("retrieval", "parses", "success")
+
+
+def draw(
+    panels: dict[tuple[str, str], ConditionCurves],
+    faint: dict[tuple[str, str], ConditionCurves],
+    conditions: list[str],
+    baseline: str,
+    chance: float | None,
+    log_vocabulary: float | None,
+    limits: Thresholds,
+) -> Canvas:
+    """Two wide panels above (does reasoning depend on the input; is it still language), three below.
+
+    faint  curves behind those of `panels`, for the quantities whose panel shows the points of probes
+    """
+    from plat_analysis.figures import style
+
+    colours = style.colours(conditions, baseline)
+    figure = style.canvas(8.6, 5.2)
+    grid = figure.add_gridspec(2, 6, left=0.055, right=0.985, top=0.87, bottom=0.085, hspace=0.42, wspace=0.9)
+    places = {
+        "retrieval": grid[0, :3],
+        "entropy": grid[0, 3:],
+        "parses": grid[1, :2],
+        "actor_entropy": grid[1, 2:4],
+        "success": grid[1, 4:],
+    }
+    short = {c: curves.seeds_note(panels["retrieval", c]) for c in conditions}
+    style.key_line(
+        figure, [(" · ".join(filter(None, [shortened(label(c), 40), short[c]])), colours[c]) for c in conditions], 0.965
+    )
+    for key, place in places.items():
+        axis = figure.add_subplot(place)
+        rate = key in RATES
+        for condition in conditions:
+            curves.draw(
+                axis, panels[key, condition], colours[condition], bounds=(0.0, 1.0) if rate else (0.0, float("inf"))
+            )
+            if (key, condition) in faint:
+                _draw_probe(axis, panels[key, condition], faint[key, condition], colours[condition])
+        axis.set_title(TITLES[key])
+        style.quiet_grid(axis)
+        axis.margins(x=0.02)
+        if rate:
+            axis.set_ylim(0, 1.02)
+            axis.set_yticks([0, 0.25, 0.5, 0.75, 1], ["0", "25 %", "50 %", "75 %", "100 %"])
+        else:
+            axis.set_ylim(bottom=0)
+        if key == "retrieval" and chance is not None:
+            _reference(axis, chance, f"chance {100 * chance:g} %", above=False, left=True)
+        if key == "entropy":
+            _entropy_references(axis, [panels[key, condition] for condition in conditions], log_vocabulary, limits)
+        if key == "parses":
+            _reference(axis, limits.fluent, f"{100 * limits.fluent:g} %", above=False)
+        if key in ("entropy", "actor_entropy"):
+            axis.set_ylabel("nats per token")
+        if not axis.lines:
+            axis.text(
+                0.5, 0.5, "not measured", transform=axis.transAxes, ha="center", color=style.QUIET, style="italic"
+            )
+        if key not in ("retrieval", "entropy"):
+            axis.set_xlabel("training iteration")
+    return figure
+
+
+def _draw_probe(axis: Axes, probed: ConditionCurves, batches: ConditionCurves, colour: str) -> None:
+    """The points of the probes, and behind them the mean of the samples on the batches of training."""
+    axis.plot(batches.steps, batches.mean, color=colour, linewidth=0.7, alpha=0.35, zorder=1.8)
+    axis.plot(probed.steps, probed.mean, "o", color=colour, ms=3.5, mec="white", mew=0.5, zorder=4.5)
+
+
+def _entropy_references(
+    axis: Axes, drawn: list[ConditionCurves], log_vocabulary: float | None, limits: Thresholds
+) -> None:
+    """Scale the panel to what was measured, with the thresholds of low entropy and of noise where they lie in it."""
+    from plat_analysis.figures import style
+
+    lines = [values for curves_of in drawn for _, values in curves_of.lines]
+    if not lines:
+        return
+    low = limits.low * sum(float(values[0]) for values in lines) / len(lines)
+    top = 1.25 * max(low, *(float(values.max()) for values in lines))
+    axis.set_ylim(0, top)
+    _reference(axis, low, f"{limits.low:g} of the start: below it, low entropy", above=False)
+    if log_vocabulary is None:
+        return
+    noise = limits.noise * log_vocabulary
+    if noise < top:
+        _reference(axis, noise, f"{limits.noise:g} ln V: above it, noise")
+    axis.text(
+        0.02, 0.97, f"ln V = {log_vocabulary:.2f} (uniform tokens); noise above {noise:.2f}",
+        transform=axis.transAxes, ha="left", va="top", fontsize=6.5, color=style.QUIET,
+    )  # fmt: skip
+
+
+def _reference(axis: Axes, height: float, text: str, above: bool = True, left: bool = False) -> None:
+    from plat_analysis.figures import style
+
+    axis.axhline(height, color="#9a9a9a", linewidth=0.9, linestyle=(0, (2, 2)), zorder=1.5)
+    axis.annotate(
+        text,
+        (0.02 if left else 1, height),
+        (0, 2 if above else -2),
+        xycoords=("axes fraction", "data"),
+        textcoords="offset points",
+        fontsize=6.5,
+        color=style.QUIET,
+        ha="left" if left else "right",
+        va="bottom" if above else "top",
+    )

@@ -1,0 +1,210 @@
+"""What the treatment changes by the end of training: start and end of each quantity, and the paired difference of the
+ends.
+
+The end is the mean of the last measurements on the batches of training; for validation success, which has few and
+larger ones, it is the last evaluation.
+
+A run that was stopped early, or that has fewer measurements than the end averages over, has no end that could be
+compared with the ends of other runs. It is left out, with the reason.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from plat.outcomes import is_stopped
+from plat_analysis.artifact import Cell, Column, Note, Row, Table, interval, number, provenance, record, short_interval
+from plat_analysis.results.labels import label
+from plat_analysis.results.runs import VALIDATION_SUCCESS, Curve, Results, RunView
+from plat_analysis.statistics.families import starred
+from plat_analysis.statistics.intervals import Estimate
+from plat_analysis.statistics.replicates import Replicate, over_replicates
+
+# quantity -> (metric, name in print, digits); `{scope}` is that of the mutual-information proxies
+QUANTITIES = {
+    "above_chance": ("mi/{scope}/retrieval_above_chance", "retrieval above chance", 2),
+    "entropy": ("mi/{scope}/h_z_given_x", "H(Z|X), nats", 2),
+    "actor_entropy": ("actor/entropy", "policy entropy, nats", 2),
+    "success": (VALIDATION_SUCCESS, "validation success", 2),
+    "parses": ("rollout/reasoning_parses", "reasonings that parse", 2),
+}
+COLUMNS = ("change", "change_treated", "difference")
+
+
+@dataclass(frozen=True)
+class End:
+    """Start and end of a quantity in one run; `left_out` says why the end does not compare, or is empty."""
+
+    start: float
+    end: float
+    left_out: str = ""
+
+
+def metric_of(quantity: str, scope: str) -> str:
+    """The metric of a quantity for a scope of the mutual-information proxies."""
+    return QUANTITIES[quantity][0].format(scope=scope)
+
+
+def end_of(results: Results, run: RunView, quantity: str, scope: str, last: int) -> End | None:
+    """Start (first measurement) and end of a quantity; None where it was not measured.
+
+    The end is the mean of the `last` measurements, for validation success the last evaluation.
+    """
+    steps, values = _curve(results, run, quantity, scope)
+    if not len(values):
+        return None
+    reasons = [run.missing]
+    if is_stopped(run.outcome):
+        reasons.append(f"{run.outcome} at step {int(steps[-1])}")
+    averaged = 1 if quantity == "success" else last
+    if len(values) < max(2, averaged):
+        reasons.append(f"{len(values)} measurement{'s' * (len(values) != 1)}")
+    return End(float(values[0]), float(np.mean(values[-averaged:])), ", ".join(filter(None, reasons)))
+
+
+def _curve(results: Results, run: RunView, quantity: str, scope: str) -> Curve:
+    steps, values = results.curve(run.id, metric_of(quantity, scope))
+    if quantity != "above_chance" or len(values):
+        return steps, values
+    accuracy_steps, accuracy = results.curve(
+        run.id, f"mi/{scope}/retrieval_acc"
+    )  # from its parts, if only they are there
+    chance_steps, chance = results.curve(run.id, f"mi/{scope}/retrieval_chance")
+    return (accuracy_steps, accuracy - chance) if np.array_equal(accuracy_steps, chance_steps) else (steps, values)
+
+
+def differences_table(
+    results: Results,
+    conditions: Mapping[str, Mapping[Replicate, RunView]],
+    baseline: str,
+    treatment: str,
+    scope: str,
+    last: int,
+    name: str,
+) -> Table:
+    """Change from start to end in each condition, and the paired difference of the ends."""
+    untreated, treated = conditions.get(baseline, {}), conditions.get(treatment, {})
+    estimates: dict[tuple[str, str], Estimate] = {}
+    absent: dict[str, str] = {}
+    for quantity in QUANTITIES:
+        ends = [
+            {replicate: end_of(results, run, quantity, scope, last) for replicate, run in runs.items()}
+            for runs in (untreated, treated)
+        ]
+        absent[quantity] = _absent([*untreated.items()], ends[0]) + _absent([*treated.items()], ends[1])
+        first, second = [{r: end for r, end in side.items() if end is not None and not end.left_out} for side in ends]
+        estimates[quantity, "change"] = _change(untreated, first)
+        estimates[quantity, "change_treated"] = _change(treated, second)
+        estimates[quantity, "difference"] = _difference(untreated, treated, first, second, absent[quantity])
+    shown = _with_stars(estimates)
+    return _table(shown, absent, baseline, treatment, last, name)
+
+
+def _change(runs: Mapping[Replicate, RunView], ends: Mapping[Replicate, End]) -> Estimate:
+    changes = {replicate: end.end - end.start for replicate, end in ends.items()}
+    return over_replicates(changes, wanted=len(runs), run_ids=tuple(runs[replicate].id for replicate in ends))
+
+
+def _difference(
+    untreated: Mapping[Replicate, RunView],
+    treated: Mapping[Replicate, RunView],
+    first: Mapping[Replicate, End],
+    second: Mapping[Replicate, End],
+    note: str,
+) -> Estimate:
+    gaps = {replicate: second[replicate].end - first[replicate].end for replicate in first if replicate in second}
+    ids = tuple(runs[replicate].id for replicate in gaps for runs in (untreated, treated))
+    return over_replicates(gaps, wanted=len(set(untreated) | set(treated)), run_ids=ids, note=note)
+
+
+def _absent(runs: list[tuple[Replicate, RunView]], ends: Mapping[Replicate, End | None]) -> str:
+    """`name: reason` of every run that is left out, each followed by `; `."""
+    reasons = []
+    for replicate, run in runs:
+        end = ends[replicate]
+        reason = run.missing or ("not measured" if end is None else end.left_out)
+        if reason:
+            reasons.append(f"{run.run.name}: {reason}; ")
+    return "".join(sorted(reasons))
+
+
+def _with_stars(estimates: Mapping[tuple[str, str], Estimate]) -> dict[tuple[str, str], Estimate]:
+    """The estimates with their stars. All cells of the table are one family for Holm's procedure. Quantities have
+    different units, so no quantity's spread is used for another (each is a column of its own here)."""
+    return {
+        key: estimate for cell in starred([{key: e} for key, e in estimates.items()]) for key, estimate in cell.items()
+    }
+
+
+def _table(
+    estimates: Mapping[tuple[str, str], Estimate],
+    absent: Mapping[str, str],
+    baseline: str,
+    treatment: str,
+    last: int,
+    name: str,
+) -> Table:
+    table = Table(
+        name=name,
+        title=f"What {label(treatment)} changes by the end of training",
+        columns=[
+            Column("", numeric=False),
+            Column("end − start", label(baseline)),
+            Column("end − start", label(treatment)),
+            Column("of the ends", "difference"),
+            Column("seeds"),
+        ],
+        rows=[],
+        caption=(
+            f"Means over seeds; the difference is {label(treatment)} minus {label(baseline)}, paired by seed. "
+            "Starred: not zero by Student's t, with the error over the table held at 5 % (Holm); the intervals "
+            "are the plain 95 % ones of single cells, over seeds, from three on."
+        ),
+        notes=[
+            Note(
+                "Validation success: of the first and the last evaluation, on the validation instances. All else: on "
+                f"the batches of training, from the first measurement to the mean of the last {last}."
+            )
+        ],
+    )
+    for quantity, (_, title, digits) in QUANTITIES.items():
+        values, bounds = [Cell(title, tone="strong")], [Cell("95 %", tone="dim")]
+        for column in COLUMNS:
+            estimate = estimates[quantity, column]
+            values.append(_value_cell(estimate, digits))
+            bounds.append(_bounds_cell(estimate, digits))
+            table.records.append(record(estimate, quantity=quantity, what=column))
+            if estimate.value is not None:
+                table.values[f"{name}/{quantity}/{column}"] = estimate.value
+        gap = estimates[quantity, "difference"]
+        seeds = Cell(f"{gap.seeds}/{gap.wanted}", tone="dim" if gap.complete else "missing", title=provenance(gap))
+        table.rows += [Row((*values, seeds), rule=True), Row((*bounds, Cell()))]
+    table.notes += [Note(text) for text in _left_out(absent)]
+    return table
+
+
+def _value_cell(estimate: Estimate, digits: int) -> Cell:
+    tone = "missing" if estimate.value is None else {1: "good", -1: "bad", 0: ""}[estimate.star]
+    return Cell(number(estimate.value, digits, signed=True), tone=tone, title=provenance(estimate))
+
+
+def _bounds_cell(estimate: Estimate, digits: int) -> Cell:
+    bounds = interval(estimate, digits, signed=True)
+    if not bounds:
+        bounds = {0: "missing", 1: "one seed"}.get(estimate.seeds, f"{estimate.seeds} seeds")
+    narrow = short_interval(estimate, signed=True, digits=digits) or bounds
+    return Cell(bounds, shorter=(narrow,), tone="dim", title=provenance(estimate))
+
+
+def _left_out(absent: Mapping[str, str]) -> list[str]:
+    """One sentence for each reason, with the quantities that it concerns unless it concerns all."""
+    quantities: dict[str, list[str]] = {}
+    for quantity, reasons in absent.items():
+        if reasons:
+            quantities.setdefault(reasons.removesuffix("; "), []).append(QUANTITIES[quantity][1])
+    everything = len(QUANTITIES)
+    about = {r: "" if len(titles) == everything else f" ({', '.join(titles)})" for r, titles in quantities.items()}
+    return [f"Left out{about[reasons]}: {reasons}." for reasons in quantities]

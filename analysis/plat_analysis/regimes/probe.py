@@ -1,0 +1,106 @@
+"""What a run recorded of its policy at each evaluation: the probe of its reasonings, and how its validation went.
+
+The probe is made of blocks: `block_size` fresh instances, one reasoning each, and each reasoning scored under the
+prompts of its block. Reasonings of one block share prompts, so
+blocks, not reasonings, are the independent units of every test.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from plat_analysis.results.runs import Results, RunView
+
+Array = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Probe:
+    """One probe. Arrays have one number for each block.
+
+    retrieval  share of the block's reasonings that are likeliest under their own prompt, in [0, 1]
+    fluent     share of the block's reasonings that parse under the grammar of the demonstrations
+    entropy    H(Z|X), nats per token; NaN where no reasoning of the block can be scored
+    """
+
+    step: int
+    block_size: int
+    retrieval: Array
+    fluent: Array
+    entropy: Array
+
+    @property
+    def reasonings(self) -> int:
+        """The number of reasonings in all blocks."""
+        return self.block_size * len(self.retrieval)
+
+    @property
+    def mean_entropy(self) -> float | None:
+        """H(Z|X) over all blocks; None where not one reasoning could be scored."""
+        scored = self.entropy[~np.isnan(self.entropy)]
+        return float(scored.mean()) if len(scored) else None
+
+    @property
+    def chance(self) -> float:
+        """Retrieval accuracy of reasonings that do not depend on their prompt: 1 / block_size."""
+        return 1.0 / self.block_size
+
+
+@dataclass(frozen=True)
+class Behaviour:
+    """One evaluation on the fixed validation instances: success and moves per turn of each instance."""
+
+    step: int
+    success: Array
+    moves_per_turn: Array
+
+
+def probes(results: Results, run: RunView) -> list[Probe]:
+    """Every probe of a run, by step; entries that are not as logged by a trainer are left out."""
+    entries = [_probe(step, data) for step, data in results.table(run.id, "probe")]
+    return [probe for probe in entries if probe is not None]
+
+
+def behaviours(results: Results, run: RunView) -> list[Behaviour]:
+    """Every validation of a run that recorded moves, by step."""
+    entries = [_behaviour(step, data) for step, data in results.table(run.id, "val_instances")]
+    return [behaviour for behaviour in entries if behaviour is not None]
+
+
+def early_probes(all_probes: Sequence[Probe]) -> list[Probe]:
+    """The candidates for a run's early level: its probes of the first half of the run, the last probe excepted.
+
+    The half is that of the steps from the first probe to the last one. The first probe, that of the model before
+    training, always belongs to it. Which probes these are is fixed beforehand; that one of them may be chosen by its
+    value is paid for by the level of the test (see `regimes.fell`).
+    """
+    if not all_probes:
+        return []
+    middle = (all_probes[0].step + all_probes[-1].step) / 2
+    return [all_probes[0], *(probe for probe in all_probes[1:-1] if probe.step <= middle)]
+
+
+def _probe(step: int, data: Any) -> Probe | None:
+    try:
+        size = int(data["block_size"])
+        hits, fluent, entropy = (np.asarray(data[name], np.float64) for name in ("hits", "fluent", "h_z_given_x"))
+    except (KeyError, TypeError, ValueError):
+        return None
+    if size < 2 or hits.ndim != 1 or not len(hits) or hits.shape != fluent.shape or hits.shape != entropy.shape:
+        return None
+    return Probe(step, size, hits / size, fluent / size, entropy)
+
+
+def _behaviour(step: int, data: Any) -> Behaviour | None:
+    try:
+        success, turns, moves = (np.asarray(data[name], np.float64) for name in ("success", "turns", "moves"))
+    except (KeyError, TypeError, ValueError):
+        return None
+    if success.ndim != 1 or not len(success) or success.shape != turns.shape or turns.shape != moves.shape:
+        return None
+    return Behaviour(step, success, moves / np.maximum(turns, 1))

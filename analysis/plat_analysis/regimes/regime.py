@@ -1,0 +1,189 @@
+"""Which regime a run ended in. The test: did input dependence fall from the run's own early level to chance?
+
+The early level is that of any evaluation of the first half of the run, the one before training included. Each of these
+candidates is tested against the final checkpoint, at a level divided by their number (Bonferroni), so that choosing the
+one that shows a fall makes no false fall likelier than the level says.
+
+Where retrieval (the share of reasonings that are likeliest under their own prompt) fell, the word says what was lost:
+
+- noise: the reasonings are no longer language (too few parse, or H(Z|X) is near that of uniform tokens);
+- stopped moving: fluent, but the policy makes clearly fewer moves per turn and succeeds no more often. Such a policy
+  has little to reason about, so its reasoning is not called a template;
+- template collapse: fluent, moving, and no longer dependent on the input;
+- low-entropy collapse: the same with little entropy left.
+
+Where it did not fall, the run is in one of the paper's other two regimes: diverse, or compressed (little entropy left).
+A model that is near chance before training, and shows no fall from a later level, is *input-independent from the
+start*, which is no collapse. Where the test shows neither a fall nor the absence of one, the regime is *undecided*.
+
+Moves, success and entropy are compared with those before training. Only the final checkpoint counts, never the peak.
+All probes are independent fresh samples.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields
+
+from plat.errors import SpecError
+from plat.suggest import mend
+from plat_analysis.regimes.probe import Array, Behaviour, Probe
+from plat_analysis.statistics.intervals import LEVEL, upper_bound, welch_lower_bound
+
+DIVERSE = "diverse"
+COMPRESSED = "compressed"
+TEMPLATE = "template collapse"
+LOW_ENTROPY = "low-entropy collapse"
+NOISE = "noise"
+STOPPED_MOVING = "stopped moving"
+NEVER = "input-independent from the start"
+UNDECIDED = "undecided"
+UNKNOWN = "unknown"
+COLLAPSED = (TEMPLATE, LOW_ENTROPY, NOISE, STOPPED_MOVING)
+
+
+@dataclass(frozen=True)
+class Thresholds:
+    """The numbers of the rule.
+
+    fall         retrieval fell where, for a candidate, the lower bound of candidate minus final is above this
+    near_chance  and the upper bound of final is below chance plus this
+    level        of these one-sided bounds, for all candidates together
+    reasonings   fewer than this in any of these probes: unknown
+    fluent       share of reasonings that parse; fewer are noise
+    noise        share of ln V; a higher H(Z|X) is noise
+    low          share of the H(Z|X) at the start; a lower final one is low entropy
+    moves        share of the moves per turn at the start; shown to be below it: stopped moving
+    """
+
+    fall: float = 0.05
+    near_chance: float = 0.1
+    level: float = 0.999
+    reasonings: float = 512
+    fluent: float = 0.9
+    noise: float = 0.6
+    low: float = 0.5
+    moves: float = 0.8
+
+    @classmethod
+    def read(cls, given: Mapping[str, float] | None) -> Thresholds:
+        """The thresholds of an experiment file; SpecError for a name that is not a threshold."""
+        names = [field.name for field in fields(cls)]
+        for name in given or {}:
+            if name not in names:
+                raise SpecError(f"thresholds: there is no {name!r}", mend=mend(name, names, "thresholds"))
+        return cls(**(given or {}))
+
+    def __str__(self) -> str:
+        return (
+            f"retrieval fell where that of some evaluation of the first half of the run (the start included) minus the "
+            f"final one is above {self.fall:g}, and the final one is below chance + {self.near_chance:g}, by one-sided "
+            f"{100 * self.level:g} % bounds, corrected for the number of these evaluations, on at least "
+            f"{self.reasonings:g} reasonings each, blocks of prompts as units. Fallen: {NOISE} where fewer than "
+            f"{100 * self.fluent:g} % of the reasonings parse or H(Z|X) is above {self.noise:g} ln V; {STOPPED_MOVING} "
+            f"where moves per turn are shown to be below {self.moves:g} of those at the start and success did not "
+            f"rise; {LOW_ENTROPY} where H(Z|X) is below {self.low:g} of that at the start; else {TEMPLATE}. Not "
+            f"fallen: {DIVERSE} where the final one is above chance + {self.near_chance:g}, or {COMPRESSED} where "
+            f"H(Z|X) is that low; {NEVER} where the start is not above it either; else {UNDECIDED}. "
+            f"{UNKNOWN.capitalize()}: something was not measured. Start: the model before training; final: the "
+            "last checkpoint"
+        )
+
+
+@dataclass(frozen=True)
+class Regime:
+    """The name of a regime, and a reason where the name needs one."""
+
+    name: str
+    reason: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.name}: {self.reason}" if self.reason else self.name
+
+
+def regime(
+    early: Sequence[Probe],
+    final: Probe | None,
+    start_behaviour: Behaviour | None,
+    final_behaviour: Behaviour | None,
+    log_vocabulary: float | None,
+    limits: Thresholds = Thresholds(),
+) -> Regime:
+    """The regime of one run; `unknown`, with the reason, where something that the rule needs was not measured.
+
+    early           the candidates for the early level, the probe before training first: see `probe.early_probes`
+    log_vocabulary  ln V, in nats; the entropy of tokens drawn uniformly from the vocabulary
+    """
+    if not early or final is None:
+        return Regime(UNKNOWN, "its reasonings were not probed")
+    few = min(probe.reasonings for probe in (*early, final))
+    if few < limits.reasonings:
+        return Regime(UNKNOWN, f"{few} reasonings were probed, {limits.reasonings:g} are needed")
+    before, after = early[0].mean_entropy, final.mean_entropy
+    low = before is not None and after is not None and after < limits.low * before
+    if not fell(early, final, limits):
+        return _not_fallen(early[0], final, low, limits)
+    if not log_vocabulary:
+        return Regime(UNKNOWN, "the size of the vocabulary is not known")
+    noise = _noise(final, log_vocabulary, limits)
+    if noise:
+        return Regime(NOISE, noise)
+    if start_behaviour is None or final_behaviour is None:
+        return Regime(UNKNOWN, "retrieval fell to chance, and moves were not measured")
+    moves = _moves(start_behaviour, final_behaviour, limits)
+    if moves != "kept":
+        change = (
+            f"{start_behaviour.moves_per_turn.mean():.2f} → {final_behaviour.moves_per_turn.mean():.2f} moves per turn"
+        )
+        return (
+            Regime(STOPPED_MOVING, change)
+            if moves == "lost"
+            else Regime(UNDECIDED, f"retrieval fell to chance; {change}")
+        )
+    return Regime(LOW_ENTROPY if low else TEMPLATE)
+
+
+def fell(early: Sequence[Probe], final: Probe, limits: Thresholds) -> bool:
+    """Whether retrieval is shown to have fallen to chance from the level of one of the early probes.
+
+    The level is divided by the number of early probes: where none of them differs from the final one, a fall is shown
+    with a probability of at most 1 - `level`, whichever of them is the highest.
+    """
+    level = 1 - (1 - limits.level) / len(early)
+    falls = [welch_lower_bound(probe.retrieval, final.retrieval, level) for probe in early]
+    near_chance = upper_bound(final.retrieval, limits.level) < final.chance + limits.near_chance
+    return near_chance and max(falls) > limits.fall
+
+
+def _not_fallen(start: Probe, final: Probe, low: bool, limits: Thresholds) -> Regime:
+    bound = final.chance + limits.near_chance
+    if final.retrieval.mean() > bound:
+        return Regime(COMPRESSED if low else DIVERSE)
+    if start.retrieval.mean() <= bound:
+        return Regime(NEVER)
+    return Regime(UNDECIDED, "retrieval is near chance, and its fall is not shown")
+
+
+def _noise(final: Probe, log_vocabulary: float, limits: Thresholds) -> str:
+    """Why the reasonings are noise; "" where they are language."""
+    share, fluent = (final.mean_entropy or 0.0) / log_vocabulary, float(final.fluent.mean())
+    reasons = [f"H(Z|X) {share:.2f} ln V"] if share > limits.noise else []
+    return ", ".join(reasons + ([f"{100 * fluent:.0f} % parse"] if fluent < limits.fluent else []))
+
+
+def _moves(start: Behaviour, final: Behaviour, limits: Thresholds) -> str:
+    """`lost`, `kept`, or "" where neither is shown. Tested over the validation instances, paired where they are the
+    same."""
+    if _rise(final.success, start.success, LEVEL) > 0:
+        return "kept"  # fewer moves that succeed more often are skill
+    least = limits.moves * start.moves_per_turn
+    if _rise(least, final.moves_per_turn, limits.level) > 0:
+        return "lost"
+    return "kept" if _rise(final.moves_per_turn, least, limits.level) > 0 else ""
+
+
+def _rise(first: Array, second: Array, level: float) -> float:
+    """One-sided lower confidence bound of mean(first) - mean(second), paired where both have the same instances."""
+    if first.shape == second.shape:
+        return -upper_bound(second - first, level)
+    return welch_lower_bound(first, second, level)

@@ -1,0 +1,38 @@
+"""What a report holds: its tables and figures, the verdicts on its claims, and what could not be made."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from plat_analysis.artifact import Figure, Table
+from plat_analysis.claims.engine import Verdict
+from plat_analysis.plugins.failure import Failure
+from plat_analysis.report.provenance import Provenance
+from plat_analysis.results.runs import Results
+
+if TYPE_CHECKING:
+    from plat.spec.experiment import Experiment
+
+
+@dataclass
+class Report:
+    """Tables and figures in the order of the experiment file, then the verdicts.
+
+    `values` are the key numbers, with names that MLflow accepts. `failures` are the entries that could not be built and
+    the figures that could not be drawn (the latter are known once its files were made); everything else is made.
+    """
+
+    experiment: Experiment
+    results: Results
+    artifacts: list[Table | Figure]
+    claims: list[Verdict]
+    values: dict[str, float]
+    provenance: Provenance | None = None
+    build_failures: list[Failure] = field(default_factory=list)
+    places: dict[str, str] = field(default_factory=dict)  # artifact name -> where the file asks for it
+    draw_failures: dict[str, Failure] = field(default_factory=dict)
+
+    @property
+    def failures(self) -> list[Failure]:
+        return [*self.build_failures, *self.draw_failures.values()]

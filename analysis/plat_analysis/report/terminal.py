@@ -1,0 +1,106 @@
+"""A Table on the terminal: columns of one group stand close together; intervals are shortened where space is scarce.
+
+Lines are laid out here rather than by rich's own table, whose columns cannot share a heading or a section line.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+from plat_analysis.artifact import Cell, Table
+from plat_analysis.report.render import STARRED, groups
+
+if TYPE_CHECKING:
+    from rich.console import Console, Group
+    from rich.text import Text
+
+STYLES = {"": "", "strong": "bold", "dim": "bright_black", "good": "bold green", "bad": "bold red", "missing": "yellow"}
+SUPERSCRIPT = str.maketrans("abcdefghijklmnoprstuvwxyz", "ᵃᵇᶜᵈᵉᶠᵍʰⁱʲᵏˡᵐⁿᵒᵖʳˢᵗᵘᵛʷˣʸᶻ")
+BETWEEN = "   "  # groups
+
+
+def print_table(console: Console, table: Table) -> None:
+    """Print it, as wordy as the console's width allows. What is starred has its star with and without colour."""
+    levels = 1 + max((len(cell.shorter) for row in table.rows for cell in row.cells), default=0)
+    layouts = (_Layout(table, level) for level in range(levels))
+    chosen = None
+    for chosen in layouts:
+        if chosen.width <= console.width:
+            break
+    assert chosen is not None
+    console.print(chosen.render(), crop=False)
+
+
+class _Layout:
+    """A table at one level of brevity (0 is the full text): the text of every cell, and the width of every column."""
+
+    def __init__(self, table: Table, level: int) -> None:
+        self.table, self.groups = table, groups(table)
+        self.gap = " " if level > 1 else "  "  # inside a group
+        self.titles = [(column.shorter if level > 1 else "") or column.title for column in table.columns]
+        stars = [any(row.cells[i].tone in STARRED for row in table.rows) for i in range(len(table.columns))]
+        self.texts = [
+            [_text(cell, level, star) for cell, star in zip(row.cells, stars, strict=True)] for row in table.rows
+        ]
+        self.widths = [
+            max([len(title), *(len(texts[i]) for texts in self.texts)]) for i, title in enumerate(self.titles)
+        ]
+        for at, (title, span) in self._starts():  # a group is at least as wide as its heading
+            self.widths[at] += max(0, len(title) - self._inside(at, span))
+
+    @property
+    def width(self) -> int:
+        return sum(self._inside(at, span) for at, (_, span) in self._starts()) + len(BETWEEN) * (len(self.groups) - 1)
+
+    def render(self) -> Group:
+        from rich.console import Group
+        from rich.padding import Padding
+        from rich.text import Text
+
+        table = self.table
+        lines: list[Text] = []
+        if any(title for title, _ in self.groups):
+            heads = [title.rjust(self._inside(at, span)) for at, (title, span) in self._starts()]
+            lines.append(Text(BETWEEN.join(heads).rstrip(), style="bold"))
+        lines.append(self._line(self.titles, [STYLES["dim"]] * len(table.columns)))
+        lines.append(Text("─" * self.width, style=STYLES["dim"]))
+        for index, (row, texts) in enumerate(zip(table.rows, self.texts, strict=True)):
+            if row.rule and index:
+                lines.append(Text())
+            if row.section:
+                lines.append(Text(row.section, style="italic cyan"))
+            lines.append(self._line(texts, [STYLES[cell.tone] for cell in row.cells]))
+        for line in lines:
+            line.no_wrap, line.overflow = True, "ignore"  # too narrow a terminal breaks lines; nothing is cut off
+        caption = [Text(table.caption, style=STYLES["dim"]), Text()] if table.caption else []
+        notes = [Text(f"{n.mark.translate(SUPERSCRIPT)} {n.text}".strip(), style=STYLES["dim"]) for n in table.notes]
+        spaced: list[Any] = [Text(), *(Padding(note, (0, 0, 0, 1)) for note in notes)] if notes else []
+        return Group(Text(table.title, style="bold"), *caption, *lines, *spaced)
+
+    def _line(self, texts: Sequence[str], styles: Sequence[str]) -> Text:
+        from rich.text import Text
+
+        line = Text()
+        for at, (_, span) in self._starts():
+            for i in range(at, at + span):
+                before = (BETWEEN if i else "") if i == at else self.gap
+                pad = texts[i].rjust if self.table.columns[i].numeric else texts[i].ljust
+                line.append(before).append(pad(self.widths[i]), style=styles[i])
+        line.rstrip()
+        return line
+
+    def _starts(self) -> Iterator[tuple[int, tuple[str, int]]]:
+        at = 0
+        for title, span in self.groups:
+            yield at, (title, span)
+            at += span
+
+    def _inside(self, at: int, span: int) -> int:
+        return sum(self.widths[at : at + span]) + len(self.gap) * (span - 1)
+
+
+def _text(cell: Cell, level: int, starred: bool) -> str:
+    """Cell as shown; in a column with stars the others leave their place free, so that digits stay aligned."""
+    star = ("*" if cell.tone in STARRED else " ") if starred and not cell.mark else ""
+    return cell.form(level) + cell.mark.translate(SUPERSCRIPT) + star

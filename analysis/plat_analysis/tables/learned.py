@@ -1,0 +1,64 @@
+"""What training taught: the peak checkpoint against the base model on the same held-out instances, paired."""
+
+from __future__ import annotations
+
+from plat_analysis.artifact import Cell, Column, Note, Row, Table, interval, number, provenance, record
+from plat_analysis.results.grid import Grid
+from plat_analysis.results.labels import label, model_that_ran
+from plat_analysis.statistics.families import starred
+from plat_analysis.statistics.intervals import Estimate
+from plat_analysis.tables.peak_notes import star_rule
+
+GAINS = ("learned", "learned_treated")
+
+
+def learning_table(grid: Grid, name: str) -> Table:
+    """One line per row and column of the grid: base model, and the gain without and with the treatment."""
+    baseline, treatment = (grid.layout.name(c) for c in (grid.layout.baseline, grid.layout.treatment))
+    gains = _starred_gains(grid)
+    table = Table(
+        name=name,
+        title="What training taught: peak checkpoint against base model, held-out instances",
+        columns=[
+            Column("", numeric=False),
+            Column("", numeric=False),
+            Column("base model"),
+            Column("gain", baseline),
+            Column("95 %", baseline),
+            Column("gain", treatment),
+            Column("95 %", treatment),
+        ],
+        rows=[],
+        caption="Success of the base model in percent, and points gained by its peak checkpoint on the same instances. "
+        + star_rule(gains.values()),
+        notes=[Note("The base model is shared by all tasks of a size; gains are paired by instance, or by seed.")],
+        printed=False,
+    )
+    for row in grid.rows:
+        for index, cell in enumerate(grid.row(row)):
+            stub = Cell(row if index == 0 else "", tone="strong", title=model_that_ran(grid.runs(row)))
+            cells = [stub, Cell(label(cell.column))]
+            base = cell["base"] if cell["base"].value is not None else cell["base_treated"]
+            cells.append(Cell(number(base.value), title=provenance(base)))
+            for quantity in GAINS:
+                gain = gains[row, cell.column, quantity]
+                tone = "missing" if gain.value is None else {1: "good", -1: "bad", 0: ""}[gain.star]
+                cells.append(Cell(number(gain.value, signed=True), tone=tone, title=provenance(gain)))
+                bounds = interval(gain, signed=True) if gain.value is not None else gain.note
+                cells.append(Cell(bounds, tone="dim" if gain.value is not None else "missing", title=provenance(gain)))
+                table.records.append(record(gain, row=row, column=cell.column, quantity=quantity))
+                if gain.low is not None:
+                    table.values[f"{name}/{row}/{cell.column}/{quantity}_low"] = gain.low
+            table.records.append(record(base, row=row, column=cell.column, quantity="base"))
+            table.rows.append(Row(tuple(cells), rule=index == 0))
+    return table
+
+
+def _starred_gains(grid: Grid) -> dict[tuple[str, str, str], Estimate]:
+    """(row, column, quantity) -> Estimate with its star; all gains of the table are one family, a column a task."""
+    columns = [
+        {(row, column, quantity): grid.cells[row, column][quantity] for row in grid.rows}
+        for column in grid.columns
+        for quantity in GAINS
+    ]
+    return {key: estimate for column in starred(columns) for key, estimate in column.items()}

@@ -1,0 +1,105 @@
+"""What stands under a table of paired changes: how its intervals and stars were made, and what is missing."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING
+
+from plat.outcomes import is_stopped
+from plat_analysis.artifact import Note
+from plat_analysis.results.labels import is_stand_in
+from plat_analysis.results.runs import RunView
+from plat_analysis.results.scores import fall_after_peak
+from plat_analysis.statistics.families import SPREAD_SHARE
+from plat_analysis.statistics.intervals import Estimate
+from plat_analysis.statistics.replicates import MIN_UNITS
+
+if TYPE_CHECKING:
+    from plat.spec.experiment import Experiment
+    from plat_analysis.results.grid import Grid
+    from plat_analysis.results.published import Discrepancy
+
+
+def star_rule(changes: Iterable[Estimate]) -> str:
+    """The sentence of a caption that says what a star means in this table, given its changes."""
+    tested = sum(estimate.error is not None for estimate in changes)
+    if not tested:
+        return f"No change is starred: that takes {MIN_UNITS} seeds."
+    return (
+        f"A star on a change: not zero by Student's t over runs, with the error over all {tested} changes "
+        f"of the table held at 5 % (Holm), a cell's spread taken as at least {SPREAD_SHARE:g} of its column's, and as "
+        "at least that of the rounding of a success rate to one instance. The "
+        "intervals printed are the plain 95 % ones of single cells."
+    )
+
+
+def peak_notes(
+    grid: Grid, experiment: Experiment, contradictions: Sequence[Discrepancy], marks: dict[int, str]
+) -> list[Note]:
+    """The footnotes of the main table; `marks` points from a contradiction (by id) to its letter."""
+    runs = list({run.id: run for row in grid.rows for run in grid.runs(row)}.values())
+    return [
+        *(Note(d.text, marks.get(id(d), "")) for d in contradictions if d.cell),
+        *map(Note, _intervals(grid)),
+        *map(Note, _fallen(grid, runs)),
+        *map(Note, _models(experiment, runs)),
+        *map(Note, _outcomes(runs)),
+        *(Note(d.text) for d in contradictions if not d.cell),
+    ]
+
+
+def _intervals(grid: Grid) -> list[str]:
+    cells = [cell for row in grid.rows for cell in grid.row(row)]
+    kinds = {cell[quantity].over for cell in cells for quantity in ("peak", "delta")} - {""}
+    notes = []
+    if "instances" in kinds:
+        notes.append(
+            "Intervals with one seed range over the evaluation instances (Wilson; Newcombe's paired method for "
+            "changes): they leave out the spread between training runs, and decide nothing."
+        )
+    if "seeds" in kinds:
+        notes.append(
+            "Intervals over seeds are Student's t, changes paired by seed; instances and base models are fixed, so "
+            "what another build of a base model would give is not in them."
+        )
+    if "builds" in kinds:
+        notes.append(
+            "Intervals over builds are Student's t on the mean of each build of the base model, changes paired by "
+            "build and seed; where builds share seeds, the variance over seeds is added."
+        )
+    if any(cell["delta"].value is not None and not cell["delta"].over for cell in cells):
+        notes.append(
+            f"Without an interval: fewer than {MIN_UNITS} seeds, or fewer than {MIN_UNITS} builds where they vary."
+        )
+    return notes
+
+
+def _fallen(grid: Grid, runs: Sequence[RunView]) -> list[str]:
+    falls = {run.run.name: fall for run in runs if not run.missing and (fall := fall_after_peak(grid.results, run))}
+    if not falls:
+        return []
+    named = listed(
+        [f"{name} ({100 * fall.peak:.1f} → {100 * fall.final:.1f}, {fall.measured})" for name, fall in falls.items()]
+    )
+    return [f"↓ fell after the peak, {len(falls)} of {len(runs)} runs, by 5 points or more and beyond chance: {named}."]
+
+
+def _models(experiment: Experiment, runs: Sequence[RunView]) -> list[str]:
+    if not any(is_stand_in(run) for run in runs):
+        return []
+    return [
+        f"Scale {experiment.scale}: small stand-ins trained from scratch (parameter counts in the table) ran in the "
+        "place of the paper's models; compare signs and orders, not levels."
+    ]
+
+
+def _outcomes(runs: Sequence[RunView]) -> list[str]:
+    stopped = sorted({f"{run.run.name} ({run.outcome})" for run in runs if is_stopped(run.outcome)})
+    absent = [f"{run.run.name} ({run.missing})" for run in runs if run.missing]
+    notes = [f"Stopped early, counted as results: {listed(stopped)}."] if stopped else []
+    return notes + ([f"Missing, {len(absent)} of {len(runs)} runs: {listed(absent)}."] if absent else [])
+
+
+def listed(names: Sequence[str], most: int = 12) -> str:
+    """`a, b and 3 more`."""
+    return ", ".join(names[:most]) + (f" and {len(names) - most} more" if len(names) > most else "")

@@ -1,0 +1,213 @@
+"""Table 4: peak validation success per cell, what the filter changes, and the published numbers beside both.
+
+Peak = largest validation success over all evaluations of a run, then the mean over seeds. That maximum is biased
+upward, so the peak checkpoint is also scored on a second, held-out set of instances, as the base model was.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from plat_analysis.artifact import (
+    Cell,
+    Column,
+    Row,
+    Table,
+    number,
+    record,
+)
+from plat_analysis.results.grid import Grid, paired_grid
+from plat_analysis.results.labels import label, model_that_ran
+from plat_analysis.results.pairs import QUANTITIES, PairedCell
+from plat_analysis.results.published import AVERAGE, Discrepancy, Printed, PrintedTable, discrepancies, printed_table
+from plat_analysis.results.scores import Fall, fall_after_peak
+from plat_analysis.statistics.intervals import Estimate
+from plat_analysis.statistics.replicates import Replicate
+from plat_analysis.tables.learned import learning_table
+from plat_analysis.tables.peak_cells import bounds_cell, change_cell, seeds_cell, value_cell
+from plat_analysis.tables.peak_notes import peak_notes, star_rule
+from plat_analysis.text import shortened
+
+if TYPE_CHECKING:
+    from plat.spec.experiment import Experiment
+    from plat.store.mlflow.frames import Frames
+
+VALUES = ("peak", "delta", "heldout", "heldout_delta", "final", "final_delta")  # logged into the store
+MARKS = "abcdefghijklmnopqrstuvwxyz"
+
+
+def build(
+    frames: Frames,
+    experiment: Experiment,
+    *,
+    rows: str | Sequence[str] | None = None,
+    columns: str = "task",
+    pair: str = "filter",
+    baseline: Any = "none",
+    treatment: Any = "top_p",
+    paper: str | None = None,
+    name: str = "peak_success",
+) -> list[Table]:
+    """The main table, and a second one with what was learned over the base model on held-out instances.
+
+    rows, columns: axes (several row axes are joined); baseline, treatment: two values of the axis `pair`;
+    paper: key of the printed table in the paper's file (default: the one that `source` names, if any).
+    """
+    grid = paired_grid(frames, experiment, rows, columns, pair, baseline, treatment)
+    printed = printed_table(experiment, paper)
+    return [_main_table(grid, experiment, printed, name), learning_table(grid, name + "_learning")]
+
+
+BUILDER = build
+
+
+def _main_table(grid: Grid, experiment: Experiment, printed: PrintedTable, name: str) -> Table:
+    known = discrepancies(experiment, printed.key) if printed else []
+    shown = [(row, column) for row in grid.rows for column in grid.averaged]
+    contradictions = [d for d in known if not d.cell or any(printed.same(d.cell, cell) for cell in shown)]
+    marks = {id(d): MARKS[i] for i, d in enumerate([d for d in contradictions if d.cell][: len(MARKS)])}
+    changes = grid.starred("delta")
+    table = Table(
+        name=name,
+        title=_title(grid, experiment),
+        columns=_columns(grid),
+        rows=[],
+        caption=_caption(grid, changes),
+    )
+    section = ""
+    for row in grid.rows:
+        heading = printed.section(row) or section
+        lines = _lines(grid, row, changes, printed, contradictions, marks)
+        for index, (kind, cells) in enumerate(lines):
+            stub = (row, model_that_ran(grid.runs(row)))[index] if index < 2 else ""
+            first = Cell(stub, tone="strong" if index == 0 else "dim", title=row)
+            opened = heading if index == 0 and heading != section else ""
+            table.rows.append(Row((first, Cell(kind, tone="dim"), *cells), rule=index == 0, section=opened))
+        section = heading
+    table.notes = peak_notes(grid, experiment, contradictions, marks)
+    table.records = _records(grid, changes, printed)
+    for row, column in shown:
+        for quantity in VALUES:
+            value = grid.estimate(row, column, quantity).value
+            if value is not None:
+                table.values[f"{name}/{row}/{column}/{quantity}"] = value
+    return table
+
+
+def _title(grid: Grid, experiment: Experiment) -> str:
+    compared = f"{grid.layout.name(grid.layout.treatment)} against {grid.layout.name(grid.layout.baseline)}"
+    return " · ".join(filter(None, [experiment.source, f"Peak validation success, {compared}"]))
+
+
+def _columns(grid: Grid) -> list[Column]:
+    groups = [label(column) for column in grid.averaged]
+    treatment = label(grid.layout.treatment)
+    titles = (shortened(label(grid.layout.baseline), 12), f"Δ {treatment}" if len(treatment) <= 6 else "Δ")  # narrow
+    pairs = [Column(*heads) for group in groups for heads in ((titles[0], group, True, "rate"), (titles[1], group))]
+    return [Column("", numeric=False), Column("", numeric=False), *pairs]
+
+
+def _lines(
+    grid: Grid,
+    row: str,
+    changes: Mapping[tuple[str, str], Estimate],
+    printed: PrintedTable,
+    contradictions: list[Discrepancy],
+    marks: dict[int, str],
+) -> list[tuple[str, list[Cell]]]:
+    """(kind, cells) of one variant: peak, intervals, held-out, final, paper, and seeds where some are missing."""
+
+    def pick(quantity: str) -> list[Estimate]:
+        return [grid.estimate(row, column, quantity) for column in grid.averaged]
+
+    def interleave(first: list[Cell], second: list[Cell]) -> list[Cell]:
+        return [cell for pair in zip(first, second, strict=True) for cell in pair]
+
+    peak, delta = pick("peak"), [changes[row, column] for column in grid.averaged]
+    heldout, heldout_delta, final, final_delta = (pick(q) for q in ("heldout", "heldout_delta", "final", "final_delta"))
+    falls = [_fallen(grid, row, column) for column in grid.averaged]
+    lines = [
+        ("peak", interleave([value_cell(e, "strong") for e in peak], [change_cell(e) for e in delta])),
+        ("95 %", interleave([bounds_cell(e) for e in peak], [bounds_cell(e, signed=True) for e in delta])),
+        ("held-out", interleave([value_cell(e) for e in heldout], [change_cell(e) for e in heldout_delta])),
+        (
+            "final",
+            interleave(
+                [value_cell(e, fallen=untreated) for e, (untreated, _) in zip(final, falls, strict=True)],
+                [change_cell(e, fallen=treated) for e, (_, treated) in zip(final_delta, falls, strict=True)],
+            ),
+        ),
+    ]
+    if printed:
+        cells = []
+        for column in grid.averaged:
+            published = printed.cell(row, column)
+            mark = "".join(
+                marks.get(id(d), "") for d in contradictions if d.cell and printed.same(d.cell, (row, column))
+            )
+            cells += [
+                Cell(number(published.value), tone="dim"),
+                Cell(number(published.delta, signed=True), tone="dim", mark=mark),
+            ]
+        lines.append(("paper", cells))
+    treated = pick("peak_treated")
+    if any(e.wanted > 1 and not e.complete for e in [*peak, *treated, *delta]):
+        lines.append(("seeds", interleave([seeds_cell(e) for e in peak], [seeds_cell(e) for e in delta])))
+    return lines
+
+
+def _fallen(grid: Grid, row: str, column: str) -> tuple[list[Fall], list[Fall]]:
+    """The runs of a cell that fell after their peak, without and with the treatment; none for an average."""
+    if column == AVERAGE:
+        return [], []
+    cell = grid.cells[row, column]
+    both = [
+        [fall for run in side.runs.values() if not run.missing and (fall := fall_after_peak(grid.results, run))]
+        for side in (cell.baseline, cell.treatment)
+    ]
+    return both[0], both[1]
+
+
+def _caption(grid: Grid, changes: Mapping[tuple[str, str], Estimate]) -> str:
+    untreated, treated = (grid.layout.name(condition) for condition in (grid.layout.baseline, grid.layout.treatment))
+    return (
+        f"Success in percent: {untreated}, and the change with {treated} in points. “peak” is the largest validation "
+        "success over all evaluations, mean over seeds; “held-out” is the success of that peak checkpoint on a "
+        "second set of instances, free of the upward bias of a maximum; “final” that of the last checkpoint, "
+        f"held-out where it was measured, else validation. {star_rule(changes.values())}"
+    )
+
+
+def _records(grid: Grid, changes: Mapping[tuple[str, str], Estimate], printed: PrintedTable) -> list[dict[str, Any]]:
+    """Tidy: one line per row, column and quantity."""
+    records = []
+    for row in grid.rows:
+        cells: list[tuple[str, PairedCell | None]] = [*((c.column, c) for c in grid.row(row)), (AVERAGE, None)]
+        for column, cell in cells:
+            paper = printed.cell(row, column)
+            for quantity in QUANTITIES:
+                estimate = cell[quantity] if cell else grid.average(row, quantity)
+                if quantity == "delta":
+                    estimate = changes.get((row, column), estimate)
+                line = record(estimate, row=row, column=column, quantity=quantity)
+                line["paper"] = _paper_value(paper, quantity)
+                line["outcomes"] = _outcomes(cell, quantity) if cell else ""
+                records.append(line)
+    return records
+
+
+def _paper_value(paper: Printed, quantity: str) -> float | None:
+    if quantity == "peak_treated":
+        return None if paper.value is None or paper.delta is None else round(paper.value + paper.delta, 6)
+    return {"peak": paper.value, "delta": paper.delta}.get(quantity)
+
+
+def _outcomes(cell: PairedCell, quantity: str) -> str:
+    """`baseline seed 0: finished; treatment seed 0: failed:oom`, for the conditions the quantity needs."""
+    conditions = dict.fromkeys(part[0] for part in QUANTITIES[quantity] if part)
+    return "; ".join(
+        f"{condition} {Replicate(None, replicate.seed)}: {run.outcome or run.missing}"
+        for condition in conditions
+        for replicate, run in getattr(cell, condition).runs.items()
+    )

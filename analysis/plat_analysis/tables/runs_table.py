@@ -1,0 +1,114 @@
+"""Every wanted run with how it ended, what really ran, its peak and its end: the way from any number back to its
+runs."""
+
+from __future__ import annotations
+
+from plat.outcomes import FINISHED
+from plat_analysis.artifact import DASH, Cell, Column, Row, Table, number
+from plat_analysis.results.labels import label, model_that_ran
+from plat_analysis.results.runs import Results, RunView, spell
+from plat_analysis.results.scores import (
+    Score,
+    fall_after_peak,
+    final_heldout_score,
+    heldout_score,
+    last_score,
+    peak_score,
+)
+
+
+def runs_table(results: Results) -> Table:
+    """One line per run of the experiment file, in its order; peak and final side by side."""
+    axes = list(results.experiment.axes) or sorted({axis for run in results.runs for axis in run.run.axes})
+    heads = [Column(axis, numeric=False) for axis in axes]
+    table = Table(
+        name="runs",
+        title="Runs",
+        columns=[
+            Column("run", numeric=False),
+            *heads,
+            Column("outcome", numeric=False),
+            Column("model that ran", numeric=False),
+            Column("peak", "validation %"),
+            Column("at step", "validation %"),
+            Column("last", "validation %"),
+            Column("at step", "validation %"),
+            Column("peak", "held-out %"),
+            Column("final", "held-out %"),
+            Column("fell after its peak", numeric=False),
+        ],
+        rows=[],
+        printed=False,
+    )
+    for run in results.runs:
+        _add(table, results, run, axes)
+    return table
+
+
+def short_runs_table(results: Results) -> Table:
+    """The list of runs as the terminal shows it where an experiment asks for no other table: what tells the runs apart,
+    how they ended, and their validation success."""
+    whole = runs_table(results)
+    axes = [axis for axis, values in results.experiment.axes.items() if len(values) > 1]
+    kept = [
+        index
+        for index, column in enumerate(whole.columns)
+        if column.title in ("run", "outcome", *axes) or (column.group == "validation %" and column.title != "at step")
+    ]
+    return Table(
+        name=whole.name,
+        title=whole.title,
+        columns=[whole.columns[index] for index in kept],
+        rows=[Row(tuple(row.cells[index] for index in kept)) for row in whole.rows],
+    )
+
+
+def _add(table: Table, results: Results, run: RunView, axes: list[str]) -> None:
+    peak, last, heldout = (score(results, run) for score in (peak_score, last_score, heldout_score))
+    final_heldout = final_heldout_score(results, run)
+    fall = fall_after_peak(results, run)
+    ended = run.outcome or run.missing
+    model = model_that_ran([run])
+    table.records.append(
+        {
+            "run_id": run.id,
+            "name": run.run.name,
+            **{axis: run.run.axes.get(axis) for axis in axes},
+            "outcome": ended,
+            "model_that_ran": model,
+            "peak": _value(peak),
+            "peak_step": peak.step if peak else None,
+            "last": _value(last),
+            "last_step": last.step if last else None,
+            "heldout": _value(heldout),
+            "heldout_final": _value(final_heldout),
+            "fell_after_peak": str(fall) if fall else "",
+        }
+    )
+    tone = "missing" if run.missing else "dim" if ended == FINISHED else ""
+    cells = (
+        Cell(run.id, title=run.run.name),
+        *(Cell(label(spell(run.run.axes.get(axis, "")))) for axis in axes),
+        Cell(ended, tone=tone),
+        Cell(model, title=run.tag("plat.summary.model_really") or ""),
+        _percent(peak),
+        _step(peak),
+        _percent(last),
+        _step(last),
+        _percent(heldout),
+        _percent(final_heldout),
+        Cell("↓ fell" if fall else "", tone="missing" if fall else "", title=str(fall) if fall else ""),
+    )
+    table.rows.append(Row(cells))
+
+
+def _value(score: Score | None) -> float | None:
+    return score.value if score else None
+
+
+def _percent(score: Score | None) -> Cell:
+    return Cell(number(100 * score.value) if score else DASH)
+
+
+def _step(score: Score | None) -> Cell:
+    return Cell(DASH if score is None or score.step is None else str(score.step))

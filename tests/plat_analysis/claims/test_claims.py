@@ -1,0 +1,156 @@
+"""Verdicts: what holds, what is refuted, what is open, and how many seeds would decide."""
+
+from __future__ import annotations
+
+from itertools import product
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from plat.errors import SpecError
+from plat_analysis.claims.checks import mean_delta_positive
+from plat_analysis.claims.engine import run_checks
+from plat_analysis.claims.rows import RowEvidence, decide
+from plat_analysis.statistics.intervals import Estimate
+from plat_analysis.statistics.power import MOST, power, seeds_needed
+from plat_analysis.statistics.replicates import Replicate, over_replicates
+
+
+def row(mean, published=None, spread=2.0, seeds=5, wanted=None):
+    """A row with exactly that mean and that spread between its seeds."""
+    values = np.linspace(-1, 1, seeds) if seeds > 1 else np.zeros(1)
+    values = mean + (spread * values / values.std(ddof=1) if seeds > 1 else values)
+    replicates = {Replicate(None, seed): value for seed, value in enumerate(values)}
+    return RowEvidence(over_replicates(replicates, wanted=wanted or seeds), published)
+
+
+@pytest.mark.parametrize(
+    "rows, status",
+    [
+        ([row(10)], "reproduced"),
+        ([row(10), row(9), row(11)], "reproduced"),
+        ([row(10), row(0)], "partial"),
+        ([row(-10)], "not_reproduced"),
+        ([row(10), row(-10)], "not_reproduced"),  # the claim is about every row
+        ([row(0, published=16)], "not_reproduced"),  # excludes the published size
+        ([row(10), row(0, published=16)], "partial"),
+        ([row(4.0, published=16)], "reproduced"),  # smaller than published, and above zero
+        ([row(1, spread=10)], "undecided"),
+        ([row(-1, spread=10)], "undecided"),  # a mean below zero is no evidence
+        ([row(-3, published=-3.0)], "undecided"),  # as published: not refuted by it
+        ([row(10, seeds=2)], "not_enough_data"),
+        ([row(10, seeds=1)], "not_enough_data"),
+        ([row(10), row(10, seeds=4, wanted=5)], "not_enough_data"),
+        ([], "not_enough_data"),
+    ],
+)
+def test_verdicts(rows, status):
+    decision = decide({str(index): item for index, item in enumerate(rows)})
+    assert decision.status == status, decision.detail
+    for index, item in enumerate(rows):
+        assert f"{index} " in decision.detail, "every row is named"
+        assert item.estimate.note in decision.detail
+
+
+def test_missing_runs_are_named():
+    decision = decide({"PPO": RowEvidence(Estimate(wanted=3, note="sokoban: seed 1: failed:oom"))})
+    assert decision.status == "not_enough_data" and "failed:oom" in decision.detail
+
+
+def test_one_seed_asks_for_three_and_two_give_a_number():
+    assert "at least 3" in decide({"PPO": row(5, seeds=1)}).detail
+    detail = decide({"PPO": row(5, published=6.9, spread=4.0, seeds=2)}).detail
+    number = seeds_needed([(6.9, 4.0)], 0.025)
+    assert f"about {number} seeds would decide" in detail and "spread 4.0" in detail and "6.9 points" in detail
+
+
+def test_every_row_has_a_line_of_its_own():
+    decision = decide({"PPO": row(1, spread=10), "GRPO": row(2, spread=10)})
+    assert [line.split()[0] for line in decision.lines[:3]] == ["not", "PPO", "GRPO"]
+    assert decision.lines[0] == "not shown either way in 2 of 2" and "seeds would decide" in decision.lines[3]
+    assert decision.detail == "; ".join(decision.lines)
+
+
+def test_the_spread_of_equal_runs_is_not_said_to_be_observed():
+    equal = over_replicates({Replicate(None, seed): 1.0 for seed in range(3)}, rounding=5.1, wanted=3)
+    assert "5.1 points between seeds, the least that the rounding" in decide({"PPO": RowEvidence(equal)}).detail
+    assert "rounding" not in decide({"PPO": row(1, spread=10)}).detail
+
+
+def test_a_restricted_matrix_is_named_in_the_verdict(make_experiment, make_frames):
+    claims = [{"id": "a", "check": "mean_delta_positive", "says": "it helps"}]
+    chosen = {"claims": claims, "left_out": {"task": ["countdown"], "seed": [1], "filter": []}}
+    experiment = make_experiment(rows=["PPO"], tasks=["sokoban"], **chosen)
+    (verdict,), _ = run_checks(make_frames(experiment), experiment)
+    assert verdict.lines[0] == "only: matrix.task=[sokoban]" and verdict.detail.startswith("only: matrix.task=")
+    experiment = make_experiment(rows=["PPO"], tasks=["sokoban"], claims=claims, left_out={"seed": [1]})
+    (verdict,), _ = run_checks(make_frames(experiment), experiment)
+    assert "only:" not in verdict.detail
+
+
+def test_more_seeds_than_there_are_would_decide():
+    assert "about 6 seeds would decide" in decide({"PPO": row(-3, published=-3.0, spread=2.5)}).detail
+    assert "about 6 seeds would decide" not in decide({"PPO": row(1, spread=10)}).detail
+
+
+@pytest.mark.parametrize("seeds, size, spread", [(3, 5, 3), (5, 5, 3), (10, 2, 3)])
+def test_power_equals_a_simulation(seeds, size, spread):
+    rng = np.random.default_rng(0)
+    values = rng.normal(size, spread, (20_000, seeds))
+    shown = stats.ttest_1samp(values, 0, axis=1, alternative="greater").pvalue <= 0.025
+    assert power(seeds, size, spread, 0.025) == pytest.approx(shown.mean(), abs=0.012)
+
+
+def test_the_seeds_needed_are_the_smallest_that_suffice():
+    for size, spread, rows in product((2, 5, 20), (1, 4), (1, 9)):
+        count = seeds_needed([(size, spread)] * rows, 0.025)
+        power_of_row = 1 - 0.2 / rows
+        assert count == 3 or power(count - 1, size, spread, 0.025) < power_of_row
+        assert count > MOST or power(count, size, spread, 0.025) >= power_of_row
+    assert seeds_needed([(0.01, 50)], 0.025) == MOST + 1
+
+
+def frames_with_effects(make_experiment, make_frames, effects, seeds=4):
+    """Frames of two rows in which the treatment adds an effect (in points) to the same peaks, with a little noise."""
+    experiment = make_experiment(rows=["PPO", "GRPO"], tasks=["frozenlake", "countdown"], seeds=range(seeds))
+    frames = make_frames(experiment, steps=20)
+    frames.tables = frames.tables.iloc[:0]
+    rng = np.random.default_rng(5)
+    frames.metrics = frames.metrics[frames.metrics["key"] == "val/success"].reset_index(drop=True)
+    for run in experiment.runs:
+        effect = effects[run.axes["variant"]] if run.axes["filter"] == "top_p" else 0.0
+        mine = frames.metrics["run_id"] == run.id
+        frames.metrics.loc[mine, "value"] = 0.4 + effect / 100 + 0.01 * rng.standard_normal()
+    return experiment, frames
+
+
+@pytest.mark.parametrize(
+    "effects, expected",
+    [((30, 30), "reproduced"), ((30, 0), "partial"), ((-30, 30), "not_reproduced"), ((-30, -30), "not_reproduced")],
+)
+def test_mean_delta_positive(make_experiment, make_frames, effects, expected):
+    experiment, frames = frames_with_effects(
+        make_experiment, make_frames, dict(zip(("PPO", "GRPO"), effects, strict=True))
+    )
+    verdict = mean_delta_positive(frames, experiment, paper="table4")
+    assert verdict.status == expected, verdict.detail
+    assert set(verdict.value) == {"PPO", "GRPO"} and len(verdict.run_ids) == 32
+    assert "published" in verdict.detail
+    with pytest.raises(SpecError, match="no row 'PP0'"):
+        mean_delta_positive(frames, experiment, only=["PP0"])
+
+
+def test_one_seed_is_never_a_verdict(make_experiment, make_frames):
+    experiment, frames = frames_with_effects(make_experiment, make_frames, {"PPO": 50, "GRPO": 50}, seeds=1)
+    verdict = mean_delta_positive(frames, experiment)
+    assert verdict.status == "not_enough_data" and "at least 3" in verdict.detail
+    assert "[" not in verdict.detail, "an interval over instances is not shown as if it said something about runs"
+
+
+def test_the_published_change_is_of_the_columns_that_are_compared(make_experiment, make_frames):
+    _, frames = frames_with_effects(make_experiment, make_frames, {"PPO": 0, "GRPO": 0})
+    experiment, frames = frames_with_effects(make_experiment, make_frames, {"PPO": 0, "GRPO": 0})
+    detail = mean_delta_positive(frames, experiment, paper="table4").detail
+    assert "published +5.5" in detail  # PPO: (10.9 + 0.0) / 2 of FrozenLake and Countdown
+    assert "published −0.4" in detail  # GRPO: (-3.0 + 2.2) / 2

@@ -1,0 +1,147 @@
+"""Reports and claims that cannot be made are refused before anything is trained, where they were written."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, Literal
+
+import pytest
+
+from plat.errors import SpecError
+from plat.spec.experiment import load_experiment
+from plat_analysis.plugins.checking import _check_axes, _described, _fits, check_entries
+
+FILE = """
+title: t
+base: {task: frozenlake}
+matrix: {filter: [none, top_p], algorithm: [ppo, grpo], seed: [0]}
+"""
+SHIPPED = sorted((Path(__file__).parents[3] / "experiments").glob("*.yaml"))
+
+
+@pytest.mark.parametrize("path", SHIPPED, ids=lambda path: path.stem)
+def test_what_is_shipped_can_be_made(path):
+    check_entries(load_experiment(path))
+
+
+@pytest.mark.parametrize(
+    "entry, what, mend",
+    [
+        ("{builder: collapse, pair: filtre}", "'filtre' is not an axis", "'filter'"),
+        ("{builder: paired_deltas, rows: [algorithm, modle]}", "'modle' is not an axis", "axes: filter"),
+        ("{builder: paired_deltas, rows: 3}", "rows: 3 is not text or a list of text", "list of text"),
+        ("{builder: paired_deltas, columns: [task]}", "is not text", "give text"),
+        ("{builder: collapse, treatment: top_q}", "no value 'top_q'", "'top_p'"),
+        ("{builder: collapse, last: three}", "'three' is not a whole number", "whole number"),
+        ("{builder: collapse, scope: turn}", "'turn' is not one of", "trajectory"),
+        ("{builder: collapse, thresholds: {low: much}}", "a mapping to a number", "number"),
+        ("{builder: collapse, treatmnt: top_p}", "unknown argument 'treatmnt'", "'treatment'"),
+        ("{builder: paired_deltas, paper: table4}", "no table 'table4'", "tables"),
+        ("{builder: paired_deltas, heldout: 1}", "1 is not true or false", "true or false"),
+    ],
+)
+def test_wrong_arguments(tmp_path, entry, what, mend):
+    path = tmp_path / "x.yaml"
+    texts = {"report": entry}
+    if "paired_deltas" in entry and "paper" not in entry:  # the claim has the same arguments
+        texts["claims"] = entry.replace("builder: paired_deltas", "id: a, check: mean_delta_positive")
+    for key, text in texts.items():
+        line = f"{key}: [{text}]"
+        path.write_text(line + FILE)
+        with pytest.raises(SpecError, match=re.escape(what)) as caught:
+            check_entries(load_experiment(path))
+        assert mend in (caught.value.mend or "")
+        argument = re.findall(r"(?<=, )\w+: ", entry)[0]
+        assert caught.value.where == f"{path}:1:{line.index(argument) + len(argument) + 1}"
+
+
+def test_a_pair_of_which_the_command_line_left_one_side_is_refused_with_the_override(tmp_path):
+    path = tmp_path / "x.yaml"
+    one_row = FILE.replace("[ppo, grpo]", "[ppo]")
+    for entry in ("{builder: paired_deltas, baseline: none, treatment: top_p}", "{builder: collapse}"):
+        path.write_text(f"report: [{entry}]{one_row}")
+        check_entries(load_experiment(path))
+        with pytest.raises(SpecError, match="no two sides to compare") as caught:
+            check_entries(load_experiment(path, ["filter=none"]))
+        assert "leave out the override filter=none" in caught.value.mend
+
+
+def test_an_axis_that_is_a_default_is_said_to_be_one(tmp_path):
+    path = tmp_path / "x.yaml"
+    path.write_text(FILE.lstrip())
+    experiment = load_experiment(path)
+    with pytest.raises(SpecError, match=r"columns: 'size' is not an axis.*it is the default") as caught:
+        _check_axes(experiment, "columns", "size", default=True)
+    assert caught.value.mend == "add `columns: AXIS` to the entry; axes: filter, algorithm, seed"
+
+
+KEEP_RATES = """
+title: t
+base: {task: frozenlake, filter: top_p}
+matrix: {filter.value: [1.0, 0.9], seed: [0, 1]}
+"""
+INCLUDED = FILE + "include: [{filter: none, algorithm: ppo, seed: 0, train.iterations: 3}]\n"
+UNEVEN = FILE.replace("seed: [0]", "seed: [0, 1, 2]") + "exclude: [{filter: none, seed: 2}]\n"
+
+
+@pytest.mark.parametrize(
+    "file, entry, what",
+    [
+        (KEEP_RATES, "{builder: peak_success_table}", "more than one run for"),  # `pair` is missing
+        (KEEP_RATES, "{builder: peak_success_table, pair: seed}", "no run has seed = none or top_p"),
+        (INCLUDED, "{builder: peak_success_table}", "more than one run for ppo × frozenlake, filter=none, seed 0"),
+        (INCLUDED, "{builder: learning_curves, rows: algorithm}", "more than one run for ppo × frozenlake × none"),
+        (FILE, "{builder: collapse}", "more than one run for filter=none, seed 0"),
+        (UNEVEN, "{builder: paired_deltas}", "different runs, ppo × frozenlake: only top_p has seed 2"),
+        (UNEVEN.replace("[ppo, grpo]", "[ppo]"), "{builder: collapse}", "only top_p has seed 2"),
+    ],
+)
+def test_what_cannot_work_for_the_matrix_is_refused_before_anything_runs(tmp_path, file, entry, what):
+    path = tmp_path / "x.yaml"
+    claim = entry.replace("builder: paired_deltas", "id: a, check: mean_delta_positive")
+    for key, text in {"report": entry, "claims": claim if claim != entry else ""}.items():
+        if text:
+            path.write_text(f"{key}: [{text}]{file}")
+            with pytest.raises(SpecError, match=re.escape(what)) as caught:
+                check_entries(load_experiment(path))
+            assert caught.value.where == f"{path}:1:{len(key) + 4}" and caught.value.mend
+
+
+@pytest.mark.parametrize(
+    "entry, what",
+    [
+        ("claims: [{id: a, check: mean_delta_positive, only: [ppo, gppo]}]", "no row 'gppo'"),
+        ("report: [{builder: collapse, thresholds: {fal: 0.2}}]", "there is no 'fal'"),
+    ],
+)
+def test_names_inside_an_argument_are_checked_too(tmp_path, entry, what):
+    path = tmp_path / "x.yaml"
+    path.write_text(entry + FILE.replace("[ppo, grpo]", "[ppo]" if "collapse" in entry else "[ppo, grpo]"))
+    with pytest.raises(SpecError, match=re.escape(what)) as caught:
+        check_entries(load_experiment(path))
+    assert caught.value.where.startswith(f"{path}:1:") and "'" in caught.value.mend
+
+
+@pytest.mark.parametrize(
+    "value, hint, fits",
+    [
+        ("a", str | Sequence[str] | None, True),
+        (["a"], str | Sequence[str] | None, True),
+        (["a", 1], str | Sequence[str] | None, False),
+        (None, str | None, True),
+        ("abc", Sequence[str], False),
+        (1, float, True),
+        (True, float, False),
+        (1.5, int, False),
+        ({"a": 1}, Mapping[str, float] | None, True),
+        ({"a": "b"}, Mapping[str, float], False),
+        ("x", Literal["x", "y"], True),
+        (object(), Any, True),
+        ([1], Any, True),
+        (3, complex, True),  # unknown kinds are not judged
+    ],
+)
+def test_types(value, hint, fits):
+    assert _fits(value, hint) is fits and isinstance(_described(hint), str)

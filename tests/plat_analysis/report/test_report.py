@@ -1,0 +1,241 @@
+"""The whole report: same bytes twice, no network, atomic writing, clear errors; claims."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import re
+from dataclasses import replace
+from html.parser import HTMLParser
+from xml.etree import ElementTree
+
+import pytest
+from rich.console import Console
+
+from plat.errors import HomeError, SpecError
+from plat_analysis.artifact import Figure
+from plat_analysis.claims.engine import Verdict, check_claims
+from plat_analysis.plugins import registry
+from plat_analysis.report.build import build_report
+from plat_analysis.report.files import report_files, write_report
+from plat_analysis.report.print_report import print_report
+from plat_analysis.report.provenance import Provenance
+
+REPORT = [
+    {"builder": "peak_success_table", "rows": "variant", "columns": "task", "pair": "filter"},
+    {"builder": "paired_deltas"},
+    {"builder": "paired_deltas", "heldout": True},
+    {"builder": "learning_curves", "metrics": ["val/success", "mi/first_turn/retrieval_acc"]},
+    {"builder": "collapse"},
+]
+CLAIMS = [{"id": "helps", "check": "mean_delta_positive", "says": "The filter helps <on average> for every row."}]
+
+
+@pytest.fixture
+def experiment(make_experiment):
+    return make_experiment(rows=["PPO"], tasks=["sokoban"], seeds=range(3), report=REPORT, claims=CLAIMS)
+
+
+@pytest.fixture
+def frames(experiment, make_frames):
+    return make_frames(experiment, steps=30)
+
+
+@pytest.fixture
+def table_only(make_experiment):
+    return make_experiment(rows=["PPO"], tasks=["sokoban"], report=REPORT[:1], claims=CLAIMS)
+
+
+class Page(HTMLParser):
+    """Collects what a browser would follow, and checks that tags are closed."""
+
+    VOID = frozenset({"meta", "br", "path", "use", "rect", "link", "img", "hr", "input"})
+
+    def __init__(self):
+        super().__init__()
+        self.open, self.ids, self.follows, self.titles = [], [], [], []
+
+    def handle_starttag(self, tag, attributes):
+        named = dict(attributes)
+        self.follows += [v for k, v in attributes if k in ("src", "href", "xlink:href", "srcset", "data", "action")]
+        self.ids += [named["id"]] if "id" in named else []
+        self.titles += [named["title"]] if "title" in named else []
+        if tag not in self.VOID:
+            self.open.append(tag)
+
+    def handle_startendtag(self, tag, attributes):
+        self.handle_starttag(tag, attributes)
+        if tag not in self.VOID:
+            self.open.pop()
+
+    def handle_endtag(self, tag):
+        if tag not in self.VOID:
+            assert self.open.pop() == tag
+
+
+def test_two_rebuilds_are_byte_identical(experiment, frames):
+    first, second = report_files(build_report(frames, experiment)), report_files(build_report(frames, experiment))
+    assert first == second
+    names = {name.rsplit(".", 1)[-1] for name in first}
+    assert names == {"md", "csv", "tex", "svg", "png", "json", "html"}
+    assert {"paired_deltas.svg", "paired_deltas-2.svg", "collapse.png", "runs.csv", "claims.json"} <= set(first)
+
+
+def test_the_order_of_rows_in_the_frames_does_not_matter(table_only, make_frames):
+    frames = make_frames(table_only)
+    before = report_files(build_report(frames, table_only))
+    frames.runs = frames.runs.iloc[::-1].reset_index(drop=True)
+    assert report_files(build_report(frames, table_only)) == before
+
+
+def test_the_page_needs_nothing_but_itself(experiment, frames):
+    report = build_report(frames, experiment)
+    text = report_files(report)["report.html"].decode()
+    page = Page()
+    page.feed(text)
+    assert page.open == [] and len(page.ids) == len(set(page.ids))
+    assert all(target.startswith("#") for target in page.follows) and page.follows
+    assert {target[1:] for target in page.follows} <= set(page.ids)
+    assert "<script" not in text and "@import" not in text
+    assert not re.search(r"url\((?!#)", text)
+    addresses = set(re.findall(r"https?://[^\"' )<]+", text))
+    assert all(address.startswith("http://www.w3.org/") for address in addresses)  # names of XML, never fetched
+    assert any(run.id in title for title in page.titles for run in experiment.runs)
+    assert "The filter helps &lt;on average&gt;" in text and text.count("<svg") == 5
+    assert re.search(r"<title>PPO × Sokoban: [^<]*runs ", text)  # tooltips of the dots
+    assert "2026" not in text and "20:" not in text.split("<svg")[0]
+
+
+def test_written_files_are_whole_and_replace_old_ones(table_only, make_frames, tmp_path):
+    frames = make_frames(table_only)
+    report = build_report(frames, table_only)
+    (tmp_path / "report.html").write_text("old")
+    (tmp_path / "mine.txt").write_text("kept")
+    files = write_report(report, tmp_path)
+    assert {path.name for path in tmp_path.iterdir()} == {*files, "mine.txt"}
+    assert files["report.html"].read_text().startswith("<!doctype html>")
+    lines = list(csv.DictReader(io.StringIO(files["runs.csv"].read_text())))
+    assert [line["run_id"] for line in lines] == [run.id for run in table_only.runs]
+    assert lines[0]["model_that_ran"] == "stand-in, 105k"
+
+
+def test_a_folder_that_cannot_be_written_is_an_error(table_only, make_frames, tmp_path):
+    (tmp_path / "file").write_text("in the way")
+    with pytest.raises(HomeError, match="cannot write the report"):
+        write_report(build_report(make_frames(table_only), table_only), tmp_path / "file")
+
+
+def test_values_have_names_that_mlflow_accepts(experiment, frames):
+    values = build_report(frames, experiment).values
+    assert values["peak_success/PPO/sokoban/delta"] == pytest.approx(values["peak_success/PPO/sokoban/delta"])
+    assert all(re.fullmatch(r"[A-Za-z0-9_./ -]+", name) and isinstance(v, float) for name, v in values.items())
+
+
+def test_print_shows_tables_and_verdicts(table_only, make_frames):
+    console = Console(width=120, record=True, file=io.StringIO())
+    print_report(build_report(make_frames(table_only), table_only), console)
+    text = console.export_text()
+    assert "Peak validation success" in text and "helps: The filter helps <on average> for every row." in text
+
+
+def test_a_report_of_an_empty_store_says_so(experiment, make_frames, tmp_path):
+    frames = make_frames(experiment, holes={run.id: "absent" for run in experiment.runs})
+    files = write_report(build_report(frames, experiment), tmp_path)
+    assert "not run" in files["report.html"].read_text()
+    verdict = json.loads(files["claims.json"].read_text())["claims"][0]
+    assert (verdict["id"], verdict["verdict"]) == ("helps", "not_enough_data")
+
+
+NASTY = "a $broken^{ mathtext $ \x1b[31m \ud800 <script>alert(1)</script> =HYPERLINK(1) " + 80 * "long "
+
+
+def test_whatever_a_title_or_a_label_holds_is_shown_as_text(make_experiment, make_frames):
+    rows = [NASTY, NASTY + "2", "=HYPERLINK(1)"]
+    experiment = make_experiment(rows=rows, tasks=["sokoban"], seeds=range(2), title=NASTY, source=NASTY, claims=CLAIMS)
+    experiment = replace(experiment, report=[entry for entry in REPORT if entry["builder"] != "collapse"])
+    report = build_report(make_frames(experiment, steps=20), experiment)
+    files = report_files(report)
+    assert report.failures == []
+    for name, content in files.items():
+        if not name.endswith(".png"):
+            text = content.decode()
+            assert "\x1b" not in text
+            assert "<script>" not in text or name.endswith((".csv", ".json")), name
+    for name in files:
+        if name.endswith(".svg"):
+            ElementTree.fromstring(files[name])
+    lines = list(csv.DictReader(io.StringIO(files["peak_success.csv"].decode())))
+    assert {line["row"] for line in lines} >= {"'=HYPERLINK(1)"}
+    assert all(float(line["value"]) > -100 for line in lines if line["value"]), "numbers stay numbers"
+    console = Console(width=120, record=True, file=io.StringIO())
+    print_report(report, console)
+    assert "\x1b" not in console.export_text()
+
+
+def test_one_artifact_that_fails_leaves_the_others(table_only, make_frames, monkeypatch):
+    def broken_builder(frames, experiment):
+        raise ZeroDivisionError("no such number")
+
+    def broken_figure(frames, experiment):
+        return [Figure("pic", "a picture", draw=lambda: 1 / 0, points=[{"x": 1}])]
+
+    real = registry.find
+    builders = {"broken": broken_builder, "undrawable": broken_figure}
+    monkeypatch.setattr(registry, "find", lambda group, name, where: builders.get(name) or real(group, name, where))
+    entries = [{"builder": "broken"}, {"builder": "undrawable"}, *REPORT[:1]]
+    experiment = replace(table_only, report=entries, claims=[{"id": "bad", "check": "broken"}, *CLAIMS])
+    report = build_report(make_frames(experiment), experiment)
+    files = report_files(report)
+    assert {"peak_success.csv", "pic.csv", "report.html"} <= set(files) and "pic.svg" not in files
+    assert [verdict.id for verdict in report.claims] == ["helps"]
+    whats = [failure.what for failure in report.failures]
+    assert "no such number" in whats[0] and "'bad'" in whats[1] and "'pic'" in whats[2]
+    assert all("table4.yaml" in failure.where for failure in report.failures)
+    assert "could not be made" in files["report.html"].decode()
+    assert len(report.failures) == len([report_files(report), report.failures][1]), "drawing twice names a failure once"
+
+
+def test_the_page_says_where_it_comes_from(table_only, make_frames):
+    frames = make_frames(table_only)
+    frames.runs["tag.plat.ended"] = ["2026-01-02 03:04:05 UTC", "2026-01-01 00:00:00 UTC"]
+    frames.runs["tag.plat.trainer"] = "embedded 2.0"
+    provenance = Provenance("plat report table4.yaml filter.eps=0", ("filter.eps=0",), {"plat": "0.2.0"})
+    page = report_files(build_report(frames, table_only, provenance))["report.html"].decode()
+    shown = ("plat report table4.yaml filter.eps=0", "laptop", "2026-01-02 03:04:05 UTC", "embedded 2.0", "plat 0.2.0")
+    assert all(text in page for text in shown)
+    plain = report_files(build_report(frames, table_only))["report.html"].decode()
+    assert "plat report table4.yaml" in plain and "overrides" not in plain
+
+
+@pytest.mark.parametrize(
+    "report, message, mend",
+    [
+        ([{"builder": "peak_sucess_table"}], "unknown report builder", "did you mean 'peak_success_table'"),
+        ([{"builder": "collapse", "colour": "red"}], "unknown argument 'colour'", "arguments: pair"),
+        ([{"rows": "variant"}], "names no builder", "add `builder"),
+    ],
+)
+def test_wrong_report_entries(make_experiment, make_frames, report, message, mend):
+    experiment = make_experiment(rows=["PPO"], tasks=["sokoban"], report=report)
+    with pytest.raises(SpecError, match=message) as error:
+        build_report(make_frames(experiment), experiment)
+    assert mend in error.value.mend and "table4.yaml" in error.value.where
+
+
+def test_wrong_claims(make_experiment, make_frames):
+    experiment = make_experiment(rows=["PPO"], tasks=["sokoban"], claims=[{"id": "x", "check": "mean_delta_posit"}])
+    with pytest.raises(SpecError, match="unknown claim check") as error:
+        check_claims(make_frames(experiment), experiment)
+    assert "table4.yaml" in error.value.where
+    with pytest.raises(ValueError, match="unknown verdict"):
+        Verdict("maybe")
+
+
+def test_an_experiment_without_a_report_prints_its_runs(make_experiment, make_frames):
+    experiment = make_experiment(rows=["PPO"], tasks=["sokoban"], report=[], claims=[])
+    console = Console(width=100, file=io.StringIO(), color_system=None)
+    print_report(build_report(make_frames(experiment), experiment), console)
+    printed = console.file.getvalue()
+    assert all(run.id in printed for run in experiment.runs) and "finished" in printed
+    assert "no filter" in printed and "Top-p" in printed
