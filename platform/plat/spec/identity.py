@@ -10,6 +10,7 @@ from the config alone: the same run has the same name whichever file asks for it
 from __future__ import annotations
 
 import hashlib
+import itertools
 import json
 import re
 from collections.abc import Iterable, Mapping
@@ -46,6 +47,37 @@ def identity(fragments: Iterable[str], facts: str) -> str:
     """The id from the canonical config (sorted `"key":value` texts) and the canonical JSON of everything else."""
     text = '{"config":{' + ",".join(fragments) + '},"facts":' + facts + ',"scheme":' + str(SCHEME) + "}"
     return hashlib.sha256(text.encode()).hexdigest()[:ID_DIGITS]
+
+
+def recomputed(
+    config: Mapping[str, Any],
+    trainer: str,
+    version: str,
+    fingerprint: Any,
+    plugins: Iterable[Any],
+    left_out: Iterable[str],
+) -> str:
+    """The id of a recorded run under this scheme.
+
+    plugins   [key of the config, version] of the plugins that the config names
+    left_out  dotted keys of the config that are not hashed, as `left_out_keys` gave them when the run was made
+    """
+    keys = tuple(left_out)
+    fragments = []
+    for name in sorted(config):
+        kept, affecting = result_affecting(name, config[name], keys, {})
+        if kept:
+            fragments.append(canonical(name) + ":" + canonical(affecting))
+    return identity(fragments, canonical([trainer, version, sorted(plugins), fingerprint]))
+
+
+def left_out_keys(key: str, value: Any, kept: bool, affecting: Any) -> tuple[str, ...]:
+    """The dotted keys, at and below a key, that `result_affecting` left out; empty mappings go without saying."""
+    if not isinstance(value, dict):
+        return () if kept else (key,)
+    inside = affecting or {}
+    parts = (left_out_keys(f"{key}.{name}", below, name in inside, inside.get(name)) for name, below in value.items())
+    return tuple(itertools.chain.from_iterable(parts))
 
 
 def readable(parts: Iterable[str]) -> str:

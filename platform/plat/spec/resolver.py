@@ -32,6 +32,7 @@ class Resolved:
     canon: tuple[str, ...]  # the texts that were hashed into the id
     prepare: tuple[str, str] | None
     resources: dict[str, int]
+    identity: dict[str, Any]  # see Run
 
 
 class OtherTrainer(Exception):
@@ -93,7 +94,9 @@ class Resolver:
         if "seed" in config:
             labels.append(f"s{config['seed']}")
         name = "-".join(labels) + "-" + identifier[:8]
-        return Resolved(identifier, name, config, (*fragments, extra), prepare, resources)
+        left_out = [key for section in sections.values() for key in section.left_out]
+        recorded = {"trainer": self.spec.name, "plugins": sorted(plugins), "left_out": left_out}
+        return Resolved(identifier, name, config, (*fragments, extra), prepare, resources, recorded)
 
     def _plain_labels(self, config: Mapping[str, Any]) -> list[str]:
         """Labels for a config without named groups: its texts, and the numbers that differ from their defaults."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from plat.errors import SpecError
@@ -27,6 +27,8 @@ class Run:
     config     the resolved config. It shares parts with other runs: do not change it
     prepare    (key, title) of the work that must be done before the run and is shared between runs, or None
     resources  what the trainer asks for, e.g. {"threads": 1, "gpus": 0}
+    identity   what the id was hashed from besides the config and the fingerprint: the trainer's own name, its
+               `plugins` ([key, version]), and the keys of the config that were `left_out`; empty when not known
     """
 
     id: str
@@ -36,6 +38,7 @@ class Run:
     config: dict[str, Any]
     prepare: tuple[str, str] | None
     resources: dict[str, int]
+    identity: dict[str, Any] = field(default_factory=dict)
 
 
 def same_results(run: Run, other: Run) -> bool:
@@ -87,7 +90,7 @@ class RunMaker:
         if "seed" in resolved.config:
             labels.setdefault("seed", resolved.config["seed"])
         config, prepare, resources = resolved.config, resolved.prepare, resolved.resources
-        return Run(resolved.id, resolved.name, labels, trainer.name, config, prepare, resources)
+        return Run(resolved.id, resolved.name, labels, trainer.name, config, prepare, resources, resolved.identity)
 
     def _trainer(self, name: Any, place: str) -> _Trainer:
         if name not in self.trainers:

@@ -15,7 +15,7 @@ from enum import Enum
 from typing import Any
 
 from plat.errors import SpecError
-from plat.spec.identity import canonical, readable, result_affecting
+from plat.spec.identity import canonical, left_out_keys, readable, result_affecting
 from plat.spec.leaf import first_line, load_plugin
 from plat.spec.pieces import Piece, place_of
 from plat.spec.schema import MISSING, Schema, nested, plain, schema_of, select
@@ -31,6 +31,7 @@ class Section:
     value: Any
     item: Any  # the same value as the trainer sees it (a dataclass instance)
     text: str  # canonical `"key":value`, "" when nothing of it affects results
+    left_out: tuple[str, ...]  # dotted keys that are not in the text
     plugins: tuple[tuple[str, str], ...]  # (key, version) of the plugins named in it
     label: str  # readable part of the run's name
     legacy: Mapping[str, Any]
@@ -98,7 +99,8 @@ class SectionMaker:
         kept, affecting = result_affecting(name, value, self.spec.operational_keys, legacy)
         text = canonical(name) + ":" + canonical(affecting) if kept else ""
         label = value["name"] if isinstance(value, dict) and isinstance(value.get("name"), str) else ""
-        return Section(value, item, text, plugins, readable([label]) if label else "", legacy)
+        left_out = left_out_keys(name, value, kept, affecting)
+        return Section(value, item, text, left_out, plugins, readable([label]) if label else "", legacy)
 
     def _plugin(self, selector: str, around: dict[str, Any]) -> Any:
         leaf = self.schema.leaves[selector]

@@ -21,13 +21,14 @@ import os
 import re
 import shutil
 import stat
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from plat.errors import BundleError
 from plat.store.durable import scratch_name
+from plat.text import forbidden_character
 
 if TYPE_CHECKING:
     import pyarrow
@@ -36,7 +37,9 @@ FORMAT = 1
 SHARD_BYTES = 1 << 20  # git and its web pages handle files below 1 MiB well
 MANIFEST = "manifest.json"
 KINDS = ("runs", "metrics", "tables")
-_FILE_NAME = re.compile(r"(?:runs|metrics|tables)-\d{4,}\.parquet|experiments/(?:papers/)?[^/\\]+\.yaml")
+_FILE_NAME = re.compile(
+    r"(?:runs|metrics|tables)-\d{4,}\.parquet|experiments/(?:papers/)?[^/\\\x00-\x1f\x7f-\x9f]+\.yaml"
+)
 _AGAIN = "copy or export it again"
 
 
@@ -222,12 +225,33 @@ def read_bundle(folder: Path) -> Bundle:
     return Bundle(tables, manifest["experiments"], manifest["overrides"], files)
 
 
+def _is_name(value: Any) -> bool:
+    return isinstance(value, str) and forbidden_character(value) is None
+
+
+def _is_experiment(value: Any) -> bool:
+    """As `Bundle.experiments` describes it."""
+    if not isinstance(value, dict) or not isinstance(value.get("runs"), list):
+        return False
+    return all(map(_is_name, [value.get("name"), value.get("title"), *value["runs"]]))
+
+
+_MANIFEST_TYPES: dict[str, Callable[[Any], bool]] = {
+    "runs": lambda value: isinstance(value, int) and not isinstance(value, bool),
+    "experiments": lambda value: isinstance(value, list) and all(map(_is_experiment, value)),
+    "overrides": lambda value: isinstance(value, list) and all(map(_is_name, value)),
+    "files": lambda value: isinstance(value, dict),
+}
+
+
 def _read_manifest(folder: Path) -> dict[str, Any]:
     """The manifest with the keys that `read_bundle` uses, all of their types."""
     path = folder / MANIFEST
     try:
         manifest = json.loads(path.read_bytes())
-        version = int(manifest["plat_bundle"])
+        version = manifest["plat_bundle"]
+        if isinstance(version, bool) or not isinstance(version, int):
+            raise TypeError("the format is a whole number")
     except FileNotFoundError as error:
         problem = (
             "this folder is not a bundle: it has no manifest.json" if folder.is_dir() else "there is no such bundle"
@@ -251,8 +275,7 @@ def _read_manifest(folder: Path) -> dict[str, Any]:
             where=str(path),
             mend="upgrade plat, or let the one that wrote it export what you need",
         )
-    wanted: dict[str, type] = {"runs": int, "experiments": list, "overrides": list, "files": dict}
-    wrong = [key for key, kind in wanted.items() if not isinstance(manifest.get(key), kind)]
+    wrong = [key for key, holds in _MANIFEST_TYPES.items() if not holds(manifest.get(key))]
     wrong += [name for name in manifest.get("files") or () if not _FILE_NAME.fullmatch(name)]
     if wrong:
         raise BundleError(f"the bundle's manifest is damaged at {wrong[0]!r}", where=str(path), mend=_AGAIN)

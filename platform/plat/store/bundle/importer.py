@@ -24,14 +24,14 @@ from typing import TYPE_CHECKING, Any
 from plat.errors import BundleError, HomeError
 from plat.outcomes import is_failure, is_result
 from plat.store.bundle.format import Bundle, read_bundle
-from plat.store.bundle.run import BundledRun, config_of, differences, read_run, write_run
+from plat.store.bundle.run import BundledRun, config_in, config_of, differences, read_run, write_run
 from plat.store.durable import fsync_folder, locked, to_checked_json, write
 from plat.store.home import Home, RunPaths
 from plat.store.mlflow.backend import Backend, Known, conflict
 from plat.store.mlflow.connect import open_backend
 from plat.store.mlflow.importer import ImportReport, import_lock, import_runs
 from plat.store.mlflow.record import read_record
-from plat.store.run_directory.files import read_meta
+from plat.store.run_directory.files import read_meta, recomputed_id
 from plat.store.run_directory.history import Metric, Table
 from plat.store.run_directory.state import run_state
 from plat.store.run_directory.types import (
@@ -43,6 +43,7 @@ from plat.store.run_directory.types import (
     is_time,
     wrong_type,
 )
+from plat.text import forbidden_character
 
 if TYPE_CHECKING:
     import pyarrow
@@ -138,6 +139,8 @@ def _run(row: dict[str, Any], metrics: dict[str, list[Metric]], tables: dict[str
     _check_types(run)
     if run.meta["config_sha256"] != config_of(run):
         raise ValueError("its config is not the one its meta.json names")
+    if recomputed_id(run.meta, config_in(run)) not in (None, run.id):
+        raise ValueError("its config, versions and base model are not those that its id stands for: it was edited")
     for kind, rows in (("metric", run.metrics), ("table", run.tables)):
         if len(rows) != row[f"{kind}_rows"]:
             raise ValueError(f"it has {len(rows)} rows of {kind}s instead of {row[f'{kind}_rows']}")
@@ -157,6 +160,10 @@ def _check_types(run: BundledRun) -> None:
         problem = f"it has no {missing[0]}" if missing else wrong_type(values, types)
         if problem:
             raise ValueError(f"its {name} is damaged: {problem}")
+    texts = [run.meta.get(key) for key in ("name", "trainer", "paper", "scale")] + run.meta["experiments"]
+    for text in [*texts, *run.meta["axes"], *run.meta["axes"].values()]:
+        if isinstance(text, str) and (forbidden_character(text) or "\n" in text):
+            raise ValueError(f"its meta.json is damaged: {text[:40]!r} is no name")
     if not is_attempt_number(run.attempt):
         raise ValueError("the number of its attempt is not one")
     if run.result is None:

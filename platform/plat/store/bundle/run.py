@@ -186,14 +186,22 @@ def differences(own: BundledRun, bundled: BundledRun) -> list[str]:
     )
 
 
-def config_of(run: BundledRun) -> str:
-    """The hash of the resolved config; ValueError when it is not YAML."""
+def config_in(run: BundledRun) -> dict[str, Any]:
+    """The resolved config; ValueError when it is not a mapping in YAML."""
     import yaml
 
     try:
-        return config_hash(yaml.load(run.config, getattr(yaml, "CSafeLoader", yaml.SafeLoader)))
+        config = yaml.load(run.config, getattr(yaml, "CSafeLoader", yaml.SafeLoader))
     except yaml.YAMLError as error:
         raise ValueError("its config is not YAML") from error
+    if not isinstance(config, dict):
+        raise ValueError("its config is not a mapping")
+    return config
+
+
+def config_of(run: BundledRun) -> str:
+    """The hash of the resolved config; ValueError when it is not YAML."""
+    return config_hash(config_in(run))
 
 
 def _values(run: BundledRun) -> dict[tuple[str, int], Any]:

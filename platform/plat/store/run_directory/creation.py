@@ -18,7 +18,14 @@ from plat.spec.identity import SCHEME
 from plat.store.durable import locked, scratch_name, set_aside, to_checked_json, write, write_file
 from plat.store.home import Home, RunPaths
 from plat.store.provenance.code_state import CodeState, collect
-from plat.store.run_directory.files import config_hash, load_meta, read_config, read_meta, to_yaml
+from plat.store.run_directory.files import (
+    config_hash,
+    load_meta,
+    read_config,
+    read_meta,
+    recomputed_id,
+    to_yaml,
+)
 from plat.trainer.api import HEADLINE, find_trainer
 
 if TYPE_CHECKING:
@@ -110,6 +117,8 @@ def _contents(run: Run, name: str, paper: str | None, code: CodeState | None) ->
         "created": time.time(),
     }
     meta.update(_trainer_facts(run))
+    if recomputed_id({**meta, "identity": run.identity}, run.config) == run.id:
+        meta["identity"] = run.identity  # so that an import elsewhere can hold the config against the id
     changes = code.changes()
     diff = {"code.diff": changes.encode(errors="surrogatepass")} if changes else {}
     config = to_yaml(run.config).encode()

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from plat.errors import HomeError
+from plat.spec.identity import SCHEME, recomputed
 from plat.store.durable import read_json, set_aside
 from plat.store.home import AttemptPaths, RunPaths
 from plat.store.run_directory.types import ATTEMPT_META, META, OUTCOME, RESULT, wrong_type
@@ -66,6 +67,18 @@ def config_damage(meta: dict[str, Any], config: dict[str, Any]) -> str:
     if recorded is None or recorded == config_hash(config):
         return ""
     return CONFIG_DAMAGE
+
+
+def recomputed_id(meta: Mapping[str, Any], config: Mapping[str, Any]) -> str | None:
+    """The id that this config, and what meta.json records, hash to; None where too little is recorded to tell.
+
+    Runs made before plat 0.2.1 do not record it, and another scheme of ids is not known here.
+    """
+    recorded = meta.get("identity")
+    if not recorded or meta.get("identity_scheme") != SCHEME:
+        return None
+    names, fingerprint = (recorded["plugins"], recorded["left_out"]), meta.get("fingerprint") or {}
+    return recomputed(config, recorded["trainer"], meta.get("trainer_version") or "", fingerprint, *names)
 
 
 def _load_config(paths: RunPaths) -> dict[str, Any]:

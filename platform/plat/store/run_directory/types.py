@@ -65,6 +65,15 @@ def _is_text(value: Any) -> bool:
     return isinstance(value, str)
 
 
+def _is_identity(value: Any) -> bool:
+    """As `plat.spec.runs.Run.identity` describes it."""
+    if not isinstance(value, dict) or not isinstance(value.get("trainer"), str):
+        return False
+    texts = _is_list_of(_is_text)
+    pairs = _is_list_of(lambda pair: texts(pair) and len(pair) == 2)
+    return pairs(value.get("plugins")) and texts(value.get("left_out"))
+
+
 def is_attempt_number(value: Any) -> bool:
     return is_integer(value) and 1 <= value <= MOST_ATTEMPTS
 
@@ -89,6 +98,7 @@ META = {
     "trainer": TEXT,
     "trainer_version": _or_nothing(TEXT),
     "identity_scheme": INTEGER,
+    "identity": Type("what the id was hashed from", _is_identity),
     "axes": MAPPING,
     "experiments": TEXTS,
     "fingerprint": MAPPING,

@@ -15,11 +15,13 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
+import yaml
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from pyarrow import parquet
 
 from plat.errors import BundleError, HomeError, StoreError
+from plat.spec.experiment import build_run, load_experiment
 from plat.store.bundle import format as bundle_format
 from plat.store.bundle.exporter import export_bundle
 from plat.store.bundle.format import Bundle, read_bundle, schema, write_bundle
@@ -30,6 +32,9 @@ from plat.store.mlflow.dump import dump
 from plat.store.mlflow.frames import Store
 from plat.store.mlflow.importer import import_runs
 from plat.store.mlflow.record import read_record
+from plat.store.run_directory.attempts import record_failure
+from plat.store.run_directory.creation import create
+from plat.store.run_directory.files import config_hash, to_yaml
 from plat.store.run_directory.history import run_history
 from plat.store.run_directory.spool import SpoolWriter
 from plat.store.run_directory.state import run_state
@@ -261,6 +266,15 @@ DAMAGES = {
     "no such bundle": shutil.rmtree,
     "this is a file": lambda folder: (shutil.rmtree(folder), folder.write_text("x")),
     "manifest is damaged: there is no format -1": _edit_manifest(plat_bundle=-1),
+    "manifest cannot be read ": lambda folder: _edit_manifest(plat_bundle=True)(folder),
+    " manifest cannot be read": lambda folder: _edit_manifest(plat_bundle="1")(folder),
+    "manifest is damaged at 'experiments'": _edit_manifest(experiments=[7]),
+    "manifest is damaged at 'experiments' ": _edit_manifest(
+        experiments=[{"name": "a", "title": "\x1b[2J", "runs": []}]
+    ),
+    "manifest is damaged at 'overrides'": _edit_manifest(overrides=[{}]),
+    "manifest is damaged at 'runs'": _edit_manifest(runs=True),
+    r"manifest is damaged at 'experiments/.x1b": _edit_manifest(files={"experiments/\x1b[2J.yaml": {}}),
     "not a regular file": lambda folder: (
         (folder / "runs-0001.parquet").unlink(),
         (folder / "runs-0001.parquet").mkdir(),
@@ -272,7 +286,7 @@ DAMAGES = {
 def test_a_bundle_that_is_wrong_is_refused_as_a_whole(exported, make_home, message):
     _, _, folder, _ = exported
     DAMAGES[message](folder)
-    refused(make_home("other"), folder, message)
+    refused(make_home("other"), folder, message.strip())
 
 
 def _rewrite_runs(folder, change):
@@ -339,6 +353,81 @@ def test_a_config_without_its_hash_is_refused(exported, make_home):
 
     _rewrite_runs(folder, change)
     refused(make_home("other"), folder, "it has no config_sha256")
+
+
+@pytest.mark.parametrize("change", [{"name": "\x1b[2J"}, {"experiments": ["a\nb"]}, {"axes": {"seed": "\u202e"}}])
+def test_names_that_would_play_with_a_terminal_are_refused(exported, make_home, change):
+    _, _, folder, _ = exported
+    _edit_meta(folder, **change)
+    assert "\x1b" not in refused(make_home("other"), folder, "is no name")
+
+
+def _edit_meta(folder, **changes):
+    def edit(rows):
+        rows[0]["meta"] = json.dumps(json.loads(rows[0]["meta"]) | changes)
+
+    _rewrite_runs(folder, edit)
+
+
+@pytest.fixture
+def real_bundle(make_home, tmp_path):
+    """A bundle of one run with an id that plat gave it, which failed at once."""
+    run = build_run(["task=sokoban", "filter=top_p", "scale=smoke"])
+    home = make_home("real")
+    paths = create(home, run, "small")
+    record_failure(paths, "failed:oom", "too large", "")
+    path = tmp_path / "small.yaml"
+    path.write_text("title: small\nbase: {task: sokoban, filter: top_p, scale: smoke}\nmatrix: {seed: [0]}\n")
+    experiment = load_experiment(path)
+    assert [each.id for each in experiment.runs] == [run.id]
+    export_bundle(home, [experiment], tmp_path / "bundle")
+    return tmp_path / "bundle"
+
+
+def test_what_an_id_stands_for_is_recorded_and_travels(real_bundle, make_home):
+    other = make_home("other")
+    assert len(import_bundle(other, other.store_uri(), real_bundle).new) == 1
+
+
+@pytest.mark.parametrize(
+    "edit",
+    [
+        lambda meta, config: config["train"].update(lr=0.5),
+        lambda meta, config: config["task"]["env"].clear(),
+        lambda meta, config: config.update(more=1),
+        lambda meta, config: meta["identity"].update(plugins=[["task.name", "7"]]),
+        lambda meta, config: meta["identity"].update(left_out=["train.lr"]),
+        lambda meta, config: meta.update(trainer_version="9.9"),
+        lambda meta, config: meta["fingerprint"].update(base="another"),
+    ],
+)
+def test_a_run_edited_together_with_its_hash_is_refused(real_bundle, make_home, edit):
+    def change(rows):
+        meta, config = json.loads(rows[0]["meta"]), yaml.safe_load(rows[0]["config"])
+        edit(meta, config)
+        rows[0] |= {"config": to_yaml(config), "meta": json.dumps(meta | {"config_sha256": config_hash(config)})}
+
+    _rewrite_runs(real_bundle, change)
+    refused(make_home("other"), real_bundle, "are not those that its id stands for: it was edited")
+
+
+@pytest.mark.parametrize("change", [{"identity": None}, {"identity_scheme": 1}])
+def test_runs_that_do_not_record_what_their_id_stands_for_are_accepted(real_bundle, make_home, change):
+    """Runs of plat 0.2.0, and of another scheme of ids."""
+
+    def edit(rows):
+        meta = json.loads(rows[0]["meta"]) | change
+        rows[0]["meta"] = json.dumps({key: value for key, value in meta.items() if value is not None})
+
+    _rewrite_runs(real_bundle, edit)
+    other = make_home("other")
+    assert len(import_bundle(other, other.store_uri(), real_bundle).new) == 1
+
+
+@pytest.mark.parametrize("value", [7, {}, {"trainer": "t"}, {"trainer": "t", "plugins": [7], "left_out": []}])
+def test_a_damaged_record_of_an_identity_is_named(real_bundle, make_home, value):
+    _edit_meta(real_bundle, identity=value)
+    refused(make_home("other"), real_bundle, "its identity is not what the id was hashed from")
 
 
 ROWS = {
