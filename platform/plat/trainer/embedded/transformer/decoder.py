@@ -1,4 +1,9 @@
-"""Generation, one token at a time, with preallocated keys and values."""
+"""Generation, one token at a time, with preallocated keys and values.
+
+On a CPU, attention reads some positions more than there are while the text is short. Batched products of very small
+matrices take a naive path in PyTorch that is three to five times slower than the product of somewhat larger ones, and
+so does a softmax over fewer elements than a vector register holds. The positions beyond the text are zeros, and masked.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +14,10 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from plat.trainer.embedded.transformer.layers import rope, rotate, swiglu, unit_norm
-from plat.trainer.embedded.transformer.model import Layer, Prefix, Weights
+from plat.trainer.embedded.transformer.model import Layer, Prefix, Shape, Weights
+
+_SMALL_PRODUCT = 400  # rows x columns x contraction below which ATen's bmm on a CPU takes its naive path
+_SMALL_SOFTMAX = 16  # float32 elements of the widest vector register
 
 
 @dataclass
@@ -24,12 +32,12 @@ class _LayerCache:
         self.keys[:, :, :, position] = keys
         self.values[:, :, position] = values
 
-    def select(self, rows: Tensor, used: int) -> _LayerCache:
-        """The cache of these rows only; what lies behind the first `used` positions is not copied."""
+    def select(self, rows: Tensor, read: int) -> _LayerCache:
+        """The cache of these rows only; what lies behind the first `read` positions is not copied."""
         keys = self.keys.new_empty(len(rows), *self.keys.shape[1:])
         values = self.values.new_empty(len(rows), *self.values.shape[1:])
-        keys[:, :, :, :used] = self.keys[rows, :, :, :used]
-        values[:, :, :used] = self.values[rows, :, :used]
+        keys[:, :, :, :read] = self.keys[rows, :, :, :read]
+        values[:, :, :read] = self.values[rows, :, :read]
         return _LayerCache(keys, values)
 
 
@@ -46,13 +54,14 @@ class Decoder:
         self.weights = weights
         self.prefix_length, self.generated = prefix.length, 0
         self.prompt_lengths = None if prefix.lengths is None else prefix.lengths[rows]
-        positions = prefix.length + room
+        self.least = _least_positions(shape)
+        positions = max(prefix.length + room, self.least)
         self.caches = [
-            _filled_cache(keys, values, rows, positions)
+            _filled_cache(keys, values, rows, positions, self.least)
             for keys, values in zip(prefix.keys, prefix.values, strict=True)
         ]
         self.rotations = rope(shape.head_dim, shape.rope_theta, positions, weights.embed)
-        self.mask = None if self.prompt_lengths is None else _padding_mask(prefix, self.prompt_lengths, positions)
+        self.mask = _mask(prefix, self.prompt_lengths, positions)
 
     def step(self, ids: Tensor) -> Tensor:
         """Feed one token per row, ids (B,); returns the logits (B, vocabulary) of the next one."""
@@ -61,6 +70,7 @@ class Decoder:
             turns = self.rotations[self.prefix_length + self.generated]
         else:
             turns = self.rotations[self.prompt_lengths + self.generated][:, None]
+        self.mask[:, :, self.prefix_length + self.generated] = 0
         x = F.embedding(ids, weights.embed)
         for layer, cache in zip(weights.layers, self.caches, strict=True):
             self._add_attention(x, layer, cache, turns)
@@ -77,11 +87,12 @@ class Decoder:
         turned = rotate(fused[:, : heads + kv_heads], turns)
         slot = self.prefix_length + self.generated
         cache.write(slot, turned[:, heads:], fused[:, heads + kv_heads :])
-        keys, values = cache.keys[:, :, :, : slot + 1].flatten(0, 1), cache.values[:, :, : slot + 1].flatten(0, 1)
+        read = max(slot + 1, self.least)
+        keys, values = cache.keys[:, :, :, :read].flatten(0, 1), cache.values[:, :, :read].flatten(0, 1)
         queries = turned[:, :heads].reshape(rows * kv_heads, heads // kv_heads, head_dim)
         scores = torch.bmm(queries, keys)  # the scale 1 / sqrt(head_dim) is part of the queries' matrix
-        if self.mask is not None:
-            scores.view(rows, heads, -1).add_(self.mask[:, :, : slot + 1])
+        if read > slot + 1 or self.prompt_lengths is not None:
+            scores.view(rows, heads, read).add_(self.mask[:, :, :read])
         mixed = torch.bmm(scores.softmax(-1), values)
         x.addmm_(mixed.view(rows, heads * head_dim), layer.out.T)
 
@@ -91,14 +102,23 @@ class Decoder:
 
     def select(self, rows: Tensor) -> None:
         """Go on with these rows only."""
-        used = self.prefix_length + self.generated
-        self.caches = [cache.select(rows, used) for cache in self.caches]
-        if self.prompt_lengths is not None and self.mask is not None:
+        read = max(self.prefix_length + self.generated, self.least)
+        self.caches = [cache.select(rows, read) for cache in self.caches]
+        if self.prompt_lengths is not None:
             self.prompt_lengths, self.mask = self.prompt_lengths[rows], self.mask[rows]
 
 
-def _filled_cache(keys: Tensor, values: Tensor, rows: Tensor, positions: int) -> _LayerCache:
-    """The cache of one layer with the keys and values (U, kv_heads, P, head_dim) of the rows' prompts in it."""
+def _least_positions(shape: Shape) -> int:
+    """How many positions attention must read at least to stay clear of the slow small products."""
+    queries = shape.heads // shape.kv_heads  # of each key head
+    return max(-(-_SMALL_PRODUCT // (queries * shape.head_dim)), _SMALL_SOFTMAX)
+
+
+def _filled_cache(keys: Tensor, values: Tensor, rows: Tensor, positions: int, least: int) -> _LayerCache:
+    """The cache of one layer with the keys and values (U, kv_heads, P, head_dim) of the rows' prompts in it.
+
+    Up to position `least` it may be read before it is written, and holds zeros.
+    """
     _, kv_heads, length, head_dim = keys.shape
     cache = _LayerCache(
         keys.new_empty(len(rows), kv_heads, head_dim, positions),
@@ -106,12 +126,18 @@ def _filled_cache(keys: Tensor, values: Tensor, rows: Tensor, positions: int) ->
     )
     cache.keys[:, :, :, :length] = keys.transpose(2, 3)[rows]
     cache.values[:, :, :length] = values[rows]
+    cache.keys[:, :, :, length:least] = 0
+    cache.values[:, :, length:least] = 0
     return cache
 
 
-def _padding_mask(prefix: Prefix, prompt_lengths: Tensor, positions: int) -> Tensor:
-    """(B, 1, positions): -inf at a prompt's padding, 0 elsewhere."""
-    padding = torch.arange(prefix.length, device=prompt_lengths.device) >= prompt_lengths[:, None]
-    mask = prefix.keys[0].new_zeros(len(prompt_lengths), 1, positions)
-    mask[:, 0, : prefix.length].masked_fill_(padding, float("-inf"))
+def _mask(prefix: Prefix, prompt_lengths: Tensor | None, positions: int) -> Tensor:
+    """(B, 1, positions), or (1, 1, positions) where all prompts are of one length: 0 at the tokens of a row's prompt,
+    -inf at its padding and behind it."""
+    mask = prefix.keys[0].new_full((1 if prompt_lengths is None else len(prompt_lengths), 1, positions), float("-inf"))
+    if prompt_lengths is None:
+        mask[:, :, : prefix.length] = 0
+    else:
+        at_prompt = torch.arange(positions, device=prompt_lengths.device) < prompt_lengths[:, None]
+        mask[:, 0].masked_fill_(at_prompt, 0)
     return mask
