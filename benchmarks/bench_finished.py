@@ -42,7 +42,7 @@ def timed(command: list[str]) -> tuple[str, float]:
 
 def make_runs(home_path: Path) -> None:
     """RUNS finished run directories."""
-    from plat.runner import execute
+    from plat.runner.execution import execute
     from plat.spec.experiment import load_experiment
     from plat.store.home import Home
     from plat.store.provenance.code_state import collect

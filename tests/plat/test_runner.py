@@ -11,9 +11,10 @@ import plat_toy
 import pytest
 from toy_runs import comparable, no_step_twice, toy_run
 
-from plat import runner
+from plat.runner import execution
 from plat.errors import HomeError, RunError, SpecError
-from plat.runner import classify, execute
+from plat.runner.execution import execute
+from plat.runner.failures import classify
 from plat.store.durable import locked
 from plat.store.home import Home
 from plat.store.mlflow.record import read_record
@@ -229,7 +230,7 @@ def test_a_disk_too_full_for_the_outcome_still_ends_in_class_disk(home, monkeypa
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
     with monkeypatch.context() as patch:
-        patch.setattr(runner, "create", full)
+        patch.setattr(execution, "create", full)
         assert execute(home, paths.id) == "failed:disk"
     assert not paths.result.exists() and lease.state(paths) == "free"
     assert execute(home, paths.id) == "finished" and no_step_twice(paths)

@@ -10,7 +10,7 @@ import pytest
 from toy_runs import toy_run
 
 from plat.plan.cost import History
-from plat.runner import execute
+from plat.runner.execution import execute
 from plat.store.home import Home
 from plat.store.provenance.code_state import CodeState
 from plat.store.run_directory.creation import create

@@ -7,8 +7,9 @@ that fails takes down nothing else. `cancel` and `close` leave every run in a st
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
 
 from plat.outcomes import is_result
@@ -54,6 +55,8 @@ class Job:
     run      the run; of a preparation, the first run that needs it (they all have the same recipe)
     started  when its newest attempt began, in monotonic seconds; 0 before the first
     seconds  how long the newest attempt took that has ended; 0 before
+    tries    how often it has been tried again, by failure class
+    cancelled  somebody asked to stop it for good
     """
 
     id: str
@@ -65,6 +68,8 @@ class Job:
     reason: str = ""
     started: float = 0.0
     seconds: float = 0.0
+    tries: Counter[str] = field(default_factory=Counter)
+    cancelled: bool = False
 
     def change(self) -> Change:
         return Change(self.id, self.kind, self.title, self.state, self.outcome, self.reason)

@@ -20,7 +20,7 @@ from plat.dispatch.board import Board
 from plat.dispatch.local.dispatcher import STALL_AFTER, LocalDispatcher
 from plat.dispatch.progress import Progress, Silent
 from plat.dispatch.report import RunEnd, SweepReport, end_of
-from plat.runner import FINAL
+from plat.runner.failures import FINAL
 from plat.store.home import Home, RunPaths
 from plat.store.run_directory.creation import create
 from plat.store.run_directory.files import config_changed_since_result, set_damaged_config_aside

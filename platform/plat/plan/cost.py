@@ -18,7 +18,7 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from plat.runner import cost_facts
+from plat.runner.result import cost_facts
 from plat.spec.experiment import Run
 from plat.store.durable import read_json
 from plat.store.home import Home, RunPaths

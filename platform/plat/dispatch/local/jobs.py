@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import os
 import signal
-from collections import Counter
 from collections.abc import Collection, Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from plat.dispatch.api import Job
@@ -24,15 +23,12 @@ class LocalJob(Job):
     """A job done in a process of its own on this machine. Times are monotonic seconds.
 
     needs      the preparation that must be finished first
-    tries      how often it has been tried again, by failure class
     ending     set before the dispatcher kills it: the (outcome, reason) that is then recorded
     """
 
     threads: int = 1
     gpus: int = 0
     needs: LocalJob | None = None
-    tries: Counter[str] = field(default_factory=Counter)
-    cancelled: bool = False
     ending: tuple[str, str] | None = None
     devices: tuple[str, ...] = ()
     spool_size: int = -1

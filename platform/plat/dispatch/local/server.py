@@ -30,8 +30,8 @@ import traceback
 from dataclasses import dataclass
 from typing import Any
 
-from plat import runner
 from plat.dispatch.local import worker
+from plat.runner.training import warm_up
 
 GRACE = 60.0
 MODULES = ("omegaconf", "yaml", "numpy", "safetensors.numpy", "ctypes", "plat.spec.experiment")
@@ -61,7 +61,7 @@ class Server:
 
     def warm_up(self, trainers: list[str]) -> None:
         """Import what workers will need. A failure is left to the run that needs it, which can say so better."""
-        for work, names in ((importlib.import_module, MODULES), (runner.warm_up, trainers)):
+        for work, names in ((importlib.import_module, MODULES), (warm_up, trainers)):
             for name in names:
                 try:
                     work(name)

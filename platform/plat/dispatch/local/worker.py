@@ -17,8 +17,11 @@ import traceback
 from pathlib import Path
 from typing import Any
 
-from plat import runner
 from plat.errors import PlatError
+from plat.runner.execution import execute
+from plat.runner.failures import classify
+from plat.runner.process import output_to
+from plat.runner.training import prepare
 from plat.store.durable import append_line
 from plat.store.home import Home
 from plat.store.preparations import announced
@@ -37,23 +40,23 @@ def work(request: dict[str, Any]) -> dict[str, Any]:
     if request["kind"] == "prepare":
         return _prepare(home, request)
     try:
-        return {"outcome": runner.execute(home, request["run_id"], steal=request["steal"]), "reason": ""}
+        return {"outcome": execute(home, request["run_id"], steal=request["steal"]), "reason": ""}
     except LeaseHeld as error:
         return {"held": error.state, "reason": error.what}
     except BaseException as error:
-        outcome, reason = runner.classify(error)
+        outcome, reason = classify(error)
         return {"outcome": outcome, "reason": reason, "error": _words(error)}
 
 
 def _prepare(home: Home, request: dict[str, Any]) -> dict[str, Any]:
     log = Path(request["log"])
     started = time.monotonic()
-    with announced(home, request["job"], request["title"]), runner.output_to(log):
+    with announced(home, request["job"], request["title"]), output_to(log):
         try:
-            runner.prepare(home, request["trainer"], request["config"], request["threads"])
+            prepare(home, request["trainer"], request["config"], request["threads"])
         except BaseException as error:
             traceback.print_exc()
-            outcome, reason = runner.classify(error)
+            outcome, reason = classify(error)
             return {"outcome": outcome, "reason": reason, "error": _words(error)}
     wall = time.monotonic() - started
     if wall > WORTH_NOTING:

@@ -1,0 +1,76 @@
+"""What becomes of a run: judged from its directory, never from what a process or a scheduler says of itself.
+
+Every dispatcher asks here before it starts a run, when an attempt has ended, and while somebody else has the run, so
+that the rules of retries and leases are the same wherever runs are executed.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from plat.dispatch.api import ENDED, QUEUED, WAITING, Job
+from plat.outcomes import failure_class
+from plat.runner.failures import FINAL, RETRIES
+from plat.store.home import RunPaths
+from plat.store.run_directory import lease
+from plat.store.run_directory.state import run_state
+
+
+@dataclass(frozen=True)
+class Decision:
+    """The state that a job goes to: ENDED, WAITING (somebody else has the run) or QUEUED (it is to be started)."""
+
+    state: str
+    outcome: str | None = None
+    reason: str = ""
+
+
+def before_start(paths: RunPaths, steal: bool) -> Decision | None:
+    """None when the run is to be started now; otherwise it is done (by another sweep), or somebody has it."""
+    now = run_state(paths)
+    if now.state == "done":
+        return Decision(ENDED, now.outcome, now.reason)
+    held = lease.state(paths)
+    if held == "live":
+        return Decision(WAITING)
+    if held == "unknown" and not steal:
+        return Decision(ENDED, "unknown", lease.refusal(paths).what)
+    return None
+
+
+def after_attempt(job: Job, paths: RunPaths, outcome: str, reason: str, stopping: bool) -> Decision:
+    """What follows an attempt of ours that ended with `outcome`: result.json alone makes the run done."""
+    now = run_state(paths)
+    if now.state == "done":
+        return Decision(ENDED, now.outcome, now.reason)
+    if now.state == "running":
+        return Decision(WAITING)  # another sweep was quick to take it over
+    if failure_class(outcome) is None and outcome not in ("interrupted", "cancelled"):
+        return retry_or_end(job, "failed:node", f"it {outcome} but left no result.json", stopping)
+    recorded = now.reason if now.outcome == outcome else ""
+    return retry_or_end(job, outcome, recorded or reason, stopping)
+
+
+def while_waiting(job: Job, paths: RunPaths, steal: bool, stopping: bool) -> Decision | None:
+    """What follows for a run that somebody else has; None while there is nothing to do but wait."""
+    now = run_state(paths)
+    if now.state == "running":
+        return None
+    if now.state == "done":
+        return Decision(ENDED, now.outcome, now.reason)
+    if now.state == "unknown" and not steal:
+        return Decision(ENDED, "unknown", lease.refusal(paths).what)
+    if now.state == "failed" and now.outcome in FINAL:
+        return Decision(ENDED, now.outcome, now.reason)
+    if now.state == "failed":
+        return retry_or_end(job, now.outcome or "failed:node", now.reason, stopping)
+    return Decision(QUEUED)
+
+
+def retry_or_end(job: Job, outcome: str, reason: str, stopping: bool) -> Decision:
+    """Whether a job that did not end well is tried again, by the class of its failure. Counts the retry on the job."""
+    failure = "preempted" if outcome == "interrupted" else failure_class(outcome) or ""
+    if stopping or job.cancelled or job.tries[failure] >= RETRIES.get(failure, 0):
+        return Decision(ENDED, "cancelled" if job.cancelled and outcome == "interrupted" else outcome, reason)
+    job.tries[failure] += 1
+    return Decision(QUEUED, outcome, reason)

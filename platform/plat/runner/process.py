@@ -1,0 +1,78 @@
+"""What a run needs of its process: signals that ask it to stop, a log for all it prints, and its number of threads."""
+
+from __future__ import annotations
+
+import contextlib
+import faulthandler
+import os
+import signal
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+
+class Stop:
+    """Whether the run was asked to stop."""
+
+    asked = False
+
+
+@contextlib.contextmanager
+def stop_on_signals() -> Iterator[Stop]:
+    """SIGTERM, and SIGINT unless it is ignored, ask the trainer to stop; a second SIGINT interrupts it."""
+    stop = Stop()
+
+    def ask(number: int, frame: Any) -> None:
+        if stop.asked and number == signal.SIGINT:
+            raise KeyboardInterrupt
+        stop.asked = True
+
+    before: dict[signal.Signals, Any] = {}
+    try:
+        for number in (signal.SIGTERM, signal.SIGINT):
+            if signal.getsignal(number) is not signal.SIG_IGN:
+                before[number] = signal.signal(number, ask)
+    except ValueError:
+        pass  # not the main thread: nothing to listen with
+    try:
+        yield stop
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+@contextlib.contextmanager
+def output_to(path: Path | None) -> Iterator[None]:
+    """Send everything printed, and the traceback of a segfault, to a file; None: change nothing."""
+    if path is None:
+        yield
+        return
+    streams, descriptors = (sys.stdout, sys.stderr), (os.dup(1), os.dup(2))
+    watched = faulthandler.is_enabled()
+    file = open(path, "a", buffering=1, encoding="utf-8", errors="backslashreplace")
+    try:
+        for stream, number in zip(streams, (1, 2), strict=True):
+            stream.flush()
+            os.dup2(file.fileno(), number)
+        sys.stdout = sys.stderr = file
+        faulthandler.enable(file)
+        yield
+    finally:
+        faulthandler.disable()
+        sys.stdout, sys.stderr = streams
+        for stream, number, descriptor in zip(streams, (1, 2), descriptors, strict=True):
+            with contextlib.suppress(OSError, ValueError):
+                stream.flush()  # what was printed through the old stream belongs to the log, too
+            os.dup2(descriptor, number)
+            os.close(descriptor)
+        with contextlib.suppress(OSError):  # the disk may be full
+            file.close()
+        if watched:
+            faulthandler.enable(sys.__stderr__ or 2)
+
+
+def pin_threads(threads: int) -> None:
+    """Let torch use that many threads, where it is loaded."""
+    if threads and "torch" in sys.modules:
+        sys.modules["torch"].set_num_threads(threads)

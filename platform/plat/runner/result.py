@@ -1,0 +1,60 @@
+"""result.json of a run, and what it adds to the history from which times are estimated."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from plat.spec.schema import select
+from plat.store.durable import append_line, create, to_checked_json
+from plat.store.home import AttemptPaths, Home, RunPaths
+from plat.store.run_directory.files import read_outcome
+from plat.store.run_directory.run_io import FileRunIO
+from plat.trainer.api import TrainerSpec, find_trainer
+
+
+def publish(
+    home: Home,
+    paths: RunPaths,
+    attempt: AttemptPaths,
+    config: dict[str, Any],
+    meta: dict[str, Any],
+    record: dict[str, Any],
+    io: FileRunIO | None,
+) -> None:
+    """result.json, exclusively and last; then the measured time, for `plat plan`."""
+    attempts = paths.attempts()
+    outcomes = [read_outcome(past) or {} for past in attempts]
+    kept = {key: record[key] for key in ("outcome", "reason", "step", "success", "summary", "time")}
+    result = {
+        "id": paths.id,
+        "name": meta["name"],
+        **kept,
+        "iterations": find_trainer(meta["trainer"]).iterations(config),
+        "attempt": attempt.number,
+        "attempts": [past.number for past in attempts],
+        "wall": round(sum(outcome.get("wall") or 0.0 for outcome in outcomes), 3),
+    }
+    if create(paths.result, to_checked_json(result)):
+        first = (io.restored_step if io else None) or 0
+        append_line(home.history, _history_line(config, meta, record, first))
+
+
+def _history_line(config: dict[str, Any], meta: dict[str, Any], record: dict[str, Any], first: int) -> dict[str, Any]:
+    """What `plat plan` learns from: what the run had to do, and how long that took."""
+    return {
+        "time": record["time"],
+        "run": meta["id"],
+        "trainer": meta["trainer"],
+        "cost": cost_facts(config, find_trainer(meta["trainer"])),
+        "scale": meta.get("scale"),
+        "iterations": (record["step"] or 0) - first,  # done in `wall` seconds
+        "wall": record["wall"],
+        "peak_mb": record["peak_mb"],
+        "outcome": record["outcome"],
+    }
+
+
+def cost_facts(config: Mapping[str, Any], trainer: TrainerSpec) -> dict[str, Any]:
+    """What a run's time depends on besides trainer and scale: dotted config key -> value, None where it is absent."""
+    return {key: select(config, key) for key in trainer.cost_keys}

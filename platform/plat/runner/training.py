@@ -1,0 +1,50 @@
+"""The only caller of a trainer: trains a run, does the work that runs share, and loads what a trainer needs."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import importlib
+from typing import Any
+
+from plat.errors import PlatError, RunError
+from plat.runner.process import pin_threads
+from plat.store.home import Home
+from plat.store.run_directory.run_io import FileRunIO
+from plat.trainer.api import Outcome, TrainerSpec, find_trainer
+
+
+def train(home: Home, config: dict[str, Any], trainer: str, threads: int, io: FileRunIO) -> Outcome:
+    """Train with a trainer's own typed config; first the shared work that the run needs, unless it is cached."""
+    spec = find_trainer(trainer)
+    typed = _typed(config, spec)
+    function = spec.load()
+    pin_threads(threads)
+    if spec.prepare is not None and spec.load_prepare is not None and spec.prepare(typed) is not None:
+        spec.load_prepare()(typed, home.cache)
+    return function(typed, io)
+
+
+def prepare(home: Home, trainer: str, config: dict[str, Any], threads: int = 1) -> None:
+    """Do the shared work that a run needs, unless it is cached (then this is quick)."""
+    spec: TrainerSpec = find_trainer(trainer)
+    if spec.load_prepare is None:
+        raise RunError(f"the trainer {spec.name!r} names a preparation and has none", where=trainer)
+    work = spec.load_prepare()
+    pin_threads(threads)
+    work(_typed(config, spec), home.cache)
+
+
+def warm_up(trainer: str) -> None:
+    """Import and compute, in a server that will be forked, what every run of this trainer would otherwise do again."""
+    spec = find_trainer(trainer)
+    for name in spec.preload:
+        importlib.import_module(name)
+    with contextlib.suppress(TypeError, PlatError):  # a config without defaults: then each run does it
+        _typed(dataclasses.asdict(spec.config_type()), spec)
+
+
+def _typed(config: dict[str, Any], spec: TrainerSpec) -> Any:
+    from plat.spec.experiment import config_object
+
+    return config_object(config, spec)
