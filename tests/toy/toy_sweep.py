@@ -1,6 +1,6 @@
 """`python toy_sweep.py HOME JOBS RUNS-AS-JSON`: a sweep in a process of its own, for tests that kill it.
 
-RUNS is a list of keyword arguments of `toy_run`. Prints progress lines, then the counts and the trouble as JSON; leaves
+JOBS is 0 for as many as the cores allow; RUNS is a list of keyword arguments of `toy_run`. Prints progress lines, then the counts and the trouble as JSON; leaves
 with the report's exit code.
 """
 
@@ -19,7 +19,7 @@ from plat.store.home import Home
 if __name__ == "__main__":
     place, jobs, wanted = sys.argv[1:]
     runs = [toy_run(**options) for options in json.loads(wanted)]
-    report = sweep(Home(Path(place)).create(), runs, int(jobs), Plain())
+    report = sweep(Home(Path(place)).create(), runs, int(jobs) or None, Plain())
     fresh = [end.run.id for end in report.ends.values() if end.fresh]
     print(json.dumps({"counts": report.counts(), "fresh": fresh, "trouble": report.trouble}), flush=True)
     sys.exit(report.exit_code)

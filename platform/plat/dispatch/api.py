@@ -85,10 +85,12 @@ class Dispatcher(Protocol):
 
     slots     how many jobs run at once; None until `submit` has decided it
     stopping  set by anybody, at any moment (a signal handler too): from then on nothing is started
+    notices   lines for whoever watches the sweep; the driver shows them and takes them out
     """
 
     slots: int | None
     stopping: bool
+    notices: list[str]
 
     @property
     def jobs(self) -> Mapping[str, Job]:

@@ -153,6 +153,8 @@ class _Sweep:
             while dispatcher.active():
                 for change in dispatcher.poll(0.0 if self._ended else TICK):
                     self._note(change)
+                while dispatcher.notices:
+                    self._progress.message(dispatcher.notices.pop(0))
                 self._obey(len(signals))
                 if self._ended:
                     self._call_back(self._ended.popleft())

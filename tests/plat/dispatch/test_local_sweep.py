@@ -6,6 +6,7 @@ import random
 import signal
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 from collections import Counter
@@ -14,9 +15,11 @@ from pathlib import Path
 import pytest
 from toy_runs import comparable, no_step_twice, toy_run
 
+from plat.cores import usable_cores
 from plat.dispatch.driver import sweep
 from plat.dispatch.local import client, machine
 from plat.dispatch.local.dispatcher import LocalDispatcher
+from plat.dispatch.local.shared_cores import SharedCores
 from plat.errors import RunError, SpecError
 from plat.spec.experiment import Experiment
 from plat.store.home import Home
@@ -460,3 +463,45 @@ def test_kill_9_of_everything_at_a_random_moment_leaves_no_trace(home, tmp_path,
         assert comparable(home.run(run_id)) == comparable(undisturbed.run(run_id))
         assert no_step_twice(home.run(run_id))
         assert lease.state(home.run(run_id)) != "live"  # an orphan's: killed between its result and letting go
+
+
+@pytest.fixture
+def own_cores(tmp_path, monkeypatch):
+    """A folder of core locks for this test alone, here and in the processes that it starts."""
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    monkeypatch.setattr(tempfile, "tempdir", None)  # it is remembered from the first call
+
+
+@pytest.mark.skipif(usable_cores() < 2, reason="one core cannot be shared")
+def test_a_second_sweep_takes_the_cores_that_are_left(own_cores, tmp_path):
+    """Another home, the same machine: one run at a time while the first sweep has every core, all of them after it."""
+    first, second = Home(tmp_path / "first").create(), Home(tmp_path / "second").create()
+    long = [{"seed": seed, "iterations": 5000, "sleep": 0.02} for seed in range(usable_cores())]
+    process = start(first, long, jobs=0)
+    try:
+        wait_for(lambda: SharedCores().free() == 0, process)
+        crowded = Recorder()
+        report = sweep(second, [toy_run(seed=seed, sleep=0.05) for seed in range(3)], progress=crowded)
+        assert report.counts() == {"done": 3} and crowded.most_running == 1
+        assert f"other sweeps use {usable_cores()} of {usable_cores()} cores" in str(crowded.lines)
+        asked = Recorder()
+        sweep(second, [toy_run(seed=seed, sleep=0.05) for seed in range(3, 6)], 2, asked)
+        assert asked.most_running == 2 and "other sweeps" not in str(asked.lines)
+    finally:
+        os.killpg(process.pid, signal.SIGKILL)
+        process.communicate()
+    wait_for(lambda: SharedCores().free() == usable_cores())
+    alone = Recorder()
+    sweep(second, [toy_run(seed=seed, sleep=0.05) for seed in range(6, 9)], progress=alone)
+    assert alone.most_running >= 2 and "other sweeps" not in str(alone.lines)
+    assert SharedCores().free() == usable_cores()
+
+
+def test_a_folder_of_cores_that_is_not_ours_is_not_used(tmp_path):
+    (tmp_path / "real").mkdir()
+    (tmp_path / "link").symlink_to(tmp_path / "real")
+    (tmp_path / "file").write_text("")
+    for place in ("link", "file", "missing/deep"):
+        cores = SharedCores(tmp_path / place)
+        cores.take("job", 1)
+        assert cores.free() == cores.count and not any((tmp_path / "real").iterdir())

@@ -1,9 +1,10 @@
-"""The GPUs of this machine: each belongs to one job at a time."""
+"""The GPUs of this machine, each of which belongs to one job at a time, and its cores, which sweeps share."""
 
 from __future__ import annotations
 
 from plat.dispatch.local import machine
 from plat.dispatch.local.jobs import LocalJob
+from plat.dispatch.local.shared_cores import SharedCores
 from plat.errors import SpecError
 
 
@@ -13,6 +14,7 @@ class Devices:
     def __init__(self) -> None:
         self._free: list[str] | None = None
         self._count = 0
+        self.cores = SharedCores()
 
     @property
     def free(self) -> int:
@@ -33,12 +35,14 @@ class Devices:
 
     def take(self, job: LocalJob) -> dict[str, str]:
         """Give a job its GPUs; the environment in which it sees these alone, and none when it asked for none."""
+        self.cores.take(job.id, job.threads)
         if self._free is not None:
             job.devices = tuple(self._free[: job.gpus])
             del self._free[: job.gpus]
         return {"CUDA_VISIBLE_DEVICES": ",".join(job.devices)}
 
     def give_back(self, job: LocalJob) -> None:
+        self.cores.give_back(job.id)
         if self._free is not None:
             self._free += job.devices
         job.devices = ()

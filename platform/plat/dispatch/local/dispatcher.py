@@ -56,6 +56,8 @@ class LocalDispatcher:
         self._stall_after = stall_after
         self._schedule = Schedule()
         self._devices = Devices()
+        self._yields = slots is None  # whoever names a number of jobs means it
+        self.notices: list[str] = []
         self._changes: list[Change] = []
         self._processes = Processes(home.logs / "worker-server.txt", self._server_needs)
         self._checked = time.monotonic()
@@ -144,6 +146,8 @@ class LocalDispatcher:
             running = self._running()
             if len(running) >= slots:
                 return
+            if self._yields and running and not self._devices.cores.has_room(self.notices):
+                return  # but one job always runs: nobody waits forever
             preparing = sum(1 for job in running if job.kind == "prepare")
             job = self._schedule.next(slots, preparing, self._devices.free)
             if job is None:
