@@ -1,13 +1,13 @@
 """Generation, one token at a time, with preallocated keys and values.
 
+The cache of a layer is one array (2, B, kv_heads, positions, head_dim), keys first, values second.
+
 On a CPU, attention reads some positions more than there are while the text is short. Batched products of very small
 matrices take a naive path in PyTorch that is three to five times slower than the product of somewhat larger ones, and
 so does a softmax over fewer elements than a vector register holds. The positions beyond the text are zeros, and masked.
 """
 
 from __future__ import annotations
-
-from dataclasses import dataclass
 
 import torch
 import torch.nn.functional as F
@@ -18,27 +18,6 @@ from plat.trainer.embedded.transformer.model import Layer, Prefix, Shape, Weight
 
 _SMALL_PRODUCT = 400  # rows x columns x contraction below which ATen's bmm on a CPU takes its naive path
 _SMALL_SOFTMAX = 16  # float32 elements of the widest vector register
-
-
-@dataclass
-class _LayerCache:
-    """Keys and values of one layer. Keys are kept transposed: a query then meets them in the order of memory."""
-
-    keys: Tensor  # (B, kv_heads, head_dim, positions)
-    values: Tensor  # (B, kv_heads, positions, head_dim)
-
-    def write(self, position: int, keys: Tensor, values: Tensor) -> None:
-        """Store the keys and values (B, kv_heads, head_dim) of one token per row."""
-        self.keys[:, :, :, position] = keys
-        self.values[:, :, position] = values
-
-    def select(self, rows: Tensor, read: int) -> _LayerCache:
-        """The cache of these rows only; what lies behind the first `read` positions is not copied."""
-        keys = self.keys.new_empty(len(rows), *self.keys.shape[1:])
-        values = self.values.new_empty(len(rows), *self.values.shape[1:])
-        keys[:, :, :, :read] = self.keys[rows, :, :, :read]
-        values[:, :, :read] = self.values[rows, :, :read]
-        return _LayerCache(keys, values)
 
 
 class Decoder:
@@ -78,7 +57,7 @@ class Decoder:
         self.generated += 1
         return unit_norm(x, weights.shape.eps) @ weights.head.T
 
-    def _add_attention(self, x: Tensor, layer: Layer, cache: _LayerCache, turns: Tensor) -> None:
+    def _add_attention(self, x: Tensor, layer: Layer, cache: Tensor, turns: Tensor) -> None:
         """Add the attention block's output to x (B, width), in place; the token's keys and values enter the cache."""
         shape, rows = self.weights.shape, len(x)
         heads, kv_heads, head_dim = shape.heads, shape.kv_heads, shape.head_dim
@@ -86,11 +65,12 @@ class Decoder:
         fused = fused.view(rows, heads + 2 * kv_heads, head_dim)
         turned = rotate(fused[:, : heads + kv_heads], turns)
         slot = self.prefix_length + self.generated
-        cache.write(slot, turned[:, heads:], fused[:, heads + kv_heads :])
+        cache[0, :, :, slot] = turned[:, heads:]
+        cache[1, :, :, slot] = fused[:, heads + kv_heads :]
         read = max(slot + 1, self.least)
-        keys, values = cache.keys[:, :, :, :read].flatten(0, 1), cache.values[:, :, :read].flatten(0, 1)
+        keys, values = cache[:, :, :, :read].flatten(1, 2)
         queries = turned[:, :heads].reshape(rows * kv_heads, heads // kv_heads, head_dim)
-        scores = torch.bmm(queries, keys)  # the scale 1 / sqrt(head_dim) is part of the queries' matrix
+        scores = torch.bmm(queries, keys.transpose(1, 2))  # the scale 1 / sqrt(head_dim) is part of the queries' matrix
         if read > slot + 1 or self.prompt_lengths is not None:
             scores.view(rows, heads, read).add_(self.mask[:, :, :read])
         mixed = torch.bmm(scores.softmax(-1), values)
@@ -102,8 +82,7 @@ class Decoder:
 
     def select(self, rows: Tensor) -> None:
         """Go on with these rows only."""
-        read = max(self.prefix_length + self.generated, self.least)
-        self.caches = [cache.select(rows, read) for cache in self.caches]
+        self.caches = [cache.index_select(1, rows) for cache in self.caches]
         if self.prompt_lengths is not None:
             self.prompt_lengths, self.mask = self.prompt_lengths[rows], self.mask[rows]
 
@@ -114,20 +93,16 @@ def _least_positions(shape: Shape) -> int:
     return max(-(-_SMALL_PRODUCT // (queries * shape.head_dim)), _SMALL_SOFTMAX)
 
 
-def _filled_cache(keys: Tensor, values: Tensor, rows: Tensor, positions: int, least: int) -> _LayerCache:
+def _filled_cache(keys: Tensor, values: Tensor, rows: Tensor, positions: int, least: int) -> Tensor:
     """The cache of one layer with the keys and values (U, kv_heads, P, head_dim) of the rows' prompts in it.
 
     Up to position `least` it may be read before it is written, and holds zeros.
     """
     _, kv_heads, length, head_dim = keys.shape
-    cache = _LayerCache(
-        keys.new_empty(len(rows), kv_heads, head_dim, positions),
-        values.new_empty(len(rows), kv_heads, positions, head_dim),
-    )
-    cache.keys[:, :, :, :length] = keys.transpose(2, 3)[rows]
-    cache.values[:, :, :length] = values[rows]
-    cache.keys[:, :, :, length:least] = 0
-    cache.values[:, :, length:least] = 0
+    cache = keys.new_empty(2, len(rows), kv_heads, positions, head_dim)
+    cache[0, :, :, :length] = keys[rows]
+    cache[1, :, :, :length] = values[rows]
+    cache[:, :, :, length:least] = 0
     return cache
 
 
