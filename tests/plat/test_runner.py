@@ -11,8 +11,8 @@ import plat_toy
 import pytest
 from toy_runs import comparable, no_step_twice, toy_run
 
-from plat.runner import execution
 from plat.errors import HomeError, RunError, SpecError
+from plat.runner import execution
 from plat.runner.execution import execute
 from plat.runner.failures import classify
 from plat.store.durable import locked
