@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from plat.cli import main
-from plat.store.mlflow.client import ensure_sqlite
+from plat.store.mlflow.sqlite_creation import ensure_sqlite
 
 EXPERIMENT = """
 title: A test

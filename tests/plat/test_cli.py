@@ -16,7 +16,7 @@ import pytest
 
 from plat.cli import evaluate, main, verbs
 from plat.store.home import Home
-from plat.store.mlflow.client import ensure_sqlite
+from plat.store.mlflow.sqlite_creation import ensure_sqlite
 from plat.store.run_directory import checkpoint
 from plat.trainer.api import State
 

@@ -25,7 +25,7 @@ from plat.dispatch.board import Totals, View
 from plat.dispatch.progress import Live, shortened
 from plat.errors import HomeError, SpecError, StoreError
 from plat.store.home import Home
-from plat.store.mlflow.client import ensure_sqlite
+from plat.store.mlflow.sqlite_creation import ensure_sqlite
 from plat.store.run_directory.spool import SpoolWriter
 
 FILE = "title: A test\nbase: {scale: smoke}\nmatrix:\n  task: [frozenlake]\n  seed: [0]\n"

@@ -188,24 +188,25 @@ def check_disk(home: Home) -> Check:
 def check_store(home: Home, uri: str) -> Check:
     """The store can be used by every other verb: opened, of a known version, written to; a server answers. Looks
     without creating anything."""
-    from plat.store.mlflow import client as mlflow_client
-    from plat.store.mlflow import connect
-    from plat.store.mlflow.uri import shown_uri
+    from plat.store.mlflow import sqlite_connection
+    from plat.store.mlflow.connect import check_store as check_opening
+    from plat.store.mlflow.store_errors import store_errors
+    from plat.store.mlflow.uri import shown_uri, sqlite_path
 
     shown = shown_uri(uri)
     try:
-        path = mlflow_client.sqlite_path(uri)
-        connect.check_store(home, uri)
+        path = sqlite_path(uri)
+        check_opening(home, uri)
         if path is None:
             return Check("store", "ok", shown)
         if not path.exists() or path.stat().st_size == 0:
             return Check("store", "ok", f"{shown} (will be made)")
-        with mlflow_client.store_errors(uri), closing(mlflow_client.connect_readonly(path)) as database:
+        with store_errors(uri), closing(sqlite_connection.connect_readonly(path)) as database:
             runs = database.execute("select count(*) from runs").fetchone()[0]
     except PlatError as error:
         return Check("store", "error", f"{shown}: {error.what}", error.mend or "")
     try:
-        with mlflow_client.store_errors(uri), closing(mlflow_client.connect(path, timeout=2)) as database:
+        with store_errors(uri), closing(sqlite_connection.connect(path, timeout=2)) as database:
             database.execute("begin immediate")  # asks for the right to write, and writes nothing
             database.execute("rollback")
     except PlatError as error:

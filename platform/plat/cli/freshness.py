@@ -123,8 +123,9 @@ def _plugins() -> list[tuple[str, str, str, str]]:
 
 def _stored(uri: str, experiment: Experiment) -> list[Any] | None:
     """What the SQLite store holds of this experiment: per run its outcome, and the file's own runs."""
-    from plat.store.mlflow.client import connect_readonly, sqlite_path
     from plat.store.mlflow.record import DAMAGED
+    from plat.store.mlflow.sqlite_connection import connect_readonly
+    from plat.store.mlflow.uri import sqlite_path
 
     path = sqlite_path(uri)
     if path is None or not path.is_file():

@@ -53,7 +53,7 @@ def catch_up(home: Home, uri: str, experiments: Sequence[Experiment]) -> int:
 @contextlib.contextmanager
 def unless_archived(home: Home, uri: str, consequence: str) -> Iterator[None]:
     """Turn a refusal to write into a warning when the home or the SQLite store is there to be read only."""
-    from plat.store.mlflow.client import sqlite_path
+    from plat.store.mlflow.uri import sqlite_path
 
     try:
         yield

@@ -34,9 +34,10 @@ def ui(
             where=str(place.database),
             mend="`plat sweep experiments/quickstart.yaml` makes one",
         )
-    from plat.store.mlflow.client import artifact_root, quiet
+    from plat.store.mlflow.client import quiet
     from plat.store.mlflow.importer import import_lock
     from plat.store.mlflow.relocation import adopt_artifacts, is_moved
+    from plat.store.mlflow.uri import artifact_root
 
     if is_moved(uri):
         with import_lock(place):
@@ -69,7 +70,9 @@ def _check_port(port: int) -> None:
 
 def _runs_page(uri: str) -> str:
     """The address of the runs last written to, below MLflow's own; "" where that cannot be told. Checks the store."""
-    from plat.store.mlflow.client import connect_readonly, sqlite_path, store_errors
+    from plat.store.mlflow.sqlite_connection import connect_readonly
+    from plat.store.mlflow.store_errors import store_errors
+    from plat.store.mlflow.uri import sqlite_path
 
     path = sqlite_path(uri)
     if path is None or not path.exists():

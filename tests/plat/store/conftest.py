@@ -16,7 +16,7 @@ import pytest
 from plat.spec.experiment import Experiment, Run
 from plat.store.durable import write
 from plat.store.home import Home, RunPaths
-from plat.store.mlflow.client import ensure_sqlite
+from plat.store.mlflow.sqlite_creation import ensure_sqlite
 from plat.store.run_directory.checkpoint import save_checkpoint
 from plat.store.run_directory.files import config_hash, to_yaml
 from plat.store.run_directory.spool import SpoolWriter

@@ -5,8 +5,9 @@ from __future__ import annotations
 import tempfile
 from pathlib import Path
 
-from plat.store.mlflow.client import mlflow_client, store_errors
+from plat.store.mlflow.client import mlflow_client
 from plat.store.mlflow.raw import RawRun, Series, restore
+from plat.store.mlflow.store_errors import store_errors
 
 
 class ClientReader:

@@ -25,8 +25,10 @@ from plat.store.mlflow.backend import (
     stale_tags,
     together,
 )
-from plat.store.mlflow.client import artifact_root, mlflow_client, store_errors
+from plat.store.mlflow.client import mlflow_client
 from plat.store.mlflow.record import RunRecord
+from plat.store.mlflow.store_errors import store_errors
+from plat.store.mlflow.uri import artifact_root
 
 if TYPE_CHECKING:
     from mlflow.entities import Run

@@ -9,13 +9,16 @@ from __future__ import annotations
 
 from plat.store.home import Home
 from plat.store.mlflow.backend import Backend
-from plat.store.mlflow.client import connect_readonly, ensure_sqlite, schema_revision, sqlite_path, store_errors
 from plat.store.mlflow.client_reader import ClientReader
 from plat.store.mlflow.client_store import ClientStore
 from plat.store.mlflow.raw import RawReader
 from plat.store.mlflow.relocation import adopt_artifacts
+from plat.store.mlflow.sqlite_connection import connect_readonly, schema_revision
+from plat.store.mlflow.sqlite_creation import ensure_sqlite
 from plat.store.mlflow.sqlite_reader import SqlReader
 from plat.store.mlflow.sqlite_store import SqliteStore
+from plat.store.mlflow.store_errors import store_errors
+from plat.store.mlflow.uri import sqlite_path
 
 DIRECT_SCHEMAS = frozenset({"dc11669786a5"})
 CHECK_SECONDS = 2.0  # how long `check_store` waits for a locked SQLite file

@@ -13,8 +13,9 @@ from pathlib import Path
 from typing import Any
 
 from plat.errors import StoreError
-from plat.store.mlflow.client import mlflow_client, store_errors
+from plat.store.mlflow.client import mlflow_client
 from plat.store.mlflow.record import NOT_COMPARED
+from plat.store.mlflow.store_errors import store_errors
 from plat.store.mlflow.uri import shown_uri
 
 SKIPPED = (

@@ -25,10 +25,12 @@ from typing import TYPE_CHECKING
 from plat.errors import HomeError, StoreError
 from plat.store.home import Home, RunPaths
 from plat.store.mlflow.backend import Backend, Deleted, DeletedExperiment, FileInfo, Known
-from plat.store.mlflow.client import KEPT, connect_readonly, sqlite_path, store_errors
 from plat.store.mlflow.connect import open_backend
 from plat.store.mlflow.record import RunRecord, clean_key, read_record, signature, without_history
 from plat.store.mlflow.relocation import is_moved
+from plat.store.mlflow.sqlite_connection import connect_readonly
+from plat.store.mlflow.store_errors import KEPT, store_errors
+from plat.store.mlflow.uri import sqlite_path
 from plat.store.run_directory.files import mend_of
 
 if TYPE_CHECKING:
@@ -153,7 +155,7 @@ def _peek(uri: str, timeout: float | None = None) -> dict[str, Known]:
     path = sqlite_path(uri)
     if path is None or not path.exists() or path.stat().st_size == 0:
         return {}
-    from plat.store.mlflow.sqlite_store import read_known
+    from plat.store.mlflow.sqlite_rows import read_known
 
     with store_errors(uri):
         connection = connect_readonly(path, timeout)

@@ -17,7 +17,9 @@ from contextlib import closing
 from pathlib import Path
 
 from plat.errors import StoreError
-from plat.store.mlflow.client import connect, connect_readonly, sqlite_path, store_errors
+from plat.store.mlflow.sqlite_connection import connect, connect_readonly
+from plat.store.mlflow.store_errors import store_errors
+from plat.store.mlflow.uri import sqlite_path
 
 ARTIFACTS = "mlartifacts"
 _COLUMNS = (("experiments", "artifact_location"), ("runs", "artifact_uri"))

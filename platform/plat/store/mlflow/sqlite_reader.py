@@ -11,9 +11,11 @@ from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from plat.store.mlflow.client import connect_readonly, sqlite_path, store_errors
 from plat.store.mlflow.raw import RawRun, Series, restore
 from plat.store.mlflow.relocation import ARTIFACTS
+from plat.store.mlflow.sqlite_connection import connect_readonly
+from plat.store.mlflow.store_errors import store_errors
+from plat.store.mlflow.uri import sqlite_path
 
 if TYPE_CHECKING:
     import numpy as np

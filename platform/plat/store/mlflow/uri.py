@@ -1,8 +1,11 @@
-"""Store URIs as they may be shown: without what gives access."""
+"""Store URIs: the SQLite file that one names, and how it may be shown, without what gives access."""
 
 from __future__ import annotations
 
 import re
+from pathlib import Path
+
+from plat.errors import StoreError
 
 _USER_INFO = re.compile(r"(?P<scheme>\b[a-zA-Z][\w+.-]*://)(?P<userinfo>[^/\s?#]*)@")
 _PARAMETER = re.compile(r"(?i)(?P<name>[?&;](?:\w*passw(?:or)?d|pwd|\w*token|\w*secret|\w*key|sig)=)[^&#;\s]+")
@@ -29,3 +32,20 @@ def _masked(match: re.Match[str]) -> str:
         user, colon = ("", "") if match["scheme"].startswith(("http", "databricks")) else (user, None)
     secret = "" if colon is None else f"{colon}***"
     return f"{match['scheme']}{user}{secret}@"
+
+
+def sqlite_path(uri: str) -> Path | None:
+    """The database file of a `sqlite:///` URI (made absolute), None for any other kind of store."""
+    match = re.match(r"sqlite(?:\+\w+)?://(?P<rest>.*)$", uri)
+    if not match:
+        return None
+    path = match["rest"].removeprefix("/").partition("?")[0]
+    if not path or path == ":memory:":
+        raise StoreError("an in-memory SQLite store would forget everything", where=uri, mend="name a file")
+    return Path(path).absolute()
+
+
+def artifact_root(uri: str) -> str | None:
+    """Where a new MLflow experiment keeps its artifacts: beside a SQLite file; elsewhere the store decides (None)."""
+    path = sqlite_path(uri)
+    return str(path.parent / "mlartifacts") if path else None

@@ -19,11 +19,13 @@ from pathlib import Path
 from plat.errors import StoreError
 from plat.store.home import Home, RunPaths
 from plat.store.mlflow.backend import Backend, Known, Stored, sql_value
-from plat.store.mlflow.client import connect_readonly, sqlite_path, store_errors
 from plat.store.mlflow.connect import open_backend, open_reader
 from plat.store.mlflow.importer import import_lock, import_runs
 from plat.store.mlflow.raw import RawReader, RawRun
 from plat.store.mlflow.record import NOT_COMPARED, RunRecord, read_record
+from plat.store.mlflow.sqlite_connection import connect_readonly
+from plat.store.mlflow.store_errors import store_errors
+from plat.store.mlflow.uri import sqlite_path
 
 
 @dataclass

@@ -17,7 +17,7 @@ import pytest
 from plat.cli import doctor, importing, results
 from plat.errors import HomeError, StoreError
 from plat.store.home import Home
-from plat.store.mlflow import client as mlflow_client
+from plat.store.mlflow import sqlite_connection, sqlite_creation
 from plat.store.mlflow.connect import check_store
 from plat.store.mlflow.frames import Store
 from plat.store.mlflow.importer import import_lock, import_runs
@@ -69,14 +69,14 @@ def test_a_log_that_cannot_be_read_is_not_ignored(filled, monkeypatch):
     """What lies in the log beside the file would be missing from what is read: an error, not fewer runs."""
     path = filled[0].database
     (path.with_name(path.name + "-wal")).write_bytes(b"x" * 100)
-    opened = mlflow_client._try_readonly
+    opened = sqlite_connection._try_readonly
 
     def refused(path, how, timeout):
         if not how:
             raise sqlite3.OperationalError("unable to open database file")
         return opened(path, how, timeout)
 
-    monkeypatch.setattr(mlflow_client, "_try_readonly", refused)
+    monkeypatch.setattr(sqlite_connection, "_try_readonly", refused)
     with pytest.raises(StoreError, match="cannot be written or opened"):
         Store(filled[0].store_uri(), filled[0]).load("table4")
 
@@ -107,7 +107,7 @@ def test_an_impatient_import(filled, recipe):
         import_runs(home, home.store_uri(), timeout=0.1)
     with import_lock(home), pytest.raises(StoreError, match="another import"):
         import_runs(home, home.store_uri(), timeout=0.1)
-    assert time.monotonic() - started < mlflow_client.BUSY_SECONDS
+    assert time.monotonic() - started < sqlite_connection.BUSY_SECONDS
     assert doctor.check_store(home, home.store_uri()).level == "warning"
     holder.execute("ROLLBACK")
     assert import_runs(home, home.store_uri(), timeout=0.1).imported == [recipe(2).id]
@@ -151,8 +151,10 @@ def test_a_full_disk_leaves_nothing_behind(tmp_path):
 def test_the_cause_of_a_store_that_could_not_be_made():
     output = "Traceback ...\nsqlalchemy.exc.OperationalError: (sqlite3.OperationalError) disk I/O error\n"
     output += "[SQL: CREATE TABLE x]\n(Background on this error at: https://sqlalche.me/e/20/e3q8)\n"
-    assert mlflow_client._cause(output) == "sqlalchemy.exc.OperationalError: (sqlite3.OperationalError) disk I/O error"
-    assert mlflow_client._cause("Killed\n") == "Killed" and mlflow_client._cause("") == ""
+    assert (
+        sqlite_creation._cause(output) == "sqlalchemy.exc.OperationalError: (sqlite3.OperationalError) disk I/O error"
+    )
+    assert sqlite_creation._cause("Killed\n") == "Killed" and sqlite_creation._cause("") == ""
 
 
 def test_sync_asks_the_store_and_makes_no_home(home, tmp_path):

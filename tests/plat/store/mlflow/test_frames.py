@@ -12,13 +12,14 @@ import pytest
 
 from plat.errors import StoreError
 from plat.store.home import Home
-from plat.store.mlflow.client import mlflow_client, schema_revision
+from plat.store.mlflow.client import mlflow_client
 from plat.store.mlflow.client_reader import ClientReader
 from plat.store.mlflow.connect import DIRECT_SCHEMAS
 from plat.store.mlflow.dump import dump
 from plat.store.mlflow.frames import Store
 from plat.store.mlflow.importer import import_runs
 from plat.store.mlflow.raw import restore
+from plat.store.mlflow.sqlite_connection import schema_revision
 from plat.store.mlflow.sqlite_reader import SqlReader
 
 

@@ -19,8 +19,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from plat.errors import StoreError
-from plat.store.mlflow import client as mlflow_client
-from plat.store.mlflow import importer
+from plat.store.mlflow import importer, sqlite_connection
+from plat.store.mlflow.client import mlflow_client
 from plat.store.mlflow.client_store import ClientStore
 from plat.store.mlflow.connect import open_backend
 from plat.store.mlflow.dump import dump
@@ -30,7 +30,7 @@ from plat.store.run_directory.spool import SpoolWriter
 
 
 def client(home):
-    return mlflow_client.mlflow_client(home.store_uri())
+    return mlflow_client(home.store_uri())
 
 
 def runs_of(home, query="tags.`plat.kind` = 'run'"):
@@ -306,7 +306,7 @@ def _rows(home):
 
 def test_a_locked_store_loses_nothing(home, recipe, monkeypatch):
     recipe(1).write(home)
-    monkeypatch.setattr(mlflow_client, "BUSY_SECONDS", 0.1)
+    monkeypatch.setattr(sqlite_connection, "BUSY_SECONDS", 0.1)
     holder = sqlite3.connect(home.database, isolation_level=None)
     holder.execute("BEGIN EXCLUSIVE")
     with pytest.raises(StoreError, match="locked") as error:

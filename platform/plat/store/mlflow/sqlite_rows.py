@@ -1,0 +1,114 @@
+"""The rows of a SQLite store, as `mlflow.store.tracking.sqlalchemy_store` would write them; tests hold this to it.
+
+Every function works inside the caller's transaction.
+"""
+
+from __future__ import annotations
+
+import getpass
+import hashlib
+import sqlite3
+import time as clock
+from collections.abc import Iterable, Mapping
+
+from plat.store.mlflow.backend import SIGNATURE, DeletedExperiment, Known, sql_value
+from plat.store.mlflow.record import Point
+
+
+def mlflow_id(name: str) -> str:
+    """An MLflow run id made from a name: the same in every store."""
+    return hashlib.sha256(f"plat {name}".encode()).hexdigest()[:32]
+
+
+def find_or_make_experiment(db: sqlite3.Connection, name: str, root: str | None) -> tuple[int, str]:
+    """(id, artifact location) of an MLflow experiment, made when there is none."""
+    query = "SELECT experiment_id, artifact_location, lifecycle_stage FROM experiments WHERE name = ?"
+    row = db.execute(query, (name,)).fetchone()
+    if row is None:
+        db.execute(
+            "INSERT INTO experiments (name, lifecycle_stage, creation_time, last_update_time)"
+            " VALUES (?, 'active', ?, ?)",
+            (name, _now(), _now()),
+        )
+        (number,) = db.execute("SELECT experiment_id FROM experiments WHERE name = ?", (name,)).fetchone()
+        db.execute(
+            "UPDATE experiments SET artifact_location = ? WHERE experiment_id = ?",
+            (f"{root}/{number}", number),
+        )
+        row = db.execute(query, (name,)).fetchone()
+    if row[2] != "active":
+        raise DeletedExperiment(name)
+    return row[0], row[1]
+
+
+def insert_run(
+    db: sqlite3.Connection, run: str, name: str, experiment: tuple[int, str], status: str, start: int | None = None
+) -> None:
+    """A new active run of an (experiment id, artifact location); it starts now unless `start` says when."""
+    number, location = experiment
+    db.execute(
+        "INSERT INTO runs (run_uuid, name, source_type, source_name, entry_point_name, user_id, status,"
+        " start_time, end_time, source_version, lifecycle_stage, artifact_uri, experiment_id, deleted_time)"
+        " VALUES (?, ?, 'UNKNOWN', '', '', ?, ?, ?, NULL, '', 'active', ?, ?, NULL)",
+        (run, name, _user(), status, _now() if start is None else start, f"{location}/{run}/artifacts", number),
+    )
+
+
+def set_tags(db: sqlite3.Connection, run: str, tags: Mapping[str, str]) -> None:
+    db.executemany(
+        "INSERT INTO tags (key, value, run_uuid) VALUES (?, ?, ?)"
+        " ON CONFLICT (key, run_uuid) DO UPDATE SET value = excluded.value WHERE value IS NOT excluded.value",
+        [(key, value, run) for key, value in tags.items()],
+    )
+
+
+def insert_points(db: sqlite3.Connection, run: str, points: Iterable[Point]) -> None:
+    """Metric rows, and the newest of each key where MLflow looks for it."""
+    rows = []
+    latest: dict[str, tuple[str, float, int, str, int, bool]] = {}
+    for key, step, value, time in points:
+        plain = sql_value(value)
+        row = (key, plain or 0.0, time, run, step, plain is None)
+        rows.append(row)
+        if key not in latest or step > latest[key][4]:
+            latest[key] = row
+    db.executemany(
+        "INSERT INTO metrics (key, value, timestamp, run_uuid, step, is_nan) VALUES (?, ?, ?, ?, ?, ?)", rows
+    )
+    db.executemany(
+        "INSERT INTO latest_metrics (key, value, timestamp, run_uuid, step, is_nan) VALUES (?, ?, ?, ?, ?, ?)"
+        " ON CONFLICT (key, run_uuid) DO UPDATE SET value = excluded.value, timestamp = excluded.timestamp,"
+        " step = excluded.step, is_nan = excluded.is_nan WHERE excluded.step > latest_metrics.step",
+        list(latest.values()),
+    )
+
+
+def read_known(connection: sqlite3.Connection) -> dict[str, Known]:
+    """Runs by plat id. Of several MLflow runs with one plat id (none of ours) an active one is taken."""
+    rows = connection.execute(
+        "SELECT tags.run_uuid, tags.key, tags.value FROM tags"
+        " WHERE tags.key IN ('plat.id', 'plat.outcome', ?) OR (tags.key > 'plat.in.' AND tags.key < 'plat.in/')",
+        (SIGNATURE,),
+    )
+    tags: dict[str, dict[str, str]] = {}
+    for run, key, value in rows:
+        tags.setdefault(run, {})[key] = value
+    deleted = {run for (run,) in connection.execute("SELECT run_uuid FROM runs WHERE lifecycle_stage <> 'active'")}
+    by_id: dict[str, Known] = {}
+    for run, own in sorted(tags.items()):
+        plat_id = own.get("plat.id")
+        if plat_id and (plat_id not in by_id or by_id[plat_id].deleted):
+            files = frozenset(key.removeprefix("plat.in.") for key in own if key.startswith("plat.in."))
+            by_id[plat_id] = Known(run, own.get(SIGNATURE), files, run in deleted, own.get("plat.outcome"))
+    return by_id
+
+
+def _now() -> int:
+    return int(clock.time() * 1000)
+
+
+def _user() -> str:
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError):
+        return "unknown"
