@@ -77,9 +77,31 @@ def test_the_report_of_a_bundle_is_the_report(plat, swept):
     code, out, err = plat("import", "bundle", "--home", "there")
     assert (code, err) == (0, "") and out.startswith("6 runs imported into")
     assert plat("report", "small.yaml", "--home", "here", "--out", "report-here")[0] == 0
-    assert plat("report", "bundle/experiments/small.yaml", "--home", "there", "--out", "report-there")[0] == 0
+    assert plat("report", "small.yaml", "--home", "there", "--out", "report-there")[0] == 0
     assert files(swept / "report-there") == files(swept / "report-here")
     assert len(files(swept / "report-here")) > 8
+    assert (swept / "bundle" / "experiments" / "small.yaml").read_bytes() == (swept / "small.yaml").read_bytes()
+
+
+def test_the_pages_command_works_where_it_was_given(plat, swept, monkeypatch):
+    (swept / "deep" / "er").mkdir(parents=True)
+    for folder, name in (("", "small.yaml"), ("deep/er", "../../small.yaml")):
+        monkeypatch.chdir(swept / folder)
+        assert plat("report", name, "--home", swept / "here", "--out", swept / "report")[0] == 0
+        assert f">plat report {name}<" in (swept / "report" / "report.html").read_text()
+    assert plat("report", swept / "small.yaml", "--home", swept / "here", "--out", swept / "report")[0] == 0
+    assert ">plat report ../../small.yaml<" in (swept / "report" / "report.html").read_text()
+
+
+def test_a_report_says_which_runs_are_no_longer_in_the_home(plat, swept):
+    assert "removed" not in plat("report", "small.yaml", "--home", "here")[1]
+    gone = next((swept / "here" / "runs").iterdir())
+    shutil.rmtree(gone)
+    code, out, _ = plat("report", "small.yaml", "--home", "here")
+    assert code == 0 and f"1 of 6 runs ({gone.name[:8]}) were removed from the home" in out
+    assert "were removed from the home" in (swept / "here/reports/small/report.html").read_text()
+    assert plat("sweep", "small.yaml", "--home", "here")[0] == 0
+    assert "removed" not in plat("report", "small.yaml", "--home", "here")[1]
 
 
 def test_imported_runs_are_done_for_every_verb(plat, swept):

@@ -449,7 +449,7 @@ def test_a_report_under_overrides_has_a_place_and_a_run_of_its_own(plat, spec, h
         (other,) = places - {"small"}
         assert other.startswith("small@climb.games-3-seed-1-") and other in out
         page = (home / "reports" / other / "report.html").read_text()
-        assert f"plat report small.yaml {' '.join(command[2:])}" in page and "toy-paper 0.0.1" in page
+        assert f"plat report {os.path.relpath(path)} {' '.join(command[2:])}" in page and "toy-paper 0.0.1" in page
     assert {file.name: file.read_bytes() for file in (home / "reports" / "small").iterdir()} == own
     assert plat("sweep", path)[1].startswith("nothing to do")
     plat("sweep", path, "seed=1")

@@ -30,7 +30,7 @@ def print_report(report: Report, console: Console) -> None:
         if isinstance(artifact, Table) and artifact.printed:
             print_table(console, artifact)
             console.print()
-    for warning in report.results.warnings():
+    for warning in report.warnings:
         console.print(f"warning: {warning}", style="yellow", markup=False, highlight=False)
     for verdict in report.claims:
         style = CLAIM_STYLES[verdict.status]

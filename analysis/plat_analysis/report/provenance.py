@@ -1,7 +1,7 @@
 """Where a report comes from: what its page says of command, overrides, scale, date and versions.
 
 Rebuilding a report must give the same bytes, also from a copy of the store on another machine. So the date is the end
-of the newest run, not the time of drawing, and the command is the one that makes this report again, without any folder.
+of the newest run, not the time of drawing, and the command holds no absolute path.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ class Provenance:
 
     command    what makes this report again, e.g. `plat report experiments/table4.yaml scale=smoke`; default: `plat
                report`, the file's name and the overrides. It must hold no absolute path.
+    notes      what a reader has to know of the runs, one sentence each
     overrides  the overrides of the command line, as typed
     versions   package -> version, of what drew the report, e.g. {"plat": "0.2.0"}
     """
@@ -30,6 +31,7 @@ class Provenance:
     command: str = ""
     overrides: tuple[str, ...] = ()
     versions: Mapping[str, str] = field(default_factory=dict)
+    notes: tuple[str, ...] = ()
 
 
 def provenance_facts(

@@ -36,3 +36,8 @@ class Report:
     @property
     def failures(self) -> list[Failure]:
         return [*self.build_failures, *self.draw_failures.values()]
+
+    @property
+    def warnings(self) -> list[str]:
+        """What a reader has to know of the runs behind it, one sentence each."""
+        return [*self.results.warnings(), *(self.provenance.notes if self.provenance else ())]

@@ -5,7 +5,8 @@ from __future__ import annotations
 import os
 import shlex
 import shutil
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -38,7 +39,9 @@ def make_report(home: Home, uri: str, experiment: Experiment, out: Path | None =
     from plat_analysis.report.files import write_report
 
     store = Store(uri, home)
-    built = build_report(store.load(experiment), experiment, provenance(experiment))
+    frames = store.load(experiment)
+    notes = _removed(home, list(frames.runs["run_id"]))
+    built = build_report(frames, experiment, replace(provenance(experiment), notes=notes))
     if out is None and home.exists() and not os.access(home.root, os.W_OK):
         unwritten = f"nothing was written: {home.root} is read-only; `--out DIR` writes the report elsewhere\n"
         return MadeReport(rendered(built) + unwritten, [], not built.failures)
@@ -51,16 +54,28 @@ def make_report(home: Home, uri: str, experiment: Experiment, out: Path | None =
 
 
 def provenance(experiment: Experiment) -> Provenance:
-    """What the report's page says of how it was made: the command without any folder of this machine, and versions."""
+    """What the report's page says of how it was made: the command, as it may be given again here, and versions."""
     from plat import __version__
     from plat_analysis.report.provenance import Provenance
 
-    command = shlex.join(["plat", "report", experiment.path.name, *experiment.overrides])
+    command = shlex.join(["plat", "report", os.path.relpath(experiment.path), *experiment.overrides])
     builders, checks = published("plat.reports"), published("plat.claims")
     used = [builders.get(str(entry.get("builder"))) for entry in experiment.report]
     used += [checks.get(str(entry.get("check"))) for entry in experiment.claims]
     versions = {point.dist.name: point.dist.version for point in used if point is not None and point.dist is not None}
     return Provenance(command, experiment.overrides, {**versions, "plat": __version__})
+
+
+def _removed(home: Home, stored: Sequence[str]) -> tuple[str, ...]:
+    """What to say of stored runs whose directories somebody removed; nothing where no run was made in this home."""
+    gone = [run_id for run_id in stored if not home.run(run_id).root.exists()]
+    if not gone or len(gone) == len(stored):
+        return ()
+    names = ", ".join(run_id[:8] for run_id in gone[:5]) + (", ..." if len(gone) > 5 else "")
+    text = (
+        f"{len(gone)} of {len(stored)} runs ({names}) were removed from the home; what the store holds of them is shown"
+    )
+    return (f"{text}. `plat sweep` does them again.",)
 
 
 def check_report(experiment: Experiment) -> None:
