@@ -72,5 +72,5 @@ def test_cost_is_learnt_from_runs_that_agree_in_the_trainers_own_keys(home, othe
     costly = {**line, "cost": {"mischief": "none", "train.iterations": 5}, "wall": 400.0, "iterations": 40}
     home.history.write_text(json.dumps({**line, "wall": 40.0, "iterations": 40}) + "\n" + json.dumps(costly) + "\n")
     history = History.read(home.history)
-    assert history.seconds(toy_run(iterations=4, seed=3), 0) == (40.0, True)
-    assert history.seconds(toy_run(iterations=5, seed=3), 0) == (500.0, True)
+    assert history.seconds(toy_run(iterations=4, seed=3), 0) == 40.0
+    assert history.seconds(toy_run(iterations=5, seed=3), 0) == 500.0

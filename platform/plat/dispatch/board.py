@@ -120,14 +120,16 @@ class Board:
         )
 
     def _eta(self, runs: list[Job], views: list[View], slots: int) -> float | None:
-        """From the mean time of runs that ended here, or else of those that run, by their own rate."""
+        """From the mean time of runs that ended in this sweep; None before, while there are runs that wait for a slot.
+
+        The first iterations of a run say little: validation before training and the start of workers are in them.
+        """
         lengths = [job.seconds for job in runs if job.state == ENDED and job.seconds > 0]
         rest = [view.eta for view in views if view.kind == "run" and view.eta is not None]
-        lengths = lengths or [view.seconds + view.eta for view in views if view.kind == "run" and view.eta is not None]
         queued = sum(1 for job in runs if job.state == QUEUED)
-        if not lengths or (queued == 0 and not rest):
+        if (queued and not lengths) or not (queued or rest):
             return None
-        work = queued * sum(lengths) / len(lengths) + sum(rest)
+        work = sum(rest) + (queued * sum(lengths) / len(lengths) if queued else 0.0)
         return max([work / max(1, slots), *rest])
 
     def _view(self, job: Job) -> View:

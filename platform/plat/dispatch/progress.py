@@ -190,7 +190,10 @@ def summary(totals: Totals) -> str:
     parts += [f"{totals.running} running"] if totals.running else []
     parts += [f"{totals.waiting} elsewhere"] if totals.waiting else []
     parts += [f"{totals.queued} to go"] if totals.queued else []
-    parts += [f"about {duration(totals.eta)} left"] if totals.eta is not None else []
+    if totals.eta is not None:
+        parts.append(f"about {duration(totals.eta)} left")
+    elif totals.queued:
+        parts.append("time left not known before a run has ended")
     return ", ".join(parts)
 
 

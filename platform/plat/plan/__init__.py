@@ -5,7 +5,8 @@
     plan.render()             the matrix as text
     plan.to_json()            the same for machines
 
-Cost comes from what similar runs took here (`plat.plan.cost`), else from a stated default, and the plan says which.
+Cost comes from what similar runs took here (`plat.plan.cost`). Before one of them has made an iteration it is not
+known, and the plan says so.
 Wall time is the total work divided by the number of workers, and at least the longest run.
 """
 
@@ -19,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from plat.cores import usable_cores
-from plat.plan.cost import DEFAULT_SECONDS_PER_ITERATION, History, bytes_per_run, rate_so_far
+from plat.plan.cost import History, bytes_per_run, rate_so_far
 from plat.plan.view import SYMBOLS, duration, matrix_lines, size
 from plat.spec.experiment import Experiment, Run
 from plat.store.home import Home
@@ -31,12 +32,12 @@ SAMPLED = 5  # finished runs whose size is measured
 
 @dataclass(frozen=True)
 class PlanRow:
-    """One run; `seconds` is the work still to do, `experiments` the files that ask for it."""
+    """One run; `seconds` is the work still to do, None when that is not known; `experiments` ask for the run."""
 
     run: Run
     state: RunState
     experiments: tuple[str, ...]
-    seconds: float
+    seconds: float | None
 
     @property
     def id(self) -> str:
@@ -55,20 +56,23 @@ class PlanRow:
             "iterations": find_trainer(self.run.trainer).iterations(self.run.config),
             "success": self.state.success,
             "attempt": self.state.attempt,
-            "seconds": round(self.seconds, 1),
+            "seconds": _rounded(self.seconds),
         }
 
 
 @dataclass(frozen=True)
 class Plan:
-    """The runs of some experiments and where they stand. `measured` counts runs whose cost has a history."""
+    """The runs of some experiments and where they stand. `measured` counts runs whose cost has a history.
+
+    work_seconds, wall_seconds  None while the cost of some run is not known
+    """
 
     experiments: list[Experiment]
     rows: list[PlanRow]
     preparations: list[str]  # titles of shared work still to do
     workers: int
-    work_seconds: float
-    wall_seconds: float
+    work_seconds: float | None
+    wall_seconds: float | None
     disk_bytes: int
     measured: int
 
@@ -94,8 +98,8 @@ class Plan:
             ],
             "cost": {
                 "workers": self.workers,
-                "work_seconds": round(self.work_seconds, 1),
-                "wall_seconds": round(self.wall_seconds, 1),
+                "work_seconds": _rounded(self.work_seconds),
+                "wall_seconds": _rounded(self.wall_seconds),
                 "disk_bytes": self.disk_bytes,
                 "preparations": self.preparations,
                 "measured_runs": self.measured,
@@ -110,8 +114,7 @@ class Plan:
             return "nothing left to do"
         if self.measured == left:
             return "measured on earlier runs here"
-        default = f"{DEFAULT_SECONDS_PER_ITERATION:g} s per iteration assumed"
-        return f"{default}, nothing measured here yet" if not self.measured else f"partly measured; elsewhere {default}"
+        return f"not known before {'a run' if not self.measured else 'one of each kind'} has made an iteration here"
 
     def render(self, verbose: bool = False) -> str:
         """The matrix of every experiment, the counts and the cost, as plain text."""
@@ -131,12 +134,12 @@ class Plan:
         lines = []
         if self.preparations:
             lines.append(f"To prepare first: {', '.join(self.preparations)}")
-        lines.append(
-            f"{len(left)} of {len(self.rows)} runs to do: about {duration(self.wall_seconds)} with {self.workers} "
-            f"worker{'s' if self.workers != 1 else ''} ({duration(self.work_seconds)} of work), "
-            f"{size(self.disk_bytes)} of disk ({self.basis()})"
-        )
-        return lines
+        workers = f"{self.workers} worker{'s' if self.workers != 1 else ''}"
+        head, disk = f"{len(left)} of {len(self.rows)} runs to do", f"{size(self.disk_bytes)} of disk"
+        if self.wall_seconds is None or self.work_seconds is None:
+            return [*lines, f"{head} with {workers}, {disk}; how long they take is {self.basis()}"]
+        time = f"about {duration(self.wall_seconds)} with {workers} ({duration(self.work_seconds)} of work)"
+        return [*lines, f"{head}: {time}, {disk} ({self.basis()})"]
 
 
 def make_plan(experiments: Sequence[Experiment], home: Home, *, jobs: int | None = None) -> Plan:
@@ -159,27 +162,33 @@ def make_plan(experiments: Sequence[Experiment], home: Home, *, jobs: int | None
     rows, measured = [], 0
     for run, names in wanted.values():
         state = states[run.id]
-        seconds = 0.0
+        seconds: float | None = 0.0
         if state.state != "done":
-            seconds, is_measured = history.seconds(run, state.step or 0, rates.get(run.id))
-            measured += is_measured
+            seconds = history.seconds(run, state.step or 0, rates.get(run.id))
+            measured += seconds is not None
         rows.append(PlanRow(run, state, tuple(names), seconds))
     left = [row for row in rows if row.state.state != "done"]
     done = [row.id for row in rows if row.state.state == "done"]
     preparing = history.unprepared((row.run for row in left), home.cache)
     workers = jobs or _workers(left)
-    work = sum(row.seconds for row in left) + sum(seconds for _, seconds in preparing)
-    longest = max((row.seconds for row in left), default=0.0) + max((seconds for _, seconds in preparing), default=0.0)
+    costs = [row.seconds for row in left if row.seconds is not None]
+    is_known = len(costs) == len(left)
+    work = sum(costs) + sum(seconds for _, seconds in preparing)
+    longest = max(costs, default=0.0) + max((seconds for _, seconds in preparing), default=0.0)
     return Plan(
         experiments=list(experiments),
         rows=rows,
         preparations=[title for title, _ in preparing],
         workers=workers,
-        work_seconds=work,
-        wall_seconds=max(work / workers, longest),
+        work_seconds=work if is_known else None,
+        wall_seconds=max(work / workers, longest) if is_known else None,
         disk_bytes=len(left) * bytes_per_run(home, done[:SAMPLED]),
         measured=measured,
     )
+
+
+def _rounded(seconds: float | None) -> float | None:
+    return None if seconds is None else round(seconds, 1)
 
 
 def _entries(folder: Path) -> set[str]:

@@ -2,9 +2,9 @@
 
 history.jsonl gets one line per finished run and per preparation from the runner. The estimate is the median seconds per
 iteration of the most similar runs: same trainer and scale, then, as far as there are any, the same values of the keys
-that the trainer says cost depends on (`TrainerSpec.cost_keys`). Before there is a history,
-DEFAULT_SECONDS_PER_ITERATION and DEFAULT_PREPARE_SECONDS are assumed. Whether shared work is there already is looked
-up in the cache: <home>/cache/<kind>/<key>.
+that the trainer says cost depends on (`TrainerSpec.cost_keys`). Before there is any, the
+cost of a run is not known, and DEFAULT_PREPARE_SECONDS are assumed of a preparation. Whether shared work is there
+already is looked up in the cache: <home>/cache/<kind>/<key>.
 """
 
 from __future__ import annotations
@@ -25,7 +25,6 @@ from plat.store.home import Home, RunPaths
 from plat.store.run_directory.state import RunState
 from plat.trainer.api import find_trainer
 
-DEFAULT_SECONDS_PER_ITERATION = 0.5  # of a stand-in at scale=laptop on one CPU core
 DEFAULT_ITERATIONS = 40  # of a run whose config does not say
 DEFAULT_PREPARE_SECONDS = 30.0  # one base model on one CPU core
 DEFAULT_RUN_BYTES = 8_000_000  # three checkpoints with optimiser state, spool and log
@@ -72,18 +71,21 @@ class History:
                 lines.append(line)
         return cls(lines)
 
-    def seconds(self, run: Run, done: int, rate_so_far: float | None = None) -> tuple[float, bool]:
-        """(expected seconds of what is left of a run, whether that was measured); its own rate counts before others."""
+    def seconds(self, run: Run, done: int, rate_so_far: float | None = None) -> float | None:
+        """Expected seconds of what is left of a run, None when no run like it was measured here.
+
+        Its own rate, in seconds per iteration, counts before that of others.
+        """
         trainer = find_trainer(run.trainer)
         iterations = trainer.iterations(run.config)
         left = max(0, (DEFAULT_ITERATIONS if iterations is None else iterations) - done)
         if rate_so_far is not None:
-            return left * rate_so_far, True
+            return left * rate_so_far
         for key in _keys(run.trainer, run.config.get("scale"), cost_facts(run.config, trainer).items()):
             rate = self._median(key)
             if rate is not None:
-                return left * rate, True
-        return left * DEFAULT_SECONDS_PER_ITERATION, False
+                return left * rate
+        return None
 
     def note(self, run: Run, rate: float) -> None:
         """Count the seconds per iteration of a run that has not ended among those of runs like it."""

@@ -214,3 +214,18 @@ def test_a_table_on_a_terminal():
     text = stream.getvalue()
     for part in ("toy-s0", "3/10", "50.0 %", "28 s", TEXT.split(", about")[0], "[odd] markup", "finished    toy-s1"):
         assert part in text
+
+
+def test_the_time_left_is_not_told_before_a_run_has_ended(tmp_path):
+    """The first iterations of the first runs are the slowest: they said "20 min left" at the start of 7 minutes."""
+    jobs = {str(seed): job_for(seed=seed) for seed in range(3)}
+    running, queued, last = jobs.values()
+    running.state = "running"
+    board = Board(Home(tmp_path).create(), jobs)
+    views = [View("a", "run", "running", 1, 20, None, 10.0, 190.0)]
+    assert board.totals(views, 1).eta is None
+    assert "time left not known before a run has ended" in summary(board.totals(views, 1))
+    queued.state, queued.outcome, queued.seconds = "ended", "finished", 30.0
+    assert board.totals(views, 1).eta == 30.0 + 190.0
+    last.state, last.outcome, queued.seconds = "ended", "finished", 0.0
+    assert board.totals(views, 1).eta == 190.0, "nothing waits for a slot"

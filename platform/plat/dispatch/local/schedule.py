@@ -17,6 +17,8 @@ from plat.dispatch.local.jobs import LocalJob
 from plat.plan.cost import History
 from plat.store.home import Home
 
+ASSUMED_SECONDS = 20.0  # of a run whose like was never done here; it decides the order of preparations alone
+
 
 class Schedule:
     """The jobs that have not started yet. A job that was cancelled meanwhile is passed over."""
@@ -85,6 +87,9 @@ def expected_seconds(home: Home, jobs: Sequence[LocalJob]) -> Callable[[LocalJob
     history = History.read(home.history) if any(job.kind == "prepare" for job in jobs) else History([])
 
     def seconds(job: LocalJob) -> float:
-        return history.preparation_seconds(job.id) if job.kind == "prepare" else history.seconds(job.run, 0)[0]
+        if job.kind == "prepare":
+            return history.preparation_seconds(job.id)
+        cost = history.seconds(job.run, 0)
+        return ASSUMED_SECONDS if cost is None else cost
 
     return seconds
