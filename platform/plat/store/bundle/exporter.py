@@ -15,8 +15,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from plat.errors import BundleError, HomeError, SpecError
-from plat.store.bundle.format import Bundle, schema, write_bundle
+from plat.store.bundle.format import Bundle, schema
 from plat.store.bundle.run import BundledRun, read_run
+from plat.store.bundle.writing import write_bundle
 from plat.store.home import Home
 from plat.store.mlflow.record import read_record
 from plat.store.run_directory.state import STATES, run_state

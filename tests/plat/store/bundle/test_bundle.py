@@ -22,10 +22,14 @@ from pyarrow import parquet
 
 from plat.errors import BundleError, HomeError, StoreError
 from plat.spec.experiment import build_run, load_experiment
-from plat.store.bundle import format as bundle_format
+from plat.store.bundle import writing
 from plat.store.bundle.exporter import export_bundle
-from plat.store.bundle.format import Bundle, read_bundle, schema, write_bundle
-from plat.store.bundle.importer import SCRATCH, import_bundle, runs_of
+from plat.store.bundle.format import Bundle, schema
+from plat.store.bundle.importer import import_bundle
+from plat.store.bundle.reading import read_bundle
+from plat.store.bundle.rows import runs_of
+from plat.store.bundle.staging import SCRATCH
+from plat.store.bundle.writing import write_bundle
 from plat.store.home import Home
 from plat.store.mlflow.client import mlflow_client
 from plat.store.mlflow.dump import dump
@@ -176,7 +180,7 @@ def test_nothing_private_travels(exported, tmp_path):
 
 def test_shards_are_small_and_hold_every_row(tmp_path, monkeypatch):
     """Rows keep their order over shards; a row that is larger than a shard has one of its own."""
-    monkeypatch.setattr(bundle_format, "SHARD_BYTES", 20_000)
+    monkeypatch.setattr(writing, "SHARD_BYTES", 20_000)
     texts = [os.urandom(200).hex() for _ in range(300)]
     texts[7] = os.urandom(30_000).hex()
     columns = {"run_id": ["r"] * 300, "name": texts, "step": [*range(300)], "time": [0.0] * 300, "data": ["1"] * 300}
@@ -636,14 +640,14 @@ import os, sys
 from pathlib import Path
 from plat.store.bundle import importer as bundle_import
 from plat.store.home import Home
-moves, real = int(sys.argv[3]), bundle_import._move
+moves, real = int(sys.argv[3]), bundle_import.put_in_place
 def move(staged, target):
     global moves
     if moves == 0:
         os.kill(os.getpid(), 9)
     moves -= 1
     real(staged, target)
-bundle_import._move = move
+bundle_import.put_in_place = move
 home = Home(Path(sys.argv[1]))
 bundle_import.import_bundle(home, home.store_uri(), Path(sys.argv[2]))
 """
