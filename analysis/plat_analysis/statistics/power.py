@@ -9,6 +9,7 @@ from plat_analysis.statistics.replicates import MIN_UNITS
 
 POWER = 0.8  # probability that all rows of a claim are shown at once, where every true effect has the supposed size
 MOST = 1000  # no more seeds than this are considered
+CERTAIN = 35.0  # standard errors; a larger effect is always shown, and scipy's distribution gives NaN near 40
 
 
 def power(seeds: int, size: float, spread: float, level: float) -> float:
@@ -18,7 +19,8 @@ def power(seeds: int, size: float, spread: float, level: float) -> float:
 
     if spread <= 0:
         return 1.0
-    return 1.0 - float(nctdtr(seeds - 1, size * seeds**0.5 / spread, stdtrit(seeds - 1, 1 - level)))
+    noncentrality = min(size * seeds**0.5 / spread, CERTAIN)
+    return 1.0 - float(nctdtr(seeds - 1, noncentrality, stdtrit(seeds - 1, 1 - level)))
 
 
 def seeds_needed(rows: Sequence[tuple[float, float]], level: float) -> int:

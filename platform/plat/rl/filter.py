@@ -9,7 +9,8 @@
     top_p_softmax  the same with softmax(scores) as mass and no eps: at least one prompt (released Table 4 scripts)
     top_k          floor(value * P) prompts, at least one (`at_least_one: false`: the paper's floor(rho N), maybe none)
     top_k_abs      int(value) prompts, at least one
-    min_p          largest: score >= value * max; smallest: score <= min / value; a negative extreme keeps none
+    min_p          largest: score >= value * max; smallest: score <= min / value. With a value below 1, a negative
+                   extreme keeps none
     percentile     positions round(low * N) to round(high * N) of the ranking of N candidates, at least one (Table 6)
     within_group   every prompt; the choice is inside each group: `select_within_group` (Table 7)
 

@@ -111,6 +111,11 @@ def test_the_seeds_needed_are_the_smallest_that_suffice():
     assert seeds_needed([(0.01, 50)], 0.025) == MOST + 1
 
 
+def test_a_smaller_spread_never_needs_more_seeds():
+    needed = [seeds_needed([(5, spread)], 0.025) for spread in np.geomspace(0.05, 20, 200)]
+    assert needed == sorted(needed) and needed[0] == 3
+
+
 def frames_with_effects(make_experiment, make_frames, effects, seeds=4):
     """Frames of two rows in which the treatment adds an effect (in points) to the same peaks, with a little noise."""
     experiment = make_experiment(rows=["PPO", "GRPO"], tasks=["frozenlake", "countdown"], seeds=range(seeds))
