@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -49,6 +50,16 @@ def test_without_the_package_the_message_says_what_is_missing(tmp_path):
     command = [sys.executable, "-m", "plat", "plan", str(SPEC), "--home", str(tmp_path / "home")]
     done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=60)
     assert done.returncode == 2 and "toy_" in done.stderr and "fix: " in done.stderr
+
+
+def test_a_trainer_that_cannot_be_imported_is_no_mistake_of_plat(tmp_path, toy_paper):
+    site = tmp_path / "site"
+    shutil.copytree(toy_paper, site)
+    (site / "toy_paper" / "trainer.py").write_text("def broken(:\n")
+    command = [sys.executable, "-m", "plat", "plan", str(SPEC), "--home", str(tmp_path / "home")]
+    environment = os.environ | {"PYTHONPATH": str(site)}
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=60)
+    assert done.returncode == 2 and "'toy_hill_climber' of plat.trainers cannot be loaded: SyntaxError" in done.stderr
 
 
 def test_nothing_in_the_repository_refers_to_the_second_paper():

@@ -433,6 +433,9 @@ def test_an_edited_builder_of_another_package_makes_the_report_anew(spec, home, 
     builder.write_text(builder.read_text() + "# edited\n")
     assert not sweep().startswith("nothing to do")
     assert sweep().startswith("nothing to do")
+    # another copy of the same version: another environment, another checkout
+    site = shutil.copytree(site, tmp_path / "copy")
+    assert not sweep().startswith("nothing to do")
 
 
 def test_a_report_under_overrides_has_a_place_and_a_run_of_its_own(plat, spec, home, toy):

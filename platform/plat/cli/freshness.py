@@ -4,7 +4,8 @@ After a report was written, a note beside it keeps what was printed and what it 
 prints that again, provided that everything the report was made from is as it was:
 
     the experiment (runs, axes, report, claims, the paper's numbers, overrides) and the published plug-ins,
-    every file of code that was loaded when the report was made, wherever it lies: builders, checks, our own,
+    every file of code that was loaded when the report was made, wherever it lies: builders, checks, our own, and
+    the Python that ran it. Files that a builder reads for itself are not known,
     the runs' results, the runs and the file's own run in the store, and the files of the report.
 
 A run without a result makes every note invalid. Only a SQLite store can be read this quickly; with any other store
@@ -87,6 +88,7 @@ def digest(home: Home, uri: str, experiment: Experiment) -> str | None:
         "configs": _stamps(home.run(run.id).config for run in experiment.runs),
         "store": [uri, stored],
         "plugins": _plugins(),
+        "python": [sys.prefix, sys.version],
     }
     return hashlib.sha256(json.dumps(facts, sort_keys=True, default=str).encode()).hexdigest()
 
@@ -111,14 +113,23 @@ def _loaded_code() -> set[str]:
     return {os.path.abspath(file) for file in files if not file.startswith(own) or file.startswith(others)}
 
 
-def _plugins() -> list[tuple[str, str, str, str]]:
-    """What is published in our entry-point groups: another version, or another package, may draw another report."""
+def _plugins() -> list[tuple[str, str, str, str, str]]:
+    """What is published in our entry-point groups, of which version, and where its package lies: another version, or
+    another copy of the same version, may draw another report."""
     groups = ("plat.trainers", "plat.environments", "plat.reports", "plat.claims")
     return sorted(
-        (group, name, point.value, point.dist.version if point.dist else "")
+        (group, name, point.value, point.dist.version if point.dist else "", _place(point.module.partition(".")[0]))
         for group in groups
         for name, point in published(group).items()
     )
+
+
+def _place(package: str) -> str:
+    """Where a top-level package would be imported from; it is not imported."""
+    from importlib.util import find_spec
+
+    spec = find_spec(package)
+    return str(spec.origin) if spec else ""
 
 
 def _stored(uri: str, experiment: Experiment) -> list[Any] | None:

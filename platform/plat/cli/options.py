@@ -13,11 +13,11 @@ import typer
 from plat.cli.common import AllowImportOption, JsonOption, VerboseOption, aligned, print_json
 from plat.errors import SpecError
 from plat.spec.conf import conf_of
-from plat.spec.leaf import load_plugin, show
+from plat.spec.leaf import show
 from plat.spec.schema import Schema, schema_of, select
 from plat.suggest import mend
 from plat.trainer.api import TrainerSpec, find_trainer
-from plat.trainer.plugins import published
+from plat.trainer.plugins import load_plugin, published
 
 FUNCTIONS = {"builder": "plat.reports", "check": "plat.claims"}
 COLUMNS = ("option", "type", "default", "limits")

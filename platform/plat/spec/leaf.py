@@ -87,19 +87,6 @@ def plugin_names(group: str) -> tuple[str, ...]:
     return tuple(published(group))
 
 
-def load_plugin(group: str, name: str) -> Any:
-    """The plugin itself; SpecError when it cannot be imported."""
-    point = published(group)[name]
-    try:
-        return point.load()
-    except Exception as error:
-        raise SpecError(
-            f"the plugin {name!r} of {group} cannot be loaded: {first_line(error)}",
-            where=point.value,
-            mend="reinstall the package that provides it",
-        ) from error
-
-
 def show(value: Any) -> str:
     """A value as YAML spells it, cut to a readable length."""
     text = "null" if value is None else str(value).lower() if isinstance(value, bool) else repr(value)

@@ -16,12 +16,13 @@ from typing import Any
 
 from plat.errors import SpecError
 from plat.spec.identity import canonical, left_out_keys, readable, result_affecting
-from plat.spec.leaf import first_line, load_plugin
+from plat.spec.leaf import first_line
 from plat.spec.pieces import Piece, place_of
 from plat.spec.schema import MISSING, Schema, nested, plain, schema_of, select
 from plat.spec.typed import build, field_maker
 from plat.suggest import mend
 from plat.trainer.api import TrainerSpec
+from plat.trainer.plugins import load_plugin
 
 
 @dataclass(frozen=True, slots=True)

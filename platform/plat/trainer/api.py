@@ -13,7 +13,7 @@ from typing import Any, Protocol
 
 from plat.errors import SpecError
 from plat.suggest import mend
-from plat.trainer.plugins import ALLOW_IMPORT, imports_allowed, published
+from plat.trainer.plugins import ALLOW_IMPORT, imports_allowed, load_plugin, published
 
 
 @dataclass
@@ -139,8 +139,7 @@ def find_trainer(name: str) -> TrainerSpec:
     trainers = published("plat.trainers")
     if name not in trainers:
         raise SpecError(f"unknown trainer {name!r}", mend=mend(name, trainers, "one of"))
-    spec: TrainerSpec = trainers[name].load()
-    return spec
+    return _checked(load_plugin("plat.trainers", name), name)
 
 
 def _import_trainer(place: str) -> TrainerSpec:
@@ -161,6 +160,10 @@ def _import_trainer(place: str) -> TrainerSpec:
             f"cannot load the trainer {place!r}: {type(error).__name__}: {error}",
             mend="package.module:ATTRIBUTE, importable from here",
         ) from error
+    return _checked(spec, place)
+
+
+def _checked(spec: Any, name: str) -> TrainerSpec:
     if not isinstance(spec, TrainerSpec):
-        raise SpecError(f"{place!r} is a {type(spec).__name__}, not a TrainerSpec", mend="name a TrainerSpec")
+        raise SpecError(f"{name!r} is a {type(spec).__name__}, not a TrainerSpec", mend="name a TrainerSpec")
     return spec

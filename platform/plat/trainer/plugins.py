@@ -9,7 +9,9 @@ from __future__ import annotations
 import os
 import sys
 from functools import lru_cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+
+from plat.errors import SpecError
 
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint, EntryPoints
@@ -28,6 +30,20 @@ def imports_allowed() -> bool:
 def published(group: str) -> dict[str, EntryPoint]:
     """Name -> entry point, sorted by name; imports none of them. Do not change the result."""
     return _published(group, tuple(sys.path))
+
+
+def load_plugin(group: str, name: str) -> Any:
+    """What is published under a name that exists; SpecError when its module cannot be imported."""
+    point = published(group)[name]
+    try:
+        return point.load()
+    except (Exception, SystemExit) as error:  # the module of somebody else may raise anything
+        reason = (str(error) or type(error).__name__).splitlines()[0]
+        raise SpecError(
+            f"the plugin {name!r} of {group} cannot be loaded: {type(error).__name__}: {reason}",
+            where=point.value,
+            mend="mend or reinstall the package that provides it; `plat doctor` tries all plugins",
+        ) from error
 
 
 @lru_cache(maxsize=64)
