@@ -26,17 +26,25 @@ class Finding(NamedTuple):
 
 def check_results(home: Home, uri: str, mend: bool) -> list[Finding]:
     """What a value-by-value check found; with `mend`, what was mended and what a second check found."""
+    from plat.store.mlflow.importer import import_runs
+    from plat.store.mlflow.uri import sqlite_path
     from plat.store.mlflow.verify import mend_store, verify_store
 
     if not home.runs.is_dir():
         return [Finding("ok", "no runs to check")]
     try:
-        check = verify_store(home, uri)
-        kept = mend_store(home, uri, check) if mend else None
-        if kept is None:
-            return list(_findings(check))
-        mended = f"{len(check.differing)} runs were" if not check.file else f"the file ({check.file}) was"
-        return [Finding("ok", f"{mended} mended; the store as it was is {kept}"), *_findings(verify_store(home, uri))]
+        path = sqlite_path(uri)
+        if mend and path is not None and not path.exists():  # e.g. an earlier mending was killed
+            import_runs(home, uri)
+            done = Finding("ok", "there was no store: it was filled from the run directories")
+        else:
+            check = verify_store(home, uri)
+            kept = mend_store(home, uri, check) if mend else None
+            if kept is None:
+                return list(_findings(check))
+            mended = f"{len(check.differing)} runs were" if not check.file else f"the file ({check.file}) was"
+            done = Finding("ok", f"{mended} mended; the store as it was is {kept}")
+        return [done, *_findings(verify_store(home, uri))]
     except PlatError as error:
         return [Finding("error", error.what, error.mend or "")]
 

@@ -58,13 +58,14 @@ def doctor(
         check_cores,
         lambda: check_home(place),
         lambda: check_disk(place),
-        lambda: check_store(place, uri),
     ]
     findings = [check() for check in checks]
-    if deep or mend:
+    results: list[Check] = []
+    if deep or mend:  # before the store is checked, so that a mended store is called whole
         from plat.cli.deep_check import check_results
 
-        findings += [Check("results", *finding) for finding in check_results(place, uri, mend)]
+        results = [Check("results", *finding) for finding in check_results(place, uri, mend)]
+    findings += [check_store(place, uri), *results]
     if as_json:
         print_json({"checks": [check.__dict__ for check in findings]})
     else:

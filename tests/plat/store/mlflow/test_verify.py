@@ -9,6 +9,7 @@ import sqlite3
 import pytest
 
 from plat.cli.deep_check import check_results
+from plat.cli.doctor import doctor
 from plat.store.mlflow.client import mlflow_client
 from plat.store.mlflow.dump import dump
 from plat.store.mlflow.frames import Store
@@ -126,3 +127,22 @@ def test_a_home_copied_without_times_is_compared_all_the_same(filled):
     assert "2 runs not compared" in says[0] and "2 stored runs equal" in says[1]
     sql(home, f"{CHANGES['val/success at step 8 is missing']} AND {CHOSEN}")
     assert list(verify_store(home, home.store_uri()).differing) == [recipes[1].id]
+
+
+def test_a_store_that_a_killed_mending_took_away_is_filled_again(filled):
+    home, _ = filled
+    for piece in home.root.glob("mlflow.db*"):
+        piece.rename(piece.with_name(piece.name.replace("mlflow.db", "mlflow.db.damaged-1")))
+    findings = check_results(home, home.store_uri(), mend=True)
+    assert [finding.level for finding in findings] == ["ok", "ok"] and "filled from the run directories" in findings[
+        0
+    ].says
+    assert len(Store(home.store_uri(), home).load("table4").runs) == 4
+
+
+def test_a_mended_store_is_called_whole(filled, capsys):
+    home, _ = filled
+    home.database.write_bytes(b"damaged")
+    doctor(mend=True, home=home.root)
+    levels = {line.split()[1]: line.split()[0] for line in capsys.readouterr().out.splitlines() if line[:1] != " "}
+    assert levels["store"] == levels["results"] == "ok"
