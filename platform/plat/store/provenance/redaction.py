@@ -11,6 +11,8 @@ from collections.abc import Callable, Iterable
 from functools import lru_cache
 from typing import Any
 
+from plat.store.provenance.multiline_secrets import value_lines
+
 LEFT_OUT = "<left out: this line may hold a secret>"
 UNCHECKED = "<left out: detect-secrets is not installed, so nobody can say whether this holds secrets>\n"
 NOT_SECRET = ("Public IP (ipv4)",)  # detect-secrets' types that are none here
@@ -71,13 +73,13 @@ def without_secrets(diff: str) -> str:
         detectors = _detectors()
     except ImportError:
         return UNCHECKED
-    lines, in_key = [], False
-    for line in diff.splitlines(keepends=True):
+    lines, in_key = diff.splitlines(keepends=True), False
+    values = value_lines(lines)
+    for index, line in enumerate(lines):
         in_key = in_key or _KEY_BEGINS.search(line) is not None
-        if in_key or any(holds_secret(line) for holds_secret in detectors):
+        if in_key or index in values or any(holds_secret(line) for holds_secret in detectors):
             in_key = in_key and _KEY_ENDS.search(line) is None
-            line = (line[0] if line[0] in "+- " else "") + LEFT_OUT + "\n"
-        lines.append(line)
+            lines[index] = (line[0] if line[0] in "+- " else "") + LEFT_OUT + "\n"
     return "".join(lines)
 
 
