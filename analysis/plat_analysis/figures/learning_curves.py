@@ -11,7 +11,7 @@ from plat_analysis.results import curves
 from plat_analysis.results.curves import ConditionCurves, condition_curves
 from plat_analysis.results.grid import panels
 from plat_analysis.results.labels import label
-from plat_analysis.results.runs import VALIDATION_SUCCESS, Results, RunView, spell
+from plat_analysis.results.runs import SUCCESS, Results, RunView, spell
 from plat_analysis.text import shortened
 
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from plat.spec.experiment import Experiment
     from plat.store.mlflow.frames import Frames
 
-METRICS = (VALIDATION_SUCCESS, "mi/first_turn/retrieval_acc", "actor/entropy")
+METRICS = (SUCCESS, "mi/first_turn/retrieval_acc", "actor/entropy")
 MOST_BANDS = 3  # more bands than this hide each other
 RATES = ("success", "retrieval_acc", "parses")
 LONGEST_NAME = 26  # characters in a figure; the whole name is in the CSV and the tooltips
@@ -39,7 +39,8 @@ def build(
     metrics: Sequence[str] = METRICS,
     name: str = "learning_curves",
 ) -> list[Figure]:
-    """rows: axes of the panel rows (default: `variant` where the experiment has it); pair: the axis shown by colour."""
+    """rows: axes of the panel rows (default: `variant` where the experiment has it); pair: the axis shown by colour;
+    metrics: a figure each; `success` stands for the headline metric of each run's trainer."""
     results = Results(frames, experiment)
     groups = panels(results, rows, columns, pair)
     return [_figure(results, groups, metric, spell(baseline), pair, name) for metric in metrics]
@@ -59,12 +60,12 @@ def _figure(
     by_line = {key: condition_curves(results, runs, metric) for key, runs in groups.items()}
     figure = Figure(
         name=f"{name}_{metric.rsplit('/', 1)[-1]}",
-        title=f"{label(metric)} over training",
+        title=f"{label(results.metric(metric))} over training",
         draw=partial(_draw, by_line, results, metric, baseline, pair),
         caption=_caption(metric, by_line),
     )
     for index, ((row, column, line), curves_of_line) in enumerate(by_line.items()):
-        figure.points += curves.points(curves_of_line, row=row, column=column, line=line, metric=metric)
+        figure.points += curves.points(curves_of_line, row=row, column=column, line=line, metric=results.metric(metric))
         runs = "; ".join(
             " ".join(filter(None, [run.id, str(curves_of_line.falls.get(run.id, ""))])) for run in curves_of_line.runs
         )
@@ -95,7 +96,7 @@ def _draw(by_line: Panels, results: Results, metric: str, baseline: str, pair: s
     columns = list(dict.fromkeys(column for _, column, _ in by_line))
     lines = list(dict.fromkeys(line for _, _, line in by_line))
     colours = style.colours(lines, baseline)
-    rate = metric.rsplit("/", 1)[-1] in RATES
+    rate = metric.rsplit("/", 1)[-1] in RATES or any(run.measures_success(metric) for run in results.runs)
     height = 0.85 + 1.0 * len(rows) + (0.6 if len(rows) == 1 else 0)
     figure = style.canvas(max(4.2, 1.2 + 2.3 * len(columns)), height)
     axes = figure.subplots(len(rows), len(columns), sharex="col", sharey="col" if rate else "row", squeeze=False)

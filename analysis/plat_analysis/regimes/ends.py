@@ -18,17 +18,17 @@ import numpy as np
 from plat.outcomes import is_stopped
 from plat_analysis.artifact import Cell, Column, Note, Row, Table, interval, number, provenance, record, short_interval
 from plat_analysis.results.labels import label
-from plat_analysis.results.runs import VALIDATION_SUCCESS, Curve, Results, RunView
+from plat_analysis.results.runs import SUCCESS, Curve, Results, RunView
 from plat_analysis.statistics.families import starred
 from plat_analysis.statistics.intervals import Estimate
 from plat_analysis.statistics.replicates import Replicate, over_replicates
 
-# quantity -> (metric, name in print, digits); `{scope}` is that of the mutual-information proxies
+# quantity -> (metric or SUCCESS, name in print, digits); `{scope}` is that of the mutual-information proxies
 QUANTITIES = {
     "above_chance": ("mi/{scope}/retrieval_above_chance", "retrieval above chance", 2),
     "entropy": ("mi/{scope}/h_z_given_x", "H(Z|X), nats", 2),
     "actor_entropy": ("actor/entropy", "policy entropy, nats", 2),
-    "success": (VALIDATION_SUCCESS, "validation success", 2),
+    "success": (SUCCESS, "validation success", 2),
     "parses": ("rollout/reasoning_parses", "reasonings that parse", 2),
 }
 COLUMNS = ("change", "change_treated", "difference")

@@ -12,7 +12,7 @@ from plat_analysis.artifact import DASH, Cell, Column, Note, Row, Table, number
 from plat_analysis.regimes.probe import Behaviour, Probe, behaviours, early_probes, probes
 from plat_analysis.regimes.regime import NEVER, UNKNOWN, Regime, Thresholds, regime
 from plat_analysis.results.labels import label, model_that_ran
-from plat_analysis.results.runs import VALIDATION_SUCCESS, Results, RunView
+from plat_analysis.results.runs import SUCCESS, Results, RunView
 from plat_analysis.results.scores import fall_after_peak, peak_score
 from plat_analysis.statistics.replicates import Replicate
 from plat_analysis.tables.marks import Marks
@@ -190,7 +190,7 @@ def _numbers(results: Results, item: RunRegime) -> dict[str, float | None]:
     """The measurements of a run, by name."""
     start, high, final = (item.early[0] if item.early else None), item.high, item.final
     before, after = item.start_behaviour, item.final_behaviour
-    _, success = results.curve(item.run.id, VALIDATION_SUCCESS)
+    _, success = results.curve(item.run.id, SUCCESS)
     peak = peak_score(results, item.run)
     entropy = final.mean_entropy if final else None
     return {

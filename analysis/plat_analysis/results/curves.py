@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from plat.outcomes import is_stopped
-from plat_analysis.results.runs import VALIDATION_SUCCESS, Curve, Results, RunView
+from plat_analysis.results.runs import Curve, Results, RunView
 from plat_analysis.results.scores import Fall, fall_after_peak
 from plat_analysis.statistics.intervals import t_interval, wilson
 
@@ -62,14 +62,13 @@ def condition_curves(results: Results, runs: Sequence[RunView], key: str) -> Con
     low = high = None
     if len(counted) >= BAND_SEEDS:
         _, low, high = t_interval(values, axis=0)
-    elif len(counted) == 1 and key == VALIDATION_SUCCESS:
-        run = next(run for run, _ in drawn if not run.missing)
+    elif len(counted) == 1 and (run := next(run for run, _ in drawn if not run.missing)).measures_success(key):
         n = int((run.run.config.get("eval") or {}).get("instances") or 0)
         low, high = wilson(mean * n, n) if n else (None, None)
     shown = {run.id for run, _ in drawn}
     reasons = [run.missing or "not measured" for run in runs if run.missing or run.id not in shown]
     reason = ", ".join(dict.fromkeys(reasons))
-    falls = {run.id: fall for run, _ in drawn if key == VALIDATION_SUCCESS and (fall := fall_after_peak(results, run))}
+    falls = {run.id: fall for run, _ in drawn if run.measures_success(key) and (fall := fall_after_peak(results, run))}
     return ConditionCurves(
         tuple(run for run, _ in drawn), len(runs), len(counted), reason, lines, steps, mean, low, high, falls
     )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from plat_analysis.results.runs import VALIDATION_SUCCESS, RunView
+from plat_analysis.results.runs import RunView
 from plat_analysis.text import printable
 
 NAMES = {
@@ -17,7 +17,7 @@ NAMES = {
     "top_p_softmax": "Top-p (softmax)",
     "top_k": "Top-k",
     "average": "Average",
-    VALIDATION_SUCCESS: "Validation success",
+    "val/success": "Validation success",
     "mi/first_turn/retrieval_acc": "Retrieval accuracy",
     "mi/trajectory/retrieval_acc": "Retrieval accuracy, trajectory",
     "actor/entropy": "Policy entropy (nats per token)",

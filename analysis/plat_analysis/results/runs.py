@@ -4,7 +4,7 @@ stays, with the reason.
     results = Results(frames, experiment)
     for run in results.runs:  run.seed, run.axis("task"), run.missing    # "" or "not run", "failed:oom", "unfinished"
     results.positions                                                    # as runs, one per position of the matrix
-    steps, values = results.curve(run.id, VALIDATION_SUCCESS)
+    steps, values = results.curve(run.id, SUCCESS)
     results.instances(run.id, ("heldout_peak",), role="peak")            # 0/1 per instance, or None
 """
 
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from plat.spec.runs import Run
     from plat.store.mlflow.frames import Frames
 
-VALIDATION_SUCCESS = "val/success"  # share of the validation instances that are solved, 0 to 1
+SUCCESS = "success"  # the headline metric of a run's trainer: share of the validation instances solved, 0 to 1
 Curve = tuple[NDArray[np.int64], NDArray[np.float64]]
 EMPTY: Curve = (np.array([], np.int64), np.array([], np.float64))
 
@@ -48,6 +48,10 @@ class RunView:
     @property
     def id(self) -> str:
         return self.run.id
+
+    def measures_success(self, key: str) -> bool:
+        """Whether a metric is the success of this run: SUCCESS, or what its trainer calls so."""
+        return key in (SUCCESS, self.run.headline)
 
     @property
     def seed(self) -> Any:
@@ -104,6 +108,7 @@ class Results:
         known = {} if frames is None else {str(row["run_id"]): row for row in frames.runs.to_dict("records")}
         self.runs = [_view(run, known.get(run.id)) for run in experiment.runs]
         by_id = {run.id: run for run in self.runs}
+        self._headlines = {run.id: run.headline for run in experiment.runs}
         self.positions = [replace(by_id[run_id], axes=dict(axes)) for axes, run_id in experiment.cells]
         self._curves: dict[str, dict[str, Curve]] = {}
         self._tables: dict[tuple[str, str], list[tuple[int, Any]]] = {}
@@ -119,9 +124,13 @@ class Results:
         return cls(None, experiment)
 
     def curve(self, run_id: str, key: str) -> Curve:
-        """(steps, values) of a metric in rising order of steps; empty when it was never logged. NaN is left out."""
+        """(steps, values) of a metric in rising order of steps; empty when it was never logged. NaN is left out.
+
+        The key SUCCESS stands for the headline metric of the run's trainer.
+        """
         if self._metrics is None:
             return EMPTY
+        key = self._headlines[run_id] if key == SUCCESS else key
         if key not in self._curves:
             rows = self._metrics[(self._metrics["key"] == key) & self._metrics["value"].notna()]
             self._curves[key] = {
@@ -130,9 +139,13 @@ class Results:
             }
         return self._curves[key].get(run_id, EMPTY)
 
+    def metric(self, key: str) -> str:
+        """The metrics that a key stands for, as text: the headlines of the runs for SUCCESS, otherwise the key."""
+        return ", ".join(dict.fromkeys(self._headlines.values())) if key == SUCCESS else key
+
     def last_step(self, run_id: str) -> int | None:
         """The newest step at which validation was measured, or None."""
-        steps, _ = self.curve(run_id, VALIDATION_SUCCESS)
+        steps, _ = self.curve(run_id, SUCCESS)
         return int(steps[-1]) if len(steps) else None
 
     def table(self, run_id: str, name: str) -> list[tuple[int, Any]]:

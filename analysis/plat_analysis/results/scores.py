@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from plat_analysis.results.runs import VALIDATION_SUCCESS, Results, RunView
+from plat_analysis.results.runs import SUCCESS, Results, RunView
 from plat_analysis.statistics.intervals import LEVEL, newcombe_paired, newcombe_unpaired
 
 LEAST_FALL = 0.05  # of success; a smaller fall is not mentioned, however sure
@@ -47,13 +47,13 @@ class Fall:
 
 def peak_score(results: Results, run: RunView) -> Score | None:
     """The largest validation success over all evaluations (the first of equal ones); None without an evaluation."""
-    _, values = results.curve(run.id, VALIDATION_SUCCESS)
+    _, values = results.curve(run.id, SUCCESS)
     return _validation(results, run, int(np.argmax(values))) if len(values) else None
 
 
 def last_score(results: Results, run: RunView) -> Score | None:
     """Validation success at the last evaluation; None without an evaluation."""
-    steps, _ = results.curve(run.id, VALIDATION_SUCCESS)
+    steps, _ = results.curve(run.id, SUCCESS)
     return _validation(results, run, len(steps) - 1) if len(steps) else None
 
 
@@ -97,7 +97,7 @@ def fall_after_peak(results: Results, run: RunView) -> Fall | None:
     measured, choices = "held-out", 1
     if peak is None or final is None:
         peak, final = peak_score(results, run), last_score(results, run)
-        measured, choices = "validation", max(1, len(results.curve(run.id, VALIDATION_SUCCESS)[0]) - 1)
+        measured, choices = "validation", max(1, len(results.curve(run.id, SUCCESS)[0]) - 1)
     if peak is None or final is None or peak.value - final.value < LEAST_FALL:
         return None
     bounds = _difference(peak, final, 1 - (1 - LEVEL) / choices)
@@ -114,7 +114,7 @@ def _difference(before: Score, after: Score, level: float) -> tuple[float, float
 
 
 def _validation(results: Results, run: RunView, index: int) -> Score:
-    steps, values = results.curve(run.id, VALIDATION_SUCCESS)
+    steps, values = results.curve(run.id, SUCCESS)
     instances = results.instances(run.id, ("val_instances",), step=int(steps[index]))
     return _score(float(values[index]), instances, run, "instances", int(steps[index]))
 

@@ -13,7 +13,7 @@ from plat.cli.common import AllowImportOption, Arguments, HomeOption, StoreOptio
 from plat.cli.execution import JobsOption, StealOption, conclude, distinct, run_missing
 from plat.errors import PlatError, SpecError
 from plat.store.home import Home, RunPaths
-from plat.store.run_directory.files import read_config, read_meta
+from plat.store.run_directory.files import headline_of, read_config, read_meta
 from plat.store.run_directory.state import run_state
 
 if TYPE_CHECKING:
@@ -91,5 +91,12 @@ def _run_in(paths: RunPaths) -> Run:
     meta = read_meta(paths)
     prepare = tuple(meta["prepare"]) if meta.get("prepare") else None
     return Run(
-        meta["id"], meta["name"], meta["axes"], meta["trainer"], read_config(paths), prepare, meta.get("resources", {})
+        meta["id"],
+        meta["name"],
+        meta["axes"],
+        meta["trainer"],
+        read_config(paths),
+        prepare,
+        meta.get("resources", {}),
+        headline=headline_of(meta),
     )

@@ -29,6 +29,7 @@ class Run:
     resources  what the trainer asks for, e.g. {"threads": 1, "gpus": 0}
     identity   what the id was hashed from besides the config and the fingerprint: the trainer's own name, its
                `plugins` ([key, version]), and the keys of the config that were `left_out`; empty when not known
+    headline   the metric that the trainer calls its success
     """
 
     id: str
@@ -39,6 +40,7 @@ class Run:
     prepare: tuple[str, str] | None
     resources: dict[str, int]
     identity: dict[str, Any] = field(default_factory=dict)
+    headline: str = api.HEADLINE
 
 
 def same_results(run: Run, other: Run) -> bool:
@@ -90,7 +92,17 @@ class RunMaker:
         if "seed" in resolved.config:
             labels.setdefault("seed", resolved.config["seed"])
         config, prepare, resources = resolved.config, resolved.prepare, resolved.resources
-        return Run(resolved.id, resolved.name, labels, trainer.name, config, prepare, resources, resolved.identity)
+        return Run(
+            resolved.id,
+            resolved.name,
+            labels,
+            trainer.name,
+            config,
+            prepare,
+            resources,
+            resolved.identity,
+            trainer.headline,
+        )
 
     def _trainer(self, name: Any, place: str) -> _Trainer:
         if name not in self.trainers:
@@ -107,7 +119,9 @@ class _Trainer:
 
     def __init__(self, name: str, base: tuple[Assignment, ...], line: tuple[Assignment, ...]) -> None:
         self.name = name
-        self.resolver = Resolver(api.find_trainer(name))
+        spec = api.find_trainer(name)
+        self.headline = spec.headline
+        self.resolver = Resolver(spec)
         self.bundles: dict[int, dict[str, Piece]] = {}  # by the identity of an axis value's assignments
         self.resolver.pieces.compose((*base, *line))
         self.fixed = {**self.resolver.pieces.defaults, **self._bundle(base)}

@@ -9,7 +9,7 @@ from plat_analysis.artifact import Cell, Column, Row, Table, number
 
 def final_success(frames: Any, experiment: Any) -> dict[str, dict[str, float]]:
     """policy -> run id -> validation success in percent at the last step, for every run that has one."""
-    success = frames.metrics[frames.metrics["key"] == "val/success"].sort_values("step")
+    success = frames.metrics[frames.metrics["key"] == "val/games_won"].sort_values("step")
     last = success.groupby("run_id")["value"].last()
     successes: dict[str, dict[str, float]] = {}
     for run in experiment.runs:

@@ -68,7 +68,7 @@ def train(config: ToyConfig, io: RunIO) -> Outcome:
             better = success(proposal, config, "train", base, rng) >= success(chance, config, "train", base, rng)
             chance = proposal if better else chance
         held = success(chance, config, "validation", 0, random.Random(1))
-        io.log(step, {"val/success": held, "toy/chance": chance})
+        io.log(step, {"val/games_won": held, "toy/chance": chance})
         if step % config.climb.checkpoint_every == 0:
             io.save(step, State(tensors={}, meta={"chance": chance, "random": rng.getstate()}))
         if io.should_stop() and step < config.climb.iterations:
@@ -94,4 +94,5 @@ SPEC = TrainerSpec(
     validate=validate,
     iterations=lambda config: config["climb"]["iterations"],
     cost_keys=("climb.games", "policy"),
+    headline="val/games_won",
 )

@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
+import pytest
+
+from plat_analysis.artifact import Table
 from plat_analysis.figures import learning_curves
 from plat_analysis.regimes import collapse
 from plat_analysis.results.runs import Results
@@ -34,3 +39,28 @@ def test_a_run_that_fell_after_its_peak_is_said_to_have(make_experiment, make_fr
     assert regimes.records[0]["fell_after_peak"] and "↓0.05" in [cell.text for cell in regimes.rows[0].cells]
     assert any("no filter seed 0 50.0 → 5.0 % (validation)" in note.text for note in regimes.notes)
     assert any("50.0 → 5.0, validation" in note.text for note in table.notes)
+
+
+def of_another_trainer(experiment, frames):
+    """The same results from a trainer whose headline is not val/success."""
+    runs = [replace(run, headline="val/games_won") for run in experiment.runs]
+    frames.metrics = frames.metrics.replace({"key": {"val/success": "val/games_won"}})
+    return replace(experiment, runs=runs), frames
+
+
+@pytest.mark.parametrize("builder", [peak_success, collapse, learning_curves])
+def test_success_is_what_the_trainer_names_as_its_headline(make_experiment, make_frames, builder):
+    experiment = quickstart(make_experiment, seeds=range(3))
+    wanted = builder.BUILDER(make_frames(experiment), experiment)
+    renamed, frames = of_another_trainer(experiment, make_frames(experiment))
+    made = builder.BUILDER(frames, renamed)
+    assert (
+        runs_table(Results(frames, renamed)).records == runs_table(Results(make_frames(experiment), experiment)).records
+    )
+    for artifact, expected in zip(made, wanted, strict=True):
+        assert artifact.name == expected.name
+        if isinstance(artifact, Table):
+            assert repr(artifact.records) == repr(expected.records)
+        else:
+            assert len(artifact.points) == len(expected.points) > 0 and artifact.draw()
+            assert not any(point.get("metric") == "val/success" for point in artifact.points)
