@@ -11,7 +11,7 @@ import plat_toy
 import pytest
 from toy_runs import comparable, no_step_twice, toy_run
 
-from plat.errors import HomeError, RunError, SpecError
+from plat.errors import CheckpointError, HomeError, RunError, SpecError
 from plat.runner import execution
 from plat.runner.execution import execute
 from plat.runner.failures import classify
@@ -21,7 +21,7 @@ from plat.store.mlflow.record import read_record
 from plat.store.provenance.code_state import CodeState
 from plat.store.run_directory import lease
 from plat.store.run_directory.attempts import record_failure, request_cancel, settle
-from plat.store.run_directory.checkpoint import is_peak, list_checkpoints
+from plat.store.run_directory.checkpoint import is_peak, list_checkpoints, load_checkpoint
 from plat.store.run_directory.creation import create
 from plat.store.run_directory.files import set_damaged_config_aside
 from plat.store.run_directory.run_io import FileRunIO
@@ -405,3 +405,66 @@ def test_classes(error, expected):
     wrapped.__cause__ = error
     assert classify(wrapped)[0] == expected
     assert "\n" not in classify(error)[1]
+
+
+def cut(path):
+    file = path / "tensors.safetensors"
+    os.truncate(file, file.stat().st_size // 2)
+
+
+def flip(path):
+    file = path / "tensors.safetensors"
+    data = bytearray(file.read_bytes())
+    data[-3] ^= 1
+    file.write_bytes(data)
+
+
+def folder_for_a_file(path):
+    (path / "tensors.safetensors").unlink()
+    (path / "tensors.safetensors").mkdir()
+
+
+def file_for_a_folder(path):
+    shutil.rmtree(path)
+    path.write_text("")
+
+
+def of_another_run(path):
+    """Of the same trainer and step: its numbers would go on as if nothing had happened."""
+    home = Home(path.parents[5])
+    paths = make(home, seed=99)
+    execute(home, paths.id)
+    saved = list_checkpoints(paths.attempt(1).checkpoints)[-1][1]
+    meta = json.loads((saved / "meta.json").read_text())
+    shutil.rmtree(path)
+    shutil.copytree(saved, path.with_name(f"step-{meta['step']:06d}"), dirs_exist_ok=True)
+
+
+DAMAGES = {
+    "cut": cut,
+    "flip": flip,
+    "empty tensors": lambda path: (path / "tensors.safetensors").write_bytes(b""),
+    "empty meta": lambda path: (path / "meta.json").write_bytes(b""),
+    "empty folder": lambda path: [file.unlink() for file in path.iterdir()],
+    "folder for a file": folder_for_a_file,
+    "file for a folder": file_for_a_folder,
+    "of another run": of_another_run,
+}
+
+
+@pytest.mark.parametrize("every", [False, True], ids=["newest", "all"])
+@pytest.mark.parametrize("kind", DAMAGES)
+def test_a_damaged_checkpoint_never_changes_the_numbers(home, tmp_path, monkeypatch, kind, every):
+    """The run goes on from an older checkpoint, or from the beginning, to the result of an undisturbed one."""
+    paths = interrupted(home, monkeypatch, iterations=8)
+    saved = [path for _, path in list_checkpoints(paths.attempt(1).checkpoints)]
+    assert len(saved) > 1
+    for path in saved if every else saved[-1:]:
+        DAMAGES[kind](path)
+    assert execute(home, paths.id) == "finished"
+    for _, path in list_checkpoints(paths.attempt(1).checkpoints):  # `comparable` loads every checkpoint
+        try:
+            load_checkpoint(path)
+        except CheckpointError:
+            path.rename(paths.root / path.name)
+    assert comparable(paths) == undisturbed(tmp_path, iterations=8)

@@ -1,7 +1,8 @@
 """Checkpoints of a run: `checkpoints/step-000010/{tensors.safetensors,meta.json}`.
 
 Promised: a folder named `step-...` is whole, because it gets that name by a rename after its files are on disk; whether
-the bytes are still the ones that were written is checked on loading (sha256 in meta.json). A damaged checkpoint is
+the bytes are still the ones that were written is checked on loading (sha256 in meta.json), and so is that it is the
+checkpoint of this run and step, which somebody may have copied here. A checkpoint that is damaged or of another run is
 never used: `newest_valid` logs a warning and takes the next older one. `prune` keeps the last two and the newest peak.
 
 Tensors come back as they went in: numpy arrays when all were numpy arrays (then torch is never imported), torch tensors
@@ -26,6 +27,7 @@ from plat.store.durable import fsync_folder, scratch_name, to_json, write_file
 from plat.trainer.api import State
 
 FORMAT = 1
+LONGEST_STEP = 12  # digits
 log = logging.getLogger(__name__)
 
 
@@ -40,7 +42,8 @@ def list_checkpoints(folder: Path) -> list[tuple[int, Path]]:
     except (FileNotFoundError, NotADirectoryError):
         return []
     steps = [name.removeprefix("step-") for name in names if name.startswith("step-")]
-    return [(step, step_folder(folder, step)) for step in sorted(int(text) for text in steps if text.isdigit())]
+    numbers = [int(text) for text in steps if text.isascii() and text.isdecimal() and len(text) <= LONGEST_STEP]
+    return [(step, step_folder(folder, step)) for step in sorted(numbers)]
 
 
 @dataclass(frozen=True)
@@ -70,6 +73,7 @@ def save_checkpoint(folder: Path, step: int, state: State, peak: bool = False, n
     meta = {
         "format": FORMAT,
         "step": step,
+        "run": _run_of(target),
         "peak": peak or bool(previous and previous.get("peak")),
         "framework": framework,
         "sha256": hashlib.sha256(tensors).hexdigest(),
@@ -92,7 +96,7 @@ def save_checkpoint(folder: Path, step: int, state: State, peak: bool = False, n
 
 
 def load_checkpoint(path: Path) -> State:
-    """The state in a checkpoint folder; CheckpointError when anything in it is missing or damaged."""
+    """The state in a checkpoint folder; CheckpointError when anything in it is missing, damaged, or of another run."""
     meta = _read_meta(path)
     if meta is None:
         raise _damaged(path, "meta.json is missing or not readable")
@@ -106,6 +110,7 @@ def load_checkpoint(path: Path) -> State:
         raise _damaged(path, "the checksum of tensors.safetensors does not match")
     if _meta_hash(meta) != meta.get("meta_sha256"):
         raise _damaged(path, "the checksum of meta.json does not match")
+    _check_place(path, meta)
     if meta["framework"] == "numpy":
         import safetensors.numpy
 
@@ -113,6 +118,23 @@ def load_checkpoint(path: Path) -> State:
     import safetensors.torch
 
     return State(safetensors.torch.load(data), meta["meta"])
+
+
+def _check_place(path: Path, meta: dict[str, Any]) -> None:
+    """CheckpointError when a checkpoint was written for another run or step. Outside of a run directory, and without a
+    run's id in it (before plat 0.2.1), nothing is known of the run.
+    """
+    here, written_for = _run_of(path), meta.get("run")
+    if here and written_for and here != written_for:
+        raise _damaged(path, f"it is of another run, {written_for}")
+    if path.name.startswith("step-") and path != step_folder(path.parent, meta["step"]):
+        raise _damaged(path, f"it is of step {meta['step']}")
+
+
+def _run_of(path: Path) -> str | None:
+    """The id of the run that `.../<id>/attempts/001/checkpoints/step-000001` belongs to; None elsewhere."""
+    *_, run, attempts, _, folder, _ = ("",) * 5 + path.absolute().parts
+    return run if (attempts, folder) == ("attempts", "checkpoints") else None
 
 
 def is_peak(path: Path) -> bool:

@@ -161,6 +161,33 @@ def test_a_checkpoint_of_a_newer_plat_says_so(tmp_path):
 
 def test_names_that_are_not_checkpoints_are_ignored(tmp_path):
     save_checkpoint(tmp_path, random.randrange(5), state())
-    (tmp_path / "step-abc").mkdir()
+    for name in ("step-abc", "step-²", "step-" + "9" * 99):
+        (tmp_path / name).mkdir()
     (tmp_path / ".tmp-1-1-step-000099").mkdir()
     assert len(list_checkpoints(tmp_path)) == 1
+
+
+def test_a_checkpoint_of_another_run_or_step_is_not_used(tmp_path, caplog):
+    own, other = (tmp_path / run / "attempts" / "001" / "checkpoints" for run in ("a" * 16, "b" * 16))
+    save_checkpoint(own, 2, state(2))
+    strange = save_checkpoint(other, 8, state(8))
+    shutil.copytree(strange, own / "step-000008")
+    shutil.copytree(own / "step-000002", own / "step-000006")
+    with pytest.raises(CheckpointError, match=f"of another run, {'b' * 16}"):
+        load_checkpoint(own / "step-000008")
+    with pytest.raises(CheckpointError, match="it is of step 2"):
+        load_checkpoint(own / "step-000006")
+    with caplog.at_level(logging.WARNING):
+        newest = newest_valid([own])
+    assert newest == (2, own / "step-000002") and "another run" in caplog.text
+    assert load_checkpoint(shutil.copytree(strange, tmp_path / "kept")).meta["step"] == 8, "outside nothing is known"
+
+
+def test_a_checkpoint_that_does_not_name_its_run_is_used(tmp_path):
+    """Those of plat 0.2.0."""
+    folder = tmp_path / ("a" * 16) / "attempts" / "001" / "checkpoints"
+    path = save_checkpoint(folder, 2, state(2))
+    meta = json.loads((path / "meta.json").read_text())
+    del meta["run"], meta["meta_sha256"]
+    (path / "meta.json").write_text(json.dumps(meta | {"meta_sha256": checkpoint._meta_hash(meta)}))
+    assert load_checkpoint(path).meta["step"] == 2
