@@ -6,9 +6,11 @@ import json
 import os
 import shutil
 import signal
+import sqlite3
 import subprocess
 import sys
 import time
+from contextlib import closing
 from pathlib import Path
 
 import numpy as np
@@ -414,6 +416,17 @@ def test_a_changed_report_is_made_again_without_running(plat, spec, home, toy):
     plat("sweep", spec(GUESSING))
     code, out, _ = plat("sweep", spec(GUESSING.replace("A test", "Another title")))
     assert code == 0 and "Another title" in out and "started" not in out
+
+
+def test_a_mended_store_makes_the_report_anew(plat, spec, home, toy):
+    path = spec(GUESSING)
+    plat("sweep", path)
+    with closing(sqlite3.connect(home / "mlflow.db")) as store:
+        store.execute("UPDATE metrics SET value = 0.5")
+        store.commit()
+    assert plat("sweep", path)[1].startswith("nothing to do")
+    assert "were mended" in plat("doctor", "--mend")[1]
+    assert not plat("sweep", path)[1].startswith("nothing to do")
 
 
 def test_an_edited_builder_of_another_package_makes_the_report_anew(spec, home, toy, toy_paper, tmp_path):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
+from plat.cli.freshness import forget
 from plat.errors import PlatError
 from plat.store.home import Home
 from plat.store.run_directory.files import mend_of
@@ -44,6 +45,7 @@ def check_results(home: Home, uri: str, mend: bool) -> list[Finding]:
                 return list(_findings(check))
             mended = f"{len(check.differing)} runs were" if not check.file else f"the file ({check.file}) was"
             done = Finding("ok", f"{mended} mended; the store as it was is {kept}")
+        forget(home)  # reports may have been made from what was wrong
         return [done, *_findings(verify_store(home, uri))]
     except PlatError as error:
         return [Finding("error", error.what, error.mend or "")]

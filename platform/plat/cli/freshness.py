@@ -69,6 +69,12 @@ def remember(home: Home, uri: str, experiment: Experiment, layout: str, printed:
     durable.write(_note(home, experiment), json.dumps(note).encode())
 
 
+def forget(home: Home) -> None:
+    """Remember no report of this home any more: values in the store have changed, which no digest shows."""
+    for note in home.reports.glob(".*.json"):
+        note.unlink(missing_ok=True)
+
+
 def _note(home: Home, experiment: Experiment) -> Path:
     return home.reports / f".{experiment.report_name}.json"
 
