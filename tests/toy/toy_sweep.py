@@ -1,7 +1,7 @@
 """`python toy_sweep.py HOME JOBS RUNS-AS-JSON`: a sweep in a process of its own, for tests that kill it.
 
-JOBS is 0 for as many as the cores allow; RUNS is a list of keyword arguments of `toy_run`. Prints progress lines, then the counts and the trouble as JSON; leaves
-with the report's exit code.
+JOBS is 0 for as many as the cores allow; RUNS is a list of keyword arguments of `toy_run`. Prints progress lines, then
+the counts and the trouble as JSON; leaves with the report's exit code.
 """
 
 from __future__ import annotations

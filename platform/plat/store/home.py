@@ -75,7 +75,8 @@ class RunPaths:
 
     @property
     def meta(self) -> Path:
-        """JSON: id, name, trainer, trainer_version, axes, experiments, fingerprint, paper, scale, code, created."""
+        """JSON: id, identity (what it was hashed from), name, trainer, trainer_version, axes, experiments, fingerprint,
+        paper, scale, code, created; their types are in `plat.store.run_directory.types`."""
         return self.root / "meta.json"
 
     @property
