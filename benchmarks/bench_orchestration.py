@@ -127,9 +127,9 @@ def zero_iterations(home: Home) -> float:
 
 def make_done(home: Home, runs: list[Run]) -> None:
     code = CodeState("0" * 40, False, {"torch": "2"})
-    for one in runs:
-        paths = create(home, one, "bench", code=code)
-        result = {"id": one.id, "name": one.name, "outcome": "finished", "attempt": 1, "step": 0, "wall": 1.0}
+    for run in runs:
+        paths = create(home, run, "bench", code=code)
+        result = {"id": run.id, "name": run.name, "outcome": "finished", "attempt": 1, "step": 0, "wall": 1.0}
         paths.result.write_bytes(to_json({**result, "summary": {}, "attempts": [1], "time": time.time()}))
 
 
@@ -158,7 +158,7 @@ def main() -> None:
         home = Home(Path(folder) / "b").create()
         runs = [run(number) for number in range(MANY)]
         make_done(home, runs)
-        paths = [home.run(one.id) for one in runs]
+        paths = [home.run(made.id) for made in runs]
         reading = best(lambda: [json.loads(path.result.read_bytes()) for path in paths])
         what = f"reading {MANY} JSON files"
         report("a finished sweep of 1,000 again", best(lambda: sweep(home, runs)), "s", reading, what)

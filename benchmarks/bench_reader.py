@@ -65,13 +65,13 @@ def read_client(home: Home, every: int) -> tuple[dict[tuple[str, str], list[tupl
     runs = client.search_runs([experiment], max_results=RUNS)
     searched = time.perf_counter() - begin
     chosen = sorted(runs, key=lambda run: run.info.run_name)[::every]
-    found = {}
+    histories = {}
     begin = time.perf_counter()
     for run in chosen:
         for key in run.data.metrics:
             history = client.get_metric_history(run.info.run_id, key)
-            found[run.data.tags["plat.id"], key] = [(point.step, point.value) for point in history]
-    return found, searched + (time.perf_counter() - begin) * len(runs) / len(chosen)
+            histories[run.data.tags["plat.id"], key] = [(point.step, point.value) for point in history]
+    return histories, searched + (time.perf_counter() - begin) * len(runs) / len(chosen)
 
 
 def equal(frames: Frames, histories: dict[tuple[str, str], list[tuple[int, float]]]) -> bool:

@@ -123,18 +123,18 @@ class Operations:
         s = self.shape
         q, kv = s.heads * s.head_dim, s.kv_heads * s.head_dim
         whole = (q + 2 * kv) * s.width + q * s.width + 3 * s.width * s.ffn
-        each = 2.0 * ((s.layers - 1) * whole + 2 * kv * s.width)
+        per_token = 2.0 * ((s.layers - 1) * whole + 2 * kv * s.width)
         attention = 4.0 * q * (s.layers - 1)
-        return float(sum(each * (n - 1) + attention * (n - 1) * n / 2 for n in lengths))
+        return float(sum(per_token * (n - 1) + attention * (n - 1) * n / 2 for n in lengths))
 
     def responses(self, prompts: np.ndarray, tokens: np.ndarray) -> float:
         """Responses of `tokens` tokens after prompts of `prompts` tokens, with the head."""
         s = self.shape
         q, kv = s.heads * s.head_dim, s.kv_heads * s.head_dim
         whole = (q + 2 * kv) * s.width + q * s.width + 3 * s.width * s.ffn
-        each = 2.0 * (s.layers * whole + s.vocabulary * s.width)
+        per_token = 2.0 * (s.layers * whole + s.vocabulary * s.width)
         seen = tokens * (prompts - 1) + tokens * (tokens + 1) / 2
-        return float((each * tokens + 4.0 * q * s.layers * seen).sum())
+        return float((per_token * tokens + 4.0 * q * s.layers * seen).sum())
 
     def batch(self, batch: Any) -> float:
         lengths = np.array([len(prompt) for prompt in batch.prompts])
@@ -154,8 +154,8 @@ class Operations:
 
         def log_likelihoods(weights: Any, prompts: Any, reasonings: Any, lengths: np.ndarray, *more: Any) -> Any:
             sizes = np.array([len(prompt) for prompt in prompts])
-            distinct = {tuple(each[:length]) for each, length in zip(reasonings.tolist(), lengths, strict=True)}
-            pairs = np.broadcast_arrays(sizes[:, None], np.array([len(each) for each in distinct])[None, :])
+            distinct = {tuple(tokens[:length]) for tokens, length in zip(reasonings.tolist(), lengths, strict=True)}
+            pairs = np.broadcast_arrays(sizes[:, None], np.array([len(tokens) for tokens in distinct])[None, :])
             self.total += self.prompts(sizes) + self.responses(*pairs)
             return score(weights, prompts, reasonings, lengths, *more)
 

@@ -138,7 +138,7 @@ def failures_under(edit: Callable[[Path], None] | None) -> list[str]:
         if edit is not None:
             edit(root)
         (root / "tests" / "toy").mkdir(parents=True)
-        sources = os.pathsep.join(str(root / each) for each in ("platform", "envs", "analysis"))
+        sources = os.pathsep.join(str(root / package) for package in ("platform", "envs", "analysis"))
         done = subprocess.run(
             [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "-q", "-x", "-rfE", "tests/frozen"],
             cwd=root,

@@ -130,11 +130,11 @@ def imports_of(path: Path) -> Iterator[Import]:
 
 def owner(module: str, prefixes: object) -> str | None:
     """The longest of the prefixes that the module is, or is inside of."""
-    found = [p for p in prefixes if module == p or module.startswith(p + ".")]  # type: ignore[attr-defined]
-    return max(found, key=len) if found else None
+    owners = [p for p in prefixes if module == p or module.startswith(p + ".")]  # type: ignore[attr-defined]
+    return max(owners, key=len) if owners else None
 
 
-ALL = [found for path in FILES for found in imports_of(path)]
+ALL = [imported for path in FILES for imported in imports_of(path)]
 
 
 def test_there_is_something_to_check():
@@ -143,30 +143,30 @@ def test_there_is_something_to_check():
 
 def test_our_packages_import_in_one_direction_only():
     wrong = []
-    for found in ALL:
-        target = owner(found.target, MAY_IMPORT)
-        source = owner(found.importer, MAY_IMPORT)
+    for imported in ALL:
+        target = owner(imported.target, MAY_IMPORT)
+        source = owner(imported.importer, MAY_IMPORT)
         if target is None or source is None or target == source:
             continue
         if target in EVERYWHERE or (
-            target == "plat" and found.target.count(".") <= 1
+            target == "plat" and imported.target.count(".") <= 1
         ):  # `from plat import __version__`, `import plat`
             continue
         allowed = MAY_IMPORT[source]
         if target not in allowed and not (source == "plat.cli"):
-            wrong.append(str(found))
+            wrong.append(str(imported))
     assert not wrong, "\n".join(wrong)
 
 
 def dependencies(files: list[Path]) -> dict[str, set[str]]:
     """Our module -> our modules that it imports, inside functions too."""
     modules = {module_name(path) for path in files}
-    imports = [found for path in files for found in imports_of(path)]
+    imports = [imported for path in files for imported in imports_of(path)]
     graph: dict[str, set[str]] = {module: set() for module in modules}
-    for found in imports:
-        target = owner(found.target, modules)
-        if target is not None and target != found.importer:
-            graph[found.importer].add(target)
+    for imported in imports:
+        target = owner(imported.target, modules)
+        if target is not None and target != imported.importer:
+            graph[imported.importer].add(target)
     return graph
 
 
@@ -286,9 +286,11 @@ def test_the_checker_sees_a_wrong_import(tmp_path, monkeypatch):
         "def f():\n    from plat.store import home\nfrom ..store import reader\n"
     )
     monkeypatch.setitem(SOURCES, "plat", tmp_path)
-    found = [(f.target, f.at_top) for f in imports_of(folder / "bad.py")]
-    assert ("mlflow", True) in found and ("plat.store.home", False) in found and ("plat.store.reader", True) in found
-    assert not [target for target, _ in found if target == "ray"]
+    targets = [(f.target, f.at_top) for f in imports_of(folder / "bad.py")]
+    assert (
+        ("mlflow", True) in targets and ("plat.store.home", False) in targets and ("plat.store.reader", True) in targets
+    )
+    assert not [target for target, _ in targets if target == "ray"]
 
 
 @pytest.mark.parametrize("package", SOURCES)

@@ -95,11 +95,11 @@ def test_pages_name_only_files_that_exist():
     """Paths in `code` of the source tree are real ones."""
     wrong = []
     for page in PAGES:
-        for found in re.findall(
+        for name in re.findall(
             r"`((?:platform|envs|analysis|experiments|tests|docs|benchmarks)/[\w./-]+)`", page.read_text()
         ):
-            if not (ROOT / found).exists():
-                wrong.append(f"{page.name}: {found}")
+            if not (ROOT / name).exists():
+                wrong.append(f"{page.name}: {name}")
     assert not wrong, wrong
 
 

@@ -240,10 +240,10 @@ def test_demonstrations_and_the_training_of_a_base(curves: dict[str, Any]) -> No
     before = frozen("curves")
     assert curves["demonstrations"] == before["demonstrations"]
     losses, expected = (
-        {f"loss {at}": each for at, each in enumerate(c["tiny_base"]["losses"])} for c in (curves, before)
+        {f"loss {at}": loss for at, loss in enumerate(c["tiny_base"]["losses"])} for c in (curves, before)
     )
     assert differences(losses, expected, LOSS_TOLERANCE) == []
-    sizes = [{name: each["tiny_base"][name] for name in ("norm", "largest")} for each in (curves, before)]
+    sizes = [{name: recorded["tiny_base"][name] for name in ("norm", "largest")} for recorded in (curves, before)]
     assert differences(*sizes, LOSS_TOLERANCE) == []
 
 

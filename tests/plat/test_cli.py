@@ -511,8 +511,8 @@ def test_report_and_claims_need_no_run_directories(plat, spec, home, toy, tmp_pa
     (home / "runs").rename(tmp_path / "moved")
     for out in ("one", "two"):
         assert plat("report", path, "--out", tmp_path / out)[0] == 0
-    one, two = ({p.name: p.read_bytes() for p in (tmp_path / name).iterdir()} for name in ("one", "two"))
-    assert one == two and "report.html" in one
+    first, second = ({p.name: p.read_bytes() for p in (tmp_path / name).iterdir()} for name in ("one", "two"))
+    assert first == second and "report.html" in first
     assert plat("claims", path, "--json")[1] == '{\n  "claims": []\n}\n'
 
 
@@ -553,8 +553,8 @@ def test_one_run_without_a_file(plat, home, toy):
     code, out, err = plat("run", "trainer=toy_hill_climber", "climb.iterations=1", "climb.games=5")
     assert code == 0 and "finished at step 1" in out, err
     assert len(results_of(home)) == 1
-    found = json.loads(plat("run", "trainer=toy_hill_climber", "climb.iterations=1", "climb.games=5", "--json")[1])
-    assert found["result"]["outcome"] == "finished"
+    shown = json.loads(plat("run", "trainer=toy_hill_climber", "climb.iterations=1", "climb.games=5", "--json")[1])
+    assert shown["result"]["outcome"] == "finished"
 
 
 def test_a_first_run_says_what_it_does_before_it_starts(plat, home, monkeypatch, toy):

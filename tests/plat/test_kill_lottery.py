@@ -50,18 +50,18 @@ def sweep(folder: Path, spec: Path, kill_after: float | None = None) -> int | No
 
 def content(folder: Path) -> dict[str, Any]:
     home = Home(folder)
-    found: dict[str, Any] = {"store": without_provenance(dump(home.store_uri()))}
+    contents: dict[str, Any] = {"store": without_provenance(dump(home.store_uri()))}
     for path in sorted(home.runs.iterdir()):
         paths = home.run(path.name)
         metrics, tables = run_history(paths)
-        found[path.name] = {
+        contents[path.name] = {
             "metrics": sorted(
                 (m.step, m.key, repr(m.value)) for m in metrics if not m.key.startswith(("time/", "mem/"))
             ),
             "tables": sorted((t.step, t.name, repr(t.data)) for t in tables),
             "checkpoints": final_checkpoint(paths),
         }
-    return found
+    return contents
 
 
 def without_provenance(content: Any) -> Any:
@@ -103,20 +103,20 @@ def play(undisturbed: tuple[Path, dict[str, Any], float], tmp_path: Path, round_
     while (code := sweep(home, spec, kill_after=rng.uniform(0.2, duration * 0.9) if kills < 3 else None)) is None:
         kills += 1
     assert code == 0, (tmp_path / "home.log").read_text()[-4000:]
-    found = content(home)
-    assert found.keys() == wanted.keys()
+    actual = content(home)
+    assert actual.keys() == wanted.keys()
     for name in wanted:
-        different = sorted(differences(found[name], wanted[name]))[:10]
+        different = sorted(differences(actual[name], wanted[name]))[:10]
         assert not different, f"{name} after {kills} kills in round {round_number}: {different}"
 
 
-def differences(found: Any, wanted: Any, where: str = "") -> Iterator[str]:
+def differences(actual: Any, wanted: Any, where: str = "") -> Iterator[str]:
     """Paths at which two nested contents differ."""
-    if isinstance(found, dict) and isinstance(wanted, dict):
-        for key in found.keys() | wanted.keys():
-            yield from differences(found.get(key), wanted.get(key), f"{where}/{key}")
-    elif found != wanted:
-        yield f"{where}: {str(found)[:200]} instead of {str(wanted)[:200]}"
+    if isinstance(actual, dict) and isinstance(wanted, dict):
+        for key in actual.keys() | wanted.keys():
+            yield from differences(actual.get(key), wanted.get(key), f"{where}/{key}")
+    elif actual != wanted:
+        yield f"{where}: {str(actual)[:200]} instead of {str(wanted)[:200]}"
 
 
 @pytest.mark.parametrize("round_number", range(2))

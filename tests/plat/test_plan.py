@@ -112,16 +112,16 @@ def test_nothing_left(planned: Callable[..., Plan], home: Home) -> None:
 def test_json(planned: Callable[..., Plan], home: Home) -> None:
     first = planned().rows[0].run
     finish(home, first)
-    found = json.loads(json.dumps(planned().to_json()))
-    assert len(found["runs"]) == 8 and found["counts"]["done"] == 1
-    run = found["runs"][0]
+    plan = json.loads(json.dumps(planned().to_json()))
+    assert len(plan["runs"]) == 8 and plan["counts"]["done"] == 1
+    run = plan["runs"][0]
     assert {key: run[key] for key in ("id", "name", "state", "axes")} == {
         "id": first.id,
         "name": first.name,
         "state": "done",
         "axes": {"variant": "small", "task": "sokoban", "filter": "none", "seed": 0},
     }
-    assert found["cost"]["workers"] == 2 and found["experiments"][0]["title"] == "A small matrix"
+    assert plan["cost"]["workers"] == 2 and plan["experiments"][0]["title"] == "A small matrix"
 
 
 def test_cost_is_that_of_the_most_similar_runs(home: Home) -> None:
@@ -160,10 +160,10 @@ def test_history_that_is_damaged_or_odd(home: Home) -> None:
     assert History.read(home.history).rates == {}
     note(home, '{"torn": ', "[1]", "null", line(float("nan")), line(5.0, iterations=0), {"wall": "x"}, line(-1.0))
     note(home, line(30.0), '{"trainer": "embedded"')
-    found = History.read(home.history)
+    history = History.read(home.history)
     run = build_run(["task=sokoban", "model=qwen2.5-0.5b", "algorithm=grpo", "train.iterations=10"])
-    assert found.seconds(run, 0) == 30.0
-    assert found.seconds(run, 99) == 0.0, "beyond the end nothing is left"
+    assert history.seconds(run, 0) == 30.0
+    assert history.seconds(run, 99) == 0.0, "beyond the end nothing is left"
 
 
 def test_prepared_work_is_not_counted_again(planned: Callable[..., Plan], home: Home) -> None:

@@ -90,8 +90,8 @@ def test_done_is_done(home):
 def test_failures_have_a_class_a_reason_and_a_traceback(home, mischief, outcome, word):
     paths = make(home, mischief=mischief)
     assert execute(home, paths.id) == outcome
-    found = outcome_of(paths)
-    assert found["outcome"] == outcome and word in found["reason"] + found["error"] and found["step"] == 3
+    recorded = outcome_of(paths)
+    assert recorded["outcome"] == outcome and word in recorded["reason"] + recorded["error"] and recorded["step"] == 3
     assert "Traceback" in paths.attempt(1).log.read_text() and not paths.result.exists()
     assert run_state(paths).state == "failed" and lease.state(paths) == "free" and not home.history.exists()
 
@@ -126,10 +126,10 @@ def test_a_signal_lets_it_save_and_the_next_goes_on(home):
         time.sleep(0.01)
     os.kill(pid, signal.SIGTERM)
     assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
-    found = outcome_of(paths)
-    assert (found["outcome"], run_state(paths).state) == ("interrupted", "interrupted")
+    recorded = outcome_of(paths)
+    assert (recorded["outcome"], run_state(paths).state) == ("interrupted", "interrupted")
     assert signal.getsignal(signal.SIGTERM) == signal.SIG_DFL
-    saved = found["step"]
+    saved = recorded["step"]
     assert saved < 200 and execute(home, paths.id) == "finished"
     assert f"toy starts at step {saved}" in paths.attempt(2).log.read_text() and no_step_twice(paths)
 
@@ -180,8 +180,8 @@ def test_settle_leaves_a_live_run_alone(home):
 def test_a_run_that_could_not_start_is_on_record(home):
     paths = make(home)
     record_failure(paths, "failed:error", "its base model could not be built")
-    found = run_state(paths)
-    assert (found.state, found.outcome, found.reason) == ("failed", "failed:error", "its base model could not be built")
+    state = run_state(paths)
+    assert (state.state, state.outcome, state.reason) == ("failed", "failed:error", "its base model could not be built")
 
 
 def test_somebody_else_has_it(home):

@@ -50,9 +50,9 @@ class ToyConfig:
 def train(config: ToyConfig, io: RunIO) -> Outcome:
     rng = random.Random(config.seed)
     walk, start, best = numpy.zeros(3), 0, -1.0
-    found = io.restore()
-    if found is not None:
-        start, state = found
+    restored = io.restore()
+    if restored is not None:
+        start, state = restored
         walk, best = state.tensors["walk"], state.meta["best"]
         version, numbers, gauss = state.meta["rng"]
         rng.setstate((version, tuple(numbers), gauss))
@@ -62,7 +62,7 @@ def train(config: ToyConfig, io: RunIO) -> Outcome:
         return State({"walk": walk}, {"rng": rng.getstate(), "best": best})
 
     for step in range(start, config.train.iterations + 1):
-        if step == start and found is not None:
+        if step == start and restored is not None:
             continue  # the checkpoint covers it
         walk = walk + numpy.array([rng.gauss(0, 1) for _ in range(3)])
         success = rng.random()

@@ -60,12 +60,12 @@ def list_bases(
     missing = [
         {
             "recipe_hash": key.rpartition("-")[2],
-            "model": each.model.name,
-            "seed": each.model.base.seed,
-            "settings": asdict(each.model.base),
-            "named_by": each.named_by,
+            "model": base.model.name,
+            "seed": base.model.base.seed,
+            "settings": asdict(base.model.base),
+            "named_by": base.named_by,
         }
-        for key, each in wanted.items()
+        for key, base in wanted.items()
         if key not in there
     ]
     if as_json:
@@ -95,7 +95,7 @@ def build(
     from plat.trainer.embedded.base_model.builds import build_all
     from plat.trainer.embedded.base_model.record import shipped_base
 
-    models = [each.model for each in _wanted(arguments).values()]
+    models = [base.model for base in _wanted(arguments).values()]
     shipped = [] if out else [record for model in models if (record := shipped_base(model)) is not None]
     hashes = {record.folder.name for record in shipped}
     place = out or Home.find(home).create().cache / "bases"
@@ -127,7 +127,7 @@ def verify(
     from plat.trainer.embedded.base_model.record import SHIPPED, records_in, shipped_base
 
     if arguments:
-        records = [_shipped_or_refused(each.model, shipped_base) for each in _wanted(arguments).values()]
+        records = [_shipped_or_refused(base.model, shipped_base) for base in _wanted(arguments).values()]
     else:
         records, damaged = records_in(SHIPPED)
         if damaged:

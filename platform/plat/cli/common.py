@@ -74,6 +74,10 @@ AllowImportOption = Annotated[
         help="Import a trainer named as MODULE:ATTRIBUTE, which no installed package publishes: runs its code.",
     ),
 ]
+JobsOption = Annotated[
+    int | None, typer.Option("--jobs", "-j", min=1, metavar="N", help="Runs at once [as many as the cores allow].")
+]
+StealOption = Annotated[bool, typer.Option("--steal", help="Take over runs whose owner cannot be asked.")]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON for a program to read.")]
 
 

@@ -1,43 +1,33 @@
-"""Verbs that plan and run: `plat plan`, `plat sweep`, `plat run`; and what every verb that runs shares."""
+"""Verbs that plan and run: `plat plan`, `plat sweep`, `plat run`."""
 
 from __future__ import annotations
 
 import sys
-import time
-from collections.abc import Sequence
-from dataclasses import replace
-from typing import TYPE_CHECKING, Annotated, TextIO
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from plat.cli import freshness, importing, reports
+from plat.cli import freshness, reports
 from plat.cli.common import (
     AllowImportOption,
     Arguments,
     HomeOption,
+    JobsOption,
     JsonOption,
+    StealOption,
     StoreOption,
     VerboseOption,
-    aligned,
     load_experiments,
     print_json,
-    settings,
     split,
 )
 from plat.cli.exit_codes import RUNS_FAILED
-from plat.errors import SpecError, StoreError
-from plat.store.home import Home, RunPaths
+from plat.cli.missing_runs import conclude, distinct, run_missing
+from plat.errors import SpecError
+from plat.store.home import Home
 
 if TYPE_CHECKING:
-    from plat.dispatch.report import SweepReport
-    from plat.spec.experiment import Experiment, Run
-
-JobsOption = Annotated[
-    int | None, typer.Option("--jobs", "-j", min=1, metavar="N", help="Runs at once [as many as the cores allow].")
-]
-StealOption = Annotated[bool, typer.Option("--steal", help="Take over runs whose owner cannot be asked.")]
-IMPORT_TIMEOUT = 2.0  # seconds to wait for a locked store meanwhile: no run starts while we wait
-IMPORT_EVERY = 5.0  # seconds between imports while runs go on: the cores belong to the runs
+    pass
 
 
 def plan(
@@ -104,119 +94,6 @@ def sweep(
             whole = whole and made.whole
     exit_code = conclude(report)
     return exit_code if whole else exit_code or RUNS_FAILED
-
-
-def distinct(experiments: Sequence[Experiment]) -> list[Run]:
-    """Every run that some file asks for, once, in the order asked for."""
-    return list({run.id: run for experiment in experiments for run in experiment.runs}.values())
-
-
-def run_missing(
-    home: Home,
-    uri: str,
-    runs: Sequence[Run],
-    experiments: Sequence[Experiment] = (),
-    *,
-    jobs: int | None = None,
-    steal: bool = False,
-    retry: bool = False,
-    progress_to: TextIO | None = None,
-) -> SweepReport:
-    """Do what is missing on this machine, bringing the store up to date run by run. StoreError before anything runs.
-
-    Progress goes to stdout, unless another stream is given.
-    """
-    from plat.dispatch.driver import sweep as sweep_here
-    from plat.dispatch.progress import choose
-    from plat.store.mlflow.importer import import_runs
-
-    waiting: list[RunPaths] = []
-    imported = time.monotonic()
-
-    def bring_in(run: Run) -> None:
-        nonlocal imported
-        waiting.append(home.run(run.id))
-        if time.monotonic() - imported >= IMPORT_EVERY:
-            try:
-                import_runs(home, uri, experiments, waiting, timeout=IMPORT_TIMEOUT)
-                waiting.clear()  # else they are tried again with the next ones
-            finally:
-                imported = time.monotonic()
-
-    progress = choose(progress_to)
-
-    def check_store() -> None:
-        if uri == f"sqlite:///{home.database}" and not home.database.exists():
-            progress.message("making the store, once for this home")
-        open_store(home, uri)
-        settings.dispatched = True
-        progress.message("starting workers")
-
-    report = sweep_here(
-        home,
-        runs,
-        jobs,
-        progress,
-        experiments=experiments,
-        before_runs=check_store,
-        on_finished=bring_in,
-        steal=steal,
-        retry=retry,
-    )
-    settings.dispatched = report.exit_code != 0
-    try:
-        brought = importing.import_all(home, uri, experiments, [home.run(run.id) for run in runs])
-        report.import_failed = brought.exit_code != 0
-    except StoreError as error:
-        raise _store_gave_way(error, report) from error
-    for run in runs:
-        end = report.ends[run.id]
-        if end.state == "done" and not home.run(run.id).result.exists():
-            reason = "its directory was removed during the sweep; the same command does it again"
-            report.ends[run.id] = replace(end, state="missing", outcome=None, reason=reason)
-    return report
-
-
-def _store_gave_way(error: StoreError, report: SweepReport) -> StoreError:
-    """What to say when the store went away while runs went on: how they ended. The mend says that nothing is lost."""
-    done = sum(end.state == "done" for end in report.ends.values())
-    return StoreError(
-        f"{done} of {len(report.ends)} runs are done, but the store could not be brought up to date: {error.what}",
-        where=error.where,
-        mend=error.mend,
-    )
-
-
-def open_store(home: Home, uri: str) -> None:
-    """Make sure, before any run starts, that the store can be written to; StoreError otherwise."""
-    from plat.store.mlflow.connect import open_backend
-    from plat.store.mlflow.importer import import_lock
-
-    with import_lock(home):
-        backend = open_backend(home, uri)
-        try:
-            backend.check()
-        finally:
-            backend.close()
-
-
-def conclude(report: SweepReport) -> int:
-    """Say what did not go well, and give the exit code."""
-    settings.concluded = True
-    for line in report.trouble:
-        print(f"warning: {line}", file=sys.stderr)
-    bad = [end for end in report.ends.values() if end.state != "done"]
-    if report.interrupted:
-        done = len(report.ends) - len(bad)
-        print(f"interrupted: {done} of {len(report.ends)} runs are done; the same command goes on from here")
-    elif bad:
-        print(f"\n{len(bad)} of {len(report.ends)} runs are not done:", file=sys.stderr)
-        rows = [(end.run.name, end.outcome or end.state, " ".join(end.reason.split())) for end in bad[:20]]
-        print(aligned(rows), file=sys.stderr)
-        if len(bad) > len(rows):
-            print(f"  and {len(bad) - len(rows)} more: `plat status` lists them", file=sys.stderr)
-        print("`plat logs RUN` shows what a run said, `plat retry` tries again", file=sys.stderr)
-    return report.exit_code
 
 
 def run(

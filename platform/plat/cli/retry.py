@@ -9,8 +9,17 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from plat.cli import reports
-from plat.cli.common import AllowImportOption, Arguments, HomeOption, StoreOption, VerboseOption, load_experiments
-from plat.cli.execution import JobsOption, StealOption, conclude, distinct, run_missing
+from plat.cli.common import (
+    AllowImportOption,
+    Arguments,
+    HomeOption,
+    JobsOption,
+    StealOption,
+    StoreOption,
+    VerboseOption,
+    load_experiments,
+)
+from plat.cli.missing_runs import conclude, distinct, run_missing
 from plat.errors import PlatError, SpecError
 from plat.store.home import Home, RunPaths
 from plat.store.run_directory.files import headline_of, read_config, read_meta

@@ -88,13 +88,13 @@ class Plan:
             "counts": self.counts,
             "experiments": [
                 {
-                    "name": each.name,
-                    "title": each.title,
-                    "path": str(each.path),
-                    "paper": each.paper,
-                    "scale": each.scale,
+                    "name": experiment.name,
+                    "title": experiment.title,
+                    "path": str(experiment.path),
+                    "paper": experiment.paper,
+                    "scale": experiment.scale,
                 }
-                for each in self.experiments
+                for experiment in self.experiments
             ],
             "cost": {
                 "workers": self.workers,

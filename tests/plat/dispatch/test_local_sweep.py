@@ -82,7 +82,7 @@ def wait_for(condition, process=None, timeout=60):
 
 def members(session):
     """Processes of a session that are not zombies: a sweep started here, its server, and its workers."""
-    found = []
+    pids = []
     for entry in Path("/proc").iterdir():
         if entry.name.isdigit():
             try:
@@ -90,8 +90,8 @@ def members(session):
             except OSError:
                 continue
             if int(fields[3]) == session and fields[0] != "Z":
-                found.append(int(entry.name))
-    return found
+                pids.append(int(entry.name))
+    return pids
 
 
 def stat_of(pid):
@@ -145,8 +145,8 @@ def test_failures_stay_alone_and_are_classified(home):
     assert "SIGSEGV" in report.ends[runs["segfault"].id].reason
     assert "Segmentation fault" in home.run(runs["segfault"].id).attempt(1).log.read_text()
     for kind, run in runs.items():
-        found = run_state(home.run(run.id))
-        assert found.outcome == outcomes[kind] and lease.state(home.run(run.id)) == "free"
+        state = run_state(home.run(run.id))
+        assert state.outcome == outcomes[kind] and lease.state(home.run(run.id)) == "free"
     # Later: what would fail again is left alone; the rest, and with retry everything, is tried.
     report = sweep(home, list(runs.values()), 3)
     fresh = {kind for kind, run in runs.items() if report.ends[run.id].fresh}
@@ -192,7 +192,7 @@ def test_what_nobody_can_do_without_is_prepared_on_all_slots(home):
 def test_what_another_sweep_prepares_takes_no_slot_here(home):
     runs = [toy_run(seed=0, recipe="gated"), toy_run(seed=1), toy_run(seed=2)]
     other = start(home, [{"seed": 5, "recipe": "gated"}], jobs=1)
-    wait_for(lambda: [each.title for each in preparations(home)] == ["recipe gated"], other)
+    wait_for(lambda: [preparation.title for preparation in preparations(home)] == ["recipe gated"], other)
     wait_for(lambda: preparations(home)[0].done is not None, other)
     recorder = Recorder()
     report = sweep(home, runs, 2, recorder, on_finished=opening_the_gate_after(home, runs[1:]))
@@ -316,10 +316,10 @@ def test_one_interrupt_saves_and_the_same_command_goes_on(home, number):
     assert code == 130 and "goes on from there" in output and "Traceback" not in output
     assert last["counts"] == {"interrupted": 2, "missing": 1}
     for path in paths[:2]:
-        found = run_state(path)
-        assert found.outcome == "interrupted"
+        state = run_state(path)
+        assert state.outcome == "interrupted"
         assert (
-            max(int(p.name[5:]) for p in path.attempt(1).checkpoints.iterdir()) == found.step
+            max(int(p.name[5:]) for p in path.attempt(1).checkpoints.iterdir()) == state.step
         )  # saved where it stopped
     assert members(process.pid) == []
     code, output, last = finish(start(home, SLOW))
@@ -411,8 +411,8 @@ def test_two_sweeps_at_once_do_each_run_once(home):
     results = [finish(process) for process in sweeps]
     assert [code for code, *_ in results] == [0, 0], results
     assert [last["counts"] for *_, last in results] == [{"done": 10}] * 2
-    for one in options:
-        path = home.run(toy_run(**one).id)
+    for overrides in options:
+        path = home.run(toy_run(**overrides).id)
         assert len(path.attempts()) == 1 and no_step_twice(path)
     assert sum(1 for line in home.history.read_text().splitlines() if '"run"' in line) == 10
 
@@ -449,7 +449,7 @@ def test_kill_9_of_everything_at_a_random_moment_leaves_no_trace(home, tmp_path,
     """The whole process group, up to five times, then once more to the end: equal to an undisturbed sweep."""
     options = [{"seed": i, "iterations": 30, "sleep": 0.01, "checkpoint_every": 4, "recipe": "r"} for i in range(4)]
     undisturbed = Home(tmp_path / "quiet").create()
-    assert sweep(undisturbed, [toy_run(**one) for one in options], 2).counts() == {"done": 4}
+    assert sweep(undisturbed, [toy_run(**overrides) for overrides in options], 2).counts() == {"done": 4}
     rng = random.Random(seed)
     for _ in range(rng.randint(1, 5)):
         process = start(home, options)
@@ -458,8 +458,8 @@ def test_kill_9_of_everything_at_a_random_moment_leaves_no_trace(home, tmp_path,
         process.communicate()
     code, output, _ = finish(start(home, options))
     assert code == 0, output
-    for one in options:
-        run_id = toy_run(**one).id
+    for overrides in options:
+        run_id = toy_run(**overrides).id
         assert comparable(home.run(run_id)) == comparable(undisturbed.run(run_id))
         assert no_step_twice(home.run(run_id))
         assert lease.state(home.run(run_id)) != "live"  # an orphan's: killed between its result and letting go

@@ -53,10 +53,10 @@ def make(seed: int, trajectories: int = 5) -> Batch:
 
 def content(batch: Batch) -> list[tuple]:
     """What a batch says, trajectory by trajectory, however it is stored."""
-    found = []
+    trajectories = []
     for number in range(batch.trajectories):
         rows = np.flatnonzero(batch.trajectory_of_row == number)
-        found.append(
+        trajectories.append(
             (
                 int(batch.group[number]),
                 bool(batch.success[number]),
@@ -78,7 +78,7 @@ def content(batch: Batch) -> list[tuple]:
                 ],
             )
         )
-    return found
+    return trajectories
 
 
 def check_form(batch: Batch) -> None:
@@ -112,8 +112,8 @@ def test_a_permutation_and_its_inverse_cancel(seed):
 
 @given(seeds, seeds)
 @quick
-def test_joining_keeps_every_trajectory_and_merges_prompts(one, other):
-    first, second = make(one), make(other, 3)
+def test_joining_keeps_every_trajectory_and_merges_prompts(mine, other):
+    first, second = make(mine), make(other, 3)
     joined = concatenate([first, second])
     check_form(joined)
     assert content(joined) == content(first) + content(second)

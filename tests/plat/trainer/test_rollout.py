@@ -26,11 +26,11 @@ def rows_of(batch, trajectory):
 
 
 def test_the_same_key_gives_the_same_batch_another_key_another(config, play):
-    one, same, other = play(config), play(config), play(config, key=("training", 2))
-    assert one.prompts == same.prompts
+    batch, same, other = play(config), play(config), play(config, key=("training", 2))
+    assert batch.prompts == same.prompts
     for name in ARRAYS:
-        assert np.array_equal(getattr(one, name), getattr(same, name)), name
-    assert not np.array_equal(one.responses[:3, :4], other.responses[:3, :4])
+        assert np.array_equal(getattr(batch, name), getattr(same, name)), name
+    assert not np.array_equal(batch.responses[:3, :4], other.responses[:3, :4])
 
 
 def test_members_of_a_group_share_the_first_prompt_and_differ(config, play):
@@ -60,15 +60,15 @@ def test_a_trajectory_does_not_depend_on_its_companions(config, play):
     here = 2
     seeds = [7, 7, 7, 8, 8, 8]
     others = [seed if n == here else seed + 50 for n, seed in enumerate(seeds)]
-    one, other = play(config, seeds=seeds), play(config, seeds=others)
-    mine, again = rows_of(one, here), rows_of(other, here)
+    batch, other = play(config, seeds=seeds), play(config, seeds=others)
+    mine, again = rows_of(batch, here), rows_of(other, here)
     assert len(mine) == len(again)
     for a, b in zip(mine, again, strict=True):
-        length = one.response_length[a]
-        assert one.prompts[one.prompt_of_row[a]] == other.prompts[other.prompt_of_row[b]]
+        length = batch.response_length[a]
+        assert batch.prompts[batch.prompt_of_row[a]] == other.prompts[other.prompt_of_row[b]]
         assert length == other.response_length[b]
-        assert np.array_equal(one.responses[a, :length], other.responses[b, :length])
-        np.testing.assert_allclose(one.log_probs[a, :length], other.log_probs[b, :length], atol=1e-4)
+        assert np.array_equal(batch.responses[a, :length], other.responses[b, :length])
+        np.testing.assert_allclose(batch.log_probs[a, :length], other.log_probs[b, :length], atol=1e-4)
 
 
 def test_a_trajectory_does_not_depend_on_how_many_there_are(config, play):
@@ -82,11 +82,11 @@ def test_a_trajectory_does_not_depend_on_how_many_there_are(config, play):
 
 
 def test_dropping_ended_rows_early_changes_nothing(config, play, monkeypatch):
-    one = play(config)
+    batch = play(config)
     monkeypatch.setattr(module, "_ENOUGH_LEFT", 0.0)
     other = play(config)
-    assert one.prompts == other.prompts and np.array_equal(one.responses, other.responses)
-    np.testing.assert_allclose(one.log_probs, other.log_probs, atol=1e-4)
+    assert batch.prompts == other.prompts and np.array_equal(batch.responses, other.responses)
+    np.testing.assert_allclose(batch.log_probs, other.log_probs, atol=1e-4)
 
 
 def test_decoding_few_rows_at_a_time_changes_nothing(config, play, monkeypatch):
@@ -144,7 +144,7 @@ def test_full_context_carries_the_whole_history(compose, play):
     assert later
     for row in later:
         before = row - 1
-        prompt, previous = (batch.prompts[batch.prompt_of_row[each]] for each in (row, before))
+        prompt, previous = (batch.prompts[batch.prompt_of_row[index]] for index in (row, before))
         response = tuple(batch.responses[before, : batch.response_length[before]].tolist())
         assert prompt[: len(previous) + len(response)] == previous + response
 
@@ -191,9 +191,9 @@ def test_tokens_are_drawn_with_their_probabilities(compose, policy):
     ids, *_ = module.generate(policy.weights, policy.tokenizer, [prompt], rows, uniforms, 1.0)
     with torch.no_grad():
         wanted = policy.reference(torch.tensor([prompt])).logits[0, -1].softmax(-1).numpy()
-    found = np.bincount(ids[:, 0], minlength=len(wanted)) / count
+    shares = np.bincount(ids[:, 0], minlength=len(wanted)) / count
     error = np.sqrt(wanted * (1 - wanted) / count)
-    assert bool((np.abs(found - wanted) < 4.5 * error + 2 / count).all())
+    assert bool((np.abs(shares - wanted) < 4.5 * error + 2 / count).all())
 
 
 # --- evaluation -------------------------------------------------------------------------------------------------------
@@ -201,16 +201,16 @@ def test_tokens_are_drawn_with_their_probabilities(compose, policy):
 
 def test_evaluation_is_a_function_of_policy_split_and_seed(compose, policy):
     config = compose("task=frozenlake", "eval.instances=6", "eval.heldout=6")
-    found = {}
+    evaluations = {}
     for split in ("validation", "heldout", "validation"):
         metrics, batch = evaluate(policy.weights, policy.tokenizer, config, FixedInstances(config, split, 6))
         assert set(metrics) == METRICS
         firsts = [batch.prompts[number] for number in batch.prompt_of_row[batch.turn_of_row == 0]]
         assert len(set(firsts)) == 6
-        if split in found:
-            assert found[split] == (metrics, firsts)
-        found[split] = metrics, firsts
-    assert not set(found["validation"][1]) & set(found["heldout"][1])
+        if split in evaluations:
+            assert evaluations[split] == (metrics, firsts)
+        evaluations[split] = metrics, firsts
+    assert not set(evaluations["validation"][1]) & set(evaluations["heldout"][1])
 
 
 def test_distinct_seeds_skip_repeats_until_instances_run_out():

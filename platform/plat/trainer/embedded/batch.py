@@ -176,7 +176,7 @@ def packing(batch: Batch, device: str) -> Packed:
     np.cumsum(np.bincount(trajectory, minlength=batch.trajectories), out=starts[1:])
     position = np.arange(len(row)) - starts[trajectory]
     mask = torch.zeros(batch.trajectories, int(position.max(initial=0)) + 1, device=device)
-    rows, columns, lines, places = (torch.from_numpy(each).to(device) for each in (row, column, trajectory, position))
+    rows, columns, lines, places = (torch.from_numpy(index).to(device) for index in (row, column, trajectory, position))
     mask[lines, places] = 1.0
     return Packed(rows, columns, lines, places, mask)
 

@@ -383,7 +383,7 @@ def real_bundle(make_home, tmp_path):
     path = tmp_path / "small.yaml"
     path.write_text("title: small\nbase: {task: sokoban, filter: top_p, scale: smoke}\nmatrix: {seed: [0]}\n")
     experiment = load_experiment(path)
-    assert [each.id for each in experiment.runs] == [run.id]
+    assert [made.id for made in experiment.runs] == [run.id]
     export_bundle(home, [experiment], tmp_path / "bundle")
     return tmp_path / "bundle"
 

@@ -29,10 +29,10 @@ def test_unit_norm_and_its_gradient(scale):
     x = (random(5, 6, dtype=torch.float32) * scale).requires_grad_()
     y = x.detach().clone().requires_grad_()
     weight = random(5, 6, seed=1, dtype=torch.float32)
-    found = unit_norm(x, 1e-6)
+    ours = unit_norm(x, 1e-6)
     wanted = y * (y.pow(2).sum(-1, keepdim=True) + 6e-6).rsqrt()
-    torch.testing.assert_close(found, wanted)
-    (found * weight).sum().backward()
+    torch.testing.assert_close(ours, wanted)
+    (ours * weight).sum().backward()
     (wanted * weight).sum().backward()
     torch.testing.assert_close(x.grad * scale, y.grad * scale, atol=1e-5, rtol=1e-4)
 
@@ -64,18 +64,18 @@ def test_turning_queries_and_keys_and_its_gradient():
     fused = random(3, 7, heads + 2 * kv_heads, head_dim, dtype=torch.float32)
     table = rope(head_dim, 100.0, 7, fused)[:7, None]
     angles = torch.angle(table)
-    found, wanted = fused.clone().requires_grad_(), fused.clone().requires_grad_()
-    outputs = turn_qkv(found, table, heads, kv_heads)
+    ours, wanted = fused.clone().requires_grad_(), fused.clone().requires_grad_()
+    outputs = turn_qkv(ours, table, heads, kv_heads)
     queries, keys, values = wanted.split((heads, kv_heads, kv_heads), 2)
-    plain = [each.transpose(1, 2) for each in (turned(queries, angles), turned(keys, angles), values)]
+    plain = [tensor.transpose(1, 2) for tensor in (turned(queries, angles), turned(keys, angles), values)]
     loss, reference = 0.0, 0.0
-    for number, (one, other) in enumerate(zip(outputs, plain, strict=True)):
-        torch.testing.assert_close(one, other, atol=1e-5, rtol=1e-5)
-        weight = random(*one.shape, seed=number, dtype=torch.float32)
-        loss, reference = loss + (one * weight).sum(), reference + (other * weight).sum()
+    for number, (output, other) in enumerate(zip(outputs, plain, strict=True)):
+        torch.testing.assert_close(output, other, atol=1e-5, rtol=1e-5)
+        weight = random(*output.shape, seed=number, dtype=torch.float32)
+        loss, reference = loss + (output * weight).sum(), reference + (other * weight).sum()
     loss.backward()
     reference.backward()
-    torch.testing.assert_close(found.grad, wanted.grad, atol=1e-5, rtol=1e-5)
+    torch.testing.assert_close(ours.grad, wanted.grad, atol=1e-5, rtol=1e-5)
 
 
 @pytest.mark.parametrize("kv_heads", [4, 2, 1])
@@ -90,19 +90,19 @@ def test_attention_and_its_gradient(kv_heads, small, per_row, monkeypatch):
     if per_row:
         allowed = allowed & (torch.arange(seen) >= torch.arange(batch)[:, None, None, None])
     mask = torch.zeros(allowed.shape, dtype=torch.float64).masked_fill(~allowed, float("-inf"))
-    queries, keys, values = (each.clone().requires_grad_() for each in inputs)
-    found = attend(queries, keys, values, mask)
+    queries, keys, values = (tensor.clone().requires_grad_() for tensor in inputs)
+    ours = attend(queries, keys, values, mask)
 
-    plain = [each.clone().requires_grad_() for each in inputs]
-    wide = [each.repeat_interleave(heads // kv_heads, 1) for each in plain[1:]]
+    plain = [tensor.clone().requires_grad_() for tensor in inputs]
+    wide = [tensor.repeat_interleave(heads // kv_heads, 1) for tensor in plain[1:]]
     shares = (torch.einsum("bhtd,bhsd->bhts", plain[0], wide[0]) + mask).softmax(-1)
     wanted = torch.einsum("bhts,bhsd->bthd", shares, wide[1]).flatten(2)
-    torch.testing.assert_close(found, wanted)
-    weight = random(*found.shape, seed=3)
-    (found * weight).sum().backward()
+    torch.testing.assert_close(ours, wanted)
+    weight = random(*ours.shape, seed=3)
+    (ours * weight).sum().backward()
     (wanted * weight).sum().backward()
-    for one, other in zip((queries, keys, values), plain, strict=True):
-        torch.testing.assert_close(one.grad, other.grad)
+    for actual, other in zip((queries, keys, values), plain, strict=True):
+        torch.testing.assert_close(actual.grad, other.grad)
 
 
 def test_token_scores_pass_gradcheck_and_equal_the_plain_formulas():

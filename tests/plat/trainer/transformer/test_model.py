@@ -51,8 +51,8 @@ def test_a_whole_sequence_without_prompt(pair):
     ids = torch.randint(0, shape.vocabulary, (3, 11), generator=torch.Generator().manual_seed(1))
     weights = unpack(shape, flat)
     with torch.no_grad():
-        found = F.linear(extend(weights, None, None, ids), weights.head)
-        torch.testing.assert_close(found, model(ids).logits, atol=1e-5, rtol=0)
+        logits = F.linear(extend(weights, None, None, ids), weights.head)
+        torch.testing.assert_close(logits, model(ids).logits, atol=1e-5, rtol=0)
 
 
 @pytest.mark.parametrize("prompts", [PROMPTS, [PROMPTS[0], PROMPTS[0][::-1]], PROMPTS[3:]], ids=["mixed", "equal", "1"])
@@ -62,9 +62,9 @@ def test_continuations_of_shared_prompts(pair, prompts):
     rows = torch.arange(6) % len(prompts)
     responses = RESPONSES[torch.arange(6) % 4]
     with torch.no_grad():
-        found = ours(unpack(shape, flat), prompts, rows, responses)
+        actual = ours(unpack(shape, flat), prompts, rows, responses)
         wanted = [logits_of(model, prompts[row], response) for row, response in zip(rows, responses, strict=True)]
-    torch.testing.assert_close(found, torch.stack(wanted), atol=1e-5, rtol=0)
+    torch.testing.assert_close(actual, torch.stack(wanted), atol=1e-5, rtol=0)
 
 
 @pytest.mark.parametrize("prompts", [PROMPTS, [PROMPTS[0], PROMPTS[0][::-1]]], ids=["mixed", "equal"])
@@ -81,10 +81,10 @@ def test_the_decoder_step_by_step_also_after_a_selection(pair, prompts):
             if at == 3:
                 decoder.select(keep)
             alive = range(4) if at < 3 else keep.tolist()
-            found = decoder.step(fed[list(alive), at])
+            logits = decoder.step(fed[list(alive), at])
             for line, row in enumerate(alive):
                 wanted = logits_of(model, prompts[rows[row]], RESPONSES[row])[at]
-                torch.testing.assert_close(found[line], wanted, atol=1e-5, rtol=0)
+                torch.testing.assert_close(logits[line], wanted, atol=1e-5, rtol=0)
 
 
 def test_gradients_of_every_parameter(pair):
@@ -97,10 +97,10 @@ def test_gradients_of_every_parameter(pair):
     model.zero_grad()
     wanted = torch.cat([logits_of(model, PROMPTS[row], RESPONSES[row]) for row in range(4)])
     F.cross_entropy(wanted, RESPONSES.flatten()).backward()
-    theirs = {name: each.grad for name, each in model.named_parameters()}
-    found = hf.to_state_dict(shape, parameter.grad)
-    assert set(found) == set(theirs)
-    for name, gradient in found.items():
+    theirs = {name: weight.grad for name, weight in model.named_parameters()}
+    actual = hf.to_state_dict(shape, parameter.grad)
+    assert set(actual) == set(theirs)
+    for name, gradient in actual.items():
         torch.testing.assert_close(
             gradient, theirs[name], atol=2e-6, rtol=1e-4, msg=lambda text, n=name: f"{n}: {text}"
         )
@@ -113,14 +113,14 @@ def test_other_dtypes_stay_near_float32(dtype, tolerance, lively_parameters):
     rows = torch.arange(4)
     with torch.no_grad():
         exact = ours(unpack(shape, flat), PROMPTS, rows, RESPONSES).double()
-        found = ours(unpack(shape, flat.to(dtype)), PROMPTS, rows, RESPONSES)
-    assert found.dtype == dtype
-    assert float((found.double() - exact).norm() / exact.norm()) < tolerance
+        actual = ours(unpack(shape, flat.to(dtype)), PROMPTS, rows, RESPONSES)
+    assert actual.dtype == dtype
+    assert float((actual.double() - exact).norm() / exact.norm()) < tolerance
 
 
 def test_a_shape_counts_its_parameters(pair):
     shape, flat, model = pair
-    assert shape.parameters == flat.numel() == sum(each.numel() for each in model.parameters())
+    assert shape.parameters == flat.numel() == sum(weight.numel() for weight in model.parameters())
 
 
 def test_initialisation_depends_on_the_seed_alone():
