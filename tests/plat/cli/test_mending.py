@@ -1,0 +1,103 @@
+"""What was damaged, removed or edited is named, and mended by the same command."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from cli_files import GUESSING, results_of
+
+
+def test_a_meta_file_of_another_shape_is_written_again(plat, spec, home, toy):
+    path = spec(GUESSING)
+    plat("sweep", path)
+    meta = next(home.glob("runs/*/meta.json"))
+    meta.write_text(json.dumps({**json.loads(meta.read_text()), "axes": 3, "checksum": None}))
+    code, _, err = plat("retry", "--where", "seed=7")
+    assert code in (0, 2) and "meta.json is missing or damaged" in err
+    assert plat("sync")[0] == 3
+    meta.with_name("result.json").unlink()
+    assert plat("sweep", path)[0] == 0 and json.loads(meta.read_text())["axes"]["seed"] == 0
+
+
+def test_a_removed_store_is_noticed_and_filled_again(plat, spec, home, toy):
+    path = spec(GUESSING)
+    plat("sweep", path)
+    done = results_of(home)
+    for file in home.glob("mlflow.db*"):
+        file.unlink()
+    code, out, _ = plat("sweep", path)
+    assert code == 0 and not out.startswith("nothing to do") and "started" not in out
+    assert results_of(home) == done and (home / "mlflow.db").exists()
+    assert plat("sweep", path)[1].startswith("nothing to do")
+
+
+def test_the_text_of_changes_goes_into_the_store_only_when_asked(plat, spec, home, toy):
+    path = spec(GUESSING)
+    plat("sweep", path)
+    for run in home.glob("runs/*"):
+        (run / "code.diff").write_text("+ changed\n")
+    plat("sync")
+    assert not list(home.glob("mlartifacts/**/code.diff"))
+    assert plat("sync", "--with-diff")[0] == 0
+    assert [file.read_text() for file in home.glob("mlartifacts/**/code.diff")] == ["+ changed\n"] * 2
+
+
+def test_a_damaged_run_is_named_and_the_exit_code_says_it(plat, spec, home, toy):
+    path = spec(GUESSING)
+    plat("sweep", path)
+    for file in home.glob("mlflow.db*"):
+        file.unlink()
+    events = next(home.glob("runs/*/attempts/001/events.jsonl"))
+    events.write_bytes(events.read_bytes().replace(b'"step":1', b'"step":2', 1))
+    run = events.parents[2].name
+    for verb in ("sync", "sweep", "report", "claims"):
+        code, _, err = plat(verb, path)
+        assert code == 3 and run in err and "events.jsonl line 2 is damaged" in err, (verb, err)
+
+
+def test_a_damaged_result_and_an_edited_config_are_mended_and_named(plat, spec, home, toy):
+    path = spec(GUESSING)
+    table = plat("sweep", path)[1]
+    first, second = sorted(home.glob("runs/*/result.json"))
+    first.write_text("")
+    second.unlink()
+    config = second.parent / "config.yaml"
+    text = config.read_text()
+    config.write_text(text.replace("games: 5", "games: 6"))
+    code, out, err = plat("sweep", path)
+    assert code == 0 and table[table.index("A test") :] in out
+    assert f"result.json is damaged ({first})" in err and f"it is now {config}.damaged-1" in err
+    assert json.loads(first.read_text())["outcome"] == "finished" and config.read_text() == text
+
+
+@pytest.mark.parametrize("edit", [lambda text: text.replace("games: 5", "games: 6"), lambda text: "[", None])
+def test_the_config_of_a_finished_run_is_mended_by_a_sweep(plat, spec, home, toy, edit):
+    """`plat why` names the damage and the cure; the cure, a sweep, works and runs nothing."""
+    path = spec(GUESSING)
+    plat("sweep", path)
+    config = sorted(home.glob("runs/*/config.yaml"))[0]
+    text, run = config.read_text(), config.parent.name
+    if edit is None:
+        config.unlink()
+    else:
+        config.write_text(edit(text))
+    damaged = json.loads(plat("why", run, "--json")[1])["damage"]
+    assert "config" in damaged
+    assert damaged in plat("why", run)[1] and "`plat sweep` of the experiment file" in plat("why", run)[1]
+    code, out, err = plat("sweep", path)
+    assert code == 0 and "started" not in out and config.read_text() == text
+    assert ("config.yaml was damaged or edited" in err) == (edit is not None)
+    assert json.loads(plat("why", run, "--json")[1])["damage"] == ""
+
+
+def test_import_names_the_same_cure_for_an_edited_config(plat, spec, home, toy):
+    path = spec(GUESSING)
+    plat("sweep", path)
+    config = sorted(home.glob("runs/*/config.yaml"))[0]
+    config.write_text(config.read_text().replace("games: 5", "games: 6"))
+    for file in home.glob("mlflow.db*"):
+        file.unlink()
+    code, _, err = plat("sync", path)
+    assert code == 3 and "`plat sweep` of the experiment file (or the same `plat run`) writes it again" in err
+    assert plat("sweep", path)[0] == 0 and plat("sync", path)[0] == 0

@@ -1,0 +1,154 @@
+"""Bad input gets a message of three lines, and writes nothing."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from cli_files import GOOD
+
+ROOT = Path(__file__).parents[3]
+BAD_FILES = {
+    "a misspelt key": ("title: A test\nmatrx:\n  seed: [0]\n", "matrix"),
+    "a misspelt group option": (GOOD.replace("frozenlake", "frozenlak"), "frozenlake"),
+    "a misspelt option": (GOOD + "  filter.epss: [0.1]\n", "filter.eps"),
+    "a wrong type": (GOOD + "  train.iterations: [many]\n", "train.iterations"),
+    "an empty axis": ("title: A test\nmatrix:\n  seed: []\n", "seed"),
+    "the same key twice": ("title: A test\nmatrix:\n  seed: [0]\n  seed: [1]\n", "seed"),
+    "no YAML at all": ("title: A test\nmatrix: [unclosed\n", ""),
+}
+
+
+@pytest.mark.parametrize("case", BAD_FILES)
+def test_a_wrong_file_gets_three_lines_and_writes_nothing(plat, spec, home, case):
+    text, hint = BAD_FILES[case]
+    path = spec(text)
+    for verb in ("plan", "sweep"):
+        code, out, err = plat(verb, path)
+        assert (code, out) == (2, "")
+        lines = err.splitlines()
+        assert lines[0].startswith("error: ") and len(lines) <= 3
+        assert str(path) in err and hint in err
+        assert not home.exists()
+
+
+@pytest.mark.parametrize(("arguments", "expected"), [([], 0), (["run"], 2)])
+def test_plat_and_run_without_arguments_print_their_help(plat, home, arguments, expected):
+    """`plat run` trains nothing that nobody asked for."""
+    code, out, err = plat(*arguments)
+    assert (code, err) == (expected, "") and "Usage: plat" in out
+    assert not home.exists()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "hint"),
+    [
+        (["plan"], "plat plan experiments/table4.yaml"),
+        (["plan", "experiments/tabel4.yaml"], "tabel4.yaml"),
+        (["plann", "experiments/table4.yaml"], "plann"),
+        (["plan", "--jbos", "2", "x.yaml"], "--jbos"),
+        (["sweep", "--jobs", "0", "x.yaml"], "--jobs"),
+        (["run", "task=frozenlak"], "frozenlake"),
+        (["run", "experiments/table4.yaml"], "plat sweep"),
+        (["eval", "nothing-12345678"], "nothing-12345678"),
+        (["logs", "nothing-12345678"], "plat status"),
+        (["why", "nothing-12345678"], "nothing-12345678"),
+    ],
+)
+def test_a_wrong_command_line_gets_a_message_and_writes_nothing(plat, home, arguments, hint, monkeypatch):
+    monkeypatch.chdir(ROOT)
+    code, out, err = plat(*arguments)
+    assert (code, out) == (2, "")
+    assert err.startswith("error: ") and len(err.splitlines()) <= 3
+    assert hint in err
+    assert not home.exists()
+
+
+def test_a_wrong_override_names_itself(plat, spec, home):
+    code, _, err = plat("sweep", spec(GOOD), "train.iterashuns=5")
+    assert code == 2 and "train.iterashuns" in err and "train.iterations" in err
+    assert not home.exists()
+
+
+def test_a_product_of_a_million_runs_is_refused(plat, spec, home):
+    code, _, err = plat("plan", spec(GOOD), "matrix.seed=range(1000000)")
+    assert code == 2 and "100,000" in err.replace("100000", "100,000")
+
+
+@pytest.mark.parametrize("verb", ["plan", "sweep"])
+def test_a_home_that_is_a_file(plat, spec, tmp_path, verb):
+    (tmp_path / "taken").write_text("")
+    code, _, err = plat(verb, spec(GOOD), "--home", tmp_path / "taken")
+    assert code == 2 and "home directory" in err and "--home" in err
+    assert (tmp_path / "taken").read_text() == ""
+
+
+def test_a_home_from_a_newer_version(plat, spec, home):
+    home.mkdir()
+    (home / "home.json").write_text('{"format": 99}')
+    code, _, err = plat("sweep", spec(GOOD))
+    assert code == 2 and "newer" in err
+    assert [path.name for path in home.iterdir()] == ["home.json"]
+
+
+@pytest.mark.parametrize("verb", ["plan", "sweep", "report"])
+def test_a_file_cannot_write_outside_its_folder(plat, spec, home, verb):
+    code, _, err = plat(verb, spec(GOOD, "...yaml"))
+    assert code == 2 and "rename the file" in err and not home.exists()
+
+
+def test_a_mistake_of_ours_is_one_line_and_a_file(plat, spec, monkeypatch, tmp_path):
+    monkeypatch.setattr("plat.spec.experiment.load_experiment", lambda *_: 1 / 0)
+    monkeypatch.setattr("tempfile.gettempdir", lambda: str(tmp_path))
+    code, _, err = plat("plan", spec(GOOD))
+    assert code == 1 and "ZeroDivisionError" in err and len(err.splitlines()) == 3
+    saved = next(tmp_path.glob("plat-error-*.txt")).read_text()
+    assert "Traceback" in saved and "plat plan" in saved
+
+
+def test_a_full_disk_is_a_message(plat, spec, monkeypatch):
+    def full(*_):
+        raise OSError(28, "No space left on device", "/somewhere/events.jsonl")
+
+    monkeypatch.setattr("plat.spec.experiment.load_experiment", full)
+    code, _, err = plat("plan", spec(GOOD))
+    assert code == 2 and "No space left" in err and "/somewhere/events.jsonl" in err
+
+
+def test_a_closed_pipe_is_silent(spec):
+    command = f"{sys.executable} -m plat plan {spec(GOOD)} 'matrix.seed=range(400)' -v | head -n 1"
+    done = subprocess.run(command, shell=True, capture_output=True, text=True, timeout=60)
+    assert done.stdout.count("\n") == 1 and done.stderr == ""
+
+
+UNPUBLISHED = "title: A test\nbase: {trainer: 'plat_toy:SPEC'}\nmatrix:\n  seed: [0]\n"
+
+
+@pytest.mark.parametrize("verb", ["plan", "sweep", "status", "retry", "report", "claims", "sync"])
+def test_a_trainer_that_is_not_published_needs_permission(plat, spec, home, monkeypatch, verb):
+    monkeypatch.delenv("PLAT_ALLOW_IMPORT")
+    path = spec(UNPUBLISHED)
+    code, _, err = plat(verb, path)
+    assert code == 2 and "--allow-import" in err and f"{path}:2:17" in err and not home.exists()
+
+
+def test_permission_to_import_is_for_one_call(plat, spec, home, monkeypatch):
+    monkeypatch.delenv("PLAT_ALLOW_IMPORT")
+    path = spec(UNPUBLISHED)
+    assert plat("plan", path, "--allow-import")[0] == 0
+    assert plat("plan", path)[0] == 2
+    monkeypatch.setenv("PLAT_ALLOW_IMPORT", "1")
+    assert plat("plan", path)[0] == 0
+
+
+def test_planning_runs_no_code_of_the_current_folder(tmp_path, spec):
+    (tmp_path / "innocent.py").write_text("print('I ran')")
+    (tmp_path / "x-1.dist-info").mkdir()
+    (tmp_path / "x-1.dist-info" / "METADATA").write_text("Metadata-Version: 2.1\nName: x\nVersion: 1\n")
+    (tmp_path / "x-1.dist-info" / "entry_points.txt").write_text("[plat.trainers]\ninnocent = innocent:SPEC\n")
+    spec("title: A test\nbase: {trainer: innocent}\n")
+    command = [sys.executable, "-m", "plat", "plan", "small.yaml"]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, timeout=60)
+    assert done.returncode == 2 and "unknown trainer 'innocent'" in done.stderr and "I ran" not in done.stdout

@@ -1,0 +1,92 @@
+"""`plat status`, `plat why`, `plat logs` and `plat retry`."""
+
+from __future__ import annotations
+
+import json
+
+from cli_files import GUESSING
+
+from plat.store.home import Home
+
+
+def test_why_says_the_identity_in_words(plat, home):
+    """A fingerprint is shown without Python's brackets, its long hashes cut."""
+    from plat.cli.why import _fingerprint_words
+
+    facts = {"base": {"sha256": "06f687f8f34c427678a98aa4245b87ac"}, "environment": "1", "data": {}}
+    assert _fingerprint_words(facts) == ["base sha256 06f687f8f34c", "environment 1"]
+
+
+def test_status_logs_why_and_sync(plat, spec, home, toy):
+    path = spec(GUESSING)
+    code, out, _ = plat("status", path)
+    assert code == 0 and "2 missing" in out and [file.name for file in home.iterdir()] == ["mlflow.db"]
+    plat("sweep", path)
+    assert "2 done" in plat("status", path)[1] and "2 done" in plat("status")[1]
+    states = json.loads(plat("status", path, "--json")[1])["runs"]
+    assert {run["state"] for run in states} == {"done"}
+    run_id = states[0]["id"]
+    for name in (run_id, run_id[:6], states[0]["name"]):
+        code, out, _ = plat("why", name)
+        assert code == 0 and run_id in out
+    assert "policy" in out and "'wild'" in out and "'climber'" in out  # how it differs from the nearest
+    assert plat("logs", run_id)[0] == 0
+    assert "0 runs brought up to date, 2 were so already" in plat("sync")[1]
+
+
+def test_a_failed_run_is_said_and_can_be_tried_again(plat, spec, home, toy):
+    path = spec(GUESSING.replace("climb.games: 5", "climb.games: 0"))  # a division by zero
+    code, _, err = plat("sweep", path)
+    assert code == 3 and "2 of 2 runs are not done" in err and "failed:error" in err
+    code, out, err = plat("sweep", path)
+    assert code == 3 and "started" not in out  # it would fail again
+    assert plat("status", path)[0] == 3
+    code, out, _ = plat("retry", path, "--where", "policy=wild")
+    assert code == 3 and out.count("started") == 1
+    code, _, err = plat("retry", path, "--where", "polcy=wild")
+    assert code == 2 and "policy" in err
+    run_id = json.loads(plat("status", path, "--json")[1])["runs"][0]["id"]
+    assert "ZeroDivisionError" in plat("logs", run_id, traceback=True)[1]
+    assert "failed:error" in plat("why", run_id)[1]
+
+
+def test_retry_takes_an_axis_given_twice_as_either_value(plat, spec, home, toy):
+    path = spec(GUESSING.replace("climb.games: 5", "climb.games: 0").replace("seed: [0]", "seed: [0, 1, 2]"))
+    plat("sweep", path)
+    code, out, _ = plat("retry", path, "--where", "seed=0", "--where", "seed=2", "--where", "policy=wild")
+    assert code == 3 and out.count("started") == 2 and "s1-" not in out
+
+
+def test_retry_checks_the_report_before_anything_runs(plat, spec, home, toy):
+    path = spec(GUESSING.replace("climb.games: 5", "climb.games: 0"))
+    plat("sweep", path)
+    attempts = len(list(home.glob("runs/*/attempts/*")))
+    path.write_text(path.read_text() + "    nmae: x\n")
+    code, _, err = plat("retry", path)
+    assert code == 2 and "nmae" in err and len(list(home.glob("runs/*/attempts/*"))) == attempts
+
+
+def test_status_shows_its_runs_and_folds_many(plat, spec, home, toy, monkeypatch):
+    path = spec(GUESSING)
+    plat("sweep", path)
+    code, out, _ = plat("status", path)
+    lines = out.splitlines()
+    assert code == 0 and lines[0] == "small: 2 done of 2" and lines[1].split()[0] == "run"
+    assert len(lines) == 4 and all("finished" in line and "2/2" in line for line in lines[2:])
+    code, out, _ = plat("status", path, "matrix.seed=range(30)")
+    assert "2 done, 58 missing of 60" in out and "not shown: 2 done, 58 missing (--all" in out
+    assert "finished" not in out and len(out.splitlines()) == 2
+    assert len(plat("status", path, "matrix.seed=range(30)", "--all")[1].splitlines()) == 62
+
+
+def test_status_calls_a_run_preparing_while_what_it_needs_is_made(plat, spec, home):
+    from plat.store.preparations import announced
+
+    path = spec("title: A test\nmatrix:\n  variant: {a: {trainer: 'plat_toy:SPEC', recipe: r}}\n  seed: [0, 1]\n")
+    place = Home(home).create()
+    with announced(place, "prepare:plat_toy:SPEC:r", "recipe r"):
+        code, out, _ = plat("status", path)
+        assert code == 0 and "2 preparing of 2" in out and "preparing recipe r, for" in out
+        states = [run["state"] for run in json.loads(plat("status", path, "--json")[1])["runs"]]
+        assert states == ["preparing", "preparing"]
+    assert "2 missing of 2" in plat("status", path)[1]
