@@ -1,0 +1,112 @@
+"""Whatever a trainer or the system raises has a class, a reason, and leaves what was recorded."""
+
+import errno
+import os
+import signal
+
+import plat_toy
+import pytest
+from runner_runs import make, outcome_of
+from toy_runs import no_step_twice
+
+from plat.errors import HomeError, RunError, SpecError
+from plat.runner import execution
+from plat.runner.execution import execute
+from plat.runner.failures import classify
+from plat.store.durable import locked
+from plat.store.run_directory import lease
+from plat.store.run_directory.state import run_state
+from plat.trainer.api import Outcome
+
+
+@pytest.mark.parametrize(
+    ("mischief", "outcome", "word"),
+    [
+        ("nan", "failed:nan", "not a number"),
+        ("memory", "failed:oom", "MemoryError"),
+        ("error", "failed:error", "a mistake in the toy"),
+    ],
+)
+def test_failures_have_a_class_a_reason_and_a_traceback(home, mischief, outcome, word):
+    paths = make(home, mischief=mischief)
+    assert execute(home, paths.id) == outcome
+    recorded = outcome_of(paths)
+    assert recorded["outcome"] == outcome and word in recorded["reason"] + recorded["error"] and recorded["step"] == 3
+    assert "Traceback" in paths.attempt(1).log.read_text() and not paths.result.exists()
+    assert run_state(paths).state == "failed" and lease.state(paths) == "free" and not home.history.exists()
+
+
+def test_a_full_disk_is_its_own_class_and_what_was_recorded_stays(home):
+    paths = make(home, mischief="disk")
+    pid = os.fork()
+    if pid == 0:
+        signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+        os._exit({"failed:disk": 0}.get(execute(home, paths.id), 1))
+    assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
+    assert run_state(paths).outcome == "failed:disk"
+    assert (paths.attempt(1).checkpoints / "step-000002").exists()
+
+
+def test_a_disk_too_full_for_the_outcome_still_ends_in_class_disk(home, monkeypatch):
+    paths = make(home)
+
+    def full(*arguments, **more):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    with monkeypatch.context() as patch:
+        patch.setattr(execution, "create", full)
+        assert execute(home, paths.id) == "failed:disk"
+    assert not paths.result.exists() and lease.state(paths) == "free"
+    assert execute(home, paths.id) == "finished" and no_step_twice(paths)
+
+
+def test_a_file_system_that_refuses_locks_is_said(home, monkeypatch):
+    paths = make(home)
+
+    def refuse(*arguments):
+        raise OSError(errno.ENOLCK, os.strerror(errno.ENOLCK))
+
+    monkeypatch.setattr("fcntl.flock", refuse)
+    with pytest.raises(HomeError, match="No locks available") as error:
+        execute(home, paths.id)
+    assert error.value.where == str(paths.lock)
+    with pytest.raises(HomeError, match="No locks available") as error, locked(home.meta_lock):
+        pass
+    assert error.value.where == str(home.meta_lock)
+
+
+def test_a_summary_that_is_not_json_is_the_trainers_mistake(home, monkeypatch):
+    paths = make(home)
+    monkeypatch.setitem(plat_toy.SPEC.__dict__, "load", lambda: lambda config, io: Outcome("finished", {"x": {1, 2}}))
+    assert execute(home, paths.id) == "failed:error"
+    assert "not JSON serializable" in outcome_of(paths)["reason"]
+
+
+class OutOfMemoryError(RuntimeError):
+    """As torch's, by name."""
+
+
+@pytest.mark.parametrize(
+    ("error", "expected"),
+    [
+        (RunError("x", failure_class="nan"), "failed:nan"),
+        (RunError("x"), "failed:error"),
+        (FloatingPointError("overflow"), "failed:nan"),
+        (MemoryError(), "failed:oom"),
+        (OutOfMemoryError("CUDA"), "failed:oom"),
+        (RuntimeError("CUDA out of memory. Tried to allocate"), "failed:oom"),
+        (RuntimeError("DefaultCPUAllocator: can't allocate memory: you tried"), "failed:oom"),
+        (OSError(errno.ENOSPC, "full"), "failed:disk"),
+        (OSError(errno.EDQUOT, "quota"), "failed:disk"),
+        (OSError(errno.ENOENT, "absent"), "failed:error"),
+        (SystemExit(3), "failed:error"),
+        (SpecError("wrong"), "failed:error"),
+        (KeyError("k"), "failed:error"),
+    ],
+)
+def test_classes(error, expected):
+    assert classify(error)[0] == expected
+    wrapped = RuntimeError("while training")
+    wrapped.__cause__ = error
+    assert classify(wrapped)[0] == expected
+    assert "\n" not in classify(error)[1]
