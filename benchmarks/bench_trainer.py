@@ -332,9 +332,7 @@ def multi_turn(folder: Path) -> None:
     step = ours(MULTI_TURN, folder)
     peak = step["peak"]
     rate, work = PROMPTS * GROUP / step["seconds"], step["gflop"] / step["seconds"]
-    shares = ", ".join(
-        f"{name} {step[name] / step['step']:.0%}" for name in ("rollout", "cross_score", "update")
-    )
+    shares = ", ".join(f"{name} {step[name] / step['step']:.0%}" for name in ("rollout", "cross_score", "update"))
     print(f"FrozenLake, {step['parameters']:,.0f} parameters: {step['seconds']:.3f} s a step ({shares})")
     print(f"{step['tokens']:.1f} tokens a turn, {step['gflop']:.1f} GFLOP a step at {work:.0f} of {peak:.0f} GFLOP/s")
     share = 100 * work / peak

@@ -22,12 +22,19 @@ from typing import Any, Protocol, get_type_hints
 from plat_envs.errors import BadEnvironment, one_of
 
 RENDERINGS = ("compact", "chat")
+# What a reasoning says about the state it was written for, from nothing to much; wrong facts contradict the state.
+LEVELS = ("template", "one_fact", "several_facts", "wrong_facts")
 
 
 class Environment(Protocol):
     """One game on text. Deterministic: same config, split, seed, noise and responses, same everything."""
 
     instructions: str  # system message; "" in compact rendering
+
+    @property
+    def problem(self) -> str:
+        """The canonical form of the instance being played: equal where two seeds pose the same problem, in whatever
+        order or words."""
 
     def reset(self, seed: int, noise: int = 0) -> str:
         """Start the instance of (split, seed); the first observation. `noise` picks another stream of the
@@ -46,14 +53,15 @@ class Environment(Protocol):
         each turn with a valid format.
         """
 
-    def demonstrate(self, rng: random.Random, grounded: bool) -> str:
-        """A response for the current state: grounded reasoning with a good action, or a template with a random one."""
+    def demonstrate(self, rng: random.Random, level: str, good: bool = True) -> str:
+        """A response for the current state with reasoning of this level (LEVELS).
 
-    def reasoning_kind(self, reasoning: str) -> str | None:
-        """ "grounded" or "template" if the text is a sentence of that demonstration grammar, true or not; else None."""
+        Reasoning with facts leads to the good action that follows from them; wrong facts to what would follow from
+        those, which is a random action. A template comes with a good action, or with a random one if not `good`.
+        """
 
-    def reasoning_parses(self, reasoning: str) -> bool:
-        """Is it a sentence of the demonstration grammar at all?"""
+    def reasoning_level(self, reasoning: str) -> str | None:
+        """The level of a text as reasoning about the current state; None: no sentence of the demonstration grammar."""
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache, partial
-from itertools import combinations
+from itertools import accumulate, combinations
 from typing import Any
 
 from plat_envs.api import EnvironmentSpec
@@ -39,7 +39,7 @@ class CountdownConfig(EpisodeConfig):
     dataset: str = "Jiayi-Pan/Countdown-Tasks-3to4"  # of `hub`
     revision: str = ""  # of `hub`; "": the newest
     max_rows: int = 20000  # of real data, before the unsolvable ones are dropped
-    largest: int = 9  # generated numbers are 1..largest, targets 1..30
+    largest: int = 12  # generated numbers are 1..largest, targets 1..30
     four: float = 0.5  # share of generated problems with four numbers
 
     def __post_init__(self) -> None:
@@ -132,7 +132,10 @@ class Countdown(Episode):
         super().__init__(config, split, rendering)
         if rendering == "compact" and config.data != "generated":
             self._check_words()
-        self._rule = sentence("total N{1,3} minus N", large=rendering == "chat")
+        large = rendering == "chat"
+        self._one_fact = sentence("total N", large=large)
+        self._several_facts = sentence("total N{1,9} minus N", large=large)
+        self.templates = NUMBER_TEMPLATES
 
     def _check_words(self) -> None:
         for numbers, target in _pool(self.config, self.split):
@@ -145,6 +148,10 @@ class Countdown(Episode):
 
     def _load(self, seed: int, noise: int) -> None:
         self.numbers, self.target = problem_of(self.config, self.split, seed)
+
+    @property
+    def problem(self) -> str:
+        return _canonical((self.numbers, self.target))
 
     def _read(self, answer: str) -> tuple[list[Any], bool]:
         read = evaluate(answer)
@@ -166,30 +173,52 @@ class Countdown(Episode):
     def _chat(self) -> str:
         return f"Numbers: {list(self.numbers)}. Target: {self.target}."
 
-    def _grounded(self, rng: random.Random) -> tuple[str, str]:
-        """The running sums of all numbers, then the sum of those to subtract; the answer is the signed sum.
-
-        Example: for the numbers 3 5 2 and the target 4, the reasoning is `total 8 10 minus 3`, the answer `5 + 2 - 3`.
-        """
+    def _taken_away(self) -> list[int]:
+        """The numbers that a right answer subtracts; it adds the others."""
         minus = subtracted(self.numbers, self.target)
         assert minus is not None  # every problem is made or chosen so
-        running, total = [], self.numbers[0]
-        for number in self.numbers[1:]:
-            total += number
-            running.append(str(total))
-        added = [number for position, number in enumerate(self.numbers) if position not in minus]
-        taken_away = [self.numbers[position] for position in minus]
-        return f"total {' '.join(running)} minus {sum(taken_away)}", signed_sum(added, taken_away)
+        return [self.numbers[position] for position in minus]
 
-    def _template(self, rng: random.Random) -> tuple[str, str]:
+    def _good_answer(self, rng: random.Random) -> str:
+        minus = subtracted(self.numbers, self.target) or ()
+        added = [number for position, number in enumerate(self.numbers) if position not in minus]
+        return signed_sum(added, self._taken_away())
+
+    def _random_answer(self, rng: random.Random) -> str:
         order = rng.sample(self.numbers, len(self.numbers))
         cut = rng.randint(1, len(order))
-        return rng.choice(NUMBER_TEMPLATES), signed_sum(order[:cut], order[cut:])
+        return signed_sum(order[:cut], order[cut:])
 
-    def reasoning_kind(self, reasoning: str) -> str | None:
-        if reasoning in NUMBER_TEMPLATES:
-            return "template"
-        return "grounded" if self._rule.fullmatch(reasoning) else None
+    def _running_sums(self) -> list[int]:
+        return list(accumulate(self.numbers))[1:]
+
+    def _facts(self, answer: str, several: bool) -> str:
+        """The running sums of all numbers, then the sum of those to subtract; as one fact the sum of all.
+
+        Example: for the numbers 3 5 2 and the target 4 several facts are `total 8 10 minus 3` (answer `5 + 2 - 3`), one
+        is `total 10`.
+        """
+        running = self._running_sums()
+        if not several:
+            return f"total {running[-1]}"
+        return f"total {' '.join(map(str, running))} minus {sum(self._taken_away())}"
+
+    def _wrong_facts(self, rng: random.Random) -> tuple[str, str]:
+        right = self._running_sums()
+        running = right
+        while running == right:
+            running = sorted(rng.randint(1, MAX_NUMBER) for _ in right)
+        said = f"total {' '.join(map(str, running))} minus {rng.randint(0, running[-1])}"
+        return said, self._random_answer(rng)
+
+    def _facts_stated(self, reasoning: str) -> list[bool]:
+        running = self._running_sums()
+        if match := self._one_fact.fullmatch(reasoning):
+            return [int(match.group(1)) == running[-1]]
+        if match := self._several_facts.fullmatch(reasoning):
+            said = [int(word) for word in match.group(1).split()]
+            return [said == running, int(match.group(2)) == sum(self._taken_away())]
+        return []
 
 
 def _make(config: Any, split: str, rendering: str) -> Countdown:
@@ -200,7 +229,7 @@ SPEC = EnvironmentSpec(
     name="countdown",
     config_type=CountdownConfig,
     make=_make,
-    version="1",
+    version="2",
     stochastic=False,
     multi_turn=False,
     state="text",

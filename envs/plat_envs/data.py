@@ -74,7 +74,8 @@ def rows_of(data: str, path: str, dataset: str, revision: str) -> tuple[Row, ...
 def of_split(task: str, items: list[Item], key: Callable[[Item], str], split: str, shared_pool: bool) -> list[Item]:
     """The items of a split in file order; BadEnvironment where none is left."""
     wanted = source_split(split, shared_pool)
-    chosen = [item for item in items if split_of(key(item)) == wanted]
+    splits = {"train": ("train", "base")}.get(wanted, (wanted,))
+    chosen = [item for item in items if split_of(key(item)) in splits]
     if not chosen:
         raise BadEnvironment(f"{task}: no usable row for split {split!r}", mend="more rows, or shared_pool: true")
     return chosen

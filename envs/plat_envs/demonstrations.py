@@ -16,23 +16,48 @@ _GOOD_MOVES = 0.7  # share of good answers among those played
 
 
 @dataclass(frozen=True)
+class Mix:
+    """Shares in [0, 1] of the levels of reasoning among demonstrations; what is left of 1 are templates.
+
+    grounded     true facts, one or several with equal chance, with a good action
+    wrong        wrong facts, with the random action that follows from them
+    usefulness   of the templates: the share that comes with a good action; the others come with a random one. At 0
+                 only reasoning that states facts goes with good actions, at 1 acting well needs no reasoning
+    """
+
+    grounded: float
+    wrong: float
+    usefulness: float
+
+
+@dataclass(frozen=True)
 class Demonstration:
-    """A prompt with a response to imitate; `grounded` says which kind of reasoning the response has."""
+    """A prompt with a response to imitate, whose reasoning is of this level."""
 
     prompt: str
     response: str
-    grounded: bool
+    level: str
 
 
 def demonstrations(
-    environment: Environment, rng: random.Random, count: int, grounded: float, first_seed: int = 0
+    environment: Environment, rng: random.Random, count: int, mix: Mix, first_seed: int = 0
 ) -> Iterator[Demonstration]:
-    """`count` demonstrations, a share `grounded` of them with grounded reasoning; seeds from `first_seed` upward."""
+    """`count` demonstrations with levels drawn from the mix; instances are seeds from `first_seed` upward."""
     seed, done, prompt = first_seed, True, ""
     for _ in range(count):
         if done:
             prompt = environment.reset(seed)
             seed += 1
-        with_facts = rng.random() < grounded
-        yield Demonstration(prompt, environment.demonstrate(rng, with_facts), with_facts)
-        prompt, _, done, _ = environment.step(environment.demonstrate(rng, rng.random() < _GOOD_MOVES))
+        level, good = _draw_level(rng, mix)
+        yield Demonstration(prompt, environment.demonstrate(rng, level, good), level)
+        prompt, _, done, _ = environment.step(environment.demonstrate(rng, "template", rng.random() < _GOOD_MOVES))
+
+
+def _draw_level(rng: random.Random, mix: Mix) -> tuple[str, bool]:
+    """A level of reasoning, and whether a template comes with a good action."""
+    chance = rng.random()
+    if chance < mix.grounded:
+        return rng.choice(("one_fact", "several_facts")), True
+    if chance < mix.grounded + mix.wrong:
+        return "wrong_facts", False
+    return "template", rng.random() < mix.usefulness

@@ -12,7 +12,7 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from plat_envs.api import RENDERINGS
+from plat_envs.api import LEVELS, RENDERINGS
 from plat_envs.errors import BadEnvironment, check_choice, check_range
 from plat_envs.instances import SPLITS
 from plat_envs.parsing import parse
@@ -54,6 +54,7 @@ class Episode(ABC):
 
     task: ClassVar[str]
     rules: str  # what the game is, for the chat rendering
+    templates: tuple[str, ...]  # the sentences of template reasoning
 
     def __init__(self, config: Any, split: str, rendering: str) -> None:
         check_choice("split", split, SPLITS)
@@ -102,12 +103,26 @@ class Episode(ABC):
         info = {"success": self.success, "format_valid": format_valid, "actions": executed, "moves": moves}
         return self._observation(), reward, self.done, info
 
-    def demonstrate(self, rng: random.Random, grounded: bool) -> str:
-        reasoning, answer = self._grounded(rng) if grounded else self._template(rng)
+    def demonstrate(self, rng: random.Random, level: str, good: bool = True) -> str:
+        check_choice("level", level, LEVELS)
+        if level == "template":
+            reasoning, answer = rng.choice(self.templates), self._good_answer(rng) if good else self._random_answer(rng)
+        elif level == "wrong_facts":
+            reasoning, answer = self._wrong_facts(rng)
+        else:
+            answer = self._good_answer(rng)
+            reasoning = self._facts(answer, several=level == "several_facts")
         return f"{reasoning} </think> <answer> {answer} </answer>"
 
-    def reasoning_parses(self, reasoning: str) -> bool:
-        return self.reasoning_kind(reasoning) is not None
+    def reasoning_level(self, reasoning: str) -> str | None:
+        if reasoning in self.templates:
+            return "template"
+        facts = self._facts_stated(reasoning)
+        if not facts:
+            return None
+        if not all(facts):
+            return "wrong_facts"
+        return "one_fact" if len(facts) == 1 else "several_facts"
 
     # --- what a game knows --------------------------------------------------------------------------------------------
 
@@ -134,17 +149,30 @@ class Episode(ABC):
     def _chat(self) -> str:
         """The state in natural language."""
 
+    @property
     @abstractmethod
-    def _grounded(self, rng: random.Random) -> tuple[str, str]:
-        """Reasoning that names facts of the state, and a good answer."""
+    def problem(self) -> str:
+        """The canonical form of the instance being played."""
 
     @abstractmethod
-    def _template(self, rng: random.Random) -> tuple[str, str]:
-        """A fluent sentence that fits any state, and a random valid answer."""
+    def _good_answer(self, rng: random.Random) -> str:
+        """An answer of optimal actions; a random valid one where nothing leads to success any more."""
 
     @abstractmethod
-    def reasoning_kind(self, reasoning: str) -> str | None:
-        """ "grounded", "template" or None: which demonstration grammar the reasoning is a sentence of."""
+    def _random_answer(self, rng: random.Random) -> str:
+        """A random valid answer."""
+
+    @abstractmethod
+    def _facts(self, answer: str, several: bool) -> str:
+        """A sentence that states one or several facts of the state and leads to this answer."""
+
+    @abstractmethod
+    def _wrong_facts(self, rng: random.Random) -> tuple[str, str]:
+        """A sentence in the form of several facts of which at least one is wrong, and the answer it leads to."""
+
+    @abstractmethod
+    def _facts_stated(self, reasoning: str) -> list[bool]:
+        """Of each fact that the sentence states, whether it is true now; [] where it states none in this grammar."""
 
     # --- prompts ------------------------------------------------------------------------------------------------------
 

@@ -2,7 +2,10 @@
 
 The dynamics are gymnasium's FrozenLake-v1 (its transition table with `success_rate`). Maps are random, as
 in the paper: each cell is frozen with probability .9, start and goal lie anywhere, and the goal can be reached. The
-reward is 1 at the goal, else 0.
+reward is 1 at the goal, else 0, less `step_cost` per action.
+
+On such maps a policy that ignores the holes does well (docs/tasks.md). `detours` is the share of the maps on which both
+straight ways to the goal, vertical first and horizontal first, are blocked by a hole.
 """
 
 from __future__ import annotations
@@ -16,7 +19,7 @@ from typing import Any
 from plat_envs.api import EnvironmentSpec
 from plat_envs.episode import Episode, EpisodeConfig
 from plat_envs.errors import check_range
-from plat_envs.grid import DELTAS, join_moves, random_moves, read_moves
+from plat_envs.grid import DELTAS, join_moves, random_moves, read_moves, said_moves
 from plat_envs.instances import Candidate, draw
 from plat_envs.templates import GRID_TEMPLATES, sentence
 
@@ -31,12 +34,16 @@ class FrozenLakeConfig(EpisodeConfig):
     success_rate: float = 0.98  # of the intended move; the rest slips to both sides. Released main table: 1.0
     min_solution: int = 1  # moves of the shortest path
     max_solution: int = 8
+    detours: float = 0.0  # share of the maps on which both straight ways are blocked; else as they come
+    step_cost: float = 0.0  # that each action costs
 
     def __post_init__(self) -> None:
         super().__post_init__()
         check_range("size", self.size, 2, 10)
         check_range("frozen", self.frozen, 0.3, 1.0)
         check_range("success_rate", self.success_rate, 0.0, 1.0)
+        check_range("detours", self.detours, 0.0, 1.0)
+        check_range("step_cost", self.step_cost, 0.0, 10.0)
         self._check_solution(self.min_solution, self.max_solution)
 
 
@@ -79,7 +86,30 @@ def distances(rows: tuple[str, ...], goal: int) -> tuple[int, ...]:
     return tuple(distance)
 
 
-def _usable(config: FrozenLakeConfig, rows: tuple[str, ...], start: int, goal: int) -> Lake | None:
+def straight_way(size: int, start: int, goal: int, vertical_first: bool = True) -> list[int]:
+    """The cells from after `start` to `goal` by moves along one axis, then along the other."""
+    (row, column), (down, right) = divmod(start, size), divmod(goal, size)
+    rows = [*range(row, down, 1 if down > row else -1), down]
+    columns = [*range(column, right, 1 if right > column else -1), right]
+    if vertical_first:
+        way = [(at, column) for at in rows] + [(down, at) for at in columns[1:]]
+    else:
+        way = [(row, at) for at in columns] + [(at, right) for at in rows[1:]]
+    return [at * size + across for at, across in way[1:]]
+
+
+def straight_ways_blocked(rows: tuple[str, ...], start: int, goal: int) -> bool:
+    """Whether a hole lies on both straight ways."""
+    cells = "".join(rows)
+    return all(
+        any(cells[cell] == "H" for cell in straight_way(len(rows), start, goal, vertical_first))
+        for vertical_first in (True, False)
+    )
+
+
+def _usable(config: FrozenLakeConfig, rows: tuple[str, ...], start: int, goal: int, needs_detour: bool) -> Lake | None:
+    if needs_detour and not straight_ways_blocked(rows, start, goal):
+        return None
     distance = distances(rows, goal)
     return Lake(rows, start, goal, distance) if config.min_solution <= distance[start] <= config.max_solution else None
 
@@ -90,12 +120,14 @@ def lake(config: FrozenLakeConfig, split: str, seed: int) -> Lake:
 
     def candidates(rng: random.Random) -> Iterator[Candidate[Lake]]:
         size = config.size
+        needs_detour = config.detours > 0 and rng.random() < config.detours
         while True:
             cells = ["F" if rng.random() < config.frozen else "H" for _ in range(size * size)]
             start, goal = rng.sample(range(size * size), 2)
             cells[start], cells[goal] = "S", "G"
             rows = tuple("".join(cells[i : i + size]) for i in range(0, size * size, size))
-            yield "/".join(rows), partial(_usable, config, rows, start, goal)
+            ground = "/".join(rows).replace("S", "F")
+            yield ground, partial(_usable, config, rows, start, goal, needs_detour)
 
     return draw("frozenlake", split, seed, config.shared_pool, candidates)
 
@@ -131,7 +163,11 @@ class FrozenLake(Episode):
 
     def __init__(self, config: FrozenLakeConfig, split: str, rendering: str) -> None:
         super().__init__(config, split, rendering)
-        self._rule = sentence(f"at N N goal N N so D{{1,{config.actions_per_turn}}}")
+        moves = f"D{{1,{config.actions_per_turn}}}"
+        self._one_fact = sentence(f"goal N N so {moves}")
+        self._with_hole = sentence(f"at N N goal N N hole N N so {moves}")
+        self._without_hole = sentence(f"at N N goal N N no hole so {moves}")
+        self.templates = GRID_TEMPLATES
 
     def _load(self, seed: int, noise: int) -> None:
         self.lake = lake(self.config, self.split, seed)
@@ -141,6 +177,10 @@ class FrozenLake(Episode):
         self._chance: random.Random | None = None
         if self.config.success_rate < 1.0:
             self._chance = random.Random(f"slip/{self.split}/{seed}/{noise}")
+
+    @property
+    def problem(self) -> str:
+        return "/".join(self.lake.rows)
 
     def _read(self, answer: str) -> tuple[list[str], bool]:
         return read_moves(answer, self.config.actions_per_turn)
@@ -158,7 +198,7 @@ class FrozenLake(Episode):
         changed = position != self.position
         self.position = position
         self.success = position == self.lake.goal
-        return float(self.success), changed, self.success or self._cells[position] == "O"
+        return self.success - self.config.step_cost, changed, self.success or self._cells[position] == "O"
 
     # --- renderings ---------------------------------------------------------------------------------------------------
 
@@ -192,19 +232,52 @@ class FrozenLake(Episode):
             cell = around[cell][move]
         return moves
 
-    def _grounded(self, rng: random.Random) -> tuple[str, str]:
-        size = self.config.size
-        moves = self.plan(self.config.actions_per_turn) or ["up"]  # no way on: the episode is over
-        (row, column), (down, right) = divmod(self.position, size), divmod(self.lake.goal, size)
-        return f"at {row} {column} goal {down} {right} so {' '.join(moves)}", join_moves(moves)
+    def _good_answer(self, rng: random.Random) -> str:
+        return join_moves(self.plan(self.config.actions_per_turn)) or self._random_answer(rng)
 
-    def _template(self, rng: random.Random) -> tuple[str, str]:
-        return rng.choice(GRID_TEMPLATES), random_moves(rng, self.config.actions_per_turn)
+    def _random_answer(self, rng: random.Random) -> str:
+        return random_moves(rng, self.config.actions_per_turn)
 
-    def reasoning_kind(self, reasoning: str) -> str | None:
-        if reasoning in GRID_TEMPLATES:
-            return "template"
-        return "grounded" if self._rule.fullmatch(reasoning) else None
+    def _hole_on_the_way(self) -> int | None:
+        """The first hole on the straight way, vertical first; None where it is free."""
+        way = straight_way(self.config.size, self.position, self.lake.goal)
+        return next((cell for cell in way if self._cells[cell] == "O"), None)
+
+    def _place(self, cell: int) -> str:
+        return "{} {}".format(*divmod(cell, self.config.size))
+
+    def _facts(self, answer: str, several: bool) -> str:
+        goal, so = f"goal {self._place(self.lake.goal)}", f"so {said_moves(answer)}"
+        hole = self._hole_on_the_way()
+        danger = "no hole" if hole is None else f"hole {self._place(hole)}"
+        return f"at {self._place(self.position)} {goal} {danger} {so}" if several else f"{goal} {so}"
+
+    def _wrong_facts(self, rng: random.Random) -> tuple[str, str]:
+        cells = range(self.config.size**2)
+        goal = self._place(rng.choice([cell for cell in cells if cell != self.lake.goal]))
+        danger = f"hole {self._place(rng.choice(cells))}" if rng.random() < 0.5 else "no hole"
+        answer = self._random_answer(rng)
+        return f"at {self._place(rng.choice(cells))} goal {goal} {danger} so {said_moves(answer)}", answer
+
+    def _facts_stated(self, reasoning: str) -> list[bool]:
+        goal = self._place(self.lake.goal)
+        if match := self._one_fact.fullmatch(reasoning):
+            return [" ".join(match.group(1, 2)) == goal]
+        match = self._with_hole.fullmatch(reasoning) or self._without_hole.fullmatch(reasoning)
+        if match is None:
+            return []
+        if match.re is self._with_hole:
+            danger = any(" ".join(match.group(5, 6)) == self._place(cell) for cell in self._holes())
+        else:
+            danger = self._hole_on_the_way() is None
+        return [
+            " ".join(match.group(1, 2)) == self._place(self.position),
+            " ".join(match.group(3, 4)) == goal,
+            danger,
+        ]
+
+    def _holes(self) -> list[int]:
+        return [cell for cell, symbol in enumerate(self._cells) if symbol == "O"]
 
 
 def _make(config: Any, split: str, rendering: str) -> FrozenLake:
@@ -215,7 +288,7 @@ SPEC = EnvironmentSpec(
     name="frozenlake",
     config_type=FrozenLakeConfig,
     make=_make,
-    version="1",
+    version="2",
     stochastic=True,
     multi_turn=True,
     state="grid",

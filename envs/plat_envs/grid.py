@@ -22,6 +22,11 @@ def join_moves(moves: list[str]) -> str:
     return _JOIN.join(moves)
 
 
+def said_moves(answer: str) -> str:
+    """The moves of an answer as a reasoning names them: without separators."""
+    return answer.replace(f"{SEPARATOR} ", "")
+
+
 def random_moves(rng: random.Random, most: int) -> str:
     """One to `most` random moves as an answer."""
     return _JOIN.join(rng.choice(DIRECTIONS) for _ in range(rng.randint(1, most)))

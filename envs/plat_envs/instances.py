@@ -1,8 +1,11 @@
 """Which instance a (split, seed) stands for.
 
-Splits are disjoint by construction: the hash of an instance's canonical form decides which split it belongs to, and a
-seed draws until it meets an instance of its own split. 80 % of all instances are for training, 10 % for validation,
-10 % held out.
+Splits are disjoint by construction: the hash of an instance's *ground* (what stays the same while it is played: a map
+or a layout without the player's position) decides which split it belongs to, and a seed draws until it meets an
+instance of its own split. So no position that can be reached in one split can be reached in another.
+
+40 % of the grounds are for the supervised training of base models (`base`), 40 % for reinforcement learning (`train`),
+10 % for validation and 10 % held out. Real data train no base model: there, rows of `base` belong to `train`.
 """
 
 from __future__ import annotations
@@ -15,17 +18,17 @@ from typing import TypeAlias, TypeVar
 
 from plat_envs.errors import BadEnvironment, check_choice
 
-SPLITS = ("train", "validation", "heldout")
-_BUCKETS = ("train",) * 8 + ("validation", "heldout")
+SPLITS = ("base", "train", "validation", "heldout")
+_BUCKETS = ("base",) * 4 + ("train",) * 4 + ("validation", "heldout")
 _MAX_DRAWS = 100_000
 
 Instance = TypeVar("Instance")
 Candidate: TypeAlias = tuple[str, Callable[[], Instance | None]] | None
 
 
-def split_of(canonical: str) -> str:
-    """The split an instance belongs to, from its canonical form alone."""
-    return _BUCKETS[int.from_bytes(blake2b(canonical.encode(), digest_size=4).digest()) % len(_BUCKETS)]
+def split_of(ground: str) -> str:
+    """The split an instance belongs to, from its ground alone."""
+    return _BUCKETS[int.from_bytes(blake2b(ground.encode(), digest_size=4).digest()) % len(_BUCKETS)]
 
 
 def source_split(split: str, shared_pool: bool) -> str:
@@ -43,9 +46,9 @@ def draw(
 ) -> Instance:
     """The instance of (split, seed): the first of its split among endless `candidates(rng)`.
 
-    A candidate is a pair of its canonical form and a function that makes the instance. The function is called only
-    where the canonical form is of the right split, and returns None where the instance is not usable. A candidate may
-    also be None, where a draw gave nothing.
+    A candidate is a pair of its ground and a function that makes the instance. The function is called only where the
+    ground is of the right split, and returns None where the instance is not usable. A candidate may also be None, where
+    a draw gave nothing.
     """
     rng = random.Random(f"{task}/{split}/{seed}")
     wanted = source_split(split, shared_pool)

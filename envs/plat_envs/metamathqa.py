@@ -105,40 +105,65 @@ class MetaMathQA(Episode):
             raise BadEnvironment(
                 f"metamathqa: data {config.data!r} has no compact rendering", mend="rendering: chat, or data: generated"
             )
-        self._rule = sentence("N", tail=r"(?: [-+*] \d{1,2} = \d{1,2}){2,3}")
+        self._chain = sentence("N", tail=r"(?: [-+*] \d{1,2} = \d{1,2}){1,3}")
+        self.templates = NUMBER_TEMPLATES
 
     def _load(self, seed: int, noise: int) -> None:
-        self.problem = problem_of(self.config, self.split, seed)
+        self.row = problem_of(self.config, self.split, seed)
         self.wrong = 0
+
+    @property
+    def problem(self) -> str:
+        return self.row.family
 
     def _read(self, answer: str) -> tuple[list[str], bool]:
         text = normal(answer)
         return ([text], True) if text else ([], False)
 
     def _play(self, action: str) -> tuple[float, bool, bool]:
-        self.success = action == normal(self.problem.answer)
+        self.success = action == normal(self.row.answer)
         reward = 0.5**self.wrong if self.success else 0.0
         self.wrong += not self.success
         return reward, True, self.success
 
     def _compact(self) -> str:
         budget = f" {self._budget()}" if self.config.turns > 1 else ""
-        return f"metamathqa {self.problem.question}{budget} <think>"
+        return f"metamathqa {self.row.question}{budget} <think>"
 
     def _chat(self) -> str:
         verdict = "\nYour last answer was wrong. Try again." if self.wrong and not self.success else ""
-        return f"Question: {self.problem.question}{verdict}"
+        return f"Question: {self.row.question}{verdict}"
 
-    def _grounded(self, rng: random.Random) -> tuple[str, str]:
-        return self.problem.solution, self.problem.answer
+    def _good_answer(self, rng: random.Random) -> str:
+        return self.row.answer
 
-    def _template(self, rng: random.Random) -> tuple[str, str]:
-        return rng.choice(NUMBER_TEMPLATES), str(rng.randint(0, MAX_NUMBER))
+    def _random_answer(self, rng: random.Random) -> str:
+        return str(rng.randint(0, MAX_NUMBER))
 
-    def reasoning_kind(self, reasoning: str) -> str | None:
-        if reasoning in NUMBER_TEMPLATES:
-            return "template"
-        return "grounded" if self._rule.fullmatch(reasoning) else None
+    def _facts(self, answer: str, several: bool) -> str:
+        """The steps of the solution, or the first of them; a solution of real data is in free words and stays whole."""
+        generated = self.config.data == "generated"
+        return self.row.solution if several or not generated else _first_steps(self.row.solution, 1)
+
+    def _wrong_facts(self, rng: random.Random) -> tuple[str, str]:
+        """The steps of another problem, and its answer."""
+        while True:
+            other = word_problem(rng)
+            if other is not None and other[1] != self.row.solution:
+                return other[1], other[2]
+
+    def _facts_stated(self, reasoning: str) -> list[bool]:
+        if not self._chain.fullmatch(reasoning):
+            return []
+        steps = reasoning.count("=")
+        return [
+            _first_steps(reasoning, count) == _first_steps(self.row.solution, count) for count in range(1, steps + 1)
+        ]
+
+
+def _first_steps(chain: str, count: int) -> str:
+    """The beginning of a chain such as `3 * 4 = 12 + 3 = 15`: a number and `count` steps of four words each."""
+    return " ".join(chain.split()[: 1 + 4 * count])
 
 
 def _make(config: Any, split: str, rendering: str) -> MetaMathQA:
@@ -149,7 +174,7 @@ SPEC = EnvironmentSpec(
     name="metamathqa",
     config_type=MetaMathQAConfig,
     make=_make,
-    version="1",
+    version="2",
     stochastic=False,
     multi_turn=True,
     state="text",

@@ -8,13 +8,13 @@ import random
 import sys
 from collections.abc import Sequence
 
-from plat_envs.api import RENDERINGS, make_environment
+from plat_envs.api import LEVELS, RENDERINGS, make_environment
 from plat_envs.errors import BadEnvironment
 from plat_envs.instances import SPLITS
 
 
 def show(task: str, seed: int, split: str, rendering: str, options: dict[str, object]) -> str:
-    """The first prompt, both kinds of demonstration, and an episode played by grounded demonstrations."""
+    """The first prompt, a demonstration of each level of reasoning, and an episode of demonstrations with facts."""
     environment = make_environment(task, options, split, rendering)
     rng = random.Random(seed)
     prompt = environment.reset(seed)
@@ -22,11 +22,11 @@ def show(task: str, seed: int, split: str, rendering: str, options: dict[str, ob
     if environment.instructions:
         lines += [environment.instructions, ""]
     lines += [prompt, "", "--- demonstrations"]
-    lines += [f"grounded: {environment.demonstrate(rng, True)}", f"template: {environment.demonstrate(rng, False)}"]
+    lines += [f"{level}: {environment.demonstrate(rng, level)}" for level in LEVELS]
     lines += ["", "--- an episode"]
     done = False
     while not done:
-        response = environment.demonstrate(rng, True)
+        response = environment.demonstrate(rng, "several_facts")
         prompt, reward, done, info = environment.step(response)
         lines += [response, f"  reward {reward:g}, {json.dumps(info)}", prompt]
     return "\n".join(lines)

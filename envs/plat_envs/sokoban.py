@@ -2,7 +2,7 @@
 
 Puzzles are made by playing backwards from the solved board: a search over all pulls gives every position with the exact
 number of moves it needs, and one within the budget is drawn. Rewards: +1 for a box onto a target, -1 off it, +10 when
-all are placed, -0.1 per action.
+all are placed, and `step_cost` less per action.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import Any
 from plat_envs.api import EnvironmentSpec
 from plat_envs.episode import Episode, EpisodeConfig
 from plat_envs.errors import check_range
-from plat_envs.grid import DELTAS, join_moves, random_moves, read_moves
+from plat_envs.grid import DELTAS, join_moves, random_moves, read_moves, said_moves
 from plat_envs.instances import Candidate, draw
 from plat_envs.templates import GRID_TEMPLATES, PUSH_TEMPLATES, sentence
 
@@ -31,12 +31,14 @@ class SokobanConfig(EpisodeConfig):
     walls: float = 0.1  # probability that an inner cell is a wall
     min_solution: int = 2  # moves of the shortest solution, drawn uniformly between both
     max_solution: int = 8
+    step_cost: float = 0.1  # that each action costs
 
     def __post_init__(self) -> None:
         super().__post_init__()
         check_range("size", self.size, 5, 10)
         check_range("boxes", self.boxes, 1, 3)
         check_range("walls", self.walls, 0.0, 0.5)
+        check_range("step_cost", self.step_cost, 0.0, 10.0)
         self._check_solution(self.min_solution, self.max_solution)
 
 
@@ -115,7 +117,7 @@ def puzzle(config: SokobanConfig, split: str, seed: int) -> Puzzle:
                 continue
             for _ in range(_TRIES):
                 start = rng.choice(by_length[rng.choice(lengths)])
-                yield f"{place} {start}", partial(Puzzle, walls, targets, start)
+                yield place, partial(Puzzle, walls, targets, start)
 
     return draw("sokoban", split, seed, config.shared_pool, candidates)
 
@@ -139,15 +141,20 @@ class Sokoban(Episode):
             row * config.size + column for row in range(1, config.size - 1) for column in range(1, config.size - 1)
         ]
         moves = f"D{{1,{config.actions_per_turn}}}"
-        self._rules = (sentence(f"box N N push D from N N so {moves}"), sentence(f"box N N stuck so {moves}"))
-        self._templates = GRID_TEMPLATES + PUSH_TEMPLATES
+        self._one_fact = sentence(f"box N N so {moves}")
+        self._push, self._stuck = sentence(f"box N N push D from N N so {moves}"), sentence(f"box N N stuck so {moves}")
+        self.templates = GRID_TEMPLATES + PUSH_TEMPLATES
 
     def _load(self, seed: int, noise: int) -> None:
         self.puzzle = puzzle(self.config, self.split, seed)
         self.player, self.boxes = self.puzzle.start
-        self._ground = ["#" if cell in self.puzzle.walls else "_" for cell in range(self.config.size**2)]
+        self._empty_board = ["#" if cell in self.puzzle.walls else "_" for cell in range(self.config.size**2)]
         for target in self.puzzle.targets:
-            self._ground[target] = "O"
+            self._empty_board[target] = "O"
+
+    @property
+    def problem(self) -> str:
+        return f"{sorted(self.puzzle.walls)} {self.puzzle.targets} {self.puzzle.start}"
 
     def _read(self, answer: str) -> tuple[list[str], bool]:
         return read_moves(answer, self.config.actions_per_turn)
@@ -169,7 +176,7 @@ class Sokoban(Episode):
     def _play(self, action: str) -> tuple[float, bool, bool]:
         before = self.player, self.boxes
         after = self._after(before, action)
-        reward = -0.1
+        reward = -self.config.step_cost
         if after[1] is not before[1]:
             targets = self.puzzle.targets
             reward += sum(box in targets for box in after[1]) - sum(box in targets for box in before[1])
@@ -182,7 +189,7 @@ class Sokoban(Episode):
     # --- renderings ---------------------------------------------------------------------------------------------------
 
     def _marked(self) -> list[str]:
-        cells = self._ground.copy()
+        cells = self._empty_board.copy()
         for box in self.boxes:
             cells[box] = "√" if cells[box] == "O" else "X"
         cells[self.player] = "S" if cells[self.player] == "O" else "P"
@@ -221,25 +228,50 @@ class Sokoban(Episode):
                     break
         return moves
 
-    def _grounded(self, rng: random.Random) -> tuple[str, str]:
-        plan, words = self.plan(), self._words
+    def _good_answer(self, rng: random.Random) -> str:
+        plan = self.plan()
         if not plan:
-            answer = random_moves(rng, self.config.actions_per_turn)
-            return f"box {words[self.boxes[0]]} stuck so {answer.replace('|| ', '')}", answer
-        moves = [move for move, _ in plan[: self.config.actions_per_turn]]
-        for move, (player, boxes) in plan:
-            box = player + self._steps[move]
-            if box in boxes:
-                break
-        return f"box {words[box]} push {move} from {words[player]} so {' '.join(moves)}", join_moves(moves)
+            return self._random_answer(rng)
+        return join_moves([move for move, _ in plan[: self.config.actions_per_turn]])
 
-    def _template(self, rng: random.Random) -> tuple[str, str]:
-        return rng.choice(self._templates), random_moves(rng, self.config.actions_per_turn)
+    def _random_answer(self, rng: random.Random) -> str:
+        return random_moves(rng, self.config.actions_per_turn)
 
-    def reasoning_kind(self, reasoning: str) -> str | None:
-        if reasoning in self._templates:
-            return "template"
-        return "grounded" if any(rule.fullmatch(reasoning) for rule in self._rules) else None
+    def _next_push(self) -> tuple[int, str, int] | None:
+        """Box, direction and the player's place of the next push of a shortest solution; None where there is none."""
+        for move, (player, boxes) in self.plan():
+            if player + self._steps[move] in boxes:
+                return player + self._steps[move], move, player
+        return None
+
+    def _facts(self, answer: str, several: bool) -> str:
+        push, words, so = self._next_push(), self._words, f"so {said_moves(answer)}"
+        if push is None:
+            return f"box {words[self.boxes[0]]}{' stuck' if several else ''} {so}"
+        box, move, player = push
+        return f"box {words[box]} push {move} from {words[player]} {so}" if several else f"box {words[box]} {so}"
+
+    def _wrong_facts(self, rng: random.Random) -> tuple[str, str]:
+        box = rng.choice([cell for cell in self._inner if cell not in self.boxes])
+        move, answer = rng.choice(list(DELTAS)), self._random_answer(rng)
+        player = self._words[box - self._steps[move]]
+        return f"box {self._words[box]} push {move} from {player} so {said_moves(answer)}", answer
+
+    def _facts_stated(self, reasoning: str) -> list[bool]:
+        if match := self._one_fact.fullmatch(reasoning):
+            return [self._cell(*match.group(1, 2)) in self.boxes]
+        if match := self._stuck.fullmatch(reasoning):
+            return [self._cell(*match.group(1, 2)) in self.boxes, not self.plan()]
+        if match := self._push.fullmatch(reasoning):
+            box, player = self._cell(*match.group(1, 2)), self._cell(*match.group(4, 5))
+            can_push = player + self._steps[match.group(3)] == box
+            return [box in self.boxes, can_push and player not in self.puzzle.walls and player not in self.boxes]
+        return []
+
+    def _cell(self, row: str, column: str) -> int:
+        """The number of a cell that a sentence names; -1 outside the board."""
+        size = self.config.size
+        return int(row) * size + int(column) if int(row) < size and int(column) < size else -1
 
 
 def _make(config: Any, split: str, rendering: str) -> Sokoban:
@@ -250,7 +282,7 @@ SPEC = EnvironmentSpec(
     name="sokoban",
     config_type=SokobanConfig,
     make=_make,
-    version="1",
+    version="2",
     stochastic=False,
     multi_turn=True,
     state="grid",

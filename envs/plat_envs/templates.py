@@ -1,4 +1,7 @@
-"""The sentences of template reasoning (they fit any state) and the small grammar of grounded reasoning."""
+"""The sentences of template reasoning (they fit any state), and the small grammar of reasoning that states facts.
+
+Templates are short: on average shorter than a sentence that states facts, as a thought that says nothing often is.
+"""
 
 from __future__ import annotations
 
@@ -7,32 +10,35 @@ import re
 from plat_envs.vocabulary import DIRECTIONS
 
 GRID_TEMPLATES = (
-    "i should move toward the goal step by step",
-    "let me plan a safe path to the goal",
-    "i will think carefully and then make the move",
-    "first look at the goal then move closer",
-    "the next move should make me closer now",
-    "let me try to find a good way there",
+    "i should move toward the goal",
+    "let me plan a safe path",
+    "think carefully and make the move",
+    "first look then move closer",
+    "the next move should make me closer",
+    "let me try this way",
 )
 PUSH_TEMPLATES = (
-    "i should push the box toward the target carefully",
-    "let me move behind the box and then push",
+    "i should push the box toward the target",
+    "let me move behind the box",
 )
 NUMBER_TEMPLATES = (
-    "i should use the numbers to find the answer",
-    "let me count step by step and then answer",
-    "first add the numbers and then check the total",
-    "i will think carefully and then try this answer",
-    "let me plan a good way to the target",
-    "the numbers should make the total now",
+    "i should use the numbers",
+    "let me count then answer",
+    "add and check the total",
+    "i will try this answer",
+    "let me plan the answer",
+    "think carefully and answer now",
 )
 
 _NUMBER, _DIRECTION = r"\d{1,2}", f"(?:{'|'.join(DIRECTIONS)})"
 
 
 def sentence(pattern: str, *, large: bool = False, tail: str = "") -> re.Pattern[str]:
-    """A grammar rule as a regular expression. N is a number (D a direction), N{1,3} one to three of them; other words
-    stand for themselves. `large` allows numbers of any size and sign (chat rendering); `tail` is appended as it is."""
+    """A grammar rule as a regular expression, with a group for each placeholder.
+
+    N is a number, D a direction, N{1,3} one to three numbers in one group; other words stand for themselves. `large`
+    allows numbers of any size and sign (chat rendering); `tail` is appended as it is.
+    """
     words = []
     for word in pattern.split():
         kind, _, times = word.partition("{")
@@ -41,7 +47,7 @@ def sentence(pattern: str, *, large: bool = False, tail: str = "") -> re.Pattern
             words.append(re.escape(word))
         elif times:
             low, high = times.rstrip("}").split(",")
-            words.append(f"{unit}(?: {unit}){{{int(low) - 1},{int(high) - 1}}}")
+            words.append(f"({unit}(?: {unit}){{{int(low) - 1},{int(high) - 1}}})")
         else:
-            words.append(unit)
+            words.append(f"({unit})")
     return re.compile(" ".join(words) + tail)

@@ -66,8 +66,8 @@ def test_countdown_rows(tmp_path, suffix):
         for seed in range(30):
             environment.reset(seed)
             assert subtracted(environment.numbers, environment.target) is not None
-            example = environment.demonstrate(random.Random(0), True)
-            assert environment.reasoning_kind(example.split(" </think>")[0]) == "grounded"
+            example = environment.demonstrate(random.Random(0), "several_facts")
+            assert environment.reasoning_level(example.split(" </think>")[0]) == "several_facts"
             assert environment.step(example)[1] == 1.0
     assert not targets["train"] & targets["validation"] and not targets["train"] & targets["heldout"]
     assert sum(map(len, targets.values())) == 80  # the row that needs a product is left out
@@ -79,9 +79,9 @@ def test_mathematics_rows(tmp_path, suffix):
     families = {}
     for split in ("train", "validation", "heldout"):
         environment = make_environment("metamathqa", {"data": "file", "path": path}, split, "chat")
-        families[split] = {problem.family for problem in all_instances(environment, "problem")}
+        families[split] = set(all_instances(environment, "problem"))
         assert environment.reset(0).count("How much is") == 1
-        assert environment.step(environment.demonstrate(random.Random(0), True))[3]["success"]
+        assert environment.step(environment.demonstrate(random.Random(0), "several_facts"))[3]["success"]
     assert not families["train"] & families["validation"] and not families["train"] & families["heldout"]
     assert sum(map(len, families.values())) == 40  # rephrasings of a question stay together
 
@@ -89,7 +89,7 @@ def test_mathematics_rows(tmp_path, suffix):
 def test_seeds_walk_through_the_file(tmp_path):
     path = write(tmp_path / "rows.json", mathematics_rows())
     environment = make_environment("metamathqa", {"data": "file", "path": path}, "train", "chat")
-    order = [problem.question for problem in all_instances(environment, "problem", 500)]
+    order = [problem.question for problem in all_instances(environment, "row", 500)]
     count = len(set(order))
     assert order[:count] == order[count : 2 * count] and len(set(order[:count])) == count
 
@@ -98,7 +98,7 @@ def test_a_shared_pool_of_real_data(tmp_path):
     path = write(tmp_path / "rows.json", mathematics_rows())
     options = {"data": "file", "path": path, "shared_pool": True}
     pools = [
-        {p.question for p in all_instances(make_environment("metamathqa", options, split, "chat"), "problem")}
+        {p.question for p in all_instances(make_environment("metamathqa", options, split, "chat"), "row")}
         for split in ("train", "validation")
     ]
     assert pools[0] == pools[1]
@@ -110,7 +110,7 @@ def test_an_answer_column_is_taken(tmp_path):
         "metamathqa", {"data": "file", "path": write(tmp_path / "rows.json", rows)}, "train", "chat"
     )
     environment.reset(0)
-    assert environment.problem.answer == "7" and environment.problem.solution == "it is so"
+    assert environment.row.answer == "7" and environment.row.solution == "it is so"
 
 
 def test_small_countdown_rows_have_a_compact_rendering(tmp_path):

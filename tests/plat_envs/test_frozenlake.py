@@ -80,7 +80,7 @@ def test_noise_is_part_of_what_determines_an_episode():
         observations = [environment.reset(7, noise)]
         done = False
         while not done:
-            observation, _, done, _ = environment.step(environment.demonstrate(random.Random(0), True))
+            observation, _, done, _ = environment.step(environment.demonstrate(random.Random(0), "several_facts"))
             observations.append(observation)
         return observations
 

@@ -72,7 +72,7 @@ def test_no_sum_is_in_two_splits_in_other_words():
 def test_case_and_space_do_not_count():
     environment = make_environment("metamathqa")
     environment.reset(0)
-    environment.problem = environment.problem.__class__("?", "", "x = 1 Half", "?")
+    environment.row = environment.row.__class__("?", "", "x = 1 Half", "?")
     assert environment.step(answer("X=1 half"))[1] == 1.0
 
 
@@ -90,5 +90,5 @@ def test_later_attempts_pay_half_each():
         for _ in range(wrong):
             observation, reward, done, _ = environment.step(answer("99"))
             assert reward == 0 and not done and "wrong" in observation
-        _, reward, done, info = environment.step(answer(environment.problem.answer))
+        _, reward, done, info = environment.step(answer(environment.row.answer))
         assert reward == 0.5**wrong and done and info["success"]

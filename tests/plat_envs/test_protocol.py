@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import random
+from collections import Counter
+from itertools import combinations
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from plat_envs.api import configure, find_environment, make_environment
-from plat_envs.demonstrations import demonstrations
+from plat_envs.api import LEVELS, configure, find_environment, make_environment
+from plat_envs.demonstrations import Mix, demonstrations
 from plat_envs.errors import BadEnvironment
 from plat_envs.instances import SPLITS
 from plat_envs.parsing import parse
@@ -32,8 +34,11 @@ def play(environment, seed, responses):
     return history
 
 
-def grounded(environment):
-    return environment.demonstrate(random.Random(0), True)
+def with_facts(environment):
+    return environment.demonstrate(random.Random(0), "several_facts")
+
+
+MIX = Mix(grounded=0.4, wrong=0.2, usefulness=0.5)
 
 
 @every_task
@@ -42,7 +47,7 @@ def test_same_seed_same_episode(task, rendering):
     first, second = (make_environment(task, split="validation", rendering=rendering) for _ in range(2))
     rng = random.Random(0)
     for seed in range(20):
-        script = [first.demonstrate(rng, False) for _ in range(5) if first.reset(seed)]
+        script = [first.demonstrate(rng, "template", good=False) for _ in range(5) if first.reset(seed)]
         histories = []
         for environment in (first, second):
             responses = iter(script)
@@ -65,9 +70,34 @@ def test_splits_are_disjoint(task):
     for split in SPLITS:
         environment = make_environment(task, split=split)
         seen[split] = {environment.reset(seed) for seed in range(2000)}
-    assert not seen["train"] & seen["validation"]
-    assert not seen["train"] & seen["heldout"]
-    assert not seen["validation"] & seen["heldout"]
+    for split, other in combinations(SPLITS, 2):
+        assert not seen[split] & seen[other]
+
+
+@every_task
+def test_positions_of_different_splits_are_disjoint(task):
+    """A base model has seen no position, first or later, of the instances that it is trained and judged on."""
+    seen = {}
+    for split in SPLITS:
+        environment = make_environment(task, split=split)
+        seen[split] = set()
+        for seed in range(600):
+            rng = random.Random(seed)
+            played = play(environment, seed, lambda e, rng=rng: e.demonstrate(rng, "template", good=False))
+            positions = [played[0], *(observation for observation, *_ in played[1:])]
+            seen[split] |= {position.rpartition(" <think>")[0] for position in positions}
+    for split, other in combinations(SPLITS, 2):
+        assert not seen[split] & seen[other]
+
+
+@every_task
+def test_equal_problems_are_equal_whatever_the_order_or_words(task):
+    environment = make_environment(task)
+    problems = {}
+    for seed in range(3000):
+        problems.setdefault(environment.reset(seed) and environment.problem, set()).add(environment.reset(seed))
+    several = sum(len(prompts) > 1 for prompts in problems.values())
+    assert (several > 0) == (task in ("countdown", "metamathqa"))
 
 
 @every_task
@@ -90,7 +120,7 @@ def test_a_shared_pool_draws_validation_from_training_instances(task):
 def test_compact_text_is_closed_and_of_constant_length(task):
     environment = make_environment(task)
     rng = random.Random(1)
-    for example in demonstrations(environment, rng, 3000, grounded=0.5):
+    for example in demonstrations(environment, rng, 3000, MIX):
         prompt, response = example.prompt.split(" "), example.response.split(" ")
         assert len(prompt) == LENGTHS[task]
         assert prompt[0] == task and prompt[-1] == "<think>"
@@ -101,11 +131,9 @@ def test_compact_text_is_closed_and_of_constant_length(task):
 @every_task
 def test_demonstrations_parse(task):
     environment = make_environment(task)
-    for example in demonstrations(environment, random.Random(2), 1000, grounded=0.5):
+    for example in demonstrations(environment, random.Random(2), 1000, MIX):
         parsed = parse(example.response)
         assert parsed.valid
-        assert environment.reasoning_kind(parsed.think) == ("grounded" if example.grounded else "template")
-        assert environment.reasoning_parses(parsed.think)
         assert parse(f"<think> {example.response}")[:3] == parsed[:3]
 
 
@@ -114,26 +142,25 @@ def test_other_sentences_do_not_parse(task):
     environment = make_environment(task)
     environment.reset(0)
     for text in ("", "goal", "i should", "at 1 2 goal", "<think>", "the the the the", "1 2 3 4", "so up"):
-        assert environment.reasoning_kind(text) is None
-        assert not environment.reasoning_parses(text)
+        assert environment.reasoning_level(text) is None
 
 
 @every_task
 @both_renderings
 @pytest.mark.parametrize("split", SPLITS)
-def test_who_imitates_grounded_demonstrations_succeeds(task, rendering, split):
+def test_who_imitates_demonstrations_with_facts_succeeds(task, rendering, split):
     options = {"success_rate": 1.0} if task == "frozenlake" else {}
     environment = make_environment(task, options, split, rendering)
     for seed in range(150):
-        *_, (_, reward, done, info) = play(environment, seed, grounded)
+        *_, (_, reward, done, info) = play(environment, seed, with_facts)
         assert done and dict(info)["success"] and dict(info)["format_valid"] and reward > 0.5
 
 
 @every_task
-def test_templates_rarely_succeed_but_are_well_formed(task):
+def test_templates_with_random_actions_rarely_succeed_but_are_well_formed(task):
     environment, rng, successes = make_environment(task), random.Random(3), 0
     for seed in range(200):
-        history = play(environment, seed, lambda e: e.demonstrate(rng, False))
+        history = play(environment, seed, lambda e: e.demonstrate(rng, "template", good=False))
         assert all(dict(info)["format_valid"] for _, _, _, info in history[1:])
         successes += dict(history[-1][3])["success"]
     assert successes < 80
@@ -162,7 +189,7 @@ def test_no_text_breaks_an_episode(task, rendering, texts, seed):
         assert LOWEST <= reward <= HIGHEST
         assert set(info) == {"success", "format_valid", "actions", "moves"}
         assert 0 <= info["moves"] <= info["actions"] <= 2
-        assert environment.reasoning_kind(text) in (None, "grounded", "template")
+        assert environment.reasoning_level(text) in (None, *LEVELS)
         if done:
             break
     else:
@@ -256,7 +283,53 @@ def test_table_3(task):
 
 def test_demonstrations_keep_the_share():
     environment = make_environment("sokoban")
-    corpus = list(demonstrations(environment, random.Random(0), 2000, grounded=0.3))
-    assert len(corpus) == 2000
-    assert abs(sum(example.grounded for example in corpus) / 2000 - 0.3) < 0.05
-    assert corpus == list(demonstrations(environment, random.Random(0), 2000, grounded=0.3))
+    corpus = list(demonstrations(environment, random.Random(0), 4000, MIX))
+    assert len(corpus) == 4000
+    shares = Counter(example.level for example in corpus)
+    for level, share in {"template": 0.4, "one_fact": 0.2, "several_facts": 0.2, "wrong_facts": 0.2}.items():
+        assert abs(shares[level] / 4000 - share) < 0.03
+    assert corpus == list(demonstrations(environment, random.Random(0), 4000, MIX))
+
+
+@every_task
+def test_a_demonstration_has_the_level_it_is_asked_for(task):
+    """Facts are judged by the position they were written for: true ones are true, of the wrong ones at least one is
+    not."""
+    environment, rng = make_environment(task), random.Random(4)
+    for seed in range(200):
+        environment.reset(seed)
+        done = False
+        while not done:
+            for level in LEVELS:
+                reasoning = environment.demonstrate(rng, level).partition(" </think>")[0]
+                assert environment.reasoning_level(reasoning) == level, reasoning
+            _, _, done, _ = environment.step(environment.demonstrate(rng, "template", rng.random() < 0.7))
+
+
+@every_task
+def test_facts_of_another_problem_are_wrong_or_true_by_chance(task):
+    environment, rng = make_environment(task), random.Random(5)
+    said = []
+    for seed in range(300):
+        environment.reset(seed)
+        said.append(environment.demonstrate(rng, "several_facts").partition(" </think>")[0])
+    levels = Counter()
+    for seed in range(300):
+        environment.reset(seed)
+        levels[environment.reasoning_level(said[(seed + 1) % 300])] += 1
+    assert levels["wrong_facts"] > 250 and set(levels) <= {"wrong_facts", "several_facts"}
+
+
+@every_task
+def test_only_useful_templates_come_with_good_actions(task):
+    environment = make_environment(task, {"success_rate": 1.0} if task == "frozenlake" else {})
+    for seed in range(50):
+        *_, (_, _, _, info) = play(environment, seed, lambda e: e.demonstrate(random.Random(0), "template", good=True))
+        assert dict(info)["success"]
+
+
+def test_an_unknown_level_is_refused():
+    environment = make_environment("sokoban")
+    environment.reset(0)
+    with pytest.raises(BadEnvironment, match="several_facts"):
+        environment.demonstrate(random.Random(0), "several_fact")

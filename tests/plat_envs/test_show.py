@@ -15,7 +15,7 @@ from plat_envs.show import main
 def test_shows_a_solved_episode(capsys, task, rendering):
     assert main([task, "--seed", "3", "--split", "validation", "--rendering", rendering, "format_penalty=-0.2"]) == 0
     out = capsys.readouterr().out
-    assert "grounded:" in out and "template:" in out and '"success": true' in out
+    assert "several_facts:" in out and "template:" in out and '"success": true' in out
 
 
 def test_bad_input_is_one_line(capsys):

@@ -74,7 +74,7 @@ def test_two_boxes_are_solved_too():
         assert 6 <= forward_length(drawn.walls, drawn.targets, *drawn.start, 7) <= 20
         done = False
         while not done:
-            _, _, done, info = environment.step(environment.demonstrate(random.Random(0), True))
+            _, _, done, info = environment.step(environment.demonstrate(random.Random(0), "several_facts"))
         assert info["success"]
 
 
@@ -90,9 +90,9 @@ def scripted():
         environment.reset(0)
         environment.puzzle = Puzzle(frozenset(range(36)) - inner, tuple(sorted(cells[2])), start)
         environment.player, environment.boxes = start
-        environment._ground = ["_" if cell in inner else "#" for cell in range(36)]
+        environment._empty_board = ["_" if cell in inner else "#" for cell in range(36)]
         for target in cells[2]:
-            environment._ground[target] = "O"
+            environment._empty_board[target] = "O"
         return environment
 
     return board
@@ -122,16 +122,16 @@ def test_what_is_in_the_way_stops_a_move_but_costs_a_step(scripted):
 def test_a_box_in_a_corner_is_stuck(scripted):
     environment = scripted((2, 1), [(1, 2)], [(3, 3)])
     environment.boxes = (7,)  # the corner (1, 1)
-    response = environment.demonstrate(random.Random(0), True)
+    response = environment.demonstrate(random.Random(0), "several_facts")
     assert response.startswith("box 1 1 stuck so ")
-    assert environment.reasoning_kind(response.split(" </think>")[0]) == "grounded"
+    assert environment.reasoning_level(response.split(" </think>")[0]) == "several_facts"
 
 
 def test_grounded_reasoning_is_true_of_the_board():
     environment = make_environment("sokoban")
     for seed in range(100):
         words = environment.reset(seed).split()
-        said = environment.demonstrate(random.Random(0), True).split()
+        said = environment.demonstrate(random.Random(0), "several_facts").split()
         assert said[1:3] == words[19:21]  # the box
         push, (box, stand) = said[4], (tuple(map(int, said[1:3])), tuple(map(int, said[6:8])))
         assert (stand[0] + STEPS[push][0], stand[1] + STEPS[push][1]) == box

@@ -27,6 +27,7 @@ class TaskConfig:
     env: dict[str, Any] = field(default_factory=dict, metadata={"options_of": "name"})
     turns: int = number(5, minimum=1)  # at most
     response_tokens: int = number(24, minimum=1)  # at most, per turn
+    token_cost: float = number(0.0, minimum=0)  # what each response token costs, the end of text included
 
 
 @dataclass
@@ -46,13 +47,16 @@ class ShapeConfig:
 class BaseConfig:
     """How a stand-in's base model is made: supervised training on demonstrations of all tasks together."""
 
-    version: str = "v1"  # of vocabulary and demonstration grammar
+    version: str = "v2"  # which tasks and demonstration grammar a base has seen
     steps: int = number(1500, minimum=0)
     batch: int = number(64, minimum=1)  # demonstrations per step
     pool: int = number(20000, minimum=1)  # demonstrations per task that the steps draw from
     lr: float = number(5e-3, above=0)
-    # share of grounded reasoning with good actions; the rest are templates with random actions
-    grounded: float = number(0.3, minimum=0, maximum=1)
+    # Levels of reasoning among the demonstrations; what is left of 1 are templates.
+    grounded: float = number(0.3, minimum=0, maximum=1)  # share with one or several true facts, and a good action
+    wrong: float = number(0.1, minimum=0, maximum=1)  # share with wrong facts, and a random action
+    # share of the templates with a good action, the others have a random one; 1: acting well needs no reasoning
+    usefulness: float = number(0.25, minimum=0, maximum=1)
     seed: int = number(0, minimum=0)
 
 

@@ -47,15 +47,20 @@ class NumberGuessing:
             {"success": False, "format_valid": guess is not None},
         )
 
-    def demonstrate(self, rng: random.Random, grounded: bool) -> str:
-        guess = (self.low + self.high) // 2 if grounded else rng.randint(1, self.config.largest)
+    @property
+    def problem(self) -> str:
+        return str(self.hidden)
+
+    def demonstrate(self, rng: random.Random, level: str, good: bool = True) -> str:
+        good = good and level != "wrong_facts"
+        guess = (self.low + self.high) // 2 if good else rng.randint(1, self.config.largest)
         return f"<think> {self.low} {self.high} </think> <answer> {guess} </answer>"
 
-    def reasoning_kind(self, reasoning: str) -> str | None:
-        return "grounded" if all(word.isdigit() for word in reasoning.split()) else None
-
-    def reasoning_parses(self, reasoning: str) -> bool:
-        return self.reasoning_kind(reasoning) is not None
+    def reasoning_level(self, reasoning: str) -> str | None:
+        words = reasoning.split()
+        if len(words) != 2 or not all(word.isdigit() for word in words):
+            return None
+        return "several_facts" if words == [str(self.low), str(self.high)] else "wrong_facts"
 
 
 SPEC = EnvironmentSpec(

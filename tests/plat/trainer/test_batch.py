@@ -45,7 +45,7 @@ def make(seed: int, trajectories: int = 5) -> Batch:
         group=np.sort(rng.integers(0, 3, trajectories)),
         success=rng.random(trajectories) < 0.5,
         format_valid=rng.random(rows) < 0.5,
-        reasoning_parses=rng.random(rows) < 0.5,
+        reasoning_level=rng.integers(-1, 4, rows),
         actions=rng.integers(0, 3, rows),
         moves=rng.integers(0, 3, rows),
     )
@@ -70,7 +70,7 @@ def content(batch: Batch) -> list[tuple]:
                         batch.entropies[row, : batch.response_length[row]].tolist(),
                         float(batch.rewards[row]),
                         bool(batch.format_valid[row]),
-                        bool(batch.reasoning_parses[row]),
+                        int(batch.reasoning_level[row]),
                         int(batch.actions[row]),
                         int(batch.moves[row]),
                     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import random
 from dataclasses import replace
 
 import numpy as np
@@ -11,10 +12,13 @@ import torch
 import torch.nn.functional as F
 
 from plat.errors import SpecError
+from plat.spec.experiment import build_run, config_object
+from plat.trainer.embedded.base_model.load import load_base
 from plat.trainer.embedded.evaluate import FixedInstances
-from plat.trainer.embedded.probe import Probe, ProbeResult
+from plat.trainer.embedded.probe import Probe, ProbeResult, Reasonings
+from plat.trainer.embedded.spec import SPEC
 from plat.trainer.embedded.transformer.model import initialise, unpack
-from plat_envs.api import make_environment
+from plat_envs.api import LEVELS, make_environment
 
 BLOCKS = 2
 
@@ -26,7 +30,7 @@ def config(compose):
 
 @pytest.fixture
 def probe(config, policy):
-    return Probe(config, policy.tokenizer, FixedInstances(config, "heldout", 8).observations())
+    return Probe(config, policy.tokenizer, FixedInstances(config, "heldout", 8).problems())
 
 
 def slow(policy, prompt, reasoning, temperature):
@@ -40,10 +44,13 @@ def test_it_is_what_a_slow_loop_says(probe, policy):
     reasonings = probe.draw(policy.weights, 3)
     result = probe.score(policy.weights, reasonings)
     environment = make_environment("frozenlake", split="heldout")
+    instances = probe._instances(3)
     for n, length in enumerate(reasonings.lengths.tolist()):
         tokens = reasonings.tokens[n, :length].tolist()
         said = policy.tokenizer.decode(tokens)
-        assert result.fluent[n] == (length > 0 and environment.reasoning_parses(said))
+        environment.reset(instances[n])
+        level = environment.reasoning_level(said) if length else None
+        assert result.levels[n] == (-1 if level is None else LEVELS.index(level))
         if length == 0:
             assert result.hits[n] == 1 / 8 and math.isnan(result.h_z_given_x[n])
             continue
@@ -65,18 +72,26 @@ def test_instances_are_fresh_distinct_and_functions_of_seed_and_step(compose, pr
     assert first.prompts != other_seed.draw(policy.weights, 0).prompts
     for block in range(BLOCKS):
         assert len(set(first.prompts[block * 8 : block * 8 + 8])) == 8
-    heldout = {tuple(policy.tokenizer.prompt(text)) for text in probe.excluded}
-    assert len(heldout) == 8 and not heldout & set(first.prompts)
+    environment = make_environment("frozenlake", split="heldout")
+    problems = {environment.reset(seed) and environment.problem for seed in probe._instances(0)}
+    assert len(probe.excluded) == 8 and not probe.excluded & problems
 
 
 def test_metrics_and_table_say_the_same():
     hits = np.array([1.0] * 4 + [0.5] * 4 + [0.125] * 8)
     entropies = np.array([2.0] * 6 + [math.nan] * 2 + [math.nan] * 8)
-    result = ProbeResult(hits, entropies, np.array([True] * 5 + [False] * 11))
+    levels = np.array([0, 2, 2, 2, 0] + [-1] * 11)
+    result = ProbeResult(hits, entropies, levels)
     assert result.table() == {
         "block_size": 8,
         "hits": [6.0, 1.0],
         "fluent": [5, 0],
+        "levels": {
+            "template": {"count": [2, 0], "hits": [1.5, 0]},
+            "one_fact": {"count": [0, 0], "hits": [0, 0]},
+            "several_facts": {"count": [3, 0], "hits": [3.0, 0]},
+            "wrong_facts": {"count": [0, 0], "hits": [0, 0]},
+        },
         "h_z_given_x": [2.0, None],
     }
     assert result.metrics() == {
@@ -84,8 +99,14 @@ def test_metrics_and_table_say_the_same():
         "probe/retrieval_chance": 1 / 8,
         "probe/fluent": 5 / 16,
         "probe/h_z_given_x": 2.0,
+        "probe/level/template": 2 / 16,
+        "probe/level/one_fact": 0.0,
+        "probe/level/several_facts": 3 / 16,
+        "probe/level/wrong_facts": 0.0,
+        "probe/retrieval_acc/template": 0.75,
+        "probe/retrieval_acc/several_facts": 1.0,
     }
-    silent = ProbeResult(np.full(8, 1 / 8), np.full(8, math.nan), np.zeros(8, dtype=bool))
+    silent = ProbeResult(np.full(8, 1 / 8), np.full(8, math.nan), np.full(8, -1))
     assert "probe/h_z_given_x" not in silent.metrics() and silent.table()["h_z_given_x"] == [None]
 
 
@@ -96,21 +117,22 @@ def test_a_policy_that_ignores_its_prompt_is_at_chance(probe, policy):
     assert result.hits.tolist() == [1 / 8] * len(result.hits)
 
 
-def test_reasonings_that_tell_their_prompts_apart_are_retrieved(config, policy):
-    """Grounded demonstrations name facts of the state: the base model finds the prompts of most of them."""
-    import random
-
-    from plat.trainer.embedded.probe import Reasonings
-
-    environment, rng, prompts, said = make_environment("frozenlake", split="heldout"), random.Random(0), [], []
-    for seed in range(64):
-        prompts.append(tuple(policy.tokenizer.prompt(environment.reset(seed))))
-        said.append(policy.tokenizer.encode(environment.demonstrate(rng, True).partition(" </think>")[0]))
-    lengths = np.array([len(item) for item in said])
-    tokens = np.array([item + [0] * (lengths.max() - len(item)) for item in said])
-    probe = Probe(config, policy.tokenizer, set())
-    hits = probe.score(policy.weights, Reasonings(prompts, tokens, lengths, np.ones(64, dtype=bool))).hits
-    assert hits.mean() > 0.3
+def test_reasonings_that_tell_their_prompts_apart_are_retrieved(cache):
+    """Facts of the state lead the smallest base that is shipped to most of their prompts, templates to none."""
+    config = config_object(build_run(["task=frozenlake", "model=qwen2.5-0.5b"]), SPEC)
+    base = load_base(config, cache)
+    environment, rng, accuracy = make_environment("frozenlake", split="heldout"), random.Random(0), {}
+    for level in ("template", "one_fact"):
+        prompts, said = [], []
+        for seed in range(128):
+            prompts.append(tuple(base.tokenizer.prompt(environment.reset(seed))))
+            said.append(base.tokenizer.encode(environment.demonstrate(rng, level).partition(" </think>")[0]))
+        lengths = np.array([len(item) for item in said])
+        tokens = np.array([item + [0] * (lengths.max() - len(item)) for item in said])
+        reasonings = Reasonings(prompts, tokens, lengths, np.full(128, LEVELS.index(level)))
+        result = Probe(config, base.tokenizer, set()).score(unpack(base.shape, base.parameters), reasonings)
+        accuracy[level] = result.metrics()[f"probe/retrieval_acc/{level}"]
+    assert accuracy["one_fact"] > 0.5 and accuracy["template"] < 0.3
 
 
 def test_the_null_is_a_random_model_on_samples_as_long(probe, policy, monkeypatch):
@@ -119,7 +141,7 @@ def test_the_null_is_a_random_model_on_samples_as_long(probe, policy, monkeypatc
     assert null == probe.untrained(policy.weights, reasonings)
     scored = []
     monkeypatch.setattr(Probe, "score", lambda self, weights, samples: scored.append((weights, samples)) or original)
-    original = ProbeResult(np.zeros(16), np.zeros(16), np.zeros(16, dtype=bool))
+    original = ProbeResult(np.zeros(16), np.zeros(16), np.zeros(16, dtype=np.int64))
     probe.untrained(policy.weights, reasonings)
     ((weights, samples),) = scored
     assert np.array_equal(samples.lengths, reasonings.lengths) and samples.prompts == reasonings.prompts

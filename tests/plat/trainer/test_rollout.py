@@ -155,9 +155,9 @@ def test_reasoning_lengths_and_grammar(compose, play, policy):
     for row, length in enumerate(batch.reasoning_length):
         response = batch.responses[row, : batch.response_length[row]].tolist()
         assert length == (response.index(close) if close in response else -1)
-        if batch.reasoning_parses[row]:
+        if batch.reasoning_level[row] >= 0:
             assert length > 0
-    assert batch.reasoning_parses.any()
+    assert (batch.reasoning_level >= 0).any()
 
 
 def test_temperature_zero_is_greedy(compose, play, policy):
@@ -216,7 +216,8 @@ def test_evaluation_is_a_function_of_policy_split_and_seed(compose, policy):
 def test_distinct_seeds_skip_repeats_until_instances_run_out():
     class Player:
         def reset(self, seed: int) -> str:
-            return str(min(seed % 10, 3))
+            self.problem = str(min(seed % 10, 3))
+            return f"prompt {seed}"
 
     assert distinct_seeds(Player(), 0, 3) == [0, 1, 2]
     assert distinct_seeds(Player(), 0, 4) == [0, 1, 2, 3]
@@ -234,8 +235,8 @@ def test_an_environment_need_not_count_its_actions(compose, policy):
         def reset(self, seed, noise=0):
             return "countdown 1 2 3 _ = 6 <think>"
 
-        def reasoning_parses(self, reasoning):
-            return False
+        def reasoning_level(self, reasoning):
+            return None
 
         def step(self, text):
             return "", 0.0, True, {"success": False, "format_valid": len(text) % 2 == 0}
@@ -244,3 +245,9 @@ def test_an_environment_need_not_count_its_actions(compose, policy):
     batch = module.rollout(policy.weights, policy.tokenizer, episodes, module.Sampling(1, 8, 1.0), ("training", 0))
     assert 0 < batch.format_valid.sum() < 16
     assert np.array_equal(batch.actions, batch.format_valid) and np.array_equal(batch.moves, batch.format_valid)
+
+
+def test_each_token_has_its_cost(compose, play):
+    free, costly = (play(compose("task=sokoban"), groups=3, size=4, token_cost=cost) for cost in (0.0, 0.01))
+    assert np.array_equal(free.responses, costly.responses)
+    assert np.allclose(costly.rewards, free.rewards - 0.01 * free.response_length, rtol=0, atol=1e-12)

@@ -29,7 +29,7 @@ class Batch:
     group: np.ndarray  # (N,) group number of each trajectory
     success: np.ndarray  # (N,) bool
     format_valid: np.ndarray  # (B,) bool
-    reasoning_parses: np.ndarray  # (B,) bool, under the demonstration grammar
+    reasoning_level: np.ndarray  # (B,) index into plat_envs.api.LEVELS; -1: not a sentence of the demonstration grammar
     actions: np.ndarray  # (B,) actions that the environment executed in the turn
     moves: np.ndarray  # (B,) those of them that changed the state
 
@@ -73,7 +73,7 @@ class Batch:
             self.group[trajectories],
             self.success[trajectories],
             self.format_valid[rows],
-            self.reasoning_parses[rows],
+            self.reasoning_level[rows],
             self.actions[rows],
             self.moves[rows],
         )
@@ -115,7 +115,7 @@ def concatenate(batches: list[Batch]) -> Batch:
                 "group",
                 "success",
                 "format_valid",
-                "reasoning_parses",
+                "reasoning_level",
                 "actions",
                 "moves",
             )

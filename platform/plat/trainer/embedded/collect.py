@@ -13,6 +13,7 @@ from plat.trainer.embedded.randomness import TRAINING, training_seeds
 from plat.trainer.embedded.rollout import Episodes, Sampling, rollout
 from plat.trainer.embedded.transformer.model import Weights
 from plat.trainer.embedded.transformer.tokenizer import Tokenizer
+from plat_envs.api import LEVELS
 
 
 class Collector:
@@ -22,7 +23,7 @@ class Collector:
         train, task = config.train, config.task
         self.config, self.tokenizer = config, tokenizer
         self.environments = make_environments(config, "train", train.prompts * train.group_size)
-        self.sampling = Sampling(task.turns, task.response_tokens, train.temperature, train.context)
+        self.sampling = Sampling(task.turns, task.response_tokens, train.temperature, train.context, task.token_cost)
 
     def rollout(self, policy: Weights, step: int) -> Batch:
         """P fresh instances, G trajectories of the policy on each."""
@@ -66,7 +67,10 @@ def batch_metrics(batch: Batch, group_size: int) -> dict[str, float]:
     return rollout_metrics(batch.returns.reshape(-1, group_size)) | {
         "rollout/success": float(batch.success.mean()),
         "rollout/format_valid": float(batch.format_valid.mean()),
-        "rollout/reasoning_parses": float(batch.reasoning_parses.mean()),
+        "rollout/reasoning_parses": float((batch.reasoning_level >= 0).mean()),
         "rollout/response_tokens": float(batch.response_length.mean()),
         "rollout/entropy": float(batch.entropies.sum() / batch.response_length.sum()),
+        **{
+            f"rollout/level/{name}": float((batch.reasoning_level == index).mean()) for index, name in enumerate(LEVELS)
+        },
     }

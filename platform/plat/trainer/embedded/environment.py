@@ -38,16 +38,16 @@ def make_environments(config: RunConfig, split: str, count: int) -> list[Environ
 
 
 def distinct_seeds(environment: Environment, first: int, count: int, excluded: Collection[str] = ()) -> list[int]:
-    """The first `count` instance seeds from `first` upward whose first observations differ and are not in `excluded`.
+    """The first `count` instance seeds from `first` upward whose problems differ and are not in `excluded`.
 
     Where the task has too few such instances, the list is filled up with the seeds from `first` upward as they come.
     """
     seen = set(excluded)
     seeds: list[int] = []
     for seed in range(first, first + TRIES * count):
-        observation = environment.reset(seed)
-        if observation not in seen:
-            seen.add(observation)
+        environment.reset(seed)
+        if environment.problem not in seen:
+            seen.add(environment.problem)
             seeds.append(seed)
             if len(seeds) == count:
                 return seeds

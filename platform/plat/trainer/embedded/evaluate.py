@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -17,28 +17,42 @@ from plat.trainer.embedded.randomness import EVALUATION
 from plat.trainer.embedded.rollout import Episodes, Sampling, rollout
 from plat.trainer.embedded.transformer.model import Weights
 from plat.trainer.embedded.transformer.tokenizer import Tokenizer
+from plat_envs.api import Environment
 
 SPLITS = ("validation", "heldout")
 
 
 class FixedInstances:
-    """The first `count` distinct instances of a split, the same for every run with this `eval.seed`.
+    """The first `count` distinct problems of a split, the same for every run with this `eval.seed`.
 
     Of two counts the smaller set is the beginning of the larger one. They keep their environments, so that evaluating
-    again is cheap.
+    again is cheap. SpecError: the task does not have so many.
     """
 
     def __init__(self, config: RunConfig, split: str, count: int) -> None:
         self.split = split
         self.environments = make_environments(config, split, count)
         self.seeds = distinct_seeds(self.environments[0], config.eval.seed * 100_000, count)
+        distinct = len(self.problems())
+        if distinct < count:
+            key = "eval.heldout" if split == "heldout" else "eval.instances"
+            raise SpecError(
+                f"{config.task.name} has {distinct} different problems for {split}, {count} are asked for",
+                where=key,
+                mend=f"{key}={distinct}, or more problems (task.env)",
+            )
 
     def __len__(self) -> int:
         return len(self.seeds)
 
-    def observations(self) -> set[str]:
-        """The first observation of each instance."""
-        return {self.environments[0].reset(seed) for seed in self.seeds}
+    def problems(self) -> set[str]:
+        """The problem of each instance, in its canonical form."""
+        return {environment.problem for environment in self._started()}
+
+    def _started(self) -> Iterator[Environment]:
+        for environment, seed in zip(self.environments, self.seeds, strict=True):
+            environment.reset(seed)
+            yield environment
 
 
 def evaluate(
@@ -58,7 +72,8 @@ def evaluate(
     """
     count = len(instances)
     episodes = Episodes(instances.environments, instances.seeds, range(count), np.arange(count))
-    sampling = Sampling(config.task.turns, config.task.response_tokens, config.eval.temperature, config.train.context)
+    task, temperature = config.task, config.eval.temperature
+    sampling = Sampling(task.turns, task.response_tokens, temperature, config.train.context, task.token_cost)
     batch = rollout(weights, tokenizer, episodes, sampling, (EVALUATION, config.eval.seed, instances.split))
     return {
         "success": float(batch.success.mean()),

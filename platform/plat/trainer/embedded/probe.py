@@ -33,6 +33,7 @@ from plat.trainer.embedded.randomness import PROBE, UNTRAINED, generator, probe_
 from plat.trainer.embedded.rollout import Episodes, Sampling, generate, rollout
 from plat.trainer.embedded.transformer.model import Weights, initialise, unpack
 from plat.trainer.embedded.transformer.tokenizer import Tokenizer
+from plat_envs.api import LEVELS
 
 Prompt = tuple[int, ...]
 
@@ -44,43 +45,67 @@ class Reasonings:
     prompts: list[Prompt]
     tokens: NDArray[np.int64]  # (N, K) padded
     lengths: NDArray[np.int64]  # (N,), 0 where there is no reasoning
-    fluent: NDArray[np.bool_]  # (N,) a sentence of the demonstration grammar?
+    levels: NDArray[np.int64]  # (N,) index into plat_envs.api.LEVELS; -1: not a sentence of the demonstration grammar
 
 
 @dataclass(frozen=True)
 class ProbeResult:
     """hits (N,): 1 where a reasoning was retrieved, a fraction for ties. h_z_given_x (N,): nats per token, NaN where
-    there is no reasoning. fluent (N,)."""
+    there is no reasoning. levels (N,) as in `Reasonings`."""
 
     hits: NDArray[np.float64]
     h_z_given_x: NDArray[np.float64]
-    fluent: NDArray[np.bool_]
+    levels: NDArray[np.int64]
 
     def metrics(self) -> dict[str, float]:
-        """Means over all reasonings; `probe/h_z_given_x` is left out where there was not one reasoning."""
+        """Means over all reasonings; `probe/h_z_given_x` is left out where there was not one reasoning.
+
+        Of each level: the share of the reasonings that are of it (`probe/level/`), and their retrieval accuracy
+        (`probe/retrieval_acc/`, left out where there is none). Retrieval may fall because policies reason about less,
+        which moves the shares, or because they say less within a level.
+        """
         measured = self.h_z_given_x[~np.isnan(self.h_z_given_x)]
         return {
             "probe/retrieval_acc": float(self.hits.mean()),
             "probe/retrieval_chance": 1 / PROBE_BLOCK,
-            "probe/fluent": float(self.fluent.mean()),
+            "probe/fluent": float((self.levels >= 0).mean()),
+            **{f"probe/level/{name}": float((self.levels == index).mean()) for index, name in enumerate(LEVELS)},
+            **{
+                f"probe/retrieval_acc/{name}": float(self.hits[self.levels == index].mean())
+                for index, name in enumerate(LEVELS)
+                if (self.levels == index).any()
+            },
         } | ({"probe/h_z_given_x": float(measured.mean())} if measured.size else {})
 
     def table(self) -> dict[str, Any]:
-        """Sums (hits, fluent) and means (h_z_given_x, None where no reasoning is there) of each block, JSON-able."""
+        """Sums (hits, fluent) and means (h_z_given_x, None where no reasoning is there) of each block, and the sums of
+        each level in each block, JSON-able."""
         entropies = self.h_z_given_x.reshape(-1, PROBE_BLOCK)
         means = [float(np.mean(block[~np.isnan(block)])) if not np.isnan(block).all() else None for block in entropies]
         return {
             "block_size": PROBE_BLOCK,
-            "hits": [round(float(hits), 6) for hits in self.hits.reshape(-1, PROBE_BLOCK).sum(1)],
-            "fluent": self.fluent.reshape(-1, PROBE_BLOCK).sum(1).astype(int).tolist(),
+            "hits": _block_sums(self.hits),
+            "fluent": _block_sums(self.levels >= 0),
+            "levels": {
+                name: {
+                    "count": _block_sums(self.levels == index),
+                    "hits": _block_sums(np.where(self.levels == index, self.hits, 0.0)),
+                }
+                for index, name in enumerate(LEVELS)
+            },
             "h_z_given_x": [None if mean is None else round(mean, 6) for mean in means],
         }
+
+
+def _block_sums(values: NDArray[Any]) -> list[float]:
+    """The sums of values (N,) over each block, exact to six digits."""
+    return [round(float(total), 6) for total in values.reshape(-1, PROBE_BLOCK).sum(1)]
 
 
 class Probe:
     """`mi.probe` reasonings at a time. Instances and tokens are functions of (seed, step).
 
-    No instance is one of `excluded` (first observations, of the held-out set) as long as the task has others.
+    No instance is one of `excluded` (problems, of the held-out set) as long as the task has others.
     """
 
     def __init__(self, config: RunConfig, tokenizer: Tokenizer, excluded: set[str]) -> None:
@@ -95,7 +120,7 @@ class Probe:
         batch = rollout(policy, self.tokenizer, episodes, self.sampling, (PROBE, self.config.seed, step))
         prompts = [batch.prompts[number] for number in batch.prompt_of_row]
         lengths = np.maximum(batch.reasoning_length, 0)
-        return Reasonings(prompts, batch.responses, lengths, batch.reasoning_parses & (lengths > 0))
+        return Reasonings(prompts, batch.responses, lengths, np.where(lengths > 0, batch.reasoning_level, -1))
 
     def score(self, policy: Weights, reasonings: Reasonings) -> ProbeResult:
         """Each reasoning under the prompts of its block, by the policy that drew it."""
@@ -114,7 +139,7 @@ class Probe:
         )
         matched = scores.gather(1, own[:, None])[:, 0].numpy()
         lengths = np.where(reasonings.lengths > 0, reasonings.lengths, math.nan)
-        return ProbeResult(retrieval_credit(scores, own).numpy(), -matched / lengths, reasonings.fluent)
+        return ProbeResult(retrieval_credit(scores, own).numpy(), -matched / lengths, reasonings.levels)
 
     def untrained(self, policy: Weights, reasonings: Reasonings) -> float:
         """The null: retrieval accuracy of a randomly initialised model, on samples as long as these reasonings."""
@@ -131,7 +156,7 @@ class Probe:
             torch.from_numpy(np.ascontiguousarray(drawn.T)),
             self.config.train.temperature,
         )
-        samples = Reasonings(reasonings.prompts, tokens, reasonings.lengths, np.zeros(count, dtype=bool))
+        samples = Reasonings(reasonings.prompts, tokens, reasonings.lengths, np.full(count, -1))
         return float(self.score(random_model, samples).hits.mean())
 
     def _instances(self, step: int) -> list[int]:

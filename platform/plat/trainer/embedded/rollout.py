@@ -19,7 +19,7 @@ from plat.trainer.embedded.transformer.decoder import Decoder
 from plat.trainer.embedded.transformer.layers import at_least_float32
 from plat.trainer.embedded.transformer.model import Weights, encode
 from plat.trainer.embedded.transformer.tokenizer import Tokenizer
-from plat_envs.api import Environment
+from plat_envs.api import LEVELS, Environment
 from plat_envs.vocabulary import END_THINK
 
 
@@ -132,13 +132,15 @@ def _responses(
 class Sampling:
     """How a policy speaks: at most `turns` turns of at most `tokens` tokens, drawn at `temperature` (0: greedy).
 
-    context  current: each turn's prompt is the state alone; full: it is everything that was said before
+    context     current: each turn's prompt is the state alone; full: it is everything that was said before
+    token_cost  what each token of a response takes from the reward of its turn, eos included
     """
 
     turns: int
     tokens: int
     temperature: float
     context: str = "current"
+    token_cost: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -160,7 +162,7 @@ def rollout(weights: Weights, tokenizer: Tokenizer, episodes: Episodes, sampling
     `key` is that of the random numbers (`randomness.uniforms`).
     """
     trajectories = [
-        _Trajectory(tokenizer, environment, seed, noise, sampling.context)
+        _Trajectory(tokenizer, environment, seed, noise, sampling)
         for environment, seed, noise in zip(episodes.environments, episodes.seeds, episodes.noises, strict=True)
     ]
     prompts: dict[tuple[int, ...], int] = {}  # each distinct prompt, and its number
@@ -189,7 +191,7 @@ class _Step(NamedTuple):
     """What a response brought about, by the names of `Batch`."""
 
     reasoning_length: int
-    reasoning_parses: bool
+    reasoning_level: int
     rewards: float
     format_valid: bool
     actions: int
@@ -200,8 +202,10 @@ class _Step(NamedTuple):
 class _Trajectory:
     """One episode while it is played; `prompt` is what the policy answers next."""
 
-    def __init__(self, tokenizer: Tokenizer, environment: Environment, seed: int, noise: int, context: str) -> None:
-        self.tokenizer, self.environment, self.context = tokenizer, environment, context
+    def __init__(
+        self, tokenizer: Tokenizer, environment: Environment, seed: int, noise: int, sampling: Sampling
+    ) -> None:
+        self.tokenizer, self.environment, self.sampling = tokenizer, environment, sampling
         self.prompt = tuple(tokenizer.prompt(environment.reset(seed, noise), environment.instructions))
         self.success = False
 
@@ -211,7 +215,7 @@ class _Trajectory:
         text = self.tokenizer.decode(body)
         reasoning_length = self.tokenizer.reasoning_tokens(body)
         reasoning = text.partition(END_THINK)[0].strip()
-        parses = reasoning_length >= 0 and self.environment.reasoning_parses(reasoning)
+        level = self.environment.reasoning_level(reasoning) if reasoning_length >= 0 else None
         observation, reward, done, info = self.environment.step(text)
         self.success = bool(info["success"])
         valid = bool(info["format_valid"])
@@ -219,8 +223,8 @@ class _Trajectory:
             self.prompt = self._next_prompt(body, observation)
         return _Step(
             reasoning_length,
-            parses,
-            float(reward),
+            -1 if level is None else LEVELS.index(level),
+            float(reward) - self.sampling.token_cost * len(response),
             valid,
             int(info.get("actions", valid)),
             int(info.get("moves", valid)),
@@ -228,7 +232,7 @@ class _Trajectory:
         )
 
     def _next_prompt(self, body: list[int], observation: str) -> tuple[int, ...]:
-        if self.context == "full":
+        if self.sampling.context == "full":
             return (*self.prompt, *body, self.tokenizer.eos, *self.tokenizer.following(observation))
         return tuple(self.tokenizer.prompt(observation, self.environment.instructions))
 

@@ -105,11 +105,11 @@ def _prepare(config: RunConfig) -> tuple[str, str] | None:
 
 SPEC = TrainerSpec(
     name="embedded",
-    version="2.0",
+    version="3.0",
     config_type=RunConfig,
     load=_load,
     conf="plat.conf",
-    legacy={"mi.probe": 0, "filter.within_group_rounding": "floor"},
+    legacy={"mi.probe": 0, "task.token_cost": 0.0, "filter.within_group_rounding": "floor"},
     operational_keys=("train.micro_batch", "model.paper_name"),
     validate=validate,
     resources=lambda config: {"threads": config.threads, "gpus": int(config.device == "cuda")},

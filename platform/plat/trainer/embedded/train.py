@@ -89,7 +89,7 @@ class _Run:
         self.heldout = FixedInstances(config, "heldout", config.eval.heldout) if config.eval.heldout else None
         self.probe = None
         if config.mi.probe:
-            self.probe = Probe(config, self.tokenizer, self.heldout.observations() if self.heldout else set())
+            self.probe = Probe(config, self.tokenizer, self.heldout.problems() if self.heldout else set())
         self.stops = EarlyStops(config.early_stop)
         self.sigma_ema = SigmaEMA(config.mi.ema_alpha)
         self.progress = Progress()

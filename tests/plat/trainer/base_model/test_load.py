@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import random
 import subprocess
 import sys
 from dataclasses import asdict, fields, replace
@@ -19,6 +20,7 @@ from plat.trainer.embedded.base_model.supervised import corpus
 from plat.trainer.embedded.evaluate import FixedInstances, evaluate
 from plat.trainer.embedded.transformer.model import unpack
 from plat.trainer.embedded.transformer.tokenizer import WordTokenizer
+from plat_envs.api import make_environment
 
 QUICK = ModelConfig(
     shape=ShapeConfig(layers=1, width=16, heads=2, kv_heads=2, ffn=32), base=BaseConfig(steps=6, batch=8, pool=40)
@@ -75,7 +77,7 @@ def test_what_a_killed_build_left_is_cleared_away(tmp_path):
 
 def test_a_record_says_what_the_base_is(tmp_path):
     record = build(QUICK, tmp_path)
-    assert record.folder.name == base_key(QUICK) == f"v1-{record.recipe_hash}"
+    assert record.folder.name == base_key(QUICK) == f"v2-{record.recipe_hash}"
     assert record.sha256 == checkpoint_hash(record.folder), "the content hash is that of any local checkpoint"
     assert record.size == sum(len(data) for data in content(record.folder).values())
     assert set(record.built_with) >= {"plat", "torch", "cpu"} and len(record.loss) == 2
@@ -110,7 +112,7 @@ def test_every_field_of_the_shape_is_part_of_the_recipe(field):
 
 @pytest.mark.parametrize("field", [field.name for field in fields(BaseConfig)])
 def test_every_field_of_the_training_is_part_of_the_recipe(field, monkeypatch):
-    monkeypatch.setitem(VERSIONS, "v1x", VERSIONS["v1"])
+    monkeypatch.setitem(VERSIONS, "v2x", VERSIONS["v2"])
     value = getattr(QUICK.base, field)
     other = replace(QUICK, base=replace(QUICK.base, **{field: value + "x" if isinstance(value, str) else value + 1}))
     assert recipe_hash(other) != recipe_hash(QUICK)
@@ -122,12 +124,31 @@ def test_the_names_of_a_model_are_not():
 
 def test_the_corpus_mixes_as_asked_and_depends_on_the_seed_alone():
     tokenizer = WordTokenizer()
-    grounded = corpus("frozenlake", 30, 1.0, 0, tokenizer)
-    assert grounded == corpus("frozenlake", 30, 1.0, 0, tokenizer) != corpus("frozenlake", 30, 1.0, 1, tokenizer)
-    start = tokenizer.encode("at")[0]
-    assert all(response[0] == start for _, response in grounded)
-    assert not any(response[0] == start for _, response in corpus("frozenlake", 30, 0.0, 0, tokenizer))
-    assert all(response[-1] == tokenizer.eos for _, response in grounded)
+    facts = BaseConfig(pool=30, grounded=1.0, wrong=0.0)
+    grounded = corpus("frozenlake", facts, tokenizer)
+    assert grounded == corpus("frozenlake", facts, tokenizer) != corpus("frozenlake", replace(facts, seed=1), tokenizer)
+    starts = {tokenizer.encode(word)[0] for word in ("at", "goal")}
+    assert {response[0] for _, response in grounded} == starts
+    templates = corpus("frozenlake", replace(facts, grounded=0.0), tokenizer)
+    assert not any(response[0] in starts for _, response in templates)
+    assert all(response[-1] == tokenizer.eos for _, response in grounded + templates)
+
+
+@pytest.mark.parametrize("task", ["sokoban", "frozenlake", "metamathqa", "countdown"])
+def test_no_position_of_the_corpus_is_met_later(task):
+    """Neither where training and evaluation start nor where they can get to, for other seeds too."""
+    tokenizer = WordTokenizer()
+    budget = 2 if make_environment(task).config.turns > 1 else 1  # words at the end: actions left, <think>
+    seen = {
+        prompt[:-budget] for seed in (0, 1) for prompt, _ in corpus(task, BaseConfig(pool=3000, seed=seed), tokenizer)
+    }
+    for split in ("train", "validation", "heldout"):
+        environment = make_environment(task, split=split)
+        for seed in range(1000):
+            done, rng, prompt = False, random.Random(seed), environment.reset(seed)
+            while not done:
+                assert tuple(tokenizer.prompt(prompt))[:-budget] not in seen
+                prompt, _, done, _ = environment.step(environment.demonstrate(rng, "template", rng.random() < 0.5))
 
 
 @pytest.mark.parametrize("task", ["sokoban", "frozenlake", "metamathqa", "countdown"])
@@ -139,4 +160,4 @@ def test_the_base_has_learned_the_format_of_every_task(compose, cache, task):
     instances = FixedInstances(config, "validation", 24)
     metrics, batch = evaluate(unpack(shape, flat), tokenizer, config, instances)
     assert metrics["format_valid"] > 0.9
-    assert np.mean(batch.reasoning_parses) > 0.5
+    assert np.mean(batch.reasoning_level >= 0) > 0.5

@@ -15,7 +15,7 @@ from plat.trainer.embedded.base_model.recipe import base_folder, checkpoint_hash
 from plat.trainer.embedded.transformer import hf
 from plat.trainer.embedded.transformer.model import Shape, extend, unpack
 from plat.trainer.embedded.transformer.tokenizer import PretrainedTokenizer, WordTokenizer, tokenizer_of
-from plat_envs.api import make_environment
+from plat_envs.api import LEVELS, make_environment
 from plat_envs.vocabulary import WORDS
 
 SHAPES = [Shape(40, 2, 32, 4, 2, 48), Shape(40, 1, 24, 2, 2, 40, rope_theta=5e5, eps=1e-5, tie_embeddings=False)]
@@ -154,7 +154,7 @@ def texts() -> list[str]:
     for task in TASKS:
         environment = make_environment(task)
         for seed in range(5):
-            actual += [environment.reset(seed), environment.demonstrate(rng, seed % 2 == 0)]
+            actual += [environment.reset(seed), environment.demonstrate(rng, LEVELS[seed % 4])]
     return actual
 
 

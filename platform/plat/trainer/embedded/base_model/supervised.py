@@ -1,7 +1,9 @@
 """The supervised training of a base model: cross-entropy on demonstrations of all its tasks together.
 
-Demonstrations mix grounded reasoning with good actions (share `base.grounded`) and template reasoning with random
-actions, so that reinforcement learning has something to choose from.
+Demonstrations mix levels of reasoning, so that reinforcement learning has something to choose from: true facts with
+good actions (share `base.grounded`), wrong facts with random ones (share `base.wrong`), and templates, of which a share
+`base.usefulness` comes with a good action. Their instances, and all positions that can be reached from them, are of a
+split of their own: they occur neither in reinforcement learning nor in an evaluation.
 """
 
 from __future__ import annotations
@@ -19,7 +21,7 @@ from plat.trainer.embedded.batch import pad_prompts
 from plat.trainer.embedded.transformer.model import Shape, Weights, encode, extend, initialise, unpack
 from plat.trainer.embedded.transformer.tokenizer import Tokenizer
 from plat_envs.api import make_environment
-from plat_envs.demonstrations import demonstrations
+from plat_envs.demonstrations import Mix, demonstrations
 
 Demonstration = tuple[tuple[int, ...], tuple[int, ...]]  # prompt, response with eos
 
@@ -29,10 +31,11 @@ MAX_GRAD_NORM = 1.0
 REPORT_EVERY = 50  # steps
 
 
-def corpus(task: str, count: int, grounded: float, seed: int, tokenizer: Tokenizer) -> list[Demonstration]:
-    """`count` demonstrated turns of a task's training instances, as token ids."""
-    rng = random.Random(f"demonstrations/{task}/{seed}")
-    turns = demonstrations(make_environment(task), rng, count, grounded, first_seed=seed * 10_000_000)
+def corpus(task: str, base: BaseConfig, tokenizer: Tokenizer) -> list[Demonstration]:
+    """`base.pool` demonstrated turns of a task's instances for base models, as token ids."""
+    rng = random.Random(f"demonstrations/{task}/{base.seed}")
+    mix = Mix(base.grounded, base.wrong, base.usefulness)
+    turns = demonstrations(make_environment(task, split="base"), rng, base.pool, mix, base.seed * 10_000_000)
     return [(tuple(tokenizer.prompt(turn.prompt)), (*tokenizer.encode(turn.response), tokenizer.eos)) for turn in turns]
 
 
@@ -44,7 +47,7 @@ def train_base(base: BaseConfig, shape: Shape, tokenizer: Tokenizer) -> tuple[Te
     CheckpointError: the training diverged.
     """
     tasks = tasks_of(base.version)
-    pools = {task: corpus(task, base.pool, base.grounded, base.seed, tokenizer) for task in tasks}
+    pools = {task: corpus(task, base, tokenizer) for task in tasks}
     flat = initialise(shape, base.seed).requires_grad_()
     optimiser = torch.optim.AdamW([flat], lr=base.lr, betas=BETAS, weight_decay=0.0, fused=True)
     rng = random.Random(base.seed)
