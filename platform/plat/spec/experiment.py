@@ -200,19 +200,30 @@ def _mark(line: CommandLine) -> str:
     return f"{words[:MARK_LENGTH].rstrip('-.')}-{hashlib.sha256(text.encode()).hexdigest()[:8]}"
 
 
+def paper_file(experiment: Path, paper: str) -> Path:
+    """papers/<paper>.yaml beside the experiment file, or beside the folder that the file is in."""
+    paths = [folder / f"{paper}.yaml" for folder in _paper_folders(experiment)]
+    return next((path for path in paths if path.is_file()), paths[0])
+
+
+def _paper_folders(experiment: Path) -> list[Path]:
+    folder = experiment.absolute().parent
+    return [folder / "papers", folder.parent / "papers"]
+
+
 def _paper_data(file: ExperimentFile) -> dict[str, Any]:
-    """Published numbers from papers/<paper>.yaml beside the experiment file; {} when it names no paper."""
+    """Published numbers from the file of the paper (`paper_file`); {} when the experiment names no paper."""
     if file.paper is None:
         return {}
-    folder = file.document.path.parent / "papers"
-    known = sorted(entry.stem for entry in folder.glob("*.yaml")) if folder.is_dir() else []
+    path = paper_file(file.document.path, file.paper)
+    known = sorted(entry.stem for folder in _paper_folders(file.document.path) for entry in folder.glob("*.yaml"))
     if file.paper in known:
-        document = read(folder / f"{file.paper}.yaml")
+        document = read(path)
         if not isinstance(document.data, dict):
             raise SpecError("a paper's file is a mapping", where=document.where(), mend="write `title:` and `tables:`")
         return document.data
     raise SpecError(
         f"unknown paper {file.paper!r}",
         where=file.document.where("paper"),
-        mend=mend(file.paper, known, "papers") if known else f"write {folder}/NAME.yaml, or leave `paper` out",
+        mend=mend(file.paper, known, "papers") if known else f"write {path.parent}/NAME.yaml, or leave `paper` out",
     )

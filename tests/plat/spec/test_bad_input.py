@@ -241,6 +241,9 @@ def test_papers_files(tmp_path: Path) -> None:
     file = tmp_path / "x.yaml"
     file.write_text("title: t\npaper: ragen2\n")
     assert load_experiment(file).paper_data == {"tables": {"a": 1}}
+    (tmp_path / "controls").mkdir()
+    (tmp_path / "controls/y.yaml").write_text("title: t\npaper: ragen2\n")
+    assert load_experiment(tmp_path / "controls/y.yaml").paper_data == {"tables": {"a": 1}}, "from the folder above"
     unknown = ("ragen", "unheard-of", "papers/ragen2", "../x", "''")
     for paper, what in (*((name, "unknown paper") for name in unknown), ("broken", "mapping")):
         file.write_text(f"title: t\npaper: {paper}\n")

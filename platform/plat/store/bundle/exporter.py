@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from plat.errors import BundleError, HomeError, SpecError
+from plat.spec.experiment import paper_file
 from plat.store.bundle.format import Bundle, schema
 from plat.store.bundle.run import BundledRun, read_run
 from plat.store.bundle.writing import write_bundle
@@ -121,7 +122,7 @@ def _files(experiments: Sequence[Experiment]) -> dict[str, str]:
     for experiment in experiments:
         paths = {f"{experiment.name}.yaml": experiment.path}
         if experiment.paper is not None:
-            paths[f"papers/{experiment.paper}.yaml"] = experiment.path.parent / "papers" / f"{experiment.paper}.yaml"
+            paths[f"papers/{experiment.paper}.yaml"] = paper_file(experiment.path, experiment.paper)
         for name, path in paths.items():
             text = path.read_text(encoding="utf-8")
             if files.setdefault(name, text) != text:
