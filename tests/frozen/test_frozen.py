@@ -16,7 +16,7 @@ import hashlib
 import json
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -28,7 +28,7 @@ from plat.spec import identity
 from plat.spec.experiment import build_run, config_object, load_experiments
 from plat.spec.schema import schema_of
 from plat.trainer.api import find_trainer
-from plat.trainer.config import ModelConfig
+from plat.trainer.config import BaseConfig, ModelConfig
 from plat.trainer.embedded.base_model.recipe import BUILD_VERSION, base_key, tasks_of
 from plat.trainer.embedded.base_model.record import SHIPPED, read_base, records_in
 from plat_envs.api import find_environment
@@ -130,8 +130,9 @@ def current_curves(cache: Path) -> dict[str, Any]:
     model = config_object(build_run(TINY_BASE), spec).model
     tokenizer = WordTokenizer()
     flat, losses = train_base(model.base, hf.shape_of(model.shape, tokenizer.vocabulary), tokenizer)
+    few = BaseConfig(pool=60, grounded=0.4, seed=1)
     shown = {
-        task: hashlib.sha256(json.dumps(corpus(task, 60, 0.4, 1, tokenizer)).encode()).hexdigest()
+        task: hashlib.sha256(json.dumps(corpus(task, few, tokenizer)).encode()).hexdigest()
         for task in tasks_of(model.base.version)
     }
     return {
@@ -212,18 +213,18 @@ def test_every_base_that_an_experiment_names_is_shipped() -> None:
 
 
 def test_shipped_bases_are_whole_small_and_named_by_an_experiment() -> None:
-    """The bytes of each are checked against its record; together they stay small enough for a package."""
+    """Each is one of three builds of a recipe in use, whole, and together they stay small enough for a package."""
     records, damaged = records_in(SHIPPED)
     assert not damaged and records
     for record in records:
         assert read_base(record.folder, record.recipe_hash) == record
         assert (record.folder / "model.safetensors").stat().st_size >= 4 * record.parameters, "float32"
-    assert sum(file.stat().st_size for file in SHIPPED.rglob("*")) < 4_000_000
+    assert sum(file.stat().st_size for file in SHIPPED.rglob("*")) < 7_000_000
     runs = [run for experiment in load_experiments(sorted(EXPERIMENTS.glob("*.yaml"))) for run in experiment.runs]
     spec = find_trainer("embedded")
-    models = {json.dumps(run.config["model"]): run for run in runs}
-    named = {base_key(config_object(run, spec).model) for run in models.values()}
-    assert {record.folder.name for record in records} == named
+    models = [config_object(run, spec).model for run in {json.dumps(run.config["model"]): run for run in runs}.values()]
+    builds = {base_key(replace(model, base=replace(model.base, seed=seed))) for model in models for seed in range(3)}
+    assert {record.folder.name for record in records} <= builds
 
 
 @pytest.fixture(scope="module")
