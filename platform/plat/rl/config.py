@@ -33,12 +33,19 @@ class FilterConfig:
     """Which prompts of a batch are kept for the update, and how the step is adapted (section 4, Algorithm 1)."""
 
     name: str = "none"
-    rule: str = choice("none", "top_p", "top_p_softmax", "top_k", "top_k_abs", "min_p", "percentile", "within_group")
+    rule: str = choice(
+        "none", "top_p", "top_p_softmax", "top_k", "top_k_abs", "min_p", "percentile", "random", "within_group"
+    )
     metric: str = choice(
         "reward_std", "reward_variance", "reward", "reward_sum", "entropy", "entropy_std", "entropy_variance", "length"
     )
     ddof: int = number(1, minimum=0, maximum=1)  # of the standard deviation or variance over the group
-    value: float = number(1.0, minimum=0)  # mass (top_p), share (top_k, within_group, of the maximum: min_p), or count
+    value: float = number(
+        1.0, minimum=0
+    )  # mass (top_p), share (top_k, random, within_group, of the maximum: min_p), or count
+    kept: str = choice(
+        "own", "as_top_p"
+    )  # how many prompts top_k and random keep: by `value` | as many as Top-p .9 would
     low: float = number(0.0, minimum=0, maximum=1)  # percentile band [low, high) of the ranking, largest score first
     high: float = number(1.0, minimum=0, maximum=1)
     keep: str = choice("largest", "smallest")

@@ -12,7 +12,11 @@
     min_p          largest: score >= value * max; smallest: score <= min / value. With a value below 1, a negative
                    extreme keeps none
     percentile     positions round(low * N) to round(high * N) of the ranking of N candidates, at least one (Table 6)
+    random         floor(value * P) prompts, at least one, whatever their scores: the control of every other rule
     within_group   every prompt; the choice is inside each group: `select_within_group` (Table 7)
+
+With `kept: as_top_p`, `top_k` and `random` keep as many prompts as the paper's Top-p would keep of the same batch
+(`top_p_count`) in place of a share of their own, so that ways to choose are compared at equal numbers of prompts.
 
 Candidates are all prompts, or those with |score| > 1e-10 unless `include_zero`. Sorting is stable: equal scores keep
 their order. `keep: smallest` ranks upwards. A batch of which nothing is kept says why (`Selection.why_empty`).
@@ -21,7 +25,7 @@ their order. `keep: smallest` ranks upwards. A batch of which nothing is kept sa
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -30,10 +34,11 @@ from plat.errors import RunError
 from plat.rl.config import FilterConfig
 from plat.rl.scores import ZERO, prompt_scores, spread
 
-__all__ = ["Selection", "StepPlan", "prompt_scores", "select", "select_within_group", "step_plan"]
+__all__ = ["Selection", "StepPlan", "prompt_scores", "select", "select_within_group", "step_plan", "top_p_count"]
 
 SLACK = 1e-10  # of the min_p thresholds (released code)
 ROUNDING = 1e-12  # of the whole mass: two masses that differ by less are equal, their difference is rounding
+PAPER_TOP_P = FilterConfig(rule="top_p", metric="reward_variance", value=0.9, eps=0.01)  # conf/filter/top_p.yaml
 
 
 @dataclass(frozen=True)
@@ -44,7 +49,8 @@ class Selection:
     share      kept prompts / all prompts
     mass       share of the positive score mass that is kept (1 when everything is kept)
     why_empty  None, or why the rule selected nothing: `all_scores_zero`, `target_not_positive`, `target_unreachable`,
-               `count_is_zero`. Set even when `on_empty: keep_all` then kept every prompt.
+               `count_is_zero`, `top_p_keeps_none` (with `kept: as_top_p`). Set even when
+               `on_empty: keep_all` then kept every prompt.
     """
 
     kept: NDArray[np.int64]
@@ -67,10 +73,17 @@ class Selection:
         }
 
 
-def select(scores: ArrayLike, config: FilterConfig) -> Selection:
+def select(
+    scores: ArrayLike, config: FilterConfig, *, draws: ArrayLike | None = None, count: int | None = None
+) -> Selection:
     """Apply the rule of `config` to scores [P].
 
-    RunError (class nan): a score is not finite and the rule needs it. ValueError: unknown rule or direction.
+    draws  [P] random numbers, needed by the rule `random` only: it keeps the prompts with the largest
+    count  how many prompts to keep, needed with `kept: as_top_p` only (`top_p_count`); fewer where there are fewer
+           candidates
+
+    RunError (class nan): a score is not finite and the rule needs it. ValueError: unknown rule or direction, or `draws`
+    or `count` is needed and missing.
     """
     array = np.asarray(scores, dtype=np.float64)
     if array.ndim != 1:
@@ -84,12 +97,19 @@ def select(scores: ArrayLike, config: FilterConfig) -> Selection:
             failure_class="nan",
             mend="a standard deviation or variance needs a group size above ddof; otherwise the rewards are broken",
         )
+    ranked_by = array
+    if config.rule == "random":
+        ranked_by = np.zeros(0) if draws is None else np.asarray(draws, dtype=np.float64)
+    if ranked_by.shape != array.shape:
+        raise ValueError(f"the rule random needs draws [{array.size}], not {list(ranked_by.shape)}")
+    if config.kept == "as_top_p" and count is None:
+        raise ValueError("as_top_p needs the number of prompts that Top-p keeps")
     candidates = everything if config.include_zero else np.flatnonzero(np.abs(array) > ZERO)
     why: str | None
     if candidates.size == 0:
         chosen, why = candidates, "all_scores_zero"
     else:
-        local, why = _rule(array[candidates], array.size, config)
+        local, why = _rule(ranked_by[candidates], array.size, config, count)
         chosen = candidates[local]
     if chosen.size == 0 and config.on_empty == "keep_all":
         chosen = everything
@@ -107,13 +127,19 @@ def _selection(kept: NDArray[np.int64], scores: NDArray[np.float64], why: str | 
     return Selection(kept.astype(np.int64), share, mass, why)
 
 
-def _rule(scores: NDArray[np.float64], prompts: int, config: FilterConfig) -> tuple[NDArray[np.int64], str | None]:
-    """Positions among the candidates, in any order, and why there are none."""
+def _rule(
+    scores: NDArray[np.float64], prompts: int, config: FilterConfig, as_many: int | None
+) -> tuple[NDArray[np.int64], str | None]:
+    """Positions among the candidates, in any order, and why there are none. `as_many`: see `count` of `select`."""
     if config.keep not in ("largest", "smallest"):
         raise ValueError(f"unknown direction {config.keep!r}")
     sign = 1.0 if config.keep == "largest" else -1.0
     order = np.argsort(-sign * scores, kind="stable")
     value, count = config.value, scores.size
+    if config.kept == "as_top_p":
+        if config.rule not in ("top_k", "random"):
+            raise ValueError(f"the rule {config.rule!r} cannot keep as many prompts as Top-p")
+        return order[:as_many], None if as_many else "top_p_keeps_none"
     if config.rule in ("top_p", "top_p_softmax") and value >= 1.0:
         return order, None
     if config.rule == "top_p":
@@ -123,10 +149,10 @@ def _rule(scores: NDArray[np.float64], prompts: int, config: FilterConfig) -> tu
         weights = np.exp(sign * scores - (sign * scores).max())[order]
         reached = np.searchsorted(np.cumsum(weights / weights.sum()), value - ROUNDING)
         return order[: min(int(reached) + 1, count)], None
-    if config.rule in ("top_k", "top_k_abs"):
+    if config.rule in ("top_k", "top_k_abs", "random"):
         # 1e-9: the decimal 0.29 of 100 prompts is 29, though 0.29 * 100 is a bit less in floating point
-        k = math.floor(value * prompts + 1e-9) if config.rule == "top_k" else int(value)
-        if config.rule == "top_k_abs" or config.at_least_one:
+        k = int(value) if config.rule == "top_k_abs" else math.floor(value * prompts + 1e-9)
+        if config.rule != "top_k" or config.at_least_one:
             k = max(k, 1)
         return order[: min(k, count)], None if k else "count_is_zero"
     if config.rule == "min_p":
@@ -151,6 +177,18 @@ def _top_p(
     if reached.size == 0:
         return order[:0], "target_unreachable"
     return order[: int(reached[0]) + 1], None
+
+
+def top_p_count(rewards: ArrayLike, ddof: int = 1) -> int:
+    """How many prompts of a batch the paper's Top-p filter keeps: 90 % of the reward variance, slack .01.
+
+    rewards  [P, G] episode returns
+    ddof     of the variance over each group
+
+    RunError (class nan): a variance is not a finite number.
+    """
+    config = replace(PAPER_TOP_P, ddof=ddof)
+    return int(select(prompt_scores(rewards, config=config), config).kept.size)
 
 
 def select_within_group(rewards: ArrayLike, value: float, rounding: str = "floor") -> NDArray[np.int64]:

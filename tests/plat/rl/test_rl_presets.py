@@ -44,8 +44,11 @@ def test_group_algorithms():
         ("bottom_k", [0, 3]),
         ("min_p", [0, 2, 3]),
         ("percentile", [2]),
+        ("random", [0, 3]),
+        ("length", [0, 2]),
         ("within_group", [0, 1, 2, 3]),
     ],
 )
 def test_what_each_filter_keeps(name, kept):
-    assert select([5.0, 0.0, 9.0, 1.0], preset("filter", name)).kept.tolist() == kept
+    config = preset("filter", name)
+    assert select([5.0, 0.0, 9.0, 1.0], config, draws=[0.7, 0.1, 0.2, 0.8]).kept.tolist() == kept

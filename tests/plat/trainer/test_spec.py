@@ -17,6 +17,10 @@ from plat.trainer.embedded.spec import validate
         ("filter", {"rule": "percentile", "low": 0.9, "high": 0.1}, "filter.low"),
         ("filter", {"rule": "top_p", "value": 1.5}, "filter.value"),
         ("filter", {"rule": "within_group", "value": 2.0}, "filter.value"),
+        ("filter", {"rule": "random", "value": 1.1}, "filter.value"),
+        ("filter", {"rule": "min_p", "value": 0.1, "kept": "as_top_p"}, "filter.kept"),
+        ("filter", {"rule": "none", "kept": "as_top_p"}, "filter.kept"),
+        ("filter", {"rule": "top_k", "metric": "length", "kept": "as_top_p"}, "filter.include_zero"),
         ("train", {"rendering": "chat"}, "train.rendering"),
         ("train", {"mini_batches": 1000}, "train.mini_batches"),
     ],
@@ -34,3 +38,13 @@ def test_the_default_and_a_count_above_one_are_accepted() -> None:
     assert validate(config) is config
     config.filter = replace(config.filter, rule="top_k_abs", value=4)
     validate(config)
+
+
+def test_as_many_prompts_as_top_p_needs_a_spread_whatever_the_metric() -> None:
+    config = RunConfig()
+    config.filter = replace(config.filter, rule="random", metric="length", kept="as_top_p", include_zero=True)
+    validate(config)
+    config.train = replace(config.train, group_size=1, mini_batches=1)
+    with pytest.raises(SpecError) as error:
+        validate(config)
+    assert error.value.where == "train.group_size"

@@ -69,6 +69,7 @@ RESUMED = {
     "ppo": ("task=frozenlake", "algorithm=ppo", "train.critic_warmup=1"),
     "dapo": ("task=frozenlake", "algorithm=dapo", "train.group_size=2", "train.mini_batches=1"),
     "filter": ("task=frozenlake", "algorithm=grpo", "algorithm.kl_coef=0.01", "filter=top_p", "train.prompts=4"),
+    "random": ("task=frozenlake", "algorithm=grpo", "filter=random", "filter.kept=as_top_p", "train.prompts=4"),
 }
 LONG = ("train.iterations=6", "train.checkpoint_every=2", "eval.every=3", "mi.every=2")
 
@@ -192,7 +193,9 @@ def test_other_dtypes_train(compose, memory_io, dtype):
     assert io.checkpoints[2][0].tensors["actor.parameters"].dtype == getattr(torch, dtype)
 
 
-@pytest.mark.parametrize("name", ["top_k", "percentile", "top_p_softmax", "min_p", "within_group", "top_k_abs"])
+@pytest.mark.parametrize(
+    "name", ["top_k", "percentile", "top_p_softmax", "min_p", "within_group", "top_k_abs", "length"]
+)
 def test_every_filter_runs(compose, memory_io, name):
     io = memory_io()
     config = compose("task=frozenlake", "algorithm=grpo", f"filter={name}", "train.prompts=4", "train.iterations=1")

@@ -9,6 +9,7 @@ numbers depend on, so that a resumed run needs no generator state to be bit-iden
     "probe", seed, step             the tokens of a reasoning probe
     "untrained", seed               a model that was never trained, and the tokens it says
     "scoring", seed, step           which reasonings of a batch are cross-scored
+    "selecting", seed, step         which prompts the filter `random` keeps
     "updating", seed, step          how a batch is shared out among the mini-batches
 
 Instances come from whole-number seeds, which the environments turn into instances themselves: `training_seeds` and
@@ -27,6 +28,7 @@ EVALUATION = "evaluation"
 PROBE = "probe"
 UNTRAINED = "untrained"
 SCORING = "scoring"
+SELECTING = "selecting"
 UPDATING = "updating"
 
 Key = tuple[str | int, ...]

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from plat.errors import SpecError
-from plat.rl.config import PROBE_BLOCK
+from plat.rl.config import PROBE_BLOCK, FilterConfig
 from plat.trainer.api import TrainerSpec
 from plat.trainer.config import RunConfig
 from plat.trainer.embedded.base_model.recipe import base_key, tasks_of
@@ -45,6 +45,7 @@ def validate(config: RunConfig) -> RunConfig:
             mend="use at most prompts x group_size",
         )
     spread = config.filter.metric in ("reward_std", "reward_variance", "entropy_std", "entropy_variance")
+    spread = spread or config.filter.kept == "as_top_p"
     if config.filter.rule != "none" and spread and train.group_size <= config.filter.ddof:
         raise SpecError(
             f"a spread over {train.group_size} rollout(s) is undefined with ddof {config.filter.ddof}",
@@ -56,8 +57,12 @@ def validate(config: RunConfig) -> RunConfig:
         raise SpecError(
             f"the band from {chosen.low:g} to {chosen.high:g} is empty", where="filter.low", mend="low below high"
         )
-    if chosen.rule in ("top_p", "top_p_softmax", "top_k", "min_p", "within_group") and not 0 <= chosen.value <= 1:
+    if (
+        chosen.rule in ("top_p", "top_p_softmax", "top_k", "random", "min_p", "within_group")
+        and not 0 <= chosen.value <= 1
+    ):
         raise SpecError(f"{chosen.rule} takes a share, not {chosen.value:g}", where="filter.value", mend="from 0 to 1")
+    _check_kept(chosen)
     if config.mi.probe % PROBE_BLOCK:
         raise SpecError(
             f"a probe of {config.mi.probe} reasonings cannot be split into blocks of {PROBE_BLOCK}",
@@ -67,6 +72,24 @@ def validate(config: RunConfig) -> RunConfig:
     if config.algorithm.advantage == "grpo" and train.group_size < 2:
         raise SpecError("a group advantage needs at least 2 rollouts", where="train.group_size", mend="use 2 or more")
     return config
+
+
+def _check_kept(chosen: FilterConfig) -> None:
+    """SpecError where a filter cannot keep exactly as many prompts as Top-p would."""
+    if chosen.kept == "own":
+        return
+    if chosen.rule not in ("top_k", "random"):
+        raise SpecError(
+            f"the rule {chosen.rule} has a number of prompts of its own",
+            where="filter.kept",
+            mend="use filter.kept=own, or one of the rules top_k and random",
+        )
+    if not chosen.include_zero and chosen.metric not in ("reward_std", "reward_variance"):
+        raise SpecError(
+            f"there may be fewer prompts with a {chosen.metric} above zero than Top-p keeps",
+            where="filter.include_zero",
+            mend="use filter.include_zero=true with filter.kept=as_top_p",
+        )
 
 
 def _fingerprint(config: RunConfig) -> dict[str, Any]:
@@ -109,7 +132,7 @@ SPEC = TrainerSpec(
     config_type=RunConfig,
     load=_load,
     conf="plat.conf",
-    legacy={"mi.probe": 0, "task.token_cost": 0.0, "filter.within_group_rounding": "floor"},
+    legacy={"mi.probe": 0, "task.token_cost": 0.0, "filter.within_group_rounding": "floor", "filter.kept": "own"},
     operational_keys=("train.micro_batch", "model.paper_name"),
     validate=validate,
     resources=lambda config: {"threads": config.threads, "gpus": int(config.device == "cuda")},

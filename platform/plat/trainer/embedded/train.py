@@ -52,7 +52,7 @@ from plat.trainer.embedded.filtering import filter_batch
 from plat.trainer.embedded.learner import Learner
 from plat.trainer.embedded.probe import Probe
 from plat.trainer.embedded.progress import Progress, Stopwatch, read_progress, state_of
-from plat.trainer.embedded.randomness import SCORING, UPDATING, generator
+from plat.trainer.embedded.randomness import SCORING, SELECTING, UPDATING, generator
 from plat.trainer.embedded.transformer.model import Weights, unpack
 
 
@@ -131,7 +131,8 @@ class _Run:
                 batch, refill_metrics = self.collector.replace_uninformative(policy, batch, step)
                 metrics |= refill_metrics
         with timed("filter"):
-            selection, kept_trajectories = filter_batch(batch, config.filter, config.train.group_size)
+            rng = generator(SELECTING, config.seed, step)
+            selection, kept_trajectories = filter_batch(batch, config.filter, config.train.group_size, rng)
         metrics |= selection.metrics()
         with timed("update"):
             metrics |= self._update(batch, kept_trajectories, step)
