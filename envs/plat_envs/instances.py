@@ -11,16 +11,18 @@ instance of its own split. So no position that can be reached in one split can b
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from hashlib import blake2b
 from itertools import islice
 from typing import TypeAlias, TypeVar
 
+from plat_envs.api import Environment
 from plat_envs.errors import BadEnvironment, check_choice
 
 SPLITS = ("base", "train", "validation", "heldout")
 _BUCKETS = ("base",) * 4 + ("train",) * 4 + ("validation", "heldout")
 _MAX_DRAWS = 100_000
+TRIES = 50  # seeds tried for each distinct instance that is wanted
 
 Instance = TypeVar("Instance")
 Candidate: TypeAlias = tuple[str, Callable[[], Instance | None]] | None
@@ -61,3 +63,28 @@ def draw(
         f"no {task} instance for split {split!r} in {_MAX_DRAWS} draws",
         mend="the task's options leave too few instances",
     )
+
+
+def distinct_seeds(environment: Environment, first: int, count: int, excluded: Collection[str] = ()) -> list[int]:
+    """The first `count` instance seeds from `first` upward whose problems differ and are not in `excluded`.
+
+    Where the task has too few such instances, the list is filled up with the seeds from `first` upward as they come.
+    """
+    seen = set(excluded)
+    seeds: list[int] = []
+    for seed in range(first, first + TRIES * count):
+        environment.reset(seed)
+        if environment.problem not in seen:
+            seen.add(environment.problem)
+            seeds.append(seed)
+            if len(seeds) == count:
+                return seeds
+    return [*seeds, *range(first, first + count - len(seeds))]
+
+
+def evaluation_seeds(environment: Environment, eval_seed: int, count: int) -> list[int]:
+    """The instance seeds of a fixed evaluation set: the first `count` distinct problems of the environment's split.
+
+    Of two counts the smaller set is the beginning of the larger one.
+    """
+    return distinct_seeds(environment, eval_seed * 100_000, count)

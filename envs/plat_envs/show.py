@@ -32,7 +32,8 @@ def show(task: str, seed: int, split: str, rendering: str, options: dict[str, ob
     return "\n".join(lines)
 
 
-def _option(text: str) -> tuple[str, object]:
+def read_option(text: str) -> tuple[str, object]:
+    """An option of an environment from `name=value`; the value is JSON, or text where it is none."""
     name, equals, value = text.partition("=")
     if not equals:
         raise BadEnvironment(f"{text!r} is no option", mend="write key=value, e.g. success_rate=1.0")
@@ -51,7 +52,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--rendering", choices=RENDERINGS, default="compact")
     given = parser.parse_intermixed_args(arguments)
     try:
-        options = dict(_option(text) for text in given.options)
+        options = dict(read_option(text) for text in given.options)
         print(show(given.task, given.seed, given.split, given.rendering, options))
     except BadEnvironment as error:
         print(f"error: {error}", file=sys.stderr)

@@ -85,6 +85,37 @@ def backward_distances(size: int, walls: frozenset[int], targets: tuple[int, ...
     return distance
 
 
+def moved(state: State, step: int, walls: frozenset[int]) -> State:
+    """The position after a move by `step` cells; the same one where something is in the way."""
+    player, boxes = state
+    to = player + step
+    if to in walls:
+        return state
+    if to in boxes:
+        beyond = to + step
+        if beyond in walls or beyond in boxes:
+            return state
+        boxes = tuple(sorted(beyond if box == to else box for box in boxes))
+    return to, boxes
+
+
+def shortest_solution(
+    size: int, walls: frozenset[int], targets: tuple[int, ...], state: State
+) -> list[tuple[str, State]]:
+    """A shortest solution from a position as (move, position before it); empty where there is none."""
+    distance, by_move = backward_distances(size, walls, targets), steps(size)
+    moves: list[tuple[str, State]] = []
+    while distance.get(state, 0) > 0:
+        closer = distance[state] - 1
+        for move, step in by_move.items():
+            after = moved(state, step, walls)
+            if distance.get(after) == closer:
+                moves.append((move, state))
+                state = after
+                break
+    return moves
+
+
 def _layout(config: SokobanConfig, rng: random.Random) -> tuple[frozenset[int], tuple[int, ...]] | None:
     size = config.size
     inner = [row * size + column for row in range(1, size - 1) for column in range(1, size - 1)]
@@ -159,23 +190,9 @@ class Sokoban(Episode):
     def _read(self, answer: str) -> tuple[list[str], bool]:
         return read_moves(answer, self.config.actions_per_turn)
 
-    def _after(self, state: State, action: str) -> State:
-        """The position after a move; the same one where something is in the way."""
-        player, boxes = state
-        step = self._steps[action]
-        to = player + step
-        if to in self.puzzle.walls:
-            return state
-        if to in boxes:
-            beyond = to + step
-            if beyond in self.puzzle.walls or beyond in boxes:
-                return state
-            boxes = tuple(sorted(beyond if box == to else box for box in boxes))
-        return to, boxes
-
     def _play(self, action: str) -> tuple[float, bool, bool]:
         before = self.player, self.boxes
-        after = self._after(before, action)
+        after = moved(before, self._steps[action], self.puzzle.walls)
         reward = -self.config.step_cost
         if after[1] is not before[1]:
             targets = self.puzzle.targets
@@ -215,18 +232,8 @@ class Sokoban(Episode):
 
     def plan(self) -> list[tuple[str, State]]:
         """A shortest solution from the current position as (move, position before it); empty where there is none."""
-        distance = backward_distances(self.config.size, self.puzzle.walls, self.puzzle.targets)
-        state: State = (self.player, self.boxes)
-        moves: list[tuple[str, State]] = []
-        while distance.get(state, 0) > 0:
-            closer = distance[state] - 1
-            for move in DELTAS:
-                after = self._after(state, move)
-                if distance.get(after) == closer:
-                    moves.append((move, state))
-                    state = after
-                    break
-        return moves
+        position = self.player, self.boxes
+        return shortest_solution(self.config.size, self.puzzle.walls, self.puzzle.targets, position)
 
     def _good_answer(self, rng: random.Random) -> str:
         plan = self.plan()

@@ -8,7 +8,7 @@ import torch
 import torch.nn.functional as F
 
 from plat.trainer.embedded import rollout as module
-from plat.trainer.embedded.environment import distinct_seeds, make_environments
+from plat.trainer.embedded.environment import make_environments
 from plat.trainer.embedded.evaluate import FixedInstances, evaluate
 
 ARRAYS = ("prompt_of_row", "responses", "response_length", "reasoning_length", "log_probs", "entropies", "rewards")
@@ -211,19 +211,6 @@ def test_evaluation_is_a_function_of_policy_split_and_seed(compose, policy):
             assert evaluations[split] == (metrics, firsts)
         evaluations[split] = metrics, firsts
     assert not set(evaluations["validation"][1]) & set(evaluations["heldout"][1])
-
-
-def test_distinct_seeds_skip_repeats_until_instances_run_out():
-    class Player:
-        def reset(self, seed: int) -> str:
-            self.problem = str(min(seed % 10, 3))
-            return f"prompt {seed}"
-
-    assert distinct_seeds(Player(), 0, 3) == [0, 1, 2]
-    assert distinct_seeds(Player(), 0, 4) == [0, 1, 2, 3]
-    assert distinct_seeds(Player(), 8, 4) == [8, 10, 11, 12]
-    assert len(distinct_seeds(Player(), 0, 6)) == 6
-    assert distinct_seeds(Player(), 0, 2, excluded={"1"}) == [0, 2]
 
 
 def test_an_environment_need_not_count_its_actions(compose, policy):

@@ -12,12 +12,13 @@ from plat.errors import SpecError
 from plat.trainer.api import State
 from plat.trainer.config import RunConfig
 from plat.trainer.embedded.batch import Batch
-from plat.trainer.embedded.environment import distinct_seeds, make_environments
+from plat.trainer.embedded.environment import make_environments
 from plat.trainer.embedded.randomness import EVALUATION
 from plat.trainer.embedded.rollout import Episodes, Sampling, rollout
 from plat.trainer.embedded.transformer.model import Weights
 from plat.trainer.embedded.transformer.tokenizer import Tokenizer
 from plat_envs.api import Environment
+from plat_envs.instances import evaluation_seeds
 
 SPLITS = ("validation", "heldout")
 
@@ -32,7 +33,7 @@ class FixedInstances:
     def __init__(self, config: RunConfig, split: str, count: int) -> None:
         self.split = split
         self.environments = make_environments(config, split, count)
-        self.seeds = distinct_seeds(self.environments[0], config.eval.seed * 100_000, count)
+        self.seeds = evaluation_seeds(self.environments[0], config.eval.seed, count)
         distinct = len(self.problems())
         if distinct < count:
             key = "eval.heldout" if split == "heldout" else "eval.instances"

@@ -1,0 +1,111 @@
+"""How far scripted policies get: `python -m plat_envs.policies [TASK] [key=value ...] [--markdown]`.
+
+Prints the success of every policy of `plat_envs.scripted` with its 95 % interval (Wilson). Without a task, those of all
+tasks, and FrozenLake also with `detours=1` and with `success_rate=1`. The instances are the fixed ones of a run with
+the same `eval` options: of the split that is asked for the first distinct problems, each with the same slips.
+"""
+
+from __future__ import annotations
+
+import argparse
+import random
+import sys
+from collections.abc import Mapping, Sequence
+from statistics import NormalDist
+
+from plat_envs.api import configure, find_environment
+from plat_envs.episode import Episode
+from plat_envs.errors import BadEnvironment
+from plat_envs.instances import SPLITS, evaluation_seeds
+from plat_envs.scripted import POLICIES, response
+from plat_envs.show import read_option
+
+EVAL_SEED = 123  # the default of `eval.seed`
+ROWS: tuple[tuple[str, Mapping[str, object]], ...] = (
+    ("sokoban", {}),
+    ("frozenlake", {}),
+    ("frozenlake", {"success_rate": 1}),
+    ("frozenlake", {"detours": 1}),
+    ("metamathqa", {}),
+    ("countdown", {}),
+)
+
+
+def fixed_instances(task: str, options: Mapping[str, object], split: str, count: int) -> tuple[Episode, list[int]]:
+    """The environment and the instance seeds of an evaluation; BadEnvironment where there are not so many problems."""
+    spec = find_environment(task)
+    environment = spec.make(configure(spec, options), split, "compact")
+    if not isinstance(environment, Episode):
+        raise BadEnvironment(f"no policy is written for {task}", where="plat_envs/scripted.py")
+    seeds = evaluation_seeds(environment, EVAL_SEED, count)
+    distinct = len({environment.reset(seed) and environment.problem for seed in seeds})
+    if distinct < count:
+        raise BadEnvironment(f"{task} has {distinct} different problems for {split}", mend=f"--instances {distinct}")
+    return environment, seeds
+
+
+def successes(environment: Episode, seeds: Sequence[int], policy: str) -> list[bool]:
+    """Whether the policy solves each instance; instance number n has the slips of noise n, as in an evaluation."""
+    solved = []
+    for number, seed in enumerate(seeds):
+        rng = random.Random(f"{policy}/{number}")
+        environment.reset(seed, noise=number)
+        while not environment.done:
+            environment.step(response(environment, policy, rng))
+        solved.append(environment.success)
+    return solved
+
+
+def wilson(solved: int, count: int, level: float = 0.95) -> tuple[float, float]:
+    """The Wilson score interval of a proportion: (low, high) in [0, 1]."""
+    z = NormalDist().inv_cdf(0.5 + level / 2)
+    share = solved / count
+    centre = (share + z * z / (2 * count)) / (1 + z * z / count)
+    half = z / (1 + z * z / count) * (share * (1 - share) / count + z * z / (4 * count * count)) ** 0.5
+    return max(0.0, centre - half), min(1.0, centre + half)
+
+
+def table(rows: Sequence[tuple[str, Mapping[str, object]]], split: str, count: int) -> list[list[str]]:
+    """A heading, then for every task with its options the success of each policy in percent, with its interval."""
+    lines = [["task", *POLICIES]]
+    for task, options in rows:
+        environment, seeds = fixed_instances(task, options, split, count)
+        cells = []
+        for policy in POLICIES:
+            solved = sum(successes(environment, seeds, policy))
+            low, high = wilson(solved, count)
+            cells.append(f"{100 * solved / count:.1f} [{100 * low:.1f}, {100 * high:.1f}]")
+        lines.append([" ".join([task, *(f"{name}={value}" for name, value in options.items())]), *cells])
+    return lines
+
+
+def as_text(lines: Sequence[Sequence[str]], markdown: bool) -> str:
+    """The table as aligned columns, or in Markdown."""
+    if markdown:
+        heading, *rest = ["| " + " | ".join(line) + " |" for line in lines]
+        return "\n".join([heading, "|---" * len(lines[0]) + "|", *rest])
+    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
+    return "\n".join("  ".join(map(str.ljust, line, widths)).rstrip() for line in lines)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(prog="python -m plat_envs.policies", description=__doc__)
+    parser.add_argument("task", nargs="?", help="one task only")
+    parser.add_argument("options", nargs="*", help="options of its environment, key=value")
+    parser.add_argument("--instances", type=int, default=512, metavar="N", help="how many (default 512)")
+    parser.add_argument("--split", choices=SPLITS, default="heldout", help="(default heldout)")
+    parser.add_argument("--markdown", action="store_true", help="a Markdown table")
+    given = parser.parse_intermixed_args(arguments)
+    try:
+        if given.instances < 1:
+            raise BadEnvironment(f"{given.instances} instances cannot be played", mend="--instances 512")
+        rows = [(given.task, dict(map(read_option, given.options)))] if given.task else ROWS
+        print(as_text(table(rows, given.split, given.instances), given.markdown))
+    except BadEnvironment as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 2
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,170 @@
+"""Scripted policies: what a task gives to those who do not learn it.
+
+    random    a random valid answer
+    blind     a sensible answer that ignores what makes the task hard
+    greedy    one step of look-ahead
+    optimal   the good answer of the demonstrations: a shortest way (slips ignored), or the right answer
+
+What a learned policy is worth shows beside them: success that `blind` has too is no sign of attention to the problem.
+`blind` and `greedy` know the game behind the text, so every task has its own.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from typing import Any
+
+from plat_envs.countdown import Countdown, signed_sum
+from plat_envs.episode import Episode
+from plat_envs.errors import BadEnvironment
+from plat_envs.frozenlake import FrozenLake, neighbours, straight_way
+from plat_envs.grid import join_moves
+from plat_envs.metamathqa import MetaMathQA
+from plat_envs.sokoban import Sokoban, State, moved, shortest_solution, steps
+
+POLICIES = ("random", "blind", "greedy", "optimal")
+
+
+def response(environment: Episode, policy: str, rng: random.Random) -> str:
+    """What the policy of this name (one of POLICIES) says in the current state: a whole response.
+
+    Where `blind` or `greedy` have no action to propose, they say something random. BadEnvironment: a task that is not
+    one of `BLIND`.
+    """
+    if policy in ("blind", "greedy"):
+        by_task = BLIND if policy == "blind" else GREEDY
+        if environment.task not in by_task:
+            raise BadEnvironment(f"no {policy} policy is written for {environment.task}", where="plat_envs/scripted.py")
+        answer = by_task[environment.task](environment)
+        if answer:
+            return f"{environment.templates[0]} </think> <answer> {answer} </answer>"
+    return environment.demonstrate(rng, "template", good=policy == "optimal")
+
+
+# --- FrozenLake -------------------------------------------------------------------------------------------------------
+
+
+def walk_straight(environment: FrozenLake) -> str:
+    """FrozenLake, blind: the straight way to the goal, vertical moves first, as if there were no holes."""
+    size, cell = environment.config.size, environment.position
+    moves = []
+    for to in straight_way(size, cell, environment.lake.goal)[: environment.config.actions_per_turn]:
+        moves += [move for move, near in neighbours(size)[cell].items() if near == to]
+        cell = to
+    return join_moves(moves)
+
+
+def step_nearer(environment: FrozenLake) -> str:
+    """FrozenLake, greedy: to the neighbouring cell without a hole that is nearest to the goal, in rows plus columns.
+
+    Of equally near ones the first in the order up, down, left, right.
+    """
+    size, goal, cell = environment.config.size, environment.lake.goal, environment.position
+    cells = "".join(environment.lake.rows)
+    moves: list[str] = []
+    while len(moves) < environment.config.actions_per_turn and cell != goal:
+        safe = {move: near for move, near in neighbours(size)[cell].items() if cells[near] != "H"}
+        if not safe:
+            break
+        moves.append(min(safe, key=lambda move: _apart(size, safe[move], goal)))
+        cell = safe[moves[-1]]
+    return join_moves(moves)
+
+
+def _apart(size: int, cell: int, other: int) -> int:
+    """Rows plus columns between two cells."""
+    (row, column), (down, right) = divmod(cell, size), divmod(other, size)
+    return abs(row - down) + abs(column - right)
+
+
+# --- Sokoban ----------------------------------------------------------------------------------------------------------
+
+
+def push_through_walls(environment: Sokoban) -> str:
+    """Sokoban, blind: a shortest solution as if there were no walls but the outer one."""
+    size = environment.config.size
+    outer = frozenset(
+        row * size + column
+        for row in range(size)
+        for column in range(size)
+        if row in (0, size - 1) or column in (0, size - 1)
+    )
+    plan = shortest_solution(size, outer, environment.puzzle.targets, (environment.player, environment.boxes))
+    moves = [move for move, _ in plan[: environment.config.actions_per_turn]]
+    return join_moves(moves)
+
+
+def push_nearer(environment: Sokoban) -> str:
+    """Sokoban, greedy: the move after which the boxes are nearest to targets, then the player nearest to a box.
+
+    Distances are rows plus columns. A box counts to its nearest target, and the player to the nearest box that is on
+    none. Of equally good moves the first in the order up, down, left, right; moves into a wall are left out.
+    """
+    size, targets, walls = environment.config.size, environment.puzzle.targets, environment.puzzle.walls
+
+    def cost(state: State) -> tuple[int, int]:
+        player, boxes = state
+        left = [box for box in boxes if box not in targets]
+        to_target = sum(min(_apart(size, box, target) for target in targets) for box in left)
+        return to_target, min((_apart(size, player, box) for box in left), default=0)
+
+    state: State = (environment.player, environment.boxes)
+    moves: list[str] = []
+    while len(moves) < environment.config.actions_per_turn and state[1] != targets:
+        after = {move: moved(state, step, walls) for move, step in steps(size).items()}
+        after = {move: position for move, position in after.items() if position != state}
+        if not after:
+            break
+        moves.append(min(after, key=lambda move: cost(after[move])))
+        state = after[moves[-1]]
+    return join_moves(moves)
+
+
+# --- Countdown and MetaMathQA -----------------------------------------------------------------------------------------
+
+
+def add_all(environment: Countdown) -> str:
+    """Countdown, blind: the sum of all numbers, whatever the target."""
+    return signed_sum(list(environment.numbers), [])
+
+
+def add_or_subtract(environment: Countdown) -> str:
+    """Countdown, greedy: the largest number, then the others from large to small, each added or subtracted, whichever
+    leads nearer to the target (added where both are equally near)."""
+    first, *others = sorted(environment.numbers, reverse=True)
+    total, added, taken = first, [first], []
+    for number in others:
+        if abs(total + number - environment.target) <= abs(total - number - environment.target):
+            total += number
+            added.append(number)
+        else:
+            total -= number
+            taken.append(number)
+    return signed_sum(added, taken)
+
+
+def add_all_told(environment: MetaMathQA) -> str:
+    """MetaMathQA, blind: the sum of all numbers in the question, whatever it says of them."""
+    return str(sum(int(word) for word in environment.row.question.split() if word.isdigit()))
+
+
+def first_step(environment: MetaMathQA) -> str:
+    """MetaMathQA, greedy: the result of the first step of the solution."""
+    if environment.config.data != "generated":
+        raise BadEnvironment("real problems have no steps to look ahead to", mend="data=generated")
+    return environment.row.solution.split()[4]  # e.g. 3 * 4 = 12 + 3 = 15
+
+
+BLIND: dict[str, Callable[[Any], str]] = {
+    "sokoban": push_through_walls,
+    "frozenlake": walk_straight,
+    "metamathqa": add_all_told,
+    "countdown": add_all,
+}
+GREEDY: dict[str, Callable[[Any], str]] = {
+    "sokoban": push_nearer,
+    "frozenlake": step_nearer,
+    "metamathqa": first_step,
+    "countdown": add_or_subtract,
+}
