@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from plat_analysis.results.runs import Results, RunView
 
 Array = NDArray[np.float64]
+LEVEL_SHARE = "probe/level/{}"  # metric: share of the reasonings that are of a level
 
 
 @dataclass(frozen=True)

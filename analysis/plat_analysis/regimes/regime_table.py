@@ -145,7 +145,7 @@ def _falls(results: Results, conditions: Mapping[str, Mapping[Replicate, RunView
 
 def _add(table: Table, results: Results, condition: str, item: RunRegime, marks: Marks, first: bool) -> None:
     run = item.run
-    numbers = _numbers(results, item)
+    numbers = measurements(results, item)
     fall = fall_after_peak(results, run) if not run.missing else None
     title = f"run {run.id} {run.run.name} · {run.outcome or run.missing}" + (f" · {fall}" if fall else "")
     cells = [Cell(str(run.seed), title=title), _regime_cell(item, marks, title)]
@@ -186,7 +186,7 @@ def _regime_cell(item: RunRegime, marks: Marks, title: str) -> Cell:
     return Cell(kind.name, shorter=(kind.name, short), tone=tone, mark=mark, title=title)
 
 
-def _numbers(results: Results, item: RunRegime) -> dict[str, float | None]:
+def measurements(results: Results, item: RunRegime) -> dict[str, float | None]:
     """The measurements of a run, by name."""
     start, high, final = (item.early[0] if item.early else None), item.high, item.final
     before, after = item.start_behaviour, item.final_behaviour
