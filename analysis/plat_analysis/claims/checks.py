@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 from plat.errors import SpecError
@@ -10,7 +11,9 @@ from plat.suggest import mend
 from plat_analysis.claims.engine import Verdict
 from plat_analysis.claims.rows import RowEvidence, decide
 from plat_analysis.results.grid import paired_grid
+from plat_analysis.results.measured import At, Measured, cells
 from plat_analysis.results.published import printed_table
+from plat_analysis.results.runs import Results
 
 if TYPE_CHECKING:
     from plat.spec.experiment import Experiment
@@ -52,6 +55,46 @@ def mean_delta_positive(
         for row in grid.rows
         if not only or row in only
     }
+    return _verdict(evidence)
+
+
+def increasing(
+    frames: Frames,
+    experiment: Experiment,
+    *,
+    rows: str | Sequence[str],
+    metric: str,
+    columns: str = "task",
+    at: At = "end",
+    percent: bool = True,
+    smallest: float = 5.0,
+) -> Verdict:
+    """A metric grows from each row to the next, in the order of the matrix, in every column.
+
+    Each step from a row to the next in a column is judged as a row of `plat_analysis.claims.rows`, paired by build and
+    seed.
+
+    at        judge the last measurement of the runs (end), or that of their base models before training (start)
+    percent   the metric is a share, and sizes are in points
+    smallest  the smallest effect of interest
+    """
+    results = Results(frames, experiment)
+    groups, row_names, column_names = cells(results, rows, columns)
+    if len(row_names) < 2:
+        raise SpecError(f"rows: there is one value only, {row_names[0]}", mend="give the axis of the rows two values")
+    measured = Measured(metric, at, 100.0 if percent else 1.0)
+    evidence = {
+        f"{column}, {row} to {following}": RowEvidence(
+            measured.difference(results, groups.get((row, column), {}), groups.get((following, column), {})),
+            smallest=smallest,
+        )
+        for column in column_names
+        for row, following in pairwise(row_names)
+    }
+    return _verdict(evidence)
+
+
+def _verdict(evidence: Mapping[str, RowEvidence]) -> Verdict:
     decision = decide(evidence)
     ids = dict.fromkeys(run for item in evidence.values() for run in item.estimate.run_ids)
     values = {row: item.estimate.value for row, item in evidence.items() if item.estimate.value is not None}
@@ -59,3 +102,4 @@ def mean_delta_positive(
 
 
 MEAN_DELTA_POSITIVE = mean_delta_positive
+INCREASING = increasing

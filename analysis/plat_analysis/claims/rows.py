@@ -38,7 +38,7 @@ ABOVE, BELOW, SMALL, OPEN, SHORT = "above", "below", "too small", "open", "short
 WORDS = {
     ABOVE: "above zero",
     BELOW: "below zero",
-    SMALL: "below the published size, and not shown to be above zero",
+    SMALL: "smaller than supposed, and not shown to be above zero",
     OPEN: "not shown either way",
     SHORT: "without enough data",
 }
@@ -142,7 +142,7 @@ def _row(row: str, item: RowEvidence) -> str:
 
 
 def _needed(evidence: Mapping[str, RowEvidence]) -> str:
-    """How many seeds would decide, from the spread between those there are (pooled over the rows)."""
+    """How many seeds (or builds) would decide, from the spread between those there are (pooled over the rows)."""
     spreads = [spread for item in evidence.values() if (spread := _spread(item.estimate)) is not None]
     if not spreads:
         return f"the spread between seeds is unknown with one seed: at least {MIN_UNITS} are needed to decide"
@@ -156,8 +156,9 @@ def _needed(evidence: Mapping[str, RowEvidence]) -> str:
     least = ", the least that the rounding of a success rate allows" if observed < spread * (1 - 1e-9) else ""
     supposed = f"{sizes[0]:g}" if len(sizes) == 1 else f"{sizes[0]:g} to {sizes[-1]:g}"
     about = f"more than {MOST}" if count > MOST else f"about {count}"
+    units = "builds" if any(item.estimate.over == "builds" for item in evidence.values()) else "seeds"
     return (
-        f"{about} seeds would decide (spread {spread:.1f} points between seeds{least}; true effects of {supposed} "
+        f"{about} {units} would decide (spread {spread:.1f} points between {units}{least}; true effects of {supposed} "
         f"points, {100 * POWER:g} % to show all rows)"
     )
 

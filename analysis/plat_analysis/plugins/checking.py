@@ -19,7 +19,7 @@ from plat.spec.yaml_reader import read
 from plat.suggest import mend
 from plat_analysis.plugins import registry
 from plat_analysis.regimes.regime import Thresholds
-from plat_analysis.results.grid import conditions, paired_grid, panels
+from plat_analysis.results.grid import conditions, paired_grid, panels, places
 from plat_analysis.results.published import printed_table
 from plat_analysis.results.runs import Results, RunView, spell
 
@@ -100,6 +100,8 @@ def _check_layout(experiment: Experiment, arguments: Mapping[str, Any]) -> None:
         pair = arguments["pair"]
         sides = conditions(Results.planned(experiment), pair, arguments["baseline"], arguments["treatment"])
         _check_both_sides(experiment, pair, sides[1], sides[2])
+    elif isinstance(rows := arguments.get("rows"), str | list) and "columns" in arguments:
+        places(Results.planned(experiment), [rows] if isinstance(rows, str) else rows, arguments["columns"])
 
 
 def _check_both_sides(experiment: Experiment, pair: str, first: str, second: str) -> None:

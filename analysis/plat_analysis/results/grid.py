@@ -142,6 +142,16 @@ def _sides(results: Results, layout: Layout) -> Sides:
     return sides
 
 
+def places(results: Results, rows: Sequence[str], columns: str) -> dict[tuple[str, str], dict[Replicate, RunView]]:
+    """(row, column) -> its runs, in the order of the experiment file; SpecError where one has two runs of one seed and
+    build. Several row axes are joined."""
+    groups: dict[tuple[str, str], dict[Replicate, RunView]] = {}
+    for run in results.positions:
+        key = (" · ".join(run.axis(axis) for axis in rows), run.axis(columns))
+        add_run(groups.setdefault(key, {}), run, " × ".join(key))
+    return groups
+
+
 def panels(
     results: Results, rows: str | Sequence[str] | None, columns: str, pair: str
 ) -> dict[tuple[str, str, str], list[RunView]]:

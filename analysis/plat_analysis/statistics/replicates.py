@@ -36,29 +36,32 @@ class Replicate(NamedTuple):
         return f"seed {self.seed}" if self.build is None else f"build {self.build} seed {self.seed}"
 
 
-def over_replicates(values: Mapping[Replicate, float], rounding: float = 0.0, **facts: Any) -> Estimate:
+def over_replicates(
+    values: Mapping[Replicate, float], rounding: float = 0.0, seedless: bool = False, **facts: Any
+) -> Estimate:
     """Mean over the units, with Student's t interval from three units on.
 
     values    one number for each replicate
     rounding  standard deviation of the rounding of one such number (success is counted on a grid of 1/instances). A
               spread below it cannot be told from rounding, so the spread is taken as at least that
+    seedless  the seeds have no part in the values, as in those of a base model before training: builds are the units
     facts     go into the Estimate: wanted, run_ids, note
     """
     if not values:
         return Estimate(**facts)
     builds, seeds = _means(values, 0), _means(values, 1)
-    units = builds if len(builds) > 1 else seeds
+    units = builds if seedless or len(builds) > 1 else seeds
     mean = sum(units.values()) / len(units)
     deviation = float(np.std(list(units.values()), ddof=1)) if len(units) > 1 else None
     estimate = Estimate(value=mean, seeds=len(values), deviation=deviation, **facts)
-    if len(units) < MIN_UNITS or len(seeds) < MIN_UNITS:
+    if len(units) < MIN_UNITS or (len(seeds) < MIN_UNITS and not seedless):
         return estimate
     variance, freedom = _variance_of_mean(units, rounding), len(units)
-    crossed = len(builds) > 1 and len(seeds) < len(values)
+    crossed = not seedless and len(builds) > 1 and len(seeds) < len(values)
     if crossed:
         variance += _variance_of_mean(seeds, rounding)
         freedom = min(freedom, len(seeds))
-    return _with_interval(estimate, float(np.sqrt(variance)), freedom, "builds" if len(builds) > 1 else "seeds")
+    return _with_interval(estimate, float(np.sqrt(variance)), freedom, "builds" if units is builds else "seeds")
 
 
 def _means(values: Mapping[Replicate, float], part: int) -> dict[Any, float]:

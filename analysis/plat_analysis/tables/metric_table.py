@@ -1,0 +1,96 @@
+"""A table of any metrics: rows x columns of the matrix, a line per metric, the mean of each cell with its interval."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from plat_analysis.artifact import DASH, Cell, Column, Note, Row, Table, interval, number, provenance, record
+from plat_analysis.results.labels import label, model_that_ran
+from plat_analysis.results.measured import At, Measured, cells
+from plat_analysis.results.runs import Results
+from plat_analysis.statistics.intervals import Estimate
+from plat_analysis.tables.marks import Marks
+
+if TYPE_CHECKING:
+    from plat.spec.experiment import Experiment
+    from plat.store.mlflow.frames import Frames
+
+
+def build(
+    frames: Frames,
+    experiment: Experiment,
+    *,
+    rows: str | Sequence[str],
+    metrics: Sequence[str],
+    columns: str = "task",
+    at: At = "end",
+    percent: bool = True,
+    title: str = "",
+    name: str = "metrics",
+) -> list[Table]:
+    """One table; a cell is the mean over the runs of its place.
+
+    rows, columns: axes (several row axes are joined); metrics: names of metrics, in the order of the lines;
+    at: the last measurement of a run (end), or that of its base model before training (start);
+    percent: the metrics are shares, shown in percent.
+    """
+    results = Results(frames, experiment)
+    groups, row_names, column_names = cells(results, rows, columns)
+    table = Table(
+        name=name,
+        title=title or ", ".join(metrics),
+        columns=[
+            Column("", numeric=False),
+            Column("model that ran", numeric=False),
+            *([Column("", numeric=False)] if len(metrics) > 1 else []),
+            *(Column(label(column)) for column in column_names),
+        ],
+        rows=[],
+    )
+    marks = Marks()
+    shown: list[Estimate] = []
+    for row in row_names:
+        model = model_that_ran(run for column in column_names for run in groups.get((row, column), {}).values())
+        for index, metric in enumerate(metrics):
+            measured = Measured(metric, at, 100.0, (0.0, 100.0)) if percent else Measured(metric, at)
+            stubs = (row, model) if index == 0 else ("", "")
+            line = [Cell(stubs[0], tone="strong"), Cell(stubs[1], tone="dim")]
+            line += [Cell(metric, tone="dim")] if len(metrics) > 1 else []
+            for column in column_names:
+                estimate = measured.estimate(results, groups.get((row, column), {}))
+                shown.append(estimate)
+                line.append(_cell(estimate, marks))
+                table.records.append(record(estimate, row=row, column=column, metric=metric, at=at))
+                if estimate.value is not None:
+                    table.values[f"{name}/{row}/{column}/{metric}"] = estimate.value
+            table.rows.append(Row(tuple(line), rule=index == 0))
+    table.caption = _caption(shown, at, percent)
+    table.notes = marks.notes() + [Note(text) for text in _notes(shown)]
+    return [table]
+
+
+BUILDER = build
+
+
+def _cell(estimate: Estimate, marks: Marks) -> Cell:
+    """`54.3 [50.1, 58.5]`, or a dash; a mark where runs are missing."""
+    mark = marks.of(estimate.note or ("not in the matrix" if not estimate.wanted else ""))
+    if estimate.value is None:
+        return Cell(DASH, tone="missing", mark=mark, title=provenance(estimate))
+    value = number(estimate.value)
+    text = f"{value} {interval(estimate)}".rstrip()
+    return Cell(text, (text, value), mark=mark, title=provenance(estimate))
+
+
+def _caption(shown: Sequence[Estimate], at: At, percent: bool) -> str:
+    when = "of the base models, before training" if at == "start" else "at the end of the runs"
+    over = " and ".join(sorted({estimate.over for estimate in shown} - {""}))
+    bounds = f", with its 95 % interval over {over} (Student's t)" if over else ""
+    return f"Mean {when}{', in percent' if percent else ''}{bounds}."
+
+
+def _notes(shown: Sequence[Estimate]) -> list[str]:
+    if all(estimate.over or estimate.value is None for estimate in shown):
+        return []
+    return ["Without an interval: fewer than three builds or seeds, or no two different values."]

@@ -1,0 +1,116 @@
+"""The table of any metrics: means, intervals over builds or seeds, and what is missing."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from plat.errors import SpecError
+from plat_analysis.claims.checks import increasing
+from plat_analysis.plugins.checking import check_entries
+from plat_analysis.tables.metric_table import build
+
+BASE = "heldout/base_success"
+
+
+def setting(make_experiment, make_frames, *, values, seeds=(0,), builds=(0, 1, 2), metric=BASE, holes=None):
+    """Rows small, medium, large; `values(row, build, seed)` is the metric before training, and 0.9 later."""
+    rows = ["small", "medium", "large"]
+    experiment = make_experiment(rows, ["sokoban"], ("none",), seeds, builds)
+    frames = make_frames(experiment, steps=10, holes=holes)
+    frames.metrics = frames.metrics[frames.metrics["key"] != metric]
+    for run in experiment.runs:
+        if run.id in set(frames.runs["run_id"]):
+            number = values(rows.index(run.axes["variant"]), run.axes.get("model.base.seed", 0), run.axes["seed"])
+            frames.metrics.loc[frames.metrics.index.max() + 1] = [run.id, metric, 0, number]
+            frames.metrics.loc[frames.metrics.index.max() + 1] = [run.id, metric, 10, 0.9]
+    return frames, experiment
+
+
+def shown(table, row, metric=BASE):
+    """The record of one row."""
+    (line,) = [line for line in table.records if line["row"] == row and line["metric"] == metric]
+    return line
+
+
+def rising(row, build, seed):
+    return 0.1 + 0.2 * row + 0.01 * build
+
+
+def test_base_models_have_an_interval_over_their_builds(make_experiment, make_frames):
+    frames, experiment = setting(make_experiment, make_frames, values=rising)
+    (table,) = build(frames, experiment, rows="variant", metrics=[BASE], at="start")
+    line = shown(table, "medium")
+    numbers = np.array([30.0, 31.0, 32.0])
+    expected = stats.t.interval(0.95, 2, numbers.mean(), stats.sem(numbers))
+    assert line["value"] == pytest.approx(31.0) and line["interval_over"] == "builds"
+    assert (line["low"], line["high"]) == pytest.approx(expected)
+    assert table.rows[1].cells[-1].text == "31.0 [28.5, 33.5]" and "over builds" in table.caption
+    assert table.values[f"metrics/medium/sokoban/{BASE}"] == pytest.approx(31.0)
+
+
+def test_seeds_of_a_base_model_are_not_independent(make_experiment, make_frames):
+    """Before training, runs of one build agree whatever their seed: more seeds narrow nothing."""
+    frames, experiment = setting(make_experiment, make_frames, values=rising, seeds=(0, 1, 2, 3))
+    many = shown(build(frames, experiment, rows="variant", metrics=[BASE], at="start")[0], "small")
+    frames, experiment = setting(make_experiment, make_frames, values=rising)
+    few = shown(build(frames, experiment, rows="variant", metrics=[BASE], at="start")[0], "small")
+    assert (many["low"], many["high"]) == pytest.approx((few["low"], few["high"]))
+
+
+def test_trained_runs_need_three_seeds(make_experiment, make_frames):
+    frames, experiment = setting(make_experiment, make_frames, values=rising)
+    (table,) = build(frames, experiment, rows="variant", metrics=["val/success"], at="end")
+    line = shown(table, "small", "val/success")
+    assert line["value"] is not None and line["low"] is None and "at the end" in table.caption
+    frames, experiment = setting(make_experiment, make_frames, values=rising, seeds=(0, 1, 2), builds=None)
+    (table,) = build(frames, experiment, rows="variant", metrics=["val/success"], at="end")
+    assert shown(table, "small", "val/success")["interval_over"] == "seeds"
+
+
+def test_a_missing_run_or_metric_is_marked(make_experiment, make_frames):
+    _, experiment = setting(make_experiment, make_frames, values=rising)
+    frames, _ = setting(make_experiment, make_frames, values=rising, holes={experiment.runs[0].id: "failed:oom"})
+    (table,) = build(frames, experiment, rows="variant", metrics=[BASE, "probe/none"], at="start")
+    assert table.rows[0].cells[-1].mark == "a" and table.notes[0].text == "build 0 seed 0: failed:oom"
+    assert table.rows[3].cells[-1].text == "—" and {note.text for note in table.notes} >= {"not measured"}
+
+
+def claimed(make_experiment, make_frames, values):
+    frames, experiment = setting(make_experiment, make_frames, values=values)
+    return increasing(frames, experiment, rows="variant", metric=BASE, at="start")
+
+
+def test_the_order_of_rows_is_judged_step_by_step(make_experiment, make_frames):
+    def noisy(row, build, seed):
+        return rising(row, build, seed) + 0.004 * ((7 * row + 5 * build) % 3)
+
+    verdict = claimed(make_experiment, make_frames, noisy)
+    assert verdict.status == "reproduced" and set(verdict.value) == {
+        "sokoban, small to medium",
+        "sokoban, medium to large",
+    }
+    verdict = claimed(make_experiment, make_frames, lambda *at: 1 - noisy(*at))
+    assert verdict.status == "not_reproduced"
+    verdict = claimed(make_experiment, make_frames, lambda row, build, seed: 0.3 + 0.1 * ((row + build) % 3))
+    assert verdict.status == "undecided" and "builds would decide" in verdict.detail
+
+
+def test_an_order_needs_two_rows(make_experiment, make_frames):
+    experiment = make_experiment(["small"], ["sokoban"], ("none",), builds=(0, 1, 2))
+    with pytest.raises(SpecError, match="one value only"):
+        increasing(make_frames(experiment), experiment, rows="variant", metric=BASE)
+
+
+def test_entries_that_cannot_work_are_refused_before_training(make_experiment):
+    def entry(**options):
+        return make_experiment(["PPO"], ["sokoban"], report=[{"builder": "metric_table", **options}])
+
+    check_entries(entry(rows=["variant", "filter"], metrics=["val/success"]))
+    with pytest.raises(SpecError, match="more than one run"):
+        check_entries(entry(rows="variant", metrics=["val/success"]))
+    with pytest.raises(SpecError, match="at: 'now'"):
+        check_entries(entry(rows=["variant", "filter"], metrics=["val/success"], at="now"))
+    with pytest.raises(SpecError, match="metrics"):
+        check_entries(entry(rows=["variant", "filter"]))
