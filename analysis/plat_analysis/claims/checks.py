@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 from plat.errors import SpecError
-from plat.suggest import mend
 from plat_analysis.claims.engine import Verdict
+from plat_analysis.claims.evidence import Measure, chosen_rows, controlled_grid, quantity, verdict
 from plat_analysis.claims.rows import RowEvidence, decide
-from plat_analysis.results.grid import paired_grid
 from plat_analysis.results.measured import At, Measured, cells
 from plat_analysis.results.published import printed_table
 from plat_analysis.results.runs import Results
@@ -29,33 +28,30 @@ def mean_delta_positive(
     pair: str = "filter",
     baseline: Any = "none",
     treatment: Any = "top_p",
-    heldout: bool = False,
+    measure: Measure = "peak",
     only: Sequence[str] = (),
     paper: str | None = None,
     smallest: float = 5.0,
+    differ_in: Sequence[str] = (),
 ) -> Verdict:
     """The treatment helps on average over the columns, for every row (or those in `only`).
 
     How rows are judged together is said in `plat_analysis.claims.rows`.
 
-    heldout   judge the peak checkpoints on the held-out instances, instead of the peaks themselves
-    paper     key of the printed table that has the published sizes (default: the one that `source` names, if any)
-    smallest  the smallest effect of interest in points, where no size above zero is published
+    measure    what changes: success at the peak, of the peak checkpoint on held-out instances, or of the last one
+    paper      key of the printed table that has the published sizes (default: the one that `source` names, if any)
+    smallest   the smallest effect of interest in points, where no size above zero is published
+    differ_in  the options in which the two sides of a pair may differ; anything else that differs is refused
     """
-    grid = paired_grid(frames, experiment, rows, columns, pair, baseline, treatment)
+    grid = controlled_grid(frames, experiment, rows, columns, pair, baseline, treatment, differ_in)
     printed = printed_table(experiment, paper)
-    quantity = "heldout_delta" if heldout else "delta"
-    unknown = [row for row in only if row not in grid.rows]
-    if unknown:
-        raise SpecError(f"only: there is no row {unknown[0]!r}", mend=mend(unknown[0], grid.rows, "rows"))
     evidence = {
         row: RowEvidence(
-            grid.average(row, quantity), printed.change(row, [cell.column for cell in grid.row(row)]), smallest
+            grid.average(row, quantity(measure)), printed.change(row, [cell.column for cell in grid.row(row)]), smallest
         )
-        for row in grid.rows
-        if not only or row in only
+        for row in chosen_rows(grid, only)
     }
-    return _verdict(evidence)
+    return verdict(decide(evidence), evidence)
 
 
 def increasing(
@@ -91,14 +87,7 @@ def increasing(
         for column in column_names
         for row, following in pairwise(row_names)
     }
-    return _verdict(evidence)
-
-
-def _verdict(evidence: Mapping[str, RowEvidence]) -> Verdict:
-    decision = decide(evidence)
-    ids = dict.fromkeys(run for item in evidence.values() for run in item.estimate.run_ids)
-    values = {row: item.estimate.value for row, item in evidence.items() if item.estimate.value is not None}
-    return Verdict(decision.status, values, decision.detail, tuple(ids), lines=decision.lines)
+    return verdict(decide(evidence), evidence)
 
 
 MEAN_DELTA_POSITIVE = mean_delta_positive

@@ -103,16 +103,16 @@ def row_kinds(evidence: Mapping[str, RowEvidence]) -> dict[str, str]:
     guarded = shared_spread({row: item.estimate for row, item in judged.items()})
     alone = {row: estimate.p_above(0.0) for row, estimate in guarded.items()}
     all_above = len(judged) == len(evidence) and all(p is not None and p <= LEVEL for p in alone.values())
-    above = set(alone) if all_above else _shown(alone)
-    below = _shown({row: guarded[row].p_below(min(0.0, item.published or 0.0)) for row, item in judged.items()})
-    small = _shown({row: guarded[row].p_below(item.supposed) for row, item in judged.items()})
+    above = set(alone) if all_above else shown(alone)
+    below = shown({row: guarded[row].p_below(min(0.0, item.published or 0.0)) for row, item in judged.items()})
+    small = shown({row: guarded[row].p_below(item.supposed) for row, item in judged.items()})
     kinds = dict.fromkeys(evidence, SHORT) | dict.fromkeys(judged, OPEN)
     for kind, rows in ((SMALL, small), (BELOW, below), (ABOVE, above)):
         kinds |= dict.fromkeys(rows, kind)
     return kinds
 
 
-def _shown(p_values: Mapping[str, float | None]) -> set[str]:
+def shown(p_values: Mapping[str, float | None]) -> set[str]:
     """The rows whose null hypothesis Holm's procedure rejects."""
     adjusted = holm(list(p_values.values()))
     return {row for row, p in zip(p_values, adjusted, strict=True) if p is not None and p <= LEVEL}
@@ -124,13 +124,14 @@ def _lines(status: str, kinds: Mapping[str, str], evidence: Mapping[str, RowEvid
     for kind, words in WORDS.items():
         rows = [row for row in kinds if kinds[row] == kind]
         if rows:
-            lines += [f"{words} in {len(rows)} of {len(kinds)}", *(_row(row, evidence[row]) for row in rows)]
+            lines += [f"{words} in {len(rows)} of {len(kinds)}", *(row_line(row, evidence[row]) for row in rows)]
     if status in ("partial", "undecided", "not_enough_data"):
         lines.append(_needed(evidence))
     return tuple(filter(None, lines))
 
 
-def _row(row: str, item: RowEvidence) -> str:
+def row_line(row: str, item: RowEvidence) -> str:
+    """A row with its change and interval, or how many of its seeds there are."""
     estimate = item.estimate
     if not estimate.complete:
         return f"{row} ({estimate.note or f'{estimate.seeds}/{estimate.wanted} seeds'})"

@@ -2,9 +2,9 @@
 
 Arguments are checked against the signature of the builder or check and its annotations. Names have a meaning too, for
 every package's builders: `rows`, `columns` and `pair` are axes, `baseline` and `treatment` values of the axis `pair`,
-`paper` a table of the paper's file, `only` some of the rows, `thresholds` those of the regimes. The runs of the matrix
-are then laid out as the entry asks: no place may get two runs of one seed, and the two sides of a pair must have the
-same seeds.
+`paper` a table of the paper's file, `only`, `row` and `than` some of the rows, `thresholds` those of the regimes, and
+`differ_in` the options in which the two sides of a pair may differ. The runs of the matrix are then laid out as the
+entry asks: no place may get two runs of one seed, and the two sides of a pair must have the same seeds.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from plat.spec.yaml_reader import read
 from plat.suggest import mend
 from plat_analysis.plugins import registry
 from plat_analysis.regimes.regime import Thresholds
+from plat_analysis.results.controlled import check_sides
 from plat_analysis.results.grid import conditions, paired_grid, panels, places
 from plat_analysis.results.published import printed_table
 from plat_analysis.results.runs import Results, RunView, spell
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
 
 AXES = ("rows", "columns", "pair")
 VALUES = ("baseline", "treatment")
+ROWS = ("row", "than")
 _WORDS = {str: "text", int: "a whole number", float: "a number", bool: "true or false"}
 
 
@@ -69,7 +71,11 @@ def _check_entry(
             printed_table(experiment, given[current])
         current = ""
         if all(name in parameters for name in given):
-            defaults = {name: parameter.default for name, parameter in parameters.items()}
+            defaults = {
+                name: parameter.default
+                for name, parameter in parameters.items()
+                if parameter.default is not parameter.empty
+            }
             current = "thresholds"
             if current in parameters:
                 Thresholds.read(given.get(current))
@@ -90,9 +96,10 @@ def _check_layout(experiment: Experiment, arguments: Mapping[str, Any]) -> None:
         grid = paired_grid(
             None, experiment, *(arguments[name] for name in ("rows", "columns", "pair", "baseline", "treatment"))
         )
-        for row in arguments.get("only") or ():
+        for row in [*(arguments.get("only") or ()), *(arguments[name] for name in ROWS if name in arguments)]:
             if row not in grid.rows:
-                raise SpecError(f"only: there is no row {row!r}", mend=mend(row, grid.rows, "rows"))
+                raise SpecError(f"there is no row {row!r}", mend=mend(row, grid.rows, "rows"))
+        check_sides(grid, arguments.get("differ_in") or ())
         _check_both_sides(experiment, grid.layout.pair, grid.layout.baseline, grid.layout.treatment)
     elif arguments.keys() >= {"rows", "columns", "pair"}:
         panels(Results.planned(experiment), arguments["rows"], arguments["columns"], arguments["pair"])

@@ -1,0 +1,99 @@
+"""Whether the treatment changes next to nothing: every change is shown to be smaller than an effect of interest.
+
+A change that is not shown to differ from zero may still be large. Here the burden is the other way round (two one-sided
+tests, TOST): a row is *small* when Student's t shows, at one-sided 2.5 % on either side, that its change lies within
+-`smallest` and +`smallest`; it is *large* when Holm's procedure over the rows shows that it lies outside. The claim is
+
+- reproduced: every row is small;
+- not reproduced: some row is large;
+- partial: some rows are small, by Holm's procedure over the rows;
+- undecided: none of these;
+- not enough data: some row has a run missing, or fewer than three seeds (or builds, where they vary).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from plat_analysis.claims.engine import Verdict
+from plat_analysis.claims.evidence import Measure, chosen_rows, controlled_grid, quantity, verdict
+from plat_analysis.claims.rows import LEVEL, Decision, RowEvidence, row_line, shown
+from plat_analysis.statistics.families import shared_spread
+
+if TYPE_CHECKING:
+    from plat.spec.experiment import Experiment
+    from plat.store.mlflow.frames import Frames
+
+SMALL, LARGE, OPEN, SHORT = "small", "large", "open", "short"
+
+
+def mean_delta_small(
+    frames: Frames,
+    experiment: Experiment,
+    *,
+    rows: str | Sequence[str] | None = None,
+    columns: str = "task",
+    pair: str = "filter",
+    baseline: Any = "none",
+    treatment: Any = "top_p",
+    measure: Measure = "peak",
+    only: Sequence[str] = (),
+    smallest: float = 5.0,
+    differ_in: Sequence[str] = (),
+) -> Verdict:
+    """The treatment changes less than an effect of interest, on average over the columns, in every row (or in `only`).
+
+    measure    what changes: success at the peak, of the peak checkpoint on held-out instances, or of the last one
+    smallest   the smallest effect of interest in points; the claim is that the change is smaller, up or down
+    differ_in  the options in which the two sides of a pair may differ; anything else that differs is refused
+    """
+    grid = controlled_grid(frames, experiment, rows, columns, pair, baseline, treatment, differ_in)
+    evidence = {
+        row: RowEvidence(grid.average(row, quantity(measure)), smallest=smallest) for row in chosen_rows(grid, only)
+    }
+    return verdict(decide_small(evidence), evidence)
+
+
+def decide_small(evidence: Mapping[str, RowEvidence]) -> Decision:
+    """The verdict on all rows together."""
+    kinds = row_kinds(evidence)
+    if not kinds or SHORT in kinds.values():
+        status = "not_enough_data"
+    elif LARGE in kinds.values():
+        status = "not_reproduced"
+    elif set(kinds.values()) == {SMALL}:
+        status = "reproduced"
+    else:
+        status = "partial" if SMALL in kinds.values() else "undecided"
+    words = {
+        SMALL: "within ±{0:g} points",
+        LARGE: "beyond ±{0:g} points",
+        OPEN: "not shown to be within or beyond ±{0:g} points",
+        SHORT: "without enough data",
+    }
+    lines = [
+        f"{words[kind].format(evidence[row].smallest)}: {row_line(row, evidence[row])}" for row, kind in kinds.items()
+    ]
+    return Decision(status, tuple(lines))
+
+
+def row_kinds(evidence: Mapping[str, RowEvidence]) -> dict[str, str]:
+    """Row -> small, large, open or short."""
+    judged = {row: item for row, item in evidence.items() if item.enough}
+    guarded = shared_spread({row: item.estimate for row, item in judged.items()})
+    outside: dict[str, float | None] = {}
+    inside: dict[str, float | None] = {}
+    for row, item in judged.items():
+        estimate, bound = guarded[row], item.smallest
+        above, below = estimate.p_above(bound), estimate.p_below(-bound)
+        under, over = estimate.p_below(bound), estimate.p_above(-bound)
+        if above is not None and below is not None and under is not None and over is not None:
+            outside[row], inside[row] = min(above, below), max(under, over)
+    every_row = len(inside) == len(evidence) and all(p is not None and p <= LEVEL for p in inside.values())
+    small = set(inside) if every_row else shown(inside)
+    kinds = dict.fromkeys(evidence, SHORT) | dict.fromkeys(judged, OPEN)
+    return kinds | dict.fromkeys(small, SMALL) | dict.fromkeys(shown(outside), LARGE)
+
+
+MEAN_DELTA_SMALL = mean_delta_small

@@ -1,0 +1,77 @@
+"""Whether the treatment helps more in one row than in another: the difference of two changes, seed by seed."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from plat.errors import SpecError
+from plat.suggest import mend
+from plat_analysis.claims.engine import Verdict
+from plat_analysis.claims.evidence import Measure, controlled_grid, quantity, verdict
+from plat_analysis.claims.rows import RowEvidence, decide
+from plat_analysis.results.pairs import PairedCell, average
+from plat_analysis.statistics.intervals import Estimate
+from plat_analysis.statistics.replicates import over_replicates
+
+if TYPE_CHECKING:
+    from plat.spec.experiment import Experiment
+    from plat.store.mlflow.frames import Frames
+
+
+def delta_larger(
+    frames: Frames,
+    experiment: Experiment,
+    *,
+    row: str,
+    than: str,
+    rows: str | Sequence[str] | None = None,
+    columns: str = "task",
+    pair: str = "filter",
+    baseline: Any = "none",
+    treatment: Any = "top_p",
+    measure: Measure = "peak",
+    smallest: float = 5.0,
+    differ_in: Sequence[str] = (),
+) -> Verdict:
+    """The treatment helps more in one row than in another, on average over the columns.
+
+    row, than  the two rows: the change in `row` is claimed to be larger than that in `than`
+    measure    what changes: success at the peak, of the peak checkpoint on held-out instances, or of the last one
+    smallest   the smallest difference of interest in points
+    differ_in  the options in which the two sides of the pair may differ; anything else that differs is refused
+    """
+    grid = controlled_grid(frames, experiment, rows, columns, pair, baseline, treatment, differ_in)
+    for name in (row, than):
+        if name not in grid.rows:
+            raise SpecError(f"there is no row {name!r}", mend=mend(name, grid.rows, "rows"))
+    estimate = difference(grid.row(row), grid.row(than), quantity(measure))
+    evidence = {f"{row} over {than}": RowEvidence(estimate, smallest=smallest)}
+    return verdict(decide(evidence), evidence)
+
+
+def difference(first: Sequence[PairedCell], second: Sequence[PairedCell], measure: str) -> Estimate:
+    """The mean of a quantity in the cells of one row minus that in another's, in points, by seed and build."""
+    if [cell.column for cell in first] != [cell.column for cell in second]:
+        raise SpecError("the two rows have different columns", mend="compare rows with runs in the same columns")
+    parts = [average(cells, measure) for cells in (first, second)]
+    notes = dict.fromkeys(part.note for part in parts if part.note)
+    facts: dict[str, Any] = {
+        "wanted": max(part.wanted for part in parts),
+        "run_ids": tuple(dict.fromkeys(run for part in parts for run in part.run_ids)),
+        "note": "; ".join(notes),
+    }
+    if any(part.value is None for part in parts):
+        return Estimate(**facts)
+    columns = [
+        (cell.by_replicate(measure), other.by_replicate(measure)) for cell, other in zip(first, second, strict=True)
+    ]
+    common = [key for key in columns[0][0] if all(key in mine and key in theirs for mine, theirs in columns)]
+    values = {key: float(np.mean([mine[key] - theirs[key] for mine, theirs in columns])) for key in common}
+    rounding = float(np.sqrt(sum(cell.rounding(measure) ** 2 for cell in [*first, *second]))) / len(columns)
+    return over_replicates(values, rounding, **facts)
+
+
+DELTA_LARGER = delta_larger
