@@ -6,7 +6,8 @@ prints that again, provided that everything the report was made from is as it wa
     the experiment (runs, axes, report, claims, the paper's numbers, overrides) and the published plug-ins,
     every file of code that was loaded when the report was made, wherever it lies: builders, checks, our own, and
     the Python that ran it. Files that a builder reads for itself are not known,
-    the runs' results, the runs and the file's own run in the store, and the files of the report.
+    the runs' results, the runs and the file's own run in the store, the files of the report,
+    and the manifest of the bundle with reference results, which has the hashes of its other files.
 
 A run without a result makes every note invalid. Only a SQLite store can be read this quickly; with any other store
 nothing is remembered.
@@ -27,6 +28,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from plat.store import durable
+from plat.store.bundle.format import MANIFEST
 from plat.store.home import Home
 from plat.trainer.plugins import published
 
@@ -94,6 +96,7 @@ def digest(home: Home, uri: str, experiment: Experiment) -> str | None:
         "configs": _stamps(home.run(run.id).config for run in experiment.runs),
         "store": [uri, stored],
         "plugins": _plugins(),
+        "reference": _stamps([folder / MANIFEST]) if (folder := experiment.reference_folder) else None,
         "python": [sys.prefix, sys.version],
     }
     return hashlib.sha256(json.dumps(facts, sort_keys=True, default=str).encode()).hexdigest()

@@ -41,6 +41,7 @@ class Experiment:
 
     runs       the distinct runs, in the order of the matrix
     cells      every position of the matrix, in order: (axis -> label, run id). Several positions may hold the same run
+    reference  a bundle with the results of earlier runs, as the file names it: a folder, relative to the file's own
     left_out   axis -> the values that the file lists for it and the command line did not choose
     overrides  the overrides of the command line, as they were typed
     mark       a readable text and a hash that distinguish results under these overrides from those of the file as it
@@ -62,6 +63,12 @@ class Experiment:
     left_out: dict[str, list[Any]] = field(default_factory=dict)
     overrides: tuple[str, ...] = ()
     mark: str = ""
+    reference: str | None = None
+
+    @property
+    def reference_folder(self) -> Path | None:
+        """The bundle of reference results that the file names, whether it is there or not."""
+        return None if self.reference is None else self.path.parent / self.reference
 
     @property
     def report_name(self) -> str:
@@ -106,6 +113,7 @@ def load_experiment(path: str | Path, overrides: Sequence[str] = ()) -> Experime
         left_out={axis.name: axis.left_out() for axis in file.matrix.axes},
         overrides=tuple(overrides),
         mark=_mark(line),
+        reference=file.reference,
     )
 
 

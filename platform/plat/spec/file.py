@@ -17,7 +17,7 @@ from plat.spec.overrides import Assignment, CommandLine
 from plat.spec.yaml_reader import Document
 from plat.suggest import mend
 
-KEYS = ("title", "paper", "source", "base", "matrix", "zip", "include", "exclude", "report", "claims")
+KEYS = ("title", "paper", "source", "reference", "base", "matrix", "zip", "include", "exclude", "report", "claims")
 
 
 @dataclass(frozen=True)
@@ -28,6 +28,7 @@ class ExperimentFile:
     title: str
     paper: str | None
     source: str | None
+    reference: str | None
     base: tuple[Assignment, ...]
     matrix: Matrix
     report: list[dict[str, Any]] = field(default_factory=list)
@@ -53,6 +54,7 @@ def read_file(document: Document, line: CommandLine) -> ExperimentFile:
         title,
         _text(document, "paper"),
         _text(document, "source"),
+        _text(document, "reference"),
         tuple(assignments(document, ("base",))),
         matrix,
         _entries(document, "report", "builder", "plat.reports"),

@@ -33,6 +33,7 @@ class Resolved:
     prepare: tuple[str, str] | None
     resources: dict[str, int]
     identity: dict[str, Any]  # see Run
+    fingerprint: dict[str, Any]  # see Run
 
 
 class OtherTrainer(Exception):
@@ -96,7 +97,7 @@ class Resolver:
         name = "-".join(labels) + "-" + identifier[:8]
         left_out = [key for section in sections.values() for key in section.left_out]
         recorded = {"trainer": self.spec.name, "plugins": sorted(plugins), "left_out": left_out}
-        return Resolved(identifier, name, config, (*fragments, extra), prepare, resources, recorded)
+        return Resolved(identifier, name, config, (*fragments, extra), prepare, resources, recorded, facts)
 
     def _plain_labels(self, config: Mapping[str, Any]) -> list[str]:
         """Labels for a config without named groups: its texts, and the numbers that differ from their defaults."""

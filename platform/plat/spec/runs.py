@@ -29,6 +29,8 @@ class Run:
     resources  what the trainer asks for, e.g. {"threads": 1, "gpus": 0}
     identity   what the id was hashed from besides the config and the fingerprint: the trainer's own name, its
                `plugins` ([key, version]), and the keys of the config that were `left_out`; empty when not known
+    version    of its trainer, as it is hashed into the id
+    fingerprint  what its trainer says that the run is a function of besides the config, e.g. the base model's content
     headline   the metric that the trainer calls its success
     """
 
@@ -41,6 +43,8 @@ class Run:
     resources: dict[str, int]
     identity: dict[str, Any] = field(default_factory=dict)
     headline: str = api.HEADLINE
+    version: str = ""
+    fingerprint: dict[str, Any] = field(default_factory=dict)
 
 
 def same_results(run: Run, other: Run) -> bool:
@@ -102,6 +106,8 @@ class RunMaker:
             resources,
             resolved.identity,
             trainer.headline,
+            trainer.version,
+            resolved.fingerprint,
         )
 
     def _trainer(self, name: Any, place: str) -> _Trainer:
@@ -121,6 +127,7 @@ class _Trainer:
         self.name = name
         spec = api.find_trainer(name)
         self.headline = spec.headline
+        self.version = spec.version
         self.resolver = Resolver(spec)
         self.bundles: dict[int, dict[str, Piece]] = {}  # by the identity of an axis value's assignments
         self.resolver.pieces.compose((*base, *line))

@@ -121,26 +121,17 @@ def read_record(paths: RunPaths, wanted_by: Sequence[str] = (), with_diff: bool 
     trusted = {} if wrong_config else config
     scale = meta.get("scale") or trusted.get("scale")
     facts = read_attempt_meta(attempts[-1]).get("facts") if attempts else None  # what it started from
-    summary = {**(facts or {}), **(ended.get("summary") or {})}
     tags = {
         "plat.kind": "run",
         "plat.id": paths.id,
         "plat.name": str(meta.get("name", paths.id)),
         "plat.attempt": str((result or {}).get("attempt") or (attempts[-1].number if attempts else 0)),
-        "plat.trainer": f"{meta.get('trainer', '')} {meta.get('trainer_version', '')}".strip(),
-        "plat.identity_scheme": str(meta.get("identity_scheme", 1)),  # the first scheme did not say its number
         "plat.axes": json.dumps(meta.get("axes", {}), ensure_ascii=False),
         **{f"plat.axis.{axis}": text(value) for axis, value in meta.get("axes", {}).items()},
         **{f"plat.in.{file}": "1" for file in files},
-        **{f"plat.summary.{key}": text(value) for key, value in summary.items()},
         **_code_tags(meta, attempts[-1] if attempts else None),
+        **result_tags(meta, ended, facts),
     }
-    if status != "RUNNING":
-        tags["plat.outcome"] = outcome
-        if end is not None:
-            tags["plat.ended"] = datetime.fromtimestamp(end // 1000, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
-        if ended.get("reason"):
-            tags["plat.reason"] = str(ended["reason"])
     kept = [paths.config, paths.code, *([paths.diff] if with_diff else [])]
     artifacts = {path.name: data for path in kept if (data := _read(path.read_bytes)) is not None}
     if wrong_config:
@@ -162,6 +153,30 @@ def read_record(paths: RunPaths, wanted_by: Sequence[str] = (), with_diff: bool 
         artifacts=artifacts,
         damage=wrong_config or wrong,
     )
+
+
+def result_tags(meta: Mapping[str, Any], ended: Mapping[str, Any], facts: Mapping[str, Any] | None) -> dict[str, str]:
+    """The tags that say what made a run and how it ended.
+
+    ended  the content of result.json, or of the last attempt's outcome.json; empty where the run goes on
+    facts  what the last attempt recorded at its start
+    """
+    tags = {
+        "plat.trainer": f"{meta.get('trainer', '')} {meta.get('trainer_version', '')}".strip(),
+        "plat.identity_scheme": str(meta.get("identity_scheme", 1)),  # the first scheme did not say its number
+    }
+    summary = {**(facts or {}), **(ended.get("summary") or {})}
+    tags |= {f"plat.summary.{key}": text(value) for key, value in summary.items()}
+    outcome = str(ended.get("outcome", ""))
+    if _status(outcome) == "RUNNING":
+        return tags
+    tags["plat.outcome"] = outcome
+    end = millis(ended.get("time"))
+    if end is not None:
+        tags["plat.ended"] = datetime.fromtimestamp(end // 1000, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
+    if ended.get("reason"):
+        tags["plat.reason"] = str(ended["reason"])
+    return tags
 
 
 def without_history(record: RunRecord) -> RunRecord:
