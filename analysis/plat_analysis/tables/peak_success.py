@@ -27,6 +27,7 @@ from plat_analysis.statistics.replicates import Replicate
 from plat_analysis.tables.learned import learning_table
 from plat_analysis.tables.peak_cells import bounds_cell, change_cell, seeds_cell, value_cell
 from plat_analysis.tables.peak_notes import peak_notes, star_rule
+from plat_analysis.tables.reference_lines import ReferenceLines
 from plat_analysis.text import shortened
 
 if TYPE_CHECKING:
@@ -68,25 +69,27 @@ def _main_table(grid: Grid, experiment: Experiment, printed: PrintedTable, name:
     contradictions = [d for d in known if not d.cell or any(printed.same(d.cell, cell) for cell in shown)]
     marks = {id(d): MARKS[i] for i, d in enumerate([d for d in contradictions if d.cell][: len(MARKS)])}
     changes = grid.starred("delta")
+    reference = ReferenceLines(grid, experiment)
     table = Table(
         name=name,
         title=_title(grid, experiment),
         columns=_columns(grid),
         rows=[],
-        caption=_caption(grid, changes),
+        caption=_caption(grid, changes) + reference.caption(),
     )
     section = ""
     for row in grid.rows:
         heading = printed.section(row) or section
-        lines = _lines(grid, row, changes, printed, contradictions, marks)
+        lines = _lines(grid, row, changes, printed, contradictions, marks, reference)
         for index, (kind, cells) in enumerate(lines):
             stub = (row, model_that_ran(grid.runs(row)))[index] if index < 2 else ""
             first = Cell(stub, tone="strong" if index == 0 else "dim", title=row)
             opened = heading if index == 0 and heading != section else ""
             table.rows.append(Row((first, Cell(kind, tone="dim"), *cells), rule=index == 0, section=opened))
         section = heading
-    table.notes = peak_notes(grid, experiment, contradictions, marks)
-    table.records = _records(grid, changes, printed)
+    table.notes = peak_notes(grid, experiment, contradictions, marks) + reference.notes()
+    table.records = _records(grid, changes, printed, reference)
+    table.values = {f"{name}/{key}": value for key, value in reference.values().items()}
     for row, column in shown:
         for quantity in VALUES:
             value = grid.estimate(row, column, quantity).value
@@ -115,8 +118,10 @@ def _lines(
     printed: PrintedTable,
     contradictions: list[Discrepancy],
     marks: dict[int, str],
+    reference: ReferenceLines,
 ) -> list[tuple[str, list[Cell]]]:
-    """(kind, cells) of one variant: peak, intervals, held-out, final, paper, and seeds where some are missing."""
+    """(kind, cells) of one variant: peak, its interval and reference, held-out, final, paper, and seeds where some are
+    missing."""
 
     def pick(quantity: str) -> list[Estimate]:
         return [grid.estimate(row, column, quantity) for column in grid.averaged]
@@ -130,6 +135,7 @@ def _lines(
     lines = [
         ("peak", interleave([value_cell(e, "strong") for e in peak], [change_cell(e) for e in delta])),
         ("95 %", interleave([bounds_cell(e) for e in peak], [bounds_cell(e, signed=True) for e in delta])),
+        *reference.lines(row),
         ("held-out", interleave([value_cell(e) for e in heldout], [change_cell(e) for e in heldout_delta])),
         (
             "final",
@@ -179,7 +185,9 @@ def _caption(grid: Grid, changes: Mapping[tuple[str, str], Estimate]) -> str:
     )
 
 
-def _records(grid: Grid, changes: Mapping[tuple[str, str], Estimate], printed: PrintedTable) -> list[dict[str, Any]]:
+def _records(
+    grid: Grid, changes: Mapping[tuple[str, str], Estimate], printed: PrintedTable, reference: ReferenceLines
+) -> list[dict[str, Any]]:
     """Tidy: one line per row, column and quantity."""
     records = []
     for row in grid.rows:
@@ -192,6 +200,7 @@ def _records(grid: Grid, changes: Mapping[tuple[str, str], Estimate], printed: P
                     estimate = changes.get((row, column), estimate)
                 line = record(estimate, row=row, column=column, quantity=quantity)
                 line["paper"] = _paper_value(paper, quantity)
+                line |= reference.record(row, column, quantity)
                 line["outcomes"] = _outcomes(cell, quantity) if cell else ""
                 records.append(line)
     return records

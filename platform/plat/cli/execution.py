@@ -82,6 +82,7 @@ def sweep(
         return 0
     for experiment in experiments:
         reports.check_report(experiment)
+        reports.check_reference(experiment)
     place.create()
     report = run_missing(place, uri, distinct(experiments), experiments, jobs=jobs, steal=steal)
     whole = True

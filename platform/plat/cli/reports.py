@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shlex
 import shutil
+import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -83,6 +84,18 @@ def check_report(experiment: Experiment) -> None:
     from plat_analysis.plugins.checking import check_entries
 
     check_entries(experiment)
+
+
+def check_reference(experiment: Experiment) -> None:
+    """Say on stderr why runs cannot be compared with the reference results that are there; BundleError when these are
+    damaged. That there are none is said by the report alone."""
+    folder = experiment.reference_folder
+    if folder is None or not folder.exists():
+        return
+    from plat_analysis.reference.runs import reference_problem
+
+    if problem := reference_problem(experiment):
+        print(f"warning: {problem}", file=sys.stderr)
 
 
 def rendered(built: Any) -> str:

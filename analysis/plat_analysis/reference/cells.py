@@ -1,0 +1,144 @@
+"""The cells of a table beside those of its reference: the mean of earlier runs, and where one more run is expected.
+
+A run of the report that is in the reference itself is left out of it, so that a run is always compared with others.
+Runs of several seeds and several builds of a base model count as runs alike.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from plat_analysis.reference.runs import Reference
+from plat_analysis.results.grid import Grid
+from plat_analysis.results.pairs import PERCENT, QUANTITIES, PairedCell, Side
+from plat_analysis.results.published import AVERAGE
+from plat_analysis.statistics.intervals import LEVEL
+from plat_analysis.statistics.prediction import MIN_RUNS, chance_of_as_many, prediction_interval
+from plat_analysis.statistics.replicates import Replicate
+
+COUNTED = ("peak", "delta")  # the quantities whose cells are counted, each for itself; others come from the same runs
+ROUNDING = 1e-9  # percent; a value that is so close to an end of its range differs by arithmetic only
+ERROR = 0.05  # probability of "more than chance" where there is nothing but chance, over both counts together
+
+
+@dataclass(frozen=True)
+class Expected:
+    """What the reference says of a cell: the mean of its `runs` (or pairs of runs), and the range for the report's own
+    value, in percent. `low` and `high` are None below MIN_RUNS."""
+
+    mean: float | None
+    low: float | None
+    high: float | None
+    runs: int
+    own: float | None
+
+    @property
+    def outside(self) -> bool:
+        """Whether there are a range and a value, and the value lies outside."""
+        if self.own is None or self.low is None or self.high is None:
+            return False
+        return not self.low - ROUNDING <= self.own <= self.high + ROUNDING
+
+
+@dataclass(frozen=True)
+class Count:
+    """How many of the `cells` that have a range and a value lie outside, and how likely at least as many are if only
+    chance is at work."""
+
+    quantity: str
+    outside: int
+    cells: int
+
+    @property
+    def expected(self) -> float:
+        """The number of cells outside that chance gives on average."""
+        return (1 - LEVEL) * self.cells
+
+    @property
+    def probability(self) -> float:
+        return chance_of_as_many(self.outside, self.cells)
+
+
+class ReferenceCells:
+    """`cells.expected(row, column, quantity)` for the cells of a grid, averages over the columns included."""
+
+    def __init__(self, grid: Grid, reference: Reference) -> None:
+        self.grid = grid
+        self._own_ids = {run.id for run in grid.results.runs}
+        self._cells = {key: _beside(cell, reference) for key, cell in grid.cells.items()}
+
+    @property
+    def empty(self) -> bool:
+        """Whether no cell has any run of the reference."""
+        return not any(self._values(cell, "peak") for cell in self._cells.values())
+
+    def expected(self, row: str, column: str, quantity: str) -> Expected:
+        """Mean and range of a quantity of QUANTITIES, for one more run, or for the mean of as many as there are."""
+        names = [cell.column for cell in self.grid.row(row)] if column == AVERAGE else [column]
+        columns = [self._values(self._cells[row, name], quantity) for name in names]
+        own = [self.grid.cells[row, name].by_replicate(quantity) for name in names]
+        values, more = _means(columns), len(_means(own))
+        rounding = float(np.sqrt(sum(self._cells[row, name].rounding(quantity) ** 2 for name in names))) / len(names)
+        value = self.grid.estimate(row, column, quantity).value
+        if not values:
+            return Expected(None, None, None, 0, value)
+        if len(values) < MIN_RUNS:
+            return Expected(float(np.mean(values)), None, None, len(values), value)
+        mean, low, high = prediction_interval(values, max(1, more), rounding)
+        if QUANTITIES[quantity][0] is None:  # a success rate, not a change
+            low, high = max(low, 0.0), min(high, PERCENT)
+        return Expected(mean, low, high, len(values), value)
+
+    def counts(self) -> list[Count]:
+        """How many cells lie outside their range, for each of COUNTED; cells made of the same runs count once."""
+        counts = []
+        for quantity in COUNTED:
+            cells = {}
+            for row, column in self.grid.cells:
+                expected = self.expected(row, column, quantity)
+                if expected.own is not None and expected.low is not None:
+                    cells[self.grid.cells[row, column][quantity].run_ids] = expected.outside
+            counts.append(Count(quantity, sum(cells.values()), len(cells)))
+        return counts
+
+    def without_range(self) -> int:
+        """How many cells have runs in the reference, but too few for a range."""
+        all_expected = [self.expected(row, column, "peak") for row, column in self.grid.cells]
+        return sum(expected.mean is not None and expected.low is None for expected in all_expected)
+
+    def _values(self, cell: PairedCell, quantity: str) -> dict[Replicate, float]:
+        """The values of the reference, without those of runs that are in the report, too."""
+        sides = (cell.baseline, cell.treatment)
+        own = {replicate for side in sides for replicate, run in side.runs.items() if run.id in self._own_ids}
+        return {replicate: value for replicate, value in cell.by_replicate(quantity).items() if replicate not in own}
+
+
+def more_than_chance(counts: Sequence[Count]) -> bool:
+    """Whether one of the counts is larger than chance explains, at ERROR for all of them together (Bonferroni)."""
+    return any(count.probability < ERROR / len(counts) for count in counts)
+
+
+def _beside(cell: PairedCell, reference: Reference) -> PairedCell:
+    """The cell that the runs of the reference make: those of the settings of either side."""
+    return PairedCell(
+        cell.row, cell.column, _beside_side(cell.baseline, reference), _beside_side(cell.treatment, reference)
+    )
+
+
+def _beside_side(side: Side, reference: Reference) -> Side:
+    views = {view.id: view for own in side.runs.values() for view in reference.beside(own.run)}
+    return Side.of(reference.results, {view.replicate: view for view in views.values()})
+
+
+def _means(columns: Sequence[dict[Replicate, float]]) -> list[float]:
+    """The mean over the columns for each replicate that all of them have."""
+    if not columns:
+        return []
+    return [
+        float(np.mean([column[replicate] for column in columns]))
+        for replicate in columns[0]
+        if all(replicate in column for column in columns)
+    ]

@@ -1,0 +1,147 @@
+"""The reference of an experiment file: the runs of its bundle, and those that belong beside each run of the report."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from functools import lru_cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from plat.errors import BundleError
+from plat.spec.runs import Run
+from plat.store.bundle.format import MANIFEST
+from plat.store.bundle.frames import BundleResults, read_results
+from plat_analysis.reference.matching import SEEDS, SHOWN, Origin, difference, differing_settings
+from plat_analysis.results.runs import Results, RunView
+
+if TYPE_CHECKING:
+    from plat.spec.experiment import Experiment
+
+SEED_LINE = re.compile(r"^seed: .*\n", re.MULTILINE)
+
+
+class Reference:
+    """`reference.beside(run)` are the runs of the bundle that differ from a run in seed and build only.
+
+    results  the values of those runs
+    problem  why runs of the report have none; "" where all have some
+    """
+
+    def __init__(self, experiment: Experiment, bundle: BundleResults) -> None:
+        origins = _origins(bundle)
+        by_settings: dict[str, list[str]] = {}
+        for run_id, origin in origins.items():
+            by_settings.setdefault(origin.settings, []).append(run_id)
+        runs: dict[str, Run] = {}
+        self._beside: dict[str, list[str]] = {}
+        reasons: dict[str, int] = {}
+        for own in experiment.runs:
+            reason, ids = _comparable(own, by_settings, origins)
+            self._beside[own.id] = ids
+            runs |= {run_id: _run(run_id, own, bundle, origins[run_id]) for run_id in ids}
+            if reason:
+                reasons[reason] = reasons.get(reason, 0) + 1
+        self.results = Results(bundle.frames, replace(experiment, runs=list(runs.values()), cells=[]))
+        self._views = {view.id: view for view in self.results.runs}
+        self.problem = _problem(reasons, len(experiment.runs))
+
+    def beside(self, run: Run) -> list[RunView]:
+        """The reference runs of the settings of a run; its own among them where it is in the bundle."""
+        return [self._views[run_id] for run_id in self._beside[run.id]]
+
+
+def reference_of(experiment: Experiment) -> Reference | None:
+    """The reference of an experiment file; None when it names none, or the folder is not there.
+
+    BundleError when the bundle is damaged.
+    """
+    folder = experiment.reference_folder
+    if folder is None or not folder.exists():
+        return None
+    keys = ("heldout/success", "heldout/final_success", "heldout/base_success")
+    headlines = {run.headline for run in experiment.runs}
+    try:
+        status = (folder / MANIFEST).stat()
+        stamp = (status.st_size, status.st_mtime_ns)
+    except OSError:
+        stamp = (0, 0)
+    try:
+        bundle = _read(folder, frozenset({*keys, *headlines}), stamp)
+    except BundleError as error:
+        error.mend = f"{error.mend}; or remove `reference:` from {experiment.path.name}"
+        raise
+    return Reference(experiment, bundle)
+
+
+def reference_problem(experiment: Experiment) -> str:
+    """Why an experiment, or a part of it, cannot be compared with its reference, which is known before anything is
+    trained; "" where all of it can, or where it names none. BundleError when the bundle is damaged."""
+    folder = experiment.reference_folder
+    if folder is not None and not folder.exists():
+        return f"no comparison with reference results: there is no {experiment.reference}"
+    reference = reference_of(experiment)
+    return f"no comparison with {experiment.reference}: {reference.problem}" if reference and reference.problem else ""
+
+
+def _problem(reasons: Mapping[str, int], wanted: int) -> str:
+    """The commonest reason, and how many of the wanted runs have no reference."""
+    if not reasons:
+        return ""
+    others = " or similar" if len(reasons) > 1 else ""
+    return f"{max(reasons, key=lambda reason: reasons[reason])}{others} ({sum(reasons.values())} of {wanted} runs)"
+
+
+@lru_cache(maxsize=2)
+def _read(folder: Path, metrics: frozenset[str], stamp: tuple[int, int]) -> BundleResults:
+    """Remembered, because every table of a report asks for it; `stamp` changes with the bundle."""
+    return read_results(folder, metrics, tables=False)
+
+
+def _origins(bundle: BundleResults) -> dict[str, Origin]:
+    """Run id -> what the id was made of. Configs that differ in nothing but the line of the seed are parsed once."""
+    import yaml
+
+    loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+    parsed: dict[str, dict[str, Any]] = {}
+    origins = {}
+    for run_id, text in bundle.configs.items():
+        masked = SEED_LINE.sub("", text)
+        if masked not in parsed:
+            parsed[masked] = yaml.load(masked, loader)
+        seed = (SEED_LINE.search(text) or [""])[0]
+        origins[run_id] = Origin.of_record(bundle.metas[run_id], parsed[masked] | (yaml.load(seed, loader) or {}))
+    return origins
+
+
+def _comparable(
+    own: Run, by_settings: Mapping[str, Sequence[str]], origins: Mapping[str, Origin]
+) -> tuple[str, list[str]]:
+    """(why there are none, the ids of the runs that can be compared with a run). One run that cannot be refuses all of
+    its settings: runs of two kinds are never mixed."""
+    origin = Origin.of_run(own)
+    ids = by_settings.get(origin.settings, ())
+    differences = dict.fromkeys(text for run_id in ids if (text := difference(origin, origins[run_id])))
+    if differences:
+        return f"it has {next(iter(differences))}", []
+    return ("", list(ids)) if ids else (_nearest(origin, origins), [])
+
+
+def _nearest(own: Origin, origins: Mapping[str, Origin]) -> str:
+    """What the run with the fewest differing settings has instead."""
+    distinct = {origin.settings: origin for origin in origins.values()}
+    lists = [(differing_settings(own, origin), origin) for origin in distinct.values()]
+    keys, nearest = min(lists, key=lambda pair: len(pair[0]))
+    if (nearest.trainer, nearest.version) != (own.trainer, own.version):
+        return f"it has {difference(own, nearest)}"
+    if len(keys) > SHOWN:
+        keys = [*keys[:SHOWN], "..."]
+    return f"it has no run of these settings (the nearest has {'; '.join(keys)})"
+
+
+def _run(run_id: str, own: Run, bundle: BundleResults, origin: Origin) -> Run:
+    """A run of the bundle in the place of a run of the report."""
+    axes = {axis: label for axis, label in own.axes.items() if axis not in SEEDS}
+    meta = bundle.metas[run_id]
+    return replace(own, id=run_id, name=str(meta.get("name", run_id)), axes=axes, config=dict(origin.config))

@@ -1,0 +1,112 @@
+"""The lines of the peak table that show its reference, the mark of a cell outside its range, and the notes on both."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from plat_analysis.artifact import DASH, Cell, Note, interval, number, short_interval
+from plat_analysis.reference.cells import Expected, ReferenceCells, more_than_chance
+from plat_analysis.reference.runs import reference_of, reference_problem
+from plat_analysis.statistics.intervals import Estimate
+from plat_analysis.statistics.prediction import MIN_RUNS
+
+if TYPE_CHECKING:
+    from plat.spec.experiment import Experiment
+    from plat_analysis.results.grid import Grid
+
+OUTSIDE = "x"  # the mark of a range in which the value does not lie
+NAMES = {"peak": "peaks", "delta": "changes"}
+
+
+class ReferenceLines:
+    """The reference of one table; nothing but notes where there is nothing to compare."""
+
+    def __init__(self, grid: Grid, experiment: Experiment) -> None:
+        self.grid, self.experiment = grid, experiment
+        reference = reference_of(experiment)
+        cells = ReferenceCells(grid, reference) if reference else None
+        self.only_own = cells is not None and cells.empty and not reference_problem(experiment)
+        self.cells = None if cells is None or cells.empty else cells
+
+    def lines(self, row: str) -> list[tuple[str, list[Cell]]]:
+        """(kind, cells): the means of the reference, and the ranges in which one more run is expected."""
+        if self.cells is None:
+            return []
+        shown = [
+            self.cells.expected(row, column, quantity)
+            for column in self.grid.averaged
+            for quantity in ("peak", "delta")
+        ]
+        signs = [False, True] * len(self.grid.averaged)
+        return [
+            ("reference", [_mean(expected, signed) for expected, signed in zip(shown, signs, strict=True)]),
+            ("range", [_range(expected, signed) for expected, signed in zip(shown, signs, strict=True)]),
+        ]
+
+    def caption(self) -> str:
+        """The sentence that says what the two lines are; "" without them."""
+        if self.cells is None:
+            return ""
+        return (
+            f" “reference” is the mean of the runs in {self.experiment.reference} that differ in seed or base build "
+            "only, the table's own runs left out; “range” is where this table's value is expected with probability "
+            "95 % (prediction interval, Student's t)."
+        )
+
+    def notes(self) -> list[Note]:
+        """What the comparison comes to, and what could not be compared."""
+        texts = [Note(problem[0].upper() + problem[1:] + ".")] if (problem := self._problem()) else []
+        if self.cells is None:
+            return texts
+        few = self.cells.without_range()
+        if few:
+            texts.append(Note(f"No range in {few} cells: fewer than {MIN_RUNS} reference runs besides their own."))
+        counts = [count for count in self.cells.counts() if count.cells]
+        if counts:
+            parts = [
+                f"{count.outside} of {count.cells} {NAMES[count.quantity]} (by chance {count.expected:.1f} on average, "
+                f"as many or more with probability {count.probability:.2g})"
+                for count in counts
+            ]
+            verdict = "more than chance explains" if more_than_chance(counts) else "no more than chance explains"
+            texts.append(Note(f"outside the reference range: {', '.join(parts)}: {verdict}.", OUTSIDE))
+        return texts
+
+    def record(self, row: str, column: str, quantity: str) -> dict[str, Any]:
+        """The columns that the reference adds to a tidy line; none without one."""
+        if self.cells is None:
+            return {}
+        expected = self.cells.expected(row, column, quantity)
+        return {
+            "reference": expected.mean,
+            "reference_low": expected.low,
+            "reference_high": expected.high,
+            "reference_runs": expected.runs,
+        }
+
+    def values(self) -> dict[str, float]:
+        """Key numbers: cells outside their range, of how many."""
+        counts = self.cells.counts() if self.cells else []
+        return {f"reference/{NAMES[count.quantity]}_outside": float(count.outside) for count in counts} | {
+            f"reference/{NAMES[count.quantity]}": float(count.cells) for count in counts
+        }
+
+    def _problem(self) -> str:
+        if self.only_own:
+            return f"no comparison with {self.experiment.reference}: its runs of these settings are this table's own"
+        return reference_problem(self.experiment)
+
+
+def _mean(expected: Expected, signed: bool) -> Cell:
+    if expected.mean is None:
+        return Cell(DASH, tone="dim")
+    return Cell(number(expected.mean, signed=signed), tone="dim", title=f"{expected.runs} reference runs")
+
+
+def _range(expected: Expected, signed: bool) -> Cell:
+    if expected.low is None:
+        return Cell("" if expected.mean is None else f"{expected.runs} runs", tone="dim")
+    bounds = Estimate(expected.mean, expected.low, expected.high)
+    shorter = (short_interval(bounds, signed, 1), short_interval(bounds, signed, 0))
+    tone, mark = ("missing", OUTSIDE) if expected.outside else ("dim", "")
+    return Cell(interval(bounds, 1, signed), shorter, tone, mark, title=f"{expected.runs} reference runs")
