@@ -68,7 +68,7 @@ def reference_of(experiment: Experiment) -> Reference | None:
     except OSError:
         stamp = (0, 0)
     try:
-        bundle = _read(folder, frozenset({*keys, *headlines}), stamp)
+        bundle = _read(folder.absolute(), frozenset({*keys, *headlines}), stamp)
     except BundleError as error:
         error.mend = f"{error.mend}; or remove `reference:` from {experiment.path.name}"
         raise
