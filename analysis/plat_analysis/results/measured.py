@@ -36,8 +36,11 @@ class Measured:
         return {replicate: self.factor * float(curve[index]) for replicate, curve in curves.items() if len(curve)}
 
     def estimate(self, results: Results, runs: Mapping[Replicate, RunView]) -> Estimate:
-        """The mean over the runs of one cell, with its interval."""
+        """The mean over the runs of one cell, with its interval. Equal values have none: they show nothing of their
+        spread."""
         estimate = self._over(self.values(results, runs), runs)
+        if estimate.deviation == 0:
+            return replace(estimate, low=None, high=None, over="")
         if self.bounds is None or estimate.low is None or estimate.high is None:
             return estimate
         return replace(estimate, low=max(estimate.low, self.bounds[0]), high=min(estimate.high, self.bounds[1]))

@@ -24,10 +24,18 @@ class Printed:
 
 @dataclass(frozen=True)
 class Discrepancy:
-    """A known contradiction of the publication; `cell` is (row, column) when it concerns one printed number."""
+    """A known contradiction of the publication, or a remark on it; `cell` is (row, column) when it concerns one printed
+    number, `column` the column that it concerns as a whole."""
 
     text: str
     cell: tuple[str, str] | None = None
+    column: str | None = None
+
+    def concerns(self, shown: Sequence[tuple[str, str]]) -> bool:
+        """Whether a table with these cells shows what it is about."""
+        if self.cell is not None:
+            return any(PrintedTable.same(self.cell, cell) for cell in shown)
+        return self.column is None or any(_plain(self.column) == _plain(column) for _, column in shown)
 
 
 class PrintedTable:
@@ -134,7 +142,8 @@ def discrepancies(experiment: Experiment, key: str | None) -> list[Discrepancy]:
         if isinstance(cell, dict):
             cell = (cell.get("row"), cell.get("column"))
         text = entry.get("text") or _sentence(entry)
-        known.append(Discrepancy(text, (str(cell[0]), str(cell[1])) if cell else None))
+        column = entry.get("column")
+        known.append(Discrepancy(text, (str(cell[0]), str(cell[1])) if cell else None, str(column) if column else None))
     return known
 
 

@@ -93,4 +93,4 @@ def _caption(shown: Sequence[Estimate], at: At, percent: bool) -> str:
 def _notes(shown: Sequence[Estimate]) -> list[str]:
     if all(estimate.over or estimate.value is None for estimate in shown):
         return []
-    return ["Without an interval: fewer than three builds or seeds, or no two different values."]
+    return ["Without an interval: fewer than three builds or seeds, or all values equal."]

@@ -66,7 +66,7 @@ BUILDER = build
 def _main_table(grid: Grid, experiment: Experiment, printed: PrintedTable, name: str) -> Table:
     known = discrepancies(experiment, printed.key) if printed else []
     shown = [(row, column) for row in grid.rows for column in grid.averaged]
-    contradictions = [d for d in known if not d.cell or any(printed.same(d.cell, cell) for cell in shown)]
+    contradictions = [d for d in known if d.concerns(shown)]
     marks = {id(d): MARKS[i] for i, d in enumerate([d for d in contradictions if d.cell][: len(MARKS)])}
     changes = grid.starred("delta")
     reference = ReferenceLines(grid, experiment)

@@ -114,3 +114,9 @@ def test_entries_that_cannot_work_are_refused_before_training(make_experiment):
         check_entries(entry(rows=["variant", "filter"], metrics=["val/success"], at="now"))
     with pytest.raises(SpecError, match="metrics"):
         check_entries(entry(rows=["variant", "filter"]))
+
+
+def test_equal_values_have_no_interval(make_experiment, make_frames):
+    frames, experiment = setting(make_experiment, make_frames, values=lambda *at: 1.0)
+    (table,) = build(frames, experiment, rows="variant", metrics=[BASE], at="start")
+    assert table.rows[0].cells[-1].text == "100.0" and "all values equal" in table.notes[-1].text

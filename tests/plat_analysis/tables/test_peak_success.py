@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -184,3 +185,12 @@ def test_the_peak_is_the_largest_evaluation_and_the_first_of_equals(make_experim
     side = Grid(results, LAYOUT).cells["PPO", "sokoban"].baseline
     (score,) = side.scores["peak"].values()
     assert score.value == 0.5 and score.step == 10
+
+
+def test_a_remark_on_a_column_stands_under_tables_with_that_column(make_experiment, make_frames):
+    remark = {"topic": "Holes", "text": "blind to holes", "column": "frozenlake", "artifacts": ["table4"]}
+    for tasks, expected in ((["sokoban", "frozenlake"], 1), (["sokoban"], 0)):
+        experiment = make_experiment(["PPO"], tasks)
+        experiment = replace(experiment, paper_data=experiment.paper_data | {"discrepancies": [remark]})
+        table = peak_success.build(make_frames(experiment), experiment)[0]
+        assert sum(note.text == "blind to holes" for note in table.notes) == expected

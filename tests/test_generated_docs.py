@@ -1,0 +1,65 @@
+"""Numbers in the documentation are those that commands print and runs gave: a digit edited by hand fails here."""
+
+from __future__ import annotations
+
+import dataclasses
+import importlib.util
+import json
+import re
+from pathlib import Path
+
+import pytest
+
+from plat_envs.api import find_environment
+from plat_envs.policies import fixed_instances, successes
+
+ROOT = Path(__file__).parent.parent
+SPEC = importlib.util.spec_from_file_location("generate", ROOT / "docs" / "generate.py")
+assert SPEC is not None and SPEC.loader is not None
+generate = importlib.util.module_from_spec(SPEC)
+SPEC.loader.exec_module(generate)
+
+PAGES = [page for page in sorted((ROOT / "docs").glob("*.md")) if generate.BLOCK.search(page.read_text("utf-8"))]
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_every_block_is_what_its_source_gives(page):
+    text = page.read_text(encoding="utf-8")
+    assert text.count("<!-- end -->") == len(generate.BLOCK.findall(text))
+    assert not generate.stale_blocks(text), "run: python docs/generate.py"
+
+
+def test_a_digit_edited_by_hand_is_found():
+    text = (ROOT / "docs" / "tasks.md").read_text(encoding="utf-8")
+    block = generate.BLOCK.search(text)
+    place = block.start(4) + re.search(r"\d\.\d", block[4]).start()
+    edited = text[:place] + str((int(text[place]) + 1) % 10) + text[place + 1 :]
+    assert generate.stale_blocks(edited) == [block[3]]
+    assert generate.generated(edited) == text
+
+
+def test_the_footnote_on_frozen_lake_says_what_a_blind_policy_wins():
+    paper = (ROOT / "experiments" / "papers" / "ragen2.yaml").read_text(encoding="utf-8")
+    environment, seeds = fixed_instances("frozenlake", {}, "validation", 256)
+    share = 100 * sum(successes(environment, seeds, "blind")) / 256
+    assert f"blind to holes wins {share:.1f} % of the 256 validation maps" in paper
+
+
+@pytest.mark.parametrize("task", ["Sokoban", "FrozenLake", "MetaMathQA", "Countdown"])
+def test_every_option_of_a_task_is_listed_with_its_default(task):
+    page = (ROOT / "docs" / "tasks.md").read_text(encoding="utf-8")
+    section = page.partition(f"\n## {task}\n")[2].partition("\n## ")[0]
+    listed = dict(re.findall(r"^\| `(\w+)` \| (.*?) ?\|", section, flags=re.M))
+    config = find_environment(task.lower()).config_type
+    defaults = {field.name: field.default for field in dataclasses.fields(config)}
+    shown = {name: value if isinstance(value, str) else json.dumps(value) for name, value in defaults.items()}
+    assert listed == shown
+
+
+def test_the_page_plays_the_smallest_base_below_all_others():
+    """What the page says of the order of sizes, read from its own table."""
+    page = (ROOT / "docs" / "tasks.md").read_text(encoding="utf-8")
+    lines = re.findall(r"^\| \*\*qwen2\.5-[\d.]+b\*\* \| [^|]* \|((?: \d+\.\d[^|]*\|){4})$", page, flags=re.M)
+    means = [[float(cell.split()[0]) for cell in line.split("|")[:4]] for line in lines]
+    smallest, *others = means
+    assert len(others) == 3 and all(s < o for larger in others for s, o in zip(smallest, larger, strict=True))
