@@ -3,6 +3,7 @@
 #   make sweep    install into .venv (about two minutes, once), then train and print Table 4
 #   make test     the tests
 #   make lint     formatting, style and types
+#   make results  write the numbers of README.md and docs/ from the runs in docs/results
 #   make bench    the measurements of docs/benchmarks.md
 #   make install  only the environment
 #   make clean    remove the environment and caches; results in plat-home/ stay
@@ -19,7 +20,7 @@ BIN := .venv/bin
 INSTALLED := .venv/.installed
 PIP := $(BIN)/python -m pip install -qq --disable-pip-version-check
 
-.PHONY: sweep test lint bench install clean
+.PHONY: sweep test lint results bench install clean
 .DELETE_ON_ERROR:
 
 sweep: $(INSTALLED)
@@ -32,6 +33,9 @@ lint: $(INSTALLED)
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
+
+results: $(INSTALLED)
+	@$(BIN)/python -m plat_analysis.documents $(ARGS)
 
 bench: .venv/.bench
 	@$(BIN)/python benchmarks/run.py $(ARGS)

@@ -4,6 +4,6 @@
     plat_analysis.report.files.write_report(report, folder)
 
 Report builders and claim checks are found through the entry-point groups `plat.reports` and `plat.claims`. Packages
-import to the right only: report -> claims -> plugins -> regimes -> figures -> tables -> reference -> results ->
-statistics.
+import to the right only: documents -> report -> claims -> plugins -> regimes -> figures -> tables -> reference ->
+results -> statistics.
 """

@@ -1,0 +1,139 @@
+"""What a region of a page may show, made from the report of an experiment whose runs are in a bundle.
+
+    EXPERIMENT table NAME [plain] [lines=peak,final]   a table of the report; plain: without caption and notes;
+                                                       lines: only those whose second cell says so
+    EXPERIMENT figure NAME                             a figure of the report; it is drawn into docs/images/
+    EXPERIMENT value KEY [digits=1] [signed]           a key number of the report
+    EXPERIMENT claims                                  the verdicts
+    EXPERIMENT runs                                    how many runs are behind the numbers, and what made them
+    EXPERIMENT command                                 the command that does these runs
+
+A word with spaces is written in quotation marks.
+"""
+
+from __future__ import annotations
+
+import shlex
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import TypeVar
+
+from plat.errors import SpecError
+from plat.suggest import mend
+from plat_analysis.artifact import Figure, Row, Table, number
+from plat_analysis.report import render
+from plat_analysis.report.report import Report
+from plat_analysis.results.runs import spell
+
+Artifact = TypeVar("Artifact", Table, Figure)
+
+
+def content(what: str, report_of: Callable[[str], Report], draw: Callable[[str, Figure], str]) -> str:
+    """The Markdown that stands for `what`; SpecError where it names nothing that there is.
+
+    report_of  name of an experiment -> its report
+    draw       (name of an experiment, figure) -> the path of the picture, as the page names it
+    """
+    try:
+        name, kind, *words = shlex.split(what)
+    except ValueError as error:
+        raise SpecError(f"`{what}` names no result", mend="write EXPERIMENT KIND, e.g. `table4 claims`") from error
+    if kind not in KINDS and kind != "figure":
+        raise SpecError(f"there is no kind of result {kind!r}", mend=mend(kind, [*KINDS, "figure"], "kinds"))
+    report = report_of(name)
+    if kind == "figure":
+        figure = _named(report, words, Figure)
+        return f"![{figure.title}]({draw(name, figure)})"
+    return KINDS[kind](report, words)
+
+
+def _table(report: Report, words: Sequence[str]) -> str:
+    table = _named(report, words, Table)
+    plain, lines = False, None
+    for word in words[1:]:
+        if word == "plain":
+            plain = True
+        elif word.startswith("lines="):
+            lines = word.removeprefix("lines=").split(",")
+        else:
+            raise SpecError(f"a table has no option {word!r}", mend="one of: plain, lines=A,B")
+    if lines is not None:
+        table = replace(table, rows=_chosen(table, lines))
+    if plain:
+        table = replace(table, caption="", notes=[])
+    return render.markdown(table).partition("\n")[2]  # the page has headings of its own
+
+
+def _chosen(table: Table, lines: Sequence[str]) -> list[Row]:
+    """The rows whose second cell is one of these, each with the name of its row; SpecError where there is none."""
+    rows, stub = [], None
+    for row in table.rows:
+        stub = row.cells[0] if row.rule or stub is None else stub
+        if row.cells[1].text in lines:
+            rows.append(replace(row, cells=(stub, *row.cells[1:])))
+    if not rows:
+        kinds = list(dict.fromkeys(row.cells[1].text for row in table.rows))
+        raise SpecError(f"the table {table.name!r} has no line {lines[0]!r}", mend=mend(lines[0], kinds, "lines"))
+    return rows
+
+
+def _value(report: Report, words: Sequence[str]) -> str:
+    key = words[0] if words else ""
+    if key not in report.values:
+        raise SpecError(f"the report has no value {key!r}", mend=mend(key, report.values, "values"))
+    digits, signed = 1, False
+    for word in words[1:]:
+        if word == "signed":
+            signed = True
+        elif word.startswith("digits=") and word.removeprefix("digits=").isdecimal():
+            digits = int(word.removeprefix("digits="))
+        else:
+            raise SpecError(f"a value has no option {word!r}", mend="one of: signed, digits=N")
+    return number(report.values[key], digits, signed)
+
+
+def _claims(report: Report, words: Sequence[str]) -> str:
+    lines = []
+    for verdict in report.claims:
+        lines.append(f"- **{verdict.status.replace('_', ' ')}**: {verdict.says} (`{verdict.id}`)")
+        lines += [f"  - {line}" for line in verdict.lines]
+    if not lines:
+        raise SpecError(f"{report.experiment.name} claims nothing", mend="remove the region")
+    return "\n".join(lines)
+
+
+def _runs(report: Report, words: Sequence[str]) -> str:
+    """`720 runs (5 seeds, 2 builds of each base model; embedded 3.0)`, and what is missing."""
+    runs = report.results.runs
+    done = [run for run in runs if not run.missing]
+    seeds, builds = len({spell(run.seed) for run in runs}), len({spell(run.build) for run in runs})
+    parts = [f"{seeds} seed{'s' * (seeds != 1)}"]
+    parts += [f"{builds} builds of each base model"] if builds > 1 else []
+    trainers = sorted({trainer for run in done if (trainer := run.tag("plat.trainer"))})
+    missing = Counter(run.missing for run in runs if run.missing)
+    absent = "".join(f", {count} more {reason}" for reason, count in sorted(missing.items()))
+    return f"{len(done)} runs{absent} ({', '.join(parts)}; trained with {', '.join(trainers)})"
+
+
+def _command(report: Report, words: Sequence[str]) -> str:
+    return f"`{shlex.join(['plat', 'sweep', str(report.experiment.path), *report.experiment.overrides])}`"
+
+
+def _named(report: Report, words: Sequence[str], kind: type[Artifact]) -> Artifact:
+    """The artifact of this kind that the first word names."""
+    artifacts = {artifact.name: artifact for artifact in report.artifacts if isinstance(artifact, kind)}
+    name = words[0] if words else ""
+    if name not in artifacts:
+        called = kind.__name__.lower()
+        raise SpecError(f"the report has no {called} {name!r}", mend=mend(name, artifacts, f"{called}s"))
+    return artifacts[name]
+
+
+KINDS: dict[str, Callable[[Report, Sequence[str]], str]] = {
+    "table": _table,
+    "value": _value,
+    "claims": _claims,
+    "runs": _runs,
+    "command": _command,
+}

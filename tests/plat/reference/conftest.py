@@ -1,0 +1,74 @@
+"""A folder with an experiment file, earlier runs of it in a home, and the bundle of these: for tests of references."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from plat.cli import main
+from plat.store.mlflow.sqlite_creation import ensure_sqlite
+
+EXPERIMENT = """
+title: A test
+reference: ../results
+base: {trainer: toy_hill_climber, climb.games: 20, climb.iterations: 4}
+matrix:
+  guesses: [3, 4]
+  policy: [wild, climber]
+  seed: [0]
+report:
+  - {builder: peak_success_table, rows: scale, columns: guesses, pair: policy, baseline: wild, treatment: climber}
+"""
+FILE = "experiments/small.yaml"
+
+
+@pytest.fixture(scope="session")
+def swept(toy_paper, tmp_path_factory) -> Path:
+    """A folder with an experiment file, the home of its runs with six seeds, the bundle of these in `results/`, and a
+    home with nothing but a store."""
+    folder = tmp_path_factory.mktemp("reference")
+    store = ensure_sqlite(f"sqlite:///{folder / 'empty' / 'mlflow.db'}")
+    for name in ("earlier", "new"):
+        (folder / name).mkdir()
+        shutil.copy(store, folder / name / "mlflow.db")
+    (folder / "experiments").mkdir()
+    (folder / FILE).write_text(EXPERIMENT)
+    environment = {key: value for key, value in os.environ.items() if key not in ("PLAT_HOME", "MLFLOW_TRACKING_URI")}
+    environment["PYTHONPATH"] = os.pathsep.join([str(toy_paper), os.environ.get("PYTHONPATH", "")])
+    for verb in (["sweep"], ["export", "--out", "results"]):
+        command = [sys.executable, "-m", "plat", *verb, FILE, "matrix.seed=range(6)", "--home", "earlier"]
+        done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, timeout=120)
+        assert done.returncode == 0, done.stdout + done.stderr
+        assert verb != ["sweep"] or "No comparison with reference results: there is no ../results." in done.stdout
+    return folder
+
+
+@pytest.fixture
+def checkout(swept, toy_paper, monkeypatch, tmp_path) -> Path:
+    """A copy of `swept` that a test may change, with the toy paper's plug-ins published."""
+    monkeypatch.syspath_prepend(str(toy_paper))
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(toy_paper), os.environ.get("PYTHONPATH", "")]))
+    return Path(shutil.copytree(swept, tmp_path / "checkout"))
+
+
+@pytest.fixture
+def plat(capfd, monkeypatch, checkout):
+    """Run a verb in this process, in the folder of the experiment: (exit code, stdout, stderr)."""
+    monkeypatch.chdir(checkout)
+    for name in ("PLAT_HOME", "MLFLOW_TRACKING_URI"):
+        monkeypatch.delenv(name, raising=False)
+
+    def run(*arguments: object) -> tuple[int, str, str]:
+        capfd.readouterr()
+        with pytest.raises(SystemExit) as stop:
+            main([str(argument) for argument in arguments])
+        out, err = capfd.readouterr()
+        assert "Traceback" not in out + err, out + err
+        return int(stop.value.code or 0), out, err
+
+    return run
