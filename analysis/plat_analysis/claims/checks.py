@@ -77,7 +77,7 @@ def increasing(
     results = Results(frames, experiment)
     groups, row_names, column_names = cells(results, rows, columns)
     if len(row_names) < 2:
-        raise SpecError(f"rows: there is one value only, {row_names[0]}", mend="give the axis of the rows two values")
+        return Verdict("not_enough_data", detail=f"there is one row only, {row_names[0]}")
     measured = Measured(metric, at, 100.0 if percent else 1.0)
     evidence = {
         f"{column}, {row} to {following}": RowEvidence(

@@ -99,8 +99,8 @@ def test_the_order_of_rows_is_judged_step_by_step(make_experiment, make_frames):
 
 def test_an_order_needs_two_rows(make_experiment, make_frames):
     experiment = make_experiment(["small"], ["sokoban"], ("none",), builds=(0, 1, 2))
-    with pytest.raises(SpecError, match="one value only"):
-        increasing(make_frames(experiment), experiment, rows="variant", metric=BASE)
+    verdict = increasing(make_frames(experiment), experiment, rows="variant", metric=BASE)
+    assert verdict.status == "not_enough_data" and "one row only, small" in verdict.detail
 
 
 def test_entries_that_cannot_work_are_refused_before_training(make_experiment):
