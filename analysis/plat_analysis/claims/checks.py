@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
-from plat.errors import SpecError
 from plat_analysis.claims.engine import Verdict
 from plat_analysis.claims.evidence import Measure, chosen_rows, controlled_grid, quantity, verdict
 from plat_analysis.claims.rows import RowEvidence, decide
