@@ -1,7 +1,7 @@
 """Reports of the experiments in the repository's bundles, made from these alone: no home, no store, no training.
 
-`docs/results/` is a bundle, or a folder whose folders are bundles (files that were run under different overrides cannot
-share one).
+`docs/results/` is a bundle, and any other folder in `docs/` may be one (files that were run under different overrides
+cannot share one).
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ EXPORT = "run `plat sweep` and `plat export` again with this version of plat"
 class Bundles:
     """`bundles.report(name)` for every experiment that one of the bundles holds; each is read and built once."""
 
-    def __init__(self, root: Path, folder: str = "docs/results") -> None:
+    def __init__(self, root: Path, folder: str = "docs") -> None:
         self.root, self.folder = root, root / folder
         self._reports: dict[str, Report] = {}
         self._results: dict[str, BundleResults] | None = None
@@ -63,6 +63,5 @@ class Bundles:
         return report
 
     def _read(self) -> dict[str, BundleResults]:
-        folders = [self.folder] if (self.folder / MANIFEST).exists() else sorted(self.folder.glob("*/"))
-        bundles = [read_results(folder) for folder in folders if (folder / MANIFEST).exists()]
+        bundles = [read_results(manifest.parent) for manifest in sorted(self.folder.rglob(MANIFEST))]
         return {name: bundle for bundle in bundles for name in bundle.experiments}

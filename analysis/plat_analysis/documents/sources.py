@@ -1,4 +1,5 @@
-"""What a region of a page may show, made from the report of an experiment whose runs are in a bundle.
+"""What a region of a page may show: a part of the report of an experiment whose runs are in a bundle, or what a command
+prints.
 
     EXPERIMENT table NAME [plain] [lines=peak,final]   a table of the report; plain: without caption and notes;
                                                        lines: only those whose second cell says so
@@ -7,6 +8,7 @@
     EXPERIMENT claims                                  the verdicts
     EXPERIMENT runs                                    how many runs are behind the numbers, and what made them
     EXPERIMENT command                                 the command that does these runs
+    python ...                                         what this command prints: tables in Markdown, other text as code
 
 A word with spaces is written in quotation marks.
 """
@@ -14,6 +16,8 @@ A word with spaces is written in quotation marks.
 from __future__ import annotations
 
 import shlex
+import subprocess
+import sys
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -39,6 +43,8 @@ def content(what: str, report_of: Callable[[str], Report], draw: Callable[[str, 
         name, kind, *words = shlex.split(what)
     except ValueError as error:
         raise SpecError(f"`{what}` names no result", mend="write EXPERIMENT KIND, e.g. `table4 claims`") from error
+    if name == "python":
+        return _printed([kind, *words])
     if kind not in KINDS and kind != "figure":
         raise SpecError(f"there is no kind of result {kind!r}", mend=mend(kind, [*KINDS, "figure"], "kinds"))
     report = report_of(name)
@@ -46,6 +52,17 @@ def content(what: str, report_of: Callable[[str], Report], draw: Callable[[str, 
         figure = _named(report, words, Figure)
         return f"![{figure.title}]({draw(name, figure)})"
     return KINDS[kind](report, words)
+
+
+def _printed(words: Sequence[str]) -> str:
+    """What Python prints with these arguments; SpecError where it fails."""
+    done = subprocess.run([sys.executable, *words], capture_output=True, text=True)
+    if done.returncode:
+        raise SpecError(
+            f"`{shlex.join(['python', *words])}` failed: {done.stderr.strip()[-500:]}", mend="mend the command"
+        )
+    printed = done.stdout.strip()
+    return printed if printed.startswith("|") else f"```text\n{printed}\n```"
 
 
 def _table(report: Report, words: Sequence[str]) -> str:

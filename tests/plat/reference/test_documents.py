@@ -109,3 +109,15 @@ def test_several_bundles_may_share_the_folder(repository):
     results.mkdir()
     (repository / "small").rename(results / "small")
     assert problems(repository) == []
+
+
+def test_a_region_shows_what_a_command_prints(repository):
+    path = repository / "docs" / "other.md"
+    path.write_text("<!-- results: python -c 'print(6 * 7)' -->\n<!-- end -->\n")
+    assert write(repository) == ["docs/other.md written"] and "```text\n42\n```" in path.read_text()
+    path.write_text("<!-- results: python -c 'print(\"| 42 |\")' -->\n<!-- end -->\n")
+    write(repository)
+    assert "\n\n| 42 |\n\n" in path.read_text() and problems(repository) == []
+    path.write_text("<!-- results: python -c 'raise SystemExit(\"no luck\")' -->\n<!-- end -->\n")
+    with pytest.raises(PlatError, match="failed: no luck"):
+        write(repository)
