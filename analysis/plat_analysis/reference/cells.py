@@ -11,36 +11,17 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from plat_analysis.reference.expected import Expected, expected
 from plat_analysis.reference.runs import Reference
 from plat_analysis.results.grid import Grid
 from plat_analysis.results.pairs import PERCENT, QUANTITIES, PairedCell, Side
 from plat_analysis.results.published import AVERAGE
 from plat_analysis.statistics.intervals import LEVEL
-from plat_analysis.statistics.prediction import MIN_RUNS, chance_of_as_many, prediction_interval
+from plat_analysis.statistics.prediction import chance_of_as_many
 from plat_analysis.statistics.replicates import Replicate
 
 COUNTED = ("peak", "delta")  # the quantities whose cells are counted, each for itself; others come from the same runs
-ROUNDING = 1e-9  # percent; a value that is so close to an end of its range differs by arithmetic only
 ERROR = 0.05  # probability of "more than chance" where there is nothing but chance, over both counts together
-
-
-@dataclass(frozen=True)
-class Expected:
-    """What the reference says of a cell: the mean of its `runs` (or pairs of runs), and the range for the report's own
-    value, in percent. `low` and `high` are None below MIN_RUNS."""
-
-    mean: float | None
-    low: float | None
-    high: float | None
-    runs: int
-    own: float | None
-
-    @property
-    def outside(self) -> bool:
-        """Whether there are a range and a value, and the value lies outside."""
-        if self.own is None or self.low is None or self.high is None:
-            return False
-        return not self.low - ROUNDING <= self.own <= self.high + ROUNDING
 
 
 @dataclass(frozen=True)
@@ -83,14 +64,8 @@ class ReferenceCells:
         values, more = _means(columns), len(_means(own))
         rounding = float(np.sqrt(sum(self._cells[row, name].rounding(quantity) ** 2 for name in names))) / len(names)
         value = self.grid.estimate(row, column, quantity).value
-        if not values:
-            return Expected(None, None, None, 0, value)
-        if len(values) < MIN_RUNS:
-            return Expected(float(np.mean(values)), None, None, len(values), value)
-        mean, low, high = prediction_interval(values, max(1, more), rounding)
-        if QUANTITIES[quantity][0] is None:  # a success rate, not a change
-            low, high = max(low, 0.0), min(high, PERCENT)
-        return Expected(mean, low, high, len(values), value)
+        limits = (0.0, PERCENT) if QUANTITIES[quantity][0] is None else None  # of a success rate, not of a change
+        return expected(values, value, more, rounding, limits)
 
     def counts(self) -> list[Count]:
         """How many cells lie outside their range, for each of COUNTED; cells made of the same runs count once."""
@@ -98,16 +73,16 @@ class ReferenceCells:
         for quantity in COUNTED:
             cells = {}
             for row, column in self.grid.cells:
-                expected = self.expected(row, column, quantity)
-                if expected.own is not None and expected.low is not None:
-                    cells[self.grid.cells[row, column][quantity].run_ids] = expected.outside
+                cell = self.expected(row, column, quantity)
+                if cell.own is not None and cell.low is not None:
+                    cells[self.grid.cells[row, column][quantity].run_ids] = cell.outside
             counts.append(Count(quantity, sum(cells.values()), len(cells)))
         return counts
 
     def without_range(self) -> int:
         """How many cells have runs in the reference, but too few for a range."""
-        all_expected = [self.expected(row, column, "peak") for row, column in self.grid.cells]
-        return sum(expected.mean is not None and expected.low is None for expected in all_expected)
+        cells = [self.expected(row, column, "peak") for row, column in self.grid.cells]
+        return sum(cell.mean is not None and cell.low is None for cell in cells)
 
     def _values(self, cell: PairedCell, quantity: str) -> dict[Replicate, float]:
         """The values of the reference, without those of runs that are in the report, too."""

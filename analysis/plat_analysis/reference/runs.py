@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
@@ -19,6 +19,7 @@ from plat_analysis.results.runs import Results, RunView
 if TYPE_CHECKING:
     from plat.spec.experiment import Experiment
 
+HELDOUT = ("heldout/success", "heldout/final_success", "heldout/base_success")
 SEED_LINE = re.compile(r"^seed: .*\n", re.MULTILINE)
 
 
@@ -52,15 +53,15 @@ class Reference:
         return [self._views[run_id] for run_id in self._beside[run.id]]
 
 
-def reference_of(experiment: Experiment) -> Reference | None:
-    """The reference of an experiment file; None when it names none, or the folder is not there.
+def reference_of(experiment: Experiment, metrics: Iterable[str] = HELDOUT) -> Reference | None:
+    """The reference of an experiment file, with these metrics and the headline; None when it names none, or the folder
+    is not there.
 
     BundleError when the bundle is damaged.
     """
     folder = experiment.reference_folder
     if folder is None or not folder.exists():
         return None
-    keys = ("heldout/success", "heldout/final_success", "heldout/base_success")
     headlines = {run.headline for run in experiment.runs}
     try:
         status = (folder / MANIFEST).stat()
@@ -68,7 +69,7 @@ def reference_of(experiment: Experiment) -> Reference | None:
     except OSError:
         stamp = (0, 0)
     try:
-        bundle = _read(folder.absolute(), frozenset({*keys, *headlines}), stamp)
+        bundle = _read(folder.absolute(), frozenset({*metrics, *headlines}), stamp)
     except BundleError as error:
         error.mend = f"{error.mend}; or remove `reference:` from {experiment.path.name}"
         raise
@@ -93,7 +94,7 @@ def _problem(reasons: Mapping[str, int], wanted: int) -> str:
     return f"{max(reasons, key=lambda reason: reasons[reason])}{others} ({sum(reasons.values())} of {wanted} runs)"
 
 
-@lru_cache(maxsize=2)
+@lru_cache(maxsize=4)
 def _read(folder: Path, metrics: frozenset[str], stamp: tuple[int, int]) -> BundleResults:
     """Remembered, because every table of a report asks for it; `stamp` changes with the bundle."""
     return read_results(folder, metrics, tables=False)

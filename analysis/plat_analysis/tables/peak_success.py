@@ -87,7 +87,7 @@ def _main_table(grid: Grid, experiment: Experiment, printed: PrintedTable, name:
             opened = heading if index == 0 and heading != section else ""
             table.rows.append(Row((first, Cell(kind, tone="dim"), *cells), rule=index == 0, section=opened))
         section = heading
-    table.notes = peak_notes(grid, experiment, contradictions, marks) + reference.notes()
+    table.notes = reference.notes() + peak_notes(grid, experiment, contradictions, marks)
     table.records = _records(grid, changes, printed, reference)
     table.values = {f"{name}/{key}": value for key, value in reference.values().items()}
     for row, column in shown:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from plat_analysis.artifact import DASH, Cell, Note, interval, number, short_interval
-from plat_analysis.reference.cells import Expected, ReferenceCells, more_than_chance
+from plat_analysis.reference.cells import ReferenceCells, more_than_chance
+from plat_analysis.reference.expected import Expected
 from plat_analysis.reference.runs import reference_of, reference_problem
 from plat_analysis.statistics.intervals import Estimate
 from plat_analysis.statistics.prediction import MIN_RUNS
@@ -39,8 +40,8 @@ class ReferenceLines:
         ]
         signs = [False, True] * len(self.grid.averaged)
         return [
-            ("reference", [_mean(expected, signed) for expected, signed in zip(shown, signs, strict=True)]),
-            ("range", [_range(expected, signed) for expected, signed in zip(shown, signs, strict=True)]),
+            ("reference", [mean_cell(expected, signed) for expected, signed in zip(shown, signs, strict=True)]),
+            ("range", [range_cell(expected, signed) for expected, signed in zip(shown, signs, strict=True)]),
         ]
 
     def caption(self) -> str:
@@ -97,16 +98,18 @@ class ReferenceLines:
         return reference_problem(self.experiment)
 
 
-def _mean(expected: Expected, signed: bool) -> Cell:
+def mean_cell(expected: Expected, signed: bool, digits: int = 1) -> Cell:
+    """The mean of the reference; a dash where it has no run."""
     if expected.mean is None:
         return Cell(DASH, tone="dim")
-    return Cell(number(expected.mean, signed=signed), tone="dim", title=f"{expected.runs} reference runs")
+    return Cell(number(expected.mean, digits, signed), tone="dim", title=f"{expected.runs} reference runs")
 
 
-def _range(expected: Expected, signed: bool) -> Cell:
+def range_cell(expected: Expected, signed: bool, digits: int = 1) -> Cell:
+    """The range, marked where the value lies outside; how many runs there are where they are too few for one."""
     if expected.low is None:
         return Cell("" if expected.mean is None else f"{expected.runs} runs", tone="dim")
     bounds = Estimate(expected.mean, expected.low, expected.high)
-    shorter = (short_interval(bounds, signed, 1), short_interval(bounds, signed, 0))
+    shorter = (short_interval(bounds, signed, digits), short_interval(bounds, signed, digits - 1))
     tone, mark = ("missing", OUTSIDE) if expected.outside else ("dim", "")
-    return Cell(interval(bounds, 1, signed), shorter, tone, mark, title=f"{expected.runs} reference runs")
+    return Cell(interval(bounds, digits, signed), shorter, tone, mark, title=f"{expected.runs} reference runs")
