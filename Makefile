@@ -36,7 +36,6 @@ lint: $(INSTALLED)
 
 results: $(INSTALLED)
 	@$(BIN)/python -m plat_analysis.documents $(ARGS)
-	@$(BIN)/python docs/generate.py $(ARGS)
 
 bench: .venv/.bench
 	@$(BIN)/python benchmarks/run.py $(ARGS)

@@ -1,8 +1,7 @@
 """Marked regions of a Markdown page, whose content a command writes; and numbers that stand outside of them.
 
 A region is `<!-- results: WHAT -->...<!-- end -->`. Where the first comment stands alone on its line, the content is a
-block with empty lines around it; else it is part of a sentence. What stands in code is left alone, and so are regions
-of the other KINDS, which `docs/generate.py` writes.
+block with empty lines around it; else it is part of a sentence. What stands in code is left alone.
 """
 
 from __future__ import annotations
@@ -13,9 +12,8 @@ from pathlib import Path
 
 from plat.errors import SpecError
 
-KINDS = "results|prints|shows|report|claims"
-REGION = re.compile(rf"<!-- (?P<kind>{KINDS}): (?P<what>[^\n]+?) -->(?P<content>.*?)<!-- end -->", re.DOTALL)
-MARK = re.compile(rf"<!-- (?:(?:{KINDS}):|end -->)")
+REGION = re.compile(r"<!-- results: (?P<what>[^\n]+?) -->(?P<content>.*?)<!-- end -->", re.DOTALL)
+MARK = re.compile(r"<!-- (?:results:|end -->)")
 CODE = re.compile(r"^```.*?^```|`[^`\n]+`", re.DOTALL | re.MULTILINE)
 # Numbers that only runs can give: starred, with an uncertainty or a sign, an interval, a share or change with decimals.
 MEASURED = re.compile(
@@ -30,8 +28,6 @@ def rewritten(path: Path, text: str, content_of: Callable[[str, str], str]) -> s
     """
     pieces, end = [], 0
     for match in _regions(path, text):
-        if match["kind"] != "results":
-            continue
         content = content_of(match["what"], _place(path, text, match.start())).strip()
         is_block = text.rfind("\n", 0, match.start()) + 1 == match.start() and match["content"].startswith("\n")
         inner = f"\n\n{content}\n\n" if is_block else content

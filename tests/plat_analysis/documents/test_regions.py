@@ -27,13 +27,7 @@ def test_blocks_stand_alone_and_inline_regions_in_their_sentence():
 
 
 @pytest.mark.parametrize(
-    "text",
-    [
-        "`<!-- results: x -->` and text",
-        "```\n<!-- results: x -->\n<!-- end -->\n```\n",
-        "<!-- prints: python x -->\n1\n<!-- end -->",
-        "plain",
-    ],
+    "text", ["`<!-- results: x -->` and text", "```\n<!-- results: x -->\n<!-- end -->\n```\n", "plain"]
 )
 def test_code_and_plain_pages_stay(text):
     assert write(text) == text
