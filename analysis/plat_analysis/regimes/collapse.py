@@ -15,7 +15,14 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from plat_analysis.artifact import Figure, Table
 from plat_analysis.regimes.collapse_figure import draw
-from plat_analysis.regimes.ends import QUANTITIES, differences_table, metric_of
+from plat_analysis.regimes.ends import (
+    QUANTITIES,
+    differences_table,
+    metric_of,
+    parts_of_above_chance,
+    values_of,
+)
+from plat_analysis.regimes.reference_ends import EndsReference
 from plat_analysis.regimes.regime import Thresholds
 from plat_analysis.regimes.regime_table import regime_table
 from plat_analysis.results import curves
@@ -46,10 +53,17 @@ def build(
     results = Results(frames, experiment)
     groups, baseline, treatment = conditions(results, pair, baseline, treatment)
     limits = Thresholds.read(thresholds)
+    reference = EndsReference(
+        experiment,
+        groups.get(baseline, {}),
+        groups.get(treatment, {}),
+        {metric_of(quantity, scope) for quantity in QUANTITIES} | set(parts_of_above_chance(scope)),
+        partial(values_of, scope=scope, last=last),
+    )
     return [
         _figure(results, groups, baseline, scope, limits, name),
         regime_table(results, groups, limits, name + "_regimes"),
-        differences_table(results, groups, baseline, treatment, scope, last, name + "_differences"),
+        differences_table(results, groups, baseline, treatment, scope, last, name + "_differences", reference),
     ]
 
 

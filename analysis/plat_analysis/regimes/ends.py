@@ -17,6 +17,7 @@ import numpy as np
 
 from plat.outcomes import is_stopped
 from plat_analysis.artifact import Cell, Column, Note, Row, Table, interval, number, provenance, record, short_interval
+from plat_analysis.regimes.reference_ends import EndsReference
 from plat_analysis.results.labels import label
 from plat_analysis.results.runs import SUCCESS, Curve, Results, RunView
 from plat_analysis.statistics.families import starred
@@ -48,6 +49,11 @@ def metric_of(quantity: str, scope: str) -> str:
     return QUANTITIES[quantity][0].format(scope=scope)
 
 
+def parts_of_above_chance(scope: str) -> tuple[str, str]:
+    """The metrics whose difference is retrieval above chance, for runs that logged only these."""
+    return f"mi/{scope}/retrieval_acc", f"mi/{scope}/retrieval_chance"
+
+
 def end_of(results: Results, run: RunView, quantity: str, scope: str, last: int) -> End | None:
     """Start (first measurement) and end of a quantity; None where it was not measured.
 
@@ -69,10 +75,9 @@ def _curve(results: Results, run: RunView, quantity: str, scope: str) -> Curve:
     steps, values = results.curve(run.id, metric_of(quantity, scope))
     if quantity != "above_chance" or len(values):
         return steps, values
-    accuracy_steps, accuracy = results.curve(
-        run.id, f"mi/{scope}/retrieval_acc"
-    )  # from its parts, if only they are there
-    chance_steps, chance = results.curve(run.id, f"mi/{scope}/retrieval_chance")
+    (accuracy_steps, accuracy), (chance_steps, chance) = (
+        results.curve(run.id, key) for key in parts_of_above_chance(scope)
+    )
     return (accuracy_steps, accuracy - chance) if np.array_equal(accuracy_steps, chance_steps) else (steps, values)
 
 
@@ -84,40 +89,57 @@ def differences_table(
     scope: str,
     last: int,
     name: str,
+    reference: EndsReference | None = None,
 ) -> Table:
-    """Change from start to end in each condition, and the paired difference of the ends."""
+    """Change from start to end in each condition, and the paired difference of the ends; with a reference, beside those
+    of earlier runs."""
     untreated, treated = conditions.get(baseline, {}), conditions.get(treatment, {})
     estimates: dict[tuple[str, str], Estimate] = {}
     absent: dict[str, str] = {}
     for quantity in QUANTITIES:
-        ends = [
-            {replicate: end_of(results, run, quantity, scope, last) for replicate, run in runs.items()}
-            for runs in (untreated, treated)
-        ]
-        absent[quantity] = _absent([*untreated.items()], ends[0]) + _absent([*treated.items()], ends[1])
-        first, second = [{r: end for r, end in side.items() if end is not None and not end.left_out} for side in ends]
-        estimates[quantity, "change"] = _change(untreated, first)
-        estimates[quantity, "change_treated"] = _change(treated, second)
-        estimates[quantity, "difference"] = _difference(untreated, treated, first, second, absent[quantity])
+        sides = [_ends(results, runs, quantity, scope, last) for runs in (untreated, treated)]
+        absent[quantity] = _absent([*untreated.items()], sides[0]) + _absent([*treated.items()], sides[1])
+        values = values_of(results, untreated, treated, quantity, scope, last)
+        for column, runs in zip(COLUMNS, ((untreated,), (treated,), (untreated, treated)), strict=True):
+            estimates[quantity, column] = over_replicates(
+                values[column],
+                wanted=len(set().union(*runs)),
+                run_ids=tuple(side[replicate].id for replicate in values[column] for side in runs),
+                note=absent[quantity] if column == "difference" else "",
+            )
     shown = _with_stars(estimates)
-    return _table(shown, absent, baseline, treatment, last, name)
+    return _table(shown, absent, baseline, treatment, last, name, reference)
 
 
-def _change(runs: Mapping[Replicate, RunView], ends: Mapping[Replicate, End]) -> Estimate:
-    changes = {replicate: end.end - end.start for replicate, end in ends.items()}
-    return over_replicates(changes, wanted=len(runs), run_ids=tuple(runs[replicate].id for replicate in ends))
-
-
-def _difference(
+def values_of(
+    results: Results,
     untreated: Mapping[Replicate, RunView],
     treated: Mapping[Replicate, RunView],
-    first: Mapping[Replicate, End],
-    second: Mapping[Replicate, End],
-    note: str,
-) -> Estimate:
-    gaps = {replicate: second[replicate].end - first[replicate].end for replicate in first if replicate in second}
-    ids = tuple(runs[replicate].id for replicate in gaps for runs in (untreated, treated))
-    return over_replicates(gaps, wanted=len(set(untreated) | set(treated)), run_ids=ids, note=note)
+    quantity: str,
+    scope: str,
+    last: int,
+) -> dict[str, dict[Replicate, float]]:
+    """Each of COLUMNS -> the value of each replicate that has an end: the change of either condition, and the
+    difference of the ends of both."""
+    first, second = (
+        {
+            r: end
+            for r, end in _ends(results, runs, quantity, scope, last).items()
+            if end is not None and not end.left_out
+        }
+        for runs in (untreated, treated)
+    )
+    return {
+        "change": {replicate: end.end - end.start for replicate, end in first.items()},
+        "change_treated": {replicate: end.end - end.start for replicate, end in second.items()},
+        "difference": {r: second[r].end - first[r].end for r in first if r in second},
+    }
+
+
+def _ends(
+    results: Results, runs: Mapping[Replicate, RunView], quantity: str, scope: str, last: int
+) -> dict[Replicate, End | None]:
+    return {replicate: end_of(results, run, quantity, scope, last) for replicate, run in runs.items()}
 
 
 def _absent(runs: list[tuple[Replicate, RunView]], ends: Mapping[Replicate, End | None]) -> str:
@@ -146,6 +168,7 @@ def _table(
     treatment: str,
     last: int,
     name: str,
+    reference: EndsReference | None,
 ) -> Table:
     table = Table(
         name=name,
@@ -182,7 +205,12 @@ def _table(
         gap = estimates[quantity, "difference"]
         seeds = Cell(f"{gap.seeds}/{gap.wanted}", tone="dim" if gap.complete else "missing", title=provenance(gap))
         table.rows += [Row((*values, seeds), rule=True), Row((*bounds, Cell()))]
+        if reference is not None:
+            own = {column: estimates[quantity, column] for column in COLUMNS}
+            table.rows += reference.lines(quantity, own, digits)
     table.notes += [Note(text) for text in _left_out(absent)]
+    if reference is not None:
+        reference.explain(table)
     return table
 
 

@@ -26,7 +26,7 @@ class ReferenceLines:
         self.grid, self.experiment = grid, experiment
         reference = reference_of(experiment)
         cells = ReferenceCells(grid, reference) if reference else None
-        self.only_own = cells is not None and cells.empty and not reference_problem(experiment)
+        self.only_own = cells is not None and cells.empty
         self.cells = None if cells is None or cells.empty else cells
 
     def lines(self, row: str) -> list[tuple[str, list[Cell]]]:
@@ -48,15 +48,11 @@ class ReferenceLines:
         """The sentence that says what the two lines are; "" without them."""
         if self.cells is None:
             return ""
-        return (
-            f" “reference” is the mean of the runs in {self.experiment.reference} that differ in seed or base build "
-            "only, the table's own runs left out; “range” is where this table's value is expected with probability "
-            "95 % (prediction interval, Student's t)."
-        )
+        return reference_caption(self.experiment)
 
     def notes(self) -> list[Note]:
         """What the comparison comes to, and what could not be compared."""
-        texts = [Note(problem[0].upper() + problem[1:] + ".")] if (problem := self._problem()) else []
+        texts = reference_notes(self.experiment, self.only_own)
         if self.cells is None:
             return texts
         few = self.cells.without_range()
@@ -92,10 +88,22 @@ class ReferenceLines:
             f"reference/{NAMES[count.quantity]}": float(count.cells) for count in counts
         }
 
-    def _problem(self) -> str:
-        if self.only_own:
-            return f"no comparison with {self.experiment.reference}: its runs of these settings are this table's own"
-        return reference_problem(self.experiment)
+
+def reference_caption(experiment: Experiment) -> str:
+    """The sentence that says what the lines “reference” and “range” of a table are."""
+    return (
+        f" “reference” is the mean of the runs in {experiment.reference} that differ in seed or base build "
+        "only, the table's own runs left out; “range” is where this table's value is expected with probability "
+        "95 % (prediction interval, Student's t)."
+    )
+
+
+def reference_notes(experiment: Experiment, nothing_but_own: bool) -> list[Note]:
+    """Why runs are not compared with the reference, if any are not; `nothing_but_own`: all of its runs are theirs."""
+    problem = reference_problem(experiment)
+    if nothing_but_own and not problem:
+        problem = f"no comparison with {experiment.reference}: its runs of these settings are this table's own"
+    return [Note(f"{problem[0].upper()}{problem[1:]}.")] if problem else []
 
 
 def mean_cell(expected: Expected, signed: bool, digits: int = 1) -> Cell:

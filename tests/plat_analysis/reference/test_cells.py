@@ -14,6 +14,7 @@ from plat.store.bundle.frames import BundleResults
 from plat_analysis.reference import runs as reference_runs
 from plat_analysis.reference.cells import Count, ReferenceCells, more_than_chance
 from plat_analysis.reference.runs import Reference
+from plat_analysis.regimes import collapse
 from plat_analysis.report import render
 from plat_analysis.results.grid import Grid, Layout
 from plat_analysis.results.runs import Results
@@ -200,3 +201,25 @@ def test_a_missing_folder_is_said_once(make, make_frames, tmp_path):
     said = [note.text for note in table.notes if "../results" in note.text]
     assert said == ["No comparison with reference results: there is no ../results."]
     assert "reference" not in [line.cells[1].text for line in table.rows]
+
+
+def test_the_table_of_ends_has_its_reference_too(make, make_frames, tmp_path, monkeypatch):
+    own, earlier = (
+        make(seeds, rows=["GRPO"], tasks=["sokoban"], path=tmp_path / "experiments" / "quickstart.yaml")
+        for seeds in ([2], range(8))
+    )
+    (tmp_path / "results").mkdir()
+    (tmp_path / "experiments").mkdir()
+    monkeypatch.setattr(reference_runs, "read_results", lambda *_, **__: bundle_of(earlier, make_frames(earlier)))
+    table = next(a for a in collapse.build(make_frames(own), own) if a.name == "collapse_differences")
+    assert [row.cells[0].text for row in table.rows[4:8]] == ["H(Z|X), nats", "95 %", "reference", "range"]
+    untreated = [run for run in earlier.runs if run.axes["filter"] == "none" and run.axes["seed"] != 2]
+    metrics = make_frames(earlier).metrics
+    changes = []
+    for run in untreated:
+        values = metrics[(metrics["run_id"] == run.id) & (metrics["key"] == "mi/first_turn/h_z_given_x")]["value"]
+        changes.append(values.to_numpy()[-3:].mean() - values.to_numpy()[0])
+    mean, low, high = prediction_interval(changes)
+    assert table.rows[6].cells[1].text == f"{mean:+.2f}"
+    assert table.rows[7].cells[1].text == f"[{low:+.2f}, {high:+.2f}]"
+    assert "“range” is where" in table.caption
