@@ -12,7 +12,7 @@ from pathlib import Path
 from plat.errors import SpecError
 from plat.spec.experiment import load_experiment
 from plat.store.bundle.format import MANIFEST
-from plat.store.bundle.frames import BundleResults, read_results
+from plat.store.bundle.frames import BundleResults, experiments_in, read_results
 from plat.suggest import mend
 from plat_analysis.report.build import build_report
 from plat_analysis.report.report import Report
@@ -26,7 +26,7 @@ class Bundles:
     def __init__(self, root: Path, folder: str = "docs") -> None:
         self.root, self.folder = root, root / folder
         self._reports: dict[str, Report] = {}
-        self._results: dict[str, BundleResults] | None = None
+        self._results: dict[Path, BundleResults] = {}
 
     def report(self, name: str) -> Report:
         """The report of an experiment file of this repository; SpecError where no bundle holds its runs, BundleError
@@ -36,15 +36,7 @@ class Bundles:
         return self._reports[name]
 
     def _built(self, name: str) -> Report:
-        if self._results is None:
-            self._results = self._read()
-        if name not in self._results:
-            raise SpecError(
-                f"no bundle holds results of {name!r}",
-                where=str(self.folder),
-                mend=mend(name, self._results, "results"),
-            )
-        results = self._results[name]
+        results = self._results_of(name)
         paths = sorted((self.root / "experiments").rglob(f"{name}.yaml"))
         if not paths:
             raise SpecError(f"there is no experiment file {name}.yaml", where=str(self.root / "experiments"))
@@ -62,6 +54,18 @@ class Bundles:
             raise SpecError(failure.render(), where=str(paths[0]))
         return report
 
-    def _read(self) -> dict[str, BundleResults]:
-        bundles = [read_results(manifest.parent) for manifest in sorted(self.folder.rglob(MANIFEST))]
-        return {name: bundle for bundle in bundles for name in bundle.experiments}
+    def _results_of(self, name: str) -> BundleResults:
+        """The bundle that holds an experiment; the others are not read."""
+        folders = {
+            experiment: manifest.parent
+            for manifest in sorted(self.folder.rglob(MANIFEST))
+            for experiment in experiments_in(manifest.parent)
+        }
+        if name not in folders:
+            raise SpecError(
+                f"no bundle holds results of {name!r}", where=str(self.folder), mend=mend(name, folders, "results")
+            )
+        folder = folders[name]
+        if folder not in self._results:
+            self._results[folder] = read_results(folder)
+        return self._results[folder]

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from plat.errors import BundleError
 from plat.store.bundle.format import EXPORT_AGAIN, Bundle
+from plat.store.bundle.manifest import read_manifest
 from plat.store.bundle.reading import read_bundle
 from plat.store.mlflow.frames import Frames
 from plat.store.mlflow.record import clean_key, result_tags
@@ -39,6 +40,11 @@ class BundleResults:
     frames: Frames
     experiments: dict[str, list[str]]
     overrides: tuple[str, ...]
+
+
+def experiments_in(folder: Path) -> list[str]:
+    """The names of the experiment files of a bundle, from its manifest alone; BundleError where that is damaged."""
+    return [str(experiment["name"]) for experiment in read_manifest(folder)["experiments"]]
 
 
 def read_results(folder: Path, metrics: Collection[str] | None = None, tables: bool = True) -> BundleResults:
