@@ -95,7 +95,9 @@ class MIConfig:
     ema_alpha: float = number(0.9, minimum=0, maximum=1)
     eps: float = number(1e-3, minimum=0)
     released_marginal: bool = True  # also log the released code's marginal, with suffix _code
-    probe: int = number(512, minimum=0)  # fresh reasonings scored at every evaluation, a multiple of 8; 0: none
+    probe: int = number(512, minimum=0)  # fresh reasonings that a probe scores, a multiple of 8; 0: no probe
+    # evaluations from one probe to the next; the base model and the last policy are always probed
+    probe_every: int = number(1, minimum=1)
 
 
 @dataclass

@@ -351,3 +351,11 @@ def test_a_run_without_iterations_does_not_import_verl(cache):
     command = [sys.executable, "-c", WITHOUT_ITERATIONS, str(Path(__file__).parent), str(cache)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=300)
     assert done.stdout.splitlines()[-2:] == ["finished", "[]"], done.stdout + done.stderr
+
+
+def test_the_base_every_second_evaluation_and_the_last_policy_are_probed(compose, memory_io):
+    io = memory_io()
+    train(compose("mi.probe_every=2", "train.iterations=5", "eval.every=1"), io)
+    probed = {step for name, step in io.tables if name == "probe"}
+    assert probed == {0, 2, 4, 5} == {step for key, step in io.metrics if key == "probe/retrieval_acc"}
+    assert {step for key, step in io.metrics if key == "val/success"} == set(range(6))

@@ -13,10 +13,11 @@ between think tags, and then with actions. An iteration (`_Run._iterate`) has th
                   all of its G trajectories, or with a part of them under `within_group` (`filtering`, section 4). With
                   `filter=none` all are kept
     update        optimiser steps of PPO or GRPO on the trajectories that were kept (`learner`)
-    eval, probe   at step 0, every `eval.every` iterations and at the last one, of the updated policy: its success on
-                  fixed validation instances, sampled with the same random numbers each time (`evaluate`), and the
-                  reasoning probe, which asks on fresh instances whether a reasoning can still be matched to the prompt
-                  that it was written for (`probe`)
+    eval          at step 0, every `eval.every` iterations and at the last one, of the updated policy: its success on
+                  fixed validation instances, sampled with the same random numbers each time (`evaluate`)
+    probe         at step 0, at every `mi.probe_every`th evaluation and at the last one: the reasoning probe, which asks
+                  on fresh instances whether a reasoning can still be matched to the prompt that it was written for
+                  (`probe`)
 
 A run ends after `train.iterations`, or at an early stop. Then the policy with the highest validation success (the peak)
 and the final one play the held-out instances, which nothing was chosen by.
@@ -144,6 +145,8 @@ class _Run:
             is_peak = self._evaluate(step, metrics)
             reason = self.stops.evaluation(metrics["val/success"]) or reason  # an evaluation may stop the run, too
         is_last = step == config.train.iterations or reason is not None
+        if is_last or step % (config.eval.every * config.mi.probe_every) == 0:
+            metrics |= self._probe(step)
         metrics |= self.stopwatch.metrics()
         metrics["mem/peak_mb"] = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
         self.io.log(step, metrics)
@@ -181,7 +184,7 @@ class _Run:
 
     def _evaluate_base_model(self) -> None:
         """Step 0: the base model plays the validation and the held-out instances, and is probed."""
-        metrics: dict[str, float] = {}
+        metrics = self._probe(0)
         self._evaluate(0, metrics)
         metrics |= self._evaluate_heldout(0, self.learner.policy(), "base")
         self.stops.evaluation(metrics["val/success"])
@@ -189,15 +192,12 @@ class _Run:
         self._save(peak=True)
 
     def _evaluate(self, step: int, metrics: dict[str, float]) -> bool:
-        """Evaluate the policy and add its `val/` and `probe/` metrics; True when it is a new peak (ties are not)."""
+        """Evaluate the policy and add its `val/` metrics; True when it is a new peak (ties are not)."""
         policy = self.learner.policy()
         with self.stopwatch.timed("eval"):
             validation, batch = evaluate(policy, self.tokenizer, self.config, self.validation)
         metrics |= {f"val/{name}": value for name, value in validation.items()}
         self.io.table("val_instances", step, instance_results(batch))
-        if self.probe is not None:
-            with self.stopwatch.timed("probe"):
-                metrics |= self._probe(self.probe, policy, step)
         success = validation["success"]
         if not math.isfinite(success):
             raise RunError("validation success is not a number", failure_class="nan")
@@ -206,12 +206,16 @@ class _Run:
         self.progress.best_success, self.progress.best_step = success, step
         return True
 
-    def _probe(self, probe: Probe, policy: Weights, step: int) -> dict[str, float]:
+    def _probe(self, step: int) -> dict[str, float]:
         """The `probe/` metrics of fresh reasonings; at step 0 with the null, the same of an untrained model."""
-        reasonings = probe.draw(policy, step)
-        result = probe.score(policy, reasonings)
-        self.io.table("probe", step, result.table())
-        null = {"probe/retrieval_untrained": probe.untrained(policy, reasonings)} if step == 0 else {}
+        if self.probe is None:
+            return {}
+        policy = self.learner.policy()
+        with self.stopwatch.timed("probe"):
+            reasonings = self.probe.draw(policy, step)
+            result = self.probe.score(policy, reasonings)
+            self.io.table("probe", step, result.table())
+            null = {"probe/retrieval_untrained": self.probe.untrained(policy, reasonings)} if step == 0 else {}
         return result.metrics() | null
 
     def _evaluate_peak_and_final(self) -> None:
