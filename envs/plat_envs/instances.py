@@ -45,17 +45,18 @@ def draw(
     seed: int,
     shared_pool: bool,
     candidates: Callable[[random.Random], Iterator[Candidate[Instance]]],
+    assign: Callable[[str], str] = split_of,
 ) -> Instance:
     """The instance of (split, seed): the first of its split among endless `candidates(rng)`.
 
     A candidate is a pair of its ground and a function that makes the instance. The function is called only where the
     ground is of the right split, and returns None where the instance is not usable. A candidate may also be None, where
-    a draw gave nothing.
+    a draw gave nothing. `assign` says which split a ground belongs to.
     """
     rng = random.Random(f"{task}/{split}/{seed}")
     wanted = source_split(split, shared_pool)
     for drawn in islice(candidates(rng), _MAX_DRAWS):
-        if drawn is not None and split_of(drawn[0]) == wanted:
+        if drawn is not None and assign(drawn[0]) == wanted:
             instance = drawn[1]()
             if instance is not None:
                 return instance
