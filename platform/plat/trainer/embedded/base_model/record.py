@@ -26,22 +26,22 @@ from plat.trainer.embedded.base_model.recipe import (
 SHIPPED = Path(__file__).parent.parent / "bases"
 # The folders of SHIPPED. One that is missing there is an error: building it here would give its runs other ids.
 SHIPPED_KEYS = (
-    "v2-1c5aab130429c3f6",
-    "v2-24ac3fa67afc4c89",
-    "v2-342d44e98e1b9391",
-    "v2-36f39f451adbccf9",
-    "v2-38becdec0f12508a",
-    "v2-46bd42496fa6ab6b",
-    "v2-51c3fbb78b968d6a",
-    "v2-75d50d2fb99c963f",
-    "v2-ad60abd53f9048a1",
-    "v2-b8782ccb2662cdd0",
-    "v2-be0a031f04905abe",
-    "v2-ccd70c1903a42b83",
-    "v2-cfd5ab9d63477aea",
-    "v2-d51619e43597d1ce",
-    "v2-fa2d49e68c5dbff0",
-    "v2-fb4eadf7217e4e1a",
+    "v2-0e227b5f0b1cbe15",
+    "v2-1a2f5129ce78306f",
+    "v2-1fc8c75c3970693f",
+    "v2-3445535d73aca77c",
+    "v2-3c58416b4aaa23b1",
+    "v2-3fb86a41dc31ee2b",
+    "v2-473a0ee2c992b590",
+    "v2-49657c736efa07f4",
+    "v2-5710642f84f38d28",
+    "v2-610f75b068a4c062",
+    "v2-6e5febac0c927238",
+    "v2-acc63a5ced620b57",
+    "v2-b87fa0013e237f90",
+    "v2-c5662b0cf8b98758",
+    "v2-cf4583f582333e90",
+    "v2-e1e8a3504760cdcb",
 )
 REINSTALL = "install plat again (`pip install --force-reinstall --no-deps`), or `git checkout` that file"
 RECORD = "base.json"
