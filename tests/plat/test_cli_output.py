@@ -91,8 +91,11 @@ def test_ctrl_c_at_any_moment_is_no_mistake(tmp_path, verb):
         processes[delay].send_signal(signal.SIGINT)
     for delay, process in processes.items():
         _, err = process.communicate(timeout=60)
-        assert process.returncode in (0, 130) and b"Traceback" not in err and b"KeyboardInterrupt" not in err, delay
-        assert b"interrupted" in err + b"interrupted" * (verb == "sweep") if process.returncode else not err, delay
+        # -SIGINT: the verb was done, and Python had put the default handler back on its way out.
+        assert process.returncode in (0, 130, -signal.SIGINT), (delay, err)
+        assert b"Traceback" not in err and b"KeyboardInterrupt" not in err, delay
+        assert b"interrupted" in err + b"interrupted" * (verb == "sweep") or process.returncode != 130, delay
+        assert not err or process.returncode == 130, delay
 
 
 def test_a_closed_stdout_and_a_wrong_width_are_no_mistakes(tmp_path):
