@@ -91,7 +91,9 @@ MUTATIONS: dict[str, Callable[[Path], None]] = {
     ),
     "another number of the scheme": Edit("platform/plat/spec/identity.py", "SCHEME = 2", "SCHEME = 3"),
     "scheme left out of the id": Edit("platform/plat/spec/identity.py", """ + ',"scheme":' + str(SCHEME)""", ""),
-    "versions of plugins dropped from ids": Edit("platform/plat/spec/resolver.py", "sorted(plugins)", "[]"),
+    "versions of plugins dropped from ids": Edit(
+        "platform/plat/spec/resolver.py", "sorted(plugins), facts", "[], facts"
+    ),
     "base model dropped from ids": Edit(TRAINER + "/spec.py", '"base": base_identity(config.model), ', ""),
     "warm-up of the base's training": Edit(
         TRAINER + "/base_model/supervised.py", "WARMUP_STEPS = 50", "WARMUP_STEPS = 60"
@@ -99,6 +101,12 @@ MUTATIONS: dict[str, Callable[[Path], None]] = {
     "Adam betas of the base's training": Edit(TRAINER + "/base_model/supervised.py", "(0.9, 0.99)", "(0.9, 0.98)"),
     "decay of the base's learning rate": Edit(TRAINER + "/base_model/supervised.py", "(1 - step / base.steps)", "1.0"),
     "mix of the demonstrations": Edit("envs/plat_envs/demonstrations.py", "_GOOD_MOVES = 0.7", "_GOOD_MOVES = 0.69"),
+    "share of useful templates": Edit(
+        "envs/plat_envs/demonstrations.py", "rng.random() < mix.usefulness", "rng.random() < 0.5 * mix.usefulness"
+    ),
+    "shares of the splits": Edit(
+        "envs/plat_envs/instances.py", '("base",) * 4 + ("train",) * 4', '("base",) * 3 + ("train",) * 5'
+    ),
     "a bit of a shipped base": flip_a_bit_of_a_base,
     "another build in place of a shipped base": ship_another_build,
     "a shipped base left out": leave_a_base_out,

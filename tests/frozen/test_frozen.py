@@ -130,7 +130,7 @@ def current_curves(cache: Path) -> dict[str, Any]:
     model = config_object(build_run(TINY_BASE), spec).model
     tokenizer = WordTokenizer()
     flat, losses = train_base(model.base, hf.shape_of(model.shape, tokenizer.vocabulary), tokenizer)
-    few = BaseConfig(pool=60, grounded=0.4, seed=1)
+    few = BaseConfig(pool=400, grounded=0.4, seed=1)
     shown = {
         task: hashlib.sha256(json.dumps(corpus(task, few, tokenizer)).encode()).hexdigest()
         for task in tasks_of(model.base.version)
