@@ -221,14 +221,10 @@ class Countdown(Episode):
         return []
 
 
-def _make(config: Any, split: str, rendering: str) -> Countdown:
-    return Countdown(config, split, rendering)
-
-
 SPEC = EnvironmentSpec(
     name="countdown",
     config_type=CountdownConfig,
-    make=_make,
+    make=Countdown,
     version="2",
     stochastic=False,
     multi_turn=False,

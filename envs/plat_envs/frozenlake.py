@@ -14,7 +14,6 @@ import random
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache, partial
-from typing import Any
 
 from plat_envs.api import EnvironmentSpec
 from plat_envs.episode import Episode, EpisodeConfig
@@ -295,14 +294,10 @@ class FrozenLake(Episode):
         return [cell for cell, symbol in enumerate(self._cells) if symbol == "O"]
 
 
-def _make(config: Any, split: str, rendering: str) -> FrozenLake:
-    return FrozenLake(config, split, rendering)
-
-
 SPEC = EnvironmentSpec(
     name="frozenlake",
     config_type=FrozenLakeConfig,
-    make=_make,
+    make=FrozenLake,
     version="3",
     stochastic=True,
     multi_turn=True,

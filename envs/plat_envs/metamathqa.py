@@ -166,14 +166,10 @@ def _first_steps(chain: str, count: int) -> str:
     return " ".join(chain.split()[: 1 + 4 * count])
 
 
-def _make(config: Any, split: str, rendering: str) -> MetaMathQA:
-    return MetaMathQA(config, split, rendering)
-
-
 SPEC = EnvironmentSpec(
     name="metamathqa",
     config_type=MetaMathQAConfig,
-    make=_make,
+    make=MetaMathQA,
     version="2",
     stochastic=False,
     multi_turn=True,

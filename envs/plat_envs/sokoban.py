@@ -11,7 +11,6 @@ import random
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache, partial
-from typing import Any
 
 from plat_envs.api import EnvironmentSpec
 from plat_envs.episode import Episode, EpisodeConfig
@@ -281,14 +280,10 @@ class Sokoban(Episode):
         return int(row) * size + int(column) if int(row) < size and int(column) < size else -1
 
 
-def _make(config: Any, split: str, rendering: str) -> Sokoban:
-    return Sokoban(config, split, rendering)
-
-
 SPEC = EnvironmentSpec(
     name="sokoban",
     config_type=SokobanConfig,
-    make=_make,
+    make=Sokoban,
     version="2",
     stochastic=False,
     multi_turn=True,
