@@ -1,0 +1,86 @@
+"""TRL's GRPOTrainer, timed at the same work. TRL itself is imported when it is measured: it may not be installed."""
+
+from __future__ import annotations
+
+import gc
+import logging
+import time
+import warnings
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from plat.spec.experiment import build_run, config_object
+from plat.trainer.config import RunConfig
+from plat.trainer.embedded.environment import make_environments
+from plat.trainer.embedded.spec import SPEC
+from trainers.workload import GROUP, ONE_TURN, PROMPTS, QUIET, STEPS, TOKENS, WARM_UP, mean_of_faster_half
+
+
+def trl_steps(checkpoint: Path, scratch: Path, steps: int = STEPS) -> dict[str, float]:
+    """Seconds a step of TRL's GRPOTrainer on the same checkpoint, prompts and reward."""
+    warnings.filterwarnings("ignore")
+    logging.disable(logging.WARNING)
+    from datasets import Dataset
+    from transformers import AutoTokenizer, PrinterCallback, Qwen2ForCausalLM, TrainerCallback
+    from trl import GRPOConfig, GRPOTrainer
+
+    config: RunConfig = config_object(build_run([*QUIET, *ONE_TURN]), SPEC)
+    (player,) = make_environments(config, "train", 1)
+    seeds = list(range(PROMPTS * (WARM_UP + steps + 1)))
+    words: list[float] = []
+
+    def reward(prompts: list[str], completions: list[str], seed: list[int], **_: Any) -> list[float]:
+        rewards = []
+        for text, number in zip(completions, seed, strict=True):
+            player.reset(number)
+            rewards.append(player.step(text)[1])
+            words.append(len(text.split()))
+        return rewards
+
+    ends: list[float] = []
+
+    class Clock(TrainerCallback):
+        def on_step_end(self, *arguments: Any, **named: Any) -> None:
+            ends.append(time.process_time())
+
+    settings = GRPOConfig(
+        output_dir=str(scratch / "trl"),
+        use_cpu=True,
+        bf16=False,
+        per_device_train_batch_size=PROMPTS * GROUP,
+        gradient_accumulation_steps=1,
+        num_generations=GROUP,
+        max_completion_length=TOKENS,
+        temperature=1.0,
+        top_p=1.0,
+        top_k=0,
+        beta=0.0,
+        num_iterations=1,
+        learning_rate=1e-5,
+        max_steps=WARM_UP + steps,
+        gradient_checkpointing=False,
+        logging_steps=1000,
+        save_strategy="no",
+        report_to=[],
+        disable_tqdm=True,
+        dataloader_num_workers=0,
+        seed=0,
+    )
+    rows = [{"prompt": player.reset(seed), "seed": seed} for seed in seeds]
+    model = Qwen2ForCausalLM.from_pretrained(checkpoint)
+    trainer = GRPOTrainer(
+        model=model,
+        reward_funcs=reward,
+        args=settings,
+        train_dataset=Dataset.from_list(rows),
+        processing_class=AutoTokenizer.from_pretrained(checkpoint, padding_side="left"),
+        callbacks=[Clock()],
+    )
+    trainer.remove_callback(PrinterCallback)
+    gc.collect()
+    gc.freeze()
+    trainer.train()
+    times = np.diff(ends)[WARM_UP - 1 :].tolist()
+    return {"seconds": mean_of_faster_half(times), "tokens": float(np.mean(words))}
