@@ -26,6 +26,7 @@ MAY_IMPORT = {
     "plat.outcomes": set(),
     "plat.cores": set(),
     "plat.text": set(),
+    "plat.user_code": set(),
     "plat.conf": set(),
     "plat.rl": set(),
     "plat_envs": set(),
@@ -42,7 +43,15 @@ MAY_IMPORT = {
     "plat.interrupt": set(),
     "plat": set(),
 }
-EVERYWHERE = ("plat.errors", "plat.suggest", "plat.outcomes", "plat.cores", "plat.text", "plat.interrupt")
+EVERYWHERE = (
+    "plat.errors",
+    "plat.suggest",
+    "plat.outcomes",
+    "plat.cores",
+    "plat.text",
+    "plat.interrupt",
+    "plat.user_code",
+)
 # Packages and the only places whose import statements may name them.
 ONLY_IN = {
     "mlflow": ("plat.store", "plat.cli"),

@@ -2,6 +2,7 @@
 
     PlatError                 shown as three lines: what, where, how to mend it; exit code 2
     ├── SpecError             an experiment file, an override or a config value is wrong
+    │   └── PluginError       the code of a trainer, an environment, a builder or a check is wrong
     ├── HomeError             $PLAT_HOME cannot be used (unwritable, full, a file in the way)
     ├── StoreError            the MLflow store cannot be used (locked, newer version, unreachable)
     ├── BundleError           a bundle is damaged, or does not fit what is here
@@ -51,6 +52,10 @@ def _rebuild(kind: type[PlatError], what: str, where: str | None, mend: str | No
 
 class SpecError(PlatError):
     """An experiment file, an override or a config value is wrong. Nothing was written."""
+
+
+class PluginError(SpecError):
+    """The code of a trainer, an environment, a report builder or a check is wrong; `where` is its file and line."""
 
 
 class HomeError(PlatError):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from plat.errors import PlatError
+from plat.user_code import in_words, place_of
 from plat_analysis.text import printable
 
 
@@ -21,9 +22,10 @@ class Failure:
         """A failure of `subject` (such as `the figure 'curves'`) from the exception that it raised."""
         if isinstance(error, PlatError):
             return cls(printable(f"{subject} could not be made: {error.what}"), error.where or where, error.mend or "")
+        place = place_of(error)
         return cls(
-            printable(f"{subject} could not be made: {type(error).__name__}: {error}"),
-            where,
+            printable(f"{subject} could not be made: {in_words(error)}"),
+            f"{place} (asked for at {where})" if place else where,
             "the rest of the report was made; take this entry out, or report the message as a mistake of its builder",
         )
 

@@ -11,8 +11,11 @@ from collections.abc import Callable
 from importlib.metadata import entry_points
 from typing import Any
 
-from plat.errors import SpecError
+from plat.errors import PluginError, SpecError
 from plat.suggest import mend
+from plat.user_code import user_code
+
+MEND = "mend or uninstall the package that publishes it; `plat doctor` tries them all"
 
 
 def find(group: str, name: str, where: str) -> Callable[..., Any]:
@@ -25,13 +28,11 @@ def find(group: str, name: str, where: str) -> Callable[..., Any]:
             mend=mend(name, sorted(known), "known"),
         )
     try:
-        function: Callable[..., Any] = known[name].load()
-    except Exception as error:
-        raise SpecError(
-            f"{name!r} in {group} cannot be loaded: {type(error).__name__}: {error}",
-            where=where,
-            mend="mend or uninstall the package that publishes it; `plat doctor` tries them all",
-        ) from error
+        with user_code(f"{name!r} in {group} cannot be loaded", MEND):
+            function: Callable[..., Any] = known[name].load()
+    except PluginError as error:
+        error.where = f"{error.where} (named at {where})" if error.where else where
+        raise
     return function
 
 

@@ -12,6 +12,7 @@ import contextlib
 import errno
 import gc
 import os
+import shlex
 import signal
 import sys
 import threading
@@ -97,6 +98,9 @@ def _guarded(arguments: list[str]) -> int:
             return PIPE_CLOSED
         if error.errno == errno.EIO and error.filename is None:  # the terminal was closed
             return INTERRUPTED
+        if error.errno == errno.ENAMETOOLONG:
+            name = str(error.filename or "")
+            return _say(SpecError("a file name that is too long", where=_cut(name) or None, mend="give a shorter one"))
         if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES, errno.EPERM):
             return _say(
                 HomeError(
@@ -123,10 +127,23 @@ def _verb(arguments: list[str]) -> int:
 
     from plat.cli.verbs import application
 
+    _refuse_empty(arguments)
     try:
         return application()(args=arguments, prog_name="plat", standalone_mode=False) or 0
     except TyperException as error:  # a misspelt verb or option
         raise _usage_error(error, arguments) from error
+
+
+def _refuse_empty(arguments: list[str]) -> None:
+    """SpecError for an empty argument: as a path it would silently mean the working directory."""
+    for before, argument in zip(["", *arguments], arguments, strict=False):
+        if not argument or (argument.startswith("--") and argument.endswith("=")):
+            name = argument.rstrip("=") or (before if before.startswith("-") else "an argument")
+            raise SpecError(
+                f"{name} is empty",
+                where=f"the command line: plat {shlex.join(arguments)}",
+                mend="give it a value, or leave it out; a shell variable that is not set is empty, too",
+            )
 
 
 def _say(error: PlatError) -> int:
@@ -140,13 +157,18 @@ def _say(error: PlatError) -> int:
     return RUNS_FAILED if settings.dispatched and isinstance(error, HomeError | StoreError) else error.exit_code
 
 
+def _cut(text: str, room: int = 100) -> str:
+    """A text of which only the beginning and the end are shown when it is long."""
+    return text if len(text) <= room else f"{text[: room // 2]}...{text[-room // 4 :]}"
+
+
 def _usage_error(error: Exception, arguments: list[str]) -> SpecError:
     """The parser's complaint, in our three lines."""
     message = error.format_message() if hasattr(error, "format_message") else str(error)
     context = getattr(error, "ctx", None)
     command = context.command_path if context is not None else "plat"
     return SpecError(
-        message.rstrip("."), where=f"the command line: plat {' '.join(arguments)}", mend=f"see `{command} --help`"
+        message.rstrip("."), where=f"the command line: plat {shlex.join(arguments)}", mend=f"see `{command} --help`"
     )
 
 

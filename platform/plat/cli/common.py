@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -19,6 +20,9 @@ from plat.trainer.plugins import ALLOW_IMPORT
 
 if TYPE_CHECKING:
     from plat.spec.experiment import Experiment
+
+
+_ADDRESS = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://")
 
 
 @dataclass
@@ -96,6 +100,13 @@ def load_experiments(arguments: Sequence[str] | None, *, required: bool = True) 
     """The experiments named on the command line, each with all the overrides. SpecError when none is named."""
     from plat.spec import experiment
 
+    for argument in arguments or ():
+        if _ADDRESS.match(argument):
+            raise SpecError(
+                "an experiment file is a file on this machine, not an address",
+                where=argument,
+                mend="download it, and name the file",
+            )
     files, overrides = split(arguments)
     if required and not files:
         raise SpecError("no experiment file named", mend="for example: plat plan experiments/table4.yaml")
@@ -110,6 +121,12 @@ def find_run(home: Home, text: str) -> RunPaths:
     path = Path(text)
     if path.is_dir() and (path / "meta.json").exists():
         return RunPaths(path.absolute())
+    if path.is_dir():
+        raise SpecError(
+            "this directory is not a run's",
+            where=str(path.absolute()),
+            mend="name a run by its name or the beginning of its id; `plat status` lists those of a home",
+        )
     known = sorted(entry.name for entry in home.runs.iterdir()) if home.runs.is_dir() else []
     beginning = text.rsplit("-", 1)[-1]  # a name ends in the first half of the id
     hits = [run_id for run_id in known if run_id.startswith(beginning)] if beginning else []

@@ -72,6 +72,12 @@ def _find(home: Home, target: str, *, peak: bool) -> tuple[RunPaths, Path]:
     path = Path(target)
     if path.is_dir() and (path / "meta.json").exists() and path.parent.name == "checkpoints":
         return RunPaths(path.absolute().parents[3]), path.absolute()
+    if path.is_dir() and not (path / "meta.json").exists():
+        raise SpecError(
+            "this directory is neither a run's nor a checkpoint",
+            where=str(path.absolute()),
+            mend="name a run, or a folder HOME/runs/ID/attempts/NUMBER/checkpoints/STEP",
+        )
     run = find_run(home, target)
     folders = [attempt.checkpoints for attempt in run.attempts()]
     at_peak = _at_peak(folders) if peak else None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
@@ -26,9 +26,6 @@ from plat.cli.missing_runs import conclude, distinct, run_missing
 from plat.errors import SpecError
 from plat.store.home import Home
 
-if TYPE_CHECKING:
-    pass
-
 
 def plan(
     arguments: Arguments = None,
@@ -47,11 +44,14 @@ def plan(
     experiments = load_experiments(arguments)
     for experiment in experiments:
         reports.check_report(experiment)
-    made = make_plan(experiments, Home.find(home).checked(), jobs=jobs)
+    place = Home.find(home).checked()
+    made = make_plan(experiments, place, jobs=jobs)
     if as_json:
-        print_json(made.to_json())
+        print_json({"home": str(place.root), **made.to_json()})
     else:
         print(made.render(verbose=verbose))
+        absent = "" if place.exists() else " (there is none yet, so no run is known; --home DIR names another)"
+        print(f"home: {reports.shown(place.root)}{absent}")
     return 0
 
 

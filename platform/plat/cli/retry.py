@@ -77,7 +77,11 @@ def _conditions(where: Sequence[str] | None) -> dict[str, set[str]]:
     for text in where or ():
         axis, sign, value = text.partition("=")
         if not sign:
-            raise SpecError(f"--where takes AXIS=VALUE, not {text!r}", mend="for example --where task=sokoban")
+            raise SpecError(
+                f"--where takes AXIS=VALUE, not {text!r}",
+                where=f"the command line: --where {text}",
+                mend="for example --where task=sokoban",
+            )
         conditions.setdefault(axis, set()).add(value)
     return conditions
 

@@ -75,6 +75,19 @@ def _set_damage_aside(paths: RunPaths) -> list[str]:
     return lines
 
 
+def _plain(summary: dict[str, Any], trainer: str) -> dict[str, Any]:
+    """The summary of a trainer's outcome as JSON holds it; RunError for one that JSON cannot hold."""
+    try:
+        plain: dict[str, Any] = json.loads(to_json(summary))
+        return plain
+    except (TypeError, ValueError) as error:
+        raise RunError(
+            f"the summary that the trainer {trainer!r} returned cannot be saved as JSON: {error}",
+            where=trainer,
+            mend="put numbers, texts, lists and dicts into it; `float(x)` makes a number of an array's element",
+        ) from error
+
+
 def _attempt(
     home: Home,
     paths: RunPaths,
@@ -89,7 +102,7 @@ def _attempt(
     try:
         io = FileRunIO(paths, attempt, home.cache, lambda: stop.asked, headline_of(meta))
         ended = train(home, config, meta["trainer"], threads, io)
-        summary = json.loads(to_json(ended.summary))  # checked now: a summary that is not JSON is the trainer's mistake
+        summary = _plain(ended.summary, meta["trainer"])
         outcome = ended.kind
         if outcome == "interrupted":
             reason = "asked to stop"

@@ -14,7 +14,8 @@ from __future__ import annotations
 
 import errno
 
-from plat.errors import RunError
+from plat.errors import PlatError, RunError
+from plat.user_code import in_words, place_of
 
 RETRIES = {"preempted": 1000, "node": 2, "timeout": 2, "stalled": 1}  # by the dispatcher, within one sweep
 FINAL = ("failed:nan", "failed:error")  # would fail again: only `plat retry` tries
@@ -23,7 +24,7 @@ _DISK = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS)
 
 def classify(error: BaseException) -> tuple[str, str]:
     """("failed:<class>", reason in one line) of an exception, its causes included."""
-    reason = " ".join(str(getattr(error, "what", None) or f"{type(error).__name__}: {error}").split())[:500]
+    reason = _reason(error)
     seen: list[BaseException] = []
     cause: BaseException | None = error
     while cause is not None and cause not in seen:
@@ -40,3 +41,12 @@ def classify(error: BaseException) -> tuple[str, str]:
             return "failed:nan", reason
         cause = cause.__cause__ or cause.__context__
     return "failed:error", reason
+
+
+def _reason(error: BaseException) -> str:
+    """What happened, in one line, with the file and line of the trainer's code where that can be told."""
+    if isinstance(error, PlatError):
+        what, place = error.what, error.where if isinstance(error, RunError) else None
+    else:
+        what, place = in_words(error), place_of(error)
+    return " ".join(f"{what} ({place})".split() if place else what.split())[:500]

@@ -12,6 +12,7 @@ from plat.runner.process import pin_threads
 from plat.store.home import Home
 from plat.store.run_directory.run_io import FileRunIO
 from plat.trainer.api import Outcome, TrainerSpec, find_trainer
+from plat.user_code import definition_of
 
 
 def train(home: Home, config: dict[str, Any], trainer: str, threads: int, io: FileRunIO) -> Outcome:
@@ -22,7 +23,14 @@ def train(home: Home, config: dict[str, Any], trainer: str, threads: int, io: Fi
     pin_threads(threads)
     if spec.prepare is not None and spec.load_prepare is not None and spec.prepare(typed) is not None:
         spec.load_prepare()(typed, home.cache)
-    return function(typed, io)
+    outcome = function(typed, io)
+    if not isinstance(outcome, Outcome):
+        raise RunError(
+            f"the trainer {spec.name!r} returned {outcome!r:.80}, not an Outcome",
+            where=definition_of(function),
+            mend='end it with `return Outcome("finished")`',
+        )
+    return outcome
 
 
 def prepare(home: Home, trainer: str, config: dict[str, Any], threads: int = 1) -> None:

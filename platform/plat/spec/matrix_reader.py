@@ -81,6 +81,7 @@ class MatrixReader:
     def _axis(self, name: str, value: Any) -> Axis:
         path = ("matrix", name)
         place, key_place = self.document.where(*path), self.document.where_key(*path)
+        self._check_commas(name, value, place)
         if isinstance(value, dict):
             if not value:
                 raise self._empty(name, place)
@@ -95,6 +96,18 @@ class MatrixReader:
         if value is None:
             raise self._empty(name, place)
         return self._list_axis(name, [value], place, [place], key_place)
+
+    def _check_commas(self, name: str, value: Any, place: str) -> None:
+        """SpecError for a range that YAML has cut at its comma, as it does inside braces and brackets."""
+        texts = value if isinstance(value, list) else [value]
+        for index, text in enumerate(texts):
+            if isinstance(text, str) and text.startswith("range(") and ")" not in text:
+                where = self.document.where("matrix", name, index) if isinstance(value, list) else place
+                raise SpecError(
+                    f"inside braces or brackets a comma ends the value: {name} is only {text!r} here",
+                    where=where,
+                    mend=f'put the range into quotes: {name}: "range(START,STOP)"',
+                )
 
     def _empty(self, name: str, place: str) -> SpecError:
         return SpecError(f"the axis {name!r} has no values", where=place, mend="give it at least one, or remove it")
@@ -114,7 +127,7 @@ class MatrixReader:
                 raise SpecError(f"the axis {name!r} lists {show(value)} twice", where=value_place, mend="remove one")
             seen.add(label_key(value))
         axis_values = (
-            AxisValue(value, (Assignment(name, value, value_place, key_place),))
+            AxisValue(value, (Assignment(name, value, value_place, key_place, of_axis=True),))
             for value, value_place in zip(values, places, strict=True)
         )
         return Axis(name, tuple(axis_values), key_place)

@@ -22,6 +22,9 @@ PLAIN = re.compile(
 )
 SCALARS = (str, int, float, bool, type(None))
 WORDS_WITH_A_MEANING = ("true", "false", "null", "nan", "inf")  # in upper and lower case
+RANGES = "range(STOP), range(START,STOP) or range(START,STOP,STEP), each of them a number"
+QUOTING = "quote odd characters: key='\"a value\"'"  # the outer quotes are for the shell
+_EVALUATING = re.compile(r"\w+ while evaluating ('.*?'): ")  # how Hydra begins what a function's exception says
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -30,12 +33,14 @@ class Assignment:
 
     key               a config group or a dotted key
     where, where_key  where the value and the key were written, for messages
+    of_axis           it is a value of an axis of the matrix, and the key is the axis's name
     """
 
     key: str
     value: Any
     where: str
     where_key: str = ""
+    of_axis: bool = False
 
     def key_place(self) -> str:
         """Where the key was written, or else the value."""
@@ -103,15 +108,22 @@ def _parse_with_hydra(text: str, place: str) -> tuple[str, Any]:
     except RecursionError:
         raise SpecError("nested too deeply", where=place, mend="write a simpler value") from None
     except (HydraException, ValueError, TypeError, ArithmeticError) as error:
-        reason = str(error).splitlines()[0] if str(error) else type(error).__name__
-        raise SpecError(
-            f"not a valid override: {reason}", where=place, mend="quote odd characters: key='\"a value\"'"
-        ) from None
+        raise _refusal(text, place, error) from None
     if kind is OverrideType.DEL:
         raise SpecError("a key cannot be removed", where=place, mend="give it a value instead")
     if parsed.package is not None:
         raise SpecError("packages (@) are not supported", where=place, mend="write group=option")
     return parsed.key_or_group.replace("/", "."), value
+
+
+def _refusal(text: str, place: str, error: Exception) -> SpecError:
+    """What to say of an override that Hydra cannot read."""
+    value = text.partition("=")[2].strip()
+    if value.startswith("range("):
+        return SpecError(f"{value} is not a range", where=place, mend=f"write {RANGES}")
+    reason = str(error).splitlines()[0] if str(error) else type(error).__name__
+    reason = _EVALUATING.sub(r"\1: ", reason)
+    return SpecError(f"not a valid override: {reason}", where=place, mend=QUOTING)
 
 
 def is_sweep(value: Any) -> bool:

@@ -15,7 +15,7 @@ from plat.errors import SpecError
 from plat.spec.conf import Conf
 from plat.spec.overrides import Assignment
 from plat.spec.schema import Schema, nested, select
-from plat.suggest import mend
+from plat.suggest import mend, nearest
 
 ROOT = "_self_"  # the target of the root values in config.yaml
 
@@ -93,11 +93,25 @@ class PieceMaker:
         try:
             checked = self.schema.check(key, value)
         except SpecError as error:
-            if error.what.startswith("unknown key") and self.conf is not None:
-                names = [*self.conf.options, *self.schema.names()]
-                raise SpecError(error.what, mend=mend(key, names, "groups and keys")) from None
+            if error.what.startswith("unknown key"):
+                raise self._unknown(assignment) from None
             raise
         return (Piece(key, nested(key, checked), assignment),)
+
+    def _unknown(self, assignment: Assignment) -> SpecError:
+        """What to say of a key that no run has. An axis may have any name, if its values say what they stand for."""
+        key = assignment.key
+        groups = self.conf.options if self.conf is not None else {}
+        names = [*groups, *self.schema.names()]
+        kind = "groups and keys" if groups else "keys"
+        if not assignment.of_axis or "." in key or nearest(key, names) is not None:
+            return SpecError(f"unknown key {key!r}", mend=mend(key, names, kind))
+        group = next(iter(groups), None)
+        override = f"{group}: {groups[group][0]}" if group else f"{names[0]}: VALUE"
+        return SpecError(
+            f"unknown key {key!r}: this axis is no option of a run, so its values need the overrides they stand for",
+            mend=f"write `{key}: {{{assignment.value}: {{{override}}}, ...}}`; `plat options` lists every option",
+        )
 
     def _checked(self, delta: Mapping[str, Any], source: Assignment, file: str | None = None) -> dict[str, Any]:
         """A nested delta with every leaf checked and converted."""

@@ -12,13 +12,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from plat.errors import SpecError
+from plat.errors import PluginError, SpecError
 from plat.spec.conf import conf_of
 from plat.spec.identity import canonical, identity, readable
 from plat.spec.pieces import Piece, PieceMaker, place_of
 from plat.spec.recorded import SAME, Recorded
 from plat.spec.schema import schema_of
 from plat.spec.sections import SectionMaker
+from plat.spec.trainer_calls import checked_call
 from plat.trainer.api import TrainerSpec
 
 
@@ -56,10 +57,10 @@ class Resolver:
         self.fields = [field.name for field in dataclasses.fields(spec.config_type) if field.name in schema.defaults]
         self.sorted_fields = sorted(self.fields)
         self._sections = SectionMaker(spec, schema)
-        self._valid = Recorded(spec.validate)
-        self._facts = Recorded(spec.fingerprint)
-        self._prepare = Recorded(spec.prepare or _nothing)
-        self._resources = Recorded(spec.resources)
+        self._valid = Recorded(checked_call(spec, "validate"))
+        self._facts = Recorded(checked_call(spec, "fingerprint"))
+        self._prepare = Recorded(checked_call(spec, "prepare"))
+        self._resources = Recorded(checked_call(spec, "resources"))
 
     def resolve(self, chosen: Mapping[str, Piece], trainer: str, place: str) -> Resolved:
         """The config of one choice of pieces and its identity; SpecError, at `place` or a piece's, if it cannot run."""
@@ -114,11 +115,10 @@ class Resolver:
 
 def _located(error: SpecError, chosen: Mapping[str, Piece], place: str) -> SpecError:
     """The error of a trainer's check names a key; add where that key was set and in which run."""
+    if isinstance(error, PluginError):  # it names a file and a line
+        error.where = f"{error.where} ({place})" if error.where else place
+        return error
     key = error.where
     key_place = place_of(key, chosen.values()) if key else None
     error.where = f"{key_place} ({key}; {place})" if key_place else f"{place} ({key})" if key else place
     return error
-
-
-def _nothing(config: Any) -> None:
-    """The `prepare` of a trainer that shares no work between runs."""

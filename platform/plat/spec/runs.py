@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from plat.errors import SpecError
+from plat.errors import PluginError, SpecError
 from plat.spec.identity import canonical, result_affecting
 from plat.spec.matrix import AxisValue
 from plat.spec.overrides import Assignment
@@ -114,6 +114,9 @@ class RunMaker:
         if name not in self.trainers:
             try:
                 self.trainers[name] = _Trainer(str(name), self.base, self.line)
+            except PluginError as error:
+                error.where = f"{error.where} (named at {place})" if error.where else place
+                raise
             except SpecError as error:
                 error.where = error.where or place
                 raise

@@ -112,7 +112,7 @@ def _text(path: Path) -> str:
         with path.open("rb") as file:
             raw = file.read(MAX_BYTES + 1)
     except FileNotFoundError:
-        raise SpecError("no such file", where=str(path), mend=_siblings(path)) from None
+        raise SpecError("no such file", where=str(path), mend=_like(path)) from None
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or str(error)
         raise SpecError(
@@ -130,15 +130,26 @@ def _text(path: Path) -> str:
         ) from None
 
 
-def _siblings(path: Path) -> str:
+def _like(path: Path) -> str:
+    """How to mend the path of a file that is not there: the file most like it beside it, or below `experiments`."""
     from plat.suggest import nearest
 
-    try:
-        names = [entry.name for entry in path.parent.iterdir() if entry.suffix in (".yaml", ".yml")]
-    except OSError:
+    beside = [entry for entry in _entries(path.parent) if entry.suffix in (".yaml", ".yml")]
+    places = {entry.stem: entry for entry in [*sorted(Path("experiments").rglob("*.yaml")), *beside]}
+    near = nearest(path.stem, places)
+    if near is not None:
+        return f"did you mean {str(places[near])!r}?"
+    if not path.parent.is_dir():
         return f"the folder {path.parent} does not exist"
-    near = nearest(path.name, names)
-    return f"did you mean {str(path.parent / near)!r}?" if near else "check the path; arguments with `=` are overrides"
+    return "check the path; arguments with `=` are overrides"
+
+
+def _entries(folder: Path) -> list[Path]:
+    """What is in a folder; nothing where it cannot be read."""
+    try:
+        return list(folder.iterdir())
+    except OSError:
+        return []
 
 
 class _Builder:

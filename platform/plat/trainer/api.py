@@ -11,9 +11,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
 
-from plat.errors import SpecError
-from plat.suggest import mend
+from plat.errors import PluginError, SpecError
+from plat.suggest import mend, nearest
 from plat.trainer.plugins import ALLOW_IMPORT, imports_allowed, load_plugin, published
+from plat.user_code import user_code
 
 
 @dataclass
@@ -152,15 +153,29 @@ def _import_trainer(place: str) -> TrainerSpec:
             mend=f"if you trust it, add --allow-import (or set {ALLOW_IMPORT}=1); "
             "or publish it as an entry point of plat.trainers",
         )
-    module, _, attribute = place.partition(":")
+    name, _, attribute = place.partition(":")
+    title = f"cannot load the trainer {place!r}"
     try:
-        spec = getattr(import_module(module), attribute)
-    except (Exception, SystemExit) as error:  # the module of somebody else may raise anything
+        with user_code(title):
+            module = import_module(name)
+    except PluginError as error:
+        missing = isinstance(error.__cause__, ModuleNotFoundError) and name.startswith(str(error.__cause__.name))
+        if error.where is None or missing:  # nothing was imported: the name is wrong, not the code
+            error.where, error.mend = None, _importable(name)
+        raise
+    if not hasattr(module, attribute):
+        specs = [key for key, value in vars(module).items() if isinstance(value, TrainerSpec)]
         raise SpecError(
-            f"cannot load the trainer {place!r}: {type(error).__name__}: {error}",
-            mend="package.module:ATTRIBUTE, importable from here",
-        ) from error
-    return _checked(spec, place)
+            f"{title}: the module {name!r} has no {attribute!r}", mend=mend(attribute, specs, "its trainers")
+        )
+    return _checked(getattr(module, attribute), place)
+
+
+def _importable(module: str) -> str:
+    """How to mend the name of a module that cannot be found."""
+    near = nearest(module.partition(".")[0], published("plat.trainers"))
+    hint = "package.module:ATTRIBUTE, importable from here"
+    return f"did you mean {near!r}? Or {hint}" if near else hint
 
 
 def _checked(spec: Any, name: str) -> TrainerSpec:

@@ -11,7 +11,8 @@ import sys
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
-from plat.errors import SpecError
+from plat.errors import PluginError
+from plat.user_code import user_code
 
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint, EntryPoints
@@ -33,17 +34,15 @@ def published(group: str) -> dict[str, EntryPoint]:
 
 
 def load_plugin(group: str, name: str) -> Any:
-    """What is published under a name that exists; SpecError when its module cannot be imported."""
+    """What is published under a name that exists; PluginError when its module cannot be imported."""
     point = published(group)[name]
+    mend = "mend or reinstall the package that provides it; `plat doctor` tries all plugins"
     try:
-        return point.load()
-    except (Exception, SystemExit) as error:  # the module of somebody else may raise anything
-        reason = (str(error) or type(error).__name__).splitlines()[0]
-        raise SpecError(
-            f"the plugin {name!r} of {group} cannot be loaded: {type(error).__name__}: {reason}",
-            where=point.value,
-            mend="mend or reinstall the package that provides it; `plat doctor` tries all plugins",
-        ) from error
+        with user_code(f"the plugin {name!r} of {group} cannot be loaded", mend):
+            return point.load()
+    except PluginError as error:
+        error.where = f"{error.where} ({point.value})" if error.where else point.value
+        raise
 
 
 @lru_cache(maxsize=64)

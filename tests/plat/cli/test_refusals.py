@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 from pathlib import Path
@@ -55,6 +56,18 @@ def test_plat_and_run_without_arguments_print_their_help(plat, home, arguments, 
         (["eval", "nothing-12345678"], "nothing-12345678"),
         (["logs", "nothing-12345678"], "plat status"),
         (["why", "nothing-12345678"], "nothing-12345678"),
+        (["plan", ""], "an argument is empty"),
+        (["plan", "quickstart"], "did you mean 'experiments/quickstart.yaml'?"),
+        (["plan", "https://example.com/x.yaml"], "at: https://example.com/x.yaml"),
+        (["plan", "x" * 300 + ".yaml"], "a file name that is too long"),
+        (["why", "x" * 300], "a file name that is too long"),
+        (["plan", "experiments/quickstart.yaml", "--home", "x" * 300], "a file name that is too long"),
+        (["plan", "experiments/quickstart.yaml", "--home="], "--home is empty"),
+        (["report", "experiments/quickstart.yaml", "--out", ""], "--out is empty"),
+        (["eval", "experiments"], "neither a run's nor a checkpoint"),
+        (["why", "experiments"], "this directory is not a run's"),
+        (["retry", "--where", "foo"], "--where foo"),
+        (["options", "--trainer", "embeded"], "did you mean 'embedded'?"),
     ],
 )
 def test_a_wrong_command_line_gets_a_message_and_writes_nothing(plat, home, arguments, hint, monkeypatch):
@@ -152,3 +165,12 @@ def test_planning_runs_no_code_of_the_current_folder(tmp_path, spec):
     command = [sys.executable, "-m", "plat", "plan", "small.yaml"]
     done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, timeout=60)
     assert done.returncode == 2 and "unknown trainer 'innocent'" in done.stderr and "I ran" not in done.stdout
+
+
+def test_plan_names_the_home_that_it_looked_at(plat, spec, home, tmp_path):
+    """In the wrong working directory everything seems to be missing."""
+    assert f"home: {home} (there is none yet" in plat("plan", spec(GOOD))[1]
+    home.mkdir()
+    (home / "runs").mkdir()
+    assert plat("plan", spec(GOOD))[1].endswith(f"home: {home}\n")
+    assert json.loads(plat("plan", spec(GOOD), "--json")[1])["home"] == str(home)

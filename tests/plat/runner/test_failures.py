@@ -3,6 +3,7 @@
 import errno
 import os
 import signal
+from pathlib import Path
 
 import plat_toy
 import pytest
@@ -79,7 +80,29 @@ def test_a_summary_that_is_not_json_is_the_trainers_mistake(home, monkeypatch):
     paths = make(home)
     monkeypatch.setitem(plat_toy.SPEC.__dict__, "load", lambda: lambda config, io: Outcome("finished", {"x": {1, 2}}))
     assert execute(home, paths.id) == "failed:error"
-    assert "not JSON serializable" in outcome_of(paths)["reason"]
+    reason = outcome_of(paths)["reason"]
+    assert "the summary that the trainer 'plat_toy:SPEC' returned cannot be saved as JSON" in reason
+
+
+def test_a_trainer_that_returns_no_outcome_is_named_with_its_line(home, monkeypatch):
+    def forgetful(config, io):
+        io.log(0, {"val/success": 0.5})
+
+    paths = make(home)
+    monkeypatch.setitem(plat_toy.SPEC.__dict__, "load", lambda: forgetful)
+    assert execute(home, paths.id) == "failed:error"
+    line = forgetful.__code__.co_firstlineno
+    assert outcome_of(paths)["reason"] == f"the trainer 'toy' returned None, not an Outcome ({__file__}:{line})"
+
+
+def test_the_reason_names_the_line_of_the_trainers_code(home):
+    paths = make(home, mischief="error")
+    execute(home, paths.id)
+    reason = outcome_of(paths)["reason"]
+    place = reason.removeprefix("ValueError: a mistake in the toy (").removesuffix(")")
+    file, _, line = place.rpartition(":")
+    assert file == plat_toy.__file__
+    assert "a mistake in the toy" in Path(file).read_text().splitlines()[int(line) - 1]
 
 
 class OutOfMemoryError(RuntimeError):

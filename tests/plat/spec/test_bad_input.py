@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from plat.errors import PlatError, SpecError
+from plat.errors import PlatError, PluginError, SpecError
 from plat.spec.experiment import build_run, load_experiment, load_experiments
 
 HEAD = "title: t\n"
@@ -28,7 +28,10 @@ FILES = [
     (HEAD + "matrix: {train.lr: [1e-3, 0.001]}\n", "twice", "2:27", "remove"),
     (HEAD + "matrix: {seed: [0, [1]]}\n", "not a scalar", "2:20", "bundles"),
     (HEAD + "matrix: {variant: [{algorithm: ppo}]}\n", "not a scalar", "2:20", "bundles"),
-    (HEAD + "matrix: {seed: range(a)}\n", "override", "2:16", "quote"),
+    (HEAD + "matrix: {seed: range(a)}\n", "range(a) is not a range", "2:16", "range(START,STOP)"),
+    (HEAD + "matrix: {seed: range(1,1000)}\n", "a comma ends the value: seed is only 'range(1'", "2:16", "quotes"),
+    (HEAD + "matrix: {seed: [range(1,1000)]}\n", "a comma ends the value", "2:17", "quotes"),
+    (HEAD + "matrix: {variant: [a, b]}\n", "so its values need the overrides", "2:10", "`variant: {a: {task: "),
     (HEAD + "matrix:\n  tsak: [sokoban]\n", "unknown key 'tsak'", "3:3", "'task'"),
     (HEAD + "matrix:\n  task: [sokobann]\n", "unknown option 'sokobann'", "3:10", "'sokoban'"),
     (HEAD + "matrix:\n  task:\n    - sokoban\n    - frozenlke\n", "'frozenlke'", "5:7", "'frozenlake'"),
@@ -133,6 +136,8 @@ LINES = [
     ("trainer=nobody", "unknown trainer", "embedded"),
     ("seed=x", "'x' is not a whole number", "whole number"),
     ("oops", "needs `key=value`", "key=value"),
+    ("seed=int(a)", "not a valid override: 'int(a)': invalid literal", "quote"),
+    ("matrix.seed=range(a)", "range(a) is not a range", "range(START,STOP)"),
     ("matrix.seed=range(200001)", "200,001", "100,000"),
     ("task=", "unknown option ''", "sokoban"),
     ("train={itrations: 3}", "unknown key 'train.itrations'", "'train.iterations'"),
@@ -216,6 +221,65 @@ def test_planning_imports_no_code_that_is_not_published(
     monkeypatch.setattr("importlib.import_module", None)
     error = refused(f"title: t\nbase: {{trainer: '{place}'}}\n")
     assert "not published" in error.what and "--allow-import" in str(error.mend) and str(error.where).endswith("2:17")
+
+
+def test_a_path_that_is_not_there_gets_the_nearest_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "experiments" / "controls").mkdir(parents=True)
+    for name in ("quickstart", "controls/control_a"):
+        (tmp_path / "experiments" / f"{name}.yaml").write_text("title: t")
+    monkeypatch.chdir(tmp_path)
+    for wrong, right in (("quickstart", "quickstart"), ("quickstrat.yaml", "quickstart"), ("control_a", "controls/c")):
+        with pytest.raises(SpecError, match="no such file") as caught:
+            load_experiment(wrong)
+        assert f"did you mean 'experiments/{right}" in str(caught.value.mend)
+
+
+SICK = """import dataclasses, plat_toy
+def wrong(config):
+    {body}
+SPEC = dataclasses.replace(plat_toy.SPEC, {name}=wrong)
+"""
+SICK_TRAINERS = [
+    ("validate", "1 / 0", "`validate` of the trainer 'toy' failed: ZeroDivisionError", 3),
+    ("validate", "return None", "`validate` of the trainer 'toy' returned None", 2),
+    ("fingerprint", "return 7", "`fingerprint` of the trainer 'toy' returned 7", 2),
+    ("resources", "return 3", "`resources` of the trainer 'toy' returned 3", 2),
+    ("prepare", "return 'recipe'", "`prepare` of the trainer 'toy' returned 'recipe'", 2),
+]
+
+
+@pytest.mark.parametrize(("name", "body", "what", "line"), SICK_TRAINERS, ids=[case[2] for case in SICK_TRAINERS])
+def test_a_mistake_in_a_trainers_code_is_named_with_its_line(
+    load: Callable[..., object],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    name: str,
+    body: str,
+    what: str,
+    line: int,
+) -> None:
+    module = f"sick_{name}_{len(body)}"
+    (tmp_path / f"{module}.py").write_text(SICK.format(body=body, name=name))
+    monkeypatch.syspath_prepend(str(tmp_path))
+    with pytest.raises(PluginError) as caught:
+        load(f"title: t\nbase: {{trainer: '{module}:SPEC'}}\n")
+    assert what in caught.value.what and str(caught.value.where).startswith(f"{tmp_path}/{module}.py:{line} (")
+
+
+def test_a_trainer_whose_file_python_cannot_read(
+    refused: Callable[..., SpecError], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "unreadable_trainer.py").write_text("x = 1\ndef train(:\n")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    error = refused("title: t\nbase: {trainer: 'unreadable_trainer:SPEC'}\n")
+    assert isinstance(error, PluginError) and "SyntaxError" in error.what
+    assert str(error.where).startswith(f"{tmp_path}/unreadable_trainer.py:2 (named at ") and ":2:17" in str(error.where)
+
+
+@pytest.mark.parametrize(("place", "near"), [("plat_toy:SPCE", "'SPEC'"), ("embeded:SPEC", "'embedded'")])
+def test_a_misspelt_trainer_gets_the_nearest_name(refused: Callable[..., SpecError], place: str, near: str) -> None:
+    error = refused(f"title: t\nbase: {{trainer: '{place}'}}\n")
+    assert f"did you mean {near}?" in str(error.mend) and str(error.where).endswith(":2:17")
 
 
 @pytest.mark.parametrize("place", ["..x:y", ":", "x:", ":x", "os:getcwd", "a b:c"])

@@ -21,6 +21,7 @@ QUIET = {
     "MLFLOW_HTTP_REQUEST_MAX_RETRIES": "2",  # an unreachable server is said within seconds, not minutes
     "MLFLOW_HTTP_REQUEST_TIMEOUT": "60",
     "MLFLOW_ENABLE_ARTIFACTS_PROGRESS_BAR": "false",
+    "MLFLOW_SUPPRESS_PRINTING_URL_TO_STDOUT": "true",  # two requests and two lines on stdout per run
     "GIT_PYTHON_REFRESH": "quiet",
 }
 

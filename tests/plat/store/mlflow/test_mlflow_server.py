@@ -49,7 +49,7 @@ def server(tmp_path, store_template):
 
 
 @pytest.mark.slow
-def test_a_server_holds_the_same_as_a_file(server, make_home, recipe, experiment, tmp_path):
+def test_a_server_holds_the_same_as_a_file(server, make_home, recipe, experiment, tmp_path, capfd):
     recipes = [recipe(n, kills=[(6, 4)]) for n in range(3)]
     file = experiment("table4", recipes)
     report = tmp_path / "page.html"
@@ -71,3 +71,4 @@ def test_a_server_holds_the_same_as_a_file(server, make_home, recipe, experiment
     differing = ["mlflow_id", "tag.plat.imported", "tag.mlflow.parentRunId", "tag.mlflow.user"]
     runs = [item.runs.drop(columns=differing, errors="ignore") for item in frames]
     pd.testing.assert_frame_equal(*runs)
+    assert capfd.readouterr() == ("", ""), "MLflow prints nothing of its own"
