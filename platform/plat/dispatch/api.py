@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from plat.spec.runs import Run
 
 QUEUED, RUNNING, WAITING, ENDED = "queued", "running", "waiting", "ended"
+STALL_AFTER = 900.0  # seconds without an event after which a run counts as stalled
 
 
 @dataclass(frozen=True)
@@ -57,6 +58,7 @@ class Job:
     seconds  how long the newest attempt took that has ended; 0 before
     tries    how often it has been tried again, by failure class
     cancelled  somebody asked to stop it for good
+    place    where a scheduler has it, in words ("job 123_4 on cluster lab"), as long as it has; "" otherwise
     """
 
     id: str
@@ -70,6 +72,7 @@ class Job:
     seconds: float = 0.0
     tries: Counter[str] = field(default_factory=Counter)
     cancelled: bool = False
+    place: str = ""
 
     def change(self) -> Change:
         return Change(self.id, self.kind, self.title, self.state, self.outcome, self.reason)
@@ -83,14 +86,18 @@ class Job:
 class Dispatcher(Protocol):
     """Executes runs somewhere. The driver calls it from one thread.
 
-    slots     how many jobs run at once; None until `submit` has decided it
-    stopping  set by anybody, at any moment (a signal handler too): from then on nothing is started
-    notices   lines for whoever watches the sweep; the driver shows them and takes them out
+    slots       how many jobs run at once; None until `submit` has decided it
+    stopping    set by anybody, at any moment (a signal handler too): from then on nothing is started
+    notices     lines for whoever watches the sweep; the driver shows them and takes them out
+    farewell    what `stop` means here, in words for whoever pressed Ctrl-C
+    detachable  whether its jobs go on when this process ends; then `handed_over` says when it may
     """
 
     slots: int | None
     stopping: bool
     notices: list[str]
+    farewell: str
+    detachable: bool
 
     @property
     def jobs(self) -> Mapping[str, Job]:
@@ -105,11 +112,15 @@ class Dispatcher(Protocol):
     def active(self) -> bool:
         """Whether there is anything left to poll for."""
 
+    def handed_over(self) -> bool:
+        """Whether everything that has not ended is with a scheduler, and needs this process no longer."""
+
     def stop(self) -> None:
-        """Start nothing more; ask what runs to save its state and stop."""
+        """Start nothing more. What cannot live without this process is asked to save its state and stop; what a
+        scheduler has goes on."""
 
     def kill(self) -> None:
-        """End what runs at once; the next sweep goes on from the newest checkpoints."""
+        """End at once what cannot live without this process; the next sweep goes on from the newest checkpoints."""
 
     def cancel(self, handles: Sequence[Handle]) -> None:
         """Stop these runs for good (outcome "cancelled"); those not started are forgotten."""

@@ -1,9 +1,8 @@
-"""`sweep`: do what is not done yet of some runs, and say how each stands.
+"""The driver feeds runs from a source to any dispatcher, shows how they go, and reports how each stands.
 
-Promised: a finished run is never done again; a run that failed for a reason that would repeat (FINAL) is left alone
-unless `retry`; a run that somebody else has is waited for. When nothing is missing, no process is started and no file
-is written. The first Ctrl-C (or SIGTERM, or a closed terminal) lets every worker save a checkpoint, the second kills
-them; either way the same call goes on from there.
+Promised, whatever executes the runs: those of `plat.dispatch.admission`; and when nothing is missing, no process is
+started and no file is written. The first Ctrl-C (or SIGTERM, or a closed terminal) asks the dispatcher to stop, the
+second to kill; either way the same call goes on from there.
 """
 
 from __future__ import annotations
@@ -11,20 +10,18 @@ from __future__ import annotations
 import contextlib
 import time
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
-from plat.dispatch import interrupts
-from plat.dispatch.api import ENDED, Change, Dispatcher
+from plat.dispatch import interrupts, registry
+from plat.dispatch.admission import Admission
+from plat.dispatch.api import ENDED, STALL_AFTER, Change, Dispatcher
 from plat.dispatch.board import Board
-from plat.dispatch.local.dispatcher import STALL_AFTER, LocalDispatcher
 from plat.dispatch.progress import Progress, Silent
-from plat.dispatch.report import RunEnd, SweepReport, end_of
-from plat.runner.failures import FINAL
-from plat.store.home import Home, RunPaths
-from plat.store.run_directory.creation import create
-from plat.store.run_directory.files import config_changed_since_result, set_damaged_config_aside
-from plat.store.run_directory.state import run_state
+from plat.dispatch.report import SweepReport, end_of
+from plat.dispatch.source import FixedRuns, Source
+from plat.errors import SpecError
+from plat.store.home import Home
 
 if TYPE_CHECKING:
     from plat.spec.experiment import Experiment, Run
@@ -34,10 +31,13 @@ TICK = 0.2  # seconds between two updates of what is shown, and the longest wait
 
 def sweep(
     home: Home,
-    runs: Sequence[Run],
+    runs: Sequence[Run] | Source,
     jobs: int | None = None,
     progress: Progress | None = None,
     *,
+    on: str = registry.LOCAL,
+    cluster: Sequence[str] = (),
+    detach: bool = False,
     experiments: Sequence[Experiment] = (),
     before_runs: Callable[[], None] | None = None,
     on_finished: Callable[[Run], None] | None = None,
@@ -47,7 +47,10 @@ def sweep(
 ) -> SweepReport:
     """Do what is missing.
 
-    jobs         runs at once; by default as many as the cores allow
+    runs         a list, or a source that gives further runs as earlier ones end
+    jobs         runs at once; by default as many as the place allows
+    on           the name of a dispatcher; `cluster` has its settings (see `registry.Setting`)
+    detach       return as soon as a scheduler has every run; SpecError where the runs need this process
     experiments  the files that ask, noted in the meta.json of their runs
     before_runs  called once, before the first run is started and while the workers' modules load; what it raises ends
                  the sweep before anything has run
@@ -58,99 +61,69 @@ def sweep(
     stall_after  seconds without an event after which a run is killed as stalled
     """
     started = time.monotonic()
-    asked = _asked_by(experiments)
-    report = SweepReport()
-    for run in runs:
-        report.ends[run.id] = _before(home, run, steal, retry, report.trouble)
-    for end in report.ends.values():
-        if end.state == "done" and config_changed_since_result(home.run(end.run.id)):
-            _make_readable(home, end.run, asked, report.trouble)
-        elif end.state == "done":
-            _make(home, end.run, asked)
-    missing = [end.run for end in report.ends.values() if end.state == "missing"]
-    if missing:
-        dispatcher = LocalDispatcher(
-            home,
-            lambda run: _make_readable(home, run, asked, report.trouble),
-            slots=jobs,
-            steal=steal,
-            stall_after=stall_after,
-        )
-        _Sweep(home, dispatcher, progress or Silent(), report, on_finished).go(missing, before_runs)
+    report = SweepReport(detached=detach)
+    follows = registry.check_name(on) != registry.LOCAL
+    admission = Admission(home, experiments, report.trouble, steal=steal, retry=retry, follows=follows)
+    setting = registry.Setting(home, admission.make, jobs, steal, stall_after, tuple(cluster))
+    source = FixedRuns(runs) if isinstance(runs, Sequence) else runs
+    drive = _Drive(home, source, admission, progress or Silent(), report, before_runs, on_finished)
+    drive.go(lambda: _opened(on, setting, detach))
     report.seconds = time.monotonic() - started
     return report
 
 
-def _before(home: Home, run: Run, steal: bool, retry: bool, trouble: list[str]) -> RunEnd:
-    """How a run stands before the sweep; "missing" means that it is to be done now. Damage is added to `trouble`."""
-    now = run_state(home.run(run.id))
-    if now.damage:
-        trouble.append(f"{run.name}: {now.damage} ({home.run(run.id).result}): it is set aside, and the run goes on")
-    if now.state == "done" or (now.state == "unknown" and not steal):
-        reason = now.reason or ("held from elsewhere; take it over with --steal" if now.state == "unknown" else "")
-        return RunEnd(run, now.state, now.outcome, reason)
-    if now.state == "failed" and now.outcome in FINAL and not retry:
-        return RunEnd(run, "failed", now.outcome, now.reason)
-    return RunEnd(run, "missing")
+def _opened(on: str, setting: registry.Setting, detach: bool) -> Dispatcher:
+    dispatcher = registry.open_dispatcher(on, setting)
+    if detach and not dispatcher.detachable:
+        raise SpecError(
+            f"runs on {on!r} end with the command that started them, so it cannot leave them",
+            where="--detach",
+            mend="leave --detach out, or hand the runs to a scheduler (--on slurm)",
+        )
+    return dispatcher
 
 
-def _asked_by(experiments: Sequence[Experiment]) -> dict[str, list[Experiment]]:
-    asked: dict[str, list[Experiment]] = {}
-    for experiment in experiments:
-        for run in experiment.runs:
-            asked.setdefault(run.id, []).append(experiment)
-    return asked
-
-
-def _make(home: Home, run: Run, asked: Mapping[str, list[Experiment]]) -> RunPaths:
-    """The run's directory, with every file that asks for it noted."""
-    paths = home.run(run.id)
-    for experiment in asked.get(run.id, ()):
-        paths = create(home, run, experiment.name, paper=experiment.paper)
-    return paths if run.id in asked else create(home, run, "")
-
-
-def _make_readable(home: Home, run: Run, asked: Mapping[str, list[Experiment]], trouble: list[str]) -> RunPaths:
-    """The same, with a config.yaml that can be read: a damaged or edited one is set aside and written again."""
-    with contextlib.suppress(OSError):  # then making the directory fails, too, and says why
-        aside = set_damaged_config_aside(home.run(run.id))
-        if aside is not None:
-            trouble.append(f"{run.name}: config.yaml was damaged or edited; it is now {aside}, and was written again")
-    return _make(home, run, asked)
-
-
-class _Sweep:
-    """Feeds the missing runs to a dispatcher, shows how they go, and calls back for each that ended."""
+class _Drive:
+    """One call of `sweep`: a source, a dispatcher that is opened when the first run is missing, and what is shown."""
 
     def __init__(
         self,
         home: Home,
-        dispatcher: Dispatcher,
+        source: Source,
+        admission: Admission,
         progress: Progress,
         report: SweepReport,
+        before_runs: Callable[[], None] | None,
         on_finished: Callable[[Run], None] | None,
     ) -> None:
-        self._dispatcher = dispatcher
+        self._home = home
+        self._source = source
+        self._admission = admission
         self._progress = progress
         self._report = report
+        self._before_runs = before_runs
         self._on_finished = on_finished
         self._ended: deque[Run] = deque()
         self._stop_announced = False
         self._shown = 0.0
-        counts = report.counts()
-        done, missing = counts.get("done", 0), counts.get("missing", 0)
-        self._board = Board(home, dispatcher.jobs, done_before=done, failed_before=len(report.ends) - done - missing)
 
-    def go(self, missing: Sequence[Run], before_runs: Callable[[], None] | None) -> None:
-        dispatcher = self._dispatcher
+    def go(self, open_dispatcher: Callable[[], Dispatcher]) -> None:
+        missing = self._admit()
+        if not missing:
+            return
+        self._dispatcher = dispatcher = open_dispatcher()
+        counts = self._report.counts()
+        done = counts.get("done", 0)
+        before = len(self._report.ends) - done - len(missing)
+        self._board = Board(self._home, dispatcher.jobs, done_before=done, failed_before=before)
         with contextlib.ExitStack() as stack:
             stack.callback(self._progress.end)
             stack.callback(dispatcher.close)
             dispatcher.submit(missing)
-            if before_runs is not None:
-                before_runs()
+            if self._before_runs is not None:
+                self._before_runs()
             signals = stack.enter_context(interrupts.counted(dispatcher))
-            while dispatcher.active():
+            while self._goes_on(dispatcher):
                 for change in dispatcher.poll(0.0 if self._ended else TICK):
                     self._note(change)
                 while dispatcher.notices:
@@ -158,28 +131,52 @@ class _Sweep:
                 self._obey(len(signals))
                 if self._ended:
                     self._call_back(self._ended.popleft())
+                if not dispatcher.stopping and (further := self._admit()):
+                    dispatcher.submit(further)
                 self._show()
             while self._ended and len(signals) < 2:
                 self._call_back(self._ended.popleft())
         self._report.interrupted = dispatcher.stopping
-        for run in missing:
-            self._report.ends[run.id] = end_of(dispatcher.jobs[run.id])
+        for job in dispatcher.jobs.values():
+            if job.kind == "run":
+                self._report.ends[job.run.id] = end_of(job)
+
+    def _goes_on(self, dispatcher: Dispatcher) -> bool:
+        if self._report.detached and self._source.exhausted and dispatcher.handed_over():
+            return False
+        return dispatcher.active()
+
+    def _admit(self) -> list[Run]:
+        """Take what the source gives now; the runs of it that are to be done. The source hears of the others."""
+        missing: list[Run] = []
+        while given := self._source.next():
+            for run in given:
+                if run.id in self._report.ends and self._report.ends[run.id].state == "missing":
+                    continue  # it is under way already
+                end = self._report.ends[run.id] = self._admission.judge(run)
+                if end.state == "missing":
+                    missing.append(run)
+                else:
+                    self._source.ended(end)
+        return missing
 
     def _note(self, change: Change) -> None:
         job = self._dispatcher.jobs[change.job]
         ended = change.state == ENDED
         success = self._board.last(job)[1] if ended and job.kind == "run" else None
         self._progress.change(change, success=success, seconds=job.seconds if ended else 0.0)
-        if ended and job.kind == "run" and change.outcome not in ("unknown", None):
+        if not ended or job.kind != "run":
+            return
+        self._report.ends[job.run.id] = end_of(job)
+        self._source.ended(self._report.ends[job.run.id])
+        if change.outcome not in ("unknown", None):
             self._ended.append(job.run)
 
     def _obey(self, interruptions: int) -> None:
         if interruptions and not self._stop_announced:
             self._stop_announced = True
             self._dispatcher.stop()
-            self._progress.message(
-                "stopping: runs are saving their state (again to kill them); the same command goes on from there"
-            )
+            self._progress.message(self._dispatcher.farewell)
         if interruptions >= 2:
             self._dispatcher.kill()
 

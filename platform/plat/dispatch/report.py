@@ -14,7 +14,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class RunEnd:
-    """How a run stands after a sweep. `state`: done | failed | unknown | interrupted | missing; `fresh`: it ran now."""
+    """How a run stands after a sweep. `fresh`: it ran now.
+
+    state  done | queued (a scheduler has it, `reason` says where) | failed | unknown | interrupted | missing
+    """
 
     run: Run
     state: str
@@ -29,6 +32,7 @@ class SweepReport:
 
     trouble        what went wrong beside the runs
     import_failed  a run was found damaged when it was brought into the store
+    detached       the sweep was to leave its runs to a scheduler: then those that are queued are as they should be
     """
 
     ends: dict[str, RunEnd] = field(default_factory=dict)
@@ -36,16 +40,18 @@ class SweepReport:
     seconds: float = 0.0
     trouble: list[str] = field(default_factory=list)
     import_failed: bool = False
+    detached: bool = False
 
     def counts(self) -> dict[str, int]:
         return dict(Counter(end.state for end in self.ends.values()))
 
     @property
     def exit_code(self) -> int:
-        """130 interrupted, 3 when a run is not done or is damaged, else 0."""
+        """130 interrupted, 3 when a run is damaged or is not as it should be (done, or queued if detached), else 0."""
         if self.interrupted:
             return 130
-        return 3 if self.import_failed or any(end.state != "done" for end in self.ends.values()) else 0
+        well = ("done", "queued") if self.detached else ("done",)
+        return 3 if self.import_failed or any(end.state not in well for end in self.ends.values()) else 0
 
 
 def end_of(job: Job) -> RunEnd:
@@ -53,9 +59,9 @@ def end_of(job: Job) -> RunEnd:
     if job.has_result:
         state = "done"
     elif job.state != ENDED:
-        state = "missing"
+        state = "queued" if job.place else "missing"
     elif job.outcome in ("interrupted", "cancelled"):
         state = "interrupted"
     else:
         state = "unknown" if job.outcome == "unknown" else "failed"
-    return RunEnd(job.run, state, job.outcome, job.reason, fresh=job.seconds > 0)
+    return RunEnd(job.run, state, job.outcome, job.reason or job.place, fresh=job.seconds > 0)

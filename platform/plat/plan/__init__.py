@@ -26,6 +26,7 @@ from plat.spec.experiment import Experiment, Run
 from plat.store.home import Home
 from plat.store.run_directory.state import STATES, RunState, run_state
 from plat.trainer.api import find_trainer
+from plat.trainer.resources import Resources
 
 SAMPLED = 5  # finished runs whose size is measured
 
@@ -201,7 +202,7 @@ def _entries(folder: Path) -> set[str]:
 
 def _workers(left: Sequence[PlanRow]) -> int:
     """As many runs at once as the cores allow."""
-    threads = max((row.run.resources.get("threads", 1) for row in left), default=1)
+    threads = max((Resources.of(row.run.resources).threads for row in left), default=1)
     return max(1, min(usable_cores() // max(1, threads), len(left) or 1))
 
 

@@ -21,6 +21,7 @@ from plat.spec.schema import schema_of
 from plat.spec.sections import SectionMaker
 from plat.spec.trainer_calls import checked_call
 from plat.trainer.api import TrainerSpec
+from plat.trainer.resources import Resources
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +33,7 @@ class Resolved:
     config: dict[str, Any]
     canon: tuple[str, ...]  # the texts that were hashed into the id
     prepare: tuple[str, str] | None
-    resources: dict[str, int]
+    resources: dict[str, Any]
     identity: dict[str, Any]  # see Run
     fingerprint: dict[str, Any]  # see Run
 
@@ -60,7 +61,8 @@ class Resolver:
         self._valid = Recorded(checked_call(spec, "validate"))
         self._facts = Recorded(checked_call(spec, "fingerprint"))
         self._prepare = Recorded(checked_call(spec, "prepare"))
-        self._resources = Recorded(checked_call(spec, "resources"))
+        stated = checked_call(spec, "resources")
+        self._resources = Recorded(lambda config: Resources.of(stated(config)).as_dict())
 
     def resolve(self, chosen: Mapping[str, Piece], trainer: str, place: str) -> Resolved:
         """The config of one choice of pieces and its identity; SpecError, at `place` or a piece's, if it cannot run."""

@@ -26,7 +26,7 @@ class Run:
     axes       axis -> label of the matrix position
     config     the resolved config. It shares parts with other runs: do not change it
     prepare    (key, title) of the work that must be done before the run and is shared between runs, or None
-    resources  what the trainer asks for, e.g. {"threads": 1, "gpus": 0}
+    resources  what the trainer asks for, as `plat.trainer.resources.Resources.of` reads it, e.g. {"threads": 1}
     identity   what the id was hashed from besides the config and the fingerprint: the trainer's own name, its
                `plugins` ([key, version]), and the keys of the config that were `left_out`; empty when not known
     version    of its trainer, as it is hashed into the id
@@ -40,7 +40,7 @@ class Run:
     trainer: str
     config: dict[str, Any]
     prepare: tuple[str, str] | None
-    resources: dict[str, int]
+    resources: dict[str, Any]
     identity: dict[str, Any] = field(default_factory=dict)
     headline: str = api.HEADLINE
     version: str = ""

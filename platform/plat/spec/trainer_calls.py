@@ -7,6 +7,7 @@ from typing import Any
 
 from plat.errors import PluginError
 from plat.trainer.api import TrainerSpec
+from plat.trainer.resources import Resources
 from plat.user_code import definition_of, user_code
 
 
@@ -43,12 +44,12 @@ def _is_work(value: Any) -> bool:
 
 
 def _is_resources(value: Any) -> bool:
-    return isinstance(value, Mapping) and all(isinstance(name, str) for name in value)
+    return isinstance(value, Resources) or (isinstance(value, Mapping) and all(isinstance(name, str) for name in value))
 
 
 _RETURNS: dict[str, tuple[Callable[[Any], bool], str]] = {
     "validate": (lambda value: True, "a config of its config_type"),
     "fingerprint": (lambda value: isinstance(value, dict), "a dict of facts"),
     "prepare": (_is_work, "None, or (key, title)"),
-    "resources": (_is_resources, 'a dict such as {"threads": 1, "gpus": 0}'),
+    "resources": (_is_resources, 'a Resources, or a dict such as {"threads": 1, "gpus": 0}'),
 }

@@ -14,6 +14,7 @@ from typing import Any, Protocol
 from plat.errors import PluginError, SpecError
 from plat.suggest import mend, nearest
 from plat.trainer.plugins import ALLOW_IMPORT, imports_allowed, load_plugin, published
+from plat.trainer.resources import Resources
 from plat.user_code import user_code
 
 
@@ -96,7 +97,8 @@ class TrainerSpec:
     validate          config -> normalised config; raises SpecError (what, mend; `where` may name a dotted key) for
                       combinations that cannot run. Parts of the config are shared between runs: change nothing in
                       place, return the same object when there is nothing to normalise, else a `dataclasses.replace`
-    resources         config -> {"threads": int, "gpus": int}
+    resources         config -> Resources, or a mapping of the same names, e.g. {"threads": 4, "gpus": 1}: what a run of
+                      this config needs (a larger model may need more)
     fingerprint       config -> extra facts that are part of the identity (e.g. the content of the base model)
     prepare           None, or (config) -> None (nothing to wait for) or (key, title): work shared between runs (e.g.
                       building a base model), done once per key, before the runs that need it; `load_prepare()` gives an
@@ -118,7 +120,7 @@ class TrainerSpec:
     operational_keys: tuple[str, ...] = ()
     legacy: Mapping[str, Any] = field(default_factory=dict)
     validate: Callable[[Any], Any] = lambda config: config
-    resources: Callable[[Any], dict[str, int]] = lambda config: {"threads": 1, "gpus": 0}
+    resources: Callable[[Any], Resources | Mapping[str, Any]] = lambda config: {"threads": 1, "gpus": 0}
     fingerprint: Callable[[Any], dict[str, Any]] = lambda config: {}
     prepare: Callable[[Any], tuple[str, str] | None] | None = None
     load_prepare: Callable[[], Callable[[Any, Path], None]] | None = None

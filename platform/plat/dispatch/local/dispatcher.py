@@ -14,14 +14,15 @@ from typing import TYPE_CHECKING, Any
 
 from plat.cores import usable_cores
 from plat.dispatch import decisions
-from plat.dispatch.api import ENDED, QUEUED, RUNNING, WAITING, Change, Handle
+from plat.dispatch.api import ENDED, QUEUED, RUNNING, STALL_AFTER, WAITING, Change, Handle
 from plat.dispatch.decisions import Decision
 from plat.dispatch.local import machine, stalls
 from plat.dispatch.local.devices import Devices
 from plat.dispatch.local.jobs import LocalJob, make_jobs, read_end, start_request, trainers_that_train
 from plat.dispatch.local.processes import Processes, ProcessesLost
 from plat.dispatch.local.schedule import Schedule, expected_seconds
-from plat.errors import HomeError, PlatError
+from plat.dispatch.registry import Setting
+from plat.errors import HomeError, PlatError, SpecError
 from plat.outcomes import failure_class
 from plat.plan.cost import cached_keys
 from plat.store.home import Home, RunPaths
@@ -31,12 +32,14 @@ from plat.store.run_directory.attempts import record_failure, settle
 if TYPE_CHECKING:
     from plat.spec.runs import Run
 
-STALL_AFTER = 900.0  # seconds without an event
 CHECK_EVERY = 0.5  # seconds between two checks of what is waited for, and of growing spools
 
 
 class LocalDispatcher:
     """`create(run)` makes a run's directory, just before it starts. `slots` defaults to cores // threads per run."""
+
+    farewell = "stopping: runs are saving their state (again to kill them); the same command goes on from there"
+    detachable = False  # the worker server ends with its parent
 
     def __init__(
         self,
@@ -117,6 +120,9 @@ class LocalDispatcher:
         """Is there anything to poll for?"""
         alive = (RUNNING,) if self.stopping else (QUEUED, RUNNING, WAITING)
         return any(job.state in alive for job in self.jobs.values())
+
+    def handed_over(self) -> bool:
+        return not self.active()
 
     def stop(self) -> None:
         """Start nothing more; ask what runs to save and stop."""
@@ -277,3 +283,16 @@ class LocalDispatcher:
             number = stalls.check(job, self.home, self._stall_after)
             if number is not None:
                 self._signal(job, number)
+
+
+def open_dispatcher(setting: Setting) -> LocalDispatcher:
+    """For `plat.dispatch.registry`."""
+    if setting.cluster:
+        raise SpecError(
+            "cluster=NAME chooses where a scheduler executes runs, and these are executed on this machine",
+            where="the command line",
+            mend="add --on slurm, or leave cluster=... out",
+        )
+    return LocalDispatcher(
+        setting.home, setting.create, slots=setting.jobs, steal=setting.steal, stall_after=setting.stall_after
+    )

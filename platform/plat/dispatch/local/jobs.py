@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from plat.dispatch.api import Job
 from plat.store.home import Home
 from plat.trainer.api import find_trainer
+from plat.trainer.resources import Resources
 
 if TYPE_CHECKING:
     from plat.spec.runs import Run
@@ -42,7 +43,8 @@ def make_jobs(runs: list[Run], cached: Collection[str] = ()) -> list[LocalJob]:
     preparations: dict[str, LocalJob] = {}
     jobs = []
     for run in runs:
-        threads, gpus = int(run.resources.get("threads", 1)), int(run.resources.get("gpus", 0))
+        needed = Resources.of(run.resources)
+        threads, gpus = max(1, needed.threads), needed.gpus
         needs = None
         if run.prepare is not None and run.prepare[0] not in cached:
             key, title = run.prepare

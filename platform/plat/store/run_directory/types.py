@@ -89,7 +89,10 @@ NUMBER = Type("a number", is_number)
 TIME = Type("a time in seconds since 1970", is_time)
 MAPPING = Type("a JSON object", lambda value: isinstance(value, dict))
 PREPARATION = Type("a name and a title", lambda value: _is_list_of(_is_text)(value) and len(value) == 2)
-RESOURCES = Type("numbers by name", lambda value: isinstance(value, dict) and all(map(is_number, value.values())))
+RESOURCES = Type(
+    "numbers and texts by name",
+    lambda value: isinstance(value, dict) and all(is_number(item) or _is_text(item) for item in value.values()),
+)
 ATTEMPT = Type(f"the number of an attempt (1 to {MOST_ATTEMPTS})", is_attempt_number)
 
 META = {

@@ -1,0 +1,76 @@
+"""The driver with a source that gives further runs as earlier ones end; dispatchers by name; resources."""
+
+import pytest
+from toy_runs import toy_run
+
+from plat.dispatch.driver import sweep
+from plat.errors import SpecError
+from plat.trainer.resources import Resources
+
+
+class Asker:
+    """A search: two runs under way at once, six in all, each asked for when an earlier one has ended."""
+
+    def __init__(self, seeds):
+        self.seeds, self.under_way, self.most, self.ends = list(seeds), 0, 0, []
+
+    def next(self):
+        given = [toy_run(seed=self.seeds.pop(0)) for _ in range(min(2 - self.under_way, len(self.seeds)))]
+        self.under_way += len(given)
+        self.most = max(self.most, self.under_way)
+        return given
+
+    def ended(self, end):
+        self.under_way -= 1
+        self.ends.append((end.run.axes["seed"], end.state, end.fresh))
+
+    @property
+    def exhausted(self):
+        return not self.seeds
+
+
+def test_a_source_that_asks_gives_further_runs_as_earlier_ones_end(home):
+    sweep(home, [toy_run(seed=2)], 1)
+    source = Asker([0, 1, 2, 3, 4, 3])
+    report = sweep(home, source, 2)
+    assert report.counts() == {"done": 5} and report.exit_code == 0
+    assert source.most == 2 and source.exhausted
+    assert sorted(seed for seed, *_ in source.ends) == [0, 1, 2, 3, 3, 4]
+    assert {state for _, state, _ in source.ends} == {"done"}
+    assert [(seed, fresh) for seed, _, fresh in source.ends if seed == 2] == [(2, False)]
+    assert len(home.run(toy_run(seed=3).id).attempts()) == 1
+
+
+def test_a_source_hears_of_runs_that_fail(home):
+    class Failing(Asker):
+        def next(self):
+            return [toy_run(seed=run.axes["seed"], mischief="error") for run in super().next()]
+
+    source = Failing(range(3))
+    assert sweep(home, source, 2).counts() == {"failed": 3}
+    assert sorted(source.ends) == [(seed, "failed", True) for seed in range(3)]
+
+
+def test_a_dispatcher_is_chosen_by_name(home):
+    with pytest.raises(SpecError, match="unknown dispatcher 'locl'") as error:
+        sweep(home, [toy_run()], on="locl")
+    assert "did you mean 'local'" in error.value.mend and not list(home.runs.iterdir())
+
+
+def test_local_runs_cannot_be_left(home):
+    with pytest.raises(SpecError, match="end with the command"):
+        sweep(home, [toy_run()], detach=True)
+    with pytest.raises(SpecError, match="executed on this machine"):
+        sweep(home, [toy_run()], cluster=["cluster=lab"])
+    assert not home.logs.exists()
+
+
+def test_resources_are_typed():
+    assert Resources.of({"threads": 4}).as_dict() == {"threads": 4, "gpus": 0}
+    assert Resources.of(Resources(2, 1, minutes=90)).as_dict() == {"threads": 2, "gpus": 1, "minutes": 90}
+    with pytest.raises(SpecError, match="unknown resource 'gpu'") as error:
+        Resources.of({"gpu": 1})
+    assert "did you mean 'gpus'" in error.value.mend
+    for wrong in ({"threads": -1}, {"gpus": "one"}, {"partition": 3}, {"threads": True}):
+        with pytest.raises(SpecError, match="must be"):
+            Resources.of(wrong)
