@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
@@ -18,7 +18,7 @@ from plat.dispatch.admission import Admission
 from plat.dispatch.api import ENDED, STALL_AFTER, Change, Dispatcher
 from plat.dispatch.board import Board
 from plat.dispatch.progress import Progress, Silent
-from plat.dispatch.report import SweepReport, end_of
+from plat.dispatch.report import RunEnd, SweepReport, end_of
 from plat.dispatch.source import FixedRuns, Source
 from plat.errors import SpecError
 from plat.store.home import Home
@@ -103,6 +103,7 @@ class _Drive:
         self._report = report
         self._before_runs = before_runs
         self._on_finished = on_finished
+        self._given: Counter[str] = Counter()  # how often the source has given a run that has not ended
         self._ended: deque[Run] = deque()
         self._stop_announced = False
         self._shown = 0.0
@@ -151,14 +152,20 @@ class _Drive:
         missing: list[Run] = []
         while given := self._source.next():
             for run in given:
-                if run.id in self._report.ends and self._report.ends[run.id].state == "missing":
+                self._given[run.id] += 1
+                if self._given[run.id] > 1:
                     continue  # it is under way already
                 end = self._report.ends[run.id] = self._admission.judge(run)
                 if end.state == "missing":
                     missing.append(run)
                 else:
-                    self._source.ended(end)
+                    self._tell(end)
         return missing
+
+    def _tell(self, end: RunEnd) -> None:
+        """Tell the source that a run has ended, as often as the source has given it."""
+        for _ in range(self._given.pop(end.run.id, 0)):
+            self._source.ended(end)
 
     def _note(self, change: Change) -> None:
         job = self._dispatcher.jobs[change.job]
@@ -168,7 +175,7 @@ class _Drive:
         if not ended or job.kind != "run":
             return
         self._report.ends[job.run.id] = end_of(job)
-        self._source.ended(self._report.ends[job.run.id])
+        self._tell(self._report.ends[job.run.id])
         if change.outcome not in ("unknown", None):
             self._ended.append(job.run)
 
