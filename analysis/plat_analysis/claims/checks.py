@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from plat_analysis.claims.engine import Verdict
-from plat_analysis.claims.evidence import Measure, chosen_rows, controlled_grid, quantity, verdict
+from plat_analysis.claims.evidence import ChangeOptions, chosen_rows, verdict
 from plat_analysis.claims.rows import RowEvidence, decide
+from plat_analysis.options import takes
 from plat_analysis.results.measured import At, Measured, cells
 from plat_analysis.results.published import printed_table
 from plat_analysis.results.runs import Results
@@ -18,35 +19,30 @@ if TYPE_CHECKING:
     from plat.store.mlflow.frames import Frames
 
 
+@takes(ChangeOptions)
 def mean_delta_positive(
     frames: Frames,
     experiment: Experiment,
+    change: ChangeOptions,
     *,
-    rows: str | Sequence[str] | None = None,
-    columns: str = "task",
-    pair: str = "filter",
-    baseline: Any = "none",
-    treatment: Any = "top_p",
-    measure: Measure = "peak",
     only: Sequence[str] = (),
     paper: str | None = None,
-    smallest: float = 5.0,
-    differ_in: Sequence[str] = (),
 ) -> Verdict:
     """The treatment helps on average over the columns, for every row (or those in `only`).
 
     How rows are judged together is said in `plat_analysis.claims.rows`.
 
-    measure    what changes: success at the peak, of the peak checkpoint on held-out instances, or of the last one
-    paper      key of the printed table that has the published sizes (default: the one that `source` names, if any)
-    smallest   the smallest effect of interest in points, where no size above zero is published
-    differ_in  the options in which the two sides of a pair may differ; anything else that differs is refused
+    only       the rows that are judged (default: all)
+    paper      key of the printed table that has the published sizes (default: the one that `source` names, if any);
+               `smallest` stands in for a size where none above zero is published
     """
-    grid = controlled_grid(frames, experiment, rows, columns, pair, baseline, treatment, differ_in)
+    grid = change.grid(frames, experiment)
     printed = printed_table(experiment, paper)
     evidence = {
         row: RowEvidence(
-            grid.average(row, quantity(measure)), printed.change(row, [cell.column for cell in grid.row(row)]), smallest
+            grid.average(row, change.quantity),
+            printed.change(row, [cell.column for cell in grid.row(row)]),
+            change.smallest,
         )
         for row in chosen_rows(grid, only)
     }

@@ -14,11 +14,12 @@ tests, TOST): a row is *small* when Student's t shows, at one-sided 2.5 % on eit
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from plat_analysis.claims.engine import Verdict
-from plat_analysis.claims.evidence import Measure, chosen_rows, controlled_grid, quantity, verdict
+from plat_analysis.claims.evidence import ChangeOptions, chosen_rows, verdict
 from plat_analysis.claims.rows import LEVEL, Decision, RowEvidence, row_line, shown
+from plat_analysis.options import takes
 from plat_analysis.statistics.families import shared_spread
 
 if TYPE_CHECKING:
@@ -28,29 +29,20 @@ if TYPE_CHECKING:
 SMALL, LARGE, OPEN, SHORT = "small", "large", "open", "short"
 
 
+@takes(ChangeOptions)
 def mean_delta_small(
-    frames: Frames,
-    experiment: Experiment,
-    *,
-    rows: str | Sequence[str] | None = None,
-    columns: str = "task",
-    pair: str = "filter",
-    baseline: Any = "none",
-    treatment: Any = "top_p",
-    measure: Measure = "peak",
-    only: Sequence[str] = (),
-    smallest: float = 5.0,
-    differ_in: Sequence[str] = (),
+    frames: Frames, experiment: Experiment, change: ChangeOptions, *, only: Sequence[str] = ()
 ) -> Verdict:
     """The treatment changes less than an effect of interest, on average over the columns, in every row (or in `only`).
 
-    measure    what changes: success at the peak, of the peak checkpoint on held-out instances, or of the last one
-    smallest   the smallest effect of interest in points; the claim is that the change is smaller, up or down
-    differ_in  the options in which the two sides of a pair may differ; anything else that differs is refused
+    The claim is that every change is smaller than `smallest`, up or down.
+
+    only       the rows that are judged (default: all)
     """
-    grid = controlled_grid(frames, experiment, rows, columns, pair, baseline, treatment, differ_in)
+    grid = change.grid(frames, experiment)
     evidence = {
-        row: RowEvidence(grid.average(row, quantity(measure)), smallest=smallest) for row in chosen_rows(grid, only)
+        row: RowEvidence(grid.average(row, change.quantity), smallest=change.smallest)
+        for row in chosen_rows(grid, only)
     }
     return verdict(decide_small(evidence), evidence)
 

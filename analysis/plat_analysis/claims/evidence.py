@@ -1,16 +1,18 @@
-"""What every built-in check shares: the grid that a claim is about, its rows, and the measure that it judges."""
+"""What the checks of a change share: their options, the rows that they judge, and the verdict with its evidence."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Literal
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
 
 from plat.errors import SpecError
 from plat.suggest import mend
 from plat_analysis.claims.engine import Verdict
 from plat_analysis.claims.rows import Decision, RowEvidence
+from plat_analysis.results.comparison import Comparison
 from plat_analysis.results.controlled import check_sides
-from plat_analysis.results.grid import Grid, paired_grid
+from plat_analysis.results.grid import Grid
 
 if TYPE_CHECKING:
     from plat.spec.experiment import Experiment
@@ -19,20 +21,29 @@ if TYPE_CHECKING:
 Measure = Literal["peak", "heldout", "final"]
 
 
-def controlled_grid(
-    frames: Frames,
-    experiment: Experiment,
-    rows: str | Sequence[str] | None,
-    columns: str,
-    pair: str,
-    baseline: Any,
-    treatment: Any,
-    differ_in: Sequence[str],
-) -> Grid:
-    """The grid of a claim; SpecError where its sides differ in more than `differ_in` names."""
-    grid = paired_grid(frames, experiment, rows, columns, pair, baseline, treatment)
-    check_sides(grid, differ_in)
-    return grid
+@dataclass(frozen=True)
+class ChangeOptions(Comparison):
+    """A comparison whose change is judged.
+
+    measure    what changes: success at the peak, of the peak checkpoint on held-out instances, or of the last one
+    smallest   the smallest effect of interest in points
+    differ_in  the options in which the two sides of a pair may differ; anything else that differs is refused
+    """
+
+    measure: Measure = "peak"
+    smallest: float = 5.0
+    differ_in: Sequence[str] = ()
+
+    @property
+    def quantity(self) -> str:
+        """The change that is judged, as `plat_analysis.results.pairs` calls it."""
+        return "delta" if self.measure == "peak" else f"{self.measure}_delta"
+
+    def grid(self, frames: Frames | None, experiment: Experiment) -> Grid:
+        """The runs of the comparison; SpecError also where its sides differ in more than `differ_in` names."""
+        grid = super().grid(frames, experiment)
+        check_sides(grid, self.differ_in)
+        return grid
 
 
 def chosen_rows(grid: Grid, only: Sequence[str]) -> list[str]:
@@ -41,11 +52,6 @@ def chosen_rows(grid: Grid, only: Sequence[str]) -> list[str]:
     if unknown:
         raise SpecError(f"only: there is no row {unknown[0]!r}", mend=mend(unknown[0], grid.rows, "rows"))
     return [row for row in grid.rows if not only or row in only]
-
-
-def quantity(measure: Measure) -> str:
-    """The change that a claim judges, as `plat_analysis.results.pairs` calls it."""
-    return "delta" if measure == "peak" else f"{measure}_delta"
 
 
 def verdict(decision: Decision, evidence: Mapping[str, RowEvidence]) -> Verdict:

@@ -10,8 +10,9 @@ import numpy as np
 from plat.errors import SpecError
 from plat.suggest import mend
 from plat_analysis.claims.engine import Verdict
-from plat_analysis.claims.evidence import Measure, controlled_grid, quantity, verdict
+from plat_analysis.claims.evidence import ChangeOptions, verdict
 from plat_analysis.claims.rows import RowEvidence, decide
+from plat_analysis.options import takes
 from plat_analysis.results.pairs import PairedCell, average
 from plat_analysis.statistics.intervals import Estimate
 from plat_analysis.statistics.replicates import over_replicates
@@ -21,34 +22,18 @@ if TYPE_CHECKING:
     from plat.store.mlflow.frames import Frames
 
 
-def delta_larger(
-    frames: Frames,
-    experiment: Experiment,
-    *,
-    row: str,
-    than: str,
-    rows: str | Sequence[str] | None = None,
-    columns: str = "task",
-    pair: str = "filter",
-    baseline: Any = "none",
-    treatment: Any = "top_p",
-    measure: Measure = "peak",
-    smallest: float = 5.0,
-    differ_in: Sequence[str] = (),
-) -> Verdict:
+@takes(ChangeOptions)
+def delta_larger(frames: Frames, experiment: Experiment, change: ChangeOptions, *, row: str, than: str) -> Verdict:
     """The treatment helps more in one row than in another, on average over the columns.
 
     row, than  the two rows: the change in `row` is claimed to be larger than that in `than`
-    measure    what changes: success at the peak, of the peak checkpoint on held-out instances, or of the last one
-    smallest   the smallest difference of interest in points
-    differ_in  the options in which the two sides of the pair may differ; anything else that differs is refused
     """
-    grid = controlled_grid(frames, experiment, rows, columns, pair, baseline, treatment, differ_in)
+    grid = change.grid(frames, experiment)
     for name in (row, than):
         if name not in grid.rows:
             raise SpecError(f"there is no row {name!r}", mend=mend(name, grid.rows, "rows"))
-    estimate = difference(grid.row(row), grid.row(than), quantity(measure))
-    evidence = {f"{row} over {than}": RowEvidence(estimate, smallest=smallest)}
+    estimate = difference(grid.row(row), grid.row(than), change.quantity)
+    evidence = {f"{row} over {than}": RowEvidence(estimate, smallest=change.smallest)}
     return verdict(decide(evidence), evidence)
 
 

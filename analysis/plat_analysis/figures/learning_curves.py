@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 from plat_analysis.artifact import Figure
 from plat_analysis.results import curves
 from plat_analysis.results.curves import ConditionCurves, condition_curves
-from plat_analysis.results.grid import panels
 from plat_analysis.results.labels import label
+from plat_analysis.results.places import panels
 from plat_analysis.results.runs import SUCCESS, Results, RunView, spell
 from plat_analysis.text import shortened
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from plat_analysis.artifact import Figure, number, provenance, record
-from plat_analysis.results.grid import Grid, paired_grid
+from plat_analysis.options import takes
+from plat_analysis.results.comparison import Comparison
+from plat_analysis.results.grid import Grid
 from plat_analysis.results.labels import label
 from plat_analysis.results.published import AVERAGE, PrintedTable, printed_table
 from plat_analysis.statistics.intervals import Estimate
@@ -23,21 +24,22 @@ if TYPE_CHECKING:
 LONGEST_NAME = 22  # characters of a row's name beside the axis; the whole name is in the CSV and the tooltips
 
 
+@takes(Comparison)
 def build(
     frames: Frames,
     experiment: Experiment,
+    compared: Comparison,
     *,
-    rows: str | Sequence[str] | None = None,
-    columns: str = "task",
-    pair: str = "filter",
-    baseline: Any = "none",
-    treatment: Any = "top_p",
     paper: str | None = None,
     heldout: bool = False,
     name: str = "paired_deltas",
 ) -> list[Figure]:
-    """Arguments as for `peak_success_table`; `heldout: true` shows the change on the held-out instances instead."""
-    grid = paired_grid(frames, experiment, rows, columns, pair, baseline, treatment)
+    """What the treatment changes in every cell.
+
+    heldout    show the change on the held-out instances, not on the validation instances
+    paper      key of the printed table in the paper's file (default: the one that `source` names, if any)
+    """
+    grid = compared.grid(frames, experiment)
     printed = printed_table(experiment, paper)
     quantity = "heldout_delta" if heldout else "delta"
     starred = grid.starred(quantity)

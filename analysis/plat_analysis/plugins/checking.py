@@ -9,18 +9,22 @@ entry asks: no place may get two runs of one seed, and the two sides of a pair m
 
 from __future__ import annotations
 
+import contextlib
 import inspect
-from collections.abc import Callable, Mapping, Sequence
-from types import NoneType, UnionType
-from typing import TYPE_CHECKING, Any, Literal, Union, get_args, get_origin
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, fields
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
 
 from plat.errors import PlatError, SpecError
 from plat.spec.yaml_reader import read
 from plat.suggest import mend
 from plat_analysis.plugins import registry
+from plat_analysis.plugins.annotations import check_type, type_of
 from plat_analysis.regimes.regime import Thresholds
+from plat_analysis.results.comparison import Comparison
 from plat_analysis.results.controlled import check_sides
-from plat_analysis.results.grid import conditions, paired_grid, panels, places
+from plat_analysis.results.places import conditions, panels, places
 from plat_analysis.results.published import printed_table
 from plat_analysis.results.runs import Results, RunView, spell
 
@@ -30,7 +34,7 @@ if TYPE_CHECKING:
 AXES = ("rows", "columns", "pair")
 VALUES = ("baseline", "treatment")
 ROWS = ("row", "than")
-_WORDS = {str: "text", int: "a whole number", float: "a number", bool: "true or false"}
+COMPARED = frozenset(field.name for field in fields(Comparison))
 
 
 def check_entries(experiment: Experiment) -> None:
@@ -44,58 +48,90 @@ def check_entries(experiment: Experiment) -> None:
 def _check_entry(
     experiment: Experiment, path: tuple[str, int], group: str, entry: Mapping[str, Any], own: tuple[str, ...]
 ) -> None:
+    """One entry of `report` or `claims`; `own` are the keys that are not arguments, the plug-in's name first."""
+    where = place(experiment, *path)
     if not entry.get(own[0]):
         raise SpecError(
             f"{'a report entry' if own[0] == 'builder' else 'a claim'} names no {own[0]}",
-            where=place(experiment, *path),
+            where=where,
             mend=f"add `{own[0]}: <name>`",
         )
-    function = registry.find(group, str(entry.get(own[0])), place(experiment, *path))
+    function = registry.find(group, str(entry.get(own[0])), where)
     given = {name: value for name, value in entry.items() if name not in own}
-    parameters = dict(list(inspect.signature(function).parameters.items())[2:])
-    current = ""
-    try:
-        for current, value in given.items():
-            if current in parameters:
-                _check_type(current, value, _hint(function, parameters[current].annotation))
-        for current in [name for name in AXES if name in parameters]:
-            _check_axes(
-                experiment, current, given.get(current, parameters[current].default), default=current not in given
-            )
-        if "pair" in parameters:
-            pair = str(given.get("pair", parameters["pair"].default))
-            for current in [name for name in VALUES if name in parameters and name in given]:
-                _check_value(experiment, pair, current, given[current])
-        current = "paper"
-        if current in parameters and given.get(current) is not None:
-            printed_table(experiment, given[current])
-        current = ""
-        if all(name in parameters for name in given):
-            defaults = {
-                name: parameter.default
-                for name, parameter in parameters.items()
-                if parameter.default is not parameter.empty
-            }
-            current = "thresholds"
-            if current in parameters:
-                Thresholds.read(given.get(current))
-            current = ""
-            _check_layout(experiment, defaults | given)
-    except SpecError as error:
-        error.where = place(experiment, *path, *([current] if current in given else []))
-        raise
-    for name in given:  # an unknown argument is reported at its own place
-        if name not in parameters:
-            registry.check_arguments(function, given, place(experiment, *path, name))
-    registry.check_arguments(function, given, place(experiment, *path))
+    checked = _Entry(experiment, path, function, given)
+    checked.check_types()
+    checked.check_axes_and_values()
+    unknown = [name for name in given if name not in checked.parameters]
+    if not unknown:
+        checked.check_matrix()
+    for name in unknown:  # each is reported at its own place
+        registry.check_arguments(function, given, place(experiment, *path, name))
+    registry.check_arguments(function, given, where)
+
+
+@dataclass(frozen=True)
+class _Entry:
+    """The arguments that one entry of `report` or `claims` gives to its builder or check."""
+
+    experiment: Experiment
+    path: tuple[str, int]
+    function: Callable[..., Any]
+    given: Mapping[str, Any]
+
+    @cached_property
+    def parameters(self) -> dict[str, inspect.Parameter]:
+        """The parameters after the frames and the experiment, by name."""
+        return dict(list(inspect.signature(self.function).parameters.items())[2:])
+
+    @cached_property
+    def arguments(self) -> dict[str, Any]:
+        """What the entry gives, and the defaults of the parameters that it leaves out."""
+        defaults = {name: parameter.default for name, parameter in self.parameters.items()}
+        present = {name: value for name, value in defaults.items() if value is not inspect.Parameter.empty}
+        return {**present, **self.given}
+
+    @contextlib.contextmanager
+    def _at(self, name: str = "") -> Iterator[None]:
+        """A SpecError inside gets the place of this argument, or of the entry where the argument is not given."""
+        try:
+            yield
+        except SpecError as error:
+            error.where = place(self.experiment, *self.path, *([name] if name in self.given else []))
+            raise
+
+    def check_types(self) -> None:
+        """SpecError where a value is not of the type that the plug-in's annotation names."""
+        for name, value in self.given.items():
+            if name in self.parameters:
+                with self._at(name):
+                    check_type(name, value, type_of(self.function, self.parameters[name].annotation))
+
+    def check_axes_and_values(self) -> None:
+        """SpecError where an axis, a value of one or a printed table does not exist."""
+        for name in [name for name in AXES if name in self.parameters]:
+            with self._at(name):
+                _check_axes(self.experiment, name, self.arguments.get(name), default=name not in self.given)
+        if "pair" in self.parameters and "pair" in self.arguments:
+            for name in [name for name in VALUES if name in self.parameters and name in self.given]:
+                with self._at(name):
+                    _check_value(self.experiment, str(self.arguments["pair"]), name, self.given[name])
+        if "paper" in self.parameters and self.given.get("paper") is not None:
+            with self._at("paper"):
+                printed_table(self.experiment, self.given["paper"])
+
+    def check_matrix(self) -> None:
+        """SpecError where thresholds are wrong, or where the matrix cannot be laid out as the arguments ask."""
+        if "thresholds" in self.parameters:
+            with self._at("thresholds"):
+                Thresholds.read(self.given.get("thresholds"))
+        with self._at():
+            _check_layout(self.experiment, self.arguments)
 
 
 def _check_layout(experiment: Experiment, arguments: Mapping[str, Any]) -> None:
     """Lay the runs out as a builder with these arguments would, without results."""
-    if arguments.keys() >= {"rows", "columns", "pair", "baseline", "treatment"}:
-        grid = paired_grid(
-            None, experiment, *(arguments[name] for name in ("rows", "columns", "pair", "baseline", "treatment"))
-        )
+    if arguments.keys() >= COMPARED:
+        grid = Comparison(**{name: arguments[name] for name in COMPARED}).grid(None, experiment)
         for row in [*(arguments.get("only") or ()), *(arguments[name] for name in ROWS if name in arguments)]:
             if row not in grid.rows:
                 raise SpecError(f"there is no row {row!r}", mend=mend(row, grid.rows, "rows"))
@@ -105,8 +141,8 @@ def _check_layout(experiment: Experiment, arguments: Mapping[str, Any]) -> None:
         panels(Results.planned(experiment), arguments["rows"], arguments["columns"], arguments["pair"])
     elif arguments.keys() >= {"pair", "baseline", "treatment"}:
         pair = arguments["pair"]
-        sides = conditions(Results.planned(experiment), pair, arguments["baseline"], arguments["treatment"])
-        _check_both_sides(experiment, pair, sides[1], sides[2])
+        _, first, second = conditions(Results.planned(experiment), pair, arguments["baseline"], arguments["treatment"])
+        _check_both_sides(experiment, pair, first, second)
     elif isinstance(rows := arguments.get("rows"), str | list) and "columns" in arguments:
         places(Results.planned(experiment), [rows] if isinstance(rows, str) else rows, arguments["columns"])
 
@@ -163,56 +199,3 @@ def _check_value(experiment: Experiment, pair: str, name: str, given: Any) -> No
     if spell(given) not in values:
         what = f"{name}: the axis {pair!r} has no value {spell(given)!r}"
         raise SpecError(what, mend=mend(spell(given), values, "values"))
-
-
-def _hint(function: Callable[..., Any], annotation: Any) -> Any:
-    """The type that an annotation stands for; Any where it cannot be evaluated."""
-    if not isinstance(annotation, str):
-        return annotation
-    try:
-        return eval(
-            annotation, inspect.unwrap(function).__globals__
-        )  # typing.get_type_hints would fail for all of them if it failed for one
-    except Exception:
-        return Any
-
-
-def _check_type(name: str, value: Any, hint: Any) -> None:
-    if not _fits(value, hint):
-        raise SpecError(f"{name}: {value!r} is not {_described(hint)}", mend=f"give {_described(hint)}")
-
-
-def _fits(value: Any, hint: Any) -> bool:
-    origin, inner = get_origin(hint), get_args(hint)
-    if origin in (Union, UnionType):
-        return any(_fits(value, part) for part in inner)
-    if origin is Literal:
-        return value in inner
-    if hint in (None, NoneType):
-        return value is None
-    if hint in (int, float):
-        return isinstance(value, (int, hint)) and not isinstance(value, bool)
-    if hint in (str, bool):
-        return isinstance(value, hint)
-    kind = origin or hint
-    if isinstance(kind, type) and issubclass(kind, Mapping):
-        return isinstance(value, dict) and (len(inner) != 2 or all(_fits(item, inner[1]) for item in value.values()))
-    if isinstance(kind, type) and issubclass(kind, Sequence):
-        return isinstance(value, list) and (not inner or all(_fits(item, inner[0]) for item in value))
-    return True
-
-
-def _described(hint: Any) -> str:
-    origin, inner = get_origin(hint), get_args(hint)
-    if origin in (Union, UnionType):
-        return " or ".join(_described(part) for part in inner if part is not NoneType)
-    if origin is Literal:
-        return "one of: " + ", ".join(map(str, inner))
-    if hint in _WORDS:
-        return _WORDS[hint]
-    kind = origin or hint
-    if isinstance(kind, type) and issubclass(kind, Mapping):
-        return "a mapping" + (f" to {_described(inner[1])}" if len(inner) == 2 else "")
-    if isinstance(kind, type) and issubclass(kind, Sequence):
-        return "a list" + (f" of {_described(inner[0])}" if inner else "")
-    return str(getattr(hint, "__name__", hint))

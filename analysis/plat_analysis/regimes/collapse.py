@@ -27,7 +27,7 @@ from plat_analysis.regimes.regime import Thresholds
 from plat_analysis.regimes.regime_table import regime_table
 from plat_analysis.results import curves
 from plat_analysis.results.curves import ConditionCurves, condition_curves
-from plat_analysis.results.grid import conditions
+from plat_analysis.results.places import conditions
 from plat_analysis.results.runs import Results
 
 if TYPE_CHECKING:

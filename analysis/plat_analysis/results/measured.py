@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from plat_analysis.results.grid import places
+from plat_analysis.results.places import places
 from plat_analysis.results.runs import Results, RunView
 from plat_analysis.statistics.intervals import Estimate
 from plat_analysis.statistics.replicates import Replicate, over_replicates

@@ -6,7 +6,7 @@ upward, so the peak checkpoint is also scored on a second, held-out set of insta
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from plat_analysis.artifact import (
@@ -17,7 +17,9 @@ from plat_analysis.artifact import (
     number,
     record,
 )
-from plat_analysis.results.grid import Grid, paired_grid
+from plat_analysis.options import takes
+from plat_analysis.results.comparison import Comparison
+from plat_analysis.results.grid import Grid
 from plat_analysis.results.labels import label, model_that_ran
 from plat_analysis.results.pairs import QUANTITIES, PairedCell
 from plat_analysis.results.published import AVERAGE, Discrepancy, Printed, PrintedTable, discrepancies, printed_table
@@ -38,24 +40,20 @@ VALUES = ("peak", "delta", "heldout", "heldout_delta", "final", "final_delta")  
 MARKS = "abcdefghijklmnopqrstuvwxyz"
 
 
+@takes(Comparison)
 def build(
     frames: Frames,
     experiment: Experiment,
+    compared: Comparison,
     *,
-    rows: str | Sequence[str] | None = None,
-    columns: str = "task",
-    pair: str = "filter",
-    baseline: Any = "none",
-    treatment: Any = "top_p",
     paper: str | None = None,
     name: str = "peak_success",
 ) -> list[Table]:
     """The main table, and a second one with what was learned over the base model on held-out instances.
 
-    rows, columns: axes (several row axes are joined); baseline, treatment: two values of the axis `pair`;
-    paper: key of the printed table in the paper's file (default: the one that `source` names, if any).
+    paper      key of the printed table in the paper's file (default: the one that `source` names, if any)
     """
-    grid = paired_grid(frames, experiment, rows, columns, pair, baseline, treatment)
+    grid = compared.grid(frames, experiment)
     printed = printed_table(experiment, paper)
     return [_main_table(grid, experiment, printed, name), learning_table(grid, name + "_learning")]
 

@@ -11,7 +11,8 @@ import pytest
 
 from plat.errors import SpecError
 from plat.spec.experiment import load_experiment
-from plat_analysis.plugins.checking import _check_axes, _described, _fits, check_entries
+from plat_analysis.plugins.annotations import described, fits
+from plat_analysis.plugins.checking import _check_axes, check_entries
 
 FILE = """
 title: t
@@ -118,6 +119,8 @@ def test_what_cannot_work_for_the_matrix_is_refused_before_anything_runs(tmp_pat
         ("claims: [{id: a, check: mean_delta_small, only: [gppo]}]", "no row 'gppo'"),
         ("claims: [{id: a, check: delta_larger, row: ppo, than: gppo}]", "no row 'gppo'"),
         ("claims: [{id: a, check: delta_larger, row: ppo}]", "missing a required argument: 'than'"),
+        ("claims: [{id: a, check: increasing, metric: m}]", "missing a required argument: 'rows'"),
+        ("report: [{builder: phase_diagram, rows: filter}]", "missing a required argument: 'columns'"),
         (
             "claims: [{id: a, check: delta_larger, row: ppo, than: grpo, differ_in: [filtre]}]",
             "no run has an option 'filtre'",
@@ -134,7 +137,7 @@ def test_names_inside_an_argument_are_checked_too(tmp_path, entry, what):
 
 
 @pytest.mark.parametrize(
-    "value, hint, fits",
+    "value, hint, expected",
     [
         ("a", str | Sequence[str] | None, True),
         (["a"], str | Sequence[str] | None, True),
@@ -152,5 +155,5 @@ def test_names_inside_an_argument_are_checked_too(tmp_path, entry, what):
         (3, complex, True),  # unknown kinds are not judged
     ],
 )
-def test_types(value, hint, fits):
-    assert _fits(value, hint) is fits and isinstance(_described(hint), str)
+def test_types(value, hint, expected):
+    assert fits(value, hint) is expected and isinstance(described(hint), str)
