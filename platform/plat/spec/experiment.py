@@ -85,7 +85,8 @@ def load_experiment(path: str | Path, overrides: Sequence[str] = ()) -> Experime
     check_conflicts(file, line)
     cells = list(file.matrix.cells())
     place = file.matrix.where
-    maker = RunMaker(file.base, tuple(line.assignments))
+    alike = frozenset(axis.name for axis in file.matrix.axes if not axis.varies())
+    maker = RunMaker(file.base, tuple(line.assignments), alike)
     maker.compose([value for axis in file.matrix.axes for value in axis.values])
     runs: dict[str, Run] = {}
     positions = []
@@ -153,7 +154,7 @@ def build_run(overrides: Sequence[str]) -> Run:
         for assignment in line.assignments
         if not isinstance(assignment.value, (dict, list))
     }
-    return RunMaker((), tuple(line.assignments)).make(labels, [], place)
+    return RunMaker((), tuple(line.assignments), frozenset(labels)).make(labels, [], place)
 
 
 def config_object(run: Run | Mapping[str, Any], trainer: TrainerSpec) -> Any:

@@ -3,8 +3,7 @@
 The id is the first 64 bits of the SHA-256 of canonical JSON (sorted keys, shortest spelling of floats) of the number of
 this scheme, the trainer's name and version, the resolved config, the versions of the plugins it names, and the
 trainer's fingerprint (e.g. the content of the base model). Left out of the config: operational keys, keys at their
-`legacy` value, and mappings that are empty after that, so that a new option changes no old id. The human name is made
-from the config alone: the same run has the same name whichever file asks for it.
+`legacy` value, and mappings that are empty after that, so that a new option changes no old id.
 """
 
 from __future__ import annotations

@@ -45,6 +45,10 @@ class Axis:
         chosen = {label_key(value.label) for value in self.values}
         return [label for flag, label in self.known if (flag, label) not in chosen]
 
+    def varies(self) -> bool:
+        """Whether it has several values, those of the file that the command line did not choose included."""
+        return len(self.known | {label_key(value.label) for value in self.values}) > 1
+
     def find(self, label: Any) -> AxisValue | None:
         """The value with that label, or None."""
         return next((value for value in self.values if label_key(value.label) == label_key(label)), None)

@@ -29,7 +29,7 @@ class Resolved:
     """A run without its position in a matrix. `config` shares parts with other runs: treat it as read-only."""
 
     id: str
-    name: str
+    label: str  # the readable names of its config groups, or of its trainer
     config: dict[str, Any]
     canon: tuple[str, ...]  # the texts that were hashed into the id
     prepare: tuple[str, str] | None
@@ -94,13 +94,10 @@ class Resolver:
         extra = canonical([self.spec.name, self.spec.version, sorted(plugins), facts])
         identifier = identity(fragments, extra)
         labels = [section.label for section in sections.values() if section.label]
-        labels = labels or [readable([self.spec.name, *self._plain_labels(config)])]
-        if "seed" in config:
-            labels.append(f"s{config['seed']}")
-        name = "-".join(labels) + "-" + identifier[:8]
+        label = "-".join(labels) if labels else readable([self.spec.name, *self._plain_labels(config)])
         left_out = [key for section in sections.values() for key in section.left_out]
         recorded = {"trainer": self.spec.name, "plugins": sorted(plugins), "left_out": left_out}
-        return Resolved(identifier, name, config, (*fragments, extra), prepare, resources, recorded, facts)
+        return Resolved(identifier, label, config, (*fragments, extra), prepare, resources, recorded, facts)
 
     def _plain_labels(self, config: Mapping[str, Any]) -> list[str]:
         """Labels for a config without named groups: its texts, and the numbers that differ from their defaults."""

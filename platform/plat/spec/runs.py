@@ -9,6 +9,7 @@ from typing import Any
 from plat.errors import PluginError, SpecError
 from plat.spec.identity import canonical, result_affecting
 from plat.spec.matrix import AxisValue
+from plat.spec.names import run_name
 from plat.spec.overrides import Assignment
 from plat.spec.pieces import Piece
 from plat.spec.resolver import OtherTrainer, Resolved, Resolver
@@ -59,11 +60,18 @@ def same_results(run: Run, other: Run) -> bool:
 
 
 class RunMaker:
-    """Makes runs from cells. `base` and `line` (the command line) are the overrides that all runs share."""
+    """Makes runs from cells.
 
-    def __init__(self, base: tuple[Assignment, ...], line: tuple[Assignment, ...]) -> None:
+    base, line  the overrides that all runs share, of the file and of the command line
+    alike       axes of which the file knows one value only: they distinguish no run, so names leave them out
+    """
+
+    def __init__(
+        self, base: tuple[Assignment, ...], line: tuple[Assignment, ...], alike: frozenset[str] = frozenset()
+    ) -> None:
         self.base = base
         self.line = line
+        self.alike = alike
         self.trainers: dict[str, _Trainer] = {}
         self.seen: dict[str, tuple[str, ...]] = {}
 
@@ -93,12 +101,13 @@ class RunMaker:
                 ) from None
         if self.seen.setdefault(resolved.id, resolved.canon) != resolved.canon:
             raise SpecError(f"two different configs share the id {resolved.id}", where=where, mend="change one's seed")
-        if "seed" in resolved.config:
-            labels.setdefault("seed", resolved.config["seed"])
+        differing = [(axis, value) for axis, value in labels.items() if axis not in self.alike]
         config, prepare, resources = resolved.config, resolved.prepare, resolved.resources
+        if "seed" in config:
+            labels.setdefault("seed", config["seed"])
         return Run(
             resolved.id,
-            resolved.name,
+            run_name(resolved.label, differing, config.get("seed"), resolved.id),
             labels,
             trainer.name,
             config,
