@@ -72,7 +72,8 @@ def main() -> None:
             for _ in range(REPEATS):  # in turn, so that both meet the same machine
                 printed, seconds = plat(verb, home)
                 ours.append(seconds)
-                reference.append(timed([sys.executable, "-c", REFERENCE, str(home / "runs" / "*" / "result.json")])[1])
+                results = str(home / "runs" / "*" / "*" / "result.json")
+                reference.append(timed([sys.executable, "-c", REFERENCE, results])[1])
             whole = verb != "sweep" or printed.startswith("nothing to do")
             name = f"plat {verb}, {RUNS:,} finished runs, processor time"
             against = f"libraries and {RUNS:,} JSON files alone: {min(reference):.3f} s"

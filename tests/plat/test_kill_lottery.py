@@ -51,10 +51,9 @@ def sweep(folder: Path, spec: Path, kill_after: float | None = None) -> int | No
 def content(folder: Path) -> dict[str, Any]:
     home = Home(folder)
     contents: dict[str, Any] = {"store": without_provenance(dump(home.store_uri()))}
-    for path in sorted(home.runs.iterdir()):
-        paths = home.run(path.name)
+    for paths in home.all_runs():
         metrics, tables = run_history(paths)
-        contents[path.name] = {
+        contents[paths.id] = {
             "metrics": sorted(
                 (m.step, m.key, repr(m.value)) for m in metrics if not m.key.startswith(("time/", "mem/"))
             ),

@@ -17,4 +17,4 @@ report:
 
 
 def results_of(home: Path) -> dict[str, int]:
-    return {path.parent.name: path.stat().st_mtime_ns for path in home.glob("runs/*/result.json")}
+    return {path.parent.name: path.stat().st_mtime_ns for path in home.glob("runs/*/*/result.json")}

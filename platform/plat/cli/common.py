@@ -127,14 +127,13 @@ def find_run(home: Home, text: str) -> RunPaths:
             where=str(path.absolute()),
             mend="name a run by its name or the beginning of its id; `plat status` lists those of a home",
         )
-    known = sorted(entry.name for entry in home.runs.iterdir()) if home.runs.is_dir() else []
     beginning = text.rsplit("-", 1)[-1]  # a name ends in the first half of the id
-    hits = [run_id for run_id in known if run_id.startswith(beginning)] if beginning else []
+    hits = home.layout.ids_beginning(beginning) if beginning else []
     if len(hits) == 1:
         return home.run(hits[0])
     if hits:
         raise SpecError(f"{text!r} is the beginning of {len(hits)} runs", mend=f"one of: {', '.join(hits[:8])}")
-    names = [name for run_id in known if (name := run_name(home.run(run_id)))]
+    names = [name for run_id in home.run_ids() if (name := run_name(home.run(run_id)))]
     near = nearest(text, names, cutoff=0.3)
     raise SpecError(
         f"no run {text!r}",

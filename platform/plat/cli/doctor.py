@@ -171,7 +171,7 @@ def check_home(home: Home) -> Check:
             home.create()
         except PlatError as error:
             return Check("home", "error", f"{home.root}: {error.what}", error.mend or "")
-        runs = sum(1 for _ in home.runs.iterdir())
+        runs = len(home.run_ids())
         return Check("home", "ok", f"{home.root}, {runs} runs")
     parent = _nearest(home.root)
     if parent.is_dir() and os.access(parent, os.W_OK):

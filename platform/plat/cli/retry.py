@@ -89,9 +89,9 @@ def _conditions(where: Sequence[str] | None) -> dict[str, set[str]]:
 def _runs_of(home: Home) -> list[Run]:
     """The runs of this home's directories; a directory that cannot be read is left out, with a warning."""
     runs = []
-    for folder in sorted(home.runs.iterdir()) if home.runs.is_dir() else ():
+    for paths in home.all_runs():
         try:
-            runs.append(_run_in(home.run(folder.name)))
+            runs.append(_run_in(paths))
         except PlatError as error:
             print(f"warning: {error.what} ({error.where})", file=sys.stderr)
     return runs

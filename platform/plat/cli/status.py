@@ -20,7 +20,7 @@ from plat.cli.common import (
     load_experiments,
     print_json,
 )
-from plat.store.home import Home, RunPaths
+from plat.store.home import Home
 from plat.store.preparations import Preparation, preparations
 from plat.store.run_directory.files import load_meta
 from plat.store.run_directory.state import STATES, RunState, run_state
@@ -106,13 +106,13 @@ def with_preparing(entry: Entry, going_on: Sequence[Preparation]) -> Entry:
 def entries_of(home: Home) -> list[Entry]:
     """Every run that has a directory in this home, by id."""
     entries = []
-    for folder in sorted(home.runs.iterdir()) if home.runs.is_dir() else ():
-        meta = load_meta(RunPaths(folder)) or {}
-        name, axes = str(meta.get("name", folder.name)), meta.get("axes")
-        state = run_state(home.run(folder.name))
+    for paths in home.all_runs():
+        meta = load_meta(paths) or {}
+        name, axes = str(meta.get("name", paths.id)), meta.get("axes")
+        state = run_state(paths)
         needs = meta.get("prepare")
         key = str(needs[0]) if isinstance(needs, list) and needs else None
-        entries.append(Entry(folder.name, name, axes if isinstance(axes, dict) else {}, state, key))
+        entries.append(Entry(paths.id, name, axes if isinstance(axes, dict) else {}, state, key))
     return entries
 
 

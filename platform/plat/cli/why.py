@@ -105,15 +105,15 @@ def _nearest(home: Home, paths: RunPaths) -> tuple[RunPaths | None, dict[str, tu
     """The other run of this home whose config differs in the fewest values, with those values (here, there)."""
     mine = _flat_config(paths)
     best: tuple[RunPaths | None, dict[str, tuple[Any, Any]]] = (None, {})
-    for folder in sorted(home.runs.iterdir()) if home.runs.is_dir() else ():
-        if folder.name == paths.id:
+    for candidate in home.all_runs():
+        if candidate.id == paths.id:
             continue
-        other = _flat_config(home.run(folder.name))
+        other = _flat_config(candidate)
         if not other:
             continue
         keys = [key for key in sorted(mine.keys() | other.keys()) if mine.get(key) != other.get(key)]
         if best[0] is None or len(keys) < len(best[1]):
-            best = (home.run(folder.name), {key: (mine.get(key), other.get(key)) for key in keys})
+            best = (candidate, {key: (mine.get(key), other.get(key)) for key in keys})
     return best
 
 

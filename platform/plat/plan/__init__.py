@@ -12,11 +12,9 @@ Wall time is the total work divided by the number of workers, and at least the l
 
 from __future__ import annotations
 
-import os
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 from plat.cores import usable_cores
@@ -150,7 +148,7 @@ def make_plan(experiments: Sequence[Experiment], home: Home, *, jobs: int | None
         for run in experiment.runs:
             wanted.setdefault(run.id, (run, []))[1].append(experiment.name)
     history = History.read(home.history)
-    known = _entries(home.runs)
+    known = set(home.run_ids())
     states = {
         run.id: run_state(home.run(run.id)) if run.id in known else RunState("missing") for run, _ in wanted.values()
     }
@@ -190,14 +188,6 @@ def make_plan(experiments: Sequence[Experiment], home: Home, *, jobs: int | None
 
 def _rounded(seconds: float | None) -> float | None:
     return None if seconds is None else round(seconds, 1)
-
-
-def _entries(folder: Path) -> set[str]:
-    """Names in a folder, read once: most runs of a new plan have no directory."""
-    try:
-        return {entry.name for entry in os.scandir(folder)}
-    except OSError:
-        return set()
 
 
 def _workers(left: Sequence[PlanRow]) -> int:

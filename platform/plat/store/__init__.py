@@ -1,6 +1,7 @@
 """Everything that plat keeps on disk or in MLflow.
 
 home             the name of every file
+layout           where the run directories of a home lie
 durable          files that survive a kill or a power cut
 process          which process wrote something, and whether it still runs
 preparations     work shared by runs that is going on now

@@ -2,7 +2,7 @@
 
 <home>/
     home.json                     format version of this home
-    runs/<id>/                    one run (RunPaths)
+    runs/<ab>/<id>/               one run (RunPaths); <ab> is the beginning of its id, see `plat.store.layout`
     cache/                        shared by runs: base models, content-addressed
     mlflow.db  mlartifacts/       the default store
     reports/<file>/               what `plat report` writes by default; under overrides: <file>@<mark>/
@@ -19,11 +19,14 @@ import json
 import os
 import re
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 
 from plat.errors import HomeError
+from plat.store.layout import Layout, is_flat
 
-FORMAT = 1
+FLAT, SHARDED = 1, 2  # formats of a home: they differ in the layout of its run directories
+FORMAT = SHARDED  # of new homes, and the newest one known
 _ATTEMPT = re.compile(r"[0-9]+")
 
 
@@ -61,7 +64,7 @@ class AttemptPaths:
 
 @dataclass(frozen=True)
 class RunPaths:
-    """One run's folder: runs/<id>/."""
+    """One run's folder: runs/<ab>/<id>/."""
 
     root: Path
 
@@ -140,7 +143,7 @@ class Home:
             self.cache.mkdir(exist_ok=True)
             probe.write_text("x")
             if not marker.exists():
-                scratch.write_text(json.dumps({"format": FORMAT}) + "\n")
+                scratch.write_text(json.dumps({"format": SHARDED if self.layout.is_sharded else FLAT}) + "\n")
                 scratch.replace(marker)
         except OSError as error:
             raise HomeError(
@@ -219,8 +222,27 @@ class Home:
         """`--store`, else $MLFLOW_TRACKING_URI, else SQLite in this home."""
         return explicit or os.environ.get("MLFLOW_TRACKING_URI") or f"sqlite:///{self.database}"
 
+    @cached_property
+    def layout(self) -> Layout:
+        """Where the run directories lie. Whoever wants one of them asks `run`, `run_ids` or `all_runs`."""
+        runs = str(self.runs)
+        try:
+            is_sharded = json.loads((self.root / "home.json").read_text())["format"] != FLAT
+        except (OSError, ValueError, KeyError, TypeError):
+            is_sharded = not is_flat(runs)
+        return Layout(runs, is_sharded)
+
     def run(self, run_id: str) -> RunPaths:
-        return RunPaths(self.runs / run_id)
+        """A run's directory, whether it is there or not."""
+        return RunPaths(Path(self.layout.place(run_id)))
+
+    def run_ids(self) -> list[str]:
+        """The ids of the runs that have a directory now, sorted."""
+        return self.layout.ids()
+
+    def all_runs(self) -> list[RunPaths]:
+        """The directories of all runs, by id."""
+        return [self.run(run_id) for run_id in self.run_ids()]
 
 
 def _file_name(job: str) -> str:

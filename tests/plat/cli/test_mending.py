@@ -11,7 +11,7 @@ from cli_files import GUESSING, results_of
 def test_a_meta_file_of_another_shape_is_written_again(plat, spec, home, toy):
     path = spec(GUESSING)
     plat("sweep", path)
-    meta = next(home.glob("runs/*/meta.json"))
+    meta = next(home.glob("runs/*/*/meta.json"))
     meta.write_text(json.dumps({**json.loads(meta.read_text()), "axes": 3, "checksum": None}))
     code, _, err = plat("retry", "--where", "seed=7")
     assert code in (0, 2) and "meta.json is missing or damaged" in err
@@ -35,7 +35,7 @@ def test_a_removed_store_is_noticed_and_filled_again(plat, spec, home, toy):
 def test_the_text_of_changes_goes_into_the_store_only_when_asked(plat, spec, home, toy):
     path = spec(GUESSING)
     plat("sweep", path)
-    for run in home.glob("runs/*"):
+    for run in home.glob("runs/*/*"):
         (run / "code.diff").write_text("+ changed\n")
     plat("sync")
     assert not list(home.glob("mlartifacts/**/code.diff"))
@@ -48,7 +48,7 @@ def test_a_damaged_run_is_named_and_the_exit_code_says_it(plat, spec, home, toy)
     plat("sweep", path)
     for file in home.glob("mlflow.db*"):
         file.unlink()
-    events = next(home.glob("runs/*/attempts/001/events.jsonl"))
+    events = next(home.glob("runs/*/*/attempts/001/events.jsonl"))
     events.write_bytes(events.read_bytes().replace(b'"step":1', b'"step":2', 1))
     run = events.parents[2].name
     for verb in ("sync", "sweep", "report", "claims"):
@@ -59,7 +59,7 @@ def test_a_damaged_run_is_named_and_the_exit_code_says_it(plat, spec, home, toy)
 def test_a_damaged_result_and_an_edited_config_are_mended_and_named(plat, spec, home, toy):
     path = spec(GUESSING)
     table = plat("sweep", path)[1]
-    first, second = sorted(home.glob("runs/*/result.json"))
+    first, second = sorted(home.glob("runs/*/*/result.json"))
     first.write_text("")
     second.unlink()
     config = second.parent / "config.yaml"
@@ -76,7 +76,7 @@ def test_the_config_of_a_finished_run_is_mended_by_a_sweep(plat, spec, home, toy
     """`plat why` names the damage and the cure; the cure, a sweep, works and runs nothing."""
     path = spec(GUESSING)
     plat("sweep", path)
-    config = sorted(home.glob("runs/*/config.yaml"))[0]
+    config = sorted(home.glob("runs/*/*/config.yaml"))[0]
     text, run = config.read_text(), config.parent.name
     if edit is None:
         config.unlink()
@@ -94,7 +94,7 @@ def test_the_config_of_a_finished_run_is_mended_by_a_sweep(plat, spec, home, toy
 def test_import_names_the_same_cure_for_an_edited_config(plat, spec, home, toy):
     path = spec(GUESSING)
     plat("sweep", path)
-    config = sorted(home.glob("runs/*/config.yaml"))[0]
+    config = sorted(home.glob("runs/*/*/config.yaml"))[0]
     config.write_text(config.read_text().replace("games: 5", "games: 6"))
     for file in home.glob("mlflow.db*"):
         file.unlink()

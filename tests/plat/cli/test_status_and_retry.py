@@ -60,10 +60,10 @@ def test_retry_takes_an_axis_given_twice_as_either_value(plat, spec, home, toy):
 def test_retry_checks_the_report_before_anything_runs(plat, spec, home, toy):
     path = spec(GUESSING.replace("climb.games: 5", "climb.games: 0"))
     plat("sweep", path)
-    attempts = len(list(home.glob("runs/*/attempts/*")))
+    attempts = len(list(home.glob("runs/*/*/attempts/*")))
     path.write_text(path.read_text() + "    nmae: x\n")
     code, _, err = plat("retry", path)
-    assert code == 2 and "nmae" in err and len(list(home.glob("runs/*/attempts/*"))) == attempts
+    assert code == 2 and "nmae" in err and len(list(home.glob("runs/*/*/attempts/*"))) == attempts
 
 
 def test_status_shows_its_runs_and_folds_many(plat, spec, home, toy, monkeypatch):

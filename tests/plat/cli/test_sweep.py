@@ -43,7 +43,7 @@ def test_a_second_sweep_does_nothing_and_a_removed_run_is_redone_alone(plat, spe
     assert again.endswith(table)
 
     gone, kept = sorted(done)
-    shutil.rmtree(home / "runs" / gone)
+    shutil.rmtree(home / "runs" / gone[:2] / gone)
     code, out, _ = plat("sweep", path)
     assert code == 0 and out.count("started") == 1 and gone[:8] in out
     assert results_of(home).keys() == done.keys() and results_of(home)[kept] == done[kept]
@@ -107,7 +107,7 @@ def test_a_run_whose_folder_vanishes_during_the_sweep_is_not_called_done(plat, s
     def remove_one(place, *arguments):
         done = real(place, *arguments)
         if not removed:
-            removed.append(sorted(place.runs.iterdir())[0])
+            removed.append(place.all_runs()[0].root)
             shutil.rmtree(removed[0])
         return done
 
@@ -123,11 +123,11 @@ def test_ctrl_c_saves_and_the_same_command_goes_on(spec, home, toy):
     command = [sys.executable, "-m", "plat", "sweep", str(path)]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
     deadline = time.monotonic() + 60
-    while time.monotonic() < deadline and len(list(home.glob("runs/*/attempts/001/checkpoints/*"))) < 2:
+    while time.monotonic() < deadline and len(list(home.glob("runs/*/*/attempts/001/checkpoints/*"))) < 2:
         time.sleep(0.1)
     process.send_signal(signal.SIGINT)
     out, _ = process.communicate(timeout=60)
     assert process.returncode == 130, out
     assert "Traceback" not in out and "the same command goes on" in out
-    outcomes = [json.loads(path.read_text())["outcome"] for path in home.glob("runs/*/attempts/001/outcome.json")]
+    outcomes = [json.loads(path.read_text())["outcome"] for path in home.glob("runs/*/*/attempts/001/outcome.json")]
     assert outcomes and set(outcomes) == {"interrupted"}

@@ -137,7 +137,7 @@ def file_for_a_folder(path):
 
 def of_another_run(path):
     """Of the same trainer and step: its numbers would go on as if nothing had happened."""
-    home = Home(path.parents[5])
+    home = Home(path.parents[6])
     paths = make(home, seed=99)
     execute(home, paths.id)
     saved = list_checkpoints(paths.attempt(1).checkpoints)[-1][1]

@@ -60,7 +60,8 @@ def import_bundle(home: Home, uri: str, folder: Path) -> BundleReport:
             for paths in staged:
                 put_in_place(paths, home.run(paths.id))
                 report.new.append(paths.id)
-        fsync_folder(home.runs)
+        for folder in {home.runs, *(home.run(run_id).root.parent for run_id in report.new)}:
+            fsync_folder(folder)
         for run in runs:
             _note_experiments(home, home.run(run.id), run.meta.get("experiments", []))
     report.present = len(runs) - len(new)

@@ -41,6 +41,7 @@ def put_in_place(staged: RunPaths, target: RunPaths) -> None:
     try:
         if target.root.exists():
             os.rename(target.root, staged.root.with_name(f"{staged.id}.replaced"))
+        target.root.parent.mkdir(exist_ok=True)
         os.rename(staged.root, target.root)
     except OSError as error:
         raise HomeError(

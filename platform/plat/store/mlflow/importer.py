@@ -91,7 +91,7 @@ def import_runs(
     with_diff    store the text of uncommitted code changes, too, also of runs that are up to date otherwise
     """
     home.checked()
-    paths = list(runs) if runs is not None else _all_runs(home)
+    paths = list(runs) if runs is not None else home.all_runs()
     wanted: dict[str, list[str]] = {}
     for experiment in experiments:
         for run in experiment.runs:
@@ -141,13 +141,6 @@ def import_lock(home: Home, timeout: float | None = None) -> Iterator[None]:
 
 def file_info(experiment: Experiment) -> FileInfo:
     return FileInfo(clean_key(experiment.name), experiment.title, experiment.source, experiment.paper)
-
-
-def _all_runs(home: Home) -> list[RunPaths]:
-    try:
-        return [RunPaths(path) for path in sorted(home.runs.iterdir()) if not path.name.startswith(".")]
-    except FileNotFoundError:
-        return []
 
 
 def _peek(uri: str, timeout: float | None = None) -> dict[str, Known]:

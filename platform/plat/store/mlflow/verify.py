@@ -57,7 +57,7 @@ def verify_store(home: Home, uri: str) -> StoreCheck:
     check = StoreCheck()
     with import_lock(home), closing(open_backend(home, uri)) as backend, closing(open_reader(uri)) as reader:
         known = backend.known()
-        paths = [RunPaths(folder) for folder in sorted(home.runs.iterdir()) if not folder.name.startswith(".")]
+        paths = home.all_runs()
         for run in paths:
             _check_run(run, known.get(run.id), backend, reader, check)
         check.alone = len(set(known) - {run.id for run in paths})

@@ -21,9 +21,9 @@ from plat.store.home import Home
 from plat.store.mlflow.importer import import_runs
 home = Home.find(sys.argv[1])
 print("ready", flush=True)
-runs = sorted(home.runs.iterdir(), reverse=sys.argv[2] == "backwards")
-for path in runs:
-    import_runs(home, home.store_uri(), runs=[home.run(path.name)])
+runs = home.all_runs()
+for run in reversed(runs) if sys.argv[2] == "backwards" else runs:
+    import_runs(home, home.store_uri(), runs=[run])
 """
 WITHOUT_MLFLOW = "\nassert 'mlflow' not in sys.modules\n"
 

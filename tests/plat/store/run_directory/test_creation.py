@@ -48,7 +48,7 @@ def test_everything_is_in_it(home):
     assert meta["code"] == CODE.facts() and CODE.facts()["diff_sha256"] == digest
     assert paths.code.read_text() == "commit: c0ffee\ndirty: true\nuntracked: notes.txt\ntorch==2.13.0\n"
     assert paths.diff.read_text() == CODE.diff
-    assert os.listdir(home.runs) == [run.id]
+    assert home.run_ids() == [run.id]
     assert run_state(paths).state == "missing" and read_result(paths) is None
 
 
@@ -96,7 +96,7 @@ def test_many_processes_make_one_directory_and_each_is_noted(home):
     assert [maker.exitcode for maker in makers] == [0] * 6
     paths = home.run(toy_run().id)
     assert sorted(json.loads(paths.meta.read_text())["experiments"]) == [f"file{i}" for i in range(6)]
-    assert os.listdir(home.runs) == [paths.id]
+    assert home.run_ids() == [paths.id]
     assert not [name for name in os.listdir(home.root) if name.startswith(".tmp-")]
 
 

@@ -1,0 +1,91 @@
+"""A home with as many finished runs as wanted: real run directories, and a real store filled by the importer.
+
+    python benchmarks/make_home.py DIR --runs 20000     DIR/home and the experiment file DIR/many.yaml that asks for it
+
+The runs are those of a product of tasks, algorithms, sizes, filters and seeds, with their whole configs; only their
+training is made up: two metrics at five steps and one table, written as a run writes them. Given again, it goes on
+where it was interrupted.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import time
+from pathlib import Path
+
+from plat.spec.experiment import Experiment, load_experiment
+from plat.spec.runs import Run
+from plat.store.durable import to_checked_json, write_file
+from plat.store.home import Home, RunPaths
+from plat.store.provenance.code_state import CodeState
+from plat.store.run_directory.creation import create
+from plat.store.run_directory.spool import SpoolWriter
+
+AXES = {
+    "task": ["sokoban", "frozenlake", "metamathqa", "countdown"],
+    "algorithm": ["ppo", "dapo", "grpo", "drgrpo"],
+    "model": ["qwen2.5-0.5b", "qwen2.5-1.5b", "qwen2.5-3b", "qwen2.5-7b"],
+    "filter.value": [1.0, 0.98, 0.95, 0.9, 0.8, 0.6, 0.4],
+}
+PER_SEED = 4 * 4 * 4 * 7
+STEPS = (0, 10, 20, 30, 40)
+CODE = CodeState("0" * 40, False, {"plat": "0"})
+
+
+def experiment_file(folder: Path, runs: int) -> Path:
+    """Write an experiment file that asks for at most this many runs, and at least one seed of each combination."""
+    file = folder / "many.yaml"
+    axes = {**AXES, "seed": list(range(max(1, runs // PER_SEED)))}
+    folder.mkdir(parents=True, exist_ok=True)
+    file.write_text(json.dumps({"title": "many runs", "base": {"filter": "top_p"}, "matrix": axes}))
+    return file
+
+
+def finish(paths: RunPaths, run: Run) -> None:
+    """What a run that was trained leaves in its directory."""
+    attempt = paths.attempt(1)
+    attempt.root.mkdir(parents=True)
+    spool = SpoolWriter(attempt.events)
+    for step in STEPS:
+        spool.append(step, {"val/success": 0.5, "rollout/return_mean": 0.1 * step})
+    spool.table("heldout_instances", STEPS[-1], {"role": "peak", "success": [0, 1] * 8})
+    spool.close()
+    now = time.time()
+    ended = {"outcome": "finished", "reason": "", "step": STEPS[-1], "success": 0.5, "summary": {}, "time": now}
+    outcome = {**ended, "wall": 10.0, "error": None, "events": len(STEPS) + 1}
+    facts = {"attempt": 1, "restored_step": None, "host": "host", "threads": 1, "time": now}
+    numbers = {"iterations": STEPS[-1], "attempt": 1, "attempts": [1], "wall": 10.0}
+    write_file(attempt.meta, to_checked_json(facts), sync=False)
+    write_file(attempt.outcome, to_checked_json(outcome), sync=False)
+    write_file(paths.result, to_checked_json({"id": run.id, "name": run.name, **ended, **numbers}), sync=False)
+
+
+def make_home(folder: Path, runs: int, *, store: bool = True) -> tuple[Home, Experiment]:
+    """The home, with every run of its experiment file finished, and imported unless `store` is false."""
+    experiment = load_experiment(experiment_file(folder, runs))
+    home = Home(folder / "home").create()
+    for run in experiment.runs:
+        paths = home.run(run.id)
+        if not paths.result.exists():
+            finish(create(home, run, experiment.name, code=CODE), run)
+    if store:
+        from plat.store.mlflow.importer import import_runs
+
+        import_runs(home, home.store_uri(), [experiment])
+    return home, experiment
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("--runs", type=int, default=20_000)
+    parser.add_argument("--no-store", action="store_true", help="leave the runs to be imported")
+    arguments = parser.parse_args()
+    started = time.perf_counter()
+    home, experiment = make_home(arguments.folder, arguments.runs, store=not arguments.no_store)
+    print(f"{len(experiment.runs):,} finished runs in {home.root}, made in {time.perf_counter() - started:.0f} s")
+
+
+if __name__ == "__main__":
+    main()
