@@ -23,6 +23,7 @@ from plat.store.run_directory.state import run_state
 MEANING = {
     "done": "it has a result; `plat sweep` will not do it again",
     "running": "a live process holds its lease",
+    "queued": "a scheduler has it",
     "unknown": "a lease is held from elsewhere and cannot be checked from here; `plat sweep --steal` takes it over",
     "failed": "its last attempt failed; `plat retry` tries again",
     "interrupted": "its last attempt ended early; the next `plat sweep` goes on from its newest checkpoint",

@@ -34,6 +34,8 @@ def before_start(paths: RunPaths, steal: bool) -> Decision | None:
     if held == "live":
         return Decision(WAITING)
     if held == "unknown" and not steal:
+        if now.state == "running":
+            return Decision(WAITING)  # a scheduler has it
         return Decision(ENDED, "unknown", lease.refusal(paths).what)
     return None
 

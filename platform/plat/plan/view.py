@@ -9,7 +9,15 @@ from typing import Any
 from plat.spec.experiment import Experiment
 from plat.store.run_directory.state import STATES
 
-SYMBOLS = {"done": "●", "running": "▶", "unknown": "?", "failed": "✗", "interrupted": "◐", "missing": "·"}
+SYMBOLS = {
+    "done": "●",
+    "running": "▶",
+    "queued": "…",
+    "unknown": "?",
+    "failed": "✗",
+    "interrupted": "◐",
+    "missing": "·",
+}
 PER_CELL = 6  # runs drawn one by one in a cell of the matrix
 
 

@@ -11,6 +11,7 @@ whose name begins with `.tmp-`, which every reader ignores.
 from __future__ import annotations
 
 import contextlib
+import errno
 import hashlib
 import itertools
 import json
@@ -22,6 +23,7 @@ from typing import Any
 from plat.errors import HomeError
 
 CHECKSUM = "checksum"  # the key in a JSON file
+NO_LOCKS = (errno.ENOLCK, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.EINVAL)  # of a file system without locks
 _count = itertools.count()
 
 
@@ -142,18 +144,25 @@ def append_line(path: Path, value: Any) -> None:
 def locked(path: Path) -> Iterator[None]:
     """Hold an exclusive lock on a file for the length of the block, waiting for it if needed.
 
-    HomeError when the file cannot be opened, or the file system refuses locks.
+    On a file system without locks a file beside it, created exclusively, does the same; one whose process on this
+    machine is gone is removed. HomeError when the file cannot be opened.
     """
-    from filelock import FileLock
+    from filelock import BaseFileLock, FileLock, SoftFileLock
 
-    lock = FileLock(path, fallback_to_soft=False)
+    lock: BaseFileLock = FileLock(path, fallback_to_soft=False)
     try:
-        lock.acquire()
-    except (OSError, NotImplementedError) as error:
+        try:
+            lock.acquire()
+        except (OSError, NotImplementedError) as error:
+            if isinstance(error, OSError) and error.errno not in NO_LOCKS:
+                raise
+            lock = SoftFileLock(path.with_name(f"{path.name}.exclusive"))
+            lock.acquire()
+    except OSError as error:
         raise HomeError(
-            f"cannot lock a file of the home directory: {getattr(error, 'strerror', None) or error}",
+            f"cannot lock a file of the home directory: {error.strerror or error}",
             where=str(path),
-            mend="make it a writable file, or choose a home on a file system that has file locks (--home DIR)",
+            mend="make it a writable file, or choose another home (--home DIR)",
         ) from error
     try:
         yield

@@ -8,6 +8,7 @@
     reports/<file>/               what `plat report` writes by default; under overrides: <file>@<mark>/
     history.jsonl                 measured wall times, for `plat plan`
     preparations/                 one file for each preparation that is going on
+    submissions/<name>/           what was handed to a scheduler (plat.store.submissions)
     logs/                         of preparations and of the worker server
     import.lock  meta.lock        one importer, one editor of a run's meta.json at a time
 """
@@ -103,6 +104,11 @@ class RunPaths:
     def cancel(self) -> Path:
         """Exists while somebody asks the run to stop for good (`plat cancel`)."""
         return self.root / "cancel"
+
+    @property
+    def submissions(self) -> Path:
+        """001.json, 002.json, ...: to which tasks of schedulers the run was handed (plat.store.submissions)."""
+        return self.root / "submissions"
 
     @property
     def result(self) -> Path:
@@ -213,6 +219,10 @@ class Home:
     def preparation(self, job: str) -> Path:
         """JSON, while the preparation is going on: job, title, who does it, since when."""
         return self.preparations / f"{_file_name(job)}.json"
+
+    @property
+    def submissions(self) -> Path:
+        return self.root / "submissions"
 
     @property
     def database(self) -> Path:

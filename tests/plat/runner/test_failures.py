@@ -1,12 +1,14 @@
 """Whatever a trainer or the system raises has a class, a reason, and leaves what was recorded."""
 
 import errno
+import json
 import os
 import signal
 from pathlib import Path
 
 import plat_toy
 import pytest
+from filelock import SoftFileLock, Timeout
 from runner_runs import make, outcome_of
 from toy_runs import no_step_twice
 
@@ -14,6 +16,7 @@ from plat.errors import HomeError, RunError, SpecError
 from plat.runner import execution
 from plat.runner.execution import execute
 from plat.runner.failures import classify
+from plat.store import process
 from plat.store.durable import locked
 from plat.store.run_directory import lease
 from plat.store.run_directory.state import run_state
@@ -61,17 +64,37 @@ def test_a_disk_too_full_for_the_outcome_still_ends_in_class_disk(home, monkeypa
     assert execute(home, paths.id) == "finished" and no_step_twice(paths)
 
 
-def test_a_file_system_that_refuses_locks_is_said(home, monkeypatch):
+@pytest.mark.parametrize("number", [errno.ENOLCK, errno.EOPNOTSUPP, errno.ENOSYS])
+def test_on_a_file_system_without_locks_the_exclusive_files_do(home, monkeypatch, number):
     paths = make(home)
 
     def refuse(*arguments):
-        raise OSError(errno.ENOLCK, os.strerror(errno.ENOLCK))
+        raise OSError(number, os.strerror(number))
 
     monkeypatch.setattr("fcntl.flock", refuse)
-    with pytest.raises(HomeError, match="No locks available") as error:
+    held = lease.take(paths)
+    assert held is not None and lease.state(paths) == "live"
+    assert lease.take(paths) is None and lease.take(paths, steal=True) is None
+    held.release()
+    facts = process.this_process() | {"pid": 1 << 22, "attempt": 1}  # a number that no process has
+    paths.lease.write_text(json.dumps(facts))
+    assert lease.state(paths) == "orphan"
+    with locked(home.meta_lock), pytest.raises(Timeout):
+        SoftFileLock(f"{home.meta_lock}.exclusive", timeout=0).acquire()
+    assert execute(home, paths.id) == "finished" and no_step_twice(paths)
+
+
+def test_a_lock_that_cannot_be_had_for_another_reason_is_said(home, monkeypatch):
+    paths = make(home)
+
+    def refuse(*arguments):
+        raise OSError(errno.EIO, os.strerror(errno.EIO))
+
+    monkeypatch.setattr("fcntl.flock", refuse)
+    with pytest.raises(HomeError, match="cannot lock the run: Input/output error") as error:
         execute(home, paths.id)
     assert error.value.where == str(paths.lock)
-    with pytest.raises(HomeError, match="No locks available") as error, locked(home.meta_lock):
+    with pytest.raises(HomeError, match="Input/output error") as error, locked(home.meta_lock):
         pass
     assert error.value.where == str(home.meta_lock)
 

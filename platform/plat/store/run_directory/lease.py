@@ -11,11 +11,17 @@ outlives its boot. Which machine wrote a lease is certain only on a local disk, 
 host names and machine ids are copied with disk images. `lease.lock` is never deleted (a lock on a deleted file would
 exclude nobody). Where locks do not reach, on another machine, `lease.json` itself is created exclusively (a link) and
 is respected: nothing can be proved about a process elsewhere, so the answer is "unknown" and only `steal=True` takes
-it.
+it. The same files serve on a file system that refuses locks: then the process table says whether a holder on this
+machine lives.
+
+A scheduler proves more. A lease names the task of the submission (`plat.store.submissions`) that took it. When that
+task is over, or when it was started anew (a requeue, on whatever machine) and it is the new start that asks, the
+process that wrote the lease is gone: an orphan.
 
     free      no lease.json, or only the lock file
     live      its process runs (here), so hands off; even steal does not take it
-    orphan    its process is gone: of this boot, or of an earlier boot of this machine and on a local disk
+    orphan    its process is gone: of this boot, of an earlier boot of this machine and on a local disk, or of a
+              scheduler's task that is over or was started anew
     unknown   written elsewhere, or unreadable; --steal takes it
 """
 
@@ -30,12 +36,12 @@ from pathlib import Path
 from typing import Any
 
 from plat.errors import HomeError, PlatError
-from plat.store import process
-from plat.store.durable import create, read_json, to_json
+from plat.store import process, submissions
+from plat.store.durable import NO_LOCKS, create, read_json, scratch_name, to_json
 from plat.store.file_system import is_local
 from plat.store.home import RunPaths
 
-JOB_VARIABLES = ("SLURM_ARRAY_JOB_ID", "SLURM_ARRAY_TASK_ID", "SLURM_JOB_ID", "RAY_JOB_ID")
+JOB_VARIABLES = ("SLURM_CLUSTER_NAME", "SLURM_ARRAY_JOB_ID", "SLURM_ARRAY_TASK_ID", "SLURM_JOB_ID", "RAY_JOB_ID")
 
 
 class LeaseHeld(PlatError):
@@ -57,7 +63,8 @@ class Lease:
     def release(self) -> None:
         """Give the run back. Harmless when called twice, or when the folder has been removed meanwhile."""
         if self._handle is not None:
-            self.paths.lease.unlink(missing_ok=True)
+            if (read_json(self.paths.lease) or {}).get("attempt") == self.attempt:  # else somebody has stolen the run
+                self.paths.lease.unlink(missing_ok=True)
             _forget(self._handle)
             self._handle = None
 
@@ -65,7 +72,7 @@ class Lease:
 def take(paths: RunPaths, *, steal: bool = False) -> Lease | None:
     """The lease of a run, or None when its lease is live or unknown (`state` says which).
 
-    HomeError when lease.lock cannot be opened, or when the file system refuses to lock it.
+    HomeError when lease.lock cannot be opened or locked for another reason than that the file system has no locks.
     """
     try:
         handle = os.open(paths.lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
@@ -74,18 +81,19 @@ def take(paths: RunPaths, *, steal: bool = False) -> Lease | None:
     except OSError as error:
         raise _cannot_lock(paths, error) from error
     try:
-        if not _lock(handle):
-            os.close(handle)
-            return None
+        has_lock = _lock(handle)
     except OSError as error:
         os.close(handle)
         raise _cannot_lock(paths, error) from error
+    if has_lock is False:
+        os.close(handle)
+        return None
     try:
         if paths.lease.exists():
-            if not _is_over(read_json(paths.lease), paths) and not steal:
+            facts = read_json(paths.lease)
+            if not _may_replace(facts, paths, has_lock is True, steal) or not _take_away(paths, facts):
                 os.close(handle)
                 return None
-            paths.lease.unlink(missing_ok=True)
         number = max((attempt.number for attempt in paths.attempts()), default=0) + 1
         if not create(paths.lease, to_json(_describe(number)), sync=False):
             os.close(handle)  # somebody whom our lock does not reach was faster
@@ -101,7 +109,7 @@ def _cannot_lock(paths: RunPaths, error: OSError) -> HomeError:
     return HomeError(
         f"cannot lock the run: {error.strerror or error}",
         where=str(paths.lock),
-        mend="make it a writable file, or choose a home on a file system that has file locks (--home DIR)",
+        mend="make it a writable file, or choose another home (--home DIR)",
     )
 
 
@@ -132,6 +140,16 @@ def refusal(paths: RunPaths) -> LeaseHeld:
     return LeaseHeld(f"the run is being worked on by {who}", "live", where=str(paths.lease), mend="wait for it to end")
 
 
+def task_of(paths: RunPaths) -> str | None:
+    """The place of the scheduler's task that has the run, when that task is not over; None otherwise."""
+    task = (read_json(paths.lease) or {}).get("task")
+    record = submissions.newest_record(paths)
+    if not isinstance(task, dict) or record is None or not record.is_open:
+        return None
+    same = (task.get("submission"), task.get("task")) == (record.submission.name, record.task)
+    return record.place if same else None
+
+
 def holder(paths: RunPaths) -> int | None:
     """The process id of a live holder on this machine and boot, or None."""
     facts = read_json(paths.lease)
@@ -141,15 +159,56 @@ def holder(paths: RunPaths) -> int | None:
 # --- proofs ---------------------------------------------------------------------------------------------------------
 
 
+def _may_replace(facts: dict[str, Any] | None, paths: RunPaths, has_lock: bool, steal: bool) -> bool:
+    """Whether a lease that is there may be replaced; without locks, the process table says whether its writer lives."""
+    if not has_lock and process.is_of_this_boot(facts) and process.runs(facts):
+        return False
+    return steal or _is_over(facts, paths)
+
+
 def _is_over(facts: dict[str, Any] | None, paths: RunPaths) -> bool:
-    """Whether the writer of a lease whose lock nobody holds is certainly gone."""
+    """Whether the writer of a lease is certainly gone; nobody holds its lock, or there are no locks and no process."""
     if process.is_of_this_boot(facts):
         return True  # it would still hold the lock if it lived
-    return process.is_of_this_machine(facts) and is_local(paths.root)  # no process outlives its boot
+    if process.is_of_this_machine(facts) and is_local(paths.root):
+        return True  # no process outlives its boot
+    return _is_task_over(facts, paths)
 
 
-def _lock(handle: int) -> bool:
-    """Try for the lock, three times: a reader's test (`_is_locked`) may hold it for an instant."""
+def _is_task_over(facts: dict[str, Any] | None, paths: RunPaths) -> bool:
+    """Whether a lease was written by a scheduler's task that is over, or by an earlier start of the task that asks."""
+    task = (facts or {}).get("task")
+    if not isinstance(task, dict) or not isinstance(task.get("submission"), str):
+        return False
+    own = submissions.this_task()
+    if own is not None and (own["submission"], own["task"]) == (task["submission"], task.get("task")):
+        return bool(own["restart"] > task.get("restart", 0))
+    return submissions.find_submission(paths, task["submission"]).is_over(task.get("task"))
+
+
+def _take_away(paths: RunPaths, facts: dict[str, Any] | None) -> bool:
+    """Remove the lease that was judged; False when another one has taken its place meanwhile, which is left there.
+
+    Only needed where our lock does not reach a rival: of two that rename the file only one succeeds.
+    """
+    aside = scratch_name(paths.lease)
+    try:
+        os.rename(paths.lease, aside)
+    except FileNotFoundError:
+        return True
+    same = read_json(aside) == facts
+    with contextlib.suppress(FileExistsError):
+        if not same:
+            os.link(aside, paths.lease)
+    aside.unlink(missing_ok=True)
+    return same
+
+
+def _lock(handle: int) -> bool | None:
+    """Whether we have the lock; None where the file system has none.
+
+    Tried three times: a reader's test (`_is_locked`) may hold it for an instant.
+    """
     for wait in (0.002, 0.01, None):
         try:
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -158,6 +217,10 @@ def _lock(handle: int) -> bool:
             if wait is None:
                 return False
             time.sleep(wait)
+        except OSError as error:
+            if error.errno in NO_LOCKS:
+                return None
+            raise
     return False
 
 
@@ -171,6 +234,8 @@ def _is_locked(path: Path) -> bool:
         return False
     except BlockingIOError:
         return True
+    except OSError:  # there are no locks here
+        return False
     finally:
         os.close(handle)
 
@@ -179,6 +244,7 @@ def _describe(attempt: int) -> dict[str, Any]:
     return {
         **process.this_process(),
         "job": {name: os.environ[name] for name in JOB_VARIABLES if name in os.environ},
+        "task": submissions.this_task(),
         "attempt": attempt,
         "time": time.time(),
     }

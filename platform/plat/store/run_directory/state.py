@@ -4,24 +4,27 @@ from __future__ import annotations
 
 import contextlib
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from plat.outcomes import is_failure, is_result
-from plat.store.home import RunPaths
+from plat.store.home import AttemptPaths, RunPaths
 from plat.store.run_directory import lease
 from plat.store.run_directory.files import headline_of, load_meta, read_outcome, read_result, result_damage
 from plat.store.run_directory.spool_tail import read_newest
+from plat.store.submissions import open_record
 from plat.trainer.api import HEADLINE
 
-STATES = ("done", "running", "unknown", "failed", "interrupted", "missing")
+STATES = ("done", "running", "queued", "unknown", "failed", "interrupted", "missing")
 
 
 @dataclass(frozen=True)
 class RunState:
     """Where a run stands.
 
-    state       one of STATES; a cancelled run is "interrupted" with outcome "cancelled"
+    state       one of STATES; a cancelled run is "interrupted" with outcome "cancelled"; a run that a scheduler has is
+                "queued" until an attempt begins, and again while it waits for its next turn there
     outcome     how the run (done) or its last attempt ended, None while it runs or before it started
     step        newest step logged, None before the first; `success` is the newest value of its headline metric
     iterations  of the whole run, None when its config does not say
@@ -71,7 +74,12 @@ def _state_of_unfinished(paths: RunPaths) -> RunState:
     if held == "live" or (held == "unknown" and not (attempts and attempts[-1].outcome.exists())):
         step, success, age = last_progress(attempts[-1].events, headline) if attempts else (None, None, None)
         number = attempts[-1].number if attempts else 0
-        return RunState("running" if held == "live" else "unknown", None, step, success, iterations, number, age)
+        place = "" if held == "live" else lease.task_of(paths) or ""
+        state = "running" if held == "live" or place else "unknown"
+        return RunState(state, None, step, success, iterations, number, age, place)
+    queued = _queued(paths, attempts, iterations, headline)
+    if queued is not None:
+        return queued
     if not attempts:
         return RunState("missing", iterations=iterations, damage=damage)
     number = attempts[-1].number
@@ -91,6 +99,25 @@ def _state_of_unfinished(paths: RunPaths) -> RunState:
         ended.get("reason") or "",
         damage,
     )
+
+
+def _queued(
+    paths: RunPaths, attempts: Sequence[AttemptPaths], iterations: int | None, headline: str
+) -> RunState | None:
+    """The state of a run that a scheduler has and that is not running; None when no scheduler has it, or when an
+    attempt that it made there has failed."""
+    record = open_record(paths)
+    if record is None:
+        return None
+    if not attempts:
+        return RunState("queued", iterations=iterations, reason=record.place)
+    newest = attempts[-1]
+    ended = read_outcome(newest) or {}
+    outcome = str(ended.get("outcome", ""))
+    if newest.number > record.attempts and outcome not in ("", "interrupted"):
+        return None
+    step, success, age = last_progress(newest.events, headline)
+    return RunState("queued", None, step, success, iterations, newest.number, age, record.place)
 
 
 def last_progress(events: Path, headline: str = HEADLINE) -> tuple[int | None, float | None, float | None]:

@@ -1,0 +1,155 @@
+"""Submissions: each run in the hands of one, by exclusive files alone; and what they prove about leases."""
+
+import json
+import multiprocessing
+
+import pytest
+from toy_runs import toy_run
+
+from plat.store.home import Home
+from plat.store.run_directory import lease
+from plat.store.run_directory.attempts import end_attempt, new_attempt
+from plat.store.run_directory.creation import create
+from plat.store.run_directory.state import run_state
+from plat.store.submissions import (
+    NAME_VARIABLE,
+    RESTART_VARIABLE,
+    TASK_VARIABLE,
+    claim,
+    new_submission,
+    newest_record,
+    open_record,
+    open_submissions,
+    submitter,
+)
+
+
+@pytest.fixture
+def home(tmp_path):
+    return Home(tmp_path / "home").create()
+
+
+@pytest.fixture
+def paths(home):
+    return create(home, toy_run(), "")
+
+
+def handed_over(home, paths, task=0, job="7"):
+    submission = new_submission(home)
+    assert claim(paths, submission, task, {"cluster": "lab", **submitter()})
+    if job:
+        submission.note_job(job, "answer")
+    return submission
+
+
+def test_a_run_is_in_the_hands_of_one_submission_until_that_is_over(home, paths):
+    assert newest_record(paths) is None and run_state(paths).state == "missing"
+    first = handed_over(home, paths, task=3)
+    assert run_state(paths).state == "queued" and run_state(paths).reason == "job 7_3 on lab"
+    assert not claim(paths, new_submission(home), 0, {})
+    first.note_over("failed:node", "gone", task=2)
+    assert not claim(paths, new_submission(home), 0, {})
+    first.note_over("failed:node", "gone", task=3)
+    assert open_record(paths) is None and run_state(paths).state == "missing"
+    second = handed_over(home, paths)
+    assert newest_record(paths).submission == second and len(list(paths.submissions.iterdir())) == 2
+    second.note_over(None, "all of it")
+    assert open_record(paths) is None and first in open_submissions(home) and second not in open_submissions(home)
+
+
+def test_what_is_noted_first_stays(home, paths):
+    submission = handed_over(home, paths, job="7")
+    submission.note_job("8", "lookup")
+    submission.note_over("failed:oom", "first")
+    submission.note_over("failed:node", "second")
+    assert submission.job_id() == "7" and submission.end(0)["reason"] == "first"
+
+
+def _claim_all(root, ids, winners):
+    home = Home(root)
+    submission = new_submission(home)
+    winners.put([run_id for run_id in ids if claim(home.run(run_id), submission, 0, {})])
+
+
+def test_of_many_claimants_one_wins_each_run(home):
+    ids = [create(home, toy_run(seed=seed), "").id for seed in range(30)]
+    context = multiprocessing.get_context("fork")
+    winners = context.Queue()
+    processes = [context.Process(target=_claim_all, args=(home.root, ids, winners)) for _ in range(8)]
+    for process in processes:
+        process.start()
+    won = [run_id for _ in processes for run_id in winners.get(timeout=60)]
+    for process in processes:
+        process.join()
+    assert sorted(won) == sorted(ids)
+
+
+@pytest.mark.parametrize("content", ["", '{"submission"', '{"submission": "x", "checksum": "wrong"}'])
+def test_a_damaged_record_and_a_removed_submission_hold_nothing(home, paths, content):
+    submission = handed_over(home, paths)
+    (paths.submissions / "001.json").write_text(content)
+    assert open_record(paths) is None and run_state(paths).state == "missing"
+    assert claim(paths, submission, 0, {})
+    for file in submission.root.iterdir():
+        file.unlink()
+    submission.root.rmdir()
+    assert open_record(paths) is None
+
+
+def test_an_attempt_that_failed_there_is_a_failure_and_one_cut_off_is_queued(home, paths):
+    handed_over(home, paths)
+    end_attempt(paths, new_attempt(paths, 1), "interrupted", "asked to stop")
+    assert run_state(paths).state == "queued"
+    end_attempt(paths, new_attempt(paths, 2), "failed:nan", "not a number")
+    assert run_state(paths).state == "failed"
+
+
+def test_a_failure_before_the_run_was_handed_over_says_nothing(home, paths):
+    end_attempt(paths, new_attempt(paths, 1), "failed:node", "gone")
+    handed_over(home, paths)
+    assert run_state(paths).state == "queued"
+
+
+def lease_of_elsewhere(paths, **task):
+    """A lease that a process on another machine has left."""
+    held = lease.take(paths)
+    facts = json.loads(paths.lease.read_text()) | {"host": "node7", "machine_id": "another", "boot_id": "another"}
+    held.release()
+    paths.lease.write_text(json.dumps(facts | {"task": task or None}))
+
+
+def test_a_lease_of_a_task_elsewhere_runs_until_that_task_is_over(home, paths):
+    submission = handed_over(home, paths, task=1)
+    new_attempt(paths, 1)
+    lease_of_elsewhere(paths, submission=submission.name, task=1, restart=0)
+    assert lease.state(paths) == "unknown" and lease.take(paths) is None
+    assert run_state(paths).state == "running" and run_state(paths).reason == "job 7_1 on lab"
+    submission.note_over("failed:node", "gone", task=1)
+    assert lease.state(paths) == "orphan" and run_state(paths).state == "interrupted"
+    held = lease.take(paths)
+    assert held is not None and held.attempt == 2
+    held.release()
+
+
+def test_a_requeue_takes_over_what_its_earlier_start_has_left(home, paths, monkeypatch):
+    submission = handed_over(home, paths, task=1)
+    lease_of_elsewhere(paths, submission=submission.name, task=1, restart=0)
+    monkeypatch.setenv(NAME_VARIABLE, submission.name)
+    for task, restart, taken in ((1, 0, False), (2, 1, False), (1, 1, True)):
+        monkeypatch.setenv(TASK_VARIABLE, str(task))
+        monkeypatch.setenv(RESTART_VARIABLE, str(restart))
+        held = lease.take(paths)
+        assert (held is not None) is taken
+    assert json.loads(paths.lease.read_text())["task"] == {"submission": submission.name, "task": 1, "restart": 1}
+    held.release()
+    lease_of_elsewhere(paths)
+    assert lease.take(paths) is None
+
+
+def test_a_lease_that_was_stolen_is_not_removed_by_its_first_owner(paths):
+    held = lease.take(paths)
+    new_attempt(paths, 1)
+    facts = json.loads(paths.lease.read_text())
+    paths.lease.write_text(json.dumps(facts | {"host": "elsewhere", "attempt": 2}))
+    held.release()
+    assert paths.lease.exists()
