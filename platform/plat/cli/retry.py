@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Annotated
-
-import typer
+from typing import TYPE_CHECKING
 
 from plat.cli import reports
 from plat.cli.common import (
@@ -20,18 +17,16 @@ from plat.cli.common import (
     load_experiments,
 )
 from plat.cli.missing_runs import conclude, distinct, run_missing
-from plat.errors import PlatError, SpecError
+from plat.cli.run_facts import RunFacts
+from plat.cli.runs import check_selection
+from plat.cli.selection import WhereOption, parse_where
+from plat.cli.status import entry_of
+from plat.errors import PlatError
 from plat.store.home import Home, RunPaths
 from plat.store.run_directory.files import headline_of, read_config, read_meta
-from plat.store.run_directory.state import run_state
 
 if TYPE_CHECKING:
     from plat.spec.experiment import Run
-
-WhereOption = Annotated[
-    list[str] | None,
-    typer.Option("--where", metavar="AXIS=VALUE", help="Only runs with this value; an axis given twice means either."),
-]
 
 
 def retry(
@@ -48,42 +43,24 @@ def retry(
 
     Those of the named files, or all of this home.
     """
-    wanted = _conditions(where)
+    selection = parse_where(where)
     experiments = load_experiments(arguments, required=False)
     for experiment in experiments:
         reports.check_report(experiment)
     place = Home.find(home)
-    runs = distinct(experiments) if experiments else _runs_of(place)
-    axes = sorted({axis for run in runs for axis in run.axes})
-    for axis in wanted:
-        if runs and axis not in axes:
-            raise SpecError(f"no run has an axis {axis!r}", where="--where", mend=f"one of: {', '.join(axes)}")
+    runs = {run.id: run for run in (distinct(experiments) if experiments else _runs_of(place))}
+    everything = [RunFacts(place, entry_of(place, run)) for run in runs.values()]
+    check_selection(selection, everything)
     chosen = [
-        run
-        for run in runs
-        if all(str(run.axes.get(axis)) in values for axis, values in wanted.items())
-        and run_state(place.run(run.id)).state == "failed"
+        runs[facts.entry.id]
+        for facts in everything
+        if facts.entry.state.state == "failed" and selection.holds(facts.value)
     ]
     if not chosen:
         print("no failed run to try again")
         return 0
     place.create()
     return conclude(run_missing(place, place.store_uri(store), chosen, experiments, jobs=jobs, steal=steal, retry=True))
-
-
-def _conditions(where: Sequence[str] | None) -> dict[str, set[str]]:
-    """Axis -> the values of which a run must have one; several axes must all fit."""
-    conditions: dict[str, set[str]] = {}
-    for text in where or ():
-        axis, sign, value = text.partition("=")
-        if not sign:
-            raise SpecError(
-                f"--where takes AXIS=VALUE, not {text!r}",
-                where=f"the command line: --where {text}",
-                mend="for example --where task=sokoban",
-            )
-        conditions.setdefault(axis, set()).add(value)
-    return conditions
 
 
 def _runs_of(home: Home) -> list[Run]:

@@ -20,13 +20,14 @@ from plat.cli.common import (
     load_experiments,
     print_json,
 )
+from plat.cli.missing_runs import distinct
 from plat.store.home import Home
 from plat.store.preparations import Preparation, preparations
 from plat.store.run_directory.files import load_meta
 from plat.store.run_directory.state import STATES, RunState, run_state
 
 if TYPE_CHECKING:
-    from plat.spec.experiment import Run
+    from plat.spec.experiment import Experiment, Run
 
 MOST_ROWS = 40  # of the table without --all: more than that nobody reads
 FOLDED = ("done", "missing")  # the states of which a long table shows only the number
@@ -72,13 +73,8 @@ def status(
     """
     place = Home.find(home)
     experiments = load_experiments(arguments, required=False)
-    if experiments:
-        runs = {run.id: run for experiment in experiments for run in experiment.runs}
-        asked = [_entry(place, run) for run in runs.values()]
-    else:
-        asked = entries_of(place)
     going_on = preparations(place)
-    entries = {entry.id: with_preparing(entry, going_on) for entry in asked}
+    entries = {entry.id: with_preparing(entry, going_on) for entry in entries_asked(place, experiments)}
     if as_json:
         print_json({"home": str(place.root), "runs": [entry.as_json() for entry in entries.values()]})
     else:
@@ -92,7 +88,15 @@ def status(
     return 3 if any(entry.state.state == "failed" for entry in entries.values()) else 0
 
 
-def _entry(home: Home, run: Run) -> Entry:
+def entries_asked(home: Home, experiments: Sequence[Experiment]) -> list[Entry]:
+    """The runs of these experiments, each once, or all of this home when there are none."""
+    if not experiments:
+        return entries_of(home)
+    return [entry_of(home, run) for run in distinct(experiments)]
+
+
+def entry_of(home: Home, run: Run) -> Entry:
+    """A run of a file, and where it stands in this home."""
     return Entry(run.id, run.name, run.axes, run_state(home.run(run.id)), run.prepare[0] if run.prepare else None)
 
 

@@ -24,6 +24,7 @@ VERBS = {
     "run": Verb("execution", "run", "One run, from overrides alone."),
     "eval": Verb("evaluate", "evaluate", "Evaluate a checkpoint on fixed instances."),
     "status": Verb("status", "status", "How far the runs are."),
+    "runs": Verb("runs", "runs", "One table of runs: state, axes that vary, attempts, metrics, cost."),
     "logs": Verb("logs", "logs", "Print what a run wrote to its log."),
     "why": Verb("why", "why", "Explain a run: its state and identity."),
     "retry": Verb("retry", "retry", "Run failed runs again."),

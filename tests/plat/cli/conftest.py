@@ -6,8 +6,11 @@ import shutil
 from pathlib import Path
 
 import pytest
+from runner_runs import make
 
 from plat.cli import main
+from plat.runner.execution import execute
+from plat.store.home import Home, RunPaths
 from plat.store.mlflow.sqlite_creation import ensure_sqlite
 
 
@@ -59,3 +62,17 @@ def toy(toy_paper, empty_store, home, monkeypatch):
     shutil.copy(empty_store, home / "mlflow.db")
     monkeypatch.syspath_prepend(str(toy_paper))
     monkeypatch.setenv("PYTHONPATH", str(toy_paper))
+
+
+@pytest.fixture
+def executed(home):
+    """Do a run of the toy trainer in this process, whatever becomes of it: its directory. `twice`: a second attempt."""
+
+    def run(twice: bool = False, **options: object) -> RunPaths:
+        place = Home(home).create()
+        paths = make(place, **options)
+        for _ in range(1 + twice):
+            execute(place, paths.id)
+        return paths
+
+    return run

@@ -1,0 +1,138 @@
+"""What can be said of one run, by the name of a column: its axes, how it stands, what it cost, and its metrics.
+
+Facts come from the run's own directory, never from MLflow, so that they are true while it runs. Most are read when
+they are first asked for.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from functools import cached_property
+from typing import Any
+
+from plat.cli.status import Entry
+from plat.store.home import Home
+from plat.store.run_directory.files import headline_of, load_meta, read_attempt_meta, read_outcome, read_result
+from plat.store.run_directory.spool import read_events
+
+RETRIEVAL = "mi/first_turn/retrieval_acc"
+STEP_TIME = "time/step"
+FIELDS = {
+    "run": "its name",
+    "id": "its id",
+    "state": "where it stands",
+    "outcome": "how it, or its last attempt, ended",
+    "attempts": "how often it was started",
+    "iteration": "the newest one",
+    "iterations": "how many it has",
+    "success": "the newest value of its headline metric",
+    "best": "the best value of its headline metric",
+    "retrieval": "the newest retrieval accuracy",
+    "seconds": "the time that all attempts took together",
+    "age": "seconds since its last sign of life",
+    "reason": "why its last attempt ended",
+    "files": "the experiment files that ask for it",
+}
+
+
+class RunFacts:
+    """The facts of one run."""
+
+    def __init__(self, home: Home, entry: Entry) -> None:
+        self.entry = entry
+        self.paths = home.run(entry.id)
+
+    def value(self, key: str) -> Any:
+        """The value of a column: of an axis of the run, else of a field, else the newest value of a metric.
+
+        `max:KEY` and `min:KEY` give the largest and the smallest value of a metric. None where the run has none.
+        """
+        if key in self.entry.axes:
+            return self.entry.axes[key]
+        if key in FIELDS:
+            return self._field(key)
+        if key.startswith(("max:", "min:")):
+            values = [value for value in self._series(key[4:]).values() if not math.isnan(value)]
+            return (max if key.startswith("max:") else min)(values, default=None)
+        return self._newest(key)
+
+    def as_json(self) -> dict[str, Any]:
+        """Every fact, apart from those for which the whole spool must be read."""
+        return {"axes": self.entry.axes, **{key: self._field(key) for key in FIELDS if key != "retrieval"}}
+
+    def _field(self, key: str) -> Any:
+        return getattr(self, f"_{key}") if key in _READ else self._plain(key)
+
+    def _plain(self, key: str) -> Any:
+        """A fact that the entry holds."""
+        entry, state = self.entry, self.entry.state
+        plain: dict[str, Any] = {"run": entry.name, "id": entry.id, "state": state.state, "outcome": state.outcome}
+        plain |= {"iteration": state.step, "iterations": state.iterations, "success": state.success}
+        return (plain | {"age": state.age, "reason": state.reason or None})[key]
+
+    @property
+    def _attempts(self) -> int:
+        return len(self._result.get("attempts") or ()) or self.entry.state.attempt
+
+    @property
+    def _best(self) -> float | None:
+        peak = (self._result.get("summary") or {}).get("peak_success")
+        return peak if isinstance(peak, float) else self.value(f"max:{headline_of(self._meta)}")
+
+    @property
+    def _retrieval(self) -> float | None:
+        return self._newest(RETRIEVAL)
+
+    @property
+    def _seconds(self) -> float | None:
+        """Of ended attempts what they recorded; of one that runs the time since it began."""
+        if "wall" in self._result:
+            return float(self._result["wall"])
+        attempts = self.paths.attempts()
+        walls = [float((read_outcome(attempt) or {}).get("wall") or 0.0) for attempt in attempts]
+        if self.entry.state.state == "running" and attempts and not attempts[-1].outcome.exists():
+            began = read_attempt_meta(attempts[-1]).get("time")
+            walls.append(max(0.0, time.time() - began) if isinstance(began, int | float) else 0.0)
+        return sum(walls) if walls else None
+
+    @property
+    def _files(self) -> str | None:
+        return " ".join(self._meta.get("experiments") or ()) or None
+
+    @cached_property
+    def _result(self) -> dict[str, Any]:
+        return (read_result(self.paths) or {}) if self.entry.state.state == "done" else {}
+
+    @cached_property
+    def _meta(self) -> dict[str, Any]:
+        return load_meta(self.paths) or {}
+
+    @cached_property
+    def _metrics(self) -> dict[str, dict[int, float]]:
+        """Metric -> step -> value as the spools of all attempts have it, the newest attempt counting."""
+        series: dict[str, dict[int, float]] = {}
+        for attempt in self.paths.attempts():
+            for event in read_events(attempt.events)[0]:
+                if not event.is_damaged:
+                    for key, value in event.metrics.items():
+                        series.setdefault(key, {})[event.step] = value
+        return series
+
+    def _series(self, key: str) -> dict[int, float]:
+        return self._metrics.get(key, {})
+
+    def _newest(self, key: str) -> float | None:
+        values = self._series(key)
+        return values[max(values)] if values else None
+
+    def metric_names(self) -> list[str]:
+        """The metrics that the run has logged."""
+        return sorted(self._metrics)
+
+    def curve(self, key: str) -> list[tuple[int, float]]:
+        """(step, value) of one metric, in the order of steps."""
+        return sorted(self._series(key).items())
+
+
+_READ = ("attempts", "best", "retrieval", "seconds", "files")  # facts that are read when they are asked for

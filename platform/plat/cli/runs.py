@@ -1,0 +1,155 @@
+"""`plat runs`: one table of runs, chosen, sorted and with the columns asked for. Changes nothing."""
+
+from __future__ import annotations
+
+import csv
+import sys
+from collections.abc import Sequence
+from typing import Annotated, Any
+
+import typer
+
+from plat.cli.common import (
+    AllowImportOption,
+    Arguments,
+    HomeOption,
+    JsonOption,
+    VerboseOption,
+    duration,
+    load_experiments,
+    print_json,
+)
+from plat.cli.run_facts import FIELDS, RunFacts
+from plat.cli.selection import Selection, WhereOption, parse_where
+from plat.cli.status import entries_asked
+from plat.cli.table import table
+from plat.errors import SpecError
+from plat.store.home import Home
+from plat.suggest import mend
+
+BEFORE_AXES = ("run", "state")
+AFTER_AXES = ("attempts", "iteration", "success", "best", "seconds")
+SHARES = ("success", "best", "retrieval")  # shown in percent
+
+
+def runs(
+    arguments: Arguments = None,
+    where: WhereOption = None,
+    sort: Annotated[
+        str | None, typer.Option("--sort", metavar="KEY", help="By this column; -KEY turns the order round.")
+    ] = None,
+    columns: Annotated[
+        str | None,
+        typer.Option(
+            "--columns",
+            metavar="A,B,...",
+            help="Fields, axes or metrics (val/return, max:val/return); +A,+B adds to the usual ones.",
+        ),
+    ] = None,
+    as_csv: Annotated[bool, typer.Option("--csv", help="Print comma-separated values, unrounded.")] = False,
+    home: HomeOption = None,
+    as_json: JsonOption = False,
+    allow_import: AllowImportOption = False,
+    verbose: VerboseOption = False,
+) -> int:
+    """One table of runs: state, axes that vary, attempts, metrics, cost.
+
+    Those of the named files, or all of this home. For example: plat runs table4.yaml --where task=sokoban --sort
+    -success --columns +retrieval,+val/return
+    """
+    selection = parse_where(where)
+    experiments = load_experiments(arguments, required=False)
+    place = Home.find(home).checked()
+    everything = [RunFacts(place, entry) for entry in entries_asked(place, experiments)]
+    check_selection(selection, everything)
+    chosen = [facts for facts in everything if selection.holds(facts.value)]
+    shown = chosen_columns(columns, chosen or everything)
+    _check_columns([*shown, *([sort.lstrip("-")] if sort else [])], everything)
+    if sort:
+        chosen = sorted_by(sort, chosen)
+    if as_json:
+        rows = [{**facts.as_json(), **{key: facts.value(key) for key in shown}} for facts in chosen]
+        print_json({"home": str(place.root), "runs": rows})
+    elif as_csv:
+        writer = csv.writer(sys.stdout, lineterminator="\n")
+        writer.writerow(shown)
+        writer.writerows([facts.value(key) for key in shown] for facts in chosen)
+    elif chosen:
+        print(table(shown, [[spelled(key, facts.value(key)) for key in shown] for facts in chosen]))
+    else:
+        print("no run fits" if everything else f"no runs in {place.root}")
+    return 0
+
+
+def check_selection(selection: Selection, runs: Sequence[RunFacts]) -> None:
+    """SpecError for a condition on something that no run has."""
+    if not runs:
+        return
+    closed = ("state", "outcome", *axes_of(runs))  # of these a value that no run has is a mistake
+
+    def values_of(key: str) -> list[Any]:
+        return [facts.value(key) for facts in runs] if key in closed else []
+
+    selection.check([*axes_of(runs), *FIELDS], values_of)
+
+
+def axes_of(runs: Sequence[RunFacts]) -> list[str]:
+    """The axes of some runs, in the order of the files."""
+    return list(dict.fromkeys(axis for facts in runs for axis in facts.entry.axes))
+
+
+def varying_axes(runs: Sequence[RunFacts]) -> list[str]:
+    """The axes in which some runs differ."""
+    return [axis for axis in axes_of(runs) if len({str(facts.entry.axes.get(axis)) for facts in runs}) > 1]
+
+
+def chosen_columns(text: str | None, runs: Sequence[RunFacts]) -> list[str]:
+    """The columns of `--columns`; without it the usual ones, the axes that vary among them."""
+    usual = [*BEFORE_AXES, *varying_axes(runs), *AFTER_AXES]
+    asked = [name.strip() for name in (text or "").split(",") if name.strip()]
+    named = [name for name in asked if not name.startswith("+")]
+    added = [name.removeprefix("+") for name in asked if name.startswith("+")]
+    return list(dict.fromkeys([*(named or usual), *added]))
+
+
+def _check_columns(names: Sequence[str], runs: Sequence[RunFacts]) -> None:
+    """SpecError for a column that is no field, no axis and no metric of any run."""
+    known = [*FIELDS, *axes_of(runs)]
+    for name in names:
+        metric = name.removeprefix("max:").removeprefix("min:")
+        if name in known or not runs:
+            continue
+        metrics = list(dict.fromkeys(key for facts in runs for key in facts.metric_names()))
+        if metric not in metrics:
+            raise SpecError(
+                f"there is no column {name!r}",
+                where="the command line",
+                mend=mend(metric, [*known, *metrics], "columns"),
+            )
+
+
+def sorted_by(key: str, runs: Sequence[RunFacts]) -> list[RunFacts]:
+    """By a column, turned round for `-KEY`; runs without a value come last, numbers before texts."""
+    name = key.removeprefix("-")
+    values = {id(facts): facts.value(name) for facts in runs}
+    with_value = [facts for facts in runs if values[id(facts)] is not None]
+    without = [facts for facts in runs if values[id(facts)] is None]
+    rank = lambda facts: _rank(values[id(facts)])  # noqa: E731
+    return [*sorted(with_value, key=rank, reverse=key.startswith("-")), *without]
+
+
+def _rank(value: Any) -> tuple[int, float, str]:
+    return (0, float(value), "") if isinstance(value, int | float) else (1, 0.0, str(value))
+
+
+def spelled(key: str, value: Any) -> Any:
+    """A value as the table shows it."""
+    if value is None:
+        return None
+    if key in SHARES:
+        return f"{100 * value:.1f} %"
+    if key in ("seconds", "age"):
+        return duration(value)
+    if isinstance(value, float):
+        return float(f"{value:.4g}")
+    return value

@@ -1,0 +1,63 @@
+"""`--where`: which runs fulfil the conditions, and what is said of conditions that make no sense."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from plat.cli.selection import parse_where
+from plat.errors import SpecError
+
+RUN = {"task": "sokoban", "filter.value": 0.9, "seed": 0, "switch": True, "success": None, "odd": "a=b"}
+
+
+@pytest.mark.parametrize(
+    ("conditions", "expected"),
+    [
+        ([], True),
+        (["task=sokoban"], True),
+        (["task=frozenlake"], False),
+        (["task=frozenlake", "task=sokoban"], True),
+        (["task=frozenlake", "task=sokoban", "seed=1"], False),
+        (["task!=frozenlake", "task!=countdown"], True),
+        (["task!=frozenlake", "task!=sokoban"], False),
+        (["filter.value=0.90"], True),
+        (["filter.value=9e-1", "seed=0.0"], True),
+        (["filter.value>=0.9", "filter.value<1"], True),
+        (["filter.value>0.9"], False),
+        (["switch=true"], True),
+        (["success>0"], False),
+        (["success!=1"], True),
+        (["success=null"], True),
+        (["odd=a=b"], True),
+        ([" task = sokoban "], True),
+    ],
+)
+def test_conditions(conditions, expected):
+    assert parse_where(conditions).holds(RUN.get) is expected
+
+
+@pytest.mark.parametrize(
+    ("condition", "what"),
+    [("foo", "takes KEY=VALUE"), ("=x", "takes KEY=VALUE"), ("success>a", "needs a number"), ("", "takes KEY=VALUE")],
+)
+def test_what_is_no_condition_is_refused_with_its_place(condition, what):
+    with pytest.raises(SpecError, match=what) as caught:
+        parse_where([condition])
+    assert caught.value.where == f"the command line: --where {condition}" and caught.value.mend
+
+
+def test_keys_and_values_that_no_run_has_get_the_nearest():
+    known = {"task": ["sokoban", "frozenlake"], "seed": [0]}
+    for condition, near in (("tsak=sokoban", "'task'"), ("task=sokobann", "'sokoban'")):
+        with pytest.raises(SpecError) as caught:
+            parse_where([condition]).check(known, lambda key: known[key])
+        assert f"did you mean {near}?" in str(caught.value.mend)
+    parse_where(["val/anything>0", "seed=0"]).check(known, lambda key: known[key])
+
+
+@given(st.floats(allow_nan=False, allow_infinity=False), st.floats(allow_nan=False, allow_infinity=False))
+def test_comparisons_are_those_of_numbers(given_value, limit):
+    for sign, expected in (("<", given_value < limit), (">=", given_value >= limit), ("=", given_value == limit)):
+        assert parse_where([f"x{sign}{limit!r}"]).holds({"x": given_value}.get) is expected
