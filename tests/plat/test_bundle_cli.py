@@ -11,9 +11,6 @@ from pathlib import Path
 
 import pytest
 
-from plat.cli import main
-from plat.store.mlflow.sqlite_creation import ensure_sqlite
-
 EXPERIMENT = """
 title: A test
 paper: toy
@@ -28,27 +25,11 @@ report:
 """
 
 
-@pytest.fixture(scope="module")
-def empty_store(tmp_path_factory):
-    return ensure_sqlite(f"sqlite:///{tmp_path_factory.mktemp('store') / 'mlflow.db'}")
-
-
 @pytest.fixture
-def plat(capfd, monkeypatch, tmp_path):
-    """Run a verb in this process, in a folder of the test's own: (exit code, stdout, stderr)."""
+def plat(plat, nothing_named, monkeypatch, tmp_path):
+    """Run a verb in a folder of the test's own."""
     monkeypatch.chdir(tmp_path)
-    for name in ("PLAT_HOME", "MLFLOW_TRACKING_URI"):
-        monkeypatch.delenv(name, raising=False)
-
-    def run(*arguments: object) -> tuple[int, str, str]:
-        capfd.readouterr()
-        with pytest.raises(SystemExit) as stop:
-            main([str(argument) for argument in arguments])
-        out, err = capfd.readouterr()
-        assert "Traceback" not in out + err, out + err
-        return int(stop.value.code or 0), out, err
-
-    return run
+    return plat
 
 
 @pytest.fixture

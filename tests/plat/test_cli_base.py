@@ -11,7 +11,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from plat.cli import main
 from plat.trainer.embedded.base_model import record
 from plat.trainer.embedded.base_model.builds import longest_first, model_of
 from plat.trainer.embedded.base_model.compare import AS_GOOD, UNDECIDED, WORSE, paired_difference, verdict
@@ -27,21 +26,6 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setattr(record, "SHIPPED_KEYS", ())
     monkeypatch.chdir(tmp_path)
     return tmp_path / "home"
-
-
-@pytest.fixture
-def plat(capfd: pytest.CaptureFixture[str]) -> Any:
-    """Run a verb in this process: (exit code, stdout, stderr)."""
-
-    def run(*arguments: object) -> tuple[int, str, str]:
-        capfd.readouterr()
-        with pytest.raises(SystemExit) as stop:
-            main([str(argument) for argument in arguments])
-        out, err = capfd.readouterr()
-        assert "Traceback" not in out + err
-        return int(stop.value.code or 0), out, err
-
-    return run
 
 
 def test_from_a_recipe_to_a_verdict(plat: Any, tmp_path: Path, home: Path) -> None:

@@ -7,7 +7,6 @@ from collections.abc import Callable
 
 import pytest
 
-from plat.cli import main
 from plat.errors import SpecError
 from plat.spec.experiment import build_run
 from plat.spec.schema import schema_of, select
@@ -17,18 +16,13 @@ Verb = Callable[..., tuple[int, str, str]]
 
 
 @pytest.fixture
-def plat(capfd: pytest.CaptureFixture[str]) -> Verb:
-    def run(*arguments: str) -> tuple[int, str, str]:
-        with pytest.raises(SystemExit) as ended:
-            main(["options", *arguments])
-        out, err = capfd.readouterr()
-        return int(ended.value.code or 0), out, err
-
-    return run
+def options(plat: Verb) -> Verb:
+    """Run `plat options`."""
+    return lambda *arguments: plat("options", *arguments)
 
 
-def test_every_key_is_listed_with_the_default_of_a_run(plat: Verb) -> None:
-    code, out, _ = plat("--json")
+def test_every_key_is_listed_with_the_default_of_a_run(options: Verb) -> None:
+    code, out, _ = options("--json")
     listed = {(option["key"], option["needs"]): option for option in json.loads(out)["options"]}
     config = build_run([]).config
     assert code == 0
@@ -38,46 +32,46 @@ def test_every_key_is_listed_with_the_default_of_a_run(plat: Verb) -> None:
             assert option["default"] == select(config, key), key
 
 
-def test_every_default_and_every_choice_is_accepted(plat: Verb) -> None:
-    for option in json.loads(plat("--json")[1])["options"]:
+def test_every_default_and_every_choice_is_accepted(options: Verb) -> None:
+    for option in json.loads(options("--json")[1])["options"]:
         if option["kind"] != "option" or option["default"] is None or option["key"] in ("trainer", "scale", "device"):
             continue
         needs = [option["needs"]] if option["needs"] else []
         build_run([*needs, f"{option['key']}={json.dumps(option['default'])}"])
 
 
-def test_limits_are_those_that_are_checked(plat: Verb) -> None:
-    option = json.loads(plat("train.beta1", "--json")[1])["options"][0]
+def test_limits_are_those_that_are_checked(options: Verb) -> None:
+    option = json.loads(options("train.beta1", "--json")[1])["options"][0]
     assert option["limits"] == "at least 0, less than 1"
     build_run(["train.beta1=0"])
     with pytest.raises(SpecError):
         build_run(["train.beta1=1"])
 
 
-def test_one_option_is_explained(plat: Verb) -> None:
-    code, out, _ = plat("filter.rule")
+def test_one_option_is_explained(options: Verb) -> None:
+    code, out, _ = options("filter.rule")
     assert code == 0 and "top_p_softmax" in out and "default" in out and "Which prompts" in out
 
 
-def test_a_group_lists_its_choices_and_what_is_below_it(plat: Verb) -> None:
-    _, out, _ = plat("filter")
+def test_a_group_lists_its_choices_and_what_is_below_it(options: Verb) -> None:
+    _, out, _ = options("filter")
     assert "bottom_k" in out and "filter.eps" in out and "train.lr" not in out
 
 
-def test_options_of_an_environment_say_whose_they_are(plat: Verb) -> None:
-    _, out, _ = plat("task.env.boxes")
+def test_options_of_an_environment_say_whose_they_are(options: Verb) -> None:
+    _, out, _ = options("task.env.boxes")
     assert "task=sokoban" in out
     build_run(["task=sokoban", "task.env.boxes=1"])
 
 
 @pytest.mark.parametrize("name", ["peak_success_table", "mean_delta_positive"])
-def test_builders_and_checks_are_explained_with_their_arguments(plat: Verb, name: str) -> None:
-    code, out, _ = plat(name)
+def test_builders_and_checks_are_explained_with_their_arguments(options: Verb, name: str) -> None:
+    code, out, _ = options(name)
     assert code == 0 and "arguments" in out and "treatment" in out
 
 
 @pytest.mark.parametrize(("name", "near"), [("filter.rul", "filter.rule"), ("peak_sucess_table", "peak_success_table")])
-def test_a_misspelt_name_gets_the_nearest(plat: Verb, name: str, near: str) -> None:
-    code, out, err = plat(name)
+def test_a_misspelt_name_gets_the_nearest(options: Verb, name: str, near: str) -> None:
+    code, out, err = options(name)
     assert code == 2 and near in err and not out
-    assert plat("--trainer", "embeded")[0] == 2
+    assert options("--trainer", "embeded")[0] == 2

@@ -1,4 +1,4 @@
-"""A home, a command line in this process, and a store made once, for tests of the verbs."""
+"""A home, experiment files and the toy trainer, for tests of the verbs."""
 
 from __future__ import annotations
 
@@ -8,10 +8,8 @@ from pathlib import Path
 import pytest
 from runner_runs import make
 
-from plat.cli import main
 from plat.runner.execution import execute
 from plat.store.home import Home, RunPaths
-from plat.store.mlflow.sqlite_creation import ensure_sqlite
 
 
 @pytest.fixture(autouse=True)
@@ -20,21 +18,6 @@ def home(tmp_path, monkeypatch):
     monkeypatch.setenv("PLAT_HOME", str(tmp_path / "home"))
     monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
     return tmp_path / "home"
-
-
-@pytest.fixture
-def plat(capfd):
-    """Run a verb in this process: (exit code, stdout, stderr)."""
-
-    def run(*arguments: object, traceback: bool = False) -> tuple[int, str, str]:
-        capfd.readouterr()
-        with pytest.raises(SystemExit) as stop:
-            main([str(argument) for argument in arguments])
-        out, err = capfd.readouterr()
-        assert ("Traceback" in out + err) == traceback, out + err
-        return int(stop.value.code or 0), out, err
-
-    return run
 
 
 @pytest.fixture
@@ -47,12 +30,6 @@ def spec(tmp_path):
         return path
 
     return write
-
-
-@pytest.fixture(scope="session")
-def empty_store(tmp_path_factory):
-    """A new store: making one takes MLflow two seconds."""
-    return ensure_sqlite(f"sqlite:///{tmp_path_factory.mktemp('store') / 'mlflow.db'}")
 
 
 @pytest.fixture

@@ -10,9 +10,6 @@ from pathlib import Path
 
 import pytest
 
-from plat.cli import main
-from plat.store.mlflow.sqlite_creation import ensure_sqlite
-
 EXPERIMENT = """
 title: A test
 reference: ../results
@@ -28,14 +25,13 @@ FILE = "experiments/small.yaml"
 
 
 @pytest.fixture(scope="session")
-def swept(toy_paper, tmp_path_factory) -> Path:
+def swept(toy_paper, empty_store, tmp_path_factory) -> Path:
     """A folder with an experiment file, the home of its runs with six seeds, the bundle of these in `results/`, and a
     home with nothing but a store."""
     folder = tmp_path_factory.mktemp("reference")
-    store = ensure_sqlite(f"sqlite:///{folder / 'empty' / 'mlflow.db'}")
     for name in ("earlier", "new"):
         (folder / name).mkdir()
-        shutil.copy(store, folder / name / "mlflow.db")
+        shutil.copy(empty_store, folder / name / "mlflow.db")
     (folder / "experiments").mkdir()
     (folder / FILE).write_text(EXPERIMENT)
     environment = {key: value for key, value in os.environ.items() if key not in ("PLAT_HOME", "MLFLOW_TRACKING_URI")}
@@ -57,18 +53,7 @@ def checkout(swept, toy_paper, monkeypatch, tmp_path) -> Path:
 
 
 @pytest.fixture
-def plat(capfd, monkeypatch, checkout):
-    """Run a verb in this process, in the folder of the experiment: (exit code, stdout, stderr)."""
+def plat(plat, checkout, nothing_named, monkeypatch):
+    """Run a verb in the folder of the experiment."""
     monkeypatch.chdir(checkout)
-    for name in ("PLAT_HOME", "MLFLOW_TRACKING_URI"):
-        monkeypatch.delenv(name, raising=False)
-
-    def run(*arguments: object) -> tuple[int, str, str]:
-        capfd.readouterr()
-        with pytest.raises(SystemExit) as stop:
-            main([str(argument) for argument in arguments])
-        out, err = capfd.readouterr()
-        assert "Traceback" not in out + err, out + err
-        return int(stop.value.code or 0), out, err
-
-    return run
+    return plat

@@ -16,7 +16,6 @@ import pytest
 from plat.spec.experiment import Experiment, Run
 from plat.store.durable import write
 from plat.store.home import Home, RunPaths
-from plat.store.mlflow.sqlite_creation import ensure_sqlite
 from plat.store.run_directory.checkpoint import save_checkpoint
 from plat.store.run_directory.files import config_hash, to_yaml
 from plat.store.run_directory.spool import SpoolWriter
@@ -35,20 +34,14 @@ def fresh_artifact_places():
         module._artifact_repos_cache.clear()
 
 
-@pytest.fixture(scope="session")
-def store_template(tmp_path_factory) -> Path:
-    """An empty MLflow SQLite store (making one takes seconds)."""
-    return ensure_sqlite(f"sqlite:///{tmp_path_factory.mktemp('template') / 'mlflow.db'}")
-
-
 @pytest.fixture
-def make_home(tmp_path, store_template):
+def make_home(tmp_path, empty_store):
     """make_home(name) -> a Home with an empty MLflow store."""
 
     def make(name: str = "home", store: bool = True) -> Home:
         home = Home(tmp_path / name).create()
         if store:
-            shutil.copy(store_template, home.database)
+            shutil.copy(empty_store, home.database)
         return home
 
     return make

@@ -109,7 +109,7 @@ def test_a_second_file_tags_the_run_and_stores_nothing_twice(home, recipe, exper
     assert mlflow_client(home.store_uri()).get_run(run.data.tags["mlflow.parentRunId"]).info.run_name == "table4"
 
 
-def test_a_removed_store_is_filled_again(make_home, recipe, experiment, store_template):
+def test_a_removed_store_is_filled_again(make_home, recipe, experiment, empty_store):
     home = make_home()
     recipes = [recipe(n, kills=[(5, 3)]) for n in range(2)]
     for item in recipes:
@@ -120,7 +120,7 @@ def test_a_removed_store_is_filled_again(make_home, recipe, experiment, store_te
     for path in home.root.glob("mlflow.db*"):
         path.unlink()
     shutil.rmtree(home.root / "mlartifacts")
-    shutil.copy(store_template, home.database)
+    shutil.copy(empty_store, home.database)
     import_runs(home, home.store_uri(), files)
     assert dump(home.store_uri()) == before
 

@@ -20,11 +20,11 @@ from plat.store.mlflow.importer import import_runs
 
 
 @pytest.fixture
-def server(tmp_path, store_template):
+def server(tmp_path, empty_store):
     """URL of an `mlflow server` on a SQLite store of its own."""
     (tmp_path / "server").mkdir()
     database = tmp_path / "server" / "server.db"
-    database.write_bytes(store_template.read_bytes())
+    database.write_bytes(empty_store.read_bytes())
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]

@@ -1,0 +1,41 @@
+"""A command line in this process, and a store made once, for all suites of the platform."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from plat.cli import main
+from plat.store.mlflow.sqlite_creation import ensure_sqlite
+
+Verb = Callable[..., tuple[int, str, str]]
+
+
+@pytest.fixture
+def plat(capfd: pytest.CaptureFixture[str]) -> Verb:
+    """Run a verb in this process: (exit code, stdout, stderr)."""
+
+    def run(*arguments: object, traceback: bool = False) -> tuple[int, str, str]:
+        capfd.readouterr()
+        with pytest.raises(SystemExit) as stop:
+            main([str(argument) for argument in arguments])
+        out, err = capfd.readouterr()
+        assert ("Traceback" in out + err) == traceback, out + err
+        return int(stop.value.code or 0), out, err
+
+    return run
+
+
+@pytest.fixture
+def nothing_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The environment names no home and no store."""
+    for name in ("PLAT_HOME", "MLFLOW_TRACKING_URI"):
+        monkeypatch.delenv(name, raising=False)
+
+
+@pytest.fixture(scope="session")
+def empty_store(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A new SQLite store, to be copied: making one takes MLflow two seconds."""
+    return ensure_sqlite(f"sqlite:///{tmp_path_factory.mktemp('store') / 'mlflow.db'}")
