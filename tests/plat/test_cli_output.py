@@ -19,7 +19,7 @@ from pathlib import Path
 import pytest
 
 from plat.cli import _guarded, main, output
-from plat.cli.common import settings
+from plat.cli.settings import settings
 from plat.dispatch.api import Change
 from plat.dispatch.board import Totals, View
 from plat.dispatch.progress import Live, shortened

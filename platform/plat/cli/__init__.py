@@ -71,11 +71,11 @@ def _was_interrupted(error: BaseException) -> bool:
 
 def _guarded(arguments: list[str]) -> int:
     """Run one verb and turn whatever comes out of it into an exit code and, on stderr, into words."""
-    from plat.cli.common import settings
     from plat.cli.output import tell
+    from plat.cli.settings import settings
     from plat.trainer.plugins import ALLOW_IMPORT
 
-    settings.dispatched = settings.concluded = False
+    settings.verbose = settings.dispatched = settings.concluded = False
     allowed = os.environ.get(ALLOW_IMPORT)  # --allow-import of one call is not for the next in this process
     try:
         with _ctrl_c(signal.default_int_handler):
@@ -148,8 +148,8 @@ def _refuse_empty(arguments: list[str]) -> None:
 
 def _say(error: PlatError) -> int:
     """Show it; 2, or 3 when the home or the store gave way after runs had begun: then something was done."""
-    from plat.cli.common import settings
     from plat.cli.output import tell
+    from plat.cli.settings import settings
 
     tell(error.render())
     if settings.verbose:
@@ -176,8 +176,8 @@ def _unexpected(error: BaseException, arguments: list[str]) -> int:
     """A mistake in plat: one line, with the traceback in a file (on stderr with -v)."""
     import tempfile
 
-    from plat.cli.common import settings
     from plat.cli.output import tell
+    from plat.cli.settings import settings
 
     if settings.verbose:
         traceback.print_exception(error)

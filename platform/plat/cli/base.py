@@ -14,12 +14,12 @@ from plat.cli.common import (
     Arguments,
     HomeOption,
     JsonOption,
-    VerboseOption,
     load_experiments,
     print_json,
     split,
 )
 from plat.cli.output import tell
+from plat.cli.settings import verb
 from plat.errors import CheckpointError, PlatError, SpecError
 from plat.store.home import Home
 
@@ -41,9 +41,8 @@ class Wanted:
     named_by: list[str] = field(default_factory=list)
 
 
-def list_bases(
-    arguments: Arguments = None, home: HomeOption = None, as_json: JsonOption = False, verbose: VerboseOption = False
-) -> int:
+@verb()
+def list_bases(arguments: Arguments = None, home: HomeOption = None, as_json: JsonOption = False) -> int:
     """Show the base models that are there, and those that experiment files name.
 
     Without files, those of the folder experiments/.
@@ -79,13 +78,13 @@ def list_bases(
     return NOT_AS_GOOD if damaged else 0
 
 
+@verb()
 def build(
     arguments: Arguments = None,
     out: Annotated[Path | None, typer.Option("--out", metavar="DIR", help="A folder of bases [the home's].")] = None,
     jobs: JobsOption = None,
     home: HomeOption = None,
     as_json: JsonOption = False,
-    verbose: VerboseOption = False,
 ) -> int:
     """Build the base models that files or overrides name.
 
@@ -110,6 +109,7 @@ def build(
     return 0
 
 
+@verb()
 def verify(
     arguments: Arguments = None,
     instances: Annotated[int, typer.Option("--instances", min=1, help="Held-out instances of each task.")] = 512,
@@ -117,7 +117,6 @@ def verify(
     out: Annotated[Path | None, typer.Option("--out", metavar="DIR", help="Keep what is built in this folder.")] = None,
     jobs: JobsOption = None,
     as_json: JsonOption = False,
-    verbose: VerboseOption = False,
 ) -> int:
     """Build shipped base models again and say, task by task, whether the rebuilt ones are as good.
 
@@ -160,8 +159,8 @@ def application() -> typer.Typer:
         if context.invoked_subcommand is None:
             print(context.get_help())
 
-    for name, verb in VERBS.items():
-        app.command(name)(verb)
+    for name, function in VERBS.items():
+        app.command(name)(function)
     return app
 
 

@@ -9,20 +9,19 @@ from typing import Annotated
 import typer
 
 from plat.cli.common import (
-    AllowImportOption,
     Arguments,
     HomeOption,
     StoreOption,
-    VerboseOption,
     aligned,
     load_experiments,
-    settings,
     split,
 )
 from plat.cli.exit_codes import RUNS_FAILED
+from plat.cli.settings import settings, verb
 from plat.store.home import Home
 
 
+@verb(reads_trainers=True)
 def export_(
     arguments: Arguments = None,
     out: Annotated[Path | None, typer.Option("--out", metavar="DIR", help="The bundle: a new folder.")] = None,
@@ -30,8 +29,6 @@ def export_(
         bool, typer.Option("--with-diff", help="Carry the text of uncommitted code changes, not only its hash.")
     ] = False,
     home: HomeOption = None,
-    allow_import: AllowImportOption = False,
-    verbose: VerboseOption = False,
 ) -> int:
     """Write the results of experiment files as a bundle: small Parquet files, to keep in git or to send.
 
@@ -57,11 +54,11 @@ def export_(
     return RUNS_FAILED
 
 
+@verb()
 def import_(
     bundle: Annotated[Path, typer.Argument(metavar="DIR", help="A bundle, as `plat export` writes it.")],
     home: HomeOption = None,
     store: StoreOption = None,
-    verbose: VerboseOption = False,
 ) -> int:
     """Bring the runs of a bundle into this home and its store.
 

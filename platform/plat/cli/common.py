@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import os
 import re
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -16,44 +14,12 @@ from plat.errors import SpecError
 from plat.store.home import Home, RunPaths
 from plat.store.run_directory.files import load_meta
 from plat.suggest import nearest
-from plat.trainer.plugins import ALLOW_IMPORT
 
 if TYPE_CHECKING:
     from plat.spec.experiment import Experiment
 
 
 _ADDRESS = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://")
-
-
-@dataclass
-class Settings:
-    """What acts on the whole process.
-
-    dispatched  runs have begun: from now on a failing disk or store means that some failed, not that nothing was done
-    concluded   the user has been told how it ended
-    """
-
-    verbose: bool = False
-    dispatched: bool = False
-    concluded: bool = False
-
-
-settings = Settings()
-
-
-def _set_verbose(value: bool) -> bool:
-    settings.verbose = settings.verbose or value
-    if value:
-        import logging
-
-        logging.basicConfig(level=logging.INFO, format="%(levelname)s %(name)s: %(message)s")
-    return value
-
-
-def _set_allow_import(value: bool) -> bool:
-    if value:
-        os.environ[ALLOW_IMPORT] = "1"
-    return value
 
 
 Arguments = Annotated[
@@ -66,17 +32,6 @@ HomeOption = Annotated[
 ]
 StoreOption = Annotated[
     str | None, typer.Option("--store", metavar="URI", help="MLflow store [MLFLOW_TRACKING_URI, SQLite in the home].")
-]
-VerboseOption = Annotated[
-    bool, typer.Option("-v", "--verbose", callback=_set_verbose, help="Say more; show tracebacks.")
-]
-AllowImportOption = Annotated[
-    bool,
-    typer.Option(
-        "--allow-import",
-        callback=_set_allow_import,
-        help="Import a trainer named as MODULE:ATTRIBUTE, which no installed package publishes: runs its code.",
-    ),
 ]
 JobsOption = Annotated[
     int | None, typer.Option("--jobs", "-j", min=1, metavar="N", help="Runs at once [as many as the cores allow].")

@@ -14,7 +14,8 @@ from typing import Annotated
 
 import typer
 
-from plat.cli.common import HomeOption, JsonOption, StoreOption, VerboseOption, print_json
+from plat.cli.common import HomeOption, JsonOption, StoreOption, print_json
+from plat.cli.settings import verb
 from plat.cores import cpu_quota, usable_cores
 from plat.errors import PlatError
 from plat.store.home import Home
@@ -32,6 +33,7 @@ class Check:
     mend: str = ""
 
 
+@verb()
 def doctor(
     deep: Annotated[
         bool, typer.Option("--deep", help="Compare every stored value with the run directories, too.")
@@ -42,7 +44,6 @@ def doctor(
     home: HomeOption = None,
     store: StoreOption = None,
     as_json: JsonOption = False,
-    verbose: VerboseOption = False,
 ) -> int:
     """Check what works on this machine.
 

@@ -8,8 +8,9 @@ from typing import Annotated, Any
 
 import typer
 
-from plat.cli.common import AllowImportOption, HomeOption, JsonOption, VerboseOption, find_run, print_json
+from plat.cli.common import HomeOption, JsonOption, find_run, print_json
 from plat.cli.output import tell
+from plat.cli.settings import verb
 from plat.errors import CheckpointError, SpecError
 from plat.store.home import Home, RunPaths
 
@@ -25,14 +26,13 @@ Overrides = Annotated[
 ]
 
 
+@verb(reads_trainers=True)
 def evaluate(
     target: Target,
     overrides: Overrides = None,
     last: Annotated[bool, typer.Option("--last", help="The newest checkpoint, not the one at the peak.")] = False,
     home: HomeOption = None,
     as_json: JsonOption = False,
-    allow_import: AllowImportOption = False,
-    verbose: VerboseOption = False,
 ) -> int:
     """Evaluate a checkpoint on fixed instances.
 

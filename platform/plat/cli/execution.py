@@ -9,31 +9,29 @@ import typer
 
 from plat.cli import freshness, reports
 from plat.cli.common import (
-    AllowImportOption,
     Arguments,
     HomeOption,
     JobsOption,
     JsonOption,
     StealOption,
     StoreOption,
-    VerboseOption,
     load_experiments,
     print_json,
     split,
 )
 from plat.cli.exit_codes import RUNS_FAILED
 from plat.cli.missing_runs import conclude, distinct, run_missing
+from plat.cli.settings import settings, verb
 from plat.errors import SpecError
 from plat.store.home import Home
 
 
+@verb(reads_trainers=True)
 def plan(
     arguments: Arguments = None,
     jobs: JobsOption = None,
     home: HomeOption = None,
     as_json: JsonOption = False,
-    allow_import: AllowImportOption = False,
-    verbose: VerboseOption = False,
 ) -> int:
     """Show what would run, and what it costs.
 
@@ -49,12 +47,13 @@ def plan(
     if as_json:
         print_json({"home": str(place.root), **made.to_json()})
     else:
-        print(made.render(verbose=verbose))
+        print(made.render(verbose=settings.verbose))
         absent = "" if place.exists() else " (there is none yet, so no run is known; --home DIR names another)"
         print(f"home: {reports.shown(place.root)}{absent}")
     return 0
 
 
+@verb(reads_trainers=True)
 def sweep(
     arguments: Arguments = None,
     jobs: JobsOption = None,
@@ -62,8 +61,6 @@ def sweep(
     steal: StealOption = False,
     home: HomeOption = None,
     store: StoreOption = None,
-    allow_import: AllowImportOption = False,
-    verbose: VerboseOption = False,
 ) -> int:
     """Run what is missing; print the report.
 
@@ -97,14 +94,13 @@ def sweep(
     return exit_code if whole else exit_code or RUNS_FAILED
 
 
+@verb(reads_trainers=True)
 def run(
     context: typer.Context,
     arguments: Annotated[list[str] | None, typer.Argument(metavar="KEY=VALUE...", help="The run's options.")] = None,
     home: HomeOption = None,
     store: StoreOption = None,
     as_json: JsonOption = False,
-    allow_import: AllowImportOption = False,
-    verbose: VerboseOption = False,
 ) -> int:
     """One run, from overrides alone.
 

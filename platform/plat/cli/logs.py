@@ -7,7 +7,8 @@ from typing import Annotated
 
 import typer
 
-from plat.cli.common import HomeOption, RunArgument, VerboseOption, find_run, run_name
+from plat.cli.common import HomeOption, RunArgument, find_run, run_name
+from plat.cli.settings import verb
 from plat.errors import SpecError
 from plat.store.home import AttemptPaths, Home, RunPaths
 from plat.store.run_directory.files import headline_of, load_meta
@@ -16,12 +17,12 @@ from plat.store.run_directory.spool import Event, read_events
 RETRIEVAL = "mi/first_turn/retrieval_acc"
 
 
+@verb()
 def logs(
     run: RunArgument,
     follow: Annotated[bool, typer.Option("-f", "--follow", help="Go on printing until the attempt ends.")] = False,
     attempt: Annotated[int | None, typer.Option("--attempt", metavar="N", help="Which attempt; the newest.")] = None,
     home: HomeOption = None,
-    verbose: VerboseOption = False,
 ) -> int:
     """Print what a run wrote to its log.
 

@@ -9,7 +9,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, TextIO
 
 from plat.cli import importing
-from plat.cli.common import aligned, settings
+from plat.cli.common import aligned
+from plat.cli.settings import settings
 from plat.errors import StoreError
 from plat.store.home import Home, RunPaths
 

@@ -10,7 +10,8 @@ from typing import Annotated, Any
 
 import typer
 
-from plat.cli.common import AllowImportOption, JsonOption, VerboseOption, aligned, print_json
+from plat.cli.common import JsonOption, aligned, print_json
+from plat.cli.settings import verb
 from plat.errors import SpecError
 from plat.spec.conf import conf_of
 from plat.spec.leaf import show
@@ -53,12 +54,11 @@ class Option:
         return (self.key, self.kind if self.kind in FUNCTIONS else self.type, default, "; ".join(notes))
 
 
+@verb(reads_trainers=True)
 def options(
     key: Annotated[str | None, typer.Argument(metavar="[KEY]", help="An option, a group of them, or a name.")] = None,
     trainer: Annotated[str, typer.Option("--trainer", metavar="NAME", help="Whose options.")] = "embedded",
     as_json: JsonOption = False,
-    allow_import: AllowImportOption = False,
-    verbose: VerboseOption = False,
 ) -> int:
     """Explain the options of runs, the builders of reports and the checks.
 

@@ -8,18 +8,17 @@ from typing import Annotated
 import typer
 
 from plat.cli.common import (
-    AllowImportOption,
     Arguments,
     HomeOption,
     JsonOption,
     StoreOption,
-    VerboseOption,
     load_experiments,
     print_json,
 )
 from plat.cli.exit_codes import RUNS_FAILED
 from plat.cli.importing import catch_up, import_all
 from plat.cli.reports import make_report
+from plat.cli.settings import verb
 from plat.errors import HomeError
 from plat.store.home import Home
 from plat.store.mlflow.uri import shown_uri
@@ -27,6 +26,7 @@ from plat.store.mlflow.uri import shown_uri
 OutOption = Annotated[Path | None, typer.Option("--out", metavar="DIR", help="Where the files go [HOME/reports/FILE].")]
 
 
+@verb(reads_trainers=True)
 def sync(
     arguments: Arguments = None,
     with_diff: Annotated[
@@ -34,8 +34,6 @@ def sync(
     ] = False,
     home: HomeOption = None,
     store: StoreOption = None,
-    allow_import: AllowImportOption = False,
-    verbose: VerboseOption = False,
 ) -> int:
     """Copy what runs recorded into MLflow.
 
@@ -60,13 +58,12 @@ def sync(
     return done.exit_code
 
 
+@verb(reads_trainers=True)
 def report(
     arguments: Arguments = None,
     out: OutOption = None,
     home: HomeOption = None,
     store: StoreOption = None,
-    allow_import: AllowImportOption = False,
-    verbose: VerboseOption = False,
 ) -> int:
     """Build tables, figures and one HTML page.
 
@@ -84,13 +81,12 @@ def report(
     return exit_code
 
 
+@verb(reads_trainers=True)
 def claims(
     arguments: Arguments = None,
     home: HomeOption = None,
     store: StoreOption = None,
     as_json: JsonOption = False,
-    allow_import: AllowImportOption = False,
-    verbose: VerboseOption = False,
 ) -> int:
     """The verdict on each claim of the paper."""
     from plat.store.mlflow.frames import Store

@@ -7,19 +7,18 @@ from typing import TYPE_CHECKING
 
 from plat.cli import reports
 from plat.cli.common import (
-    AllowImportOption,
     Arguments,
     HomeOption,
     JobsOption,
     StealOption,
     StoreOption,
-    VerboseOption,
     load_experiments,
 )
 from plat.cli.missing_runs import conclude, distinct, run_missing
 from plat.cli.run_facts import RunFacts
 from plat.cli.runs import check_selection
 from plat.cli.selection import WhereOption, parse_where
+from plat.cli.settings import verb
 from plat.cli.status import entry_of
 from plat.errors import PlatError
 from plat.store.home import Home, RunPaths
@@ -29,6 +28,7 @@ if TYPE_CHECKING:
     from plat.spec.experiment import Run
 
 
+@verb(reads_trainers=True)
 def retry(
     arguments: Arguments = None,
     where: WhereOption = None,
@@ -36,8 +36,6 @@ def retry(
     steal: StealOption = False,
     home: HomeOption = None,
     store: StoreOption = None,
-    allow_import: AllowImportOption = False,
-    verbose: VerboseOption = False,
 ) -> int:
     """Run failed runs again.
 

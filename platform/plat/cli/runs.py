@@ -10,11 +10,9 @@ from typing import Annotated, Any
 import typer
 
 from plat.cli.common import (
-    AllowImportOption,
     Arguments,
     HomeOption,
     JsonOption,
-    VerboseOption,
     duration,
     load_experiments,
     print_json,

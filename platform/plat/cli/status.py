@@ -10,17 +10,16 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from plat.cli.common import (
-    AllowImportOption,
     Arguments,
     HomeOption,
     JsonOption,
-    VerboseOption,
     aligned,
     duration,
     load_experiments,
     print_json,
 )
 from plat.cli.missing_runs import distinct
+from plat.cli.settings import verb
 from plat.store.home import Home
 from plat.store.preparations import Preparation, preparations
 from plat.store.run_directory.files import load_meta
@@ -58,13 +57,12 @@ class Entry:
         return (self.name, state.state, state.outcome or state.reason, step, success, age)
 
 
+@verb(reads_trainers=True)
 def status(
     arguments: Arguments = None,
     show_all: Annotated[bool, typer.Option("--all", help="Every run, however many there are.")] = False,
     home: HomeOption = None,
     as_json: JsonOption = False,
-    allow_import: AllowImportOption = False,
-    verbose: VerboseOption = False,
 ) -> int:
     """How far the runs are.
 

@@ -8,7 +8,8 @@ from typing import Annotated
 
 import typer
 
-from plat.cli.common import HomeOption, StoreOption, VerboseOption
+from plat.cli.common import HomeOption, StoreOption
+from plat.cli.settings import verb
 from plat.errors import SpecError, StoreError
 from plat.store.home import Home
 from plat.store.mlflow.uri import shown_uri
@@ -16,11 +17,11 @@ from plat.store.mlflow.uri import shown_uri
 HOST = "127.0.0.1"
 
 
+@verb()
 def ui(
     home: HomeOption = None,
     store: StoreOption = None,
     port: Annotated[int, typer.Option("--port", min=1, max=65535, help="Port of the web page.")] = 5000,
-    verbose: VerboseOption = False,
 ) -> int:
     """MLflow's own web page on this store."""
     place = Home.find(home).checked()

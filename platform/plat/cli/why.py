@@ -8,13 +8,13 @@ from plat.cli.common import (
     HomeOption,
     JsonOption,
     RunArgument,
-    VerboseOption,
     aligned,
     duration,
     find_run,
     print_json,
     run_name,
 )
+from plat.cli.settings import verb
 from plat.errors import HomeError
 from plat.store.home import Home, RunPaths
 from plat.store.run_directory.files import load_meta, mend_of, read_outcome
@@ -32,7 +32,8 @@ MEANING = {
 }
 
 
-def why(run: RunArgument, home: HomeOption = None, as_json: JsonOption = False, verbose: VerboseOption = False) -> int:
+@verb()
+def why(run: RunArgument, home: HomeOption = None, as_json: JsonOption = False) -> int:
     """Explain a run: its state and identity.
 
     Its attempts, what its identity is made of, and how it differs from the nearest run of this home.

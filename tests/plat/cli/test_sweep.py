@@ -25,6 +25,8 @@ def test_plan_writes_nothing_and_speaks_json(plat, spec, home):
 def test_dry_run_is_plan(plat, spec, home):
     path = spec(GOOD)
     assert plat("sweep", path, "--dry-run")[:2] == plat("plan", path)[:2]
+    assert plat("sweep", path, "--dry-run", "-v")[:2] == plat("plan", path, "-v")[:2]
+    assert plat("plan", path)[1] != plat("plan", path, "-v")[1]  # -v of one call is not for the next
     assert not home.exists()
 
 
