@@ -19,6 +19,7 @@ from plat.cli.common import (
 )
 from plat.cli.run_facts import FIELDS, RunFacts
 from plat.cli.selection import Selection, WhereOption, parse_where
+from plat.cli.settings import verb
 from plat.cli.status import entries_asked
 from plat.cli.table import table
 from plat.errors import SpecError
@@ -30,6 +31,7 @@ AFTER_AXES = ("attempts", "iteration", "success", "best", "seconds")
 SHARES = ("success", "best", "retrieval")  # shown in percent
 
 
+@verb(reads_trainers=True)
 def runs(
     arguments: Arguments = None,
     where: WhereOption = None,
@@ -47,8 +49,6 @@ def runs(
     as_csv: Annotated[bool, typer.Option("--csv", help="Print comma-separated values, unrounded.")] = False,
     home: HomeOption = None,
     as_json: JsonOption = False,
-    allow_import: AllowImportOption = False,
-    verbose: VerboseOption = False,
 ) -> int:
     """One table of runs: state, axes that vary, attempts, metrics, cost.
 
