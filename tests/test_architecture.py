@@ -71,6 +71,7 @@ ONLY_IN = {
     "transformers": ("plat.trainer",),
     "safetensors": ("plat.trainer", "plat.store.run_directory.checkpoint"),
     "matplotlib": ("plat_analysis",),
+    "plotext": ("plat.cli",),
     "scipy": ("plat_analysis", "plat.rl"),
     "rich": ("plat.cli", "plat.dispatch", "plat_analysis", "plat.plan"),
     "typer": ("plat.cli",),
@@ -78,6 +79,7 @@ ONLY_IN = {
 HEAVY = {
     "torch", "ray", "mlflow", "verl", "pandas", "scipy", "matplotlib", "hydra", "omegaconf", "transformers", "datasets",
     "sqlalchemy", "safetensors", "tokenizers", "numpy", "gymnasium", "rich",
+    "plotext",
 }  # fmt: skip
 # What the parent process or `plat plan` imports; everything else may load its own heavy packages at the top.
 LIGHT = (

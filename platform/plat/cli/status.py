@@ -20,7 +20,7 @@ from plat.cli.common import (
 )
 from plat.cli.missing_runs import distinct
 from plat.cli.settings import verb
-from plat.store.home import Home
+from plat.store.home import Home, RunPaths
 from plat.store.preparations import Preparation, preparations
 from plat.store.run_directory.files import load_meta
 from plat.store.run_directory.state import STATES, RunState, run_state
@@ -107,15 +107,16 @@ def with_preparing(entry: Entry, going_on: Sequence[Preparation]) -> Entry:
 
 def entries_of(home: Home) -> list[Entry]:
     """Every run that has a directory in this home, by id."""
-    entries = []
-    for paths in home.all_runs():
-        meta = load_meta(paths) or {}
-        name, axes = str(meta.get("name", paths.id)), meta.get("axes")
-        state = run_state(paths)
-        needs = meta.get("prepare")
-        key = str(needs[0]) if isinstance(needs, list) and needs else None
-        entries.append(Entry(paths.id, name, axes if isinstance(axes, dict) else {}, state, key))
-    return entries
+    return [entry_in(paths) for paths in home.all_runs()]
+
+
+def entry_in(paths: RunPaths) -> Entry:
+    """The run of a directory, as its meta.json names it."""
+    meta = load_meta(paths) or {}
+    name, axes = str(meta.get("name", paths.id)), meta.get("axes")
+    needs = meta.get("prepare")
+    key = str(needs[0]) if isinstance(needs, list) and needs else None
+    return Entry(paths.id, name, axes if isinstance(axes, dict) else {}, run_state(paths), key)
 
 
 def counts(entries: Iterable[Entry]) -> str:

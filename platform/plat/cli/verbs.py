@@ -25,6 +25,7 @@ VERBS = {
     "eval": Verb("evaluate", "evaluate", "Evaluate a checkpoint on fixed instances."),
     "status": Verb("status", "status", "How far the runs are."),
     "runs": Verb("runs", "runs", "One table of runs: state, axes that vary, attempts, metrics, cost."),
+    "diff": Verb("diff", "diff", "How runs differ: their options, results and curves."),
     "logs": Verb("logs", "logs", "Print what a run wrote to its log."),
     "why": Verb("why", "why", "Explain a run: its state and identity."),
     "retry": Verb("retry", "retry", "Run failed runs again."),

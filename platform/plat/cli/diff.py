@@ -1,0 +1,144 @@
+"""`plat diff`: the config keys in which runs differ, and their curves over each other. Changes nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from plat.cli.common import HomeOption, JsonOption, VerboseOption, find_run, print_json
+from plat.cli.plot import LETTERS, Curve, plot
+from plat.cli.run_facts import RETRIEVAL, RunFacts
+from plat.cli.runs import spelled
+from plat.cli.status import entry_in
+from plat.cli.table import table, terminal_width
+from plat.errors import SpecError
+from plat.store.home import Home, RunPaths
+from plat.store.run_directory.files import headline_of, load_meta, read_config
+from plat.suggest import mend
+
+FACTS = ("state", "outcome", "iteration", "success", "best", "seconds")
+Panels = Mapping[str, Mapping[str, Curve]]  # metric -> run -> its curve
+PIPE_WIDTH = 100  # columns of a plot that goes into a pipe without a width
+
+
+def diff(
+    names: Annotated[list[str], typer.Argument(metavar="RUN RUN...", help="Names or ids of two or more runs.")],
+    metric: Annotated[
+        list[str] | None, typer.Option("--metric", metavar="KEY", help="Whose curve [success, retrieval]; repeatable.")
+    ] = None,
+    out: Annotated[
+        Path | None, typer.Option("--out", metavar="FILE", help="Draw the curves into a .png, .svg or .pdf file, too.")
+    ] = None,
+    home: HomeOption = None,
+    as_json: JsonOption = False,
+    verbose: VerboseOption = False,
+) -> int:
+    """How runs differ: their options, results and curves.
+
+    For example: plat diff 1a2b3c4d 5e6f7a8b --metric val/success --out curves.png
+    """
+    kind = _picture_format(out)
+    place = Home.find(home).checked()
+    runs = _runs(place, names)
+    differing = differences(runs)
+    facts = [RunFacts(place, entry_in(paths)) for paths in runs]
+    panels = {key: {run.entry.name: run.curve(key) for run in facts} for key in _metrics(metric, facts)}
+    if out is not None:
+        _draw(panels, out, kind)
+    if as_json:
+        print_json({"runs": [run.as_json() for run in facts], "differences": differing, "curves": panels})
+        return 0
+    _print(facts, differing, panels)
+    if out is not None:
+        print(f"curves: {out}")
+    return 0
+
+
+def differences(runs: Sequence[RunPaths]) -> dict[str, list[Any]]:
+    """Dotted key -> the value of each run, for every key in which they are not all equal; None where a run has none.
+
+    Besides the config: the trainer's version and what it says a run depends on (`fingerprint`), and the commit.
+    """
+    flat = [_described(paths) for paths in runs]
+    keys = list(dict.fromkeys(key for description in flat for key in description))
+    values = {key: [description.get(key) for description in flat] for key in keys}
+    return {key: row for key, row in values.items() if any(value != row[0] for value in row)}
+
+
+def _described(paths: RunPaths) -> dict[str, Any]:
+    from plat.store.mlflow.record import flatten
+
+    meta = load_meta(paths) or {}
+    facts = {"trainer_version": meta.get("trainer_version"), "fingerprint": meta.get("fingerprint") or {}}
+    return {**flatten(read_config(paths)), **flatten(facts), "commit": (meta.get("code") or {}).get("commit")}
+
+
+def _runs(home: Home, names: Sequence[str]) -> list[RunPaths]:
+    runs = list({paths.id: paths for paths in (find_run(home, name) for name in names)}.values())
+    if len(runs) < 2:
+        raise SpecError(
+            "`plat diff` compares two runs or more",
+            where=f"the command line: {' '.join(names)}",
+            mend="name another run; `plat runs` lists those of a home",
+        )
+    if len(runs) > len(LETTERS):
+        raise SpecError(f"{len(runs)} runs are too many to draw", mend=f"name at most {len(LETTERS)}")
+    return runs
+
+
+def _metrics(asked: Sequence[str] | None, runs: Sequence[RunFacts]) -> list[str]:
+    """The metrics to draw; without --metric the headline metrics of the runs, and retrieval where it was measured."""
+    known = list(dict.fromkeys(key for run in runs for key in run.metric_names()))
+    for key in asked or ():
+        if key not in known:
+            raise SpecError(f"no run has a metric {key!r}", where="--metric", mend=mend(key, known, "metrics"))
+    usual = [*dict.fromkeys(headline_of(load_meta(run.paths)) for run in runs), RETRIEVAL]
+    return list(dict.fromkeys(asked)) if asked else [key for key in usual if key in known]
+
+
+def _print(runs: Sequence[RunFacts], differing: dict[str, list[Any]], panels: Panels) -> None:
+    rows = [
+        [f"{letter}  {run.entry.name}", *(spelled(key, run.value(key)) for key in FACTS)]
+        for letter, run in zip(LETTERS, runs, strict=False)
+    ]
+    print(table(["   run", *FACTS], rows))
+    if differing:
+        letters = LETTERS[: len(runs)]
+        print(f"\n{len(differing)} values differ:")
+        print(table(["key", *letters], [[key, *map(_short, values)] for key, values in differing.items()]))
+    else:
+        print("\nno value differs")
+    for key, curves in panels.items():
+        drawn = plot(key, curves, terminal_width() or PIPE_WIDTH)
+        print(f"\n{drawn}" if drawn else f"\n{key}: no finite value")
+
+
+def _short(value: Any) -> Any:
+    """A value for the table: hashes are cut, numbers stay numbers."""
+    if isinstance(value, str) and len(value) in (40, 64):
+        return value[:12]
+    return value if isinstance(value, int | float | None) and not isinstance(value, bool) else str(value)
+
+
+def _picture_format(out: Path | None) -> str:
+    """The format of the picture; SpecError, before anything is read, for a file that cannot be drawn."""
+    from plat_analysis.figures.run_curves import FORMATS
+
+    kind = out.suffix.removeprefix(".").lower() if out is not None else FORMATS[0]
+    if kind not in FORMATS:
+        raise SpecError(f"cannot draw into {out}", where="--out", mend=f"end its name in .{', .'.join(FORMATS)}")
+    if out is not None and not out.parent.is_dir():
+        raise SpecError(f"the folder {out.parent} does not exist", where="--out", mend="make it first")
+    return kind
+
+
+def _draw(panels: Panels, out: Path, kind: str) -> None:
+    from plat.store.durable import write
+    from plat_analysis.figures.run_curves import draw
+
+    if not panels:
+        raise SpecError("the runs have no curve to draw", where=str(out), mend="name a metric with --metric")
+    write(out, draw(panels, kind))

@@ -1,0 +1,61 @@
+"""`plat diff`: the values in which runs differ, and their curves."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from plat.cli.plot import HEIGHT, plot
+
+
+@pytest.fixture
+def two(executed):
+    return [executed(seed=0, iterations=6), executed(seed=1, iterations=4)]
+
+
+def test_exactly_the_values_that_differ_are_listed(plat, two):
+    code, out, err = plat("diff", two[0].id, two[1].id, "--json")
+    listed = json.loads(out)
+    assert (code, err) == (0, "") and listed["differences"] == {"seed": [0, 1], "train.iterations": [6, 4]}
+    assert [run["id"] for run in listed["runs"]] == [paths.id for paths in two]
+    curve = listed["curves"]["val/success"][listed["runs"][0]["run"]]
+    assert [step for step, _ in curve] == list(range(7))
+
+
+def test_the_text_names_the_runs_whole_and_draws_a_letter_each(plat, two, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "80")
+    code, out, _ = plat("diff", *(paths.id[:8] for paths in two))
+    assert code == 0 and all(json.loads(paths.meta.read_text())["name"] in out for paths in two)
+    assert "train.iterations" in out and "val/success" in out and "2 values differ" in out
+    drawing = out[out.index("val/success") :]
+    assert "a" in drawing and "b" in drawing and "\x1b" not in out
+    assert all(len(line) <= 80 for line in out.splitlines())
+
+
+@pytest.mark.parametrize(("kind", "magic"), [("png", b"\x89PNG"), ("svg", b"<?xml"), ("pdf", b"%PDF")])
+def test_the_picture(plat, two, tmp_path, kind, magic):
+    picture = tmp_path / f"curves.{kind}"
+    assert plat("diff", two[0].id, two[1].id, "--metric", "walk/norm", "--out", picture)[0] == 0
+    assert picture.read_bytes().startswith(magic)
+
+
+@pytest.mark.parametrize(
+    ("more", "hint"),
+    [
+        ([], "compares two runs"),
+        (["{1}", "--metric", "walk/nrm"], "did you mean 'walk/norm'"),
+        (["{1}", "--out", "curves.gif"], ".png, .svg, .pdf"),
+        (["{1}", "--out", "no/where.png"], "the folder no does not exist"),
+        (["nothing-1234"], "no run 'nothing-1234'"),
+    ],
+)
+def test_wrong_calls(plat, two, more, hint):
+    code, out, err = plat("diff", two[0].id, *(text.format(*(paths.id for paths in two)) for text in more))
+    assert (code, out) == (2, "") and hint in err
+
+
+def test_values_that_are_no_numbers_are_left_out_of_a_plot():
+    assert plot("nothing", {"a": [(0, float("nan"))], "b": []}, 80) == ""
+    lines = plot("loss", {"a": [(0, 1.0), (1, float("nan")), (2, 3.0)], "b": []}, 60).splitlines()
+    assert len(lines) == HEIGHT and all(len(line) <= 60 for line in lines)
