@@ -8,10 +8,11 @@ from typing import Annotated, Any
 
 import typer
 
-from plat.cli.common import HomeOption, JsonOption, VerboseOption, find_run, print_json
+from plat.cli.common import HomeOption, JsonOption, find_run, print_json
 from plat.cli.plot import LETTERS, Curve, plot
 from plat.cli.run_facts import RETRIEVAL, RunFacts
 from plat.cli.runs import spelled
+from plat.cli.settings import verb
 from plat.cli.status import entry_in
 from plat.cli.table import table, terminal_width
 from plat.errors import SpecError
@@ -24,6 +25,7 @@ Panels = Mapping[str, Mapping[str, Curve]]  # metric -> run -> its curve
 PIPE_WIDTH = 100  # columns of a plot that goes into a pipe without a width
 
 
+@verb(reads_trainers=True)
 def diff(
     names: Annotated[list[str], typer.Argument(metavar="RUN RUN...", help="Names or ids of two or more runs.")],
     metric: Annotated[
@@ -34,7 +36,6 @@ def diff(
     ] = None,
     home: HomeOption = None,
     as_json: JsonOption = False,
-    verbose: VerboseOption = False,
 ) -> int:
     """How runs differ: their options, results and curves.
 
