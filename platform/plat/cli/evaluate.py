@@ -132,7 +132,7 @@ def _apply(config: dict[str, Any], overrides: Sequence[str]) -> tuple[dict[str, 
     import copy
 
     from plat.spec.overrides import parse_overrides
-    from plat.store.mlflow.record import flatten
+    from plat.store.mlflow.spelling import flatten
     from plat.suggest import mend
 
     config, known, options = copy.deepcopy(config), flatten(config), {}

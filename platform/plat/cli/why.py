@@ -94,7 +94,7 @@ def _damage(paths: RunPaths) -> str:
 
 def _fingerprint_words(fingerprint: dict[str, Any]) -> list[str]:
     """The trainer's facts about a run in words (`environment 1`): long hashes are cut, empty facts left out."""
-    from plat.store.mlflow.record import flatten
+    from plat.store.mlflow.spelling import flatten
 
     return [
         f"{key.replace('.', ' ')} {value[:12] if isinstance(value, str) and len(value) > 16 else value}"
@@ -121,7 +121,7 @@ def _nearest(home: Home, paths: RunPaths) -> tuple[RunPaths | None, dict[str, tu
 
 def _flat_config(paths: RunPaths) -> dict[str, Any]:
     """A resolved config as dotted keys; empty when it cannot be read."""
-    from plat.store.mlflow.record import flatten
+    from plat.store.mlflow.spelling import flatten
     from plat.store.run_directory.files import read_config
 
     try:

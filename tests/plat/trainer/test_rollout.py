@@ -7,9 +7,10 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from plat.trainer.embedded import rollout as module
+from plat.trainer.embedded import generate as generation
 from plat.trainer.embedded.environment import make_environments
 from plat.trainer.embedded.evaluate import FixedInstances, evaluate
+from plat.trainer.embedded.rollout import Episodes, Sampling, rollout
 
 ARRAYS = ("prompt_of_row", "responses", "response_length", "reasoning_length", "log_probs", "entropies", "rewards")
 FULL = ("train.context=full",)
@@ -83,7 +84,7 @@ def test_a_trajectory_does_not_depend_on_how_many_there_are(config, play):
 
 def test_dropping_ended_rows_early_changes_nothing(config, play, monkeypatch):
     batch = play(config)
-    monkeypatch.setattr(module, "_ENOUGH_LEFT", 0.0)
+    monkeypatch.setattr(generation, "_ENOUGH_LEFT", 0.0)
     other = play(config)
     assert batch.prompts == other.prompts and np.array_equal(batch.responses, other.responses)
     np.testing.assert_allclose(batch.log_probs, other.log_probs, atol=1e-4)
@@ -91,7 +92,7 @@ def test_dropping_ended_rows_early_changes_nothing(config, play, monkeypatch):
 
 def test_decoding_few_rows_at_a_time_changes_nothing(config, play, monkeypatch):
     together = play(config)
-    monkeypatch.setattr(module, "_ROWS_AT_ONCE", 2)
+    monkeypatch.setattr(generation, "_ROWS_AT_ONCE", 2)
     apart = play(config)
     assert together.prompts == apart.prompts
     assert np.array_equal(together.responses, apart.responses)
@@ -188,7 +189,7 @@ def test_tokens_are_drawn_with_their_probabilities(compose, policy):
     count = 4000
     uniforms = torch.rand(1, count, generator=torch.Generator().manual_seed(0))
     rows = np.zeros(count, dtype=np.int64)
-    ids, *_ = module.generate(policy.weights, policy.tokenizer, [prompt], rows, uniforms, 1.0)
+    ids, *_ = generation.generate(policy.weights, policy.tokenizer, [prompt], rows, uniforms, 1.0)
     with torch.no_grad():
         wanted = policy.reference(torch.tensor([prompt])).logits[0, -1].softmax(-1).numpy()
     shares = np.bincount(ids[:, 0], minlength=len(wanted)) / count
@@ -228,8 +229,8 @@ def test_an_environment_need_not_count_its_actions(compose, policy):
         def step(self, text):
             return "", 0.0, True, {"success": False, "format_valid": len(text) % 2 == 0}
 
-    episodes = module.Episodes([Silent()] * 16, range(16), [0] * 16, np.arange(16))
-    batch = module.rollout(policy.weights, policy.tokenizer, episodes, module.Sampling(1, 8, 1.0), ("training", 0))
+    episodes = Episodes([Silent()] * 16, range(16), [0] * 16, np.arange(16))
+    batch = rollout(policy.weights, policy.tokenizer, episodes, Sampling(1, 8, 1.0), ("training", 0))
     assert 0 < batch.format_valid.sum() < 16
     assert np.array_equal(batch.actions, batch.format_valid) and np.array_equal(batch.moves, batch.format_valid)
 

@@ -19,7 +19,8 @@ from plat.store.mlflow.backend import Deleted
 from plat.store.mlflow.connect import open_backend, open_reader
 from plat.store.mlflow.importer import file_info, import_lock
 from plat.store.mlflow.raw import RawRun, Series
-from plat.store.mlflow.record import TABLES, clean_key, experiment_name
+from plat.store.mlflow.record import TABLES, experiment_name
+from plat.store.mlflow.spelling import clean_key
 from plat.store.mlflow.uri import shown_uri
 
 if TYPE_CHECKING:

@@ -26,8 +26,9 @@ from plat.errors import HomeError, StoreError
 from plat.store.home import Home, RunPaths
 from plat.store.mlflow.backend import Backend, Deleted, DeletedExperiment, FileInfo, Known
 from plat.store.mlflow.connect import open_backend
-from plat.store.mlflow.record import RunRecord, clean_key, read_record, signature, without_history
+from plat.store.mlflow.record import RunRecord, read_record, signature, without_history
 from plat.store.mlflow.relocation import is_moved
+from plat.store.mlflow.spelling import clean_key
 from plat.store.mlflow.sqlite_connection import connect_readonly
 from plat.store.mlflow.store_errors import KEPT, store_errors
 from plat.store.mlflow.uri import sqlite_path

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
@@ -18,13 +17,12 @@ from typing import Any, NamedTuple
 
 from plat.outcomes import is_failure, is_result
 from plat.store.home import AttemptPaths, RunPaths
+from plat.store.mlflow.spelling import PARAM_LENGTH, TAG_LENGTH, clean_key, cut, flatten, millis, text
 from plat.store.run_directory.damage import damage
 from plat.store.run_directory.files import config_damage, load_meta, read_attempt_meta, read_outcome, read_result
 from plat.store.run_directory.history import run_history
-from plat.store.run_directory.types import is_time
 
 FORMAT = 2  # raise it when records change, and every run is compared with the store once more
-KEY_LENGTH, PARAM_LENGTH, TAG_LENGTH = 250, 6000, 5000  # MLflow's limits
 TABLES = "tables.jsonl"
 DAMAGED = "damaged"  # outcome of a done run whose history is not whole
 CODE_FACTS = ("commit", "dirty", "diff_sha256")  # of meta.json's `code`, as tags
@@ -225,43 +223,6 @@ def _code_tags(meta: Mapping[str, Any], attempt: AttemptPaths | None) -> dict[st
     elif hardware:
         tags["plat.hardware"] = text(hardware)
     return tags | ({"plat.host": str(facts["host"])} if facts.get("host") else {})
-
-
-# -- spelling ---------------------------------------------------------------------------------------------------------
-
-
-def clean_key(name: str) -> str:
-    """A name MLflow accepts: letters, digits, `_ - . / :` and spaces, a plain relative path, at most 250 characters."""
-    name = re.sub(r"[^\w\-./ :]", "_", name)[:KEY_LENGTH]
-    name = "/".join(part for part in name.split("/") if part not in ("", ".", "..")) or "_"
-    return "_" + name[1:] if name.startswith("..") else name
-
-
-def text(value: Any) -> str:
-    """A config value as MLflow shows it: text as it is, everything else as JSON."""
-    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
-
-
-def cut(value: str, length: int) -> str:
-    return value if len(value) <= length else value[: length - 1] + "…"
-
-
-def flatten(config: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
-    """Nested mappings as dotted keys; lists and empty mappings are values."""
-    flat: dict[str, Any] = {}
-    for key, value in config.items():
-        if isinstance(value, Mapping) and value:
-            flat.update(flatten(value, f"{prefix}{key}."))
-        else:
-            flat[f"{prefix}{key}"] = dict(value) if isinstance(value, Mapping) else value
-    return flat
-
-
-def millis(time: Any) -> int | None:
-    """Seconds since 1970, or an ISO date, as whole milliseconds; None of what is no time that a date can name."""
-    if isinstance(time, str):
-        time = _read(lambda: datetime.fromisoformat(time).timestamp())
-    return round(time * 1000) if is_time(time) else None
 
 
 def _read(read: Any) -> Any:

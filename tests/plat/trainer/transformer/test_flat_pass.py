@@ -8,7 +8,8 @@ import torch
 
 from plat.trainer.embedded import scoring
 from plat.trainer.embedded.batch import pad_prompts
-from plat.trainer.embedded.transformer import flat_pass
+from plat.trainer.embedded.transformer import flat_layout, flat_pass
+from plat.trainer.embedded.transformer.flat_layout import distinct_beginnings
 from plat.trainer.embedded.transformer.flat_pass import fits, hidden_states
 from plat.trainer.embedded.transformer.layers import SMALL
 from plat.trainer.embedded.transformer.model import Shape, encode, extend, unpack
@@ -54,7 +55,7 @@ BATCHES = {
 @pytest.mark.parametrize("sizes", BATCHES.values(), ids=BATCHES.keys())
 @pytest.mark.parametrize("shape", SHAPES.values(), ids=SHAPES.keys())
 def test_states_and_gradients_are_those_of_encode_and_extend(lively_parameters, monkeypatch, shape, sizes, worth):
-    monkeypatch.setattr(flat_pass, "WORTH", worth)
+    monkeypatch.setattr(flat_layout, "WORTH", worth)
     batch = batch_of(*sizes)
     results = []
     for function in (lambda weights: hidden_states(weights, *batch, PAD), lambda weights: row_by_row(weights, *batch)):
@@ -99,12 +100,12 @@ def test_scores_of_a_rollout_do_not_depend_on_how_they_are_computed(compose, pla
 
 def test_beginnings_that_prompts_share_have_one_number():
     ids = np.array([[5, 1, 2], [5, 1, 3], [4, 1, 2], [5, 2, 2]])
-    number, first = flat_pass._distinct_beginnings(ids)
+    number, first = distinct_beginnings(ids)
     beginnings = [tuple(row[: end + 1]) for row in ids.tolist() for end in range(3)]
     assert len(first) == len(set(beginnings)) == 9
     assert [beginnings[place] for place in first[number]] == beginnings
 
 
 def test_prompts_of_one_token_have_no_beginnings():
-    number, first = flat_pass._distinct_beginnings(np.zeros((3, 0), dtype=np.int64))
+    number, first = distinct_beginnings(np.zeros((3, 0), dtype=np.int64))
     assert not len(number) and not len(first)
