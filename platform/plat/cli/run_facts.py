@@ -97,8 +97,13 @@ class RunFacts:
         return sum(walls) if walls else None
 
     @property
+    def files(self) -> list[str]:
+        """The names of the experiment files that have asked for it."""
+        return list(self._meta.get("experiments") or ())
+
+    @property
     def _files(self) -> str | None:
-        return " ".join(self._meta.get("experiments") or ()) or None
+        return " ".join(self.files) or None
 
     @cached_property
     def _result(self) -> dict[str, Any]:

@@ -3,6 +3,7 @@
 <home>/
     home.json                     format version of this home
     runs/<ab>/<id>/               one run (RunPaths); <ab> is the beginning of its id, see `plat.store.layout`
+    archive/<id>/                 a run that was set aside
     cache/                        shared by runs: base models, content-addressed
     mlflow.db  mlartifacts/       the default store
     reports/<file>/               what `plat report` writes by default; under overrides: <file>@<mark>/
@@ -183,6 +184,15 @@ class Home:
     @property
     def runs(self) -> Path:
         return self.root / "runs"
+
+    @property
+    def archive(self) -> Path:
+        """Runs that somebody has set aside (`plat archive`): one folder each."""
+        return self.root / "archive"
+
+    def archived(self, run_id: str) -> RunPaths:
+        """The directory that a run has in the archive, whether it is there or not."""
+        return RunPaths(self.archive / run_id)
 
     @property
     def cache(self) -> Path:

@@ -1,0 +1,112 @@
+"""What in a home nobody needs any more, and how much room it takes.
+
+    scratch       files that a killed process has left half-written; an hour old at least
+    checkpoints   of done runs, but for the newest of each attempt, which says what events count, and the peak
+    preparations  notes and logs of preparations that are over
+    caches        base models and other shared work: made again when a run needs them. Only when asked for
+
+Nothing of a run that may go on is ever listed.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from plat.store import process
+from plat.store.durable import read_json, scratch_name
+from plat.store.home import Home, RunPaths
+from plat.store.run_directory import lease
+from plat.store.run_directory.checkpoint import is_peak, list_checkpoints
+from plat.store.run_directory.files import read_result
+
+OLD = 3600.0  # seconds after which a half-written file belongs to nobody
+SCRATCH = (".tmp-*", ".probe-*", ".home-*.json")
+
+
+@dataclass(frozen=True)
+class Garbage:
+    """A file or folder that can go: of which kind it is, and how many bytes it takes."""
+
+    kind: str
+    path: Path
+    size: int
+
+
+def garbage(home: Home, *, caches: bool = False) -> list[Garbage]:
+    """Everything that can go now, by kind. With `caches`, also what can be made again, unless a run goes on."""
+    runs = home.all_runs()
+    listed = [*_scratch(home, runs), *_checkpoints(runs), *_preparations(home)]
+    if caches and not any(lease.state(run) in ("live", "unknown") for run in runs):
+        listed += [("caches", path) for kind in _entries(home.cache) for path in _entries(kind)]
+    return [Garbage(kind, path, _size(path)) for kind, path in listed]
+
+
+def remove_garbage(items: list[Garbage]) -> int:
+    """Remove what was listed; how many bytes that freed. What is gone or refuses is passed over."""
+    freed = 0
+    for item in items:
+        with contextlib.suppress(OSError):
+            if item.path.is_dir():
+                grave = scratch_name(item.path)
+                os.rename(item.path, grave)  # first its name, so that half of it is never seen
+                shutil.rmtree(grave)
+            else:
+                item.path.unlink()
+            freed += item.size
+    return freed
+
+
+def _scratch(home: Home, runs: list[RunPaths]) -> Iterator[tuple[str, Path]]:
+    folders = [home.root, home.reports, home.cache, *(run.root for run in runs)]
+    folders += [attempt.checkpoints for run in runs for attempt in run.attempts()]
+    limit = time.time() - OLD
+    for folder in folders:
+        for pattern in SCRATCH:
+            for path in folder.glob(pattern):
+                with contextlib.suppress(OSError):
+                    if path.lstat().st_mtime < limit:
+                        yield "scratch", path
+
+
+def _checkpoints(runs: list[RunPaths]) -> Iterator[tuple[str, Path]]:
+    for run in runs:
+        if read_result(run) is None or lease.state(run) != "free":
+            continue
+        for attempt in run.attempts():
+            checkpoints = list_checkpoints(attempt.checkpoints)
+            peaks = [path for _, path in checkpoints if is_peak(path)]
+            kept = [path for _, path in checkpoints[-1:]] + peaks[-1:]
+            yield from (("checkpoints", path) for _, path in checkpoints if path not in kept)
+
+
+def _preparations(home: Home) -> Iterator[tuple[str, Path]]:
+    going_on = set()
+    for path in _entries(home.preparations):
+        facts = read_json(path)
+        if facts is not None and process.may_run(facts):
+            going_on.add(path.stem)
+        else:
+            yield "preparations", path
+    yield from (("preparations", path) for path in home.logs.glob("prepare-*.txt") if path.stem not in going_on)
+
+
+def _entries(folder: Path) -> list[Path]:
+    try:
+        return sorted(folder.iterdir())
+    except OSError:
+        return []
+
+
+def _size(path: Path) -> int:
+    """Bytes of a file, or of everything in a folder."""
+    if not path.is_dir() or path.is_symlink():
+        with contextlib.suppress(OSError):
+            return path.lstat().st_size
+        return 0
+    return sum(_size(entry) for entry in _entries(path))

@@ -1,0 +1,110 @@
+"""`plat rm`, `plat archive`, `plat cancel`, `plat gc`: what they ask, refuse and say."""
+
+from __future__ import annotations
+
+import io
+import json
+import sys
+
+import pytest
+
+from plat.store.run_directory import lease
+
+TOY = "title: A test\nbase: {{trainer: 'plat_toy:SPEC'}}\nmatrix:\n  seed: {}\n"
+
+
+def test_rm_names_what_it_would_remove_and_needs_a_yes(plat, executed):
+    runs = [executed(seed=0), executed(seed=1, mischief="error")]
+    code, out, err = plat("rm", "--where", "state=failed")
+    assert code == 2 and runs[1].id[:8] in out and runs[0].id[:8] not in out and "--yes" in err
+    assert runs[1].root.exists()
+    assert plat("rm", "--where", "state=failed", "--yes")[:2] == (0, "1 run removed\n")
+    assert runs[0].root.exists() and not runs[1].root.exists()
+
+
+@pytest.mark.parametrize(("answer", "removed"), [("y", True), ("", False), ("no", False)])
+def test_on_a_terminal_it_asks(plat, executed, monkeypatch, answer, removed):
+    class Terminal(io.StringIO):
+        def isatty(self):
+            return True
+
+    run = executed()
+    monkeypatch.setattr(sys, "stdin", Terminal(answer + "\n"))
+    assert plat("rm", run.id)[0] == 0
+    assert run.root.exists() != removed
+
+
+def test_rm_of_everything_must_be_meant(plat, executed):
+    run = executed()
+    for verb in ("rm", "archive", "cancel"):
+        code, _, err = plat(verb)
+        assert code == 2 and "needs to know which runs" in err and run.root.exists()
+
+
+def test_a_run_that_goes_on_is_refused(plat, executed):
+    run = executed()
+    run.result.unlink()
+    held = lease.take(run)
+    for verb in ("rm", "archive"):
+        code, _, err = plat(verb, run.id, "--yes")
+        assert code == 2 and "is going on" in err and "plat cancel" in err and run.root.exists()
+    held.release()
+
+
+def test_a_run_that_another_file_wants_is_refused_unless_forced(plat, executed):
+    run = executed()
+    meta = json.loads(run.meta.read_text())
+    del meta["checksum"]
+    run.meta.write_text(json.dumps(meta | {"experiments": ["a", "b"]}))
+    code, _, err = plat("rm", run.id, "--yes")
+    assert code == 2 and "wanted by a, b" in err and "--force" in err and run.root.exists()
+    assert plat("rm", run.id, "--yes", "--force")[0] == 0 and not run.root.exists()
+
+
+def test_archive_and_back(plat, executed):
+    run = executed()
+    assert plat("archive", run.id[:8], "--yes")[0] == 0 and "no runs" in plat("runs")[1]
+    code, _, err = plat("archive", "--restore", "nothing")
+    assert code == 2 and "no run 'nothing' in the archive" in err
+    assert plat("archive", "--restore", run.id[:8])[:2] == (0, "1 run restored\n")
+    assert run.result.exists()
+
+
+def test_cancel_reaches_a_run_that_goes_on(plat, executed, spec):
+    run = executed()
+    run.result.unlink()
+    held = lease.take(run)
+    assert plat("cancel", run.id)[1].startswith("asked to stop: ") and run.cancel.exists()
+    held.release()
+    assert "none of these runs is going on" in plat("cancel", run.id)[1]
+
+
+def test_prune_takes_what_the_file_no_longer_wants_and_nothing_else(plat, spec, home):
+    import yaml
+
+    from plat.cli.common import load_experiments
+    from plat.store.home import Home
+    from plat.store.run_directory.creation import create
+
+    path = spec(TOY.format("[0, 1, 2]"), "mine.yaml")
+    place = Home(home).create()
+    (experiment,) = load_experiments([str(path)])
+    runs = [create(place, run, "mine") for run in experiment.runs]
+    create(place, experiment.runs[2], "other")
+    held = [lease.take(run) for run in runs]
+    path.write_text(TOY.format("[0]"))
+    assert plat("cancel", path, "--prune")[0] == 0
+    assert [run.cancel.exists() for run in runs] == [False, True, False], "the third is wanted by another file"
+    for one in held:
+        one.release()
+    assert yaml.safe_load(runs[1].config.read_text())["seed"] == 1
+    code, _, err = plat("cancel", "--prune")
+    assert code == 2 and "--prune needs an experiment file" in err
+
+
+def test_gc_says_what_it_frees(plat, executed):
+    executed(iterations=20)
+    code, out, _ = plat("gc", "--dry-run")
+    assert code == 0 and "checkpoints" in out and "would be freed" in out
+    items = json.loads(plat("gc", "--json")[1])["items"]
+    assert items and plat("gc")[1] == "there is nothing to remove\n"

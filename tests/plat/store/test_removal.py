@@ -1,0 +1,89 @@
+"""Runs are taken away together with what MLflow has of them, and can be done or brought back again."""
+
+from __future__ import annotations
+
+import shutil
+
+import pytest
+from runner_runs import make
+from toy_runs import comparable
+
+from plat.errors import SpecError
+from plat.runner.execution import execute
+from plat.store.home import Home
+from plat.store.mlflow.dump import dump
+from plat.store.mlflow.importer import import_runs
+from plat.store.removal import archive_runs, archived_runs, remove_runs, restore_runs
+from plat.store.run_directory import lease
+from plat.store.run_directory.lease import LeaseHeld
+
+
+@pytest.fixture
+def two(tmp_path, empty_store):
+    """A home with two finished runs in its store: (home, uri, runs)."""
+    home = Home(tmp_path / "home").create()
+    shutil.copy(empty_store, home.database)
+    runs = [make(home, seed=seed) for seed in (0, 1)]
+    for run in runs:
+        execute(home, run.id)
+    import_runs(home, home.store_uri())
+    return home, home.store_uri(), runs
+
+
+def stored_ids(uri):
+    return {name for runs in dump(uri).values() for name in runs if not name.startswith("file ")}
+
+
+def test_a_removed_run_is_gone_everywhere_and_can_be_done_again(two):
+    home, uri, (first, second) = two
+    before, content = dump(uri), comparable(first)
+    remove_runs(home, uri, [first])
+    assert not first.root.exists() and second.root.exists()
+    assert stored_ids(uri) == {second.id}
+    report = import_runs(home, uri)
+    assert report.unchanged == 1 and not report.deleted
+    again = make(home, seed=0)
+    assert execute(home, again.id) == "finished" and comparable(again) == content
+    assert import_runs(home, uri).imported == [again.id]
+    assert {name: sorted(runs) for name, runs in dump(uri).items()} == {n: sorted(r) for n, r in before.items()}
+
+
+def test_an_archived_run_comes_back_as_it_was(two):
+    home, uri, (first, _) = two
+    before, content = dump(uri), comparable(first)
+    archive_runs(home, uri, [first])
+    assert [run.id for run in archived_runs(home)] == [first.id] and not first.root.exists()
+    assert import_runs(home, uri).unchanged == 1, "what is archived is not asked about"
+    restore_runs(home, uri, archived_runs(home))
+    assert comparable(first) == content and lease.state(first) == "free" and not archived_runs(home)
+    assert import_runs(home, uri).unchanged == 2 and dump(uri) == before
+
+
+def test_a_run_that_was_done_again_meanwhile_is_not_overwritten(two):
+    home, uri, (first, _) = two
+    archive_runs(home, uri, [first])
+    execute(home, make(home, seed=0).id)
+    with pytest.raises(SpecError, match="started again"):
+        restore_runs(home, uri, archived_runs(home))
+    with pytest.raises(SpecError, match="in the archive already"):
+        archive_runs(home, uri, [home.run(first.id)])
+
+
+@pytest.mark.parametrize("take_away", [remove_runs, archive_runs])
+def test_a_run_that_goes_on_is_left_alone(two, take_away):
+    home, uri, runs = two
+    held = lease.take(runs[1])
+    before = dump(uri)
+    with pytest.raises(LeaseHeld):
+        take_away(home, uri, runs)
+    assert all(run.result.exists() for run in runs) and dump(uri) == before
+    held.release()
+    assert lease.state(runs[0]) == "free", "what was held for it is given back"
+
+
+def test_a_home_without_a_store(tmp_path):
+    home = Home(tmp_path / "home").create()
+    run = make(home)
+    execute(home, run.id)
+    remove_runs(home, home.store_uri(), [run])
+    assert not run.root.exists() and not home.database.exists()
