@@ -91,7 +91,15 @@ def test_states_and_counts(planned: Callable[..., Plan], home: Home) -> None:
     finish(home, runs[1], "stopped:low_success")
     fail(home, runs[2], 15)
     plan = planned()
-    assert plan.counts == {"done": 2, "running": 0, "unknown": 0, "failed": 1, "interrupted": 0, "missing": 5}
+    assert plan.counts == {
+        "done": 2,
+        "running": 0,
+        "queued": 0,
+        "unknown": 0,
+        "failed": 1,
+        "interrupted": 0,
+        "missing": 5,
+    }
     assert plan.rows[0].seconds == 0.0 and plan.rows[0].state.success == 0.5
     assert plan.rows[2].seconds is None
     note(home, line(10.0))

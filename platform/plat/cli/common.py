@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from plat.cli.place import is_cluster_argument
 from plat.errors import SpecError
 from plat.store.home import Home, RunPaths
 from plat.store.run_directory.files import load_meta
@@ -41,9 +42,14 @@ JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON for a progr
 
 
 def split(arguments: Sequence[str] | None) -> tuple[list[Path], list[str]]:
-    """Arguments with `=` are overrides, the others are experiment files; a path that exists is always a file."""
+    """Arguments with `=` are overrides, the others are experiment files; a path that exists is always a file.
+
+    What says how a cluster is to be used (`cluster=NAME`) is neither: it is no part of a run.
+    """
     files, overrides = [], []
     for argument in arguments or ():
+        if is_cluster_argument(argument):
+            continue
         if "=" in argument and not (argument.endswith((".yaml", ".yml")) and Path(argument).exists()):
             overrides.append(argument)
         else:

@@ -21,6 +21,7 @@ from plat.cli.common import (
 )
 from plat.cli.exit_codes import RUNS_FAILED
 from plat.cli.missing_runs import conclude, distinct, run_missing
+from plat.cli.place import OnOption, WaitOption, chosen_place
 from plat.cli.settings import settings, verb
 from plat.errors import SpecError
 from plat.store.home import Home
@@ -59,13 +60,17 @@ def sweep(
     jobs: JobsOption = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="The same as `plat plan`.")] = False,
     steal: StealOption = False,
+    on: OnOption = "local",
+    wait: WaitOption = None,
     home: HomeOption = None,
     store: StoreOption = None,
 ) -> int:
     """Run what is missing; print the report.
 
-    Given again, it does nothing that is done; after Ctrl-C or a kill it goes on from there.
+    Given again, it does nothing that is done; after Ctrl-C or a kill it goes on from there. On slurm it submits what is
+    missing and returns; `plat status` and `plat report` follow.
     """
+    target = chosen_place(arguments, on, wait)
     if dry_run:
         return plan(arguments, jobs, home)
     experiments = load_experiments(arguments)
@@ -81,9 +86,9 @@ def sweep(
         reports.check_report(experiment)
         reports.check_reference(experiment)
     place.create()
-    report = run_missing(place, uri, distinct(experiments), experiments, jobs=jobs, steal=steal)
+    report = run_missing(place, uri, distinct(experiments), experiments, jobs=jobs, steal=steal, target=target)
     whole = True
-    if not report.interrupted:
+    if not report.interrupted and not (report.detached and report.counts().get("queued")):
         for experiment in experiments:
             made = reports.make_report(place, uri, experiment)
             if made.whole and all(report.ends[run.id].state == "done" for run in experiment.runs):

@@ -10,14 +10,16 @@ from typing import TYPE_CHECKING, TextIO
 
 from plat.cli import importing
 from plat.cli.common import aligned
+from plat.cli.place import Place, ask_schedulers
 from plat.cli.settings import settings
 from plat.errors import StoreError
 from plat.store.home import Home, RunPaths
 
 if TYPE_CHECKING:
-    from plat.dispatch.report import SweepReport
+    from plat.dispatch.report import RunEnd, SweepReport
     from plat.spec.experiment import Experiment, Run
 
+HERE = Place()
 IMPORT_TIMEOUT = 2.0  # seconds to wait for a locked store meanwhile: no run starts while we wait
 IMPORT_EVERY = 5.0  # seconds between imports while runs go on: the cores belong to the runs
 
@@ -36,9 +38,11 @@ def run_missing(
     jobs: int | None = None,
     steal: bool = False,
     retry: bool = False,
+    target: Place = HERE,
     progress_to: TextIO | None = None,
 ) -> SweepReport:
-    """Do what is missing on this machine, bringing the store up to date run by run. StoreError before anything runs.
+    """Do what is missing, here or where `target` says, bringing the store up to date run by run. StoreError before
+    anything runs.
 
     Progress goes to stdout, unless another stream is given.
     """
@@ -66,13 +70,18 @@ def run_missing(
             progress.message("making the store, once for this home")
         open_store(home, uri)
         settings.dispatched = True
-        progress.message("starting workers")
+        if target.on == HERE.on:
+            progress.message("starting workers")
 
+    ask_schedulers(home)
     report = sweep_here(
         home,
         runs,
         jobs,
         progress,
+        on=target.on,
+        cluster=target.cluster,
+        detach=target.detach,
         experiments=experiments,
         before_runs=check_store,
         on_finished=bring_in,
@@ -121,7 +130,15 @@ def conclude(report: SweepReport) -> int:
     settings.concluded = True
     for line in report.trouble:
         print(f"warning: {line}", file=sys.stderr)
-    bad = [end for end in report.ends.values() if end.state != "done"]
+    queued = [end for end in report.ends.values() if end.state == "queued"]
+    bad = [end for end in report.ends.values() if end.state not in ("done", "queued" if report.detached else "done")]
+    if report.detached and queued:
+        print(
+            f"{len(queued)} of {len(report.ends)} runs are with the scheduler ({places(queued)}); this command may end"
+        )
+        print(
+            "`plat status` shows how they are, `plat report` what there is, and the same command submits what is left"
+        )
     if report.interrupted:
         done = len(report.ends) - len(bad)
         print(f"interrupted: {done} of {len(report.ends)} runs are done; the same command goes on from here")
@@ -133,3 +150,9 @@ def conclude(report: SweepReport) -> int:
             print(f"  and {len(bad) - len(rows)} more: `plat status` lists them", file=sys.stderr)
         print("`plat logs RUN` shows what a run said, `plat retry` tries again", file=sys.stderr)
     return report.exit_code
+
+
+def places(queued: Sequence[RunEnd]) -> str:
+    """The jobs that have these runs, in words: "jobs 12, 13 on lab"."""
+    jobs = sorted({end.reason.partition("_")[0] for end in queued})
+    return ", ".join(jobs[:5]) + (f" and {len(jobs) - 5} more" if len(jobs) > 5 else "")

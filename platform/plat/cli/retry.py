@@ -21,8 +21,7 @@ from plat.cli.selection import WhereOption, parse_where
 from plat.cli.settings import verb
 from plat.cli.status import entry_of
 from plat.errors import PlatError
-from plat.store.home import Home, RunPaths
-from plat.store.run_directory.files import headline_of, read_config, read_meta
+from plat.store.home import Home
 
 if TYPE_CHECKING:
     from plat.spec.experiment import Run
@@ -63,28 +62,12 @@ def retry(
 
 def _runs_of(home: Home) -> list[Run]:
     """The runs of this home's directories; a directory that cannot be read is left out, with a warning."""
+    from plat.store.run_directory.recorded_run import read_run
+
     runs = []
     for paths in home.all_runs():
         try:
-            runs.append(_run_in(paths))
+            runs.append(read_run(paths))
         except PlatError as error:
             print(f"warning: {error.what} ({error.where})", file=sys.stderr)
     return runs
-
-
-def _run_in(paths: RunPaths) -> Run:
-    """The run of a directory."""
-    from plat.spec.experiment import Run
-
-    meta = read_meta(paths)
-    prepare = tuple(meta["prepare"]) if meta.get("prepare") else None
-    return Run(
-        meta["id"],
-        meta["name"],
-        meta["axes"],
-        meta["trainer"],
-        read_config(paths),
-        prepare,
-        meta.get("resources", {}),
-        headline=headline_of(meta),
-    )

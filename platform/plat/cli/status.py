@@ -19,6 +19,7 @@ from plat.cli.common import (
     print_json,
 )
 from plat.cli.missing_runs import distinct
+from plat.cli.place import ask_schedulers, corrected
 from plat.cli.settings import verb
 from plat.store.home import Home, RunPaths
 from plat.store.preparations import Preparation, preparations
@@ -72,7 +73,13 @@ def status(
     place = Home.find(home)
     experiments = load_experiments(arguments, required=False)
     going_on = preparations(place)
+    snapshot = ask_schedulers(place)
     entries = {entry.id: with_preparing(entry, going_on) for entry in entries_asked(place, experiments)}
+    if snapshot is not None:
+        entries = {
+            run_id: replace(entry, state=corrected(entry.state, place.run(run_id), snapshot))
+            for run_id, entry in entries.items()
+        }
     if as_json:
         print_json({"home": str(place.root), "runs": [entry.as_json() for entry in entries.values()]})
     else:

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from plat.spec.runs import Run
 
 QUEUED, RUNNING, WAITING, ENDED = "queued", "running", "waiting", "ended"
+REFUSED = "refused"  # the outcome of a run that a scheduler does not accept
 STALL_AFTER = 900.0  # seconds without an event after which a run counts as stalled
 
 

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 LOCAL = "local"
 DISPATCHERS = {
     LOCAL: "plat.dispatch.local.dispatcher",
+    "slurm": "plat.dispatch.slurm.dispatcher",
 }
 
 

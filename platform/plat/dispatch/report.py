@@ -6,7 +6,7 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from plat.dispatch.api import ENDED, Job
+from plat.dispatch.api import ENDED, REFUSED, Job
 
 if TYPE_CHECKING:
     from plat.spec.runs import Run
@@ -60,6 +60,8 @@ def end_of(job: Job) -> RunEnd:
         state = "done"
     elif job.state != ENDED:
         state = "queued" if job.place else "missing"
+    elif job.outcome == REFUSED:
+        state = "missing"
     elif job.outcome in ("interrupted", "cancelled"):
         state = "interrupted"
     else:

@@ -1,0 +1,75 @@
+"""Where runs are executed: `--on`, `--detach`, and the `cluster=` arguments, which are no part of a run."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from plat.store.home import Home, RunPaths
+from plat.store.run_directory.state import RunState
+from plat.store.submissions import newest_record
+
+if TYPE_CHECKING:
+    from plat.dispatch.slurm.refresh import Snapshot
+
+OnOption = Annotated[
+    str, typer.Option("--on", metavar="NAME", help="Where to run: local (this machine) or slurm (see docs/cluster.md).")
+]
+WaitOption = Annotated[
+    bool | None,
+    typer.Option(
+        "--wait/--detach", help="Follow the runs to their end, or leave them to the scheduler [slurm: --detach]."
+    ),
+]
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where the missing runs of a verb go.
+
+    on       the name of a dispatcher
+    cluster  `cluster=NAME` and `cluster.KEY=VALUE`, as they were written
+    detach   leave the runs to a scheduler as soon as it has them
+    """
+
+    on: str = "local"
+    cluster: tuple[str, ...] = ()
+    detach: bool = False
+
+
+def chosen_place(arguments: Sequence[str] | None, on: str, wait: bool | None) -> Place:
+    """From the options and arguments of a verb; SpecError for a name that no dispatcher has."""
+    from plat.dispatch.registry import LOCAL, check_name
+
+    detach = check_name(on) != LOCAL if wait is None else not wait
+    return Place(on, tuple(text for text in arguments or () if is_cluster_argument(text)), detach)
+
+
+def is_cluster_argument(text: str) -> bool:
+    """Whether an argument says how a scheduler is to be used, and nothing about a run."""
+    return text.startswith(("cluster=", "cluster."))
+
+
+def ask_schedulers(home: Home) -> Snapshot | None:
+    """Let a home know what has become of the runs that schedulers have; None when there is nothing to ask about.
+
+    A scheduler that does not answer changes nothing.
+    """
+    if not home.submissions.is_dir():
+        return None
+    from plat.dispatch.slurm.refresh import refresh_if_any
+
+    return refresh_if_any(home)
+
+
+def corrected(state: RunState, paths: RunPaths, snapshot: Snapshot | None) -> RunState:
+    """The state of a run whose lease says that it runs on another machine, while its job is back in the queue."""
+    if snapshot is None or state.state != "running":
+        return state
+    record = newest_record(paths)
+    task = snapshot.tasks.get((record.submission.name, record.task)) if record else None
+    waits = task is not None and task.phase == "pending"
+    return replace(state, state="queued") if waits and record and state.reason == record.place else state

@@ -1,0 +1,46 @@
+"""Cancels runs that SLURM has: a mark on each run, and `scancel` for tasks none of whose runs is wanted any more."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from plat.dispatch.slurm.commands import Slurm
+from plat.store.durable import read_json
+from plat.store.home import Home
+from plat.store.run_directory.attempts import request_cancel
+from plat.store.submissions import Submission, open_record
+
+
+def cancel_runs(home: Home, run_ids: Sequence[str], slurm: Slurm | None = None) -> list[str]:
+    """Ask these runs to stop for good; those that a scheduler has, which are returned, are taken out of its queue.
+
+    A task that is shared with runs that go on is not ended: the run's mark is seen by the task, or by the run's own
+    trainer at the next step. SchedulerError when SLURM cannot be asked; the marks stay.
+    """
+    tasks: dict[tuple[str, int], Submission] = {}
+    held = []
+    for run_id in run_ids:
+        paths = home.run(run_id)
+        if paths.root.is_dir() and not paths.result.exists():
+            request_cancel(paths)
+            record = open_record(paths)
+            if record is not None:
+                held.append(run_id)
+                tasks[record.submission.name, record.task] = record.submission
+    unwanted = []
+    for (_, task), submission in tasks.items():
+        manifest = read_json(submission.manifest) or {"tasks": []}
+        members = manifest["tasks"][task] if task < len(manifest["tasks"]) else []
+        job_id = submission.job_id()
+        if job_id is not None and all(_is_unwanted(home, submission, task, run_id) for run_id in members):
+            unwanted.append(f"{job_id}_{task}")
+    if unwanted:
+        (slurm or Slurm()).cancel(unwanted)
+    return held
+
+
+def _is_unwanted(home: Home, submission: Submission, task: int, run_id: str) -> bool:
+    paths = home.run(run_id)
+    record = open_record(paths)
+    ours = record is not None and (record.submission, record.task) == (submission, task)
+    return not ours or paths.cancel.exists() or paths.result.exists()

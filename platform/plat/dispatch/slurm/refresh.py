@@ -1,0 +1,154 @@
+"""What has become of the submissions of a home: SLURM is asked once for all of them, and what is over is noted.
+
+Promised: what SLURM does not say is not concluded. A task is over when SLURM says so, or when SLURM answers and knows
+the job's number no more; a word, or a list of tasks, that is not understood changes nothing; and when SLURM cannot be
+asked, nothing changes. A submission whose submitter is gone and that SLURM does not list is over only after SLURM has
+had `accept_within` seconds to show it, counted from when somebody first missed it, on the file server's clock.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import time
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from plat.dispatch.slurm.commands import SOME, SchedulerError, Slurm, Task
+from plat.dispatch.slurm.states import GONE, OVER, TaskState
+from plat.store import process
+from plat.store.durable import NO_LOCKS, create, read_json
+from plat.store.home import Home
+from plat.store.submissions import Submission, open_submissions
+
+NEW = 10.0  # seconds for which a job whose number is known need not be listed
+OTHER_MACHINE = 600.0  # seconds after which a submitter elsewhere that has not called SLURM counts as gone
+
+
+@dataclass(frozen=True)
+class Snapshot:
+    """How the tasks of open submissions stand, by submission and task; a task that is not in it is not known.
+
+    doubtful  submissions of which it is not known yet whether SLURM has accepted them
+    """
+
+    tasks: Mapping[tuple[str, int], TaskState] = field(default_factory=dict)
+    doubtful: Sequence[Submission] = ()
+
+
+def refresh(home: Home, slurm: Slurm, accept_within: float = 60.0) -> Snapshot:
+    """Ask SLURM, once, about every submission that is not over; note numbers that were not known, and what is over.
+
+    SchedulerError when SLURM cannot be asked.
+    """
+    submissions = open_submissions(home)
+    known = {submission.name: submission.job_id() for submission in submissions}
+    if not submissions:
+        return Snapshot()
+    listed: dict[str, list[Task]] = defaultdict(list)
+    for task in slurm.tasks(list(known)):
+        listed[task.name].append(task)
+    states: dict[tuple[str, int], TaskState] = {}
+    doubtful, gone = [], []
+    for submission in submissions:
+        name = submission.name
+        if known[name] is None and listed[name]:
+            submission.note_job(listed[name][0].job_id, "squeue")
+        elif known[name] is None:
+            if not _give_up(submission, accept_within):
+                doubtful.append(submission)
+            continue
+        tasks = {task.index: task.state for task in listed[name]}
+        states |= {(name, index): state for index, state in tasks.items()}
+        if SOME in tasks or (not tasks and _age(submission.job.stat().st_mtime, submission) < NEW):
+            continue
+        gone += [(submission, index) for index in range(_count(submission)) if tasks.get(index, GONE).phase == OVER]
+    _note_over(slurm, gone, states)
+    return Snapshot(states, doubtful)
+
+
+def _note_over(slurm: Slurm, gone: Sequence[tuple[Submission, int]], states: dict[tuple[str, int], TaskState]) -> None:
+    """Note the end of tasks; the accounting, where there is one, is asked about those that squeue lists no more."""
+    fresh = [(submission, index) for submission, index in gone if not submission.is_over(index)]
+    unlisted = sorted({submission.name for submission, index in fresh if (submission.name, index) not in states})
+    ends = slurm.ended(unlisted) if unlisted else {}
+    for submission, index in fresh:
+        key = (submission.name, index)
+        state = states.get(key) or ends.get(key, GONE)
+        said = f"SLURM says {state.word}" if state.word else "SLURM knows the job no more"
+        submission.note_over(state.outcome, said, index)
+    for submission in {submission.name: submission for submission, _ in gone}.values():
+        if all(submission.is_over(index) for index in range(_count(submission))):
+            submission.note_over(None, "all of its tasks are over")
+
+
+def _count(submission: Submission) -> int:
+    return len((read_json(submission.manifest) or {"tasks": []})["tasks"])
+
+
+def _give_up(submission: Submission, accept_within: float) -> bool:
+    """Note that a submission that SLURM does not list is over, if that is certain; whether it is."""
+    if _submitter_may_live(submission):
+        return False
+    if not submission.manifest.exists():
+        submission.note_over(None, "its submitter ended before it called sbatch")
+        if not submission.manifest.exists():
+            return True
+    doubt = submission.root / "missed.json"
+    create(doubt, b"{}\n", sync=False)
+    if _age(doubt.stat().st_mtime, submission) < accept_within:
+        return False
+    submission.note_over(None, "SLURM never accepted it")
+    return True
+
+
+def _submitter_may_live(submission: Submission) -> bool:
+    """Whether the submitter, or the sbatch that it has called, may still be at work.
+
+    One that has not yet locked the file, or written its name into it, counts as gone: before it calls sbatch it looks
+    whether it was given up, and so does every task before it does a run.
+    """
+    by = read_json(submission.lock)
+    try:
+        handle = os.open(submission.lock, os.O_RDONLY | os.O_CLOEXEC)
+    except FileNotFoundError:
+        return False
+    try:
+        fcntl.flock(handle, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        locks = True
+    except BlockingIOError:
+        return True
+    except OSError as error:
+        if error.errno not in NO_LOCKS:
+            raise
+        locks = False
+    finally:
+        os.close(handle)
+    if by is None:
+        return False
+    if process.is_of_this_boot(by):
+        return not locks and process.runs(by)
+    return process.may_run(by) and _age(submission.lock.stat().st_mtime, submission) < OTHER_MACHINE
+
+
+def _age(then: float, submission: Submission) -> float:
+    """Seconds since a file of a submission was changed, on the clock of the file system that both lie on."""
+    probe = submission.root / f".tmp-{os.getpid()}-now"
+    try:
+        probe.touch()
+        now = probe.stat().st_mtime
+        probe.unlink(missing_ok=True)
+    except OSError:  # nothing can be written there
+        now = time.time()
+    return max(0.0, now - then)
+
+
+def refresh_if_any(home: Home, accept_within: float = 60.0) -> Snapshot | None:
+    """The same for whoever looks at a home: None, without asking, when there is nothing to ask or nobody to ask."""
+    if not open_submissions(home):
+        return None
+    try:
+        return refresh(home, Slurm(), accept_within)
+    except (SchedulerError, OSError):
+        return None
