@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from plat_analysis.statistics.intervals import Estimate
 from plat_analysis.text import printable
@@ -16,8 +16,8 @@ from plat_analysis.text import printable
 if TYPE_CHECKING:
     import matplotlib.figure
 
-# Tones: `good` and `bad` are starred changes; `missing` stands for a number that is not there.
-TONES = ("", "strong", "dim", "good", "bad", "missing")
+# How a cell is set apart: `good` and `bad` are starred changes; `missing` stands for a number that is not there.
+Tone = Literal["", "strong", "dim", "good", "bad", "missing"]
 DASH = "—"
 
 
@@ -33,7 +33,7 @@ class Cell:
 
     text: str = ""
     shorter: tuple[str, ...] = ()
-    tone: str = ""
+    tone: Tone = ""
     mark: str = ""
     title: str = ""
 
@@ -142,6 +142,13 @@ def short_interval(estimate: Estimate, signed: bool = False, digits: int = 0) ->
         return ""
     ends = (number(end, max(digits, int(abs(end) < 1 and end != 0)), signed) for end in (estimate.low, estimate.high))
     return "…".join(ends)
+
+
+def tone_of(estimate: Estimate) -> Tone:
+    """The tone of a change: missing without a number, good or bad where it is starred."""
+    if estimate.value is None:
+        return "missing"
+    return "good" if estimate.star > 0 else "bad" if estimate.star < 0 else ""
 
 
 def provenance(estimate: Estimate) -> str:

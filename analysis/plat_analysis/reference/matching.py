@@ -13,6 +13,7 @@ from typing import Any
 
 from plat.spec.identity import SCHEME, canonical, result_affecting
 from plat.spec.runs import Run
+from plat.spec.schema import leaves
 
 SEEDS = ("seed", "model.base.seed")  # what distinguishes the runs of one cell
 BASE = "base"  # the entry of a fingerprint that says what the base model is
@@ -70,7 +71,7 @@ class Origin:
     @cached_property
     def flat(self) -> dict[str, Any]:
         """The config with dotted keys."""
-        return _flat(self.config)
+        return leaves(self.config)
 
     @cached_property
     def build(self) -> str:
@@ -107,13 +108,3 @@ def differing_settings(own: Origin, other: Origin) -> list[str]:
     ours, theirs = own.flat, other.flat
     keys = [key for key in sorted({*ours, *theirs}) if key not in SEEDS and ours.get(key) != theirs.get(key)]
     return [f"{key} {theirs.get(key, 'unset')}, not {ours.get(key, 'unset')}" for key in keys]
-
-
-def _flat(config: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
-    flat: dict[str, Any] = {}
-    for key, value in config.items():
-        if isinstance(value, Mapping):
-            flat |= _flat(value, f"{prefix}{key}.")
-        else:
-            flat[f"{prefix}{key}"] = value
-    return flat

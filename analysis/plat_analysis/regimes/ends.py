@@ -16,7 +16,19 @@ from dataclasses import dataclass
 import numpy as np
 
 from plat.outcomes import is_stopped
-from plat_analysis.artifact import Cell, Column, Note, Row, Table, interval, number, provenance, record, short_interval
+from plat_analysis.artifact import (
+    Cell,
+    Column,
+    Note,
+    Row,
+    Table,
+    interval,
+    number,
+    provenance,
+    record,
+    short_interval,
+    tone_of,
+)
 from plat_analysis.regimes.reference_ends import EndsReference
 from plat_analysis.results.labels import label
 from plat_analysis.results.runs import SUCCESS, Curve, Results, RunView
@@ -215,8 +227,7 @@ def _table(
 
 
 def _value_cell(estimate: Estimate, digits: int) -> Cell:
-    tone = "missing" if estimate.value is None else {1: "good", -1: "bad", 0: ""}[estimate.star]
-    return Cell(number(estimate.value, digits, signed=True), tone=tone, title=provenance(estimate))
+    return Cell(number(estimate.value, digits, signed=True), tone=tone_of(estimate), title=provenance(estimate))
 
 
 def _bounds_cell(estimate: Estimate, digits: int) -> Cell:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from math import log
 
 from plat.outcomes import is_stopped
-from plat_analysis.artifact import DASH, Cell, Column, Note, Row, Table, number
+from plat_analysis.artifact import DASH, Cell, Column, Note, Row, Table, Tone, number
 from plat_analysis.regimes.probe import Behaviour, Probe, behaviours, early_probes, probes
 from plat_analysis.regimes.regime import NEVER, UNKNOWN, Regime, Thresholds, regime
 from plat_analysis.results.labels import label, model_that_ran
@@ -182,7 +182,7 @@ def _regime_cell(item: RunRegime, marks: Marks, title: str) -> Cell:
     stopped = run.outcome if is_stopped(run.outcome) else ""
     mark = marks.of("; ".join(filter(None, [kind.reason, stopped])))
     short = "input-independent" if kind.name == NEVER else kind.name
-    tone = "missing" if kind.name == UNKNOWN else "strong"
+    tone: Tone = "missing" if kind.name == UNKNOWN else "strong"
     return Cell(kind.name, shorter=(kind.name, short), tone=tone, mark=mark, title=title)
 
 

@@ -6,10 +6,10 @@ an option stands for all below it, and a group's name goes with its options. Eve
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 from plat.errors import SpecError
+from plat.spec.schema import leaves
 from plat.suggest import mend
 from plat_analysis.results.grid import Grid
 from plat_analysis.results.runs import RunView, spell
@@ -30,7 +30,7 @@ def check_sides(grid: Grid, differ_in: Sequence[str]) -> None:
 
 
 def _check_pair(grid: Grid, place: str, untreated: RunView, treated: RunView, differ_in: Sequence[str]) -> None:
-    sides = [dict(_options(view.run.config)) for view in (untreated, treated)]
+    sides = [leaves(view.run.config) for view in (untreated, treated)]
     known = sorted({*sides[0], *sides[1]})
     for name in differ_in:
         if not any(_within(key, name) for key in known):
@@ -52,15 +52,6 @@ def _check_pair(grid: Grid, place: str, untreated: RunView, treated: RunView, di
             f"{values[1]} for {treatment}{others}",
             mend=f"give both sides the same {key}, or name it under differ_in",
         )
-
-
-def _options(config: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
-    """(dotted key, value) of every option of a run."""
-    for name, value in config.items():
-        if isinstance(value, Mapping):
-            yield from _options(value, f"{prefix}{name}.")
-        else:
-            yield f"{prefix}{name}", value
 
 
 def _within(key: str, name: str) -> bool:

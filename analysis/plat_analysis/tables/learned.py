@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from plat_analysis.artifact import Cell, Column, Note, Row, Table, interval, number, provenance, record
+from plat_analysis.artifact import Cell, Column, Note, Row, Table, interval, number, provenance, record, tone_of
 from plat_analysis.results.grid import Grid
 from plat_analysis.results.labels import label, model_that_ran
 from plat_analysis.statistics.families import starred
@@ -42,8 +42,7 @@ def learning_table(grid: Grid, name: str) -> Table:
             cells.append(Cell(number(base.value), title=provenance(base)))
             for quantity in GAINS:
                 gain = gains[row, cell.column, quantity]
-                tone = "missing" if gain.value is None else {1: "good", -1: "bad", 0: ""}[gain.star]
-                cells.append(Cell(number(gain.value, signed=True), tone=tone, title=provenance(gain)))
+                cells.append(Cell(number(gain.value, signed=True), tone=tone_of(gain), title=provenance(gain)))
                 bounds = interval(gain, signed=True) if gain.value is not None else gain.note
                 cells.append(Cell(bounds, tone="dim" if gain.value is not None else "missing", title=provenance(gain)))
                 table.records.append(record(gain, row=row, column=cell.column, quantity=quantity))

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from plat_analysis.artifact import DASH, Cell, interval, number, provenance, short_interval
+from plat_analysis.artifact import DASH, Cell, Tone, interval, number, provenance, short_interval, tone_of
 from plat_analysis.results.scores import Fall
 from plat_analysis.statistics.intervals import Estimate
 
 SHORT_REASONS = {"unfinished": "partial", "incomplete": "partial"}
 
 
-def value_cell(estimate: Estimate, tone: str = "", fallen: Sequence[Fall] = ()) -> Cell:
+def value_cell(estimate: Estimate, tone: Tone = "", fallen: Sequence[Fall] = ()) -> Cell:
     """A success rate in percent; a dash where it is missing, an arrow where runs behind it fell after their peak."""
     if estimate.value is None:
         return Cell(DASH, tone="missing", title=provenance(estimate))
@@ -23,8 +23,9 @@ def change_cell(estimate: Estimate, fallen: Sequence[Fall] = ()) -> Cell:
     """A change in points, toned good or bad where it is starred; a dash where it is missing."""
     if estimate.value is None:
         return Cell(DASH, tone="missing", title=provenance(estimate))
-    tone = {1: "good", -1: "bad", 0: ""}[estimate.star]
-    return _marked(Cell(number(estimate.value, signed=True), tone=tone, title=provenance(estimate)), fallen)
+    return _marked(
+        Cell(number(estimate.value, signed=True), tone=tone_of(estimate), title=provenance(estimate)), fallen
+    )
 
 
 def _marked(cell: Cell, fallen: Sequence[Fall]) -> Cell:
@@ -60,5 +61,5 @@ def _brief(note: str) -> str:
 
 def seeds_cell(estimate: Estimate) -> Cell:
     """How many of the wanted seeds are behind an estimate: `4/5`."""
-    tone = "dim" if estimate.complete else "missing"
+    tone: Tone = "dim" if estimate.complete else "missing"
     return Cell(f"{estimate.seeds}/{estimate.wanted}", tone=tone, title=provenance(estimate))

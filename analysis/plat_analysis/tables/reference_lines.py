@@ -119,5 +119,10 @@ def range_cell(expected: Expected, signed: bool, digits: int = 1) -> Cell:
         return Cell("" if expected.mean is None else f"{expected.runs} runs", tone="dim")
     bounds = Estimate(expected.mean, expected.low, expected.high)
     shorter = (short_interval(bounds, signed, digits), short_interval(bounds, signed, digits - 1))
-    tone, mark = ("missing", OUTSIDE) if expected.outside else ("dim", "")
-    return Cell(interval(bounds, digits, signed), shorter, tone, mark, title=f"{expected.runs} reference runs")
+    return Cell(
+        interval(bounds, digits, signed),
+        shorter,
+        "missing" if expected.outside else "dim",
+        OUTSIDE if expected.outside else "",
+        title=f"{expected.runs} reference runs",
+    )

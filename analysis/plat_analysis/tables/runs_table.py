@@ -4,7 +4,7 @@ runs."""
 from __future__ import annotations
 
 from plat.outcomes import FINISHED
-from plat_analysis.artifact import DASH, Cell, Column, Row, Table, number
+from plat_analysis.artifact import DASH, Cell, Column, Row, Table, Tone, number
 from plat_analysis.results.labels import label, model_that_ran
 from plat_analysis.results.runs import Results, RunView, spell
 from plat_analysis.results.scores import (
@@ -85,7 +85,7 @@ def _add(table: Table, results: Results, run: RunView, axes: list[str]) -> None:
             "fell_after_peak": str(fall) if fall else "",
         }
     )
-    tone = "missing" if run.missing else "dim" if ended == FINISHED else ""
+    tone: Tone = "missing" if run.missing else "dim" if ended == FINISHED else ""
     cells = (
         Cell(run.id, title=run.run.name),
         *(Cell(label(spell(run.run.axes.get(axis, "")))) for axis in axes),

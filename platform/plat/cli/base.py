@@ -47,11 +47,12 @@ def list_bases(arguments: Arguments = None, home: HomeOption = None, as_json: Js
 
     Without files, those of the folder experiments/.
     """
+    from plat.trainer.embedded.base_model.recipe import built_bases
     from plat.trainer.embedded.base_model.record import SHIPPED, records_in
 
     wanted = _wanted_by_files(arguments)
     rows, damaged = [], []
-    for where, folder in (("shipped", SHIPPED), ("built here", Home.find(home).cache / "bases")):
+    for where, folder in (("shipped", SHIPPED), ("built here", built_bases(Home.find(home).cache))):
         records, wrong = records_in(folder)
         rows += [base_view.row(record, where, _askers(wanted, record)) for record in records]
         damaged += wrong
@@ -92,12 +93,13 @@ def build(
     shipped ones are built again, too.
     """
     from plat.trainer.embedded.base_model.builds import build_all
+    from plat.trainer.embedded.base_model.recipe import built_bases
     from plat.trainer.embedded.base_model.record import shipped_base
 
     models = [base.model for base in _wanted(arguments).values()]
     shipped = [] if out else [record for model in models if (record := shipped_base(model)) is not None]
     hashes = {record.folder.name for record in shipped}
-    place = out or Home.find(home).create().cache / "bases"
+    place = out or built_bases(Home.find(home).create().cache)
     left = [model for key, model in _by_key(models).items() if key not in hashes]
     records = [*shipped, *(build_all(left, place, _jobs(jobs), tell) if left else [])]
     rows = [base_view.row(record, "shipped" if record in shipped else "built here") for record in records]

@@ -70,7 +70,7 @@ def differences(runs: Sequence[RunPaths]) -> dict[str, list[Any]]:
 
 
 def _described(paths: RunPaths) -> dict[str, Any]:
-    from plat.store.mlflow.record import flatten
+    from plat.store.mlflow.spelling import flatten
 
     meta = load_meta(paths) or {}
     facts = {"trainer_version": meta.get("trainer_version"), "fingerprint": meta.get("fingerprint") or {}}

@@ -181,6 +181,17 @@ def select(values: Any, key: str) -> Any:
     return values
 
 
+def leaves(values: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+    """Dotted key -> value, of everything in nested mappings that is no mapping; an empty mapping has nothing."""
+    flat: dict[str, Any] = {}
+    for name, value in values.items():
+        if isinstance(value, Mapping):
+            flat |= leaves(value, f"{prefix}{name}.")
+        else:
+            flat[f"{prefix}{name}"] = value
+    return flat
+
+
 def nested(key: str, value: Any) -> dict[str, Any]:
     """The nested mapping {"a": {"b": value}} for the dotted key `a.b`."""
     top, _, below = key.partition(".")

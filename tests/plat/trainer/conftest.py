@@ -16,7 +16,7 @@ import torch
 from plat.spec.experiment import build_run, config_object
 from plat.trainer.api import State
 from plat.trainer.config import RunConfig
-from plat.trainer.embedded.base_model.recipe import base_folder
+from plat.trainer.embedded.base_model.recipe import base_key, built_bases
 from plat.trainer.embedded.batch import Batch
 from plat.trainer.embedded.environment import make_environments
 from plat.trainer.embedded.randomness import Key
@@ -170,7 +170,7 @@ class Policy:
 def policy(cache: Path) -> Policy:
     from transformers import Qwen2ForCausalLM
 
-    folder = base_folder(cache, compose_tiny().model)
+    folder = built_bases(cache) / base_key(compose_tiny().model)
     shape, flat = hf.load(folder)
     model = Qwen2ForCausalLM.from_pretrained(folder, attn_implementation="eager").eval()
     return Policy(shape, flat, unpack(shape, flat), WordTokenizer(), folder, model)

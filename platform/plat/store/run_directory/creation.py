@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from plat.errors import HomeError, SpecError
 from plat.spec.identity import SCHEME
+from plat.spec.schema import leaves
 from plat.store.durable import locked, scratch_name, set_aside, to_checked_json, write, write_file
 from plat.store.home import Home, RunPaths
 from plat.store.provenance.code_state import CodeState, collect
@@ -144,7 +145,7 @@ def _note(home: Home, paths: RunPaths, run: Run, name: str, paper: str | None) -
 def _compare(paths: RunPaths, run: Run) -> None:
     """SpecError unless the two configs differ only in what is left out of the identity."""
     spec = find_trainer(run.trainer)
-    before, now = _flat(read_config(paths)), _flat(run.config)
+    before, now = leaves(read_config(paths)), leaves(run.config)
 
     def counts(key: str) -> bool:
         if any(key == name or key.startswith(name + ".") for name in spec.operational_keys):
@@ -160,14 +161,6 @@ def _compare(paths: RunPaths, run: Run) -> None:
             where=str(paths.config),
             mend="move that directory away; if nobody edited it, this is a mistake in the identity: please report it",
         )
-
-
-def _flat(value: Any, prefix: str = "") -> dict[str, Any]:
-    if not isinstance(value, dict):
-        return {prefix: value}
-    return {
-        key: leaf for name, inner in value.items() for key, leaf in _flat(inner, f"{prefix}.{name}".lstrip(".")).items()
-    }
 
 
 def _trainer_facts(run: Run) -> dict[str, Any]:

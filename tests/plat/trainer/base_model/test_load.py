@@ -14,7 +14,7 @@ import torch
 
 from plat.trainer.config import BaseConfig, ModelConfig, ShapeConfig
 from plat.trainer.embedded.base_model.load import build, load_base, obtain
-from plat.trainer.embedded.base_model.recipe import VERSIONS, base_folder, base_key, checkpoint_hash, recipe_hash
+from plat.trainer.embedded.base_model.recipe import VERSIONS, base_key, built_bases, checkpoint_hash, recipe_hash
 from plat.trainer.embedded.base_model.record import read_base
 from plat.trainer.embedded.base_model.supervised import corpus
 from plat.trainer.embedded.evaluate import FixedInstances, evaluate
@@ -68,7 +68,7 @@ def spoil(file, damage):
 
 
 def test_what_a_killed_build_left_is_cleared_away(tmp_path):
-    remains = base_folder(tmp_path, QUICK).with_name(f".{base_key(QUICK)}-1")
+    remains = built_bases(tmp_path) / f".{base_key(QUICK)}-1"
     remains.mkdir(parents=True)
     (remains / "model.safetensors").write_bytes(b"half")
     build(QUICK, tmp_path / "bases")

@@ -11,7 +11,7 @@ import torch
 
 from plat.errors import CheckpointError, SpecError
 from plat.trainer.embedded.base_model.load import load_base
-from plat.trainer.embedded.base_model.recipe import base_folder, checkpoint_hash
+from plat.trainer.embedded.base_model.recipe import base_key, built_bases, checkpoint_hash
 from plat.trainer.embedded.transformer import hf
 from plat.trainer.embedded.transformer.model import Shape, extend, unpack
 from plat.trainer.embedded.transformer.tokenizer import PretrainedTokenizer, WordTokenizer, tokenizer_of
@@ -142,7 +142,7 @@ def test_the_hash_of_a_checkpoint_sees_every_byte(tmp_path, lively_parameters):
 
 @pytest.fixture(scope="module")
 def base(compose, cache):
-    return base_folder(cache, compose().model)
+    return built_bases(cache) / base_key(compose().model)
 
 
 def texts() -> list[str]:

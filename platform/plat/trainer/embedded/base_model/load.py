@@ -17,7 +17,7 @@ from torch import Tensor
 
 from plat.errors import CheckpointError, SpecError
 from plat.trainer.config import ModelConfig, RunConfig
-from plat.trainer.embedded.base_model.recipe import base_key, checkpoint_hash, recipe, recipe_hash
+from plat.trainer.embedded.base_model.recipe import base_key, built_bases, checkpoint_hash, recipe, recipe_hash
 from plat.trainer.embedded.base_model.record import RECORD, BaseRecord, read_base, record_of, shipped_base
 from plat.trainer.embedded.base_model.supervised import train_base
 from plat.trainer.embedded.transformer import hf
@@ -70,7 +70,7 @@ def empty_model(config: RunConfig) -> tuple[Shape, Tokenizer]:
 
 def obtain(model: ModelConfig, cache: Path) -> BaseRecord:
     """The base of this recipe: the shipped one, else the one in the cache, built there if it is missing or damaged."""
-    return shipped_base(model) or build(model, cache / "bases")
+    return shipped_base(model) or build(model, built_bases(cache))
 
 
 def build(model: ModelConfig, bases: Path) -> BaseRecord:

@@ -64,9 +64,9 @@ def base_key(model: ModelConfig) -> str:
     return f"{model.base.version}-{recipe_hash(model)}"
 
 
-def base_folder(cache: Path, model: ModelConfig) -> Path:
-    """Where a base that is built on this machine is kept."""
-    return cache / "bases" / base_key(model)
+def built_bases(cache: Path) -> Path:
+    """The folder of the bases that are built on this machine, each under its `base_key`."""
+    return cache / "bases"
 
 
 def checkpoint_hash(folder: Path) -> str:
