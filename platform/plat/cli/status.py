@@ -22,6 +22,8 @@ from plat.cli.missing_runs import distinct
 from plat.cli.place import ask_schedulers, corrected
 from plat.cli.settings import verb
 from plat.store.home import Home, RunPaths
+from plat.store.index.runs import entries as run_entries
+from plat.store.index.runs import states
 from plat.store.preparations import Preparation, preparations
 from plat.store.run_directory.files import load_meta
 from plat.store.run_directory.state import STATES, RunState, run_state
@@ -97,12 +99,18 @@ def entries_asked(home: Home, experiments: Sequence[Experiment]) -> list[Entry]:
     """The runs of these experiments, each once, or all of this home when there are none."""
     if not experiments:
         return entries_of(home)
-    return [entry_of(home, run) for run in distinct(experiments)]
+    runs = distinct(experiments)
+    standing = states(home, [run.id for run in runs])
+    return [_entry(run, standing[run.id]) for run in runs]
 
 
 def entry_of(home: Home, run: Run) -> Entry:
     """A run of a file, and where it stands in this home."""
-    return Entry(run.id, run.name, run.axes, run_state(home.run(run.id)), run.prepare[0] if run.prepare else None)
+    return _entry(run, run_state(home.run(run.id)))
+
+
+def _entry(run: Run, state: RunState) -> Entry:
+    return Entry(run.id, run.name, run.axes, state, run.prepare[0] if run.prepare else None)
 
 
 def with_preparing(entry: Entry, going_on: Sequence[Preparation]) -> Entry:
@@ -114,7 +122,7 @@ def with_preparing(entry: Entry, going_on: Sequence[Preparation]) -> Entry:
 
 def entries_of(home: Home) -> list[Entry]:
     """Every run that has a directory in this home, by id."""
-    return [entry_in(paths) for paths in home.all_runs()]
+    return [Entry(entry.id, entry.name, entry.axes, entry.state, entry.needs) for entry in run_entries(home)]
 
 
 def entry_in(paths: RunPaths) -> Entry:

@@ -22,7 +22,8 @@ from plat.plan.cost import History, bytes_per_run, rate_so_far
 from plat.plan.view import SYMBOLS, duration, matrix_lines, size
 from plat.spec.experiment import Experiment, Run
 from plat.store.home import Home
-from plat.store.run_directory.state import STATES, RunState, run_state
+from plat.store.index.runs import states
+from plat.store.run_directory.state import STATES, RunState
 from plat.trainer.api import find_trainer
 from plat.trainer.resources import Resources
 
@@ -117,8 +118,8 @@ class Plan:
 
     def render(self, verbose: bool = False) -> str:
         """The matrix of every experiment, the counts and the cost, as plain text."""
-        states = {row.id: row.state.state for row in self.rows}
-        parts = [line for experiment in self.experiments for line in matrix_lines(experiment, states)]
+        state_of = {row.id: row.state.state for row in self.rows}
+        parts = [line for experiment in self.experiments for line in matrix_lines(experiment, state_of)]
         used = [state for state in STATES if self.counts[state]]
         parts.append("   ".join(f"{SYMBOLS[state]} {self.counts[state]} {state}" for state in used))
         if verbose:
@@ -148,19 +149,16 @@ def make_plan(experiments: Sequence[Experiment], home: Home, *, jobs: int | None
         for run in experiment.runs:
             wanted.setdefault(run.id, (run, []))[1].append(experiment.name)
     history = History.read(home.history)
-    known = set(home.run_ids())
-    states = {
-        run.id: run_state(home.run(run.id)) if run.id in known else RunState("missing") for run, _ in wanted.values()
-    }
+    standing = states(home, wanted)
     rates = {}  # seconds per iteration of the runs in progress
     for run, _ in wanted.values():
-        state = states[run.id]
+        state = standing[run.id]
         if state.state in ("running", "interrupted") and (rate := rate_so_far(home.run(run.id), state)) is not None:
             rates[run.id] = rate
             history.note(run, rate)
     rows, measured = [], 0
     for run, names in wanted.values():
-        state = states[run.id]
+        state = standing[run.id]
         seconds: float | None = 0.0
         if state.state != "done":
             seconds = history.seconds(run, state.step or 0, rates.get(run.id))

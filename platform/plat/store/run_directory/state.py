@@ -50,16 +50,23 @@ def run_state(paths: RunPaths) -> RunState:
     result = read_result(paths)
     if result is None:
         return _state_of_unfinished(paths)
-    return RunState(
-        "done",
-        result["outcome"],
-        result.get("step"),
-        result.get("success"),
-        result.get("iterations"),
-        result.get("attempt", 0),
-        time.time() - result.get("time", time.time()),
-        result.get("reason") or "",
-    )
+    facts = (result.get(key) for key in ("step", "success", "iterations"))
+    reason = result.get("reason") or ""
+    return done_state(result["outcome"], *facts, result.get("attempt", 0), result.get("time"), reason)
+
+
+def done_state(
+    outcome: str,
+    step: int | None,
+    success: float | None,
+    iterations: int | None,
+    attempt: int,
+    ended: float | None,
+    reason: str,
+) -> RunState:
+    """The state of a run with these facts in its result.json; `ended` in seconds since 1970."""
+    age = 0.0 if ended is None else time.time() - ended
+    return RunState("done", outcome, step, success, iterations, attempt, age, reason)
 
 
 def _state_of_unfinished(paths: RunPaths) -> RunState:

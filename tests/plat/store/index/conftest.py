@@ -1,0 +1,33 @@
+"""A home whose runs are few, indexed as if they were many, and long enough after they ended."""
+
+from __future__ import annotations
+
+import pytest
+
+from plat.store.home import Home
+from plat.store.index import remembered, runs
+
+
+@pytest.fixture
+def indexed(monkeypatch):
+    """Every run is indexed, whatever their number, as soon as its files are written."""
+    monkeypatch.setattr(runs, "FEW", 0)
+    monkeypatch.setattr(remembered, "SAVED_FROM", 1)
+    monkeypatch.setattr(remembered, "is_settled", lambda mark, now: True)
+
+
+@pytest.fixture
+def reads(monkeypatch):
+    """The paths of the JSON files of runs that are read from now on."""
+    from plat.store.run_directory import files
+
+    paths = []
+    real = files.read_json
+    monkeypatch.setattr(files, "read_json", lambda path: (paths.append(path), real(path))[1])
+    return paths
+
+
+@pytest.fixture
+def make_home(tmp_path):
+    """make_home(name) -> a Home; none of these tests needs a store."""
+    return lambda name="home", store=False: Home(tmp_path / name).create()
