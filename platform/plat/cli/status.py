@@ -13,7 +13,6 @@ from plat.cli.common import (
     Arguments,
     HomeOption,
     JsonOption,
-    aligned,
     duration,
     load_experiments,
     print_json,
@@ -21,6 +20,8 @@ from plat.cli.common import (
 from plat.cli.missing_runs import distinct
 from plat.cli.place import ask_schedulers, corrected
 from plat.cli.settings import verb
+from plat.cli.standing import cost_line, reasons, seconds_spent, seconds_to_go, why_missing
+from plat.cli.table import table
 from plat.store.home import Home, RunPaths
 from plat.store.index.runs import entries as run_entries
 from plat.store.index.runs import states
@@ -35,7 +36,7 @@ MOST_ROWS = 40  # of the table without --all: more than that nobody reads
 FOLDED = ("done", "missing")  # the states of which a long table shows only the number
 PREPARING = "preparing"
 SHOWN = (*STATES[:-1], PREPARING, STATES[-1])  # states in the order in which they are counted
-COLUMNS = ("run", "state", "outcome", "step", "success", "last sign")
+COLUMNS = ("run", "state", "outcome", "attempts", "iteration", "success", "last sign")
 
 
 @dataclass(frozen=True)
@@ -49,7 +50,8 @@ class Entry:
     needs: str | None = None
 
     def as_json(self) -> dict[str, Any]:
-        return {"id": self.id, "name": self.name, "axes": self.axes, **asdict(self.state)}
+        why = why_missing(self.state) or None
+        return {"id": self.id, "name": self.name, "axes": self.axes, **asdict(self.state), "why": why}
 
     def cells(self) -> tuple[str, ...]:
         """In the order of COLUMNS."""
@@ -57,7 +59,7 @@ class Entry:
         step = "" if state.step is None else f"{state.step}/{state.iterations}" if state.iterations else str(state.step)
         success = "" if state.success is None else f"{100 * state.success:.1f} %"
         age = "" if state.age is None else duration(state.age)
-        return (self.name, state.state, state.outcome or state.reason, step, success, age)
+        return (self.name, state.state, state.outcome or "", str(state.attempt or ""), step, success, age)
 
 
 @verb(reads_trainers=True)
@@ -91,8 +93,21 @@ def status(
             print(f"{place.root}: {counts(entries.values())}")
         for preparation in going_on:
             print(f"  preparing {preparation.title}, for {duration(preparation.seconds)}: {preparation.progress}")
-        print(table(list(entries.values()), show_all), end="")
+        states = {entry.id: entry.state for entry in entries.values()}
+        for line in _summary(place, states, distinct(experiments)):
+            print(f"  {line}")
+        print(listing(list(entries.values()), show_all), end="")
     return 3 if any(entry.state.state == "failed" for entry in entries.values()) else 0
+
+
+def _summary(home: Home, states: dict[str, RunState], runs: Sequence[Run]) -> list[str]:
+    """What the runs have cost and will cost, and why those without a result have none."""
+    is_over = all(state.state == "done" for state in states.values())
+    lines = []
+    if any(state.attempt for state in states.values()):
+        to_go = None if is_over or not runs else seconds_to_go(home, runs, states)
+        lines.append(cost_line(seconds_spent(home, states), to_go, is_over or not runs))
+    return [*lines, *reasons(states.values())]
 
 
 def entries_asked(home: Home, experiments: Sequence[Experiment]) -> list[Entry]:
@@ -141,7 +156,7 @@ def counts(entries: Iterable[Entry]) -> str:
     return f"{', '.join(parts)} of {numbers.total()}" if parts else "no runs"
 
 
-def table(entries: Sequence[Entry], show_all: bool) -> str:
+def listing(entries: Sequence[Entry], show_all: bool) -> str:
     """The runs line by line. A long table leaves out what FOLDED says, and then says so."""
     rows = list(entries)
     notes = []
@@ -152,7 +167,7 @@ def table(entries: Sequence[Entry], show_all: bool) -> str:
         if len(rows) > MOST_ROWS:
             notes.append(f"{len(rows) - MOST_ROWS} more")
             rows = rows[:MOST_ROWS]
-    lines = [aligned([COLUMNS, *(entry.cells() for entry in rows)])] if rows else []
+    lines = [table(COLUMNS, [entry.cells() for entry in rows])] if rows else []
     if notes:
         lines.append(f"  not shown: {', '.join(notes)} (--all lists every run)")
     return "".join(f"{line}\n" for line in lines)

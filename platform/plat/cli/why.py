@@ -15,21 +15,11 @@ from plat.cli.common import (
     run_name,
 )
 from plat.cli.settings import verb
+from plat.cli.standing import MEANING
 from plat.errors import HomeError
 from plat.store.home import Home, RunPaths
 from plat.store.run_directory.files import load_meta, mend_of, read_outcome
 from plat.store.run_directory.state import run_state
-
-MEANING = {
-    "done": "it has a result; `plat sweep` will not do it again",
-    "running": "a live process holds its lease",
-    "queued": "a scheduler has it",
-    "unknown": "a lease is held from elsewhere and cannot be checked from here; `plat sweep --steal` takes it over",
-    "failed": "its last attempt failed; `plat retry` tries again",
-    "interrupted": "its last attempt ended early; the next `plat sweep` goes on from its newest checkpoint",
-    "preparing": "what it needs is being made (its base model); it starts after that",
-    "missing": "it was never started",
-}
 
 
 @verb()

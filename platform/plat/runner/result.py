@@ -37,7 +37,7 @@ def publish(
     }
     if create(paths.result, to_checked_json(result)):
         first = (io.restored_step if io else None) or 0
-        append_line(home.history, _history_line(config, meta, record, first))
+        append_line(home.history, {**_history_line(config, meta, record, first), "spent": result["wall"]})
 
 
 def _history_line(config: dict[str, Any], meta: dict[str, Any], record: dict[str, Any], first: int) -> dict[str, Any]:

@@ -71,7 +71,7 @@ def test_status_shows_its_runs_and_folds_many(plat, spec, home, toy, monkeypatch
     plat("sweep", path)
     code, out, _ = plat("status", path)
     lines = out.splitlines()
-    assert code == 0 and lines[0] == "small: 2 done of 2" and lines[1].split()[0] == "run"
+    assert code == 0 and lines[0] == "small: 2 done of 2" and lines[2].split()[0] == "run"
     assert len(lines) == 4 and all("finished" in line and "2/2" in line for line in lines[2:])
     code, out, _ = plat("status", path, "matrix.seed=range(30)")
     assert "2 done, 58 missing of 60" in out and "not shown: 2 done, 58 missing (--all" in out
@@ -90,3 +90,24 @@ def test_status_calls_a_run_preparing_while_what_it_needs_is_made(plat, spec, ho
         states = [run["state"] for run in json.loads(plat("status", path, "--json")[1])["runs"]]
         assert states == ["preparing", "preparing"]
     assert "2 missing of 2" in plat("status", path)[1]
+
+
+def test_status_says_why_each_run_is_missing_and_what_it_cost(plat, executed, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "80")
+    runs = [executed(seed=seed, mischief="error") for seed in (0, 1)] + [executed(seed=2)]
+    code, out, _ = plat("status")
+    assert code == 3 and "1 done, 2 failed of 3" in out and "of work done" in out
+    assert "2 failed: failed:error: ValueError: a mistake in the toy (" in out and "`plat retry` tries again" in out
+    names = [json.loads(run.meta.read_text())["name"] for run in runs]
+    assert all(name in out for name in names)
+    listed = {run["name"]: run for run in json.loads(plat("status", "--json")[1])["runs"]}
+    assert [bool(listed[name]["why"]) for name in names] == [True, True, False]
+
+
+def test_status_knows_what_is_left_from_what_was_done(plat, spec, executed):
+    executed(seed=0)
+    text = "title: A test\nbase: {trainer: 'plat_toy:SPEC'}\nmatrix:\n  seed: [0, 1]\n"
+    out = plat("status", spec(text))[1]
+    assert "1 missing: never started; `plat sweep` starts it" in out and "to go" in out
+    other = text + "  scale: [toy, other]\n"
+    assert "what is left is not known yet" in plat("status", spec(other, "other.yaml"))[1]

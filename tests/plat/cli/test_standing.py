@@ -1,0 +1,51 @@
+"""Why runs have no result, and what they have cost."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from plat.cli.standing import MEANING, MOST_REASONS, cost_line, reasons, seconds_spent, why_missing
+from plat.store.home import Home
+from plat.store.run_directory.state import STATES, RunState, run_state
+
+
+@pytest.mark.parametrize("state", [state for state in STATES if state not in ("done", "running")])
+def test_every_state_without_a_result_has_a_reason_and_a_way_on(state):
+    reason = why_missing(RunState(state, "failed:oom" if state == "failed" else None, reason="no room"))
+    assert reason and ("`plat" in reason or state == "queued") and state in MEANING
+
+
+def test_a_failure_that_would_repeat_names_retry():
+    assert "`plat retry`" in why_missing(RunState("failed", "failed:nan", reason="a NaN"))
+    assert "the next `plat sweep`" in why_missing(RunState("failed", "failed:node", reason="vanished"))
+    assert "cancelled" in why_missing(RunState("interrupted", "cancelled", reason="cancelled"))
+
+
+def test_reasons_are_counted_and_few():
+    states = [RunState("failed", "failed:error", reason=f"reason {number // 3}") for number in range(30)]
+    lines = reasons([*states, RunState("done"), *[RunState("missing")] * 9])
+    assert lines[0].startswith("9 missing: never started") and len(lines) == MOST_REASONS + 1
+    assert lines[1].startswith("3 failed: failed:error: reason") and lines[-1].startswith("15 for other reasons")
+
+
+def test_long_reasons_keep_to_a_line():
+    (line,) = reasons([RunState("failed", "failed:error", reason="word\n" * 200)])
+    assert "\n" not in line and len(line) < 250 and line.endswith("`plat retry` tries again")
+
+
+def test_what_was_spent_is_the_time_of_all_attempts(executed, home):
+    runs = [executed(seed=0, mischief="error_once", twice=True), executed(seed=1, mischief="error")]
+    place = Home(home)
+    walls = [
+        json.loads(attempt.outcome.read_text())["wall"] for run in runs for attempt in place.run(run.id).attempts()
+    ]
+    assert len(walls) == 3
+    spent = seconds_spent(place, {run.id: run_state(run) for run in runs})
+    assert spent == pytest.approx(sum(walls), abs=0.01)
+
+
+def test_the_line_of_costs():
+    assert cost_line(60.0, 30.0, False) == "60 s of work done, about 30 s to go"
+    assert "not known" in cost_line(60.0, None, False) and cost_line(60.0, None, True) == "60 s of work done"
