@@ -14,7 +14,6 @@ from plat.cli.status import entries_of
 from plat.cli.targets import Targets, choose_runs
 from plat.errors import SpecError
 from plat.store.home import Home
-from plat.store.run_directory.attempts import request_cancel
 
 GOING_ON = ("running", "queued", "unknown")  # what a request to stop can reach
 
@@ -34,11 +33,13 @@ def cancel(
     Their outcome is "cancelled"; the next `plat sweep` that wants them goes on from there. For example: plat cancel
     table4.yaml --where task=sokoban
     """
+    from plat.dispatch.slurm.cancel import cancel_runs
+
     place = Home.find(home).checked()
     runs = _no_longer_wanted(place, arguments) if prune else choose_runs(place, arguments, where, "cancel").runs
     going_on = [facts for facts in runs if facts.entry.state.state in GOING_ON]
+    cancel_runs(place, [facts.entry.id for facts in going_on])
     for facts in going_on:
-        request_cancel(facts.paths)
         print(f"asked to stop: {facts.entry.name}")
     if not going_on:
         print("none of these runs is going on" if runs else "there is no such run")

@@ -21,6 +21,7 @@ from plat.cli.common import (
 )
 from plat.cli.exit_codes import RUNS_FAILED
 from plat.cli.missing_runs import conclude, distinct, run_missing
+from plat.cli.notify import Notifier, NotifyOption
 from plat.cli.place import OnOption, WaitOption, chosen_place
 from plat.cli.settings import settings, verb
 from plat.errors import SpecError
@@ -62,6 +63,7 @@ def sweep(
     steal: StealOption = False,
     on: OnOption = "local",
     wait: WaitOption = None,
+    notify: NotifyOption = None,
     home: HomeOption = None,
     store: StoreOption = None,
 ) -> int:
@@ -86,7 +88,17 @@ def sweep(
         reports.check_report(experiment)
         reports.check_reference(experiment)
     place.create()
-    report = run_missing(place, uri, distinct(experiments), experiments, jobs=jobs, steal=steal, target=target)
+    notifier = Notifier(notify, place, experiments)
+    report = run_missing(
+        place,
+        uri,
+        distinct(experiments),
+        experiments,
+        jobs=jobs,
+        steal=steal,
+        target=target,
+        on_ended=notifier.run_ended,
+    )
     whole = True
     if not report.interrupted and not (report.detached and report.counts().get("queued")):
         for experiment in experiments:
@@ -96,7 +108,9 @@ def sweep(
             print(made.printed, end="")
             whole = whole and made.whole
     exit_code = conclude(report)
-    return exit_code if whole else exit_code or RUNS_FAILED
+    exit_code = exit_code if whole else exit_code or RUNS_FAILED
+    notifier.sweep_ended(report, exit_code)
+    return exit_code
 
 
 @verb(reads_trainers=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, TextIO
 
@@ -40,11 +40,13 @@ def run_missing(
     retry: bool = False,
     target: Place = HERE,
     progress_to: TextIO | None = None,
+    on_ended: Callable[[Run], None] | None = None,
 ) -> SweepReport:
     """Do what is missing, here or where `target` says, bringing the store up to date run by run. StoreError before
     anything runs.
 
-    Progress goes to stdout, unless another stream is given.
+    progress_to  where progress goes, stdout by default
+    on_ended     called with every run that has ended, whatever became of it
     """
     from plat.dispatch.driver import sweep as sweep_here
     from plat.dispatch.progress import choose
@@ -55,6 +57,8 @@ def run_missing(
 
     def bring_in(run: Run) -> None:
         nonlocal imported
+        if on_ended is not None:
+            on_ended(run)
         waiting.append(home.run(run.id))
         if time.monotonic() - imported >= IMPORT_EVERY:
             try:

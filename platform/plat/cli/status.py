@@ -76,14 +76,7 @@ def status(
     """
     place = Home.find(home)
     experiments = load_experiments(arguments, required=False)
-    going_on = preparations(place)
-    snapshot = ask_schedulers(place)
-    entries = {entry.id: with_preparing(entry, going_on) for entry in entries_asked(place, experiments)}
-    if snapshot is not None:
-        entries = {
-            run_id: replace(entry, state=corrected(entry.state, place.run(run_id), snapshot))
-            for run_id, entry in entries.items()
-        }
+    entries = {entry.id: entry for entry in entries_asked(place, experiments)}
     if as_json:
         print_json({"home": str(place.root), "runs": [entry.as_json() for entry in entries.values()]})
     else:
@@ -91,10 +84,10 @@ def status(
             print(f"{experiment.name}: {counts(entries[run.id] for run in experiment.runs)}")
         if not experiments:
             print(f"{place.root}: {counts(entries.values())}")
-        for preparation in going_on:
+        for preparation in preparations(place):
             print(f"  preparing {preparation.title}, for {duration(preparation.seconds)}: {preparation.progress}")
-        states = {entry.id: entry.state for entry in entries.values()}
-        for line in _summary(place, states, distinct(experiments)):
+        standing = {entry.id: entry.state for entry in entries.values()}
+        for line in _summary(place, standing, distinct(experiments)):
             print(f"  {line}")
         print(listing(list(entries.values()), show_all), end="")
     return 3 if any(entry.state.state == "failed" for entry in entries.values()) else 0
@@ -111,12 +104,21 @@ def _summary(home: Home, states: dict[str, RunState], runs: Sequence[Run]) -> li
 
 
 def entries_asked(home: Home, experiments: Sequence[Experiment]) -> list[Entry]:
-    """The runs of these experiments, each once, or all of this home when there are none."""
-    if not experiments:
-        return entries_of(home)
-    runs = distinct(experiments)
-    standing = states(home, [run.id for run in runs])
-    return [_entry(run, standing[run.id]) for run in runs]
+    """The runs of these experiments, each once, or all of this home when there are none, as they stand now.
+
+    Schedulers are asked about the runs that they have; a run whose preparation goes on is "preparing".
+    """
+    snapshot, going_on = ask_schedulers(home), preparations(home)
+    if experiments:
+        runs = distinct(experiments)
+        standing = states(home, [run.id for run in runs])
+        entries = [_entry(run, standing[run.id]) for run in runs]
+    else:
+        entries = entries_of(home)
+    entries = [with_preparing(entry, going_on) for entry in entries]
+    if snapshot is None:
+        return entries
+    return [replace(entry, state=corrected(entry.state, home.run(entry.id), snapshot)) for entry in entries]
 
 
 def entry_of(home: Home, run: Run) -> Entry:

@@ -6,7 +6,10 @@ import json
 
 from cli_files import GUESSING
 
+from plat.runner.execution import execute
+from plat.spec.experiment import load_experiment
 from plat.store.home import Home
+from plat.store.run_directory.creation import create
 
 
 def test_why_says_the_identity_in_words(plat, home):
@@ -72,11 +75,11 @@ def test_status_shows_its_runs_and_folds_many(plat, spec, home, toy, monkeypatch
     code, out, _ = plat("status", path)
     lines = out.splitlines()
     assert code == 0 and lines[0] == "small: 2 done of 2" and lines[2].split()[0] == "run"
-    assert len(lines) == 4 and all("finished" in line and "2/2" in line for line in lines[2:])
+    assert len(lines) == 5 and all("finished" in line and "2/2" in line for line in lines[3:])
     code, out, _ = plat("status", path, "matrix.seed=range(30)")
     assert "2 done, 58 missing of 60" in out and "not shown: 2 done, 58 missing (--all" in out
-    assert "finished" not in out and len(out.splitlines()) == 2
-    assert len(plat("status", path, "matrix.seed=range(30)", "--all")[1].splitlines()) == 62
+    assert "finished" not in out and len(out.splitlines()) == 4
+    assert len(plat("status", path, "matrix.seed=range(30)", "--all")[1].splitlines()) == 64
 
 
 def test_status_calls_a_run_preparing_while_what_it_needs_is_made(plat, spec, home):
@@ -104,10 +107,12 @@ def test_status_says_why_each_run_is_missing_and_what_it_cost(plat, executed, mo
     assert [bool(listed[name]["why"]) for name in names] == [True, True, False]
 
 
-def test_status_knows_what_is_left_from_what_was_done(plat, spec, executed):
-    executed(seed=0)
+def test_status_knows_what_is_left_from_what_was_done(plat, spec, home):
     text = "title: A test\nbase: {trainer: 'plat_toy:SPEC'}\nmatrix:\n  seed: [0, 1]\n"
-    out = plat("status", spec(text))[1]
+    path, place = spec(text), Home(home).create()
+    first, _ = load_experiment(path).runs
+    execute(place, create(place, first, "small").id)
+    out = plat("status", path)[1]
     assert "1 missing: never started; `plat sweep` starts it" in out and "to go" in out
     other = text + "  scale: [toy, other]\n"
     assert "what is left is not known yet" in plat("status", spec(other, "other.yaml"))[1]
