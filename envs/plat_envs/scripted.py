@@ -144,7 +144,7 @@ def add_or_subtract(environment: Countdown) -> str:
     return signed_sum(added, taken)
 
 
-def add_all_told(environment: MetaMathQA) -> str:
+def add_every_number(environment: MetaMathQA) -> str:
     """MetaMathQA, blind: the sum of all numbers in the question, whatever it says of them."""
     return str(sum(int(word) for word in environment.row.question.split() if word.isdigit()))
 
@@ -159,7 +159,7 @@ def first_step(environment: MetaMathQA) -> str:
 BLIND: dict[str, Callable[[Any], str]] = {
     "sokoban": push_through_walls,
     "frozenlake": walk_straight,
-    "metamathqa": add_all_told,
+    "metamathqa": add_every_number,
     "countdown": add_all,
 }
 GREEDY: dict[str, Callable[[Any], str]] = {

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from plat.dispatch.api import ENDED, QUEUED, WAITING, Job
-from plat.outcomes import failure_class
+from plat.outcomes import CANCELLED, INTERRUPTED, failure_class
 from plat.runner.failures import FINAL, RETRIES
 from plat.store.home import RunPaths
 from plat.store.run_directory import lease
@@ -47,7 +47,7 @@ def after_attempt(job: Job, paths: RunPaths, outcome: str, reason: str, stopping
         return Decision(ENDED, now.outcome, now.reason)
     if now.state == "running":
         return Decision(WAITING)  # another sweep was quick to take it over
-    if failure_class(outcome) is None and outcome not in ("interrupted", "cancelled"):
+    if failure_class(outcome) is None and outcome not in (INTERRUPTED, CANCELLED):
         return retry_or_end(job, "failed:node", f"it {outcome} but left no result.json", stopping)
     recorded = now.reason if now.outcome == outcome else ""
     return retry_or_end(job, outcome, recorded or reason, stopping)
@@ -71,8 +71,8 @@ def while_waiting(job: Job, paths: RunPaths, steal: bool, stopping: bool) -> Dec
 
 def retry_or_end(job: Job, outcome: str, reason: str, stopping: bool) -> Decision:
     """Whether a job that did not end well is tried again, by the class of its failure. Counts the retry on the job."""
-    failure = "preempted" if outcome == "interrupted" else failure_class(outcome) or ""
+    failure = "preempted" if outcome == INTERRUPTED else failure_class(outcome) or ""
     if stopping or job.cancelled or job.tries[failure] >= RETRIES.get(failure, 0):
-        return Decision(ENDED, "cancelled" if job.cancelled and outcome == "interrupted" else outcome, reason)
+        return Decision(ENDED, CANCELLED if job.cancelled and outcome == INTERRUPTED else outcome, reason)
     job.tries[failure] += 1
     return Decision(QUEUED, outcome, reason)

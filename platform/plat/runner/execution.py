@@ -14,7 +14,7 @@ import traceback
 from typing import Any
 
 from plat.errors import PlatError, RunError
-from plat.outcomes import is_result
+from plat.outcomes import CANCELLED, INTERRUPTED, is_result
 from plat.runner.failures import classify
 from plat.runner.process import Stop, output_to, stop_on_signals
 from plat.runner.result import publish
@@ -104,18 +104,18 @@ def _attempt(
         ended = train(home, config, meta["trainer"], threads, io)
         summary = _plain(ended.summary, meta["trainer"])
         outcome = ended.kind
-        if outcome == "interrupted":
+        if outcome == INTERRUPTED:
             reason = "asked to stop"
         elif not is_result(outcome):
             raise RunError(f"the trainer returned the unknown outcome {outcome!r}", where=meta["trainer"])
     except KeyboardInterrupt:
-        outcome, reason = "interrupted", "interrupted before it could save"
+        outcome, reason = INTERRUPTED, "interrupted before it could save"
     except BaseException as raised:
         traceback.print_exc()
         outcome, reason = classify(raised)
         error = raised.render() if isinstance(raised, PlatError) else f"{type(raised).__name__}: {raised}"
-    if outcome == "interrupted" and paths.cancel.exists():
-        outcome, reason = "cancelled", "cancelled"
+    if outcome == INTERRUPTED and paths.cancel.exists():
+        outcome, reason = CANCELLED, "cancelled"
     record = {
         "outcome": outcome,
         "reason": reason,

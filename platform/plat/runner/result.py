@@ -22,7 +22,7 @@ def publish(
     record: dict[str, Any],
     io: FileRunIO | None,
 ) -> None:
-    """result.json, exclusively and last; then the measured time, for `plat plan`."""
+    """Write result.json, the last file of a run, unless it is there; then note the measured time, for `plat plan`."""
     attempts = paths.attempts()
     outcomes = [read_outcome(past) or {} for past in attempts]
     kept = {key: record[key] for key in ("outcome", "reason", "step", "success", "summary", "time")}
@@ -36,11 +36,11 @@ def publish(
         "wall": round(sum(outcome.get("wall") or 0.0 for outcome in outcomes), 3),
     }
     if create(paths.result, to_checked_json(result)):
-        first = (io.restored_step if io else None) or 0
-        append_line(home.history, {**_history_line(config, meta, record, first), "spent": result["wall"]})
+        start = (io.restored_step if io else None) or 0
+        append_line(home.history, {**_history_line(config, meta, record, start), "spent": result["wall"]})
 
 
-def _history_line(config: dict[str, Any], meta: dict[str, Any], record: dict[str, Any], first: int) -> dict[str, Any]:
+def _history_line(config: dict[str, Any], meta: dict[str, Any], record: dict[str, Any], start: int) -> dict[str, Any]:
     """What `plat plan` learns from: what the run had to do, and how long that took."""
     return {
         "time": record["time"],
@@ -48,7 +48,7 @@ def _history_line(config: dict[str, Any], meta: dict[str, Any], record: dict[str
         "trainer": meta["trainer"],
         "cost": cost_facts(config, find_trainer(meta["trainer"])),
         "scale": meta.get("scale"),
-        "iterations": (record["step"] or 0) - first,  # done in `wall` seconds
+        "iterations": (record["step"] or 0) - start,  # done in `wall` seconds
         "wall": record["wall"],
         "peak_mb": record["peak_mb"],
         "outcome": record["outcome"],

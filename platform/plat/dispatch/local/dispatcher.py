@@ -23,7 +23,7 @@ from plat.dispatch.local.processes import Processes, ProcessesLost
 from plat.dispatch.local.schedule import Schedule, expected_seconds
 from plat.dispatch.registry import Setting
 from plat.errors import HomeError, PlatError, SpecError
-from plat.outcomes import failure_class
+from plat.outcomes import CANCELLED, FINISHED, INTERRUPTED, failure_class
 from plat.plan.cost import cached_keys
 from plat.store.home import Home, RunPaths
 from plat.store.preparations import is_being_prepared
@@ -103,14 +103,14 @@ class LocalDispatcher:
             job = self.jobs[handle.job]
             job.cancelled = True
             if job.state in (QUEUED, WAITING):
-                self._apply(job, Decision(ENDED, "cancelled", "cancelled"))
+                self._apply(job, Decision(ENDED, CANCELLED, "cancelled"))
             elif job.state == RUNNING:
                 self.home.run(job.run.id).cancel.touch()
                 self._signal(job, signal.SIGTERM)
         wanted = {id(job.needs) for job in self.jobs.values() if job.state == QUEUED}
         for job in self.jobs.values():
             if job.kind == "prepare" and job.state == QUEUED and id(job) not in wanted:
-                self._apply(job, Decision(ENDED, "cancelled", "no run needs it any more"))
+                self._apply(job, Decision(ENDED, CANCELLED, "no run needs it any more"))
 
     def close(self) -> None:
         """Workers that still run are asked to stop; they go on until they have saved."""
@@ -132,7 +132,7 @@ class LocalDispatcher:
             self.close()
             for job in self._running():
                 self._devices.give_back(job)
-                self._apply(job, Decision(ENDED, "interrupted", "asked to stop before it began"))
+                self._apply(job, Decision(ENDED, INTERRUPTED, "asked to stop before it began"))
         for job in self._running():
             self._signal(job, signal.SIGTERM)
 
@@ -140,7 +140,7 @@ class LocalDispatcher:
         """End what runs at once; the next sweep goes on from the newest checkpoints."""
         self.stopping = True
         for job in self._running():
-            job.ending = ("interrupted", "killed by a second interrupt")
+            job.ending = (INTERRUPTED, "killed by a second interrupt")
             self._signal(job, signal.SIGKILL)
 
     def _running(self) -> list[LocalJob]:
@@ -227,7 +227,7 @@ class LocalDispatcher:
         """The runs that need an ended preparation are ready, or fail with it. Once we stop, they stay as they are."""
         if preparation.state != ENDED or self.stopping:
             return
-        if preparation.outcome == "finished":
+        if preparation.outcome == FINISHED:
             self._schedule.unblock(preparation)
         else:
             for job in self._schedule.drop_blocked(preparation):

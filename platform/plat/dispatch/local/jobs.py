@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from plat.dispatch.api import Job
+from plat.outcomes import INTERRUPTED
 from plat.store.home import Home
 from plat.trainer.api import find_trainer
 from plat.trainer.resources import Resources
@@ -88,7 +89,7 @@ def read_end(status: int, result: dict[str, Any] | None, job: LocalJob, oom_kill
                 return "failed:oom", "killed by the kernel: out of memory"
             return "failed:node", "killed (SIGKILL) from outside"
         if number == signal.SIGTERM:
-            return "interrupted", "asked to stop before it could save"
+            return INTERRUPTED, "asked to stop before it could save"
         if number == signal.SIGXCPU:
             return "failed:timeout", "used up its CPU time limit"
         if number in CRASHES:

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from plat.errors import PlatError
+from plat.outcomes import FINISHED
 from plat.runner.execution import execute
 from plat.runner.failures import classify
 from plat.runner.process import output_to
@@ -63,7 +64,7 @@ def _prepare(home: Home, request: dict[str, Any]) -> dict[str, Any]:
         with contextlib.suppress(OSError):
             line = {"time": time.time(), "prepare": request["job"], "title": request["title"], "wall": round(wall, 3)}
             append_line(home.history, line)
-    return {"outcome": "finished", "reason": ""}
+    return {"outcome": FINISHED, "reason": ""}
 
 
 def _words(error: BaseException) -> str:

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from plat.errors import BundleError
+from plat.spec.leaf import first_line
 from plat.store.bundle.format import EXPORT_AGAIN, KINDS, MANIFEST, Bundle, schema
 from plat.store.bundle.manifest import read_manifest
 
@@ -27,7 +28,7 @@ def read_bundle(folder: Path) -> Bundle:
                 shards.append(parquet.read_table(pa.BufferReader(contents[name])).cast(schema(kind)))
             except (pa.ArrowException, ValueError) as error:
                 raise BundleError(
-                    f"a file of the bundle is not the Parquet file it should be: {_first_line(error)}",
+                    f"a file of the bundle is not the Parquet file it should be: {first_line(error)[:200]}",
                     where=str(folder / name),
                     mend=EXPORT_AGAIN,
                 ) from error
@@ -88,7 +89,3 @@ def _check_before_reading(path: Path, size: int) -> None:
             where=str(path),
             mend=EXPORT_AGAIN,
         )
-
-
-def _first_line(error: BaseException) -> str:
-    return (str(error).splitlines() or [type(error).__name__])[0][:200]

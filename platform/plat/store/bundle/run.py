@@ -41,7 +41,7 @@ REDACTED = ("error", "events")  # of an attempt's outcome: a message with paths 
 
 @dataclass
 class BundledRun:
-    """See the module. `result` is None of a failed run; `attempt` is the number of the last attempt."""
+    """What a bundle has of one run. `result` is None for a failed run; `attempt` is the number of the last attempt."""
 
     meta: dict[str, Any]
     config: str  # YAML text

@@ -15,7 +15,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from plat.outcomes import is_failure, is_result
+from plat.outcomes import CANCELLED, is_failure, is_result
 from plat.store.home import AttemptPaths, RunPaths
 from plat.store.mlflow.spelling import PARAM_LENGTH, TAG_LENGTH, clean_key, cut, flatten, millis, text
 from plat.store.run_directory.damage import damage
@@ -204,7 +204,7 @@ def _status(outcome: str) -> str:
         return "FINISHED"
     if is_failure(outcome):
         return "FAILED"
-    return "KILLED" if outcome == "cancelled" else "RUNNING"  # interrupted: it will go on
+    return "KILLED" if outcome == CANCELLED else "RUNNING"  # interrupted: it will go on
 
 
 def _code_tags(meta: Mapping[str, Any], attempt: AttemptPaths | None) -> dict[str, str]:
