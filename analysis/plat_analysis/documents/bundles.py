@@ -1,11 +1,14 @@
 """Reports of the experiments in the repository's bundles, made from these alone: no home, no store, no training.
 
+A report may be that of a part of the runs: with overrides of the matrix beside those of the bundle.
+
 `docs/results/` is a bundle, and any other folder in `docs/` may be one (files that were run under different overrides
 cannot share one).
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -21,31 +24,38 @@ EXPORT = "run `plat sweep` and `plat export` again with this version of plat"
 
 
 class Bundles:
-    """`bundles.report(name)` for every experiment that one of the bundles holds; each is read and built once."""
+    """`bundles.report(name, overrides)` for every experiment that one of the bundles holds; each is built once."""
 
     def __init__(self, root: Path, folder: str = "docs") -> None:
         self.root, self.folder = root, root / folder
-        self._reports: dict[str, Report] = {}
+        self._reports: dict[tuple[str, ...], Report] = {}
         self._results: dict[Path, BundleResults] = {}
 
-    def report(self, name: str) -> Report:
-        """The report of an experiment file of this repository; SpecError where no bundle holds its runs, BundleError
-        where one is damaged."""
-        if name not in self._reports:
-            self._reports[name] = self._built(name)
-        return self._reports[name]
+    def report(self, name: str, overrides: Sequence[str] = ()) -> Report:
+        """The report of an experiment file of this repository, or of a part of its runs (`matrix.seed=[0]`).
 
-    def _built(self, name: str) -> Report:
+        SpecError where no bundle holds its runs, BundleError where one is damaged.
+        """
+        key = (name, *overrides)
+        if key not in self._reports:
+            self._reports[key] = self._built(name, overrides)
+        return self._reports[key]
+
+    def _built(self, name: str, overrides: Sequence[str]) -> Report:
         results = self._results_of(name)
         paths = sorted((self.root / "experiments").rglob(f"{name}.yaml"))
         if not paths:
             raise SpecError(f"there is no experiment file {name}.yaml", where=str(self.root / "experiments"))
-        experiment = replace(load_experiment(paths[0], results.overrides), reference=None)
-        strangers = set(results.experiments[name]) - {run.id for run in experiment.runs}
+        keys = {override.partition("=")[0] for override in overrides}
+        kept = [override for override in results.overrides if override.partition("=")[0] not in keys]
+        experiment = replace(load_experiment(paths[0], [*kept, *overrides]), reference=None)
+        exported, wanted = set(results.experiments[name]), {run.id for run in experiment.runs}
+        strangers = wanted - exported if overrides else exported - wanted
         if strangers:
             raise SpecError(
-                f"{len(strangers)} of {len(results.experiments[name])} runs in the bundle are not those of "
-                f"{paths[0].name}: the file, the trainer or a base model has changed since they were exported",
+                f"{len(strangers)} of {len(wanted if overrides else exported)} runs "
+                f"{'are not in the bundle' if overrides else 'in the bundle are not those of ' + paths[0].name}: "
+                "the file, the trainer or a base model has changed since they were exported",
                 where=str(self.folder),
                 mend=EXPORT,
             )

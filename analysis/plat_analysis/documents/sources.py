@@ -10,11 +10,12 @@ prints.
     EXPERIMENT command                                 the command that does these runs
     python ...                                         what this command prints: tables in Markdown, other text as code
 
-A word with spaces is written in quotation marks.
+A word with spaces is written in quotation marks. Words `matrix.AXIS=VALUES` behind these choose a part of the runs.
 """
 
 from __future__ import annotations
 
+import re
 import shlex
 import subprocess
 import sys
@@ -33,10 +34,13 @@ from plat_analysis.results.runs import spell
 Artifact = TypeVar("Artifact", Table, Figure)
 
 
-def content(what: str, report_of: Callable[[str], Report], draw: Callable[[str, Figure], str]) -> str:
+PART = "matrix."  # what the words begin with that choose a part of the runs
+
+
+def content(what: str, report_of: Callable[[str, Sequence[str]], Report], draw: Callable[[str, Figure], str]) -> str:
     """The Markdown that stands for `what`; SpecError where it names nothing that there is.
 
-    report_of  name of an experiment -> its report
+    report_of  (name of an experiment, overrides of its matrix) -> its report
     draw       (name of an experiment, figure) -> the path of the picture, as the page names it
     """
     try:
@@ -47,11 +51,18 @@ def content(what: str, report_of: Callable[[str], Report], draw: Callable[[str, 
         return _printed([kind, *words])
     if kind not in KINDS and kind != "figure":
         raise SpecError(f"there is no kind of result {kind!r}", mend=mend(kind, [*KINDS, "figure"], "kinds"))
-    report = report_of(name)
+    part = [word for word in words if word.startswith(PART)]
+    words = [word for word in words if not word.startswith(PART)]
+    report = report_of(name, part)
     if kind == "figure":
         figure = _named(report, words, Figure)
-        return f"![{figure.title}]({draw(name, figure)})"
+        return f"![{figure.title}]({draw('-'.join([name, *map(_slug, part)]), figure)})"
     return KINDS[kind](report, words)
+
+
+def _slug(override: str) -> str:
+    """`matrix.seed=[0,1]` -> `seed-0-1`, as part of a file's name."""
+    return re.sub(r"[^\w.]+", "-", override.removeprefix(PART)).strip("-")
 
 
 def _printed(words: Sequence[str]) -> str:

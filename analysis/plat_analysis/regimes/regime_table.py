@@ -70,11 +70,13 @@ def run_regime(results: Results, run: RunView, limits: Thresholds) -> RunRegime:
 def regime_table(
     results: Results, conditions: Mapping[str, Mapping[Replicate, RunView]], limits: Thresholds, name: str
 ) -> Table:
-    """One line for each run, by condition; `values` count the regimes of each condition."""
+    """One line for each run, by condition, with its build where several occur; `values` count the regimes of each
+    condition."""
+    with_builds = len({run.build for runs in conditions.values() for run in runs.values()}) > 1
     table = Table(
         name=name,
         title="The regime each run ended in",
-        columns=COLUMNS,
+        columns=[Column("build"), *COLUMNS] if with_builds else COLUMNS,
         rows=[],
         caption=(
             "Retrieval of fresh reasonings: before training (start), the highest of the first half with its step where "
@@ -87,14 +89,14 @@ def regime_table(
     for condition, runs in conditions.items():
         judged = [run_regime(results, run, limits) for run in runs.values()]
         for index, item in enumerate(judged):
-            _add(table, results, condition, item, marks, first=index == 0)
+            _add(table, results, condition, item, marks, with_builds, first=index == 0)
         counts = Counter(item.regime.name for item in judged if not item.run.missing)
         if counts:
             shown = ", ".join(f"{kind} {count}/{len(judged)}" for kind, count in sorted(counts.items()))
             table.notes.append(Note(f"{label(condition)}: {shown}."))
         table.values |= {f"{name}/{condition}/{kind}": float(count) for kind, count in counts.items()}
-        table.notes += [Note(text) for text in _entropy(condition, judged)]
-    table.notes += [Note(text) for text in _falls(results, conditions)]
+        table.notes += [Note(text) for text in _entropy(condition, judged, with_builds)]
+    table.notes += [Note(text) for text in _falls(results, conditions, with_builds)]
     table.notes = marks.notes() + table.notes
     return table
 
@@ -117,8 +119,8 @@ def _comparisons(results: Results) -> list[str]:
     return [*texts, f"Model that really ran: {model}."] if model else texts
 
 
-def _entropy(condition: str, judged: list[RunRegime]) -> list[str]:
-    """Entropy and fluency of a condition, by seed; these tell noise and low entropy from the other regimes."""
+def _entropy(condition: str, judged: list[RunRegime], with_builds: bool) -> list[str]:
+    """Entropy and fluency of a condition, run by run; these tell noise and low entropy from the other regimes."""
     parts = []
     for item in judged:
         if not item.early or item.final is None:
@@ -127,15 +129,16 @@ def _entropy(condition: str, judged: list[RunRegime]) -> list[str]:
         share = f", {after / item.log_vocabulary:.2f} ln V" if after is not None and item.log_vocabulary else ""
         fluent = 100 * float(item.final.fluent.mean())
         parts.append(
-            f"seed {item.run.seed} {number(before, 2)} → {number(after, 2)} nats per token{share}, {fluent:.0f} % parse"
+            f"{_which(item.run, with_builds)} {number(before, 2)} → {number(after, 2)} nats per token{share}, "
+            f"{fluent:.0f} % parse"
         )
     return [f"{label(condition)}, H(Z|X) from start to end: {'; '.join(parts)}."] if parts else []
 
 
-def _falls(results: Results, conditions: Mapping[str, Mapping[Replicate, RunView]]) -> list[str]:
+def _falls(results: Results, conditions: Mapping[str, Mapping[Replicate, RunView]], with_builds: bool) -> list[str]:
     """The runs with an arrow, each with the numbers that the arrow was judged on."""
     falls = [
-        f"{label(condition)} seed {run.seed} {fall}".replace("fell after its peak, ", "")
+        f"{label(condition)} {_which(run, with_builds)} {fall}".replace("fell after its peak, ", "")
         for condition, runs in conditions.items()
         for run in runs.values()
         if not run.missing and (fall := fall_after_peak(results, run))
@@ -143,7 +146,14 @@ def _falls(results: Results, conditions: Mapping[str, Mapping[Replicate, RunView
     return [f"↓ fell after its peak, by 5 points or more and beyond chance: {'; '.join(falls)}."] if falls else []
 
 
-def _add(table: Table, results: Results, condition: str, item: RunRegime, marks: Marks, first: bool) -> None:
+def _which(run: RunView, with_builds: bool) -> str:
+    """`seed 0`, or `build 1 seed 0` where several builds occur."""
+    return str(run.replicate) if with_builds else f"seed {run.seed}"
+
+
+def _add(
+    table: Table, results: Results, condition: str, item: RunRegime, marks: Marks, with_builds: bool, first: bool
+) -> None:
     run = item.run
     numbers = measurements(results, item)
     fall = fall_after_peak(results, run) if not run.missing else None
@@ -157,10 +167,13 @@ def _add(table: Table, results: Results, condition: str, item: RunRegime, marks:
         cells[3] = Cell("", title=title)
     end = numbers["success_end"]
     cells.append(Cell(("↓" if fall else "") + number(end, 2) if end is not None else DASH, title=title))
+    if with_builds:
+        cells.insert(0, Cell(str(run.build), title=title))
     table.rows.append(Row(tuple(cells), rule=first, section=label(condition) if first else ""))
     table.records.append(
         {
             "condition": condition,
+            "build": run.build,
             "seed": run.seed,
             "run_id": run.id,
             "outcome": run.outcome or run.missing,

@@ -121,3 +121,13 @@ def test_a_region_shows_what_a_command_prints(repository):
     path.write_text("<!-- results: python -c 'raise SystemExit(\"no luck\")' -->\n<!-- end -->\n")
     with pytest.raises(PlatError, match="failed: no luck"):
         write(repository)
+
+
+def test_a_region_may_show_a_part_of_the_runs(repository):
+    path = repository / "docs" / "other.md"
+    path.write_text("It was <!-- results: small runs matrix.seed=[0,1] --><!-- end -->.\n")
+    write(repository)
+    assert "8 runs (2 seeds; trained with toy_hill_climber" in path.read_text() and problems(repository) == []
+    path.write_text("It was <!-- results: small runs matrix.seed=[7] --><!-- end -->.\n")
+    with pytest.raises(PlatError, match="4 of 4 runs are not in the bundle"):
+        write(repository)

@@ -55,6 +55,15 @@ def test_the_difference_of_the_ends_the_slow_way(make_experiment, make_frames):
     assert shown["value"] == pytest.approx(np.mean(gaps))
 
 
+def test_runs_of_several_builds_are_told_apart(make_experiment, make_frames):
+    experiment = quickstart(make_experiment, seeds=range(2), builds=[0, 1])
+    regimes = collapse.BUILDER(make_frames(experiment, steps=120), experiment)[1]
+    assert regimes.columns[0].title == "build"
+    shown = [(row.cells[0].text, row.cells[1].text) for row in regimes.rows]
+    assert shown == [("0", "0"), ("0", "1"), ("1", "0"), ("1", "1")] * 2
+    assert any("build 1 seed 1 " in note.text for note in regimes.notes)
+
+
 def test_a_lost_seed_of_the_collapse_is_named(make_experiment, make_frames):
     _, _, _, regimes, differences = build(make_experiment, make_frames, holes=[(0, "failed:oom")])
     assert differences.rows[0].cells[-1].text == "4/5"
