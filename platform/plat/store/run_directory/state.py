@@ -50,9 +50,15 @@ def run_state(paths: RunPaths) -> RunState:
     result = read_result(paths)
     if result is None:
         return _state_of_unfinished(paths)
-    facts = (result.get(key) for key in ("step", "success", "iterations"))
-    reason = result.get("reason") or ""
-    return done_state(result["outcome"], *facts, result.get("attempt", 0), result.get("time"), reason)
+    return done_state(
+        result["outcome"],
+        result.get("step"),
+        result.get("success"),
+        result.get("iterations"),
+        result.get("attempt", 0),
+        result.get("time"),
+        result.get("reason") or "",
+    )
 
 
 def done_state(
