@@ -24,6 +24,7 @@ VERBS = {
     "run": Verb("execution", "run", "One run, from overrides alone."),
     "eval": Verb("evaluate", "evaluate", "Evaluate a checkpoint on fixed instances."),
     "status": Verb("status", "status", "How far the runs are."),
+    "watch": Verb("watch", "watch", "How runs are doing, live."),
     "runs": Verb("runs", "runs", "One table of runs: state, axes that vary, attempts, metrics, cost."),
     "diff": Verb("diff", "diff", "How runs differ: their options, results and curves."),
     "logs": Verb("logs", "logs", "Print what a run wrote to its log."),

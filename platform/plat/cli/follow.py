@@ -1,0 +1,141 @@
+"""How the runs that go on are doing, read from their spools as they grow, never from MLflow: for `plat watch`."""
+
+from __future__ import annotations
+
+from collections import Counter, deque
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from plat.cli.common import duration
+from plat.cli.run_facts import RETRIEVAL
+from plat.cli.status import Entry, counts
+from plat.store.home import Home
+from plat.store.run_directory.files import headline_of, load_meta
+from plat.store.run_directory.spool import read_events
+
+GOING_ON = ("running", "queued", "preparing")
+ORDER = ("running", "preparing", "queued", "unknown", "failed", "interrupted", "missing", "done")
+WINDOW = 20  # steps over which the time of a step is averaged
+
+
+@dataclass(frozen=True)
+class Progress:
+    """One run and how it is doing.
+
+    step_seconds  mean over the last WINDOW steps, None before the second step
+    seconds_left  expected until its last step
+    """
+
+    entry: Entry
+    step: int | None = None
+    iterations: int | None = None
+    success: float | None = None
+    retrieval: float | None = None
+    step_seconds: float | None = None
+
+    @property
+    def seconds_left(self) -> float | None:
+        if self.step is None or self.iterations is None or self.step_seconds is None:
+            return None
+        return max(0, self.iterations - self.step) * self.step_seconds
+
+
+class Follower:
+    """Follows the runs of a home. Each call of `progress` reads what the spools have gained since the last one."""
+
+    def __init__(self, home: Home) -> None:
+        self._home = home
+        self._spools: dict[str, _Spool] = {}
+
+    def progress(self, entries: Sequence[Entry]) -> list[Progress]:
+        """How these runs are doing; of one that does not run, what its state says."""
+        return [self._progress(entry) for entry in entries]
+
+    def _progress(self, entry: Entry) -> Progress:
+        state = entry.state
+        if state.state != "running":
+            self._spools.pop(entry.id, None)
+            return Progress(entry, state.step, state.iterations, state.success)
+        spool = self._spool(entry.id)
+        if spool is None:
+            return Progress(entry, None, state.iterations)
+        spool.update()
+        return Progress(entry, spool.step, state.iterations, spool.success, spool.retrieval, spool.step_seconds())
+
+    def _spool(self, run_id: str) -> _Spool | None:
+        paths = self._home.run(run_id)
+        attempts = paths.attempts()
+        if not attempts:
+            return None
+        spool = self._spools.get(run_id)
+        if spool is None or spool.path != attempts[-1].events:
+            spool = self._spools[run_id] = _Spool(attempts[-1].events, headline_of(load_meta(paths)))
+        return spool
+
+
+class _Spool:
+    """The newest values in the spool of one attempt."""
+
+    def __init__(self, path: Path, headline: str) -> None:
+        self.path = path
+        self.step: int | None = None
+        self.success: float | None = None
+        self.retrieval: float | None = None
+        self._headline = headline
+        self._offset = 0
+        self._ends: deque[tuple[int, float]] = deque(maxlen=WINDOW + 1)  # (step, when its last event was written)
+
+    def update(self) -> None:
+        events, self._offset = read_events(self.path, self._offset)
+        for event in events:
+            if event.is_damaged:
+                continue
+            self.step = event.step if self.step is None else max(self.step, event.step)
+            self.success = event.metrics.get(self._headline, self.success)
+            self.retrieval = event.metrics.get(RETRIEVAL, self.retrieval)
+            if self._ends and self._ends[-1][0] == event.step:
+                self._ends.pop()
+            self._ends.append((event.step, event.time))
+
+    def step_seconds(self) -> float | None:
+        if len(self._ends) < 2:
+            return None
+        (first, began), (last, ended) = self._ends[0], self._ends[-1]
+        return max(0.0, ended - began) / (last - first) if last > first else None
+
+
+def is_going_on(entries: Sequence[Entry]) -> bool:
+    """Whether anything may still change by itself."""
+    return any(entry.state.state in GOING_ON for entry in entries)
+
+
+def ordered(progress: Sequence[Progress]) -> list[Progress]:
+    """What goes on first, what is done last."""
+    return sorted(progress, key=lambda item: ORDER.index(item.entry.state.state))
+
+
+def cells(progress: Progress) -> tuple[str, ...]:
+    """State, iteration, success, retrieval, seconds per step, time left."""
+    step = "" if progress.step is None else f"{progress.step}/{progress.iterations or '?'}"
+    pace = "" if progress.step_seconds is None else f"{progress.step_seconds:.2f} s"
+    left = "" if progress.seconds_left is None else duration(progress.seconds_left)
+    return (progress.entry.state.state, step, _percent(progress.success), _percent(progress.retrieval), pace, left)
+
+
+def describe(progress: Progress) -> str:
+    """One run in a line, e.g. `NAME  running  iteration 3/30  success 12.5 %`."""
+    words = ("", "iteration ", "success ", "retrieval ", "step ", "left ")
+    facts = [f"{word}{cell}" for word, cell in zip(words, cells(progress), strict=True) if cell]
+    return f"{progress.entry.name}  {'  '.join(facts)}"
+
+
+def totals(entries: Sequence[Entry], progress: Sequence[Progress]) -> str:
+    """The counts, and when the last of the running runs is expected to end."""
+    left = [run.seconds_left for run in progress if run.seconds_left is not None and run.entry.state.state == "running"]
+    running = Counter(entry.state.state for entry in entries)["running"]
+    return counts(entries) + (f" · running ones end in about {duration(max(left))}" if running and left else "")
+
+
+def _percent(value: float | None) -> str:
+    return "" if value is None else f"{100 * value:.1f} %"

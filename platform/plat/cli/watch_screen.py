@@ -1,0 +1,199 @@
+"""The live table of `plat watch` on a terminal, and its keys."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import select
+import subprocess
+import sys
+import termios
+import time
+import tty
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from plat.cli.follow import Follower, Progress, cells, ordered, totals
+from plat.cli.status import Entry
+from plat.store.home import Home
+from plat.text import escaped
+
+COLUMNS = ("state", "iteration", "success", "retrieval", "step time", "left")
+KEYS = "arrows choose · l log · c cancel · r retry · q quit"
+_KEY = re.compile(r"\x1b\[[A-Z]|.", re.DOTALL)
+UP, DOWN = ("\x1b[A", "k"), ("\x1b[B", "j")
+LOG_LINES = 12
+LOG_TAIL = 8192  # bytes of a log that are read
+Row = tuple[str, list[str], tuple[str, ...]]  # id, name in lines, the other cells
+
+
+class Screen:
+    """Shows the runs that `standing` gives, every so many seconds, until `q`."""
+
+    def __init__(self, home: Home, standing: Callable[[], list[Entry]], every: float) -> None:
+        self._home = home
+        self._standing = standing
+        self._every = every
+        self._follower = Follower(home)
+        self._entries: list[Entry] = []
+        self._progress: list[Progress] = []
+        self._chosen = ""  # id of the run that keys act on
+        self._message = KEYS
+        self._to_cancel: Progress | None = None
+        self._shows_log = False
+
+    def show(self) -> int:
+        from rich.console import Console
+        from rich.live import Live
+
+        console = Console(file=getattr(sys.stdout, "unfiltered", sys.stdout), highlight=False)
+        with _raw_keys(), Live(console=console, auto_refresh=False, screen=True) as live:
+            while True:
+                self._update()
+                live.update(self._drawn(console.width, console.height), refresh=True)
+                limit = time.monotonic() + self._every
+                while (rest := limit - time.monotonic()) > 0:
+                    for key in _keys(rest):
+                        if key == "q":
+                            return 0
+                        self._press(key)
+                        live.update(self._drawn(console.width, console.height), refresh=True)
+
+    def _update(self) -> None:
+        self._entries = self._standing()
+        unfinished = [entry for entry in self._entries if entry.state.state != "done"]
+        self._progress = ordered(self._follower.progress(unfinished))
+        if self._progress and self._chosen not in [run.entry.id for run in self._progress]:
+            self._chosen = self._progress[0].entry.id
+
+    def _press(self, key: str) -> None:
+        index = next((i for i, run in enumerate(self._progress) if run.entry.id == self._chosen), 0)
+        if self._to_cancel is not None:
+            self._message = self._cancel(self._to_cancel) if key == "y" else KEYS
+            self._to_cancel = None
+        elif key in UP and self._progress:
+            self._chosen = self._progress[max(0, index - 1)].entry.id
+        elif key in DOWN and self._progress:
+            self._chosen = self._progress[min(len(self._progress) - 1, index + 1)].entry.id
+        elif key == "l":
+            self._shows_log = not self._shows_log
+        elif key == "c" and self._progress:
+            self._to_cancel = self._progress[index]
+            self._message = f"stop {self._to_cancel.entry.name} for good? y or n"
+        elif key == "r" and self._progress:
+            self._message = self._retry(self._progress[index])
+
+    def _cancel(self, run: Progress) -> str:
+        from plat.cli.cancel import GOING_ON
+        from plat.dispatch.slurm.cancel import cancel_runs
+
+        if run.entry.state.state not in GOING_ON:
+            return f"{run.entry.name} is not going on"
+        cancel_runs(self._home, [run.entry.id])
+        return f"asked to stop: {run.entry.name}"
+
+    def _retry(self, run: Progress) -> str:
+        """Start `plat retry` of this run in the background."""
+        if run.entry.state.state != "failed":
+            return f"{run.entry.name} has not failed"
+        self._home.logs.mkdir(exist_ok=True)
+        log = self._home.logs / "retry.txt"
+        command = [
+            sys.executable,
+            "-m",
+            "plat",
+            "retry",
+            "--where",
+            f"id={run.entry.id}",
+            "--home",
+            str(self._home.root),
+        ]
+        with open(log, "ab") as output:
+            subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=output, stderr=output, start_new_session=True)
+        return f"trying again: {run.entry.name} ({log})"
+
+    def _drawn(self, width: int, height: int) -> Any:
+        from rich import box
+        from rich.console import Group
+        from rich.table import Table
+        from rich.text import Text
+
+        rows = [(run.entry.id, escaped(run.entry.name), cells(run)) for run in self._progress]
+        widths = [max(len(row[2][i]) for row in [("", "", COLUMNS), *rows]) for i in range(len(COLUMNS))]
+        room = max(16, width - sum(widths) - 2 * (len(COLUMNS) + 1) - 2)
+        table = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 2, 0, 0))
+        table.add_column("run", min_width=min(room, max((len(row[1]) for row in rows), default=3)), no_wrap=True)
+        for name, size in zip(COLUMNS, widths, strict=True):
+            table.add_column(name, min_width=size, no_wrap=True, justify="left" if name == "state" else "right")
+        log = self._log_tail() if self._shows_log else []
+        for run_id, lines, row in self._visible([(i, wrapped(n, room), c) for i, n, c in rows], height - len(log) - 6):
+            style = "reverse" if run_id == self._chosen else ""
+            table.add_row(Text("\n".join(lines), style=style), *(Text(cell) for cell in row))
+        texts = [Text(escaped(totals(self._entries, self._progress))), Text(escaped(self._message), style="bold")]
+        return Group(table, *(Text(line, style="dim") for line in log), *texts)
+
+    def _visible(self, rows: list[Row], room: int) -> list[Row]:
+        """As many rows as so many lines of the terminal hold, the chosen one among them."""
+        first = next((index for index, row in enumerate(rows) if row[0] == self._chosen), 0)
+        last, used = first, len(rows[first][1]) if rows else 0
+        while (first > 0 or last + 1 < len(rows)) and used < room:
+            if last + 1 < len(rows):
+                last += 1
+                used += len(rows[last][1])
+            else:
+                first -= 1
+                used += len(rows[first][1])
+        return rows[first : last + 1] if used <= room or first == last else rows[first:last]
+
+    def _log_tail(self) -> list[str]:
+        """The last lines of the newest log of the chosen run."""
+        attempts = self._home.run(self._chosen).attempts() if self._chosen else []
+        if not attempts:
+            return ["(it has no log yet)"]
+        try:
+            with open(attempts[-1].log, "rb") as file:
+                file.seek(max(0, file.seek(0, os.SEEK_END) - LOG_TAIL))
+                lines = file.read().decode(errors="replace").splitlines()[-LOG_LINES:]
+        except OSError:
+            lines = []
+        return [escaped(line) for line in lines] or ["(its log is empty)"]
+
+
+def wrapped(name: str, room: int) -> list[str]:
+    """A name in lines of at most `room` characters, broken behind hyphens where that is possible."""
+    lines, line = [], ""
+    for part in name.replace("-", "-\0").split("\0"):
+        while len(line + part) > room and line:
+            lines.append(line)
+            line = ""
+        while len(part) > room:
+            lines.append(part[:room])
+            part = part[room:]
+        line += part
+    return [*lines, line] if line else lines
+
+
+@contextlib.contextmanager
+def _raw_keys() -> Iterator[None]:
+    """Keys come one by one and are not shown; Ctrl-C still interrupts."""
+    if not sys.stdin.isatty():
+        yield
+        return
+    before = termios.tcgetattr(sys.stdin)
+    try:
+        tty.setcbreak(sys.stdin)
+        yield
+    finally:
+        termios.tcsetattr(sys.stdin, termios.TCSADRAIN, before)
+
+
+def _keys(timeout: float) -> list[str]:
+    """The keys that were pressed within so many seconds; arrows come as their escape sequences, the end as `q`."""
+    if not sys.stdin.isatty():
+        time.sleep(timeout)
+        return []
+    if not select.select([sys.stdin], [], [], timeout)[0]:
+        return []
+    data = os.read(sys.stdin.fileno(), 64)
+    return _KEY.findall(data.decode(errors="replace")) if data else ["q"]
