@@ -2,8 +2,8 @@
 
 Promised: what SLURM does not say is not concluded. A task is over when SLURM says so, or when SLURM answers and knows
 the job's number no more; a word, or a list of tasks, that is not understood changes nothing; and when SLURM cannot be
-asked, nothing changes. A submission whose submitter is gone and that SLURM does not list is over only after SLURM has
-had `accept_within` seconds to show it, counted from when somebody first missed it, on the file server's clock.
+asked, nothing changes. SLURM has `accept_within` seconds, on the file server's clock, to list a job whose number it has
+given; and as long, from when somebody first missed it, to list the job of a submitter that is gone.
 """
 
 from __future__ import annotations
@@ -22,7 +22,6 @@ from plat.store.durable import NO_LOCKS, create, read_json
 from plat.store.home import Home
 from plat.store.submissions import Submission, open_submissions
 
-NEW = 10.0  # seconds for which a job whose number is known need not be listed
 OTHER_MACHINE = 600.0  # seconds after which a submitter elsewhere that has not called SLURM counts as gone
 
 
@@ -61,7 +60,7 @@ def refresh(home: Home, slurm: Slurm, accept_within: float = 60.0) -> Snapshot:
             continue
         tasks = {task.index: task.state for task in listed[name]}
         states |= {(name, index): state for index, state in tasks.items()}
-        if SOME in tasks or (not tasks and _age(submission.job.stat().st_mtime, submission) < NEW):
+        if SOME in tasks or (not tasks and _age(submission.job.stat().st_mtime, submission) < accept_within):
             continue
         gone += [(submission, index) for index in range(_count(submission)) if tasks.get(index, GONE).phase == OVER]
     _note_over(slurm, gone, states)

@@ -1,0 +1,68 @@
+"""The clusters that the contract tests run on: nothing (local), the fake SLURM, a real one on this machine."""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+FAKE = Path(__file__).parent / "fake_slurm"
+COMMANDS = ("sbatch", "squeue", "sacct", "scancel", "scontrol", "sinfo")
+
+
+class FakeSlurm:
+    """A running fake SLURM in a folder; `environment` puts its commands on the PATH."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        programs = folder / "bin"
+        programs.mkdir(parents=True)
+        for name in COMMANDS:
+            script = programs / name
+            script.write_text(f"#!{sys.executable} -SE\n" + (FAKE / "client.py").read_text())
+            script.chmod(0o755)
+        self.environment = {"PATH": f"{programs}:{os.environ['PATH']}", "FAKE_SLURM": str(folder)}
+        with open(folder / "controller.txt", "ab") as log:
+            self._process = subprocess.Popen(
+                [sys.executable, str(FAKE / "controller.py"), str(folder)],
+                stdout=log,
+                stderr=log,
+                start_new_session=True,
+            )
+        until = time.monotonic() + 30
+        while not (folder / "socket").exists():
+            assert self._process.poll() is None and time.monotonic() < until, (folder / "controller.txt").read_text()
+            time.sleep(0.01)
+
+    def _ask(self, what: str, *arguments: Any) -> Any:
+        connection = socket.socket(socket.AF_UNIX)
+        connection.connect(str(self.folder / "socket"))
+        request = {"command": "test", "what": what, "arguments": arguments}
+        connection.sendall(json.dumps(request).encode() + b"\n")
+        line = connection.makefile().readline()
+        connection.close()
+        return json.loads(json.loads(line)["out"]) if line else None
+
+    def set(self, **values: Any) -> None:
+        self._ask("set", values)
+
+    def calls(self) -> dict[str, int]:
+        return self._ask("calls")
+
+    def advance(self, seconds: float) -> None:
+        self._ask("advance", seconds)
+
+    def tasks(self) -> list[dict[str, Any]]:
+        return self._ask("tasks")
+
+    def fail_node(self, task: str) -> None:
+        self._ask("fail_node", task)
+
+    def stop(self) -> None:
+        self._ask("stop")
+        self._process.wait(20)

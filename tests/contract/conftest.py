@@ -1,0 +1,89 @@
+"""One set of tests for every dispatcher. A `place` says where runs go and what `sweep` must be told for that."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+sys.path.insert(0, str(Path(__file__).parent))
+from clusters import FakeSlurm
+
+from plat.store.home import Home
+
+ROOT = Path(__file__).parents[2]
+TOY = ROOT / "tests" / "toy"
+
+
+@dataclass
+class Place:
+    """Where the runs of a test go. `cluster` is the running SLURM behind it, None for local."""
+
+    name: str
+    options: dict[str, Any] = field(default_factory=dict)
+    cluster: Any = None
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Home:
+    return Home(tmp_path / "home").create()
+
+
+@pytest.fixture
+def tasks_find_the_toy(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The toy trainer is importable in jobs, too: they inherit this environment."""
+    monkeypatch.setenv("PYTHONPATH", str(TOY))
+
+
+@pytest.fixture
+def fake(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, tasks_find_the_toy: None) -> Iterator[FakeSlurm]:
+    """A fake SLURM with two slots."""
+    slurm = FakeSlurm(tmp_path / "slurm")
+    for name, value in slurm.environment.items():
+        monkeypatch.setenv(name, value)
+    yield slurm
+    slurm.stop()
+
+
+QUICK = ("cluster.refresh=0.2", "cluster.accept_within=1")
+
+
+@pytest.fixture(params=["local", "fake", pytest.param("real", marks=pytest.mark.cluster)])
+def place(request: pytest.FixtureRequest) -> Place:
+    if request.param == "local":
+        return Place("local", {"jobs": 2})
+    cluster = request.getfixturevalue(request.param)
+    cluster_options = (*QUICK, "cluster.runs_per_task=2")
+    return Place(request.param, {"on": "slurm", "cluster": cluster_options}, cluster)
+
+
+@pytest.fixture(scope="session")
+def one_machine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
+    """A real SLURM on this machine, with accounting when PLAT_TEST_ACCOUNTING is set. Needs root."""
+    specification = importlib.util.spec_from_file_location("one_machine", ROOT / "slurm" / "one_machine" / "cluster.py")
+    assert specification is not None and specification.loader is not None
+    module = importlib.util.module_from_spec(specification)
+    sys.modules["one_machine"] = module
+    specification.loader.exec_module(module)
+    folder = tmp_path_factory.mktemp("one-machine")
+    for parent in (folder, *folder.parents[:2]):
+        parent.chmod(0o755)  # munged is another user
+    cluster = module.Cluster(folder, accounting=bool(os.environ.get("PLAT_TEST_ACCOUNTING")))
+    try:
+        cluster.up()
+        yield cluster
+    finally:
+        cluster.down()
+
+
+@pytest.fixture
+def real(one_machine: Any, monkeypatch: pytest.MonkeyPatch, tasks_find_the_toy: None) -> Any:
+    for name, value in one_machine.environment.items():
+        monkeypatch.setenv(name, value)
+    return one_machine
