@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import random
 import re
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from plat.errors import PlatError, PluginError, SpecError
+from plat.errors import SpecError
 from plat.spec.experiment import build_run, load_experiment, load_experiments
 
 HEAD = "title: t\n"
@@ -234,60 +233,6 @@ def test_a_path_that_is_not_there_gets_the_nearest_one(tmp_path: Path, monkeypat
         assert f"did you mean 'experiments/{right}" in str(caught.value.mend)
 
 
-SICK = """import dataclasses, plat_toy
-def wrong(config):
-    {body}
-SPEC = dataclasses.replace(plat_toy.SPEC, {name}=wrong)
-"""
-SICK_TRAINERS = [
-    ("validate", "1 / 0", "`validate` of the trainer 'toy' failed: ZeroDivisionError", 3),
-    ("validate", "return None", "`validate` of the trainer 'toy' returned None", 2),
-    ("fingerprint", "return 7", "`fingerprint` of the trainer 'toy' returned 7", 2),
-    ("resources", "return 3", "`resources` of the trainer 'toy' returned 3", 2),
-    ("prepare", "return 'recipe'", "`prepare` of the trainer 'toy' returned 'recipe'", 2),
-]
-
-
-@pytest.mark.parametrize(("name", "body", "what", "line"), SICK_TRAINERS, ids=[case[2] for case in SICK_TRAINERS])
-def test_a_mistake_in_a_trainers_code_is_named_with_its_line(
-    load: Callable[..., object],
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    name: str,
-    body: str,
-    what: str,
-    line: int,
-) -> None:
-    module = f"sick_{name}_{len(body)}"
-    (tmp_path / f"{module}.py").write_text(SICK.format(body=body, name=name))
-    monkeypatch.syspath_prepend(str(tmp_path))
-    with pytest.raises(PluginError) as caught:
-        load(f"title: t\nbase: {{trainer: '{module}:SPEC'}}\n")
-    assert what in caught.value.what and str(caught.value.where).startswith(f"{tmp_path}/{module}.py:{line} (")
-
-
-def test_a_trainer_whose_file_python_cannot_read(
-    refused: Callable[..., SpecError], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    (tmp_path / "unreadable_trainer.py").write_text("x = 1\ndef train(:\n")
-    monkeypatch.syspath_prepend(str(tmp_path))
-    error = refused("title: t\nbase: {trainer: 'unreadable_trainer:SPEC'}\n")
-    assert isinstance(error, PluginError) and "SyntaxError" in error.what
-    assert str(error.where).startswith(f"{tmp_path}/unreadable_trainer.py:2 (named at ") and ":2:17" in str(error.where)
-
-
-@pytest.mark.parametrize(("place", "near"), [("plat_toy:SPCE", "'SPEC'"), ("embeded:SPEC", "'embedded'")])
-def test_a_misspelt_trainer_gets_the_nearest_name(refused: Callable[..., SpecError], place: str, near: str) -> None:
-    error = refused(f"title: t\nbase: {{trainer: '{place}'}}\n")
-    assert f"did you mean {near}?" in str(error.mend) and str(error.where).endswith(":2:17")
-
-
-@pytest.mark.parametrize("place", ["..x:y", ":", "x:", ":x", "os:getcwd", "a b:c"])
-def test_a_trainer_that_cannot_be_imported(refused: Callable[..., SpecError], place: str) -> None:
-    what = refused(f"title: t\nbase: {{trainer: '{place}'}}\n").what
-    assert "cannot load the trainer" in what or "not a TrainerSpec" in what
-
-
 def test_two_files_of_one_name(tmp_path: Path) -> None:
     for folder in ("a", "b"):
         (tmp_path / folder).mkdir()
@@ -314,76 +259,3 @@ def test_papers_files(tmp_path: Path) -> None:
         with pytest.raises(SpecError, match=what) as caught:
             load_experiment(file)
         assert caught.value.mend and re.search(r"yaml:\d+:\d+", caught.value.where or "")
-
-
-SEED_FILE = (
-    GOOD
-    + """
-zip: []
-include: [{variant: PPO, task: countdown, seed: 7}]
-exclude: [{task: sokoban, seed: [1]}]
-report: [{builder: collapse, pair: filter}]
-claims: [{id: a, check: mean_delta_positive, says: "words: here"}]
-"""
-)
-SPLINTERS = [
-    "[",
-    "]",
-    "{",
-    "}",
-    ":",
-    "- ",
-    "&a ",
-    "*a",
-    "\t",
-    "\n",
-    "'",
-    '"',
-    "null",
-    "!!int ",
-    "<<: ",
-    "1e999",
-    "\x00",
-    "é",
-]
-
-
-@pytest.mark.parametrize("seed", range(300))
-def test_mutated_files_are_read_or_refused(write: Callable[[str | bytes], Path], seed: int) -> None:
-    rng = random.Random(seed)
-    text = SEED_FILE
-    for _ in range(rng.randint(1, 4)):
-        at = rng.randrange(len(text))
-        match rng.randrange(4):
-            case 0:
-                text = text[:at] + rng.choice(SPLINTERS) + text[at:]
-            case 1:
-                text = text[:at] + text[at + rng.randint(1, 8) :]
-            case 2:
-                lines = text.splitlines(keepends=True)
-                rng.shuffle(lines)
-                text = "".join(lines)
-            case _:
-                start = rng.randrange(len(text))
-                text = text[:at] + text[start : start + rng.randint(1, 12)] + text[at:]
-    try:
-        load_experiment(write(text))
-    except PlatError as error:
-        assert isinstance(error, SpecError) and error.what and error.where and error.mend, error.render()
-        assert "\n" not in error.what
-
-
-@pytest.mark.parametrize("seed", range(100))
-def test_mutated_overrides_are_read_or_refused(seed: int) -> None:
-    rng = random.Random(seed)
-    text = rng.choice(
-        ["task=sokoban", "train.lr=1e-3", "task.env.size=6", "train={lr: 1}", "seed=[1]", "model.path=null"]
-    )
-    for _ in range(rng.randint(1, 3)):
-        at = rng.randrange(len(text) + 1)
-        splinter = rng.choice([*SPLINTERS, "=", ",", "range(", ")", "${", "~", "+", "@", ".", "nan"])
-        text = text[:at] + splinter + text[at + rng.randint(0, 2) :]
-    try:
-        build_run([text])
-    except PlatError as error:
-        assert isinstance(error, SpecError) and error.what and error.where and error.mend, error.render()
