@@ -154,7 +154,7 @@ def synthetic_frames(experiment, *, steps=60, every=10, holes=None, effect=0.06,
             share = step / steps
             p = task_ease * (0.4 + 0.5 * min(1, 2 * share)) + effect * filtered * share
             success = (strength + 0.15 * rng.standard_normal(instances) < p).astype(int)
-            log(step, val__success=success.mean(), val__return=2 * success.mean())
+            log(step, val__success=success.mean(), val__return=2 * success.mean(), val__moves_per_turn=1.0)
             lists = {"success": success.tolist(), "turns": [4] * instances, "moves": [4] * instances}
             tables.append((run.id, "val_instances", step, lists))
             retrieval = 0.85 - collapse * (0.15 if filtered else 0.71) * share

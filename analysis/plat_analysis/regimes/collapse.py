@@ -2,8 +2,8 @@
 
 The regimes are decided by the probes of fresh reasonings at each evaluation (see `regimes`). The figure draws these in
 bold where a run has them, and what was measured on the batches of training faintly. The table of differences shows the
-batches of training ("start" is the first measurement of a run, "end" the mean of its last `last`), and for validation
-success the first and the last evaluation.
+batches of training ("start" is the first measurement of a run, "end" the mean of its last `last`), and for success and
+moves the first and the last evaluation.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from plat_analysis.artifact import Figure, Table
 from plat_analysis.regimes.collapse_figure import draw
 from plat_analysis.regimes.ends import (
     QUANTITIES,
+    VALIDATED,
     differences_table,
     metric_of,
     parts_of_above_chance,
@@ -107,7 +108,7 @@ def _figure(
     )
     for source, curves_drawn in (("probe", probed), ("training", batches)):
         for (quantity, condition), lines in curves_drawn.items():
-            measured = "validation" if quantity == "success" else source
+            measured = "validation" if quantity in VALIDATED else source
             figure.points += curves.points(lines, quantity=quantity, condition=condition, measured=measured)
     return figure
 

@@ -1,4 +1,4 @@
-"""The picture of a collapse: five quantities over training, a panel each, conditions by colour, references named."""
+"""The picture of a collapse: six quantities over training, a panel each, conditions by colour, references named."""
 
 from __future__ import annotations
 
@@ -20,6 +20,7 @@ TITLES = {
     "parses": "Reasonings that parse",
     "success": "Validation success",
     "actor_entropy": "Policy entropy",
+    "moves": "Moves per turn",
 }
 RATES = ("retrieval", "parses", "success")
 
@@ -33,7 +34,7 @@ def draw(
     log_vocabulary: float | None,
     limits: Thresholds,
 ) -> Canvas:
-    """Two wide panels above (does reasoning depend on the input; is it still language), three below.
+    """Three panels above (does reasoning depend on the input; is it still language), three below (what it does).
 
     faint  curves behind those of `panels`, for the quantities whose panel shows the points of probes
     """
@@ -41,13 +42,14 @@ def draw(
 
     colours = style.colours(conditions, baseline)
     figure = style.canvas(8.6, 5.2)
-    grid = figure.add_gridspec(2, 6, left=0.055, right=0.985, top=0.87, bottom=0.085, hspace=0.42, wspace=0.9)
+    grid = figure.add_gridspec(2, 3, left=0.055, right=0.985, top=0.87, bottom=0.085, hspace=0.42, wspace=0.28)
     places = {
-        "retrieval": grid[0, :3],
-        "entropy": grid[0, 3:],
-        "parses": grid[1, :2],
-        "actor_entropy": grid[1, 2:4],
-        "success": grid[1, 4:],
+        "retrieval": grid[0, 0],
+        "entropy": grid[0, 1],
+        "parses": grid[0, 2],
+        "actor_entropy": grid[1, 0],
+        "moves": grid[1, 1],
+        "success": grid[1, 2],
     }
     short = {c: curves.seeds_note(panels["retrieval", c]) for c in conditions}
     style.key_line(
@@ -82,7 +84,7 @@ def draw(
             axis.text(
                 0.5, 0.5, "not measured", transform=axis.transAxes, ha="center", color=style.QUIET, style="italic"
             )
-        if key not in ("retrieval", "entropy"):
+        if key in ("actor_entropy", "moves", "success"):
             axis.set_xlabel("training iteration")
     return figure
 
@@ -105,14 +107,14 @@ def _entropy_references(
     low = limits.low * sum(float(values[0]) for values in lines) / len(lines)
     top = 1.25 * max(low, *(float(values.max()) for values in lines))
     axis.set_ylim(0, top)
-    _reference(axis, low, f"{limits.low:g} of the start: below it, low entropy", above=False)
+    _reference(axis, low, f"{limits.low:g} of the start: low entropy", above=False)
     if log_vocabulary is None:
         return
     noise = limits.noise * log_vocabulary
     if noise < top:
         _reference(axis, noise, f"{limits.noise:g} ln V: above it, noise")
     axis.text(
-        0.02, 0.97, f"ln V = {log_vocabulary:.2f} (uniform tokens); noise above {noise:.2f}",
+        0.02, 0.97, f"uniform tokens: {log_vocabulary:.2f}; noise above {noise:.2f}",
         transform=axis.transAxes, ha="left", va="top", fontsize=6.5, color=style.QUIET,
     )  # fmt: skip
 

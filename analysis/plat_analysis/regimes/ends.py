@@ -1,8 +1,8 @@
 """What the treatment changes by the end of training: start and end of each quantity, and the paired difference of the
 ends.
 
-The end is the mean of the last measurements on the batches of training; for validation success, which has few and
-larger ones, it is the last evaluation.
+The end is the mean of the last measurements on the batches of training; for success and moves, which are measured on
+the validation instances, it is the last evaluation.
 
 A run that was stopped early, or that has fewer measurements than the end averages over, has no end that could be
 compared with the ends of other runs. It is left out, with the reason.
@@ -42,8 +42,10 @@ QUANTITIES = {
     "entropy": ("mi/{scope}/h_z_given_x", "H(Z|X), nats", 2),
     "actor_entropy": ("actor/entropy", "policy entropy, nats", 2),
     "success": (SUCCESS, "validation success", 2),
+    "moves": ("val/moves_per_turn", "moves per turn", 2),
     "parses": ("rollout/reasoning_parses", "reasonings that parse", 2),
 }
+VALIDATED = ("success", "moves")  # measured at each evaluation, on the validation instances
 COLUMNS = ("change", "change_treated", "difference")
 
 
@@ -69,7 +71,8 @@ def parts_of_above_chance(scope: str) -> tuple[str, str]:
 def end_of(results: Results, run: RunView, quantity: str, scope: str, last: int) -> End | None:
     """Start (first measurement) and end of a quantity; None where it was not measured.
 
-    The end is the mean of the `last` measurements, for validation success the last evaluation.
+    The end is the mean of the `last` measurements, for what is measured on the validation instances the last
+    evaluation.
     """
     steps, values = _curve(results, run, quantity, scope)
     if not len(values):
@@ -77,7 +80,7 @@ def end_of(results: Results, run: RunView, quantity: str, scope: str, last: int)
     reasons = [run.missing]
     if is_stopped(run.outcome):
         reasons.append(f"{run.outcome} at step {int(steps[-1])}")
-    averaged = 1 if quantity == "success" else last
+    averaged = 1 if quantity in VALIDATED else last
     if len(values) < max(2, averaged):
         reasons.append(f"{len(values)} measurement{'s' * (len(values) != 1)}")
     return End(float(values[0]), float(np.mean(values[-averaged:])), ", ".join(filter(None, reasons)))
@@ -200,7 +203,7 @@ def _table(
         ),
         notes=[
             Note(
-                "Validation success: of the first and the last evaluation, on the validation instances. All else: on "
+                "Success and moves: of the first and the last evaluation, on the validation instances. All else: on "
                 f"the batches of training, from the first measurement to the mean of the last {last}."
             )
         ],

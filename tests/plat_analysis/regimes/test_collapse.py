@@ -41,7 +41,7 @@ def test_collapse_of_a_known_truth(make_experiment, make_frames):
     drawn = figure.draw()
     assert [axis.get_title() for axis in drawn.axes][:2] == ["Retrieval accuracy", "Reasoning entropy H(Z|X)"]
     words = [text.get_text() for axis in drawn.axes for text in axis.texts]
-    assert any("ln V = 3.61" in word for word in words) and any("chance 12.5 %" in word for word in words)
+    assert any("uniform tokens: 3.61" in word for word in words) and any("chance 12.5 %" in word for word in words)
 
 
 def test_the_difference_of_the_ends_the_slow_way(make_experiment, make_frames):
@@ -118,7 +118,7 @@ def test_the_end_of_validation_success_is_the_last_evaluation(make_experiment, m
     expected = np.mean([change[run.id] for run in experiment.runs if run.axes["filter"] == "none"])
     shown = next(r for r in differences.records if (r["quantity"], r["what"]) == ("success", "change"))
     assert shown["value"] == pytest.approx(expected)
-    assert "Validation success: of the first and the last evaluation" in differences.notes[0].text
+    assert "Success and moves: of the first and the last evaluation" in differences.notes[0].text
 
 
 def test_both_tables_of_the_collapse_fit_80_columns(make_experiment, make_frames):
@@ -180,4 +180,4 @@ def test_the_entropy_panel_is_scaled_to_what_was_measured(make_experiment, make_
     entropy = collapse.BUILDER(make_frames(experiment), experiment)[0].draw().axes[1]
     largest = max(line.get_ydata().max() for line in entropy.lines if len(line.get_ydata()) > 2)
     assert entropy.get_ylim()[1] == pytest.approx(1.25 * largest)
-    assert any("below it, low entropy" in text.get_text() for text in entropy.texts)
+    assert any("of the start: low entropy" in text.get_text() for text in entropy.texts)
