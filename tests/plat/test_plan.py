@@ -8,6 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy
 import pytest
 
 from plat.plan import Plan, make_plan
@@ -145,6 +146,31 @@ def test_cost_is_that_of_the_most_similar_runs(home: Home) -> None:
     note(home, line(900.0, model="qwen2.5-7b"))
     assert seconds("task=sokoban", "model=qwen2.5-7b", "algorithm=ppo") == 900.0
     assert seconds(*small, "scale=gpu") is None, "never another scale's"
+
+
+def test_the_spread_is_that_of_the_newest_similar_runs(home: Home) -> None:
+    run = build_run(["task=sokoban", "train.iterations=10"])
+    rates = [0.5 + (number * 7 % 31) / 10 for number in range(80)]
+    like = {"trainer": run.trainer, "scale": run.config["scale"], "iterations": 2, "cost": {"task.name": "sokoban"}}
+    note(home, *({**like, "wall": 2 * rate} for rate in rates))
+    history = History.read(home.history)
+    expected = 10 * numpy.percentile(rates[-50:], [50, 90])
+    assert history.spread(run, 0) == pytest.approx(tuple(expected))
+    assert history.spread(run, 4) == pytest.approx(tuple(0.6 * expected)) and history.seconds(run, 4) is not None
+    assert history.spread(run, 0, rate_so_far=3.0) == (30.0, 30.0)
+
+
+def test_costs_by_trainer_model_and_task(planned: Callable[..., Plan], home: Home) -> None:
+    like = {"trainer": "embedded", "scale": "laptop", "iterations": 20}
+    costs = {"sokoban": [10.0, 10.0, 40.0], "frozenlake": [5.0]}
+    note(home, *({**like, "cost": {"task.name": task}, "wall": wall} for task in costs for wall in costs[task]))
+    plan = planned()
+    kinds = {(kind.model, kind.task): kind for kind in plan.kinds}
+    assert len(kinds) == 4 and all(kind.runs == 2 for kind in kinds.values())
+    assert kinds["qwen2.5-7b", "sokoban"].p50 == 10.0 and kinds["qwen2.5-7b", "sokoban"].p90 == pytest.approx(34.0)
+    assert kinds["qwen2.5-0.5b", "frozenlake"].p90 == 5.0
+    assert plan.to_json()["cost"]["kinds"][0]["p50"] == 10.0
+    assert "if all are as slow as the slowest tenth" in plan.render() and "p90" in plan.render(verbose=True)
 
 
 def test_runs_in_progress_are_measured(planned: Callable[..., Plan], home: Home) -> None:

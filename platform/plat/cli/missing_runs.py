@@ -9,9 +9,9 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, TextIO
 
 from plat.cli import importing
-from plat.cli.common import aligned
 from plat.cli.place import Place, ask_schedulers
 from plat.cli.settings import settings
+from plat.cli.table import table
 from plat.errors import StoreError
 from plat.store.home import Home, RunPaths
 
@@ -149,7 +149,7 @@ def conclude(report: SweepReport) -> int:
     elif bad:
         print(f"\n{len(bad)} of {len(report.ends)} runs are not done:", file=sys.stderr)
         rows = [(end.run.name, end.outcome or end.state, " ".join(end.reason.split())) for end in bad[:20]]
-        print(aligned(rows), file=sys.stderr)
+        print(table(("run", "outcome", "reason"), rows), file=sys.stderr)
         if len(bad) > len(rows):
             print(f"  and {len(bad) - len(rows)} more: `plat status` lists them", file=sys.stderr)
         print("`plat logs RUN` shows what a run said, `plat retry` tries again", file=sys.stderr)

@@ -19,7 +19,8 @@ from typing import Any
 
 from plat.cores import usable_cores
 from plat.plan.cost import History, bytes_per_run, rate_so_far
-from plat.plan.view import SYMBOLS, duration, matrix_lines, size
+from plat.plan.kinds import Kind, kinds_of
+from plat.plan.view import SYMBOLS, duration, kind_lines, matrix_lines, size
 from plat.spec.experiment import Experiment, Run
 from plat.store.home import Home
 from plat.store.index.runs import states
@@ -32,12 +33,17 @@ SAMPLED = 5  # finished runs whose size is measured
 
 @dataclass(frozen=True)
 class PlanRow:
-    """One run; `seconds` is the work still to do, None when that is not known; `experiments` ask for the run."""
+    """One run; `experiments` ask for it.
+
+    seconds  the work still to do, None when that is not known
+    spread   the median and the 90th percentile of that work, as similar runs took here
+    """
 
     run: Run
     state: RunState
     experiments: tuple[str, ...]
     seconds: float | None
+    spread: tuple[float, float] | None = None
 
     @property
     def id(self) -> str:
@@ -104,8 +110,14 @@ class Plan:
                 "preparations": self.preparations,
                 "measured_runs": self.measured,
                 "basis": self.basis(),
+                "kinds": [kind.to_json() for kind in self.kinds],
             },
         }
+
+    @property
+    def kinds(self) -> list[Kind]:
+        """What the runs that are left cost, by trainer, model and task."""
+        return kinds_of((row.run, row.spread) for row in self.rows if row.state.state != "done")
 
     def basis(self) -> str:
         """Where the expected time comes from."""
@@ -124,7 +136,7 @@ class Plan:
         parts.append("   ".join(f"{SYMBOLS[state]} {self.counts[state]} {state}" for state in used))
         if verbose:
             width = max((len(row.run.name) for row in self.rows), default=0)
-            parts += ["", *(_line(row, width) for row in self.rows)]
+            parts += ["", *(_line(row, width) for row in self.rows), "", *kind_lines(self.kinds)]
         return "\n".join([*parts, "", *self._cost()])
 
     def _cost(self) -> list[str]:
@@ -138,7 +150,9 @@ class Plan:
         head, disk = f"{len(left)} of {len(self.rows)} runs to do", f"{size(self.disk_bytes)} of disk"
         if self.wall_seconds is None or self.work_seconds is None:
             return [*lines, f"{head} with {workers}, {disk}; how long they take is {self.basis()}"]
-        time = f"about {duration(self.wall_seconds)} with {workers} ({duration(self.work_seconds)} of work)"
+        slow = sum(row.spread[1] for row in left if row.spread is not None) - sum(row.seconds or 0.0 for row in left)
+        most = f", {duration(self.work_seconds + slow)} if all are as slow as the slowest tenth" if slow >= 1 else ""
+        time = f"about {duration(self.wall_seconds)} with {workers} ({duration(self.work_seconds)} of work{most})"
         return [*lines, f"{head}: {time}, {disk} ({self.basis()})"]
 
 
@@ -160,10 +174,12 @@ def make_plan(experiments: Sequence[Experiment], home: Home, *, jobs: int | None
     for run, names in wanted.values():
         state = standing[run.id]
         seconds: float | None = 0.0
+        spread: tuple[float, float] | None = None
         if state.state != "done":
-            seconds = history.seconds(run, state.step or 0, rates.get(run.id))
+            spread = history.spread(run, state.step or 0, rates.get(run.id))
+            seconds = None if spread is None else spread[0]
             measured += seconds is not None
-        rows.append(PlanRow(run, state, tuple(names), seconds))
+        rows.append(PlanRow(run, state, tuple(names), seconds, spread))
     left = [row for row in rows if row.state.state != "done"]
     done = [row.id for row in rows if row.state.state == "done"]
     preparing = history.unprepared((row.run for row in left), home.cache)

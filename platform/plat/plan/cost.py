@@ -28,6 +28,7 @@ from plat.trainer.api import find_trainer
 DEFAULT_ITERATIONS = 40  # of a run whose config does not say
 DEFAULT_PREPARE_SECONDS = 30.0  # one base model on one CPU core
 DEFAULT_RUN_BYTES = 8_000_000  # three checkpoints with optimiser state, spool and log
+NEWEST = 50  # runs of a kind from which its time is told
 HISTORY_TAIL = 4_000_000  # bytes of history.jsonl that are read
 
 Facts = tuple[Any, ...]
@@ -50,7 +51,7 @@ class History:
                 known = cost if isinstance(cost, dict) else {}
                 for key in _keys(line.get("trainer"), line.get("scale"), known.items()):
                     self.rates[key].append(wall / iterations)
-        self._medians: dict[Facts, float | None] = {}
+        self._percentiles: dict[Facts, tuple[float, float] | None] = {}
 
     @classmethod
     def read(cls, path: Path) -> History:
@@ -76,15 +77,20 @@ class History:
 
         Its own rate, in seconds per iteration, counts before that of others.
         """
+        spread = self.spread(run, done, rate_so_far)
+        return None if spread is None else spread[0]
+
+    def spread(self, run: Run, done: int, rate_so_far: float | None = None) -> tuple[float, float] | None:
+        """The median and the 90th percentile of the seconds that what is left of a run may take; see `seconds`."""
         trainer = find_trainer(run.trainer)
         iterations = trainer.iterations(run.config)
         left = max(0, (DEFAULT_ITERATIONS if iterations is None else iterations) - done)
         if rate_so_far is not None:
-            return left * rate_so_far
+            return left * rate_so_far, left * rate_so_far
         for key in _keys(run.trainer, run.config.get("scale"), cost_facts(run.config, trainer).items()):
-            rate = self._median(key)
-            if rate is not None:
-                return left * rate
+            rates = self._rates(key)
+            if rates is not None:
+                return left * rates[0], left * rates[1]
         return None
 
     def note(self, run: Run, rate: float) -> None:
@@ -93,12 +99,14 @@ class History:
             run.trainer, run.config.get("scale"), cost_facts(run.config, find_trainer(run.trainer)).items()
         ):
             self.rates[key].append(rate)
-        self._medians.clear()
+        self._percentiles.clear()
 
-    def _median(self, key: Facts) -> float | None:
-        if key not in self._medians:
-            self._medians[key] = median(self.rates[key][-50:]) if key in self.rates else None
-        return self._medians[key]
+    def _rates(self, key: Facts) -> tuple[float, float] | None:
+        """Median and 90th percentile of the seconds per iteration of the newest runs of a kind."""
+        if key not in self._percentiles:
+            newest = sorted(self.rates[key][-NEWEST:]) if key in self.rates else []
+            self._percentiles[key] = (median(newest), _percentile(newest, 0.9)) if newest else None
+        return self._percentiles[key]
 
     def preparation_seconds(self, job: str) -> float:
         """Expected seconds of a preparation: what the same took here, else what preparations usually take."""
@@ -114,6 +122,14 @@ class History:
             for (trainer, key), title in jobs.items()
             if key not in cached
         ]
+
+
+def _percentile(ordered: Sequence[float], share: float) -> float:
+    """The value below which this share of some ordered values lies, between the two nearest of them."""
+    place = share * (len(ordered) - 1)
+    low = int(place)
+    high = min(low + 1, len(ordered) - 1)
+    return ordered[low] + (place - low) * (ordered[high] - ordered[low])
 
 
 def rate_so_far(paths: RunPaths, state: RunState) -> float | None:

@@ -6,6 +6,7 @@ from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from plat.plan.kinds import Kind
 from plat.spec.experiment import Experiment
 from plat.store.run_directory.state import STATES
 
@@ -83,6 +84,21 @@ def _cell(states: list[str]) -> str:
 def _listed(values: Sequence[Any]) -> str:
     texts = [str(value) for value in values]
     return " ".join(texts) if len(texts) <= 8 else f"{len(texts)} values"
+
+
+def kind_lines(kinds: Sequence[Kind]) -> list[str]:
+    """What a run of each kind takes, as a table; [] when none is left."""
+    if not kinds:
+        return []
+    header = ("trainer", "model", "task", "runs", "p50", "p90")
+    times = [["?" if value is None else duration(value) for value in (kind.p50, kind.p90)] for kind in kinds]
+    cells = [
+        [kind.trainer, kind.model, kind.task, str(kind.runs), *both] for kind, both in zip(kinds, times, strict=True)
+    ]
+    table = [list(header), *cells]
+    widths = [max(len(row[index]) for row in table) for index in range(len(header))]
+    rows = ("  ".join(text.ljust(width) for text, width in zip(row, widths, strict=True)).rstrip() for row in table)
+    return ["time of a run that is left:", *(f"  {row}" for row in rows)]
 
 
 def duration(seconds: float) -> str:
