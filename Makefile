@@ -2,6 +2,7 @@
 #
 #   make sweep    install into .venv (about two minutes, once), then train and print Table 4
 #   make test     the tests
+#   make test-cluster  the tests on a real SLURM, which they install (Debian, as root), start and stop on this machine
 #   make lint     formatting, style and types
 #   make results  write the numbers of README.md and docs/ from the runs in docs/results
 #   make bench    the measurements of docs/benchmarks.md
@@ -20,7 +21,7 @@ BIN := .venv/bin
 INSTALLED := .venv/.installed
 PIP := $(BIN)/python -m pip install -qq --disable-pip-version-check
 
-.PHONY: sweep test lint results bench install clean
+.PHONY: sweep test test-cluster lint results bench install clean
 .DELETE_ON_ERROR:
 
 sweep: $(INSTALLED)
@@ -28,6 +29,10 @@ sweep: $(INSTALLED)
 
 test: $(INSTALLED)
 	@$(BIN)/python -m pytest $(ARGS)
+
+test-cluster: $(INSTALLED)
+	@$(BIN)/python slurm/one_machine/cluster.py install
+	@PLAT_TEST_ACCOUNTING=1 $(BIN)/python -m pytest tests/contract -m "cluster and not chaos" $(ARGS)
 
 lint: $(INSTALLED)
 	$(BIN)/ruff format --check .

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import threading
+import time
+from collections import Counter
 
 import pytest
 from conftest import QUICK
@@ -154,6 +156,25 @@ def test_runs_that_ask_for_different_things_go_into_different_arrays(home, fake)
     for task in fake.tasks():
         sizes[task["job"]] = sizes.get(task["job"], 0) + 1
     assert list(sizes.values()) == [4, 4, 2]
+
+
+@pytest.mark.parametrize("count", [40, pytest.param(1000, marks=pytest.mark.cluster)])
+def test_many_runs_of_one_class_are_few_calls(home, fake, count):
+    """At most three submissions, and one question for each refresh, however many runs there are."""
+    kinds = ["none"] * 17 + ["error", "nan", "collapse"]
+    runs = [toy_run(seed=seed, iterations=1, at=1, mischief=kinds[seed % 20]) for seed in range(count)]
+    started = time.monotonic()
+    report = follow(home, runs, f"cluster.runs_per_task={count // 4}", "cluster.refresh=2")
+    refreshes = (time.monotonic() - started) / 2 + 2
+    assert report.counts() == {"done": count * 18 // 20, "failed": count * 2 // 20}
+    outcomes = Counter(end.outcome for end in report.ends.values())
+    twentieth = count // 20
+    assert (
+        outcomes["failed:error"] == outcomes["failed:nan"] == outcomes["stopped:reward_variance_collapse"] == twentieth
+    )
+    calls = fake.calls()
+    assert calls["sbatch"] <= 3 and calls["scontrol"] <= 2 and calls["squeue"] <= refreshes
+    assert calls.get("sacct", 0) <= refreshes
 
 
 def test_a_task_whose_runs_were_given_to_another_does_nothing(home, fake):

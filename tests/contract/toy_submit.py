@@ -41,6 +41,7 @@ if __name__ == "__main__":
     runs = [toy_run(seed=seed) for seed in range(count)]
     if step:
         kill_at(step, place)
-    report = sweep(home, runs, on="slurm", cluster=[*QUICK, "cluster.runs_per_task=2"], detach=True)
+    cluster = [*QUICK, "cluster.runs_per_task=2", "cluster.command_timeout=10"]
+    report = sweep(home, runs, on="slurm", cluster=cluster, detach=True)
     print(report.counts(), [end.reason for end in report.ends.values()][:2])
     sys.exit(report.exit_code)

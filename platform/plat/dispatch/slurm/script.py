@@ -63,7 +63,7 @@ def _parameters(
         "nodes": needed.nodes,
         "cpus_per_task": max(1, needed.threads) * slots,
         "array_parallelism": parallel,
-        "setup": [*modules, *export, *profile.setup],
+        "setup": [f"trap '' {SIGNAL}", *modules, *export, *profile.setup],  # until the task listens, it is no failure
         "use_srun": False,  # the job's own shell becomes the task: it gets the signals of the job
         "stderr_to_stdout": True,
         "wckey": None,

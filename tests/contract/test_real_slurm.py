@@ -1,0 +1,129 @@
+"""A real SLURM on this machine (marked `cluster`; `make test-cluster`): what no fake can vouch for."""
+
+from __future__ import annotations
+
+import random
+import shutil
+import subprocess
+import threading
+import time
+from pathlib import Path
+
+import pytest
+from conftest import ROOT
+from toy_runs import comparable, no_step_twice, toy_run
+
+from plat.cli import main
+from plat.dispatch.driver import sweep
+from plat.store.home import Home
+from plat.store.mlflow.dump import dump
+from plat.store.run_directory.state import run_state
+
+pytestmark = pytest.mark.cluster
+
+
+def call(*command: str) -> str:
+    """What a SLURM command says; one that fails (the controller is being restarted) does no harm."""
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    return done.stdout
+
+
+class Disturber(threading.Thread):
+    """So many signals, requeues, nodes that go down and come back, restarts of slurmctld; or until it is stopped."""
+
+    def __init__(self, cluster, seed, pause, most):
+        super().__init__()
+        self.cluster, self.rng, self.pause, self.most = cluster, random.Random(seed), pause, most
+        self.stopped = threading.Event()
+        self.done: list[str] = []
+
+    def run(self):
+        while len(self.done) < self.most and not self.stopped.wait(self.rng.uniform(0.5, 1.5) * self.pause):
+            kind = self.rng.choice(["signal", "signal", "requeue", "requeue", "node", "controller"])
+            running = call("squeue", "-h", "-r", "-t", "RUNNING", "-o", "%F_%K").split()
+            if kind == "controller":
+                self.cluster.stop_controller()
+                time.sleep(1)
+                self.cluster.start_controller()
+            elif kind == "node":
+                node = f"node{self.rng.randint(1, self.cluster.nodes)}"
+                call("scontrol", "update", f"nodename={node}", "state=down", "reason=test")
+                time.sleep(2)
+                call("scontrol", "update", f"nodename={node}", "state=resume")
+            elif running and kind == "signal":
+                call("scancel", "--signal=USR2", "--batch", self.rng.choice(running))
+            elif running:
+                call("scontrol", "requeue", self.rng.choice(running))
+            else:
+                continue
+            self.done.append(kind)
+
+    def stop(self):
+        self.stopped.set()
+        self.join()
+
+
+def disturbed_sweep(home: Home, calm: Home, cluster, count: int, pause: float) -> list[str]:
+    """Every run ends finished, bit-identical to an undisturbed one, and none is executed to its end twice."""
+    shape = {"iterations": 60, "checkpoint_every": 5}
+    runs = [toy_run(seed=seed, sleep=0.1, **shape) for seed in range(count)]
+    references = [toy_run(seed=seed, **shape) for seed in range(count)]
+    sweep(calm, references, 2)
+    disturber = Disturber(cluster, seed=count, pause=pause, most=count)
+    disturber.start()
+    try:
+        settings = ("cluster.refresh=1", "cluster.accept_within=5", "cluster.runs_per_task=2")
+        report = sweep(home, runs, on="slurm", cluster=settings)
+    finally:
+        disturber.stop()
+    assert report.counts() == {"done": count}, [end for end in report.ends.values() if end.state != "done"]
+    for run, reference in zip(runs, references, strict=True):
+        paths = home.run(run.id)
+        ours, theirs = comparable(paths), comparable(calm.run(reference.id))
+        assert all(ours[part] == theirs[part] for part in ("metrics", "tables", "checkpoint"))
+        assert no_step_twice(paths)
+        ends = [attempt for attempt in paths.attempts() if '"outcome": "finished"' in _text(attempt.outcome)]
+        assert len(ends) == 1
+    return disturber.done
+
+
+def _text(path: Path) -> str:
+    return path.read_text() if path.exists() else ""
+
+
+def test_twenty_disturbed_runs_give_what_undisturbed_ones_give(home, real, tmp_path):
+    done = disturbed_sweep(home, Home(tmp_path / "calm").create(), real, 20, pause=2.0)
+    assert len(done) >= 3, "it was over too soon to be disturbed"
+
+
+@pytest.mark.chaos
+def test_two_hundred_disturbed_runs_give_what_undisturbed_ones_give(home, real, tmp_path):
+    done = disturbed_sweep(home, Home(tmp_path / "calm").create(), real, 200, pause=2.0)
+    assert {"signal", "requeue", "node", "controller"} <= set(done)
+
+
+def test_table_4_sent_to_slurm_gives_the_store_of_the_local_one(real, tmp_path):
+    """At smoke scale. What differs between the two stores is when and where things were done, and nothing else."""
+    here, there = tmp_path / "here", tmp_path / "there"
+    table = str(ROOT / "experiments" / "table4.yaml")
+    assert plat("sweep", table, "scale=smoke", "--home", str(here)) == 0
+    Home(there).create()
+    shutil.copytree(here / "cache", there / "cache", dirs_exist_ok=True)  # the base models, built once
+    slurm = ["--on", "slurm", "cluster.runs_per_task=9", "cluster.refresh=1"]
+    assert plat("sweep", table, "scale=smoke", "--home", str(there), *slurm) == 0
+    while any(run_state(paths).state != "done" for paths in Home(there).all_runs()):
+        assert plat("status", "--home", str(there)) == 0
+        time.sleep(2)
+    assert plat("sweep", table, "scale=smoke", "--home", str(there), *slurm) == 0
+    assert results(here) == results(there)
+
+
+def results(root: Path):
+    home = Home(root)
+    return dump(home.store_uri())
+
+
+def plat(*arguments: str) -> int:
+    with pytest.raises(SystemExit) as left:
+        main(list(arguments))
+    return int(left.value.code or 0)

@@ -1,0 +1,190 @@
+"""The pieces of --on slurm that need no SLURM: profiles, states, array expressions, packing, the batch script."""
+
+from __future__ import annotations
+
+import dataclasses
+import shlex
+import subprocess
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from toy_runs import toy_run
+
+from plat.dispatch.slurm.commands import indices
+from plat.dispatch.slurm.packing import chunks
+from plat.dispatch.slurm.profile import Profile, load_profile
+from plat.dispatch.slurm.script import script_text
+from plat.dispatch.slurm.states import OVER, PENDING, RUNNING, UNKNOWN, task_state
+from plat.errors import SpecError
+from plat.spec import yaml_reader
+from plat.store.home import Home
+from plat.store.submissions import Submission, new_submission
+from plat.trainer.resources import Resources
+
+PROFILES = sorted((Path(__file__).parents[3] / "slurm").glob("*.yaml"))
+
+
+def write(tmp_path, text):
+    path = tmp_path / "mine.yaml"
+    path.write_text(text)
+    return [f"cluster={path}"]
+
+
+@pytest.mark.parametrize("path", PROFILES, ids=lambda path: path.stem)
+def test_the_profiles_that_come_with_plat_can_be_used(path, monkeypatch, tmp_path):
+    monkeypatch.chdir(tmp_path)
+    assert load_profile([f"cluster={path.stem}"]).name == path.stem
+
+
+def test_the_template_explains_every_option_and_gives_its_default():
+    template = next(path for path in PROFILES if path.stem == "template")
+    names = {field.name for field in dataclasses.fields(Profile)} - {"name"}
+    assert set(yaml_reader.read(template).data) == names
+    assert dataclasses.replace(load_profile([f"cluster={template}"]), name="default") == Profile()
+
+
+@pytest.mark.parametrize(
+    ("text", "what", "place", "mend"),
+    [
+        ("partiton: gpu\n", "unknown option 'partiton'", ":1:1", "did you mean 'partition'"),
+        ("account: a\ntime: soon\n", "time must be minutes", ":2:7", "template"),
+        ("memory: -1\n", "memory must be MiB", ":1:9", "template"),
+        ("memory: 16 gigs\n", "memory must be MiB", ":1:9", "template"),
+        ("modules: python\n", "modules must be a list of texts", ":1:10", "template"),
+        ("environment: [A]\n", "environment must be a mapping", ":1:14", "template"),
+        ("models:\n  big: {tim: 3}\n", "unknown option 'tim' of the model 'big'", ":2:3", "did you mean 'time'"),
+        ("- partition\n", "is a mapping of options", ":1:1", "template"),
+        ("a: [\n", "not valid YAML", ":2:1", ""),
+    ],
+)
+def test_a_wrong_profile_says_where(tmp_path, text, what, place, mend):
+    with pytest.raises(SpecError, match=what) as error:
+        load_profile(write(tmp_path, text))
+    assert str(tmp_path / "mine.yaml") + place in error.value.where and mend in error.value.mend
+
+
+def test_a_profile_that_is_not_there_and_a_wrong_value_on_the_command_line(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(SpecError, match="no cluster profile 'cpu_clutser'") as error:
+        load_profile(["cluster=cpu_clutser"])
+    assert "did you mean 'cpu_cluster'" in error.value.mend
+    with pytest.raises(SpecError, match="max_parallel must be") as error:
+        load_profile(["cluster.max_parallel=all"])
+    assert "cluster.max_parallel=all" in error.value.where
+
+
+def test_the_command_line_changes_a_value_and_a_local_file_goes_first(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "slurm").mkdir()
+    (tmp_path / "slurm" / "lab.yaml").write_text('time: "1-02:30"\nmemory: 1.5G\npartition: here\n')
+    profile = load_profile(["cluster=lab", "cluster.partition=there"])
+    assert (profile.time, profile.memory, profile.partition) == (1440 + 150, 1536, "there")
+
+
+def test_what_a_run_asks_for_is_its_trainers_then_the_profiles_then_its_models():
+    profile = Profile(time=60, memory=1000, models={"big": {"time": 600, "gpus": 4}})
+    stated = {"threads": 2, "gpus": 1, "minutes": 5}
+    assert profile.resources(stated, "small") == Resources(2, 1, 1000, 60)
+    assert profile.resources(stated, "big") == Resources(2, 4, 1000, 600)
+
+
+@pytest.mark.parametrize(
+    ("text", "phase", "outcome"),
+    [
+        ("PENDING", PENDING, None), ("REQUEUE_HOLD", PENDING, None), ("RUNNING", RUNNING, None),
+        ("COMPLETING", RUNNING, None), ("SUSPENDED", RUNNING, None), ("COMPLETED", OVER, None),
+        ("CANCELLED by 1000", OVER, "cancelled"), ("CANCELLED+", OVER, "cancelled"),
+        ("TIMEOUT", OVER, "failed:timeout"), ("NODE_FAIL", OVER, "failed:node"), ("OUT_OF_MEMORY", OVER, "failed:oom"),
+        ("PREEMPTED", OVER, "failed:preempted"), ("HIBERNATING", UNKNOWN, None), ("", UNKNOWN, None),
+    ],
+)  # fmt: skip
+def test_a_state_that_is_not_known_is_unknown_never_over(text, phase, outcome):
+    state = task_state(text)
+    assert (state.phase, state.outcome) == (phase, outcome)
+
+
+@pytest.mark.parametrize(
+    ("text", "numbers"),
+    [
+        ("N/A", [0]), ("", [0]), ("7", [7]), ("[4-7%2]", [4, 5, 6, 7]), ("4-7%2", [4, 5, 6, 7]), ("[1%1]", [1]),
+        ("0-8:4", [0, 4, 8]), ("[1,3-4,9]%3", [1, 3, 4, 9]),
+    ],
+)  # fmt: skip
+def test_array_expressions(text, numbers):
+    assert indices(text) == numbers
+
+
+@given(st.sets(st.integers(0, 2000), min_size=1), st.integers(1, 50))
+def test_every_array_expression_is_read_back(numbers, parallel):
+    spans = []
+    for number in sorted(numbers):
+        if spans and number == spans[-1][1] + 1:
+            spans[-1][1] = number
+        else:
+            spans.append([number, number])
+    text = ",".join(str(a) if a == b else f"{a}-{b}" for a, b in spans)
+    assert indices(f"[{text}%{parallel}]") == sorted(numbers)
+
+
+@pytest.mark.parametrize("text", ["1,...", "a-b", "1-", "[1-3", "none"])
+def test_what_is_no_array_expression_is_refused_or_read_whole(text):
+    if text == "[1-3":
+        assert indices(text) == [1, 2, 3]
+        return
+    with pytest.raises(ValueError):
+        indices(text)
+
+
+def test_a_thousand_runs_of_one_class_are_one_array_and_ten_thousand_at_most_three():
+    runs = [toy_run(seed=seed) for seed in range(1000)]
+    made = chunks(runs, Profile(), 1001, lambda run: None)
+    assert [len(chunk.tasks) for chunk in made] == [1000]
+    short = chunks(runs, Profile(), 1001, lambda run: 60.0)
+    assert [len(chunk.tasks) for chunk in short] == [100] and len(short[0].tasks[0]) == 10
+    assert [run for task in short[0].tasks for run in task] == runs
+    many = chunks([runs[0]] * 10_000, Profile(), 1001, lambda run: None)
+    assert len(many) <= 3 and max(len(chunk.tasks) for chunk in many) <= 1001
+
+
+def test_runs_that_ask_for_different_things_are_different_arrays():
+    plain, gpu = toy_run(seed=0), toy_run(seed=1, gpus=1)
+    made = chunks([plain, gpu, plain], Profile(runs_per_task=5), 1001, lambda run: None)
+    assert [(chunk.needed.gpus, len(chunk.tasks[0])) for chunk in made] == [(0, 2), (1, 1)]
+
+
+def script(tmp_path, profile, needed=None, tasks=3, slots=1, parallel=0):
+    submission = new_submission(Home(tmp_path / "a home"))
+    needed = needed or Resources()
+    return submission, script_text(submission, "a comment", profile, needed, tasks, slots, parallel)
+
+
+def test_the_script_asks_for_what_the_profile_says(tmp_path):
+    profile = Profile(
+        account="lab", modules=("a b",), environment={"X": "a'b"}, setup=("echo hello",), options={"mail-type": "FAIL"}
+    )
+    needed = Resources(threads=2, gpus=1, memory_mb=2000, minutes=90, partition="gpu")
+    submission, text = script(tmp_path, profile, needed, slots=4, parallel=2)
+    asked = {line.removeprefix("#SBATCH --") for line in text.splitlines() if line.startswith("#SBATCH")}
+    assert asked >= {
+        "array=0-2%2", "account=lab", "partition=gpu", "time=90", "mem=2000M", "cpus-per-task=8", "gpus-per-node=4",
+        "requeue", "signal=B:USR2@120", "mail-type=FAIL", f"job-name={submission.name}", "comment='a comment'",
+    }  # fmt: skip
+    assert "module load 'a b'" in text and "echo hello" in text and not any("wckey" in line for line in asked)
+    export = next(line for line in text.splitlines() if line.startswith("export X"))
+    assert subprocess.run(["bash", "-c", f'{export}; echo "$X"'], capture_output=True, text=True).stdout == "a'b\n"
+    command = text.strip().splitlines()[-1]
+    assert shlex.split(command)[-1] == str(submission.root) and command.startswith("exec ")
+
+
+def test_what_is_left_to_the_site_is_not_asked_for(tmp_path):
+    _, text = script(tmp_path, Profile(), tasks=1)
+    assert not any(f"--{name}" in text for name in ("time", "partition", "mem", "gpus", "account", "qos"))
+    assert "--array=0-0%1" in text
+
+
+def test_a_submission_is_named_like_no_other(tmp_path):
+    home = Home(tmp_path / "home")
+    names = {new_submission(home).name for _ in range(50)}
+    assert len(names) == 50 and isinstance(new_submission(home), Submission)
