@@ -18,6 +18,7 @@ from plat.cli.settings import verb
 from plat.cli.standing import MEANING
 from plat.errors import HomeError
 from plat.store.home import Home, RunPaths
+from plat.store.index.configs import nearest
 from plat.store.run_directory.files import load_meta, mend_of, read_outcome
 from plat.store.run_directory.state import run_state
 
@@ -32,7 +33,7 @@ def why(run: RunArgument, home: HomeOption = None, as_json: JsonOption = False) 
     paths = find_run(place, run)
     meta, state = load_meta(paths) or {}, run_state(paths)
     problem = _damage(paths)
-    near, difference = _nearest(place, paths)
+    near, difference = nearest(place, paths)
     attempts = [(attempt.number, read_outcome(attempt) or {}) for attempt in paths.attempts()]
     if as_json:
         print_json(
@@ -91,30 +92,3 @@ def _fingerprint_words(fingerprint: dict[str, Any]) -> list[str]:
         for key, value in flatten(fingerprint).items()
         if value not in (None, "", {}, [])
     ]
-
-
-def _nearest(home: Home, paths: RunPaths) -> tuple[RunPaths | None, dict[str, tuple[Any, Any]]]:
-    """The other run of this home whose config differs in the fewest values, with those values (here, there)."""
-    mine = _flat_config(paths)
-    best: tuple[RunPaths | None, dict[str, tuple[Any, Any]]] = (None, {})
-    for candidate in home.all_runs():
-        if candidate.id == paths.id:
-            continue
-        other = _flat_config(candidate)
-        if not other:
-            continue
-        keys = [key for key in sorted(mine.keys() | other.keys()) if mine.get(key) != other.get(key)]
-        if best[0] is None or len(keys) < len(best[1]):
-            best = (candidate, {key: (mine.get(key), other.get(key)) for key in keys})
-    return best
-
-
-def _flat_config(paths: RunPaths) -> dict[str, Any]:
-    """A resolved config as dotted keys; empty when it cannot be read."""
-    from plat.store.mlflow.spelling import flatten
-    from plat.store.run_directory.files import read_config
-
-    try:
-        return flatten(read_config(paths))
-    except HomeError:
-        return {}

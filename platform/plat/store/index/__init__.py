@@ -4,7 +4,7 @@
     states(home, ids)     where these runs stand (id -> RunState), as `run_state` of each would say
     entries(home)         every run of the home, with its name, axes and state
     from plat.store.index.configs import nearest
-    nearest(home, id)     the run whose config differs in the fewest values
+    nearest(home, run)    the run whose config differs in the fewest values
 
 The file `<home>/index.db` is a cache: the run directories remain the truth, it may be deleted at any time, and every
 function here gives the same answer without it, only later.

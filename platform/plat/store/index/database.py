@@ -65,7 +65,7 @@ def forget_rows(home: Home, ids: Sequence[str]) -> None:
     _write(home, forget)
 
 
-def read_pairs(home: Home) -> Iterable[tuple[int, str, str]]:
+def read_pairs(home: Home) -> list[tuple[int, str, str]]:
     """(number, key, value) of every value that a remembered config has."""
     return _read(home, lambda database: database.execute("SELECT number, key, value FROM pairs").fetchall()) or []
 

@@ -15,11 +15,19 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from plat.errors import HomeError
 from plat.outcomes import CANCELLED, is_failure, is_result
 from plat.store.home import AttemptPaths, RunPaths
 from plat.store.mlflow.spelling import PARAM_LENGTH, TAG_LENGTH, clean_key, cut, flatten, millis, text
 from plat.store.run_directory.damage import damage
-from plat.store.run_directory.files import config_damage, load_meta, read_attempt_meta, read_outcome, read_result
+from plat.store.run_directory.files import (
+    config_damage,
+    load_config,
+    load_meta,
+    read_attempt_meta,
+    read_outcome,
+    read_result,
+)
 from plat.store.run_directory.history import run_history
 
 FORMAT = 2  # raise it when records change, and every run is compared with the store once more
@@ -96,12 +104,13 @@ def read_record(paths: RunPaths, wanted_by: Sequence[str] = (), with_diff: bool 
     wanted_by  files that want this run besides those that meta.json names
     with_diff  with the text of uncommitted code changes; without it, their hash alone (the tag plat.code.diff_sha256)
     """
-    import yaml
-
     mark = signature(paths)  # before anything is read: what changes meanwhile is seen at the next import
     meta = load_meta(paths)
-    config = _read(lambda: yaml.load(paths.config.read_bytes(), getattr(yaml, "CSafeLoader", yaml.SafeLoader)))
-    if mark is None or meta is None or not isinstance(config, dict):
+    if mark is None or meta is None:
+        return None
+    try:
+        config = load_config(paths, meta)
+    except HomeError:
         return None
     files = list(dict.fromkeys(clean_key(name) for name in [*meta.get("experiments", []), *wanted_by]))
     wrong_config = config_damage(meta, config)

@@ -19,13 +19,13 @@ from plat.spec.schema import leaves
 from plat.store.durable import locked, scratch_name, set_aside, to_checked_json, write, write_file
 from plat.store.home import Home, RunPaths
 from plat.store.provenance.code_state import CodeState, collect
+from plat.store.run_directory.config_text import to_yaml
 from plat.store.run_directory.files import (
     config_hash,
     load_meta,
     read_config,
     read_meta,
     recomputed_id,
-    to_yaml,
 )
 from plat.trainer.api import HEADLINE, find_trainer
 
@@ -164,12 +164,14 @@ def _compare(paths: RunPaths, run: Run) -> None:
 
 
 def _trainer_facts(run: Run) -> dict[str, Any]:
+    """What the trainer says of the run; a run that was not made from a file, but read from a directory, lacks some."""
     from plat.spec.experiment import config_object
 
     spec = find_trainer(run.trainer)
+    is_known = run.version == spec.version
     return {
         "trainer_version": spec.version,
-        "fingerprint": spec.fingerprint(config_object(run, spec)),
+        "fingerprint": run.fingerprint if is_known else spec.fingerprint(config_object(run, spec)),
         "iterations": spec.iterations(run.config),
         "headline": spec.headline,
     }

@@ -17,6 +17,7 @@ from plat.errors import HomeError
 from plat.spec.identity import SCHEME, recomputed
 from plat.store.durable import read_json, set_aside
 from plat.store.home import AttemptPaths, RunPaths
+from plat.store.run_directory.config_text import load_by_sections, load_whole
 from plat.store.run_directory.types import ATTEMPT_META, META, OUTCOME, RESULT, wrong_type
 from plat.trainer.api import HEADLINE
 
@@ -38,30 +39,39 @@ def mend_of(damage: str) -> str:
     return "remove the run's directory and sweep again"
 
 
-def config_hash(config: dict[str, Any]) -> str:
+def config_hash(config: Mapping[str, Any]) -> str:
     return hashlib.sha256(json.dumps(config, sort_keys=True).encode()).hexdigest()
-
-
-def to_yaml(config: dict[str, Any]) -> str:
-    import yaml
-
-    class Plain(getattr(yaml, "CSafeDumper", yaml.SafeDumper)):  # type: ignore[misc]
-        def ignore_aliases(self, data: Any) -> bool:
-            return True  # parts of a config may be shared objects; the file says each value in full
-
-    return yaml.dump(config, Dumper=Plain, sort_keys=False, allow_unicode=True, default_flow_style=False)
 
 
 def read_config(paths: RunPaths) -> dict[str, Any]:
     """The resolved config the run was made with; HomeError when the file is missing, damaged or was edited."""
-    config = _load_config(paths)
-    problem = config_damage(load_meta(paths) or {}, config)
+    meta = load_meta(paths) or {}
+    config = load_config(paths, meta)
+    problem = config_damage(meta, config)
     if problem:
         raise HomeError(problem, where=str(paths.config), mend=CONFIG_MEND)
     return config
 
 
-def config_damage(meta: dict[str, Any], config: dict[str, Any]) -> str:
+def load_config(paths: RunPaths, meta: Mapping[str, Any]) -> dict[str, Any]:
+    """What config.yaml holds, edited or not (`config_damage` tells); HomeError when it cannot be read as a config."""
+    import yaml
+
+    try:
+        text = paths.config.read_text(encoding="utf-8")
+        config = load_by_sections(text)
+        if config is not None and meta.get("config_sha256") == config_hash(config):
+            return config
+        config = load_whole(text)
+        if isinstance(config, dict):
+            return config
+        problem = "it is not a mapping"
+    except (OSError, yaml.YAMLError, ValueError, RecursionError) as error:
+        problem = str(error)
+    raise HomeError(f"{CONFIG_UNREADABLE}: {problem}", where=str(paths.config), mend=CONFIG_MEND)
+
+
+def config_damage(meta: Mapping[str, Any], config: Mapping[str, Any]) -> str:
     """What is wrong with a config, given the run's meta.json; "" when it is the one the run was made with."""
     recorded = meta.get("config_sha256")
     if recorded is None or recorded == config_hash(config):
@@ -79,21 +89,6 @@ def recomputed_id(meta: Mapping[str, Any], config: Mapping[str, Any]) -> str | N
         return None
     names, fingerprint = (recorded["plugins"], recorded["left_out"]), meta.get("fingerprint") or {}
     return recomputed(config, recorded["trainer"], meta.get("trainer_version") or "", fingerprint, *names)
-
-
-def _load_config(paths: RunPaths) -> dict[str, Any]:
-    import yaml
-
-    try:
-        config = yaml.load(
-            paths.config.read_text(encoding="utf-8"), Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-        )
-        if isinstance(config, dict):
-            return config
-        problem = "it is not a mapping"
-    except (OSError, yaml.YAMLError, ValueError, RecursionError) as error:
-        problem = str(error)
-    raise HomeError(f"{CONFIG_UNREADABLE}: {problem}", where=str(paths.config), mend=CONFIG_MEND)
 
 
 def load_meta(paths: RunPaths) -> dict[str, Any] | None:

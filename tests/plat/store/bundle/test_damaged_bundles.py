@@ -20,8 +20,9 @@ from plat.store.bundle.reading import read_bundle
 from plat.store.bundle.writing import write_bundle
 from plat.store.mlflow.record import read_record
 from plat.store.run_directory.attempts import record_failure
+from plat.store.run_directory.config_text import to_yaml
 from plat.store.run_directory.creation import create
-from plat.store.run_directory.files import config_hash, to_yaml
+from plat.store.run_directory.files import config_hash
 
 
 def _truncate(folder):
