@@ -48,7 +48,10 @@ class Bundles:
             raise SpecError(f"there is no experiment file {name}.yaml", where=str(self.root / "experiments"))
         keys = {override.partition("=")[0] for override in overrides}
         kept = [override for override in results.overrides if override.partition("=")[0] not in keys]
-        experiment = replace(load_experiment(paths[0], [*kept, *overrides]), reference=None)
+        experiment = load_experiment(paths[0], [*kept, *overrides])
+        reference = experiment.reference_folder
+        if reference is None or not reference.exists() or reference.samefile(self._folder_of(name)):
+            experiment = replace(experiment, reference=None)  # a bundle is not compared with itself
         exported, wanted = set(results.experiments[name]), {run.id for run in experiment.runs}
         strangers = wanted - exported if overrides else exported - wanted
         if strangers:
@@ -59,13 +62,20 @@ class Bundles:
                 where=str(self.folder),
                 mend=EXPORT,
             )
-        report = build_report(results.frames, replace(experiment, path=paths[0].relative_to(self.root)))
+        report = build_report(results.frames, experiment)
         for failure in report.failures:
             raise SpecError(failure.render(), where=str(paths[0]))
-        return report
+        return replace(report, experiment=replace(experiment, path=paths[0].relative_to(self.root)))
 
     def _results_of(self, name: str) -> BundleResults:
         """The bundle that holds an experiment; the others are not read."""
+        folder = self._folder_of(name)
+        if folder not in self._results:
+            self._results[folder] = read_results(folder)
+        return self._results[folder]
+
+    def _folder_of(self, name: str) -> Path:
+        """Where the bundle is that holds an experiment; SpecError where none does."""
         folders = {
             experiment: manifest.parent
             for manifest in sorted(self.folder.rglob(MANIFEST))
@@ -75,7 +85,4 @@ class Bundles:
             raise SpecError(
                 f"no bundle holds results of {name!r}", where=str(self.folder), mend=mend(name, folders, "results")
             )
-        folder = folders[name]
-        if folder not in self._results:
-            self._results[folder] = read_results(folder)
-        return self._results[folder]
+        return folders[name]

@@ -14,7 +14,7 @@ from plat_analysis.figures import style
 
 IMAGES = Path("docs/images")
 # Pages that tell results: here a measured number may stand in a region only.
-RESULTS = ("README.md", "docs/results.md", "docs/quickstart.md", "docs/findings.md")
+RESULTS = ("README.md", "docs/results.md", "docs/quickstart.md", "docs/findings.md", "docs/searches.md")
 
 
 def write(root: Path) -> list[str]:

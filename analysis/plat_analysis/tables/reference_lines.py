@@ -82,11 +82,13 @@ class ReferenceLines:
         }
 
     def values(self) -> dict[str, float]:
-        """Key numbers: cells outside their range, of how many."""
-        counts = self.cells.counts() if self.cells else []
-        return {f"reference/{NAMES[count.quantity]}_outside": float(count.outside) for count in counts} | {
-            f"reference/{NAMES[count.quantity]}": float(count.cells) for count in counts
-        }
+        """Key numbers: cells outside their range, of how many, and how likely at least as many are by chance alone."""
+        values = {}
+        for count in self.cells.counts() if self.cells else []:
+            name = f"reference/{NAMES[count.quantity]}"
+            values |= {name: float(count.cells), f"{name}_outside": float(count.outside)}
+            values |= {f"{name}_expected": count.expected, f"{name}_probability": count.probability}
+        return values
 
 
 def reference_caption(experiment: Experiment) -> str:
