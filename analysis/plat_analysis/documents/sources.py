@@ -6,6 +6,7 @@ prints.
     EXPERIMENT figure NAME                             a figure of the report; it is drawn into docs/images/
     EXPERIMENT value KEY [digits=1] [signed]           a key number of the report
     EXPERIMENT claims                                  the verdicts
+    EXPERIMENT verdict ID                              the word of one verdict, with the counts of its rows
     EXPERIMENT runs                                    how many runs are behind the numbers, and what made them
     EXPERIMENT command                                 the command that does these runs
     python ...                                         what this command prints: tables in Markdown, other text as code
@@ -34,6 +35,7 @@ from plat_analysis.results.runs import spell
 Artifact = TypeVar("Artifact", Table, Figure)
 
 
+COUNTED = re.compile(r" in \d+ of \d+$")  # how a verdict's line ends that counts its rows
 PART = "matrix."  # what the words begin with that choose a part of the runs
 
 
@@ -131,6 +133,16 @@ def _claims(report: Report, words: Sequence[str]) -> str:
     return "\n".join(lines)
 
 
+def _verdict(report: Report, words: Sequence[str]) -> str:
+    """`partial (above zero in 3 of 9, not shown either way in 6 of 9)`"""
+    verdicts = {verdict.id: verdict for verdict in report.claims}
+    name = words[0] if words else ""
+    if name not in verdicts:
+        raise SpecError(f"the report has no claim {name!r}", mend=mend(name, verdicts, "claims"))
+    counts = [line for line in verdicts[name].lines if COUNTED.search(line)]
+    return verdicts[name].status.replace("_", " ") + (f" ({', '.join(counts)})" if counts else "")
+
+
 def _runs(report: Report, words: Sequence[str]) -> str:
     """`720 runs (5 seeds, 2 builds of each base model; embedded 3.0)`, and what is missing."""
     runs = report.results.runs
@@ -162,6 +174,7 @@ KINDS: dict[str, Callable[[Report, Sequence[str]], str]] = {
     "table": _table,
     "value": _value,
     "claims": _claims,
+    "verdict": _verdict,
     "runs": _runs,
     "command": _command,
 }

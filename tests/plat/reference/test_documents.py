@@ -76,6 +76,7 @@ def test_the_command_checks_and_writes(repository):
         ("small table peak_success loud", "a table has no option 'loud'"),
         ("small value no/such", "the report has no value 'no/such'"),
         ("small claims", "small claims nothing"),
+        ("small verdict x", "the report has no claim 'x'"),
         ("small sum", "there is no kind of result 'sum'"),
         ("small", "names no result"),
         ("other claims", "no bundle holds results of 'other'"),
