@@ -31,14 +31,14 @@ Problem = tuple[tuple[int, ...], int]  # numbers, target
 
 @dataclass(frozen=True)
 class CountdownConfig(EpisodeConfig):
-    turns: int = 1
-    actions_per_turn: int = 1
+    turns: int = 1  # attempts at a problem [turns]
+    actions_per_turn: int = 1  # answers in an attempt [actions]
     numbers: str = "at_most_once"  # the paper's rule | all_exactly_once: the released code's
-    data: str = "generated"  # generated | file | hub
-    path: str = ""  # of `file`
-    dataset: str = "Jiayi-Pan/Countdown-Tasks-3to4"  # of `hub`
-    revision: str = ""  # of `hub`; "": the newest
-    max_rows: int = 20000  # of real data, before the unsolvable ones are dropped
+    data: str = "generated"  # where the problems come from: generated | file | hub
+    path: str = ""  # of the file, where `data` is file
+    dataset: str = "Jiayi-Pan/Countdown-Tasks-3to4"  # on the hub, where `data` is hub
+    revision: str = ""  # of the dataset on the hub; empty: the newest
+    max_rows: int = 20000  # of real data, before the unsolvable ones are dropped [rows]
     largest: int = 12  # generated numbers are 1..largest, targets 1..30
     four: float = 0.5  # share of generated problems with four numbers
 

@@ -25,9 +25,9 @@ SEPARATOR = "||"
 class EpisodeConfig:
     """The options that every environment has."""
 
-    turns: int = 5  # at most, per episode
-    actions_per_turn: int = 2  # at most
-    format_penalty: float = -0.1  # for a turn with no valid action or any invalid one
+    turns: int = 5  # at most, per episode [turns]
+    actions_per_turn: int = 2  # at most [actions]
+    format_penalty: float = -0.1  # for a turn with no valid action or any invalid one [reward]
     shared_pool: bool = False  # True, as released: validation draws from the training instances
 
     def __post_init__(self) -> None:

@@ -28,13 +28,13 @@ _SYMBOLS = {"S": "_", "F": "_", "H": "O", "G": "G"}
 
 @dataclass(frozen=True)
 class FrozenLakeConfig(EpisodeConfig):
-    size: int = 4
+    size: int = 4  # side of the square map [cells]
     frozen: float = 0.9  # probability that a cell is frozen
     success_rate: float = 0.98  # of the intended move; the rest slips to both sides. Released main table: 1.0
-    min_solution: int = 1  # moves of the shortest path
-    max_solution: int = 8
+    min_solution: int = 1  # of the shortest path, at least [moves]
+    max_solution: int = 8  # of the shortest path, at most [moves]
     detours: float = 0.0  # share of the maps on which both straight ways are blocked; else as they come
-    step_cost: float = 0.0  # that each action costs
+    step_cost: float = 0.0  # that each action costs [reward]
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -30,13 +30,13 @@ _MARK = "The answer is:"
 
 @dataclass(frozen=True)
 class MetaMathQAConfig(EpisodeConfig):
-    turns: int = 1  # attempts; the released config says 5 but stops after one action
-    actions_per_turn: int = 1
-    data: str = "generated"  # generated | file | hub
-    path: str = ""  # of `file`
-    dataset: str = "meta-math/MetaMathQA"  # of `hub`
-    revision: str = ""  # of `hub`; "": the newest
-    max_rows: int = 1_000_000  # of real data
+    turns: int = 1  # attempts; the released config says 5 but stops after one action [turns]
+    actions_per_turn: int = 1  # answers in an attempt [actions]
+    data: str = "generated"  # where the problems come from: generated | file | hub
+    path: str = ""  # of the file, where `data` is file
+    dataset: str = "meta-math/MetaMathQA"  # on the hub, where `data` is hub
+    revision: str = ""  # of the dataset on the hub; empty: the newest
+    max_rows: int = 1_000_000  # of real data [rows]
 
     def __post_init__(self) -> None:
         super().__post_init__()

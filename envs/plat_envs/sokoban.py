@@ -25,12 +25,12 @@ State = tuple[int, tuple[int, ...]]  # player, sorted boxes; cells are numbered 
 
 @dataclass(frozen=True)
 class SokobanConfig(EpisodeConfig):
-    size: int = 6  # side of the square board, outer wall included
-    boxes: int = 1
+    size: int = 6  # side of the square board, outer wall included [cells]
+    boxes: int = 1  # to be pushed onto targets [boxes]
     walls: float = 0.1  # probability that an inner cell is a wall
-    min_solution: int = 2  # moves of the shortest solution, drawn uniformly between both
-    max_solution: int = 8
-    step_cost: float = 0.1  # that each action costs
+    min_solution: int = 2  # of the shortest solution, drawn uniformly between both [moves]
+    max_solution: int = 8  # of the shortest solution, at most [moves]
+    step_cost: float = 0.1  # that each action costs [reward]
 
     def __post_init__(self) -> None:
         super().__post_init__()

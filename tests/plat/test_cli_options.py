@@ -48,6 +48,13 @@ def test_limits_are_those_that_are_checked(options: Verb) -> None:
         build_run(["train.beta1=1"])
 
 
+def test_every_option_builder_and_check_has_a_meaning(plat: Verb) -> None:
+    listed = json.loads(plat("options", "--json")[1])["options"]
+    assert [option["key"] for option in listed if not option["means"]] == []
+    units = {option["key"]: option["unit"] for option in listed}
+    assert (units["train.iterations"], units["mi.every"], units["train.lr"]) == ("iterations", "iterations", "")
+
+
 def test_one_option_is_explained(options: Verb) -> None:
     code, out, _ = options("filter.rule")
     assert code == 0 and "top_p_softmax" in out and "default" in out and "Which prompts" in out

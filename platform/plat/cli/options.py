@@ -12,16 +12,18 @@ import typer
 
 from plat.cli.common import JsonOption, aligned, print_json
 from plat.cli.settings import verb
+from plat.cli.table import table
 from plat.errors import SpecError
 from plat.spec.conf import conf_of
-from plat.spec.leaf import show
+from plat.spec.descriptions import describe
+from plat.spec.leaf import Leaf, show
 from plat.spec.schema import Schema, schema_of, select
 from plat.suggest import mend
 from plat.trainer.api import TrainerSpec, find_trainer
 from plat.trainer.plugins import load_plugin, published
 
 FUNCTIONS = {"builder": "plat.reports", "check": "plat.claims"}
-COLUMNS = ("option", "type", "default", "limits")
+COLUMNS = ("option", "type", "default", "unit", "limits", "meaning")
 
 
 @dataclass(frozen=True)
@@ -33,6 +35,8 @@ class Option:
     default   what a run has that says nothing else, as a plain value; None for a builder or a check
     choices   the valid values, None where any value of the type will do
     limits    the range of a number in words
+    unit      of a number, "" for none
+    means     what an option means, in a line
     needs     the choice that the option belongs to, e.g. "task=sokoban"; "" for an option of every run
     about     what its group of options, the builder or the check says of itself
     """
@@ -45,13 +49,22 @@ class Option:
     limits: str = ""
     needs: str = ""
     about: str = ""
+    unit: str = ""
+    means: str = ""
 
     def cells(self) -> tuple[str, ...]:
         """In the order of COLUMNS."""
         limits = " | ".join(self.choices) if self.choices else self.limits
         notes = [part for part in (limits, f"with {self.needs}" if self.needs else "") if part]
         default = "" if self.kind in FUNCTIONS else show(self.default)
-        return (self.key, self.kind if self.kind in FUNCTIONS else self.type, default, "; ".join(notes))
+        return (
+            self.key,
+            self.kind if self.kind in FUNCTIONS else self.type,
+            default,
+            self.unit,
+            "; ".join(notes),
+            self.means,
+        )
 
 
 @verb(reads_trainers=True)
@@ -72,7 +85,7 @@ def options(
     if len(chosen) == 1:
         print(_in_full(chosen[0]))
         return 0
-    print(aligned([COLUMNS, *(option.cells() for option in chosen)]))
+    print(table(COLUMNS, [option.cells() for option in chosen]))
     if key is None:
         print("\n`plat options KEY` explains one of them, or all that begin with KEY.")
     return 0
@@ -94,6 +107,8 @@ def _in_full(option: Option) -> str:
         facts = [("type", option.type), ("default", show(option.default))]
     facts += [("choices", ", ".join(option.choices))] if option.choices else []
     facts += [("limits", option.limits)] if option.limits else []
+    facts += [("unit", option.unit)] if option.unit else []
+    facts += [("meaning", option.means)] if option.means else []
     facts += [("needs", option.needs)] if option.needs else []
     return f"{option.key}\n{aligned(facts)}" + (f"\n\n{option.about}" if option.about else "")
 
@@ -105,15 +120,14 @@ def _options_of(trainer: TrainerSpec) -> Iterator[Option]:
     if trainer.conf:
         conf = conf_of(trainer.conf)
         for group, choices in conf.options.items():
-            about = f"Each choice sets several of the keys below `{group}` together."
-            yield Option(group, "group", "config group", conf.defaults[group], choices, about=about)
+            about = f"each choice sets several of the keys below `{group}` together"
+            yield Option(group, "group", "config group", conf.defaults[group], choices, means=about)
     for key, leaf in schema.leaves.items():
         if (
             trainer.conf and key in conf_of(trainer.conf).options
         ):  # it only records which option of the group was chosen
             continue
-        about = _about(leaf.owner)
-        yield Option(key, "option", leaf.describe(), select(defaults, key), leaf.choices(), leaf.limits(), "", about)
+        yield _option(key, leaf, select(defaults, key))
     for key, leaf in schema.free.items():
         yield from _plugin_options(key, leaf.metadata.get("options_of"), schema)
 
@@ -128,11 +142,14 @@ def _plugin_options(key: str, chooser: str | None, schema: Schema) -> Iterator[O
     for name in selector.choices() or ():
         own = schema_of(load_plugin(selector.metadata["plugin"], name).config_type)
         for below, leaf in own.leaves.items():
-            default, about = select(own.defaults, below), _about(leaf.owner)
-            needs = f"{group}={name}"
-            yield Option(
-                f"{key}.{below}", "option", leaf.describe(), default, leaf.choices(), leaf.limits(), needs, about
-            )
+            yield _option(f"{key}.{below}", leaf, select(own.defaults, below), f"{group}={name}")
+
+
+def _option(key: str, leaf: Leaf, default: Any, needs: str = "") -> Option:
+    """One key of a config, explained by the comment beside its field and the docstring around it."""
+    means, unit = describe(leaf.owner, leaf.name)
+    type_, about = leaf.describe(), _about(leaf.owner)
+    return Option(key, "option", type_, default, leaf.choices(), leaf.limits(), needs, about, unit, means)
 
 
 def _defaults(trainer: TrainerSpec, schema: Schema) -> dict[str, Any]:
@@ -152,7 +169,9 @@ def _functions() -> Iterator[Option]:
             function = load_plugin(group, name)
             parameters = list(inspect.signature(function).parameters.values())[2:]
             words = [_parameter(parameter) for parameter in parameters]
-            yield Option(name, kind, ", ".join(words) or "none", about=inspect.getdoc(function) or "")
+            about = inspect.getdoc(function) or ""
+            means = " ".join(about.partition("\n\n")[0].split())
+            yield Option(name, kind, ", ".join(words) or "none", about=about, means=means)
 
 
 def _parameter(parameter: inspect.Parameter) -> str:

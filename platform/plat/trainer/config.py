@@ -1,7 +1,8 @@
 """The typed config of a run, shared by every built-in trainer (light: imports nothing heavy).
 
-Each dataclass is one Hydra config group or one block of `scale/*.yaml`; comments give units. Choices, ranges and
-plugins are field metadata, which `plat.spec` checks for any trainer's config_type:
+Each dataclass is one Hydra config group or one block of `scale/*.yaml`. The comment beside a field is what
+`plat options` says of it, with the unit in brackets (`plat.spec.descriptions`). Choices, ranges and plugins are field
+metadata, which `plat.spec` checks for any trainer's config_type:
 
     choices                    the valid strings
     minimum, maximum           inclusive limits
@@ -23,24 +24,25 @@ from plat.rl.config import AlgorithmConfig, EarlyStopConfig, FilterConfig, MICon
 class TaskConfig:
     """An environment (entry-point group `plat.environments`) and the shape of an episode in it."""
 
+    # the environment, by the name under which a package publishes it
     name: str = field(default="frozenlake", metadata={"plugin": "plat.environments"})
-    env: dict[str, Any] = field(default_factory=dict, metadata={"options_of": "name"})
-    turns: int = number(5, minimum=1)  # at most
-    response_tokens: int = number(24, minimum=1)  # at most, per turn
-    token_cost: float = number(0.0, minimum=0)  # what each response token costs, the end of text included
+    env: dict[str, Any] = field(default_factory=dict, metadata={"options_of": "name"})  # the environment's own options
+    turns: int = number(5, minimum=1)  # of an episode, at most [turns]
+    response_tokens: int = number(24, minimum=1)  # of a response, at most, per turn [tokens]
+    token_cost: float = number(0.0, minimum=0)  # what each response token costs, the end of text included [reward]
 
 
 @dataclass
 class ShapeConfig:
     """A small transformer in the Qwen2 format."""
 
-    layers: int = number(2, minimum=1)
-    width: int = number(64, minimum=1)
-    heads: int = number(4, minimum=1)
-    kv_heads: int = number(4, minimum=1)
-    ffn: int = number(128, minimum=1)
-    rope_theta: float = number(10000.0, above=0)
-    tie_embeddings: bool = True
+    layers: int = number(2, minimum=1)  # of the stand-in [layers]
+    width: int = number(64, minimum=1)  # of the residual stream, a multiple of `heads`
+    heads: int = number(4, minimum=1)  # attention heads of a layer
+    kv_heads: int = number(4, minimum=1)  # heads of keys and values, which several attention heads may share
+    ffn: int = number(128, minimum=1)  # width of the feed-forward part of a layer
+    rope_theta: float = number(10000.0, above=0)  # base of the rotary position embedding
+    tie_embeddings: bool = True  # the same matrix reads tokens and predicts them
 
 
 @dataclass
@@ -48,65 +50,70 @@ class BaseConfig:
     """How a stand-in's base model is made: supervised training on demonstrations of all tasks together."""
 
     version: str = "v2"  # which tasks and demonstration grammar a base has seen
-    steps: int = number(1500, minimum=0)
-    batch: int = number(64, minimum=1)  # demonstrations per step
-    pool: int = number(20000, minimum=1)  # demonstrations per task that the steps draw from
-    lr: float = number(5e-3, above=0)
+    steps: int = number(1500, minimum=0)  # of supervised training [steps]
+    batch: int = number(64, minimum=1)  # demonstrations per step [demonstrations]
+    pool: int = number(20000, minimum=1)  # demonstrations per task that the steps draw from [demonstrations]
+    lr: float = number(5e-3, above=0)  # learning rate of the supervised training
     # Levels of reasoning among the demonstrations; what is left of 1 are templates.
-    grounded: float = number(0.3, minimum=0, maximum=1)  # share with one or several true facts, and a good action
-    wrong: float = number(0.1, minimum=0, maximum=1)  # share with wrong facts, and a random action
+    # share of demonstrations with one or several true facts, and a good action
+    grounded: float = number(0.3, minimum=0, maximum=1)
+    wrong: float = number(0.1, minimum=0, maximum=1)  # share of demonstrations with wrong facts, and a random action
     # share of the templates with a good action, the others have a random one; 1: acting well needs no reasoning
     usefulness: float = number(0.25, minimum=0, maximum=1)
-    seed: int = number(0, minimum=0)
+    seed: int = number(0, minimum=0)  # of this build of the base model: another one is another base
 
 
 @dataclass
 class ModelConfig:
     """The paper's model and the stand-in that runs in its place; `path` names a local checkpoint instead."""
 
-    name: str = "qwen2.5-3b"
-    paper_name: str = "Qwen2.5-3B"
-    path: str | None = None
+    name: str = "qwen2.5-3b"  # of the config group's option that was chosen; says nothing by itself
+    paper_name: str = "Qwen2.5-3B"  # of the model that the paper trained, which reports name
+    path: str | None = None  # a local checkpoint in the Qwen2 format to start from, in place of a stand-in
     shape: ShapeConfig = field(default_factory=ShapeConfig)
     base: BaseConfig = field(default_factory=BaseConfig)
 
 
 @dataclass
 class TrainConfig:
+    # of the run: a rollout and its updates each [iterations]
     iterations: int = number(40, minimum=0, maximum=10_000_000)
-    prompts: int = number(8, minimum=1)  # P
-    group_size: int = number(16, minimum=1)  # G
-    mini_batches: int = number(4, minimum=1)  # updates per iteration
-    lr: float = number(3e-4, minimum=0)
-    critic_lr: float = number(1e-3, minimum=0)
-    critic_warmup: int = number(0, minimum=0)  # iterations in which only the critic is trained
-    beta1: float = number(0.9, minimum=0, below=1)
-    beta2: float = number(0.999, minimum=0, below=1)
-    weight_decay: float = number(0.0, minimum=0)
-    max_grad_norm: float = number(1.0, above=0)
-    temperature: float = number(1.0, above=0)
+    prompts: int = number(8, minimum=1)  # P, the prompts of a batch [prompts]
+    group_size: int = number(16, minimum=1)  # G, the trajectories of a prompt [trajectories]
+    mini_batches: int = number(4, minimum=1)  # into which a batch is divided: updates per iteration [updates]
+    lr: float = number(3e-4, minimum=0)  # learning rate of the policy
+    critic_lr: float = number(1e-3, minimum=0)  # learning rate of the critic
+    critic_warmup: int = number(0, minimum=0)  # at the beginning, in which only the critic is trained [iterations]
+    beta1: float = number(0.9, minimum=0, below=1)  # of Adam: share of the earlier mean of gradients
+    beta2: float = number(0.999, minimum=0, below=1)  # of Adam: share of the earlier mean of squared gradients
+    weight_decay: float = number(0.0, minimum=0)  # by which weights shrink with each step, times the learning rate
+    max_grad_norm: float = number(1.0, above=0)  # to which a longer gradient is shortened
+    temperature: float = number(1.0, above=0)  # of the sampling in rollouts
+    # what the policy sees of an episode: the present state | everything so far
     context: str = choice("current", "full")
+    # how observations are written: few tokens, for stand-ins | natural language, for real LLMs
     rendering: str = choice("compact", "chat")
-    checkpoint_every: int = number(10, minimum=1)
-    micro_batch: int = number(0, minimum=0)  # trajectories per backward pass; 0: a whole mini-batch. Operational
+    checkpoint_every: int = number(10, minimum=1)  # from one checkpoint to the next [iterations]
+    # trajectories per backward pass; 0: a whole mini-batch. Operational [trajectories]
+    micro_batch: int = number(0, minimum=0)
 
 
 @dataclass
 class EvalConfig:
-    every: int = number(10, minimum=1)
-    instances: int = number(256, minimum=1)  # fixed validation instances
-    heldout: int = number(256, minimum=0)  # a second fixed set, for the peak checkpoint
-    temperature: float = number(0.5, minimum=0)  # 0: greedy
-    seed: int = number(123, minimum=0)
+    every: int = number(10, minimum=1)  # from one evaluation to the next [iterations]
+    instances: int = number(256, minimum=1)  # fixed validation instances [instances]
+    heldout: int = number(256, minimum=0)  # a second fixed set, for the peak checkpoint [instances]
+    temperature: float = number(0.5, minimum=0)  # of the sampling in evaluations; 0: greedy
+    seed: int = number(123, minimum=0)  # of the sampling in evaluations
 
 
 @dataclass
 class RunConfig:
     """Everything a run is a function of. `scale` is the name of the scale its other values came from."""
 
-    trainer: str = "embedded"
-    scale: str = "laptop"
-    seed: int = number(0, minimum=0)
+    trainer: str = "embedded"  # who trains, by the name under which a package publishes it
+    scale: str = "laptop"  # the config group's option that the other values came from
+    seed: int = number(0, minimum=0)  # of everything random in the run, the base model apart
     task: TaskConfig = field(default_factory=TaskConfig)
     algorithm: AlgorithmConfig = field(default_factory=AlgorithmConfig)
     model: ModelConfig = field(default_factory=ModelConfig)
@@ -115,6 +122,6 @@ class RunConfig:
     early_stop: EarlyStopConfig = field(default_factory=EarlyStopConfig)
     train: TrainConfig = field(default_factory=TrainConfig)
     eval: EvalConfig = field(default_factory=EvalConfig)
-    device: str = choice("cpu", "cuda")
-    dtype: str = choice("float32", "bfloat16", "float16", "float64")
-    threads: int = number(1, minimum=1)  # per run; affects the last bits, hence part of the identity
+    device: str = choice("cpu", "cuda")  # where the run computes
+    dtype: str = choice("float32", "bfloat16", "float16", "float64")  # type of the numbers that the run computes with
+    threads: int = number(1, minimum=1)  # per run; affects the last bits, hence part of the identity [threads]

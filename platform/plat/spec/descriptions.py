@@ -1,0 +1,70 @@
+"""What each option means, read from where it is defined: the comment beside a field of a config dataclass.
+
+    turns: int = 5  # at most, per episode [turns]
+
+A comment that has no room beside its field stands above it. What stands in brackets at the end is the unit.
+"""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import io
+import re
+import textwrap
+import tokenize
+from functools import cache
+from typing import NamedTuple
+
+_UNIT = re.compile(r"\s*\[([^\[\]|]+)\]$")
+
+
+class Description(NamedTuple):
+    """What an option means, and the unit of its value; "" where nothing is said."""
+
+    meaning: str = ""
+    unit: str = ""
+
+
+def describe(owner: type, field: str) -> Description:
+    """The description of a field of a dataclass, inherited ones included."""
+    for kind in owner.__mro__:
+        if field in vars(kind).get("__annotations__", {}):
+            return _of_class(kind).get(field, Description())
+    return Description()
+
+
+@cache
+def _of_class(kind: type) -> dict[str, Description]:
+    """Field -> description of the fields that a class itself defines; {} when its source cannot be read."""
+    try:
+        source = textwrap.dedent(inspect.getsource(kind))
+    except (OSError, TypeError):  # made by code, or its file is gone
+        return {}
+    tokens = tokenize.generate_tokens(io.StringIO(source).readline)
+    comments = {token.start: token.string.lstrip("#").strip() for token in tokens if token.type == tokenize.COMMENT}
+    beside = {line: text for (line, _), text in comments.items()}
+    lines = source.splitlines()
+    body = ast.parse(source).body[0]
+    assert isinstance(body, ast.ClassDef)
+    described = {}
+    for statement in body.body:
+        if isinstance(statement, ast.AnnAssign) and isinstance(statement.target, ast.Name):
+            own = range(statement.lineno, (statement.end_lineno or statement.lineno) + 1)
+            text = " ".join(beside[line] for line in own if line in beside) or _above(statement.lineno, lines, beside)
+            described[statement.target.id] = _parsed(text)
+    return described
+
+
+def _above(line: int, lines: list[str], beside: dict[int, str]) -> str:
+    """The comment lines directly above a line."""
+    texts: list[str] = []
+    while line > 1 and lines[line - 2].lstrip().startswith("#"):
+        line -= 1
+        texts.insert(0, beside[line])
+    return " ".join(texts)
+
+
+def _parsed(text: str) -> Description:
+    unit = _UNIT.search(text)
+    return Description(_UNIT.sub("", text), unit[1]) if unit else Description(text)
