@@ -11,12 +11,14 @@ from pathlib import Path
 
 import pytest
 from conftest import ROOT
+from sweep_processes import wait_for
 from toy_runs import comparable, no_step_twice, toy_run
 
 from plat.cli import main
 from plat.dispatch.driver import sweep
 from plat.store.home import Home
 from plat.store.mlflow.dump import dump
+from plat.store.run_directory.files import read_attempt_meta, read_outcome
 from plat.store.run_directory.state import run_state
 
 pytestmark = pytest.mark.cluster
@@ -100,6 +102,24 @@ def test_twenty_disturbed_runs_give_what_undisturbed_ones_give(home, real, tmp_p
 def test_two_hundred_disturbed_runs_give_what_undisturbed_ones_give(home, real, tmp_path):
     done = disturbed_sweep(home, Home(tmp_path / "calm").create(), real, 200, pause=2.0)
     assert {"signal", "requeue", "node", "controller"} <= set(done)
+
+
+def test_a_preemption_goes_on_from_the_checkpoint_and_no_sacct_is_needed(home, real):
+    """Jobs of the partition `high` need every node, so SLURM preempts ours; it tells them beforehand."""
+    run = toy_run(seed=1, iterations=200, sleep=0.1, checkpoint_every=1000)
+    settings = ("cluster.refresh=1", "cluster.time=60")
+    reports = []
+    thread = threading.Thread(target=lambda: reports.append(sweep(home, [run], on="slurm", cluster=settings)))
+    thread.start()
+    wait_for(lambda: (run_state(home.run(run.id)).step or 0) > 5)
+    rush = ["sbatch", "--parsable", "-p", "high", "-N", str(real.nodes), "--exclusive", "-t", "1", "--wrap", "sleep 3"]
+    assert subprocess.run([*rush, "-o", "/dev/null"], capture_output=True, timeout=60).returncode == 0
+    thread.join()
+    assert reports[0].counts() == {"done": 1}
+    attempts = home.run(run.id).attempts()
+    assert len(attempts) == 2 and no_step_twice(home.run(run.id))
+    assert read_outcome(attempts[0])["outcome"] == "interrupted"
+    assert read_attempt_meta(attempts[1])["restored_step"] > 0
 
 
 def test_table_4_sent_to_slurm_gives_the_store_of_the_local_one(real, tmp_path):

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from plat.store import process
+from plat.store import process, submissions
 from plat.store.durable import create, read_json, to_json
 from plat.store.home import Home
 
@@ -59,13 +59,14 @@ def announced(home: Home, job: str, title: str) -> Iterator[None]:
         "job": job,
         "title": title,
         **process.this_process(),
+        "task": submissions.this_task(),
         "time": time.time(),
         "log_start": log.stat().st_size if log.exists() else 0,
     }
     written = False
     with contextlib.suppress(OSError):  # a full disk: the preparation itself will say so
         path.parent.mkdir(parents=True, exist_ok=True)
-        if (earlier := read_json(path)) is None or not process.may_run(earlier):
+        if (earlier := read_json(path)) is None or not _may_go_on(home, earlier):
             path.unlink(missing_ok=True)
         written = create(path, to_json(facts), sync=False)
     try:
@@ -79,7 +80,22 @@ def announced(home: Home, job: str, title: str) -> Iterator[None]:
 def is_being_prepared(home: Home, job: str) -> bool:
     """Whether somebody is preparing this now, as far as that can be told from here."""
     facts = read_json(home.preparation(job))
-    return facts is not None and process.may_run(facts)
+    return facts is not None and _may_go_on(home, facts)
+
+
+def _may_go_on(home: Home, facts: dict[str, Any]) -> bool:
+    """Whether the process that has announced a preparation may still run.
+
+    Not when it belonged to a scheduler's task that is over, or to an earlier start of the task that asks.
+    """
+    if not process.may_run(facts):
+        return False
+    task, own = facts.get("task"), submissions.this_task()
+    if not isinstance(task, dict):
+        return True
+    if own is not None and (own["submission"], own["task"]) == (task.get("submission"), task.get("task")):
+        return bool(own["restart"] <= task.get("restart", 0))
+    return not submissions.Submission(home.submissions / str(task.get("submission"))).is_over(task.get("task"))
 
 
 def preparations(home: Home) -> list[Preparation]:
@@ -88,7 +104,7 @@ def preparations(home: Home) -> list[Preparation]:
         paths = [path for path in home.preparations.iterdir() if path.suffix == ".json"]
     except OSError:
         return []
-    going_on = [facts for path in paths if (facts := read_json(path)) is not None and process.may_run(facts)]
+    going_on = [facts for path in paths if (facts := read_json(path)) is not None and _may_go_on(home, facts)]
     return sorted((_read(home, facts) for facts in going_on), key=lambda preparation: -preparation.seconds)
 
 

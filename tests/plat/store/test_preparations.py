@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import time
@@ -11,6 +12,7 @@ import pytest
 
 from plat.store.home import Home
 from plat.store.preparations import announced, is_being_prepared, preparations, progress_of
+from plat.store.submissions import new_submission
 
 JOB = "prepare:toy:abc"
 
@@ -61,3 +63,17 @@ def test_damaged_files_are_passed_over(home: Home) -> None:
     home.preparations.mkdir()
     home.preparation(JOB).write_text('{"job": ')
     assert preparations(home) == [] and not is_being_prepared(home, JOB)
+
+
+def test_what_a_task_that_is_over_has_announced_on_another_machine_is_not_waited_for(home: Home) -> None:
+    submission = new_submission(home)
+    elsewhere = {"host": "node7", "machine_id": "another", "boot_id": "another", "pid": 1, "pid_start": "1"}
+    facts = {"job": JOB, "title": "cut off", **elsewhere, "time": time.time()}
+    home.preparations.mkdir()
+    task = {"submission": submission.name, "task": 2, "restart": 0}
+    home.preparation(JOB).write_text(json.dumps({**facts, "task": task}))
+    assert is_being_prepared(home, JOB)
+    submission.note_over("failed:node", "gone", task=2)
+    assert not is_being_prepared(home, JOB) and preparations(home) == []
+    with announced(home, JOB, "again"):
+        assert [item.title for item in preparations(home)] == ["again"]

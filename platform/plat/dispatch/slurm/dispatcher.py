@@ -20,7 +20,7 @@ from plat.dispatch.slurm.commands import SchedulerError, Slurm
 from plat.dispatch.slurm.ends import end_of_task
 from plat.dispatch.slurm.packing import Chunk, chunks
 from plat.dispatch.slurm.profile import Profile, load_profile
-from plat.dispatch.slurm.refresh import Snapshot, refresh
+from plat.dispatch.slurm.refresh import refresh
 from plat.dispatch.slurm.submission import submit
 from plat.errors import HomeError, PlatError
 from plat.outcomes import is_failure
@@ -53,7 +53,6 @@ class SlurmDispatcher:
         self._to_submit: list[Job] = []
         self._followed: dict[str, Record] = {}  # job -> the task that has its run
         self._changes: list[Change] = []
-        self._snapshot = Snapshot()
         self._refreshed: float | None = None
         self._not_before = 0.0
         self._silent = False  # SLURM did not answer, and that was said
@@ -85,9 +84,10 @@ class SlurmDispatcher:
         return not self.stopping and any(job.state != ENDED for job in self.jobs.values())
 
     def handed_over(self) -> bool:
-        unsure = {submission.name for submission in self._snapshot.doubtful}
-        followed = (record.submission.name for record in self._followed.values())
-        return self._refreshed is not None and not self._to_submit and unsure.isdisjoint(followed)
+        """A submission whose number nobody knows yet may still have to be made again."""
+        followed = {record.submission for record in self._followed.values()}
+        known = all(submission.job_id() is not None for submission in followed)
+        return self._refreshed is not None and not self._to_submit and known
 
     def stop(self) -> None:
         """Follow no more; what SLURM has goes on."""
@@ -116,7 +116,7 @@ class SlurmDispatcher:
     def _refresh(self) -> bool:
         """Ask SLURM; False when it does not answer. Then nothing is concluded, and nothing is submitted."""
         try:
-            self._snapshot = refresh(self.home, self._slurm, self._profile.accept_within)
+            refresh(self.home, self._slurm, self._profile.accept_within)
             self._silent = False
         except SchedulerError as error:
             if error.certain and self._refreshed is not None and not self._followed:

@@ -27,13 +27,9 @@ OTHER_MACHINE = 600.0  # seconds after which a submitter elsewhere that has not 
 
 @dataclass(frozen=True)
 class Snapshot:
-    """How the tasks of open submissions stand, by submission and task; a task that is not in it is not known.
-
-    doubtful  submissions of which it is not known yet whether SLURM has accepted them
-    """
+    """How the tasks of open submissions stand, by submission and task; a task that is not in it is not known."""
 
     tasks: Mapping[tuple[str, int], TaskState] = field(default_factory=dict)
-    doubtful: Sequence[Submission] = ()
 
 
 def refresh(home: Home, slurm: Slurm, accept_within: float = 60.0) -> Snapshot:
@@ -49,14 +45,13 @@ def refresh(home: Home, slurm: Slurm, accept_within: float = 60.0) -> Snapshot:
     for task in slurm.tasks(list(known)):
         listed[task.name].append(task)
     states: dict[tuple[str, int], TaskState] = {}
-    doubtful, gone = [], []
+    gone: list[tuple[Submission, int]] = []
     for submission in submissions:
         name = submission.name
         if known[name] is None and listed[name]:
             submission.note_job(listed[name][0].job_id, "squeue")
         elif known[name] is None:
-            if not _give_up(submission, accept_within):
-                doubtful.append(submission)
+            _give_up(submission, accept_within)
             continue
         tasks = {task.index: task.state for task in listed[name]}
         states |= {(name, index): state for index, state in tasks.items()}
@@ -64,7 +59,7 @@ def refresh(home: Home, slurm: Slurm, accept_within: float = 60.0) -> Snapshot:
             continue
         gone += [(submission, index) for index in range(_count(submission)) if tasks.get(index, GONE).phase == OVER]
     _note_over(slurm, gone, states)
-    return Snapshot(states, doubtful)
+    return Snapshot(states)
 
 
 def _note_over(slurm: Slurm, gone: Sequence[tuple[Submission, int]], states: dict[tuple[str, int], TaskState]) -> None:
@@ -86,20 +81,17 @@ def _count(submission: Submission) -> int:
     return len((read_json(submission.manifest) or {"tasks": []})["tasks"])
 
 
-def _give_up(submission: Submission, accept_within: float) -> bool:
-    """Note that a submission that SLURM does not list is over, if that is certain; whether it is."""
+def _give_up(submission: Submission, accept_within: float) -> None:
+    """Note that a submission that SLURM does not list is over, if that is certain."""
     if _submitter_may_live(submission):
-        return False
+        return
     if not submission.manifest.exists():
         submission.note_over(None, "its submitter ended before it called sbatch")
-        if not submission.manifest.exists():
-            return True
+        return
     doubt = submission.root / "missed.json"
     create(doubt, b"{}\n", sync=False)
-    if _age(doubt.stat().st_mtime, submission) < accept_within:
-        return False
-    submission.note_over(None, "SLURM never accepted it")
-    return True
+    if _age(doubt.stat().st_mtime, submission) >= accept_within:
+        submission.note_over(None, "SLURM never accepted it")
 
 
 def _submitter_may_live(submission: Submission) -> bool:
