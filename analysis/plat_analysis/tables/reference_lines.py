@@ -83,7 +83,7 @@ class ReferenceLines:
 
     def values(self) -> dict[str, float]:
         """Key numbers: cells outside their range, of how many, and how likely at least as many are by chance alone."""
-        values = {}
+        values: dict[str, float] = {}
         for count in self.cells.counts() if self.cells else []:
             name = f"reference/{NAMES[count.quantity]}"
             values |= {name: float(count.cells), f"{name}_outside": float(count.outside)}
