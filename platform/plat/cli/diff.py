@@ -8,13 +8,15 @@ from typing import Annotated, Any
 
 import typer
 
-from plat.cli.common import HomeOption, JsonOption, find_run, print_json
+from plat.cli.common import HomeOption, JsonOption, print_json
 from plat.cli.plot import LETTERS, Curve, plot
 from plat.cli.run_facts import RETRIEVAL, RunFacts
 from plat.cli.runs import spelled
+from plat.cli.selection import WhereOption
 from plat.cli.settings import verb
 from plat.cli.status import entry_in
 from plat.cli.table import table, terminal_width
+from plat.cli.targets import Targets, choose_runs
 from plat.errors import SpecError
 from plat.store.home import Home, RunPaths
 from plat.store.run_directory.files import headline_of, load_meta, read_config
@@ -27,7 +29,8 @@ PIPE_WIDTH = 100  # columns of a plot that goes into a pipe without a width
 
 @verb(reads_trainers=True)
 def diff(
-    names: Annotated[list[str], typer.Argument(metavar="RUN RUN...", help="Names or ids of two or more runs.")],
+    arguments: Targets = None,
+    where: WhereOption = None,
     metric: Annotated[
         list[str] | None, typer.Option("--metric", metavar="KEY", help="Whose curve [success, retrieval]; repeatable.")
     ] = None,
@@ -39,11 +42,12 @@ def diff(
 ) -> int:
     """How runs differ: their options, results and curves.
 
-    For example: plat diff 1a2b3c4d 5e6f7a8b --metric val/success --out curves.png
+    Two runs or more, or those of experiment files. For example: plat diff 1a2b3c4d 5e6f7a8b --metric val/success --out
+    curves.png
     """
     kind = _picture_format(out)
     place = Home.find(home).checked()
-    runs = _runs(place, names)
+    runs = _runs(choose_runs(place, arguments, where, "diff").runs)
     differing = differences(runs)
     facts = [RunFacts(place, entry_in(paths)) for paths in runs]
     panels = {key: {run.entry.name: run.curve(key) for run in facts} for key in _metrics(metric, facts)}
@@ -77,16 +81,16 @@ def _described(paths: RunPaths) -> dict[str, Any]:
     return {**flatten(read_config(paths)), **flatten(facts), "commit": (meta.get("code") or {}).get("commit")}
 
 
-def _runs(home: Home, names: Sequence[str]) -> list[RunPaths]:
-    runs = list({paths.id: paths for paths in (find_run(home, name) for name in names)}.values())
+def _runs(chosen: Sequence[RunFacts]) -> list[RunPaths]:
+    runs = [facts.paths for facts in chosen if facts.paths.root.is_dir()]
     if len(runs) < 2:
         raise SpecError(
             "`plat diff` compares two runs or more",
-            where=f"the command line: {' '.join(names)}",
+            where=f"{len(runs)} of the {len(chosen)} runs named {'has' if len(runs) == 1 else 'have'} been started",
             mend="name another run; `plat runs` lists those of a home",
         )
     if len(runs) > len(LETTERS):
-        raise SpecError(f"{len(runs)} runs are too many to draw", mend=f"name at most {len(LETTERS)}")
+        raise SpecError(f"{len(runs)} runs are too many to draw", mend=f"choose at most {len(LETTERS)} with --where")
     return runs
 
 

@@ -20,7 +20,7 @@ from plat.cli.common import (
 from plat.cli.run_facts import FIELDS, RunFacts
 from plat.cli.selection import Selection, WhereOption, parse_where
 from plat.cli.settings import verb
-from plat.cli.status import entries_asked
+from plat.cli.status import SHOWN, entries_asked
 from plat.cli.table import table
 from plat.errors import SpecError
 from plat.store.home import Home
@@ -83,10 +83,12 @@ def check_selection(selection: Selection, runs: Sequence[RunFacts]) -> None:
     """SpecError for a condition on something that no run has."""
     if not runs:
         return
-    closed = ("state", "outcome", *axes_of(runs))  # of these a value that no run has is a mistake
 
-    def values_of(key: str) -> list[Any]:
-        return [facts.value(key) for facts in runs] if key in closed else []
+    def values_of(key: str) -> Sequence[Any]:
+        """Of an axis, the values that runs have: another one is a mistake. Of anything else, any value may be meant."""
+        if key in axes_of(runs):
+            return [facts.value(key) for facts in runs]
+        return SHOWN if key == "state" else ()
 
     selection.check([*axes_of(runs), *FIELDS], values_of)
 

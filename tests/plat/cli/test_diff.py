@@ -55,6 +55,12 @@ def test_wrong_calls(plat, two, more, hint):
     assert (code, out) == (2, "") and hint in err
 
 
+def test_runs_can_be_chosen_by_conditions(plat, two):
+    code, out, _ = plat("diff", "--where", "state=done", "--json")
+    differing = {key: sorted(values) for key, values in json.loads(out)["differences"].items()}
+    assert code == 0 and differing == {"seed": [0, 1], "train.iterations": [4, 6]}
+
+
 def test_values_that_are_no_numbers_are_left_out_of_a_plot():
     assert plot("nothing", {"a": [(0, float("nan"))], "b": []}, 80) == ""
     lines = plot("loss", {"a": [(0, 1.0), (1, float("nan")), (2, 3.0)], "b": []}, 60).splitlines()

@@ -54,6 +54,10 @@ def test_json_has_every_field_of_every_run(plat, three):
     assert "a mistake in the toy" in listed[0]["reason"] and listed[0]["seconds"] > 0
 
 
+def test_a_state_that_no_run_has_now_is_no_mistake(plat, three):
+    assert plat("runs", "--where", "state=running") == (0, "no run fits\n", "")
+
+
 def test_runs_that_no_home_has_yet(plat, spec, home):
     text = "title: A test\nbase: {trainer: 'plat_toy:SPEC'}\nmatrix:\n  seed: [0, 1]\n"
     rows = table_of(plat, spec(text))
