@@ -115,6 +115,7 @@ class Cluster:
         self.min_job_age = min_job_age
         self.name = "onemachine"
         self.configuration = self.root / "etc" / "slurm.conf"
+        self._database: subprocess.Popen[bytes] | None = None
 
     @property
     def environment(self) -> dict[str, str]:
@@ -132,9 +133,9 @@ class Cluster:
         self.root.chmod(0o755)
         self._start_munge()
         ports = _free_ports(self.nodes + 3)
+        self._write_settings(ports)
         if self.accounting:
             self._start_accounting(ports[-2], ports[-1])
-        self._write_settings(ports)
         self.start_controller()
         for number in range(1, self.nodes + 1):
             self._run("slurmd", "-N", f"node{number}")
@@ -157,6 +158,8 @@ class Cluster:
         names = ["slurmctld", *(f"slurmd-node{number}" for number in range(1, 100)), "slurmdbd", "mariadb", "munged"]
         for name in names:
             self._end(self.root / "run" / f"{name}.pid")
+        if self._database is not None:
+            self._database.wait(20)
 
     def _programs(self) -> Sequence[str]:
         return (*PROGRAMS, *ACCOUNTING_PROGRAMS) if self.accounting else PROGRAMS
@@ -165,9 +168,9 @@ class Cluster:
         first = ports[1]
         accounting = "accounting_storage/none"
         if self.accounting:
-            accounting = (
-                f"accounting_storage/slurmdbd\nAccountingStorageHost=127.0.0.1\nAccountingStoragePort={ports[-2]}"
-            )
+            pairs = {"Host": "127.0.0.1", "Port": ports[-2], "Pass": self.root / "run" / "munge.socket"}
+            lines = [f"AccountingStorage{name}={value}" for name, value in pairs.items()]
+            accounting = "\n".join(["accounting_storage/slurmdbd", *lines])
         text = SETTINGS.format(
             name=self.name,
             host=socket.gethostname().split(".")[0],
@@ -216,6 +219,7 @@ class Cluster:
                 ],
                 stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True, env=self._environment(),
             )  # fmt: skip
+        self._database = server
         (self.root / "run" / "mariadb.pid").write_text(str(server.pid))
         client = ["mariadb", "--no-defaults", f"--socket={socket_file}", "--user=root", "--execute"]
         _wait(lambda: self._succeeds(*client, "select 1"), 60, "MariaDB answers")
@@ -223,7 +227,6 @@ class Cluster:
         settings = self.root / "etc" / "slurmdbd.conf"
         settings.write_text(DATABASE_SETTINGS.format(root=self.root, dbd_port=dbd_port, database_port=database_port))
         settings.chmod(0o600)
-        self._write_settings([0, 0, dbd_port, database_port])  # sacctmgr reads it, too
         self._run("slurmdbd")
         _wait(lambda: self._succeeds("sacctmgr", "-n", "list", "cluster"), 60, "slurmdbd answers")
         for what in (

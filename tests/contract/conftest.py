@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import importlib.util
 import os
+import shutil
 import sys
+import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -64,22 +66,21 @@ def place(request: pytest.FixtureRequest) -> Place:
 
 
 @pytest.fixture(scope="session")
-def one_machine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
+def one_machine() -> Iterator[Any]:
     """A real SLURM on this machine, with accounting when PLAT_TEST_ACCOUNTING is set. Needs root."""
     specification = importlib.util.spec_from_file_location("one_machine", ROOT / "slurm" / "one_machine" / "cluster.py")
     assert specification is not None and specification.loader is not None
     module = importlib.util.module_from_spec(specification)
     sys.modules["one_machine"] = module
     specification.loader.exec_module(module)
-    folder = tmp_path_factory.mktemp("one-machine")
-    for parent in (folder, *folder.parents[:2]):
-        parent.chmod(0o755)  # munged is another user
+    folder = Path(tempfile.mkdtemp(prefix="plat-one-machine-"))  # munged and MariaDB are other users: not in tmp_path
     cluster = module.Cluster(folder, accounting=bool(os.environ.get("PLAT_TEST_ACCOUNTING")))
     try:
         cluster.up()
         yield cluster
     finally:
         cluster.down()
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 @pytest.fixture

@@ -122,19 +122,21 @@ def test_a_preemption_goes_on_from_the_checkpoint_and_no_sacct_is_needed(home, r
     assert read_attempt_meta(attempts[1])["restored_step"] > 0
 
 
-def test_table_4_sent_to_slurm_gives_the_store_of_the_local_one(real, tmp_path):
+@pytest.mark.parametrize("part", [["matrix.task=[frozenlake]"], []], ids=["part", "whole"])
+def test_table_4_sent_to_slurm_gives_the_store_of_the_local_one(real, tmp_path, part):
     """At smoke scale. What differs between the two stores is when and where things were done, and nothing else."""
     here, there = tmp_path / "here", tmp_path / "there"
     table = str(ROOT / "experiments" / "table4.yaml")
-    assert plat("sweep", table, "scale=smoke", "--home", str(here)) == 0
+    asked = ["sweep", table, "scale=smoke", *part]
+    assert plat(*asked, "--home", str(here), "--jobs", "2") == 0
     Home(there).create()
     shutil.copytree(here / "cache", there / "cache", dirs_exist_ok=True)  # the base models, built once
     slurm = ["--on", "slurm", "cluster.runs_per_task=9", "cluster.refresh=1"]
-    assert plat("sweep", table, "scale=smoke", "--home", str(there), *slurm) == 0
+    assert plat(*asked, "--home", str(there), *slurm) == 0
     while any(run_state(paths).state != "done" for paths in Home(there).all_runs()):
         assert plat("status", "--home", str(there)) == 0
         time.sleep(2)
-    assert plat("sweep", table, "scale=smoke", "--home", str(there), *slurm) == 0
+    assert plat(*asked, "--home", str(there), *slurm) == 0
     assert results(here) == results(there)
 
 
