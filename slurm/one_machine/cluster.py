@@ -139,11 +139,11 @@ class Cluster:
         self.start_controller()
         for number in range(1, self.nodes + 1):
             self._run("slurmd", "-N", f"node{number}")
-        _wait(self._all_idle, 60, f"nodes become idle (see {self.root}/log)")
+        _wait(self._all_idle, 120, f"nodes become idle (see {self.root}/log)")
 
     def start_controller(self) -> None:
         self._run("slurmctld", "-i")
-        _wait(lambda: self._succeeds("scontrol", "ping"), 30, "slurmctld answers")
+        _wait(lambda: self._succeeds("scontrol", "ping"), 90, "slurmctld answers")
 
     def stop_controller(self) -> None:
         self._end(self.root / "run" / "slurmctld.pid")
@@ -222,13 +222,13 @@ class Cluster:
         self._database = server
         (self.root / "run" / "mariadb.pid").write_text(str(server.pid))
         client = ["mariadb", "--no-defaults", f"--socket={socket_file}", "--user=root", "--execute"]
-        _wait(lambda: self._succeeds(*client, "select 1"), 60, "MariaDB answers")
+        _wait(lambda: self._succeeds(*client, "select 1"), 120, "MariaDB answers")
         self._run(*client, GRANTS)
         settings = self.root / "etc" / "slurmdbd.conf"
         settings.write_text(DATABASE_SETTINGS.format(root=self.root, dbd_port=dbd_port, database_port=database_port))
         settings.chmod(0o600)
         self._run("slurmdbd")
-        _wait(lambda: self._succeeds("sacctmgr", "-n", "list", "cluster"), 60, "slurmdbd answers")
+        _wait(lambda: self._succeeds("sacctmgr", "-n", "list", "cluster"), 120, "slurmdbd answers")
         for what in (
             ["cluster", self.name],
             ["account", "lab", f"cluster={self.name}"],
@@ -292,8 +292,9 @@ def _runs(pid: int) -> bool:
 
 
 def _free_ports(count: int) -> list[int]:
-    """Consecutive ports on which nobody listens."""
-    for first in range(17000, 30000, 50):
+    """Consecutive ports on which nobody listens; two clusters that start at once begin at different ones."""
+    start = 17000 + 50 * (os.getpid() % 200)
+    for first in (*range(start, 30000, 50), *range(17000, start, 50)):
         sockets = []
         try:
             for port in range(first, first + count):

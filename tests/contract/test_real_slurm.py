@@ -122,12 +122,11 @@ def test_a_preemption_goes_on_from_the_checkpoint_and_no_sacct_is_needed(home, r
     assert read_attempt_meta(attempts[1])["restored_step"] > 0
 
 
-@pytest.mark.parametrize("part", [["matrix.task=[frozenlake]"], []], ids=["part", "whole"])
-def test_table_4_sent_to_slurm_gives_the_store_of_the_local_one(real, tmp_path, part):
+@pytest.mark.parametrize("name", ["quickstart", "table4"])
+def test_a_file_sent_to_slurm_gives_the_store_of_the_local_one(real, tmp_path, name):
     """At smoke scale. What differs between the two stores is when and where things were done, and nothing else."""
     here, there = tmp_path / "here", tmp_path / "there"
-    table = str(ROOT / "experiments" / "table4.yaml")
-    asked = ["sweep", table, "scale=smoke", *part]
+    asked = ["sweep", str(ROOT / "experiments" / f"{name}.yaml"), "scale=smoke"]
     assert plat(*asked, "--home", str(here), "--jobs", "2") == 0
     Home(there).create()
     shutil.copytree(here / "cache", there / "cache", dirs_exist_ok=True)  # the base models, built once
