@@ -18,7 +18,7 @@ from plat.spec.identity import canonical, identity, readable
 from plat.spec.pieces import Piece, PieceMaker, place_of
 from plat.spec.recorded import SAME, Recorded
 from plat.spec.schema import schema_of
-from plat.spec.sections import SectionMaker
+from plat.spec.sections import Section, SectionMaker
 from plat.spec.trainer_calls import checked_call
 from plat.trainer.api import TrainerSpec
 from plat.trainer.resources import Resources
@@ -62,6 +62,7 @@ class Resolver:
         self._facts = Recorded(checked_call(spec, "fingerprint"))
         self._prepare = Recorded(checked_call(spec, "prepare"))
         stated = checked_call(spec, "resources")
+        self._shared: dict[tuple[Any, ...], tuple[str, dict[str, Any]]] = {}
         self._resources = Recorded(lambda config: Resources.of(stated(config)).as_dict())
 
     def resolve(self, chosen: Mapping[str, Piece], trainer: str, place: str) -> Resolved:
@@ -89,15 +90,23 @@ class Resolver:
             resources = self._resources(valid, sections)
         except SpecError as error:
             raise _located(error, chosen, place) from None
-        plugins = [pair for section in sections.values() for pair in section.plugins]
         fragments = [text for name in self.sorted_fields if (text := sections[name].text)]
-        extra = canonical([self.spec.name, self.spec.version, sorted(plugins), facts])
+        extra, recorded = self._besides_config(sections, facts)
         identifier = identity(fragments, extra)
         labels = [section.label for section in sections.values() if section.label]
         label = "-".join(labels) if labels else readable([self.spec.name, *self._plain_labels(config)])
-        left_out = [key for section in sections.values() for key in section.left_out]
-        recorded = {"trainer": self.spec.name, "plugins": sorted(plugins), "left_out": left_out}
         return Resolved(identifier, label, config, (*fragments, extra), prepare, resources, recorded, facts)
+
+    def _besides_config(self, sections: Mapping[str, Section], facts: dict[str, Any]) -> tuple[str, dict[str, Any]]:
+        """What is hashed besides the config, as text, and the part of it that a run records; shared by most runs."""
+        plugins = tuple([pair for section in sections.values() for pair in section.plugins])
+        left_out = tuple([key for section in sections.values() for key in section.left_out])
+        memo = (id(facts), plugins, left_out)  # the facts live as long as `_facts`, which remembers them
+        if memo not in self._shared:
+            extra = canonical([self.spec.name, self.spec.version, sorted(plugins), facts])
+            recorded = {"trainer": self.spec.name, "plugins": sorted(plugins), "left_out": list(left_out)}
+            self._shared[memo] = extra, recorded
+        return self._shared[memo]
 
     def _plain_labels(self, config: Mapping[str, Any]) -> list[str]:
         """Labels for a config without named groups: its texts, and the numbers that differ from their defaults."""
