@@ -55,13 +55,14 @@ def race(home: Home, fake: FakeSlurm, submitters: int, runs: int, seed: int) -> 
 
 
 # 42: its folder is locked. 47: one run is claimed. 57: sbatch is about to be called. 60: it was. 62: job.json is there.
-POINTS = [42, 47, 57, 60, 62]
+POINTS = [47, 60]
+MORE_POINTS = [pytest.param(point, marks=pytest.mark.cluster) for point in (42, 57, 62)]
+EVERY_POINT = [
+    pytest.param(point, marks=pytest.mark.chaos) for point in range(1, 75) if point not in {42, 47, 57, 60, 62}
+]
 
 
-@pytest.mark.parametrize(
-    "kill_at",
-    [*POINTS, *(pytest.param(point, marks=pytest.mark.chaos) for point in range(1, 75) if point not in POINTS)],
-)
+@pytest.mark.parametrize("kill_at", [*POINTS, *MORE_POINTS, *EVERY_POINT])
 def test_a_submitter_that_is_killed_leaves_what_the_next_goes_on_from(home, fake, kill_at):
     fake.set(slots=0)
     process = start(home, 2, kill_at)

@@ -79,7 +79,9 @@ def test_errors_of_every_command_now_and_then_do_no_harm(home, fake):
     assert all(len(home.run(run.id).attempts()) == 1 for run in runs)
 
 
-@pytest.mark.parametrize("accounting", ["on", "off", "late"])
+@pytest.mark.parametrize(
+    "accounting", ["off", *(pytest.param(word, marks=pytest.mark.cluster) for word in ("on", "late"))]
+)
 def test_a_task_that_ended_without_a_word_is_over_with_and_without_accounting(home, fake, accounting):
     """Its history is purged at once, and the accounting may know nothing (yet)."""
     fake.set(accounting=accounting, late=1000.0, min_job_age=0.0, requeue=False)
