@@ -133,3 +133,9 @@ def test_ctrl_c_saves_and_the_same_command_goes_on(spec, home, toy):
     assert "Traceback" not in out and "the same command goes on" in out
     outcomes = [json.loads(path.read_text())["outcome"] for path in home.glob("runs/*/*/attempts/001/outcome.json")]
     assert outcomes and set(outcomes) == {"interrupted"}
+
+
+def test_a_store_that_is_down_is_noticed_before_anything_trains(plat, spec, home, toy):
+    code, _, err = plat("sweep", spec(GUESSING), "--store", "http://127.0.0.1:9")
+    assert code == 2 and "the MLflow server cannot be reached" in err and "127.0.0.1:9" in err
+    assert not list(home.glob("runs/**/attempts"))
