@@ -105,7 +105,7 @@ class Results:
     def __init__(self, frames: Frames | None, experiment: Experiment) -> None:
         self.experiment = experiment
         self._metrics: pd.DataFrame | None = None if frames is None else frames.metrics
-        known = {} if frames is None else {str(row["run_id"]): row for row in frames.runs.to_dict("records")}
+        known = {} if frames is None else {str(row["run_id"]): row for row in _without_params(frames.runs)}
         self.runs = [_view(run, known.get(run.id)) for run in experiment.runs]
         by_id = {run.id: run for run in self.runs}
         self._headlines = {run.id: run.headline for run in experiment.runs}
@@ -181,6 +181,11 @@ class Results:
                 if step in (None, at) and role in (None, data.get("role", role)):
                     return np.asarray(data["success"], np.float64)
         return None
+
+
+def _without_params(runs: pd.DataFrame) -> list[dict[Any, Any]]:
+    """The rows of the frame of runs; the params are most of it, and the runs' own configs say the same."""
+    return runs[[column for column in runs.columns if not str(column).startswith("param.")]].to_dict("records")
 
 
 def spell(value: Any) -> str:

@@ -47,11 +47,12 @@ class SqlReader:
                     (f"plat.in.{file}",),
                 )
             }
+            same: dict[str, str] = {}  # one object for each text: runs share nearly all of theirs
             for table in ("tags", "params"):
                 query = f"SELECT run_uuid, key, value FROM {table} WHERE run_uuid IN {chosen}"
                 for run, key, value in self.connection.execute(query, (f"plat.in.{file}",)):
                     if run in runs:
-                        getattr(runs[run], table)[key] = value
+                        getattr(runs[run], table)[same.setdefault(key, key)] = same.setdefault(value, value)
             return list(runs.values())
 
     def series(self, run: RawRun) -> Series:
