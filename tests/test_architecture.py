@@ -36,6 +36,7 @@ MAY_IMPORT = {
     "plat.runner": {"plat.store", "plat.spec", "plat.trainer"},
     "plat.plan": {"plat.runner", "plat.store", "plat.spec", "plat.trainer"},
     "plat.dispatch": {"plat.plan", "plat.runner", "plat.store", "plat.spec", "plat.trainer"},
+    "plat.search": {"plat.plan", "plat.dispatch", "plat.search", "plat.runner", "plat.store", "plat.spec", "plat.trainer"},
     "plat_analysis": {"plat.store", "plat.spec"},
     "plat.cli": {"plat", "plat_analysis", "plat_envs"},
     "plat.__main__": {"plat.entry"},
@@ -58,6 +59,7 @@ ONLY_IN = {
     "sqlalchemy": ("plat.store",),
     "hydra": ("plat.spec",),
     "ray": ("plat.dispatch.ray",),
+    "optuna": ("plat.search",),
     "submitit": ("plat.dispatch.slurm",),
     "torch": (
         "plat.rl",
@@ -79,7 +81,7 @@ ONLY_IN = {
 HEAVY = {
     "torch", "ray", "mlflow", "verl", "pandas", "scipy", "matplotlib", "hydra", "omegaconf", "transformers", "datasets",
     "sqlalchemy", "safetensors", "tokenizers", "numpy", "gymnasium", "rich",
-    "plotext",
+    "plotext", "optuna",
 }  # fmt: skip
 # What the parent process or `plat plan` imports; everything else may load its own heavy packages at the top.
 LIGHT = (

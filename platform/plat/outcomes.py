@@ -3,9 +3,11 @@
     finished                    every iteration was done
     stopped:<reason>            an early stop of the method under study ended it
     failed:<class>              it could not go on; the class is one of `plat.errors.FAILURE_CLASSES`
+    stopped:pruned              a search gave the run up (`plat tune`), which says nothing about the method
     interrupted, cancelled      somebody ended it; an interrupted run goes on, a cancelled one does not
 
-A finished or stopped run has a result. It is never done again, and tables count it.
+A finished or stopped run has a result. It is never done again, and tables count it. A pruned run has none, because
+what another search or a sweep wants of it is the whole run: whoever asks for it next goes on from its checkpoint.
 """
 
 from __future__ import annotations
@@ -13,6 +15,8 @@ from __future__ import annotations
 FINISHED = "finished"
 INTERRUPTED = "interrupted"
 CANCELLED = "cancelled"
+PRUNED = "stopped:pruned"
+ENDED_ON_REQUEST = (CANCELLED, PRUNED)  # not by themselves, and not to go on until somebody asks again
 _STOPPED = "stopped:"
 _FAILED = "failed:"
 
@@ -24,7 +28,7 @@ def is_result(outcome: str | None) -> bool:
 
 def is_stopped(outcome: str | None) -> bool:
     """Whether an early stop of the method ended the run."""
-    return outcome is not None and outcome.startswith(_STOPPED)
+    return outcome is not None and outcome.startswith(_STOPPED) and outcome != PRUNED
 
 
 def is_failure(outcome: str | None) -> bool:

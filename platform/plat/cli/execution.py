@@ -24,6 +24,7 @@ from plat.cli.missing_runs import conclude, distinct, run_missing
 from plat.cli.notify import Notifier, NotifyOption
 from plat.cli.place import OnOption, WaitOption, chosen_place
 from plat.cli.settings import settings, verb
+from plat.cli.tune import names_search, plan_searches
 from plat.errors import SpecError
 from plat.store.home import Home
 
@@ -41,10 +42,12 @@ def plan(
     """
     from plat.plan import make_plan
 
+    place = Home.find(home).checked()
+    if names_search(arguments):
+        return plan_searches(arguments, place)
     experiments = load_experiments(arguments)
     for experiment in experiments:
         reports.check_report(experiment)
-    place = Home.find(home).checked()
     made = make_plan(experiments, place, jobs=jobs)
     if as_json:
         print_json({"home": str(place.root), **made.to_json()})

@@ -17,6 +17,7 @@ from plat.store.home import Home, RunPaths
 
 if TYPE_CHECKING:
     from plat.dispatch.report import RunEnd, SweepReport
+    from plat.dispatch.source import Source
     from plat.spec.experiment import Experiment, Run
 
 HERE = Place()
@@ -32,7 +33,7 @@ def distinct(experiments: Sequence[Experiment]) -> list[Run]:
 def run_missing(
     home: Home,
     uri: str,
-    runs: Sequence[Run],
+    runs: Sequence[Run] | Source,
     experiments: Sequence[Experiment] = (),
     *,
     jobs: int | None = None,
@@ -45,6 +46,7 @@ def run_missing(
     """Do what is missing, here or where `target` says, bringing the store up to date run by run. StoreError before
     anything runs.
 
+    runs         a list, or a source that gives further runs as earlier ones end
     progress_to  where progress goes, stdout by default
     on_ended     called with every run that has ended, whatever became of it
     """
@@ -94,15 +96,14 @@ def run_missing(
     )
     settings.dispatched = report.exit_code != 0
     try:
-        brought = importing.import_all(home, uri, experiments, [home.run(run.id) for run in runs])
+        brought = importing.import_all(home, uri, experiments, [home.run(run_id) for run_id in report.ends])
         report.import_failed = brought.exit_code != 0
     except StoreError as error:
         raise _store_gave_way(error, report) from error
-    for run in runs:
-        end = report.ends[run.id]
-        if end.state == "done" and not home.run(run.id).result.exists():
+    for run_id, end in list(report.ends.items()):
+        if end.state == "done" and not home.run(run_id).result.exists():
             reason = "its directory was removed during the sweep; the same command does it again"
-            report.ends[run.id] = replace(end, state="missing", outcome=None, reason=reason)
+            report.ends[run_id] = replace(end, state="missing", outcome=None, reason=reason)
     return report
 
 

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from plat.cli.common import duration
-from plat.outcomes import CANCELLED
+from plat.outcomes import ENDED_ON_REQUEST
 from plat.runner.failures import FINAL
 from plat.store.home import Home
 from plat.store.run_directory.files import read_outcome
@@ -41,7 +41,7 @@ def why_missing(state: RunState) -> str:
         again = "`plat retry` tries again" if state.outcome in FINAL else "the next `plat sweep` tries again"
         return f"{state.outcome}: {_shortened(state.reason)}; {again}"
     if state.state == "interrupted":
-        reason = "cancelled" if state.outcome == CANCELLED else _shortened(state.reason) or "interrupted"
+        reason = state.outcome if state.outcome in ENDED_ON_REQUEST else _shortened(state.reason) or "interrupted"
         return f"{reason}; the next `plat sweep` goes on from its newest checkpoint"
     if state.state == "queued" and state.reason:
         return _shortened(state.reason)

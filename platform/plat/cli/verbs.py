@@ -21,6 +21,7 @@ class Verb(NamedTuple):
 VERBS = {
     "plan": Verb("execution", "plan", "Show what would run, and what it costs."),
     "sweep": Verb("execution", "sweep", "Run what is missing; print the report."),
+    "tune": Verb("tune", "tune", "Search over options of runs; confirm the winner."),
     "run": Verb("execution", "run", "One run, from overrides alone."),
     "eval": Verb("evaluate", "evaluate", "Evaluate a checkpoint on fixed instances."),
     "status": Verb("status", "status", "How far the runs are."),

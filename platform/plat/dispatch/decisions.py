@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from plat.dispatch.api import ENDED, QUEUED, WAITING, Job
-from plat.outcomes import CANCELLED, INTERRUPTED, failure_class
+from plat.outcomes import CANCELLED, ENDED_ON_REQUEST, INTERRUPTED, failure_class
 from plat.runner.failures import FINAL, RETRIES
 from plat.store.home import RunPaths
 from plat.store.run_directory import lease
@@ -47,7 +47,7 @@ def after_attempt(job: Job, paths: RunPaths, outcome: str, reason: str, stopping
         return Decision(ENDED, now.outcome, now.reason)
     if now.state == "running":
         return Decision(WAITING)  # another sweep was quick to take it over
-    if failure_class(outcome) is None and outcome not in (INTERRUPTED, CANCELLED):
+    if failure_class(outcome) is None and outcome not in (INTERRUPTED, *ENDED_ON_REQUEST):
         return retry_or_end(job, "failed:node", f"it {outcome} but left no result.json", stopping)
     recorded = now.reason if now.outcome == outcome else ""
     return retry_or_end(job, outcome, recorded or reason, stopping)

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from plat.dispatch.api import ENDED, REFUSED, Job
+from plat.outcomes import ENDED_ON_REQUEST, INTERRUPTED
 
 if TYPE_CHECKING:
     from plat.spec.runs import Run
@@ -62,7 +63,7 @@ def end_of(job: Job) -> RunEnd:
         state = "queued" if job.place else "missing"
     elif job.outcome == REFUSED:
         state = "missing"
-    elif job.outcome in ("interrupted", "cancelled"):
+    elif job.outcome in (INTERRUPTED, *ENDED_ON_REQUEST):
         state = "interrupted"
     else:
         state = "unknown" if job.outcome == "unknown" else "failed"

@@ -14,7 +14,7 @@ import traceback
 from typing import Any
 
 from plat.errors import PlatError, RunError
-from plat.outcomes import CANCELLED, INTERRUPTED, is_result
+from plat.outcomes import INTERRUPTED, is_result
 from plat.runner.failures import classify
 from plat.runner.process import Stop, output_to, stop_on_signals
 from plat.runner.result import publish
@@ -22,14 +22,15 @@ from plat.runner.training import train
 from plat.store.durable import create, set_aside, to_checked_json, to_json
 from plat.store.home import AttemptPaths, Home, RunPaths
 from plat.store.run_directory import lease
-from plat.store.run_directory.attempts import close_abandoned, hardware_used, new_attempt
+from plat.store.run_directory.attempts import close_abandoned, hardware_used, new_attempt, requested_end
 from plat.store.run_directory.damage import spool_damage
 from plat.store.run_directory.files import headline_of, read_config, read_meta, read_result, result_damage
 from plat.store.run_directory.run_io import FileRunIO, read_facts
 
 
 def execute(home: Home, run_id: str, *, steal: bool = False, redirect: bool = True) -> str:
-    """Do one run and return its outcome ("finished", "stopped:...", "failed:...", "interrupted", "cancelled").
+    """Do one run and return its outcome ("finished", "stopped:...", "failed:...", "interrupted", "cancelled",
+    "stopped:pruned").
 
     A run that is done already returns its outcome at once. LeaseHeld when somebody else has it, HomeError when its
     config or meta.json is damaged. A damaged result.json, and attempts whose events are damaged, are set aside, and
@@ -115,7 +116,7 @@ def _attempt(
         outcome, reason = classify(raised)
         error = raised.render() if isinstance(raised, PlatError) else f"{type(raised).__name__}: {raised}"
     if outcome == INTERRUPTED and paths.cancel.exists():
-        outcome, reason = CANCELLED, "cancelled"
+        outcome, reason = requested_end(paths)
     record = {
         "outcome": outcome,
         "reason": reason,

@@ -6,6 +6,7 @@
     archive/<id>/                 a run that was set aside
     cache/                        shared by runs: base models, content-addressed
     mlflow.db  mlartifacts/       the default store
+    studies.db                    the studies of `plat tune`
     reports/<file>/               what `plat report` writes by default; under overrides: <file>@<mark>/
     history.jsonl                 measured wall times, for `plat plan`
     preparations/                 one file for each preparation that is going on
@@ -237,6 +238,11 @@ class Home:
     @property
     def database(self) -> Path:
         return self.root / "mlflow.db"
+
+    @property
+    def studies(self) -> Path:
+        """The studies of `plat tune`: a database that Optuna's own tools open."""
+        return self.root / "studies.db"
 
     def store_uri(self, explicit: str | None = None) -> str:
         """`--store`, else $MLFLOW_TRACKING_URI, else SQLite in this home."""

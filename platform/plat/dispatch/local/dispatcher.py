@@ -70,7 +70,7 @@ class LocalDispatcher:
 
         SpecError when one wants more GPUs than there are.
         """
-        jobs = [job for job in make_jobs(list(runs), cached_keys(self.home.cache)) if job.id not in self.jobs]
+        jobs = [job for job in make_jobs(list(runs), cached_keys(self.home.cache)) if self._is_new(job)]
         self._devices.check(jobs)
         if self.slots is None:
             threads = max((job.threads for job in jobs), default=1)
@@ -85,6 +85,11 @@ class LocalDispatcher:
         if jobs:
             self._processes.load()
         return [Handle(run.id, run.id) for run in runs]
+
+    def _is_new(self, job: LocalJob) -> bool:
+        """Whether it is unknown, or a run that has ended and is asked for once more (a search gave it up earlier)."""
+        known = self.jobs.get(job.id)
+        return known is None or (known.kind == "run" and known.state == ENDED)
 
     def poll(self, timeout: float = 0.0) -> list[Change]:
         self._start_ready()

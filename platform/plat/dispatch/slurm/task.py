@@ -18,7 +18,7 @@ from typing import Any
 from plat.dispatch.local.dispatcher import LocalDispatcher
 from plat.dispatch.slurm.commands import SchedulerError, Slurm
 from plat.errors import HomeError, PlatError
-from plat.outcomes import is_failure
+from plat.outcomes import ENDED_ON_REQUEST, is_failure
 from plat.runner.failures import RETRIES
 from plat.spec.runs import Run
 from plat.store.durable import append_line, read_json
@@ -104,7 +104,7 @@ class Task:
 
     def _is_unfinished(self, run: Run) -> bool:
         now = run_state(self.home.run(run.id))
-        return now.state != "done" and not is_failure(now.outcome) and now.outcome != "cancelled"
+        return now.state != "done" and not is_failure(now.outcome) and now.outcome not in ENDED_ON_REQUEST
 
     def _go_back(self, left: list[Run]) -> int:
         """Put the job back into the queue, unless its runs cannot make their way within the time limit."""

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from plat.errors import HomeError
-from plat.outcomes import CANCELLED, is_failure, is_result
+from plat.outcomes import ENDED_ON_REQUEST, is_failure, is_result
 from plat.store.home import AttemptPaths, RunPaths
 from plat.store.mlflow.spelling import PARAM_LENGTH, TAG_LENGTH, clean_key, cut, flatten, millis, text
 from plat.store.run_directory.damage import damage
@@ -136,6 +136,7 @@ def read_record(paths: RunPaths, wanted_by: Sequence[str] = (), with_diff: bool 
         "plat.axes": json.dumps(meta.get("axes", {}), ensure_ascii=False),
         **{f"plat.axis.{axis}": text(value) for axis, value in meta.get("axes", {}).items()},
         **{f"plat.in.{file}": "1" for file in files},
+        **{f"plat.study.{study}": ", ".join(trials) for study, trials in (meta.get("studies") or {}).items()},
         **_code_tags(meta, attempts[-1] if attempts else None),
         **result_tags(meta, ended, facts),
     }
@@ -213,7 +214,7 @@ def _status(outcome: str) -> str:
         return "FINISHED"
     if is_failure(outcome):
         return "FAILED"
-    return "KILLED" if outcome == CANCELLED else "RUNNING"  # interrupted: it will go on
+    return "KILLED" if outcome in ENDED_ON_REQUEST else "RUNNING"  # interrupted: it will go on
 
 
 def _code_tags(meta: Mapping[str, Any], attempt: AttemptPaths | None) -> dict[str, str]:

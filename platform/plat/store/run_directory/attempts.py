@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from plat.errors import RunError
+from plat.outcomes import CANCELLED, PRUNED
 from plat.store import process
 from plat.store.durable import create, read_json, to_checked_json, write
 from plat.store.home import AttemptPaths, RunPaths
@@ -74,6 +75,26 @@ def record_failure(paths: RunPaths, outcome: str, reason: str, error: str | None
 def request_cancel(paths: RunPaths) -> None:
     """Ask a run to stop for good, wherever it runs: its trainer sees it at the next `should_stop()`."""
     paths.cancel.touch()
+    _hurry(paths)
+
+
+def request_prune(paths: RunPaths, reason: str) -> None:
+    """Ask a run to save a checkpoint and stop, because a search gives it up; `reason` is one line."""
+    write(paths.cancel, f"{PRUNED}\n{reason}\n".encode(), sync=False)
+    _hurry(paths)
+
+
+def requested_end(paths: RunPaths) -> tuple[str, str]:
+    """(outcome, reason) of a run that stopped because somebody asked for it: cancelled, or pruned."""
+    try:
+        outcome, _, reason = paths.cancel.read_text(encoding="utf-8").strip().partition("\n")
+    except (OSError, ValueError):
+        outcome, reason = "", ""
+    return (PRUNED, reason) if outcome == PRUNED else (CANCELLED, "cancelled")
+
+
+def _hurry(paths: RunPaths) -> None:
+    """Signal a run of this machine, so that it looks at its `cancel` file even while it waits."""
     pid = lease.holder(paths)
     if pid is not None and pid != os.getpid():
         with contextlib.suppress(ProcessLookupError, PermissionError):

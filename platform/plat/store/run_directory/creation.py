@@ -56,6 +56,17 @@ def create(
     return paths
 
 
+def note_trial(home: Home, run_id: str, study: str, trial: str) -> None:
+    """Note in the run's meta.json that a trial of a study asks for it; `trial` is its number."""
+    paths = home.run(run_id)
+    with locked(home.meta_lock):
+        meta = read_meta(paths)
+        studies = meta.setdefault("studies", {})
+        if trial not in studies.setdefault(study, []):
+            studies[study].append(trial)
+            write(paths.meta, to_checked_json(meta))
+
+
 def _make(home: Home, paths: RunPaths, run: Run, name: str, paper: str | None, code: CodeState | None) -> bool:
     """Make it beside its place and rename it; False when another process was first. No fsync: `_mend` is the net."""
     scratch = scratch_name(home.root / run.id)  # beside runs/, where nobody lists it

@@ -57,6 +57,12 @@ def _is_code(value: Any) -> bool:
     )
 
 
+def _are_studies(value: Any) -> bool:
+    return isinstance(value, dict) and all(
+        isinstance(trials, list) and all(isinstance(trial, str) for trial in trials) for trials in value.values()
+    )
+
+
 def _is_list_of(holds: Callable[[Any], bool]) -> Callable[[Any], bool]:
     return lambda value: isinstance(value, list) and all(holds(item) for item in value)
 
@@ -104,6 +110,7 @@ META = {
     "identity": Type("what the id was hashed from", _is_identity),
     "axes": MAPPING,
     "experiments": TEXTS,
+    "studies": Type("the trials that ask for it, by study", _are_studies),
     "fingerprint": MAPPING,
     "paper": _or_nothing(TEXT),
     "scale": _or_nothing(TEXT),

@@ -1,0 +1,153 @@
+"""The tables of a search: every trial, and the winner on fresh seeds.
+
+A winner was chosen because its values were high, so they are too high on average. Its optimism is the mean on the seeds
+of the search minus the mean on fresh seeds (for a minimized objective the other way round), so that a positive one says
+that the search promised too much. The interval is Welch's, 95 %, from three runs on each side on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from plat_analysis.artifact import DASH, Cell, Column, Note, Row, Table
+from plat_analysis.statistics.intervals import LEVEL, welch_lower_bound
+
+ENOUGH = 3  # runs on each side, for an interval
+Objectives = Sequence[tuple[str, bool]]  # (name, whether it is maximized)
+
+
+@dataclass(frozen=True)
+class TrialRow:
+    """One trial. `values`: of the objectives, or of a pruned trial the last one; `state`: complete, pruned, ..."""
+
+    number: int
+    state: str
+    params: Mapping[str, Any]
+    values: tuple[float, ...]
+    iterations: int
+    note: str
+    run_ids: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Winner:
+    """A winner's values of one objective: in its runs on the seeds of the search, and in those on fresh seeds."""
+
+    number: int
+    objective: str
+    maximize: bool
+    searched: tuple[float, ...]
+    fresh: tuple[float, ...]
+    run_ids: tuple[str, ...]
+
+
+def optimism(winner: Winner) -> tuple[float, float | None, float | None] | None:
+    """(optimism, low, high); without an interval below three runs on a side; None where a side has no run."""
+    if not winner.searched or not winner.fresh:
+        return None
+    better, worse = (winner.searched, winner.fresh) if winner.maximize else (winner.fresh, winner.searched)
+    difference = float(np.mean(better) - np.mean(worse))
+    if min(len(better), len(worse)) < ENOUGH:
+        return difference, None, None
+    level = 0.5 + LEVEL / 2
+    return difference, welch_lower_bound(better, worse, level), -welch_lower_bound(worse, better, level)
+
+
+def trials_table(trials: Sequence[TrialRow], objectives: Objectives) -> Table:
+    """Every trial, the best first; those without values last, by number."""
+    params = list(dict.fromkeys(name for trial in trials for name in trial.params))
+    columns = [Column("trial"), *(Column(name, numeric=False) for name in params)]
+    columns += [*(Column(name) for name, _ in objectives), Column("iterations"), Column("state", numeric=False)]
+    rows, records = [], []
+    for trial in sorted(trials, key=lambda trial: _rank(trial, objectives)):
+        values = [trial.values[index] if index < len(trial.values) else None for index in range(len(objectives))]
+        cells = [Cell(str(trial.number), title=" ".join(trial.run_ids))]
+        cells += [Cell(spelled(trial.params.get(name))) for name in params]
+        cells += [Cell(spelled(value), tone="" if trial.state == "complete" else "dim") for value in values]
+        cells += [Cell(str(trial.iterations)), Cell(trial.state, title=trial.note)]
+        rows.append(Row(tuple(cells)))
+        named = {name: value for (name, _), value in zip(objectives, values, strict=True)}
+        facts = {"trial": trial.number, "state": trial.state, "iterations": trial.iterations, "note": trial.note}
+        records.append({**facts, **trial.params, **named, "run_ids": " ".join(trial.run_ids)})
+    return Table(
+        name="trials",
+        title="Trials",
+        columns=columns,
+        rows=rows,
+        caption="A trial's value is the mean over its seeds; of a pruned trial, the last one that was seen.",
+        records=records,
+    )
+
+
+def winners_table(winners: Sequence[Winner], wanted: tuple[int, int]) -> Table:
+    """The winners on the seeds of the search and on fresh ones; `wanted`: how many runs there should be of each."""
+    rows, records, values = [], [], {}
+    for winner in winners:
+        estimated = optimism(winner)
+        text = DASH
+        if estimated is not None:
+            between = "" if estimated[1] is None or estimated[2] is None else f" [{estimated[1]:.3g}, {estimated[2]:.3g}]"
+            text = f"{estimated[0]:+.3g}{between}"
+            values[f"optimism/{winner.objective}/trial-{winner.number}"] = estimated[0]
+        cells = [
+            str(winner.number),
+            winner.objective,
+            _mean(winner.searched, wanted[0]),
+            _mean(winner.fresh, wanted[1]),
+        ]
+        rows.append(Row((*(Cell(cell) for cell in cells), Cell(text, title=" ".join(winner.run_ids)))))
+        records.append(
+            {
+                "trial": winner.number,
+                "objective": winner.objective,
+                "searched": float(np.mean(winner.searched)) if winner.searched else None,
+                "fresh": float(np.mean(winner.fresh)) if winner.fresh else None,
+                "optimism": estimated[0] if estimated else None,
+                "low": estimated[1] if estimated else None,
+                "high": estimated[2] if estimated else None,
+                "run_ids": " ".join(winner.run_ids),
+            }
+        )
+    notes = [] if wanted[1] else [Note("Nothing was confirmed: the search file names no seeds to `confirm` with.")]
+    if not winners:
+        notes = [Note("No trial is complete, so there is no winner.")]
+    return Table(
+        name="winner",
+        title="The winner on fresh seeds",
+        columns=[
+            Column("trial"),
+            Column("objective", numeric=False),
+            Column("in the search"),
+            Column("on fresh seeds"),
+            Column("optimism"),
+        ],
+        rows=rows,
+        caption="Optimism: by how much the search promised more than fresh seeds give; 95 % interval over seeds.",
+        notes=notes,
+        records=records,
+        values=values,
+    )
+
+
+def spelled(value: Any) -> str:
+    """A parameter or a value in print."""
+    if value is None:
+        return DASH
+    return f"{value:.4g}" if isinstance(value, float) else str(value)
+
+
+def _mean(values: Sequence[float], wanted: int) -> str:
+    if not values:
+        return DASH
+    short = "" if len(values) == wanted else f" ({len(values)}/{wanted} runs)"
+    return f"{float(np.mean(values)):.4g}{short}"
+
+
+def _rank(trial: TrialRow, objectives: Objectives) -> tuple[bool, float, int]:
+    if trial.state != "complete":
+        return True, 0.0, trial.number
+    return False, -trial.values[0] if objectives[0][1] else trial.values[0], trial.number

@@ -1,0 +1,115 @@
+"""What `plat tune` and `plat plan` say of a search: its report, its plan, and several searches side by side."""
+
+from __future__ import annotations
+
+import os
+import shlex
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from plat.cli import reports
+from plat.cli.common import duration
+from plat.cli.importing import unless_archived
+from plat.cli.table import table
+from plat.store.home import Home
+
+if TYPE_CHECKING:
+    from plat.search.file import Search
+    from plat.search.summary import Summary
+    from plat.spec.experiment import Experiment
+
+
+def report_search(home: Home, uri: str, summary: Summary, experiment: Experiment) -> str:
+    """Write the report of a search beside other reports, log it into the store, and give what to print."""
+    from plat.store.mlflow.frames import Store
+    from plat_analysis.figures.trial_values import trial_values
+    from plat_analysis.report.files import write_report
+    from plat_analysis.report.report import Report
+    from plat_analysis.results.runs import Results
+    from plat_analysis.tables.trials import TrialRow, Winner, trials_table, winners_table
+
+    search = summary.search
+    objectives = [(str(objective), objective.maximize) for objective in search.objectives]
+    rows = [
+        TrialRow(trial.number, trial.state, trial.params, trial.values, trial.iterations, trial.reason, trial.run_ids)
+        for trial in summary.trials
+    ]
+    winners = [
+        Winner(winner.trial, name, maximize, winner.searched[index], winner.fresh[index], winner.run_ids)
+        for winner in summary.winners
+        for index, (name, maximize) in enumerate(objectives)
+    ]
+    wanted = (len(search.seeds), len(search.confirm))
+    artifacts = [trials_table(rows, objectives), winners_table(winners, wanted), trial_values(rows, objectives)]
+    store = Store(uri, home)
+    command = shlex.join(["plat", "tune", os.path.relpath(search.path), *search.overrides])
+    provenance = replace(reports.provenance(experiment), command=command)
+    values = {key: value for artifact in artifacts for key, value in artifact.values.items()}
+    built = Report(experiment, Results(store.load(experiment), experiment), artifacts, [], values, provenance)
+    folder = home.reports / search.name
+    written = write_report(built, folder)
+    with unless_archived(home, uri, "the report is not logged into MLflow"):
+        store.log_report(experiment, written, values)
+    counts = ", ".join(f"{number} {state}" for state, number in summary.counts().items())
+    lines = [
+        f"{search.name}: {len(summary.trials)} trials ({counts}), {summary.iterations} iterations of training",
+        f"report: {reports.shown(folder / 'report.html')}",
+        f"study: optuna trials --storage sqlite:///{reports.shown(home.studies)} --study-name {search.name}",
+    ]
+    return reports.rendered(built) + "\n".join(lines) + "\n"
+
+
+def print_summaries(summaries: Sequence[Summary]) -> None:
+    """Several searches of one file side by side: what each has spent, and what its winner is worth on fresh seeds."""
+    rows: list[tuple[Any, ...]] = []
+    for summary in summaries:
+        counts = summary.counts()
+        winner = summary.winners[0] if summary.winners else None
+        searched, fresh = (_mean(winner.searched[0]), _mean(winner.fresh[0])) if winner else ("", "")
+        pruner = summary.search.pruner.name
+        rows.append((pruner, len(summary.trials), counts.get("pruned", 0), summary.iterations, searched, fresh))
+    print(table(("pruner", "trials", "pruned", "iterations", "best of the search", "on fresh seeds"), rows))
+
+
+def render_plan(home: Home, search: Search) -> str:
+    """What a search would do, and how far it is."""
+    from plat.plan.cost import History
+
+    run = search.first_run
+    seconds = History.read(home.history).seconds(run, 0)
+    every = search.trials * len(search.seeds)
+    time = "not known before a run like it was made here" if seconds is None else f"{duration(seconds)} a run"
+    budget = "" if search.budget is None else f", none is begun after {search.budget} iterations of training"
+    lines = [
+        f"{search.title}  [{search.name}]",
+        *(f"  {name}: {parameter}" for name, parameter in search.space.items()),
+        f"objectives: {', '.join(map(str, search.objectives))}",
+        f"sampler: {search.sampler}",
+        f"pruner: {search.pruner}",
+        f"{search.trials} trials on seeds {_listed(search.seeds)}: at most {every} runs{budget}",
+        f"winner confirmed on seeds {_listed(search.confirm)}"
+        if search.confirm
+        else "winner not confirmed: no `confirm`",
+        f"time: {time}" + ("" if seconds is None else f", {duration(seconds * every)} of work in all"),
+        _standing(home, search),
+    ]
+    return "\n".join(lines)
+
+
+def _standing(home: Home, search: Search) -> str:
+    """How far the study is; reads it and makes nothing."""
+    if not home.studies.exists():
+        return "not begun"
+    from plat.search.study import count_states
+
+    counts = count_states(home, search.name)
+    return "so far: " + (", ".join(f"{number} {state}" for state, number in counts.items()) or "no trial")
+
+
+def _listed(seeds: Sequence[int]) -> str:
+    return ", ".join(map(str, seeds))
+
+
+def _mean(values: Sequence[float]) -> str:
+    return f"{sum(values) / len(values):.4g}" if values else "—"

@@ -1,0 +1,59 @@
+"""When a trial is given up: two of Optuna's pruners on the objective, and one of ours on the reasoning.
+
+The seeds of a trial run one after another, so that a bad trial costs a part of one run. Its curve for Optuna has at
+position `k (iterations + 1) + step` the mean of the values with which its first k seeds ended and of the present value
+of the next one; equal positions of two trials have seen equally many seeds and steps.
+
+`retrieval` looks at no other trial. It stops a run in which what the policy thinks depends on its prompt no more, while
+its entropy stays up, which success shows later or never. Over the last `patience` measurements, all of these hold:
+
+- retrieval is at most `near_chance` above chance, its null for a policy that ignores its prompt;
+- it was higher earlier, by more than `fall`;
+- H(Z|X) is at least the share `entropy` of its first value.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from plat.search.settings import Chosen
+from plat.search.values import Curve
+
+RETRIEVAL = "mi/first_turn/retrieval_acc"
+CHANCE = "mi/first_turn/retrieval_chance"
+ENTROPY = "mi/first_turn/h_z_given_x"
+WATCHED = (RETRIEVAL, CHANCE, ENTROPY)
+
+
+def make_pruner(chosen: Chosen) -> Any:
+    """Optuna's pruner of this name; None for those that are not Optuna's."""
+    from optuna import pruners
+
+    options = chosen.options
+    if chosen.name == "median":
+        return pruners.MedianPruner(n_startup_trials=options["startup"], n_warmup_steps=options["warmup"])
+    if chosen.name == "successive_halving":
+        return pruners.SuccessiveHalvingPruner(
+            min_resource=max(1, options["min_steps"]), reduction_factor=max(2, options["reduction"])
+        )
+    return None
+
+
+def collapse_seen(curves: Mapping[str, Curve] | Any, step: int, options: Mapping[str, float]) -> str:
+    """Why the pruner `retrieval` stops a run at this step, one line; "" when it lets it go on."""
+    retrieval, chance, entropy = (curves[metric] for metric in WATCHED)
+    steps = [at for at in sorted(retrieval) if at <= step and at in chance and at in entropy]
+    patience = max(1, int(options["patience"]))
+    if len(steps) <= patience:
+        return ""
+    above = [retrieval[at] - chance[at] for at in steps]
+    recent, earlier = above[-patience:], max(above[:-patience])
+    fell = max(recent) <= options["near_chance"] and earlier - max(recent) > options["fall"]
+    least = options["entropy"] * entropy[steps[0]]
+    if not fell or min(entropy[at] for at in steps[-patience:]) < least:
+        return ""
+    return (
+        f"retrieval fell from {earlier:.2f} to {max(recent):.2f} above chance at step {step}, with H(Z|X) at "
+        f"{entropy[steps[-1]]:.2f} of {entropy[steps[0]]:.2f}"
+    )

@@ -1,0 +1,185 @@
+"""The study of a search: an RDB storage of Optuna, `studies.db` in the home, that Optuna's own tools open.
+
+Promised: a trial is in the storage whole, with all its parameters, or not at all; what was asked for and not told is
+given again as it is; a study is changed by one process at a time; a study is never continued with another question.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import warnings
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+from plat.errors import HomeError, SpecError
+from plat.search.file import Search
+from plat.search.samplers import make_sampler
+from plat.store.home import Home
+
+if TYPE_CHECKING:
+    from optuna.storages import RDBStorage
+    from optuna.trial import FrozenTrial
+
+QUESTION = "plat.question"  # attribute of a study: what it asks
+RUNS = "plat.runs"  # attributes of a trial: the ids of its runs, by seed
+REASON = "plat.reason"  # why it was pruned or failed
+STEPS = "plat.iterations"  # iterations of training that it took
+
+
+def storage_uri(home: Home) -> str:
+    """Where the studies of a home are, as Optuna's tools take it (`--storage`)."""
+    return f"sqlite:///{home.studies}"
+
+
+@contextmanager
+def open_study(home: Home, search: Search) -> Iterator[Study]:
+    """The study of a search, made where there is none; HomeError while another process searches it, SpecError when a
+    study of this name asks something else."""
+    from filelock import FileLock, Timeout
+
+    home.logs.mkdir(exist_ok=True)
+    lock = FileLock(str(home.logs / f"study-{search.name}.lock"))
+    try:
+        lock.acquire(timeout=0)
+    except Timeout:
+        raise HomeError(
+            f"the study {search.name!r} is being searched by another process",
+            where=str(home.studies),
+            mend="wait for it to end, or end it: this command then goes on from there",
+        ) from None
+    try:
+        yield Study(home, search)
+    finally:
+        lock.release()
+
+
+class Study:
+    """One study and what a search does with it. `FrozenTrial` is Optuna's."""
+
+    def __init__(self, home: Home, search: Search) -> None:
+        self._search = search
+        self._storage = open_storage(home)
+        self._study = _load(self._storage, search)
+
+    def trials(self) -> list[FrozenTrial]:
+        """Every trial, by number."""
+        trials: list[FrozenTrial] = self._study.get_trials(deepcopy=False)
+        return trials
+
+    def ask(self, run_ids: Callable[[dict[str, Any]], Sequence[str]]) -> FrozenTrial:
+        """A new trial. `run_ids` gives the runs of its parameters.
+
+        The sampler works on a copy in memory; then the trial is stored in one transaction, so that a kill in between
+        leaves nothing half done.
+        """
+        import optuna
+
+        stored = self.trials()
+        number = len(stored)
+        directions = [objective.direction for objective in self._search.objectives]
+        sampler = make_sampler(self._search.sampler, self._search.space, number)
+        copy = optuna.create_study(directions=directions, sampler=sampler)
+        copy.add_trials(stored)
+        copy.ask({name: parameter.distribution() for name, parameter in self._search.space.items()})
+        asked = copy.get_trials(deepcopy=True)[number]
+        asked.set_user_attr(RUNS, list(run_ids(asked.params)))
+        self._study.add_trial(asked)
+        return self.trials()[number]
+
+    def report(self, number: int, step: int, value: float) -> FrozenTrial:
+        """Store a value on the way, and give the trial with it."""
+        self._storage.set_trial_intermediate_value(self._id(number), step, value)
+        return self.trials()[number]
+
+    def tell(self, number: int, values: Sequence[float], iterations: int) -> None:
+        """The trial is complete; `values` are those of the objectives, in their order."""
+        self._set(number, {STEPS: iterations})
+        self._study.tell(number, list(values))
+
+    def tell_pruned(self, number: int, reason: str, iterations: int) -> None:
+        from optuna.trial import TrialState
+
+        self._set(number, {STEPS: iterations, REASON: reason})
+        self._study.tell(number, state=TrialState.PRUNED)
+
+    def tell_failed(self, number: int, reason: str, iterations: int) -> None:
+        from optuna.trial import TrialState
+
+        self._set(number, {STEPS: iterations, REASON: reason})
+        self._study.tell(number, state=TrialState.FAIL)
+
+    def should_prune(self, pruner: Any, trial: FrozenTrial) -> bool:
+        """Whether one of Optuna's pruners gives the trial up at the newest value that was reported."""
+        return bool(pruner.prune(self._study, trial))
+
+    def winners(self) -> list[FrozenTrial]:
+        """The complete trial with the best value, or, for several objectives, those that no other one beats in all.
+
+        Each point of the space once; none while no trial is complete.
+        """
+        try:
+            best = self._study.best_trials if len(self._search.objectives) > 1 else [self._study.best_trial]
+        except ValueError:  # no trial is complete
+            return []
+        points = {json.dumps(trial.params, sort_keys=True): trial for trial in reversed(best)}
+        return sorted(points.values(), key=lambda trial: trial.number)
+
+    def _set(self, number: int, attributes: dict[str, Any]) -> None:
+        for key, value in attributes.items():
+            self._storage.set_trial_user_attr(self._id(number), key, value)
+
+    def _id(self, number: int) -> int:
+        return int(self._storage.get_trial_id_from_study_id_trial_number(self._study._study_id, number))
+
+
+def count_states(home: Home, name: str) -> dict[str, int]:
+    """How many trials of a study are complete, pruned, and so on; {} when there is none of that name."""
+    import optuna
+
+    storage = open_storage(home)
+    try:
+        study = optuna.load_study(study_name=name, storage=storage)
+    except KeyError:
+        return {}
+    return dict(Counter(trial.state.name.lower() for trial in study.get_trials(deepcopy=False)))
+
+
+def open_storage(home: Home) -> RDBStorage:
+    """Optuna's storage of a home, made where there is none."""
+    import optuna
+
+    optuna.logging.set_verbosity(optuna.logging.WARNING)
+    return optuna.storages.RDBStorage(storage_uri(home), engine_kwargs={"connect_args": {"timeout": 60}})
+
+
+def _load(storage: RDBStorage, search: Search) -> Any:
+    """The study of this name; SpecError when it was made for another question."""
+    import optuna
+
+    question = search.question()
+    study = optuna.create_study(
+        storage=storage,
+        study_name=search.name,
+        directions=[objective.direction for objective in search.objectives],
+        load_if_exists=True,
+        sampler=optuna.samplers.RandomSampler(0),  # `ask` brings its own
+    )
+    asked = study.user_attrs.get(QUESTION)
+    if asked is None:
+        study.set_user_attr(QUESTION, question)
+        study.set_user_attr("plat.title", search.title)
+        with warnings.catch_warnings(), contextlib.suppress(Exception):  # names for Optuna's dashboard, experimental
+            warnings.simplefilter("ignore")
+            study.set_metric_names([f"{objective.metric} ({objective.of})" for objective in search.objectives])
+    elif asked != json.loads(json.dumps(question)):
+        differing = [key for key in question if asked.get(key) != json.loads(json.dumps(question[key]))]
+        raise SpecError(
+            f"the study {search.name!r} was begun with another {' and another '.join(differing)}",
+            where=str(search.path),
+            mend=f"rename the file (a study has its name), or remove the study: optuna delete-study --study-name "
+            f"{search.name} --storage sqlite:///studies.db",
+        )
+    return study
