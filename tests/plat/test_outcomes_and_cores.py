@@ -20,6 +20,7 @@ from plat.plan import _workers
     [
         ("finished", True, False, None),
         ("stopped:low_success", True, True, None),
+        ("stopped:pruned", False, False, None),
         ("failed:oom", False, False, "oom"),
         ("interrupted", False, False, None),
         ("cancelled", False, False, None),

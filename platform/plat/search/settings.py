@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 from plat.errors import SpecError
 from plat.spec.leaf import show
@@ -38,7 +38,7 @@ class Objective:
     where: str
 
     @property
-    def direction(self) -> str:
+    def direction(self) -> Literal["maximize", "minimize"]:
         return "maximize" if self.maximize else "minimize"
 
     def __str__(self) -> str:
