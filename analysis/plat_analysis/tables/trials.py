@@ -90,9 +90,9 @@ def winners_table(winners: Sequence[Winner], wanted: tuple[int, int]) -> Table:
         estimated = optimism(winner)
         text = DASH
         if estimated is not None:
-            between = "" if estimated[1] is None or estimated[2] is None else f" [{estimated[1]:.3g}, {estimated[2]:.3g}]"
-            text = f"{estimated[0]:+.3g}{between}"
-            values[f"optimism/{winner.objective}/trial-{winner.number}"] = estimated[0]
+            difference, low, high = estimated
+            text = f"{difference:+.3g}" + ("" if low is None or high is None else f" [{low:.3g}, {high:.3g}]")
+            values[f"optimism/{winner.objective}/trial-{winner.number}"] = difference
         cells = [
             str(winner.number),
             winner.objective,
