@@ -23,10 +23,18 @@ matrix:
   scale: [a-scale-with-a-long-name, another-scale-with-a-long-name]
   seed: [0]
 """
+SEARCH = """
+title: A search
+base: {trainer: 'plat_toy:SPEC', train.iterations: 4}
+space: {at: {int: [10, 50]}}
+objectives: [{maximize: success}]
+trials: 1
+"""
 # verb -> the arguments to try, and whether it lists the runs by their names
 COMMANDS = {
     "plan": (["{file}", "-v"], True),
     "sweep": (["{file}", "--dry-run"], False),
+    "tune": (["{search}"], False),
     "run": (["trainer=plat_toy:SPEC", "seed=77"], False),
     "eval": (["{done}"], False),
     "status": (["{file}"], True),
@@ -58,6 +66,7 @@ def made(tmp_path_factory, empty_store):
     folder = tmp_path_factory.mktemp("verbs")
     path = folder / "a_file_with_a_long_name.yaml"
     path.write_text(TEXT)
+    (folder / "a_search.yaml").write_text(SEARCH)
     home = Home(folder / "home").create()
     shutil.copy(empty_store, home.database)
     experiment = load_experiment(path)
@@ -80,7 +89,7 @@ def test_a_verb_in_a_pipe(plat, made, monkeypatch, verb, width):
     monkeypatch.setenv("PLAT_HOME", str(home.root))
     states = {run["state"]: run["id"] for run in json.loads(plat("status", path, "--json")[1])["runs"]}
     arguments, lists_runs = COMMANDS[verb]
-    facts = {"file": path, "home": home.root, "width": width, **states}
+    facts = {"file": path, "search": path.with_name("a_search.yaml"), "home": home.root, "width": width, **states}
     code, out, err = plat(verb, *(text.format(**facts) for text in arguments), traceback=verb == "logs")
     assert code in (0, 2, 3), err
     assert "\x1b" not in out + err and "mistake in plat" not in err and (out or err)

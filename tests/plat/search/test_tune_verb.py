@@ -1,0 +1,62 @@
+"""`plat tune` and `plat plan` of a search file, as typed; the study in Optuna's own tools; trials as runs in MLflow."""
+
+from __future__ import annotations
+
+import shutil
+import sqlite3
+import subprocess
+import sys
+
+import pytest
+
+TEXT = """
+title: A toy search
+base: {trainer: "plat_toy:SPEC"}
+space:
+  train.iterations: {int: [3, 8]}
+  at: {int: [10, 50]}
+objectives: [{maximize: success, of: best}]
+pruner: [none, {name: median, startup: 1}]
+trials: 2
+seeds: [0]
+confirm: [10]
+"""
+OPTUNA = "import sys; from optuna.cli import main; sys.exit(main())"
+
+
+@pytest.fixture
+def file(tmp_path, empty_store, monkeypatch):
+    home = tmp_path / "home"
+    home.mkdir()
+    shutil.copy(empty_store, home / "mlflow.db")
+    monkeypatch.setenv("PLAT_HOME", str(home))
+    path = tmp_path / "toy.yaml"
+    path.write_text(TEXT)
+    return path
+
+
+def test_a_search_is_planned_done_and_reported(plat, file, tmp_path):
+    home = tmp_path / "home"
+    code, out, _ = plat("plan", file)
+    assert code == 0 and "[toy.none]" in out and "[toy.median]" in out and "not begun" in out
+    assert not (home / "studies.db").exists()
+    code, out, err = plat("tune", file, "--jobs", 1)
+    assert code == 0, out + err
+    assert "The winner on fresh seeds" in out and "best of the search" in out
+    assert {"report.html", "trials.csv", "search.svg"} <= {path.name for path in (home / "reports/toy.none").iterdir()}
+    with sqlite3.connect(home / "mlflow.db") as connection:
+        rows = connection.execute("select value from tags where key = 'plat.study.toy.none'").fetchall()
+    connection.close()
+    assert sorted(value for (value,) in rows) == ["0", "1", "confirm"]
+    command = [sys.executable, "-c", OPTUNA, "trials", "--storage", f"sqlite:///{home}/studies.db"]
+    listed = subprocess.run([*command, "--study-name", "toy.none"], capture_output=True, text=True, timeout=120)
+    assert listed.returncode == 0 and listed.stdout.count("COMPLETE") == 2, listed.stdout + listed.stderr
+    assert "so far: 2 complete" in plat("plan", file)[1]
+    results = sorted(home.glob("runs/*/*/result.json"))
+    assert plat("tune", file)[0] == 0 and sorted(home.glob("runs/*/*/result.json")) == results
+
+
+def test_wrong_command_lines_are_told_so(plat, file):
+    for arguments, words in ((["tune"], "takes one search file"), (["tune", file, "spase=1"], "unknown key 'spase'")):
+        code, _, err = plat(*arguments)
+        assert code == 2 and words in err and "fix:" in err
