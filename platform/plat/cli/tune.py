@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from plat.dispatch.report import SweepReport
     from plat.search.file import Search
     from plat.search.summary import Summary
+    from plat.spec.experiment import Experiment
 
 ON_A_CLUSTER = 10  # runs under way at once, where --jobs does not say
 
@@ -96,7 +97,7 @@ def load_searches(arguments: Arguments) -> list[Search]:
 
 def _search(
     home: Home, uri: str, search: Search, jobs: int | None, steal: bool, target: Place
-) -> tuple[SweepReport, Summary, object]:
+) -> tuple[SweepReport, Summary, Experiment]:
     """Do what is left of one search; how its runs ended, what it has come to, and the search as the store knows it."""
     from plat.search.source import TrialSource
     from plat.search.study import open_study

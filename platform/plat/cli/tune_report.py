@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 def report_search(home: Home, uri: str, summary: Summary, experiment: Experiment) -> str:
     """Write the report of a search beside other reports, log it into the store, and give what to print."""
     from plat.store.mlflow.frames import Store
+    from plat_analysis.artifact import Figure, Table
     from plat_analysis.figures.trial_values import trial_values
     from plat_analysis.report.files import write_report
     from plat_analysis.report.report import Report
@@ -41,7 +42,11 @@ def report_search(home: Home, uri: str, summary: Summary, experiment: Experiment
         for index, (name, maximize) in enumerate(objectives)
     ]
     wanted = (len(search.seeds), len(search.confirm))
-    artifacts = [trials_table(rows, objectives), winners_table(winners, wanted), trial_values(rows, objectives)]
+    artifacts: list[Table | Figure] = [
+        trials_table(rows, objectives),
+        winners_table(winners, wanted),
+        trial_values(rows, objectives),
+    ]
     store = Store(uri, home)
     command = shlex.join(["plat", "tune", os.path.relpath(search.path), *search.overrides])
     provenance = replace(reports.provenance(experiment), command=command)

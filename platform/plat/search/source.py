@@ -155,7 +155,7 @@ class TrialSource:
             self._prune_if_bad(trial)
 
     def _prune_if_bad(self, trial: OpenTrial) -> bool:
-        reason = trial.judge(self._study, self._pruner, lambda: True)
+        reason = trial.judge(self._study, self._pruner)
         if reason:
             self._study.tell_pruned(trial.number, reason, trial.judged_iterations())
             self._close(trial)

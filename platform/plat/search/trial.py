@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from plat.errors import SpecError
@@ -57,7 +57,7 @@ class OpenTrial:
         """The values of the objectives, each the mean over its runs; SpecError when one was not measured."""
         return [mean(self._value(run, index) for run in self.runs) for index in range(len(self._search.objectives))]
 
-    def judge(self, study: Study, pruner: object, may_stop: Callable[[], bool]) -> str:
+    def judge(self, study: Study, pruner: object) -> str:
         """Report what its runs have newly shown; why it is given up, "" when it goes on.
 
         Steps are judged in their order, each as if the run had gone no further, so that a run that was done before
@@ -75,7 +75,7 @@ class OpenTrial:
                 if step in curve and at not in self._reported and curve[step] == curve[step]:
                     self._reported.add(at)
                     stored = study.report(self.number, at, mean([*before, curve[step]]))
-                    if pruner is not None and may_stop() and study.should_prune(pruner, stored):
+                    if pruner is not None and study.should_prune(pruner, stored):
                         return f"{self._search.pruner.name}: {stored.intermediate_values[at]:.4g} at step {step}"
                 if self._search.pruner.name == "retrieval":
                     reason = collapse_seen(curves, step, self._search.pruner.options)

@@ -23,9 +23,9 @@ STATES = ("done", "running", "queued", "unknown", "failed", "interrupted", "miss
 class RunState:
     """Where a run stands.
 
-    state       one of STATES; a cancelled or pruned run is "interrupted" with outcome
-                "cancelled" or "stopped:pruned"; a run that a scheduler has is
-                "queued" until an attempt begins, and again while it waits for its next turn there
+    state       one of STATES; a cancelled or pruned run is "interrupted" with outcome "cancelled" or
+                "stopped:pruned"; a run that a scheduler has is "queued" until an attempt begins, and again while it
+                waits for its next turn there
     outcome     how the run (done) or its last attempt ended, None while it runs or before it started
     step        newest step logged, None before the first; `success` is the newest value of its headline metric
     iterations  of the whole run, None when its config does not say
