@@ -75,7 +75,12 @@ def _stacked(header: Sequence[str], row: Sequence[Any], room: int, indent: str) 
             line = line + SEPARATOR + fact if line else fact
     for part in [line] if line else []:
         lines += textwrap.wrap(
-            part, max(20, room), initial_indent=inner, subsequent_indent=inner, break_long_words=False
+            part,
+            max(20, room),
+            initial_indent=inner,
+            subsequent_indent=inner,
+            break_long_words=False,
+            break_on_hyphens=False,
         )
     return lines
 

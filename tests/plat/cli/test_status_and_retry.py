@@ -70,6 +70,7 @@ def test_retry_checks_the_report_before_anything_runs(plat, spec, home, toy):
 
 
 def test_status_shows_its_runs_and_folds_many(plat, spec, home, toy, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "200")
     path = spec(GUESSING)
     plat("sweep", path)
     code, out, _ = plat("status", path)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from plat.cli.table import columns_of, table
@@ -41,6 +41,7 @@ def test_wide_characters_count_as_two():
 words = st.text("abc-", min_size=1, max_size=30)
 
 
+@example([("a", "a", "aaaaaaaaaaaaaaaaaaaaaaaaaa-aa")], 40)
 @given(st.lists(st.tuples(words, words, words), min_size=1, max_size=4), st.integers(40, 200))
 def test_no_cell_is_ever_cut_and_no_line_is_too_long(rows, width):
     text = table(HEADER, rows, width)
