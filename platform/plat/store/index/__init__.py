@@ -15,9 +15,9 @@ the file was read, so that an edited, replaced, removed or copied file is read a
 nothing is remembered but its name: its state is read from its directory each time. What is asked of the file system is
 therefore one `stat` for each finished run, and nothing at all is opened.
 
-stamp      the fingerprint of a file
-database   the SQLite file: opened, read, saved, and made anew when it is damaged
-facts      what is remembered of a run, and how it is read from the directory
-runs       states and entries
-configs    configs as sets of numbers, and the nearest run
+stamp       the fingerprint of a file
+database    the SQLite file: opened, read, saved, and made anew when it is damaged
+remembered  one kind of file of many runs: from the index where its stamp is the same, else read anew
+runs        states and entries
+configs     configs as sets of numbers, and the nearest run
 """
