@@ -31,7 +31,7 @@ test: $(INSTALLED)
 	@$(BIN)/python -m pytest $(ARGS)
 
 test-cluster: $(INSTALLED)
-	@$(BIN)/python slurm/one_machine/cluster.py install
+	@$(BIN)/python -m slurm.one_machine install
 	@PLAT_TEST_ACCOUNTING=1 $(BIN)/python -m pytest tests/contract -m "cluster and not chaos" $(ARGS)
 
 lint: $(INSTALLED)

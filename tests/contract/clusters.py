@@ -11,7 +11,10 @@ import time
 from pathlib import Path
 from typing import Any
 
+ROOT = Path(__file__).parents[2]
+TOY = ROOT / "tests" / "toy"
 FAKE = Path(__file__).parent / "fake_slurm"
+QUICK = ("cluster.refresh=0.2", "cluster.accept_within=1")  # for a SLURM that is near
 COMMANDS = ("sbatch", "squeue", "sacct", "scancel", "scontrol", "sinfo")
 
 

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import importlib.util
 import os
 import shutil
-import sys
 import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -13,14 +11,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-
-sys.path.insert(0, str(Path(__file__).parent))
-from clusters import FakeSlurm
+from clusters import QUICK, TOY, FakeSlurm
 
 from plat.store.home import Home
-
-ROOT = Path(__file__).parents[2]
-TOY = ROOT / "tests" / "toy"
 
 
 @dataclass
@@ -53,9 +46,6 @@ def fake(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, tasks_find_the_toy: No
     slurm.stop()
 
 
-QUICK = ("cluster.refresh=0.2", "cluster.accept_within=1")
-
-
 @pytest.fixture(params=["local", "fake", pytest.param("real", marks=pytest.mark.cluster)])
 def place(request: pytest.FixtureRequest) -> Place:
     if request.param == "local":
@@ -68,13 +58,10 @@ def place(request: pytest.FixtureRequest) -> Place:
 @pytest.fixture(scope="session")
 def one_machine() -> Iterator[Any]:
     """A real SLURM on this machine, with accounting when PLAT_TEST_ACCOUNTING is set. Needs root."""
-    specification = importlib.util.spec_from_file_location("one_machine", ROOT / "slurm" / "one_machine" / "cluster.py")
-    assert specification is not None and specification.loader is not None
-    module = importlib.util.module_from_spec(specification)
-    sys.modules["one_machine"] = module
-    specification.loader.exec_module(module)
+    from slurm.one_machine.cluster import Cluster
+
     folder = Path(tempfile.mkdtemp(prefix="plat-one-machine-"))  # munged and MariaDB are other users: not in tmp_path
-    cluster = module.Cluster(folder, accounting=bool(os.environ.get("PLAT_TEST_ACCOUNTING")))
+    cluster = Cluster(folder, accounting=bool(os.environ.get("PLAT_TEST_ACCOUNTING")))
     try:
         cluster.up()
         yield cluster

@@ -10,7 +10,7 @@ import time
 from pathlib import Path
 
 import pytest
-from conftest import ROOT
+from clusters import ROOT
 
 GUIDE = (ROOT / "docs" / "cluster.md").read_text()
 COMMANDS = [

@@ -13,8 +13,7 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
-from clusters import FakeSlurm
-from conftest import TOY
+from clusters import TOY, FakeSlurm
 from sweep_processes import wait_for
 from toy_runs import toy_run
 

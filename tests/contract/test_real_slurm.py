@@ -10,7 +10,7 @@ import time
 from pathlib import Path
 
 import pytest
-from conftest import ROOT
+from clusters import ROOT
 from sweep_processes import wait_for
 from toy_runs import comparable, no_step_twice, toy_run
 

@@ -7,7 +7,7 @@ import time
 from collections import Counter
 
 import pytest
-from conftest import QUICK
+from clusters import QUICK
 from sweep_processes import Recorder, wait_for
 from toy_runs import comparable, no_step_twice, toy_run
 

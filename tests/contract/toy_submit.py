@@ -12,7 +12,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from conftest import QUICK
+from clusters import QUICK
 from toy_runs import toy_run
 
 from plat.dispatch.driver import sweep
