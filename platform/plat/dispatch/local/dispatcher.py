@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from plat.cores import usable_cores
 from plat.dispatch import decisions
 from plat.dispatch.api import ENDED, QUEUED, RUNNING, STALL_AFTER, WAITING, Change, Handle
+from plat.dispatch.changes import Changes
 from plat.dispatch.decisions import Decision
 from plat.dispatch.local import machine, stalls
 from plat.dispatch.local.devices import Devices
@@ -61,7 +62,7 @@ class LocalDispatcher:
         self._devices = Devices()
         self._yields = slots is None  # whoever names a number of jobs means it
         self.notices: list[str] = []
-        self._changes: list[Change] = []
+        self._changes = Changes()
         self._processes = Processes(home.logs / "worker-server.txt", self._server_needs)
         self._checked = time.monotonic()
 
@@ -100,8 +101,7 @@ class LocalDispatcher:
             self._check_waiting()
             self._check_for_stalls(gap)
         self._start_ready()
-        changes, self._changes = self._changes, []
-        return changes
+        return self._changes.take()
 
     def cancel(self, handles: Sequence[Handle]) -> None:
         for handle in handles:
@@ -173,7 +173,7 @@ class LocalDispatcher:
                 self._apply(job, decision)
                 return
         elif is_being_prepared(self.home, job.id):
-            self._move(job, WAITING)
+            self._changes.move(job, WAITING)
             return
         environment = {**machine.thread_environment(job.threads), **self._devices.take(job)}
         job.oom_kills = machine.oom_kills()
@@ -186,7 +186,7 @@ class LocalDispatcher:
             self._devices.give_back(job)
             self._apply(job, Decision(QUEUED))
             return
-        self._move(job, RUNNING)
+        self._changes.move(job, RUNNING)
 
     def _before_start(self, job: LocalJob) -> Decision | None:
         """Makes the run's directory. None when the run is to be started."""
@@ -214,7 +214,7 @@ class LocalDispatcher:
         self._devices.give_back(job)
         if result is not None and "held" in result:
             if result["held"] == "live":
-                self._move(job, WAITING)
+                self._changes.move(job, WAITING)
             else:
                 self._apply(job, Decision(ENDED, "unknown", result["reason"]))
             return
@@ -252,13 +252,7 @@ class LocalDispatcher:
     def _apply(self, job: LocalJob, decision: Decision) -> None:
         if decision.state == QUEUED:
             self._schedule.put_back(job)
-        if decision.state != WAITING:
-            job.outcome, job.reason = decision.outcome, decision.reason
-        self._move(job, decision.state)
-
-    def _move(self, job: LocalJob, state: str) -> None:
-        job.state = state
-        self._changes.append(job.change())
+        self._changes.apply(job, decision)
 
     def _signal(self, job: LocalJob, number: int) -> None:
         try:
