@@ -32,7 +32,7 @@ test: $(INSTALLED)
 
 test-cluster: $(INSTALLED)
 	@$(BIN)/python -m slurm.one_machine install
-	@PLAT_TEST_ACCOUNTING=1 $(BIN)/python -m pytest tests/contract -m "cluster and not chaos" $(ARGS)
+	@$(BIN)/python -m pytest tests/contract -m "cluster and not chaos" $(ARGS)
 
 lint: $(INSTALLED)
 	$(BIN)/ruff format --check .

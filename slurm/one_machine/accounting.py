@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import subprocess
 from pathlib import Path
 
 from slurm.one_machine import settings
@@ -18,6 +19,7 @@ class Accounting:
         self._root = root
         self._name = name
         self._commands = commands
+        self._database: subprocess.Popen[bytes] | None = None
 
     def up(self, slurmdbd_port: int, database_port: int) -> None:
         """Start MariaDB and slurmdbd, and tell them of the cluster and of an account `lab` for root."""
@@ -36,6 +38,8 @@ class Accounting:
     def down(self) -> None:
         for name in ("slurmdbd", "mariadb"):
             end_daemon(self._root / "run" / f"{name}.pid")
+        if self._database is not None:
+            self._database.wait()
 
     def _start_database(self, port: int) -> Path:
         folder = self._root / "database"
@@ -46,12 +50,12 @@ class Accounting:
             user = ["--no-defaults", "--user=mysql", f"--datadir={folder}"]
             self._commands.run("mariadb-install-db", *user, *by_root)
         socket_file = folder / "my.sock"
-        server = self._commands.start(
+        self._database = self._commands.start(
             "mariadbd", "--no-defaults", "--user=mysql", f"--datadir={folder}", f"--socket={socket_file}",
             f"--port={port}", "--bind-address=127.0.0.1", "--innodb-buffer-pool-size=64M",
             "--innodb-lock-wait-timeout=900",
         )  # fmt: skip
-        (self._root / "run" / "mariadb.pid").write_text(str(server.pid))
+        (self._root / "run" / "mariadb.pid").write_text(str(self._database.pid))
         return socket_file
 
     def _start_slurmdbd(self, port: int, database_port: int) -> None:

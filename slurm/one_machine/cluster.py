@@ -18,7 +18,9 @@ import socket
 from collections.abc import Sequence
 from pathlib import Path
 
-from slurm.one_machine import accounting, settings
+from slurm.one_machine import settings
+from slurm.one_machine.accounting import PROGRAMS as ACCOUNTING_PROGRAMS
+from slurm.one_machine.accounting import Accounting
 from slurm.one_machine.processes import (
     ClusterError,
     Commands,
@@ -43,6 +45,7 @@ class Cluster:
         self.name = "onemachine"
         self.configuration = self.root / "etc" / "slurm.conf"
         self._commands = Commands(self.environment, self.root / "log")
+        self._accounting = Accounting(self.root, self.name, self._commands)
 
     @property
     def environment(self) -> dict[str, str]:
@@ -50,7 +53,7 @@ class Cluster:
 
     def up(self) -> None:
         """Start every daemon and wait until all nodes are idle; ClusterError when that is not possible here."""
-        missing = missing_programs((*PROGRAMS, *accounting.PROGRAMS) if self.accounting else PROGRAMS)
+        missing = missing_programs((*PROGRAMS, *ACCOUNTING_PROGRAMS) if self.accounting else PROGRAMS)
         if missing:
             raise ClusterError(
                 f"not installed: {', '.join(missing)} (run `python -m slurm.one_machine install` as root)"
@@ -64,7 +67,7 @@ class Cluster:
         ports = free_ports(self.nodes + 3)
         self._write_settings(ports)
         if self.accounting:
-            self._accounting().up(ports[-2], ports[-1])
+            self._accounting.up(ports[-2], ports[-1])
         self.start_controller()
         for number in range(1, self.nodes + 1):
             self._commands.run("slurmd", "-N", f"node{number}")
@@ -86,11 +89,8 @@ class Cluster:
                 wait_until(lambda: not self._commands.output("squeue", "-h"), 20, "jobs end")
         for name in ("slurmctld", *(f"slurmd-node{number}" for number in range(1, MOST_NODES))):
             end_daemon(self.root / "run" / f"{name}.pid")
-        self._accounting().down()
+        self._accounting.down()
         end_daemon(self.root / "run" / "munged.pid")
-
-    def _accounting(self) -> accounting.Accounting:
-        return accounting.Accounting(self.root, self.name, self._commands)
 
     def _write_settings(self, ports: Sequence[int]) -> None:
         first = ports[1]

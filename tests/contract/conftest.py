@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import os
+import contextlib
 import shutil
 import tempfile
 from collections.abc import Iterator
@@ -55,13 +55,13 @@ def place(request: pytest.FixtureRequest) -> Place:
     return Place(request.param, {"on": "slurm", "cluster": cluster_options}, cluster)
 
 
-@pytest.fixture(scope="session")
-def one_machine() -> Iterator[Any]:
-    """A real SLURM on this machine, with accounting when PLAT_TEST_ACCOUNTING is set. Needs root."""
+@contextlib.contextmanager
+def running_cluster(**options: Any) -> Iterator[Any]:
+    """A real SLURM on this machine, ended with the block. Needs root."""
     from slurm.one_machine.cluster import Cluster
 
     folder = Path(tempfile.mkdtemp(prefix="plat-one-machine-"))  # munged and MariaDB are other users: not in tmp_path
-    cluster = Cluster(folder, accounting=bool(os.environ.get("PLAT_TEST_ACCOUNTING")))
+    cluster = Cluster(folder, **options)
     try:
         cluster.up()
         yield cluster
@@ -70,8 +70,25 @@ def one_machine() -> Iterator[Any]:
         shutil.rmtree(folder, ignore_errors=True)
 
 
+@pytest.fixture(scope="session")
+def one_machine() -> Iterator[Any]:
+    """A real SLURM of four nodes, with accounting by slurmdbd."""
+    with running_cluster(nodes=4, accounting=True) as cluster:
+        yield cluster
+
+
 @pytest.fixture
 def real(one_machine: Any, monkeypatch: pytest.MonkeyPatch, tasks_find_the_toy: None) -> Any:
+    """The commands talk to the real SLURM."""
     for name, value in one_machine.environment.items():
         monkeypatch.setenv(name, value)
     return one_machine
+
+
+@pytest.fixture
+def without_accounting(monkeypatch: pytest.MonkeyPatch, tasks_find_the_toy: None) -> Iterator[Any]:
+    """A real SLURM of two nodes where `sacct` does not work, as on many small clusters."""
+    with running_cluster(nodes=2, accounting=False) as cluster:
+        for name, value in cluster.environment.items():
+            monkeypatch.setenv(name, value)
+        yield cluster

@@ -5,12 +5,17 @@ Nothing runs meanwhile (the fake SLURM has no slots), so what counts is what SLU
 
 from __future__ import annotations
 
+import contextlib
+import json
 import os
 import random
+import signal
 import subprocess
 import sys
 from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 from clusters import TOY, FakeSlurm
@@ -22,72 +27,121 @@ from plat.store.home import Home
 from plat.store.submissions import Submission
 
 SCRIPT = Path(__file__).parent / "toy_submit.py"
+Submit = Callable[[Home, int, Sequence[int | str]], list[dict[str, Any]]]
+
+
+@contextlib.contextmanager
+def submitters_process() -> Iterator[subprocess.Popen[str]]:
+    """A process that forks submitters (see toy_submit.py), in a process group with them."""
+    environment = {**os.environ, "PYTHONPATH": f"{TOY}:{SCRIPT.parent}"}
+    with subprocess.Popen(
+        [sys.executable, str(SCRIPT)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+        env=environment,
+        start_new_session=True,
+    ) as process:
+        yield process
+        assert process.stdin is not None
+        process.stdin.close()
+
+
+@pytest.fixture
+def submitters(fake: FakeSlurm) -> Iterator[subprocess.Popen[str]]:
+    fake.set(slots=0)
+    with submitters_process() as process:
+        yield process
+
+
+@pytest.fixture
+def submit(submitters: subprocess.Popen[str]) -> Submit:
+    """Start submitters at once; how each ended."""
+
+    def started(home: Home, runs: int, kill_at: Sequence[int | str]) -> list[dict[str, Any]]:
+        ask(submitters, home, runs, kill_at)
+        assert submitters.stdout is not None
+        return json.loads(submitters.stdout.readline())
+
+    return started
+
+
+def ask(submitters: subprocess.Popen[str], home: Home, runs: int, kill_at: Sequence[int | str]) -> None:
+    assert submitters.stdin is not None
+    request = {"home": str(home.root), "runs": runs, "kill_at": list(kill_at)}
+    submitters.stdin.write(json.dumps(request) + "\n")
+    submitters.stdin.flush()
 
 
 def submitted(home: Home, fake: FakeSlurm) -> Counter[str]:
-    """How often SLURM has accepted each run."""
+    """How often SLURM has accepted each run of a home."""
     jobs = {task["job_name"] for task in fake.tasks()}
-    manifests = [read_json(Submission(home.submissions / job).manifest) for job in jobs]
+    manifests = [read_json(Submission(home.submissions / job).manifest) or {"tasks": []} for job in jobs]
     return Counter(run_id for manifest in manifests for task in manifest["tasks"] for run_id in task)
 
 
-def start(home: Home, runs: int, kill_at: int) -> subprocess.Popen[str]:
-    environment = {**os.environ, "PYTHONPATH": f"{TOY}:{SCRIPT.parent}"}
-    command = [sys.executable, str(SCRIPT), str(home.root), str(runs), str(kill_at)]
-    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=environment)
+def each_once(runs: int) -> dict[str, int]:
+    return {toy_run(seed=number).id: 1 for number in range(runs)}
 
 
-def race(home: Home, fake: FakeSlurm, submitters: int, runs: int, seed: int) -> None:
-    """Half of the submitters are killed, each at a point of its own; one that lives makes whole what they left."""
-    rng = random.Random(seed)
-    points = [rng.randrange(1, 40 + 8 * runs) if number % 2 else 0 for number in range(submitters)]
-    fake.set(slots=0, hang_sbatch=seed % 2)
-    processes = [start(home, runs, point) for point in points]
-    for process, point in zip(processes, points, strict=True):
-        output = process.communicate(timeout=300)[0]
-        assert point or process.returncode == 0, output
-    last = start(home, runs, 0)
-    output = last.communicate(timeout=300)[0]
-    assert last.returncode == 0, output
-    wanted = {toy_run(seed=number).id: 1 for number in range(runs)}
-    assert submitted(home, fake) == wanted, (points, output)
+# Before which step a submitter is killed: it has a folder; the folder is locked; a run is claimed; everything is
+# written down; sbatch is called; SLURM has answered; its number is on disk under another name.
+POINTS = ["fcntl.flock", "os.link 001.json", "os.link submission.json", "subprocess.Popen sbatch", "os.link job.json"]
 
 
-# 42: its folder is locked. 47: one run is claimed. 57: sbatch is about to be called. 60: it was. 62: job.json is there.
-POINTS = [47, 60]
-MORE_POINTS = [pytest.param(point, marks=pytest.mark.cluster) for point in (42, 57, 62)]
-EVERY_POINT = [
-    pytest.param(point, marks=pytest.mark.chaos) for point in range(1, 75) if point not in {42, 47, 57, 60, 62}
-]
+def kill_then_submit(submit: Submit, fake: FakeSlurm, home: Home, kill_at: int | str) -> None:
+    """One submitter is killed; the next makes whole what it left."""
+    assert submit(home, 2, [kill_at])[0]["exit"] == -9, f"it was not killed at {kill_at}"
+    last = submit(home, 2, [0])[0]
+    assert last["exit"] == 0, (kill_at, last["said"])
+    assert submitted(home, fake) == each_once(2), (kill_at, last["said"])
 
 
-@pytest.mark.parametrize("kill_at", [*POINTS, *MORE_POINTS, *EVERY_POINT])
-def test_a_submitter_that_is_killed_leaves_what_the_next_goes_on_from(home, fake, kill_at):
-    fake.set(slots=0)
-    process = start(home, 2, kill_at)
-    process.communicate(timeout=120)
-    last = start(home, 2, 0)
-    output = last.communicate(timeout=120)[0]
-    assert last.returncode == 0, output
-    assert submitted(home, fake) == {toy_run(seed=number).id: 1 for number in range(2)}
+def test_a_submitter_that_is_killed_leaves_what_the_next_goes_on_from(tmp_path, fake, submit):
+    for number, point in enumerate(POINTS):
+        kill_then_submit(submit, fake, Home(tmp_path / f"home-{number}").create(), point)
 
 
-def test_an_sbatch_that_outlives_its_submitter_is_waited_for(home, fake):
-    fake.set(slots=0, hang_sbatch=1)
-    process = start(home, 2, 0)
-    wait_for(lambda: fake.calls().get("sbatch") == 1)
-    process.kill()
-    last = start(home, 2, 0)
-    output = last.communicate(timeout=120)[0]
-    process.communicate()
-    assert last.returncode == 0 and submitted(home, fake) == {toy_run(seed=number).id: 1 for number in range(2)}, output
+@pytest.mark.cluster
+def test_a_submitter_may_be_killed_at_every_point(tmp_path, fake, submit):
+    steps = submit(Home(tmp_path / "whole").create(), 2, [0])[0]["steps"]
+    assert steps > 30
+    for point in range(1, steps + 1):
+        kill_then_submit(submit, fake, Home(tmp_path / f"home-{point}").create(), point)
 
 
-def test_submitters_at_once_some_of_them_killed(home, fake):
-    race(home, fake, submitters=4, runs=4, seed=1)
+def test_an_sbatch_that_outlives_its_submitter_is_waited_for(home, fake, submit):
+    fake.set(hang_sbatch=1)
+    with submitters_process() as others:
+        ask(others, home, 2, [0])
+        wait_for(lambda: fake.calls().get("sbatch") == 1)
+        os.killpg(others.pid, signal.SIGKILL)
+    last = submit(home, 2, [0])[0]
+    assert last["exit"] == 0 and submitted(home, fake) == each_once(2), last["said"]
 
 
-@pytest.mark.chaos
-@pytest.mark.parametrize("seed", range(20))
-def test_twenty_submitters_at_once_some_of_them_killed(home, fake, seed):
-    race(home, fake, submitters=20, runs=20, seed=seed)
+def race(submit: Submit, fake: FakeSlurm, home: Home, runs: int, points: Sequence[int | str]) -> None:
+    """Submitters start at once, some of them are killed; one that lives makes whole what they left."""
+    ends = submit(home, runs, points)
+    for point, end in zip(points, ends, strict=True):
+        assert point or end["exit"] == 0, end["said"]
+    last = submit(home, runs, [0])[0]
+    assert last["exit"] == 0, last["said"]
+    assert submitted(home, fake) == each_once(runs), (points, last["said"])
+
+
+def test_submitters_at_once_some_of_them_killed(home, fake, submit):
+    race(submit, fake, home, 4, [0, *POINTS, 0])
+
+
+@pytest.mark.cluster
+def test_twenty_submitters_at_once_twenty_times_half_of_them_killed(tmp_path, fake, submit):
+    """The points of the 200 kills are spread over a whole submission. In every other round an sbatch hangs."""
+    runs, rounds = 20, 20
+    steps = submit(Home(tmp_path / "whole").create(), runs, [0])[0]["steps"]
+    points = [1 + kill * steps // (10 * rounds) for kill in range(10 * rounds)]
+    random.Random(1).shuffle(points)
+    for number in range(rounds):
+        fake.set(hang_sbatch=number % 2)
+        killed = points[10 * number : 10 * number + 10]
+        race(submit, fake, Home(tmp_path / f"home-{number}").create(), runs, [*killed, *[0] * 10])

@@ -104,7 +104,7 @@ def test_two_hundred_disturbed_runs_give_what_undisturbed_ones_give(home, real, 
     assert {"signal", "requeue", "node", "controller"} <= set(done)
 
 
-def test_a_preemption_goes_on_from_the_checkpoint_and_no_sacct_is_needed(home, real):
+def test_a_preemption_goes_on_from_the_checkpoint_without_accounting(home, without_accounting):
     """Jobs of the partition `high` need every node, so SLURM preempts ours; it tells them beforehand."""
     run = toy_run(seed=1, iterations=200, sleep=0.1, checkpoint_every=1000)
     settings = ("cluster.refresh=1", "cluster.time=60")
@@ -112,7 +112,9 @@ def test_a_preemption_goes_on_from_the_checkpoint_and_no_sacct_is_needed(home, r
     thread = threading.Thread(target=lambda: reports.append(sweep(home, [run], on="slurm", cluster=settings)))
     thread.start()
     wait_for(lambda: (run_state(home.run(run.id)).step or 0) > 5)
-    rush = ["sbatch", "--parsable", "-p", "high", "-N", str(real.nodes), "--exclusive", "-t", "1", "--wrap", "sleep 3"]
+    assert not call("sacct", "-n"), "this cluster was to have no accounting"
+    every_node = ["-N", str(without_accounting.nodes), "--exclusive"]
+    rush = ["sbatch", "--parsable", "-p", "high", *every_node, "-t", "1", "--wrap", "sleep 3"]
     assert subprocess.run([*rush, "-o", "/dev/null"], capture_output=True, timeout=60).returncode == 0
     thread.join()
     assert reports[0].counts() == {"done": 1}

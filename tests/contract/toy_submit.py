@@ -1,47 +1,109 @@
-"""`python toy_submit.py HOME RUNS KILL_AT`: submits RUNS toy runs and leaves; kills itself at its KILL_AT-th step.
+"""Submits toy runs from many processes at once, some of which kill themselves on the way.
 
-A step is whatever Python tells its auditors of and that touches the home, a lock or a process: opening, linking,
-renaming or removing a file, making a folder, locking, starting sbatch. KILL_AT 0 lets it live.
+Reads requests from stdin, one JSON object a line, and answers each with one line:
+
+    {"home": DIR, "runs": 4, "kill_at": [0, 17, "os.link job.json"]}  ->  [{"exit": 0, "steps": 93, "said": "..."}, ...]
+
+A submitter is forked for each entry of `kill_at`; they all start at the same moment. An entry is 0 (it lives), the
+number of the step that it kills itself before, or the event of a step and a text that stands in its arguments. A step
+is whatever Python tells its auditors of and that touches the home, a lock or a process: opening, linking, renaming or
+removing a file, making a folder, locking, starting a command. `exit` is negative where a signal ended the submitter.
 """
 
 from __future__ import annotations
 
+import contextlib
+import json
 import os
 import signal
 import sys
+import tempfile
+import traceback
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
+import submitit.slurm.slurm  # noqa: F401 - imported once, before the forks
 from clusters import QUICK
 from toy_runs import toy_run
 
+import plat.dispatch.slurm.dispatcher  # noqa: F401
 from plat.dispatch.driver import sweep
 from plat.store.home import Home
 
 STEPS = ("open", "os.link", "os.rename", "os.remove", "os.mkdir", "os.listdir", "fcntl.flock", "subprocess.Popen")
+CLUSTER = (*QUICK, "cluster.runs_per_task=2", "cluster.command_timeout=10")
+KillAt = int | str
 
 
-def kill_at(step: int, home: str) -> None:
-    counted = 0
+class StepCounter:
+    """Counts the steps of this process, and kills it before the one that is asked for."""
 
-    def count(event: str, arguments: tuple[Any, ...]) -> None:
-        nonlocal counted
-        inside = event in ("fcntl.flock", "subprocess.Popen") or home in str(arguments[:1])
-        if event in STEPS and inside:
-            counted += 1
-            if counted == step:
+    def __init__(self, home: str, kill_at: KillAt) -> None:
+        self.steps = 0
+        self._home = home
+        self._kill_at = kill_at
+        sys.addaudithook(self._hear)
+
+    def _hear(self, event: str, arguments: tuple[Any, ...]) -> None:
+        if event not in STEPS:
+            return
+        if event in ("fcntl.flock", "subprocess.Popen") or self._home in str(arguments[:1]):
+            self.steps += 1
+            name, _, text = str(self._kill_at).partition(" ")
+            if self.steps == self._kill_at or (name == event and text in str(arguments[:2])):
                 os.kill(os.getpid(), signal.SIGKILL)
 
-    sys.addaudithook(count)
+
+def submit(home: str, runs: int, kill_at: KillAt) -> int:
+    """What a submitter does; prints how many steps it took."""
+    counter = StepCounter(home, kill_at)
+    asked = [toy_run(seed=seed) for seed in range(runs)]
+    report = sweep(Home(Path(home)).create(), asked, on="slurm", cluster=CLUSTER, detach=True)
+    steps = counter.steps
+    print(f"{report.counts()} {[end.reason for end in report.ends.values()][:2]}\n{steps}")
+    return report.exit_code
+
+
+def start(request: dict[str, Any], kill_at: KillAt, gate: tuple[int, int], output: IO[str]) -> int:
+    """Fork a submitter that waits until `gate`, a pipe, is closed, and prints to `output`; its process number."""
+    pid = os.fork()
+    if pid:
+        return pid
+    code = 1
+    try:
+        os.close(gate[1])
+        for stream in (1, 2):
+            os.dup2(output.fileno(), stream)
+        os.read(gate[0], 1)
+        code = submit(request["home"], request["runs"], kill_at)
+    except BaseException:
+        traceback.print_exc()
+    finally:
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(code)
+
+
+def answer(request: dict[str, Any]) -> list[dict[str, Any]]:
+    """Do what a request asks; how each submitter ended."""
+    points = request["kill_at"]
+    gate = os.pipe()
+    with contextlib.ExitStack() as stack:
+        outputs = [stack.enter_context(tempfile.TemporaryFile("w+")) for _ in points]
+        started = [start(request, *facts) for facts in zip(points, [gate] * len(points), outputs, strict=True)]
+        for end in reversed(gate):
+            os.close(end)
+        return [_end(pid, output) for pid, output in zip(started, outputs, strict=True)]
+
+
+def _end(pid: int, output: IO[str]) -> dict[str, Any]:
+    code = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+    output.seek(0)
+    said = output.read()
+    last = said.strip().rpartition("\n")[2]
+    return {"exit": code, "steps": int(last) if last.isdigit() else None, "said": said}
 
 
 if __name__ == "__main__":
-    place, count, step = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
-    home = Home(Path(place)).create()
-    runs = [toy_run(seed=seed) for seed in range(count)]
-    if step:
-        kill_at(step, place)
-    cluster = [*QUICK, "cluster.runs_per_task=2", "cluster.command_timeout=10"]
-    report = sweep(home, runs, on="slurm", cluster=cluster, detach=True)
-    print(report.counts(), [end.reason for end in report.ends.values()][:2])
-    sys.exit(report.exit_code)
+    for line in sys.stdin:
+        print(json.dumps(answer(json.loads(line))), flush=True)
