@@ -33,7 +33,7 @@ def cancel(
     Their outcome is "cancelled"; the next `plat sweep` that wants them goes on from there. For example: plat cancel
     table4.yaml --where task=sokoban
     """
-    from plat.dispatch.slurm.cancel import cancel_runs
+    from plat.dispatch.cancel import cancel_runs
 
     place = Home.find(home).checked()
     runs = _no_longer_wanted(place, arguments) if prune else choose_runs(place, arguments, where, "cancel").runs

@@ -86,7 +86,7 @@ class Screen:
 
     def _cancel(self, run: Progress) -> str:
         from plat.cli.cancel import GOING_ON
-        from plat.dispatch.slurm.cancel import cancel_runs
+        from plat.dispatch.cancel import cancel_runs
 
         if run.entry.state.state not in GOING_ON:
             return f"{run.entry.name} is not going on"

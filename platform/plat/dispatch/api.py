@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
 
+from plat.errors import PlatError
 from plat.outcomes import is_result
 
 if TYPE_CHECKING:
@@ -82,6 +83,27 @@ class Job:
     def has_result(self) -> bool:
         """It ended with a result: finished, or stopped early by a rule."""
         return self.state == ENDED and is_result(self.outcome)
+
+
+class SchedulerError(PlatError):
+    """A scheduler cannot be asked, or refuses.
+
+    certain  it has refused: nothing was submitted
+    passes   a limit on the number of jobs was reached; it may be accepted later
+    """
+
+    def __init__(
+        self,
+        what: str,
+        *,
+        certain: bool = False,
+        passes: bool = False,
+        where: str | None = None,
+        mend: str | None = None,
+    ) -> None:
+        super().__init__(what, where=where, mend=mend)
+        self.certain = certain
+        self.passes = passes
 
 
 class Dispatcher(Protocol):

@@ -68,6 +68,10 @@ class Submission:
         """JSON: outcome, reason. Of the whole submission, or of one task."""
         return self.root / ("over.json" if task is None else f"over-{task}.json")
 
+    def starts(self, task: int) -> Path:
+        """JSON lines: when, where and by which process a task was started. Written where the scheduler counts none."""
+        return self.root / f"starts-{task}.jsonl"
+
     def job_id(self) -> str | None:
         """The scheduler's number, None while nobody knows it."""
         facts = read_json(self.job)
@@ -119,15 +123,23 @@ def new_submission(home: Home) -> Submission:
     return submission
 
 
-def open_submissions(home: Home) -> list[Submission]:
-    """Those that are not over as a whole, oldest first."""
+def open_submissions(home: Home, scheduler: str = "") -> list[Submission]:
+    """Those that are not over as a whole, oldest first.
+
+    With `scheduler` only those handed to it; one whose submission.json is missing was handed to nobody, and is
+    everybody's to give up.
+    """
     try:
         with os.scandir(home.submissions) as entries:
             folders = [(entry.stat().st_mtime_ns, entry.name) for entry in entries if entry.is_dir()]
     except OSError:
         return []
     submissions = [Submission(home.submissions / name) for _, name in sorted(folders)]
-    return [submission for submission in submissions if not submission.is_over()]
+    still_open = [submission for submission in submissions if not submission.is_over()]
+    if not scheduler:
+        return still_open
+    manifests = [(submission, read_json(submission.manifest)) for submission in still_open]
+    return [submission for submission, facts in manifests if facts is None or facts.get("scheduler") == scheduler]
 
 
 def submitter() -> dict[str, Any]:

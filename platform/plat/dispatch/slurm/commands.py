@@ -16,8 +16,8 @@ import subprocess
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from plat.dispatch.api import SchedulerError
 from plat.dispatch.slurm.states import UNKNOWN, TaskState, task_state
-from plat.errors import PlatError
 
 SOME = -1  # the index of tasks that are listed in a way that is not understood
 MANY_NAMES = 300  # more job names than this are not spelled out to squeue: all jobs of the user are asked for
@@ -26,27 +26,6 @@ _REFUSED = re.compile(
     r"invalid|not available|not permitted|denied|exceed|unrecogni[sz]ed|unable to open|more than", re.I
 )
 _LIMIT = re.compile(r"limit|MaxSubmit|MaxJobCount|temporarily unavailable|too many", re.I)
-
-
-class SchedulerError(PlatError):
-    """SLURM cannot be asked, or refuses.
-
-    certain  it has refused: nothing was submitted
-    passes   a limit on the number of jobs was reached; it may be accepted later
-    """
-
-    def __init__(
-        self,
-        what: str,
-        *,
-        certain: bool = False,
-        passes: bool = False,
-        where: str | None = None,
-        mend: str | None = None,
-    ) -> None:
-        super().__init__(what, where=where, mend=mend)
-        self.certain = certain
-        self.passes = passes
 
 
 @dataclass(frozen=True)

@@ -8,21 +8,18 @@ given; and as long, from when somebody first missed it, to list the job of a sub
 
 from __future__ import annotations
 
-import fcntl
-import os
-import time
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from plat.dispatch.slurm.commands import SOME, SchedulerError, Slurm, Task
+from plat.dispatch.api import SchedulerError
+from plat.dispatch.slurm.commands import SOME, Slurm, Task
 from plat.dispatch.slurm.states import GONE, OVER, TaskState
-from plat.store import process
-from plat.store.durable import NO_LOCKS, create, read_json
+from plat.dispatch.slurm.submission import SCHEDULER
+from plat.dispatch.submitting import age, give_up
+from plat.store.durable import read_json
 from plat.store.home import Home
 from plat.store.submissions import Submission, open_submissions
-
-OTHER_MACHINE = 600.0  # seconds after which a submitter elsewhere that has not called SLURM counts as gone
 
 
 @dataclass(frozen=True)
@@ -37,7 +34,7 @@ def refresh(home: Home, slurm: Slurm, accept_within: float = 60.0) -> Snapshot:
 
     SchedulerError when SLURM cannot be asked.
     """
-    submissions = open_submissions(home)
+    submissions = open_submissions(home, SCHEDULER)
     known = {submission.name: submission.job_id() for submission in submissions}
     if not submissions:
         return Snapshot()
@@ -51,11 +48,11 @@ def refresh(home: Home, slurm: Slurm, accept_within: float = 60.0) -> Snapshot:
         if known[name] is None and listed[name]:
             submission.note_job(listed[name][0].job_id, "squeue")
         elif known[name] is None:
-            _give_up(submission, accept_within)
+            give_up(submission, "SLURM", accept_within)
             continue
         tasks = {task.index: task.state for task in listed[name]}
         states |= {(name, index): state for index, state in tasks.items()}
-        if SOME in tasks or (not tasks and _age(submission.job.stat().st_mtime, submission) < accept_within):
+        if SOME in tasks or (not tasks and age(submission.job.stat().st_mtime, submission) < accept_within):
             continue
         gone += [(submission, index) for index in range(_count(submission)) if tasks.get(index, GONE).phase == OVER]
     _note_over(slurm, gone, states)
@@ -81,63 +78,9 @@ def _count(submission: Submission) -> int:
     return len((read_json(submission.manifest) or {"tasks": []})["tasks"])
 
 
-def _give_up(submission: Submission, accept_within: float) -> None:
-    """Note that a submission that SLURM does not list is over, if that is certain."""
-    if _submitter_may_live(submission):
-        return
-    if not submission.manifest.exists():
-        submission.note_over(None, "its submitter ended before it called sbatch")
-        return
-    doubt = submission.root / "missed.json"
-    create(doubt, b"{}\n", sync=False)
-    if _age(doubt.stat().st_mtime, submission) >= accept_within:
-        submission.note_over(None, "SLURM never accepted it")
-
-
-def _submitter_may_live(submission: Submission) -> bool:
-    """Whether the submitter, or the sbatch that it has called, may still be at work.
-
-    One that has not yet locked the file, or written its name into it, counts as gone: before it calls sbatch it looks
-    whether it was given up, and so does every task before it does a run.
-    """
-    by = read_json(submission.lock)
-    try:
-        handle = os.open(submission.lock, os.O_RDONLY | os.O_CLOEXEC)
-    except FileNotFoundError:
-        return False
-    try:
-        fcntl.flock(handle, fcntl.LOCK_SH | fcntl.LOCK_NB)
-        locks = True
-    except BlockingIOError:
-        return True
-    except OSError as error:
-        if error.errno not in NO_LOCKS:
-            raise
-        locks = False
-    finally:
-        os.close(handle)
-    if by is None:
-        return False
-    if process.is_of_this_boot(by):
-        return not locks and process.runs(by)
-    return process.may_run(by) and _age(submission.lock.stat().st_mtime, submission) < OTHER_MACHINE
-
-
-def _age(then: float, submission: Submission) -> float:
-    """Seconds since a file of a submission was changed, on the clock of the file system that both lie on."""
-    probe = submission.root / f".tmp-{os.getpid()}-now"
-    try:
-        probe.touch()
-        now = probe.stat().st_mtime
-        probe.unlink(missing_ok=True)
-    except OSError:  # nothing can be written there
-        now = time.time()
-    return max(0.0, now - then)
-
-
 def refresh_if_any(home: Home, accept_within: float = 60.0) -> Snapshot | None:
     """The same for whoever looks at a home: None, without asking, when there is nothing to ask or nobody to ask."""
-    if not open_submissions(home):
+    if not open_submissions(home, SCHEDULER):
         return None
     try:
         return refresh(home, Slurm(), accept_within)

@@ -1,8 +1,9 @@
-"""Cancels runs that SLURM has: a mark on each run, and `scancel` for tasks none of whose runs is wanted any more."""
+"""Cancels runs that schedulers have: a mark on each run, and an end for tasks none of whose runs is wanted any more."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 from plat.dispatch.slurm.commands import Slurm
 from plat.store.durable import read_json
@@ -27,19 +28,32 @@ def cancel_runs(home: Home, run_ids: Sequence[str], slurm: Slurm | None = None) 
             if record is not None:
                 held.append(run_id)
                 tasks[record.submission.name, record.task] = record.submission
-    unwanted = []
+    in_slurm = []
     for (_, task), submission in tasks.items():
         manifest = read_json(submission.manifest) or {"tasks": []}
-        members = manifest["tasks"][task] if task < len(manifest["tasks"]) else []
-        job_id = submission.job_id()
-        if job_id is not None and all(_is_unwanted(home, submission, task, run_id) for run_id in members):
-            unwanted.append(f"{job_id}_{task}")
-    if unwanted:
-        (slurm or Slurm()).cancel(unwanted)
+        if _is_unwanted(home, submission, task, manifest):
+            job_id = submission.job_id()
+            if manifest.get("scheduler") == "ray":
+                _forget_in_ray(submission, task)
+            elif job_id is not None:
+                in_slurm.append(f"{job_id}_{task}")
+    if in_slurm:
+        (slurm or Slurm()).cancel(in_slurm)
     return held
 
 
-def _is_unwanted(home: Home, submission: Submission, task: int, run_id: str) -> bool:
+def _forget_in_ray(submission: Submission, task: int) -> None:
+    """A task that has begun sees the marks of its runs; one that begins later sees that it is over, and leaves."""
+    if not submission.starts(task).exists():
+        submission.note_over("cancelled", "cancelled", task)
+
+
+def _is_unwanted(home: Home, submission: Submission, task: int, manifest: dict[str, Any]) -> bool:
+    members = manifest["tasks"][task] if task < len(manifest["tasks"]) else []
+    return all(_is_unwanted_run(home, submission, task, run_id) for run_id in members)
+
+
+def _is_unwanted_run(home: Home, submission: Submission, task: int, run_id: str) -> bool:
     paths = home.run(run_id)
     record = open_record(paths)
     ours = record is not None and (record.submission, record.task) == (submission, task)

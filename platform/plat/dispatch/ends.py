@@ -1,10 +1,10 @@
-"""How the run of a task that is over ended: its own record counts first, then SLURM's word."""
+"""How the run of a task that is over ended: its own record counts first, then the scheduler's word."""
 
 from __future__ import annotations
 
 from plat.outcomes import is_failure
 from plat.store.home import RunPaths
-from plat.store.run_directory.attempts import record_failure, settle
+from plat.store.run_directory.attempts import record_failure, requested_end, settle
 from plat.store.run_directory.files import read_outcome
 from plat.store.run_directory.state import run_state
 from plat.store.submissions import Record
@@ -21,9 +21,11 @@ def end_of_task(paths: RunPaths, record: Record) -> tuple[str, str]:
     log = record.submission.root / f"task-{record.task}.txt"
     attempts = paths.attempts()
     if not attempts or attempts[-1].number <= record.attempts:
+        if paths.cancel.exists():
+            return requested_end(paths)
         outcome = end.get("outcome") or "failed:node"
         if not record.submission.manifest.exists() or record.submission.job_id() is None:
-            return "interrupted", reason  # SLURM never had it
+            return "interrupted", reason  # no scheduler ever had it
         if is_failure(outcome):
             record_failure(paths, outcome, f"its job ended before it began: {reason}", f"see {log}")
         return outcome, reason

@@ -1,0 +1,95 @@
+"""A task: the runs that a scheduler executes in one job, done by a local dispatcher in the job's process.
+
+Promised: only runs that are still in the hands of this task are done, each under its lease, and torch and verl are
+imported once for all of them. Neither the internet nor MLflow is needed.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from typing import Any
+
+from plat.dispatch.local.dispatcher import LocalDispatcher
+from plat.errors import HomeError, PlatError
+from plat.outcomes import ENDED_ON_REQUEST, is_failure
+from plat.spec.runs import Run
+from plat.store.durable import read_json
+from plat.store.home import Home
+from plat.store.run_directory.attempts import record_failure
+from plat.store.run_directory.recorded_run import read_run
+from plat.store.run_directory.state import run_state
+from plat.store.submissions import NAME_VARIABLE, RESTART_VARIABLE, TASK_VARIABLE, Submission, newest_record
+
+TICK = 0.5  # seconds; a signal ends the wait at once
+
+
+class Task:
+    """One start of one task of a submission. `restart`: how many starts it had before."""
+
+    def __init__(self, submission: Submission, number: int, restart: int) -> None:
+        self.submission = submission
+        self.home = Home(submission.root.parent.parent)
+        self.number = number
+        self.signals: list[int] = []
+        self.started = time.monotonic()
+        self.manifest: dict[str, Any] = {}
+        os.environ[NAME_VARIABLE] = submission.name
+        os.environ[TASK_VARIABLE] = str(number)
+        os.environ[RESTART_VARIABLE] = str(restart)
+
+    def do_runs(self, *stop_signals: int) -> list[Run]:
+        """Do the runs; those that are left, because one of these signals has asked to stop or because they failed
+        for a reason that passes."""
+        for number in stop_signals:
+            signal.signal(number, lambda received, frame: self.signals.append(received))
+        manifest = read_json(self.submission.manifest)
+        if manifest is None:
+            raise HomeError("the submission says not what to do", where=str(self.submission.manifest))
+        if self.submission.is_over(self.number):
+            print("this submission was given up, and its runs are in other hands: nothing to do")
+            return []
+        self.manifest = manifest
+        runs = self._runs(manifest["tasks"][self.number])
+        self._execute(runs)
+        return [run for run in runs if self.is_unfinished(run)]
+
+    def is_unfinished(self, run: Run) -> bool:
+        """Whether another start of the task would go on with the run."""
+        now = run_state(self.home.run(run.id))
+        return now.state != "done" and not is_failure(now.outcome) and now.outcome not in ENDED_ON_REQUEST
+
+    def _runs(self, ids: list[str]) -> list[Run]:
+        """Those that are still ours, and that nobody has asked to stop for good."""
+        runs = []
+        for run_id in ids:
+            paths = self.home.run(run_id)
+            record = newest_record(paths)
+            if record is None or (record.submission.name, record.task) != (self.submission.name, self.number):
+                print(f"{run_id}: it was handed to another submission")
+            elif paths.cancel.exists():
+                print(f"{run_id}: cancelled before it began")
+            else:
+                try:
+                    runs.append(read_run(paths))
+                except PlatError as error:
+                    record_failure(paths, "failed:error", error.what, error.render())
+                    print(error.render())
+        return runs
+
+    def _execute(self, runs: list[Run]) -> None:
+        slots = int(self.manifest.get("slots", 1))
+        dispatcher = LocalDispatcher(self.home, lambda run: self.home.run(run.id), slots=slots)
+        try:
+            dispatcher.submit(runs)
+            while dispatcher.active():
+                if self.signals and not dispatcher.stopping:
+                    name = signal.Signals(self.signals[0]).name
+                    print(f"asked to stop ({name}): the runs save their state", flush=True)
+                    dispatcher.stop()
+                for change in dispatcher.poll(TICK):
+                    words = f"{change.state} {change.outcome or ''} {change.title}: {change.reason}"
+                    print(f"[{time.monotonic() - self.started:8.1f} s] {words}", flush=True)
+        finally:
+            dispatcher.close()
