@@ -26,6 +26,7 @@ MAY_IMPORT = {
     "plat.outcomes": set(),
     "plat.cores": set(),
     "plat.text": set(),
+    "plat.units": set(),
     "plat.user_code": set(),
     "plat.conf": set(),
     "plat.rl": set(),
@@ -58,6 +59,7 @@ EVERYWHERE = (
     "plat.outcomes",
     "plat.cores",
     "plat.text",
+    "plat.units",
     "plat.interrupt",
     "plat.user_code",
 )

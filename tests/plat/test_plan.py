@@ -13,7 +13,6 @@ import pytest
 
 from plat.plan import Plan, make_plan
 from plat.plan.cost import DEFAULT_PREPARE_SECONDS, DEFAULT_RUN_BYTES, History
-from plat.plan.view import duration, size
 from plat.spec.experiment import Experiment, Run, build_run, load_experiments
 from plat.store.home import Home
 from plat.store.run_directory.creation import create
@@ -264,25 +263,6 @@ def test_a_cell_that_shares_a_run_shows_its_state(planned: Callable[..., Plan], 
     finish(home, planned(text).rows[0].run)
     plan = planned(text)
     assert len(plan.rows) == 1 and plan.render().count("●") == 3, "two cells and the legend"
-
-
-def test_words() -> None:
-    assert [duration(x) for x in (0, 59.6, 89, 600, 5399, 12000)] == [
-        "0 s",
-        "60 s",
-        "89 s",
-        "10 min",
-        "1 h 30 min",
-        "3 h 20 min",
-    ]
-    assert [size(x) for x in (0, 999, 1500, 8e6, 2.5e9, 1e13)] == [
-        "0 B",
-        "999 B",
-        "1.5 kB",
-        "8.0 MB",
-        "2.5 GB",
-        "10000 GB",
-    ]
 
 
 def test_ten_thousand_runs(planned: Callable[..., Plan]) -> None:

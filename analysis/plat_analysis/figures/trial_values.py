@@ -6,14 +6,15 @@ from collections.abc import Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
+from plat.store.trials import Trial
 from plat_analysis.artifact import Figure
-from plat_analysis.tables.trials import Objectives, TrialRow
+from plat_analysis.tables.trials import Objectives
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure as Canvas
 
 
-def trial_values(trials: Sequence[TrialRow], objectives: Objectives) -> Figure:
+def trial_values(trials: Sequence[Trial], objectives: Objectives) -> Figure:
     """The course of a search."""
     points = [
         {"trial": trial.number, "state": trial.state, "objective": name, "value": trial.values[index]}
@@ -31,7 +32,7 @@ def trial_values(trials: Sequence[TrialRow], objectives: Objectives) -> Figure:
     )
 
 
-def _draw(trials: list[TrialRow], objectives: list[tuple[str, bool]]) -> Canvas:
+def _draw(trials: list[Trial], objectives: list[tuple[str, bool]]) -> Canvas:
     from plat_analysis.figures import style
 
     figure = style.canvas(6.4, 2.6 * len(objectives) + 0.4)

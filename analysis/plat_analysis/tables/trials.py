@@ -7,46 +7,22 @@ that the search promised too much. The interval is Welch's, 95 %, from three run
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
+from plat.store.trials import Trial, Winner
 from plat_analysis.artifact import DASH, Cell, Column, Note, Row, Table
 from plat_analysis.statistics.intervals import LEVEL, welch_lower_bound
 
 ENOUGH = 3  # runs on each side, for an interval
 Objectives = Sequence[tuple[str, bool]]  # (name, whether it is maximized)
+Estimate = tuple[float, float | None, float | None]  # (optimism, low, high); no interval below three runs on a side
 
 
-@dataclass(frozen=True)
-class TrialRow:
-    """One trial. `values`: of the objectives, or of a pruned trial the last one; `state`: complete, pruned, ..."""
-
-    number: int
-    state: str
-    params: Mapping[str, Any]
-    values: tuple[float, ...]
-    iterations: int
-    note: str
-    run_ids: tuple[str, ...]
-
-
-@dataclass(frozen=True)
-class Winner:
-    """A winner's values of one objective: in its runs on the seeds of the search, and in those on fresh seeds."""
-
-    number: int
-    objective: str
-    maximize: bool
-    searched: tuple[float, ...]
-    fresh: tuple[float, ...]
-    run_ids: tuple[str, ...]
-
-
-def optimism(winner: Winner) -> tuple[float, float | None, float | None] | None:
-    """(optimism, low, high); without an interval below three runs on a side; None where a side has no run."""
+def optimism(winner: Winner) -> Estimate | None:
+    """By how much the search promised too much; None where a side has no run."""
     if not winner.searched or not winner.fresh:
         return None
     better, worse = (winner.searched, winner.fresh) if winner.maximize else (winner.fresh, winner.searched)
@@ -57,7 +33,7 @@ def optimism(winner: Winner) -> tuple[float, float | None, float | None] | None:
     return difference, welch_lower_bound(better, worse, level), -welch_lower_bound(worse, better, level)
 
 
-def trials_table(trials: Sequence[TrialRow], objectives: Objectives) -> Table:
+def trials_table(trials: Sequence[Trial], objectives: Objectives) -> Table:
     """Every trial, the best first; those without values last, by number."""
     params = list(dict.fromkeys(name for trial in trials for name in trial.params))
     columns = [Column("trial"), *(Column(name, numeric=False) for name in params)]
@@ -68,10 +44,10 @@ def trials_table(trials: Sequence[TrialRow], objectives: Objectives) -> Table:
         cells = [Cell(str(trial.number), title=" ".join(trial.run_ids))]
         cells += [Cell(spelled(trial.params.get(name))) for name in params]
         cells += [Cell(spelled(value), tone="" if trial.state == "complete" else "dim") for value in values]
-        cells += [Cell(str(trial.iterations)), Cell(trial.state, title=trial.note)]
+        cells += [Cell(str(trial.iterations)), Cell(trial.state, title=trial.reason)]
         rows.append(Row(tuple(cells)))
         named = {name: value for (name, _), value in zip(objectives, values, strict=True)}
-        facts = {"trial": trial.number, "state": trial.state, "iterations": trial.iterations, "note": trial.note}
+        facts = {"trial": trial.number, "state": trial.state, "iterations": trial.iterations, "reason": trial.reason}
         records.append({**facts, **trial.params, **named, "run_ids": " ".join(trial.run_ids)})
     return Table(
         name="trials",
@@ -85,33 +61,7 @@ def trials_table(trials: Sequence[TrialRow], objectives: Objectives) -> Table:
 
 def winners_table(winners: Sequence[Winner], wanted: tuple[int, int]) -> Table:
     """The winners on the seeds of the search and on fresh ones; `wanted`: how many runs there should be of each."""
-    rows, records, values = [], [], {}
-    for winner in winners:
-        estimated = optimism(winner)
-        text = DASH
-        if estimated is not None:
-            difference, low, high = estimated
-            text = f"{difference:+.3g}" + ("" if low is None or high is None else f" [{low:.3g}, {high:.3g}]")
-            values[f"optimism/{winner.objective}/trial-{winner.number}"] = difference
-        cells = [
-            str(winner.number),
-            winner.objective,
-            _mean(winner.searched, wanted[0]),
-            _mean(winner.fresh, wanted[1]),
-        ]
-        rows.append(Row((*(Cell(cell) for cell in cells), Cell(text, title=" ".join(winner.run_ids)))))
-        records.append(
-            {
-                "trial": winner.number,
-                "objective": winner.objective,
-                "searched": float(np.mean(winner.searched)) if winner.searched else None,
-                "fresh": float(np.mean(winner.fresh)) if winner.fresh else None,
-                "optimism": estimated[0] if estimated else None,
-                "low": estimated[1] if estimated else None,
-                "high": estimated[2] if estimated else None,
-                "run_ids": " ".join(winner.run_ids),
-            }
-        )
+    estimates = [optimism(winner) for winner in winners]
     notes = [] if wanted[1] else [Note("Nothing was confirmed: the search file names no seeds to `confirm` with.")]
     if not winners:
         notes = [Note("No trial is complete, so there is no winner.")]
@@ -125,12 +75,40 @@ def winners_table(winners: Sequence[Winner], wanted: tuple[int, int]) -> Table:
             Column("on fresh seeds"),
             Column("optimism"),
         ],
-        rows=rows,
+        rows=[_winner_row(*pair, wanted) for pair in zip(winners, estimates, strict=True)],
         caption="Optimism: by how much the search promised more than fresh seeds give; 95 % interval over seeds.",
         notes=notes,
-        records=records,
-        values=values,
+        records=[_winner_record(*pair) for pair in zip(winners, estimates, strict=True)],
+        values={
+            f"optimism/{winner.objective}/trial-{winner.trial}": estimate[0]
+            for winner, estimate in zip(winners, estimates, strict=True)
+            if estimate is not None
+        },
     )
+
+
+def _winner_row(winner: Winner, estimate: Estimate | None, wanted: tuple[int, int]) -> Row:
+    text = DASH
+    if estimate is not None:
+        difference, low, high = estimate
+        text = f"{difference:+.3g}" + ("" if low is None or high is None else f" [{low:.3g}, {high:.3g}]")
+    means = (_mean(winner.searched, wanted[0]), _mean(winner.fresh, wanted[1]))
+    cells = [Cell(words) for words in (str(winner.trial), winner.objective, *means)]
+    return Row((*cells, Cell(text, title=" ".join(winner.run_ids))))
+
+
+def _winner_record(winner: Winner, estimate: Estimate | None) -> dict[str, Any]:
+    difference, low, high = estimate or (None, None, None)
+    return {
+        "trial": winner.trial,
+        "objective": winner.objective,
+        "searched": float(np.mean(winner.searched)) if winner.searched else None,
+        "fresh": float(np.mean(winner.fresh)) if winner.fresh else None,
+        "optimism": difference,
+        "low": low,
+        "high": high,
+        "run_ids": " ".join(winner.run_ids),
+    }
 
 
 def spelled(value: Any) -> str:
@@ -147,7 +125,7 @@ def _mean(values: Sequence[float], wanted: int) -> str:
     return f"{float(np.mean(values)):.4g}{short}"
 
 
-def _rank(trial: TrialRow, objectives: Objectives) -> tuple[bool, float, int]:
+def _rank(trial: Trial, objectives: Objectives) -> tuple[bool, float, int]:
     if trial.state != "complete":
         return True, 0.0, trial.number
     return False, -trial.values[0] if objectives[0][1] else trial.values[0], trial.number

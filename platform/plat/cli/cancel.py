@@ -7,15 +7,13 @@ from typing import Annotated
 import typer
 
 from plat.cli.common import HomeOption, load_experiments
+from plat.cli.entries import STOPPABLE, entries_of
 from plat.cli.run_facts import RunFacts
 from plat.cli.selection import WhereOption
 from plat.cli.settings import verb
-from plat.cli.status import entries_of
 from plat.cli.targets import Targets, choose_runs
 from plat.errors import SpecError
 from plat.store.home import Home
-
-GOING_ON = ("running", "queued", "unknown")  # what a request to stop can reach
 
 
 @verb(reads_trainers=True)
@@ -37,11 +35,11 @@ def cancel(
 
     place = Home.find(home).checked()
     runs = _no_longer_wanted(place, arguments) if prune else choose_runs(place, arguments, where, "cancel").runs
-    going_on = [facts for facts in runs if facts.entry.state.state in GOING_ON]
-    cancel_runs(place, [facts.entry.id for facts in going_on])
-    for facts in going_on:
+    asked = [facts for facts in runs if facts.entry.state.state in STOPPABLE]
+    cancel_runs(place, [facts.entry.id for facts in asked])
+    for facts in asked:
         print(f"asked to stop: {facts.entry.name}")
-    if not going_on:
+    if not asked:
         print("none of these runs is going on" if runs else "there is no such run")
     return 0
 

@@ -9,8 +9,8 @@ import typer
 from plat.cli.common import HomeOption, JsonOption, print_json
 from plat.cli.settings import verb
 from plat.cli.table import table
-from plat.plan.view import size
 from plat.store.home import Home
+from plat.units import size
 
 
 @verb()

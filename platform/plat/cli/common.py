@@ -119,15 +119,6 @@ def on_terminal() -> bool:
     return sys.stdout.isatty()
 
 
-def duration(seconds: float | None) -> str:
-    """12 -> "12 s", 750 -> "12.5 min", 9000 -> "2.5 h"; "?" when unknown."""
-    if seconds is None or seconds != seconds:
-        return "?"
-    if seconds < 100:
-        return f"{seconds:.0f} s"
-    return f"{seconds / 60:.1f} min" if seconds < 6000 else f"{seconds / 3600:.1f} h"
-
-
 def aligned(rows: Sequence[Sequence[Any]], indent: str = "  ") -> str:
     """Rows of cells as lines with aligned columns; numbers to the right."""
     texts = [["" if cell is None else str(cell) for cell in row] for row in rows]

@@ -9,18 +9,18 @@ from typing import Annotated, Any
 import typer
 
 from plat.cli.common import HomeOption, JsonOption, print_json
+from plat.cli.entries import entry_in
 from plat.cli.plot import LETTERS, Curve, plot
-from plat.cli.run_facts import RETRIEVAL, RunFacts
-from plat.cli.runs import spelled
+from plat.cli.run_facts import RunFacts, spelled
 from plat.cli.selection import WhereOption
 from plat.cli.settings import verb
-from plat.cli.status import entry_in
 from plat.cli.table import table, terminal_width
 from plat.cli.targets import Targets, choose_runs
 from plat.errors import SpecError
 from plat.store.home import Home, RunPaths
 from plat.store.run_directory.files import headline_of, load_meta, read_config
 from plat.suggest import mend
+from plat.trainer.api import RETRIEVAL
 
 FACTS = ("state", "outcome", "iteration", "success", "best", "seconds")
 Panels = Mapping[str, Mapping[str, Curve]]  # metric -> run -> its curve

@@ -27,6 +27,7 @@ from plat.cli.settings import settings, verb
 from plat.cli.tune import names_search, plan_searches
 from plat.errors import SpecError
 from plat.store.home import Home
+from plat.units import percent
 
 
 @verb(reads_trainers=True)
@@ -145,8 +146,8 @@ def run(
     if as_json:
         print_json({"id": made.id, "name": made.name, "result": result})
     elif result is not None:
-        print(
-            f"{made.name}: {result['outcome']} at step {result.get('step')}, {reports.percent(result.get('success'))}"
-        )
+        success = percent(result.get("success"))
+        measured = f"success {success}" if success else "no success measured"
+        print(f"{made.name}: {result['outcome']} at step {result.get('step')}, {measured}")
         print(f"  in {reports.shown(place.run(made.id).root)}; `plat why {made.id[:8]}` explains it")
     return conclude(report)

@@ -7,12 +7,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from plat.cli.common import duration
-from plat.cli.run_facts import RETRIEVAL
-from plat.cli.status import Entry, counts
+from plat.cli.entries import Entry, counts
 from plat.store.home import Home
 from plat.store.run_directory.files import headline_of, load_meta
 from plat.store.run_directory.spool import read_events
+from plat.trainer.api import RETRIEVAL
+from plat.units import duration, percent
 
 GOING_ON = ("running", "queued", "preparing")
 ORDER = ("running", "preparing", "queued", "unknown", "failed", "interrupted", "missing", "done")
@@ -120,7 +120,7 @@ def cells(progress: Progress) -> tuple[str, ...]:
     step = "" if progress.step is None else f"{progress.step}/{progress.iterations or '?'}"
     pace = "" if progress.step_seconds is None else f"{progress.step_seconds:.2f} s"
     left = "" if progress.seconds_left is None else duration(progress.seconds_left)
-    return (progress.entry.state.state, step, _percent(progress.success), _percent(progress.retrieval), pace, left)
+    return (progress.entry.state.state, step, percent(progress.success), percent(progress.retrieval), pace, left)
 
 
 def describe(progress: Progress) -> str:
@@ -135,7 +135,3 @@ def totals(entries: Sequence[Entry], progress: Sequence[Progress]) -> str:
     left = [run.seconds_left for run in progress if run.seconds_left is not None and run.entry.state.state == "running"]
     running = Counter(entry.state.state for entry in entries)["running"]
     return counts(entries) + (f" · running ones end in about {duration(max(left))}" if running and left else "")
-
-
-def _percent(value: float | None) -> str:
-    return "" if value is None else f"{100 * value:.1f} %"

@@ -13,8 +13,8 @@ from plat.errors import SpecError
 from plat.store.home import AttemptPaths, Home, RunPaths
 from plat.store.run_directory.files import headline_of, load_meta
 from plat.store.run_directory.spool import Event, read_events
-
-RETRIEVAL = "mi/first_turn/retrieval_acc"
+from plat.trainer.api import RETRIEVAL
+from plat.units import percent
 
 
 @verb()
@@ -58,7 +58,7 @@ def _evaluation(event: Event, headline: str) -> str:
     if headline not in event.metrics:
         return ""
     measures = {headline: "success", RETRIEVAL: "retrieval accuracy"}
-    facts = [f"{words} {100 * event.metrics[key]:.1f} %" for key, words in measures.items() if key in event.metrics]
+    facts = [f"{words} {percent(event.metrics[key])}" for key, words in measures.items() if key in event.metrics]
     return f"  step {event.step:<5} {' · '.join(facts)}"
 
 

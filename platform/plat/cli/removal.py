@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Annotated
 
 import typer
 
-from plat.cli.cancel import GOING_ON
 from plat.cli.common import HomeOption, StoreOption
+from plat.cli.entries import STOPPABLE
 from plat.cli.freshness import forget
 from plat.cli.run_facts import RunFacts
 from plat.cli.selection import WhereOption
 from plat.cli.settings import verb
 from plat.cli.targets import Chosen, Targets, choose_runs
 from plat.errors import SpecError
-from plat.store.home import Home
+from plat.store.home import Home, RunPaths
 from plat.store.run_directory import lease
 
 YesOption = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
@@ -42,11 +42,9 @@ def rm(
 
     place = Home.find(home).checked()
     runs = _removable(choose_runs(place, arguments, where, "rm"), force)
-    if not runs or not _agreed(f"remove {_counted(runs)} for good, and what MLflow has of them", runs, yes):
-        return 0
-    remove_runs(place, place.store_uri(store), [facts.paths for facts in runs])
-    forget(place)
-    print(f"{_counted(runs)} removed")
+    if runs and _agreed(f"remove {_counted(runs)} for good, and what MLflow has of them", runs, yes):
+        _take_away(remove_runs, place, store, runs)
+        print(f"{_counted(runs)} removed")
     return 0
 
 
@@ -70,12 +68,18 @@ def archive(
     if restore:
         return _restore(place, place.store_uri(store), arguments or ())
     runs = _removable(choose_runs(place, arguments, where, "archive"), force)
-    if not runs or not _agreed(f"archive {_counted(runs)}", runs, yes):
-        return 0
-    archive_runs(place, place.store_uri(store), [facts.paths for facts in runs])
-    forget(place)
-    print(f"{_counted(runs)} archived; `plat archive --restore` brings them back")
+    if runs and _agreed(f"archive {_counted(runs)}", runs, yes):
+        _take_away(archive_runs, place, store, runs)
+        print(f"{_counted(runs)} archived; `plat archive --restore` brings them back")
     return 0
+
+
+def _take_away(
+    how: Callable[[Home, str, Sequence[RunPaths]], None], home: Home, store: str | None, runs: Sequence[RunFacts]
+) -> None:
+    """Remove or archive runs; the reports that were remembered may show them, and are forgotten."""
+    how(home, home.store_uri(store), [facts.paths for facts in runs])
+    forget(home)
 
 
 def _restore(home: Home, uri: str, names: Sequence[str]) -> int:
@@ -103,7 +107,7 @@ def _removable(chosen: Chosen, force: bool) -> list[RunFacts]:
     if not runs:
         print("there is no such run in this home")
     for facts in runs:
-        if facts.entry.state.state in GOING_ON or lease.state(facts.paths) in ("live", "unknown"):
+        if facts.entry.state.state in STOPPABLE or lease.state(facts.paths) in ("live", "unknown"):
             raise SpecError(
                 f"{facts.entry.name} is going on",
                 where=str(facts.paths.lease),

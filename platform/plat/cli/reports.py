@@ -139,7 +139,3 @@ def shown(path: Path) -> str:
     except ValueError:
         return str(path)
     return relative
-
-
-def percent(success: float | None) -> str:
-    return "no success measured" if success is None else f"success {100 * success:.1f} %"

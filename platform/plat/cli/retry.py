@@ -14,12 +14,12 @@ from plat.cli.common import (
     StoreOption,
     load_experiments,
 )
+from plat.cli.entries import entry_of
 from plat.cli.missing_runs import conclude, distinct, run_missing
 from plat.cli.run_facts import RunFacts
-from plat.cli.runs import check_selection
 from plat.cli.selection import WhereOption, parse_where
 from plat.cli.settings import verb
-from plat.cli.status import entry_of
+from plat.cli.targets import selected
 from plat.errors import PlatError
 from plat.store.home import Home
 
@@ -47,12 +47,7 @@ def retry(
     place = Home.find(home)
     runs = {run.id: run for run in (distinct(experiments) if experiments else _runs_of(place))}
     everything = [RunFacts(place, entry_of(place, run)) for run in runs.values()]
-    check_selection(selection, everything)
-    chosen = [
-        runs[facts.entry.id]
-        for facts in everything
-        if facts.entry.state.state == "failed" and selection.holds(facts.value)
-    ]
+    chosen = [runs[facts.entry.id] for facts in selected(everything, selection) if facts.entry.state.state == "failed"]
     if not chosen:
         print("no failed run to try again")
         return 0

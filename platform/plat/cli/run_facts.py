@@ -8,15 +8,17 @@ from __future__ import annotations
 
 import math
 import time
+from collections.abc import Sequence
 from functools import cached_property
 from typing import Any
 
-from plat.cli.status import Entry
+from plat.cli.entries import Entry
 from plat.store.home import Home
 from plat.store.run_directory.files import headline_of, load_meta, read_attempt_meta, read_outcome, read_result
 from plat.store.run_directory.spool import read_events
+from plat.trainer.api import RETRIEVAL
+from plat.units import duration, percent
 
-RETRIEVAL = "mi/first_turn/retrieval_acc"
 STEP_TIME = "time/step"
 FIELDS = {
     "run": "its name",
@@ -34,6 +36,8 @@ FIELDS = {
     "reason": "why its last attempt ended",
     "files": "the experiment files that ask for it",
 }
+
+SHARES = ("success", "best", "retrieval")  # shown in percent
 
 
 class RunFacts:
@@ -141,3 +145,26 @@ class RunFacts:
 
 
 _READ = ("attempts", "best", "retrieval", "seconds", "files")  # facts that are read when they are asked for
+
+
+def axes_of(runs: Sequence[RunFacts]) -> list[str]:
+    """The axes of some runs, in the order of the files."""
+    return list(dict.fromkeys(axis for facts in runs for axis in facts.entry.axes))
+
+
+def varying_axes(runs: Sequence[RunFacts]) -> list[str]:
+    """The axes in which some runs differ."""
+    return [axis for axis in axes_of(runs) if len({str(facts.entry.axes.get(axis)) for facts in runs}) > 1]
+
+
+def spelled(key: str, value: Any) -> Any:
+    """A value as the table shows it."""
+    if value is None:
+        return None
+    if key in SHARES:
+        return percent(value)
+    if key in ("seconds", "age"):
+        return duration(value)
+    if isinstance(value, float):
+        return float(f"{value:.4g}")
+    return value

@@ -13,22 +13,21 @@ from plat.cli.common import (
     Arguments,
     HomeOption,
     JsonOption,
-    duration,
     load_experiments,
     print_json,
 )
-from plat.cli.run_facts import FIELDS, RunFacts
-from plat.cli.selection import Selection, WhereOption, parse_where
+from plat.cli.entries import entries_asked
+from plat.cli.run_facts import FIELDS, RunFacts, axes_of, spelled, varying_axes
+from plat.cli.selection import WhereOption, parse_where
 from plat.cli.settings import verb
-from plat.cli.status import SHOWN, entries_asked
 from plat.cli.table import table
+from plat.cli.targets import selected
 from plat.errors import SpecError
 from plat.store.home import Home
 from plat.suggest import mend
 
 BEFORE_AXES = ("run", "state")
 AFTER_AXES = ("attempts", "iteration", "success", "best", "seconds")
-SHARES = ("success", "best", "retrieval")  # shown in percent
 
 
 @verb(reads_trainers=True)
@@ -59,8 +58,7 @@ def runs(
     experiments = load_experiments(arguments, required=False)
     place = Home.find(home).checked()
     everything = [RunFacts(place, entry) for entry in entries_asked(place, experiments)]
-    check_selection(selection, everything)
-    chosen = [facts for facts in everything if selection.holds(facts.value)]
+    chosen = selected(everything, selection)
     shown = chosen_columns(columns, chosen or everything)
     _check_columns([*shown, *([sort.lstrip("-")] if sort else [])], everything)
     if sort:
@@ -77,30 +75,6 @@ def runs(
     else:
         print("no run fits" if everything else f"no runs in {place.root}")
     return 0
-
-
-def check_selection(selection: Selection, runs: Sequence[RunFacts]) -> None:
-    """SpecError for a condition on something that no run has."""
-    if not runs:
-        return
-
-    def values_of(key: str) -> Sequence[Any]:
-        """Of an axis, the values that runs have: another one is a mistake. Of anything else, any value may be meant."""
-        if key in axes_of(runs):
-            return [facts.value(key) for facts in runs]
-        return SHOWN if key == "state" else ()
-
-    selection.check([*axes_of(runs), *FIELDS], values_of)
-
-
-def axes_of(runs: Sequence[RunFacts]) -> list[str]:
-    """The axes of some runs, in the order of the files."""
-    return list(dict.fromkeys(axis for facts in runs for axis in facts.entry.axes))
-
-
-def varying_axes(runs: Sequence[RunFacts]) -> list[str]:
-    """The axes in which some runs differ."""
-    return [axis for axis in axes_of(runs) if len({str(facts.entry.axes.get(axis)) for facts in runs}) > 1]
 
 
 def chosen_columns(text: str | None, runs: Sequence[RunFacts]) -> list[str]:
@@ -140,16 +114,3 @@ def sorted_by(key: str, runs: Sequence[RunFacts]) -> list[RunFacts]:
 
 def _rank(value: Any) -> tuple[int, float, str]:
     return (0, float(value), "") if isinstance(value, int | float) else (1, 0.0, str(value))
-
-
-def spelled(key: str, value: Any) -> Any:
-    """A value as the table shows it."""
-    if value is None:
-        return None
-    if key in SHARES:
-        return f"{100 * value:.1f} %"
-    if key in ("seconds", "age"):
-        return duration(value)
-    if isinstance(value, float):
-        return float(f"{value:.4g}")
-    return value

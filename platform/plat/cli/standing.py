@@ -7,12 +7,12 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from plat.cli.common import duration
 from plat.outcomes import ENDED_ON_REQUEST
 from plat.runner.failures import FINAL
 from plat.store.home import Home
 from plat.store.run_directory.files import read_outcome
 from plat.store.run_directory.state import RunState
+from plat.units import duration
 
 if TYPE_CHECKING:
     from plat.spec.experiment import Run

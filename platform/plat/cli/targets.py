@@ -5,15 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from plat.cli.common import find_run, load_experiments
-from plat.cli.run_facts import RunFacts
-from plat.cli.runs import check_selection
-from plat.cli.selection import parse_where
-from plat.cli.status import entries_asked, entry_in
+from plat.cli.entries import SHOWN, entries_asked, entry_in
+from plat.cli.run_facts import FIELDS, RunFacts, axes_of
+from plat.cli.selection import Selection, parse_where
 from plat.errors import SpecError
 from plat.store.home import Home
 
@@ -52,9 +51,21 @@ def choose_runs(home: Home, arguments: Sequence[str] | None, where: Sequence[str
     if experiments or not names:
         for entry in entries_asked(home, experiments):
             everything.setdefault(entry.id, RunFacts(home, entry))
-    check_selection(selection, list(everything.values()))
-    runs = [facts for facts in everything.values() if selection.holds(facts.value)]
-    return Chosen(runs, experiments)
+    return Chosen(selected(list(everything.values()), selection), experiments)
+
+
+def selected(runs: Sequence[RunFacts], selection: Selection) -> list[RunFacts]:
+    """The runs that fulfil the conditions; SpecError for a condition on something that no run has."""
+
+    def values_of(key: str) -> Sequence[Any]:
+        """Of an axis, the values that runs have: another one is a mistake. Of anything else, any value may be meant."""
+        if key in axes_of(runs):
+            return [facts.value(key) for facts in runs]
+        return SHOWN if key == "state" else ()
+
+    if runs:
+        selection.check([*axes_of(runs), *FIELDS], values_of)
+    return [facts for facts in runs if selection.holds(facts.value)]
 
 
 def _is_run(text: str) -> bool:

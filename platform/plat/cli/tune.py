@@ -20,7 +20,7 @@ from plat.trainer.resources import Resources
 if TYPE_CHECKING:
     from plat.cli.place import Place
     from plat.dispatch.report import SweepReport
-    from plat.search.file import Search
+    from plat.search.search import Search
     from plat.search.summary import Summary
     from plat.spec.experiment import Experiment
 

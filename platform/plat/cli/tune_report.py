@@ -9,48 +9,31 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from plat.cli import reports
-from plat.cli.common import duration
 from plat.cli.importing import unless_archived
 from plat.cli.table import table
 from plat.store.home import Home
+from plat.units import duration
 
 if TYPE_CHECKING:
-    from plat.search.file import Search
+    from plat.search.search import Search
     from plat.search.summary import Summary
     from plat.spec.experiment import Experiment
+    from plat_analysis.artifact import Figure, Table
 
 
 def report_search(home: Home, uri: str, summary: Summary, experiment: Experiment) -> str:
     """Write the report of a search beside other reports, log it into the store, and give what to print."""
     from plat.store.mlflow.frames import Store
-    from plat_analysis.artifact import Figure, Table
-    from plat_analysis.figures.trial_values import trial_values
     from plat_analysis.report.files import write_report
     from plat_analysis.report.report import Report
     from plat_analysis.results.runs import Results
-    from plat_analysis.tables.trials import TrialRow, Winner, trials_table, winners_table
 
     search = summary.search
-    objectives = [(str(objective), objective.maximize) for objective in search.objectives]
-    rows = [
-        TrialRow(trial.number, trial.state, trial.params, trial.values, trial.iterations, trial.reason, trial.run_ids)
-        for trial in summary.trials
-    ]
-    winners = [
-        Winner(winner.trial, name, maximize, winner.searched[index], winner.fresh[index], winner.run_ids)
-        for winner in summary.winners
-        for index, (name, maximize) in enumerate(objectives)
-    ]
-    wanted = (len(search.seeds), len(search.confirm))
-    artifacts: list[Table | Figure] = [
-        trials_table(rows, objectives),
-        winners_table(winners, wanted),
-        trial_values(rows, objectives),
-    ]
+    artifacts = _artifacts(summary)
+    values = {key: value for artifact in artifacts for key, value in artifact.values.items()}
     store = Store(uri, home)
     command = shlex.join(["plat", "tune", os.path.relpath(search.path), *search.overrides])
     provenance = replace(reports.provenance(experiment), command=command)
-    values = {key: value for artifact in artifacts for key, value in artifact.values.items()}
     built = Report(experiment, Results(store.load(experiment), experiment), artifacts, [], values, provenance)
     folder = home.reports / search.name
     written = write_report(built, folder)
@@ -65,13 +48,28 @@ def report_search(home: Home, uri: str, summary: Summary, experiment: Experiment
     return reports.rendered(built) + "\n".join(lines) + "\n"
 
 
+def _artifacts(summary: Summary) -> list[Table | Figure]:
+    """The tables of the trials and of the winners, and the figure of the trials."""
+    from plat_analysis.figures.trial_values import trial_values
+    from plat_analysis.tables.trials import trials_table, winners_table
+
+    search, trials = summary.search, summary.trials
+    objectives = [(str(objective), objective.maximize) for objective in search.objectives]
+    wanted = (len(search.seeds), len(search.confirm))
+    return [
+        trials_table(trials, objectives),
+        winners_table(summary.winners, wanted),
+        trial_values(trials, objectives),
+    ]
+
+
 def print_summaries(summaries: Sequence[Summary]) -> None:
     """Several searches of one file side by side: what each has spent, and what its winner is worth on fresh seeds."""
     rows: list[tuple[Any, ...]] = []
     for summary in summaries:
         counts = summary.counts()
         winner = summary.winners[0] if summary.winners else None
-        searched, fresh = (_mean(winner.searched[0]), _mean(winner.fresh[0])) if winner else ("", "")
+        searched, fresh = (_mean(winner.searched), _mean(winner.fresh)) if winner else ("", "")
         pruner = summary.search.pruner.name
         rows.append((pruner, len(summary.trials), counts.get("pruned", 0), summary.iterations, searched, fresh))
     print(table(("pruner", "trials", "pruned", "iterations", "best of the search", "on fresh seeds"), rows))

@@ -9,9 +9,9 @@ from typing import Annotated
 import typer
 
 from plat.cli.common import Arguments, HomeOption, load_experiments, on_terminal
+from plat.cli.entries import Entry, counts, entries_asked
 from plat.cli.follow import GOING_ON, Follower, describe, is_going_on, ordered
 from plat.cli.settings import verb
-from plat.cli.status import Entry, counts, entries_asked
 from plat.store.home import Home
 
 

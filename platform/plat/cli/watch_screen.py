@@ -14,8 +14,8 @@ import tty
 from collections.abc import Callable, Iterator
 from typing import Any
 
+from plat.cli.entries import STOPPABLE, Entry
 from plat.cli.follow import Follower, Progress, cells, ordered, totals
-from plat.cli.status import Entry
 from plat.store.home import Home
 from plat.text import escaped
 
@@ -85,10 +85,9 @@ class Screen:
             self._message = self._retry(self._progress[index])
 
     def _cancel(self, run: Progress) -> str:
-        from plat.cli.cancel import GOING_ON
         from plat.dispatch.cancel import cancel_runs
 
-        if run.entry.state.state not in GOING_ON:
+        if run.entry.state.state not in STOPPABLE:
             return f"{run.entry.name} is not going on"
         cancel_runs(self._home, [run.entry.id])
         return f"asked to stop: {run.entry.name}"

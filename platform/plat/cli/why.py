@@ -9,7 +9,6 @@ from plat.cli.common import (
     JsonOption,
     RunArgument,
     aligned,
-    duration,
     find_run,
     print_json,
     run_name,
@@ -21,6 +20,7 @@ from plat.store.home import Home, RunPaths
 from plat.store.index.configs import nearest
 from plat.store.run_directory.files import load_meta, mend_of, read_outcome
 from plat.store.run_directory.state import run_state
+from plat.units import duration
 
 
 @verb()

@@ -16,6 +16,7 @@ from typing import Any, Literal, Protocol, TextIO
 from plat.dispatch.api import QUEUED, RUNNING, WAITING, Change
 from plat.dispatch.board import Totals, View
 from plat.text import escaped
+from plat.units import duration, percent
 
 SUMMARY_EVERY = 10.0  # seconds, when piped
 REFRESH_EVERY = 0.25  # seconds, on a terminal
@@ -195,14 +196,3 @@ def summary(totals: Totals) -> str:
     elif totals.queued:
         parts.append("time left not known before a run has ended")
     return ", ".join(parts)
-
-
-def percent(value: float | None) -> str:
-    return "" if value is None else f"{100 * value:.1f} %"
-
-
-def duration(seconds: float) -> str:
-    """0.31 -> "0.3 s", 12 -> "12 s", 750 -> "12.5 min", 9000 -> "2.5 h"."""
-    if seconds < 100:
-        return f"{seconds:.1f} s" if seconds < 9.95 else f"{seconds:.0f} s"
-    return f"{seconds / 60:.1f} min" if seconds < 6000 else f"{seconds / 3600:.1f} h"

@@ -20,13 +20,14 @@ from typing import Any
 from plat.cores import usable_cores
 from plat.plan.cost import History, bytes_per_run, rate_so_far
 from plat.plan.kinds import Kind, kinds_of
-from plat.plan.view import SYMBOLS, duration, kind_lines, matrix_lines, size
+from plat.plan.view import SYMBOLS, kind_lines, matrix_lines
 from plat.spec.experiment import Experiment, Run
 from plat.store.home import Home
 from plat.store.index.runs import states
 from plat.store.run_directory.state import STATES, RunState
 from plat.trainer.api import find_trainer
 from plat.trainer.resources import Resources
+from plat.units import duration, percent, size
 
 SAMPLED = 5  # finished runs whose size is measured
 
@@ -213,7 +214,7 @@ def _workers(left: Sequence[PlanRow]) -> int:
 def _line(row: PlanRow, width: int) -> str:
     parts = [f"{SYMBOLS[row.state.state]} {row.run.name.ljust(width)}", row.state.outcome or row.state.state]
     if row.state.success is not None:
-        parts.append(f"success {100 * row.state.success:.1f} %")
+        parts.append(f"success {percent(row.state.success)}")
     if row.state.state != "done" and row.state.step:
         parts.append(f"at iteration {row.state.step}")
     return "  ".join(parts)

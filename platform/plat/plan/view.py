@@ -1,4 +1,4 @@
-"""A plan as text: the matrix of each experiment, and lengths of time and sizes in words."""
+"""A plan as text: the matrix of each experiment, and what the runs that are left cost."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import Any
 from plat.plan.kinds import Kind
 from plat.spec.experiment import Experiment
 from plat.store.run_directory.state import STATES
+from plat.units import duration
 
 SYMBOLS = {
     "done": "●",
@@ -99,20 +100,3 @@ def kind_lines(kinds: Sequence[Kind]) -> list[str]:
     widths = [max(len(row[index]) for row in table) for index in range(len(header))]
     rows = ("  ".join(text.ljust(width) for text, width in zip(row, widths, strict=True)).rstrip() for row in table)
     return ["time of a run that is left:", *(f"  {row}" for row in rows)]
-
-
-def duration(seconds: float) -> str:
-    """A length of time in words: 45 s, 12 min, 3 h 20 min."""
-    if seconds < 90:
-        return f"{seconds:.0f} s"
-    minutes = round(seconds / 60)
-    return f"{minutes} min" if minutes < 90 else f"{minutes // 60} h {minutes % 60:02d} min"
-
-
-def size(count: float) -> str:
-    """A number of bytes in words: 80 kB, 1.2 GB."""
-    for unit in ("B", "kB", "MB", "GB"):
-        if count < 1000 or unit == "GB":
-            return f"{count:.0f} {unit}" if count >= 100 or unit == "B" else f"{count:.1f} {unit}"
-        count /= 1000
-    raise AssertionError

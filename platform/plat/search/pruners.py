@@ -19,8 +19,8 @@ from typing import Any
 
 from plat.search.settings import Chosen
 from plat.search.values import Curve
+from plat.trainer.api import RETRIEVAL
 
-RETRIEVAL = "mi/first_turn/retrieval_acc"
 CHANCE = "mi/first_turn/retrieval_chance"
 ENTROPY = "mi/first_turn/h_z_given_x"
 WATCHED = (RETRIEVAL, CHANCE, ENTROPY)

@@ -1,4 +1,4 @@
-"""How a search goes: its objectives, its sampler and its pruners, as a file or the command line gives them."""
+"""The settings of a search, as a file or the command line gives them: objectives, sampler, pruner, seeds, numbers."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import Any, Literal
 
 from plat.errors import SpecError
 from plat.spec.leaf import show
+from plat.spec.overrides import axis_text, is_sweep, to_plain, values_of
 from plat.suggest import mend
 
 OF = ("last", "best", "mean")
@@ -101,3 +102,29 @@ def read_chosen(kind: str, value: Any, where: str) -> Chosen:
             raise SpecError(f"{kind}: {key} is {show(option)}", where=where, mend=f"give {what} that is not negative")
         options[key] = option
     return Chosen(name, options)
+
+
+def read_number(key: str, value: Any, where: str) -> int | None:
+    """A whole number above 0, or None where none is given."""
+    if value is None:
+        return None
+    if not isinstance(value, int) or isinstance(value, bool) or value < 1:
+        raise SpecError(f"{key} is {show(value)}", where=where, mend=f"write `{key}: 20`, a whole number above 0")
+    return value
+
+
+def read_seeds(key: str, value: Any, where: str) -> tuple[int, ...]:
+    """Seeds, as a list or in the words of an axis (`range(3)`). `seeds` are one at least, `confirm` may be none."""
+    if isinstance(value, str):
+        value = axis_text(key, value, where)
+    elif is_sweep(value):
+        value = [to_plain(seed, where) for seed in values_of(value, where)]
+    seeds = value if isinstance(value, list) else [value]
+    are_whole = all(isinstance(seed, int) and not isinstance(seed, bool) and seed >= 0 for seed in seeds)
+    if not are_whole or len(set(seeds)) < len(seeds) or (not seeds and key == "seeds"):
+        raise SpecError(
+            f"{key} are different whole numbers, not {show(value)}",
+            where=where,
+            mend=f"write `{key}: range(3)` or `{key}: [0, 1, 2]`",
+        )
+    return tuple(seeds)

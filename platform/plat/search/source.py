@@ -1,8 +1,8 @@
 """The trials of a study as a source of the driver: asks for them as earlier ones end, and confirms the winner.
 
-Promised: a trial that was asked for and not told is continued, with the same parameters and runs, before a new one is
-asked for; a trial is told once; runs that are done (of an earlier trial, search or sweep) are not done again. Told in
-the same order, the same search asks for the same trials.
+Promised: a trial whose values were not told to the study is continued, with the same parameters and runs, before a new
+trial is asked for; a trial's values are told once; runs that are done (of an earlier trial, search or sweep) are not
+done again. When values are told in the same order, the same search asks for the same trials.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING
 from plat.dispatch.report import RunEnd
 from plat.errors import SpecError
 from plat.outcomes import PRUNED
-from plat.search.file import Search
 from plat.search.pruners import make_pruner
+from plat.search.search import Search
 from plat.search.study import STEPS, Study
 from plat.search.trial import OpenTrial
 from plat.store.home import Home
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     from plat.spec.runs import Run
 
-JUDGE_EVERY = 0.5  # seconds between two looks at the runs under way
+JUDGE_EVERY = 0.5  # seconds between two judgements of the runs under way
 CONFIRM = "confirm"  # stands for the number of a trial, of a run that confirms the winner
 
 
@@ -61,21 +61,22 @@ class TrialSource:
         for trial in list(self._open.values()):
             given += self._start(trial)
         while len(self._under_way) < self._at_once and self._may_ask():
-            given += self._start(self._ask())
+            asked = self._ask()
+            given += self._start(asked) if asked is not None else []
         if not given and not self._open and not self._may_ask() and self._confirming is None:
             given = self._confirm()
         return given
 
     def ended(self, end: RunEnd) -> None:
         self._under_way.discard(end.run.id)
-        mine = [trial for trial in self._open.values() if any(run.id == end.run.id for run in trial.runs)]
+        trials = [trial for trial in self._open.values() if any(run.id == end.run.id for run in trial.runs)]
         if end.state == "done":
             self._done.add(end.run.id)
-            for trial in mine:
+            for trial in trials:
                 trial.done.add(end.run.id)
                 self._settle(trial)
         elif end.state == "failed":
-            for trial in mine:
+            for trial in trials:
                 self._study.tell_failed(trial.number, f"{end.run.name}: {end.outcome}", trial.iterations())
                 self._close(trial)
         elif end.outcome != PRUNED:
@@ -105,40 +106,30 @@ class TrialSource:
         planned = len(self._open) * self._search.iterations * len(self._search.seeds)
         return spent + planned < self._search.budget
 
-    def _ask(self) -> OpenTrial:
-        runs: list[Run] = []
-        problem: list[str] = []
-
-        def run_ids(params: dict[str, object]) -> list[str]:
-            try:
-                runs.extend(self._search.runs_of(params, self._search.seeds))
-            except SpecError as error:  # a combination that cannot run: the trial fails, the search goes on
-                problem.append(error.what)
-            return [run.id for run in runs]
-
-        stored = self._study.ask(run_ids)
+    def _ask(self) -> OpenTrial | None:
+        """A new trial; None when its parameters do not go together: then it has failed, and the search goes on."""
+        suggested = self._study.suggest()
+        try:
+            runs = self._search.runs_of(suggested.params, self._search.seeds)
+        except SpecError as error:
+            stored = self._study.add(suggested, [])
+            self._study.tell_failed(stored.number, error.what, 0)
+            return None
+        stored = self._study.add(suggested, [run.id for run in runs])
         self.runs += runs
-        trial = OpenTrial(self._home, self._search, stored, runs)
-        if problem:
-            self._study.tell_failed(stored.number, problem[0], 0)
-        else:
-            self._open[trial.number] = trial
+        trial = self._open[stored.number] = OpenTrial(self._home, self._search, stored, runs)
         return trial
 
     def _start(self, trial: OpenTrial) -> list[Run]:
-        """The runs of a trial to be done now, their directories made; those done before count at once."""
-        given = []
-        for run in trial.wanted():
-            if run.id in self._done:
-                trial.done.add(run.id)
-            elif run.id not in self._under_way and run.id not in self._given_up:
-                self._prepare(run, str(trial.number))
-                given.append(run)
-        if trial.runs and not given:
-            if trial.is_over and trial.number in self._open:
-                self._settle(trial)
-            elif trial.number in self._open and trial.wanted()[0].id in self._done:
-                return self._start(trial)
+        """The runs of a trial to be done now, their directories made; those done for another trial count at once."""
+        trial.done.update(run.id for run in trial.runs if run.id in self._done)
+        if trial.is_over:
+            self._settle(trial)
+            return []
+        begun = self._under_way | self._given_up
+        given = [run for run in trial.wanted() if run.id not in begun]
+        for run in given:
+            self._prepare(run, str(trial.number))
         return given
 
     def _prepare(self, run: Run, number: str) -> None:
@@ -147,7 +138,7 @@ class TrialSource:
         self._under_way.add(run.id)
 
     def _judge(self) -> None:
-        """Look at the runs under way, where a trial may be given up."""
+        """Give up the trials that show too little, where the search has a pruner."""
         if self._search.pruner.name == "none" or time.monotonic() - self._judged < JUDGE_EVERY:
             return
         self._judged = time.monotonic()

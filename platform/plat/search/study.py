@@ -1,7 +1,7 @@
 """The study of a search: an RDB storage of Optuna, `studies.db` in the home, that Optuna's own tools open.
 
-Promised: a trial is in the storage whole, with all its parameters, or not at all; what was asked for and not told is
-given again as it is; a study is changed by one process at a time; a study is never continued with another question.
+Promised: a trial is in the storage whole, with all its parameters, or not at all; a trial without values is given again
+as it is; a study is changed by one process at a time; a study is never continued with another question.
 """
 
 from __future__ import annotations
@@ -10,13 +10,13 @@ import contextlib
 import json
 import warnings
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from plat.errors import HomeError, SpecError
-from plat.search.file import Search
 from plat.search.samplers import make_sampler
+from plat.search.search import Search
 from plat.store.home import Home
 
 if TYPE_CHECKING:
@@ -69,12 +69,8 @@ class Study:
         trials: list[FrozenTrial] = self._study.get_trials(deepcopy=False)
         return trials
 
-    def ask(self, run_ids: Callable[[dict[str, Any]], Sequence[str]]) -> FrozenTrial:
-        """A new trial. `run_ids` gives the runs of its parameters.
-
-        The sampler works on a copy in memory; then the trial is stored in one transaction, so that a kill in between
-        leaves nothing half done.
-        """
+    def suggest(self) -> FrozenTrial:
+        """The next trial, which is not stored yet: the sampler works on a copy of the study in memory."""
         import optuna
 
         stored = self.trials()
@@ -84,10 +80,15 @@ class Study:
         copy = optuna.create_study(directions=directions, sampler=sampler)
         copy.add_trials(stored)
         copy.ask({name: parameter.distribution() for name, parameter in self._search.space.items()})
-        asked = copy.get_trials(deepcopy=True)[number]
-        asked.set_user_attr(RUNS, list(run_ids(asked.params)))
-        self._study.add_trial(asked)
-        return self.trials()[number]
+        suggested: FrozenTrial = copy.get_trials(deepcopy=True)[number]
+        return suggested
+
+    def add(self, suggested: FrozenTrial, run_ids: Sequence[str]) -> FrozenTrial:
+        """Store a suggested trial with the ids of its runs, in one transaction, so that a kill leaves it whole or not
+        at all; the stored trial, which is running."""
+        suggested.set_user_attr(RUNS, list(run_ids))
+        self._study.add_trial(suggested)
+        return self.trials()[suggested.number]
 
     def report(self, number: int, step: int, value: float) -> FrozenTrial:
         """Store a value on the way, and give the trial with it."""

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from plat.search.file import Search
+from plat.search.search import Search
+from plat.search.settings import Objective
 from plat.search.study import REASON, RUNS, STEPS, Study
 from plat.search.values import Curves, value_of
 from plat.store.home import Home
 from plat.store.run_directory.files import read_result
+from plat.store.trials import Trial, Winner
 
 if TYPE_CHECKING:
     from optuna.trial import FrozenTrial
@@ -22,33 +24,12 @@ WORDS = {"COMPLETE": "complete", "PRUNED": "pruned", "FAIL": "failed", "RUNNING"
 
 
 @dataclass(frozen=True)
-class TrialFacts:
-    """One trial. `values` are those of the objectives; of a pruned one the last that was reported; () without any."""
-
-    number: int
-    state: str
-    params: dict[str, Any]
-    values: tuple[float, ...]
-    iterations: int
-    reason: str
-    run_ids: tuple[str, ...]
-
-
-@dataclass(frozen=True)
-class Confirmed:
-    """A winner: for each objective its value in each run, on the seeds of the search and on fresh ones."""
-
-    trial: int
-    searched: tuple[tuple[float, ...], ...]
-    fresh: tuple[tuple[float, ...], ...]
-    run_ids: tuple[str, ...]
-
-
-@dataclass(frozen=True)
 class Summary:
+    """The trials of a search by number, and its winners: one for each winning trial and objective."""
+
     search: Search
-    trials: tuple[TrialFacts, ...]
-    winners: tuple[Confirmed, ...]
+    trials: tuple[Trial, ...]
+    winners: tuple[Winner, ...]
 
     def counts(self) -> dict[str, int]:
         """How many trials are complete, pruned, failed and unfinished."""
@@ -62,34 +43,38 @@ class Summary:
 
 def summarise(home: Home, search: Search, study: Study) -> Summary:
     """The state of a study now; runs that are not done are left out of a winner's values."""
-    winners = []
-    for trial in study.winners():
-        searched = search.runs_of(trial.params, search.seeds)
-        fresh = search.runs_of(trial.params, search.confirm)
-        done = tuple(run.id for run in [*searched, *fresh] if read_result(home.run(run.id)) is not None)
-        winners.append(Confirmed(trial.number, _values(home, search, searched), _values(home, search, fresh), done))
-    return Summary(search, tuple(_facts(trial) for trial in study.trials()), tuple(winners))
+    winners = [winner for trial in study.winners() for winner in _winners(home, search, trial)]
+    return Summary(search, tuple(_trial(stored) for stored in study.trials()), tuple(winners))
 
 
-def _facts(trial: FrozenTrial) -> TrialFacts:
-    attributes = trial.user_attrs
-    return TrialFacts(
-        trial.number,
-        WORDS[trial.state.name],
-        dict(trial.params),
-        tuple(trial.values or ()),
+def _trial(stored: FrozenTrial) -> Trial:
+    attributes = stored.user_attrs
+    return Trial(
+        stored.number,
+        WORDS[stored.state.name],
+        dict(stored.params),
+        tuple(stored.values or ()),
         int(attributes.get(STEPS, 0)),
         str(attributes.get(REASON, "")),
         tuple(attributes.get(RUNS, ())),
     )
 
 
-def _values(home: Home, search: Search, runs: Sequence[Run]) -> tuple[tuple[float, ...], ...]:
-    """For each objective, its values in the runs that are done."""
-    columns = []
-    done = [run for run in runs if read_result(home.run(run.id)) is not None]
-    curves = [Curves(home.run(run.id), {objective.metric for objective in search.objectives}).update() for run in done]
+def _winners(home: Home, search: Search, stored: FrozenTrial) -> Iterator[Winner]:
+    """A winning trial in each objective."""
+    searched = _done(home, search.runs_of(stored.params, search.seeds))
+    fresh = _done(home, search.runs_of(stored.params, search.confirm))
+    run_ids = tuple(run.id for run in [*searched, *fresh])
     for objective in search.objectives:
-        values = (value_of(each[objective.metric], objective) for each in curves)
-        columns.append(tuple(value for value in values if value is not None))
-    return tuple(columns)
+        values, fresh_values = (_values(home, objective, runs) for runs in (searched, fresh))
+        yield Winner(stored.number, str(objective), objective.maximize, values, fresh_values, run_ids)
+
+
+def _done(home: Home, runs: Sequence[Run]) -> list[Run]:
+    return [run for run in runs if read_result(home.run(run.id)) is not None]
+
+
+def _values(home: Home, objective: Objective, runs: Sequence[Run]) -> tuple[float, ...]:
+    curves = (Curves(home.run(run.id), [objective.metric]).update()[objective.metric] for run in runs)
+    values = (value_of(curve, objective) for curve in curves)
+    return tuple(value for value in values if value is not None)

@@ -141,7 +141,8 @@ class _Trainer:
         self.headline = spec.headline
         self.version = spec.version
         self.resolver = Resolver(spec)
-        self.bundles: dict[int, dict[str, Piece]] = {}  # by the identity of an axis value's assignments
+        # By the identity of an axis value's assignments, which are kept so that no other object gets the same one.
+        self.bundles: dict[int, tuple[tuple[Assignment, ...], dict[str, Piece]]] = {}
         self.resolver.pieces.compose((*base, *line))
         self.fixed = {**self.resolver.pieces.defaults, **self._bundle(base)}
         self.last = self._bundle(line)
@@ -149,8 +150,8 @@ class _Trainer:
     def resolve(self, cell: Sequence[tuple[Assignment, ...]], place: str) -> Resolved:
         chosen = dict(self.fixed)
         for assignments in cell:
-            bundle = self.bundles.get(id(assignments))
-            chosen.update(self._bundle(assignments) if bundle is None else bundle)
+            known = self.bundles.get(id(assignments))
+            chosen.update(self._bundle(assignments) if known is None else known[1])
         chosen.update(self.last)
         try:
             return self.resolver.resolve(chosen, self.name, place)
@@ -161,7 +162,8 @@ class _Trainer:
     def _bundle(self, assignments: tuple[Assignment, ...]) -> dict[str, Piece]:
         self.resolver.pieces.compose(assignments)
         pieces = (piece for assignment in assignments for piece in self.resolver.pieces.pieces(assignment))
-        bundle = self.bundles[id(assignments)] = {piece.target: piece for piece in pieces}
+        bundle = {piece.target: piece for piece in pieces}
+        self.bundles[id(assignments)] = assignments, bundle
         return bundle
 
 

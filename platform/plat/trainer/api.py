@@ -74,6 +74,7 @@ class RunIO(Protocol):
 
 Train = Callable[[Any, RunIO], Outcome]
 HEADLINE = "val/success"  # of a trainer that names no other
+RETRIEVAL = "mi/first_turn/retrieval_acc"  # of a trainer that measures whether thoughts depend on their prompts
 
 
 def train_iterations(config: Mapping[str, Any]) -> int | None:

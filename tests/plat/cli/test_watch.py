@@ -16,8 +16,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from plat.cli.entries import entry_in
 from plat.cli.follow import Follower, describe, ordered
-from plat.cli.status import entry_in
 from plat.cli.watch_screen import wrapped
 from plat.store.home import Home
 from plat.store.run_directory import lease

@@ -24,16 +24,6 @@ confirm: [10, 11]
 """
 
 
-@pytest.fixture
-def write(tmp_path):
-    def write(text, name="toy.yaml"):
-        path = tmp_path / name
-        path.write_text(text)
-        return path
-
-    return write
-
-
 def test_a_file_gives_a_search(write):
     path = write(GOOD)
     (search,) = read_searches(path)

@@ -10,6 +10,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from search_files import TOY_SEARCH
 from sweep_processes import wait_for
 
 from plat.dispatch.driver import sweep
@@ -18,34 +19,23 @@ from plat.search.file import read_searches
 from plat.search.source import TrialSource
 from plat.search.study import Study, open_study
 from plat.search.summary import summarise
-from plat.store.home import Home
 from plat.store.run_directory.state import run_state
 
 TOY = Path(__file__).parents[2] / "toy"
-TEXT = """
-title: A toy search
-base: {trainer: "plat_toy:SPEC"}
-space:
-  train.iterations: {int: [3, 8]}
-  at: {int: [10, 50]}
-objectives: [{maximize: success, of: best}]
+TEXT = (
+    TOY_SEARCH
+    + """
 sampler: {name: tpe, startup: 2}
 trials: 4
 seeds: range(2)
 confirm: [10, 11, 12]
 """
+)
 
 
 @pytest.fixture
-def home(tmp_path):
-    return Home(tmp_path / "home").create()
-
-
-@pytest.fixture
-def file(tmp_path):
-    path = tmp_path / "toy.yaml"
-    path.write_text(TEXT)
-    return path
+def file(write):
+    return write(TEXT)
 
 
 def searched(home, search, at_once=2):
@@ -76,7 +66,7 @@ def test_a_trial_is_the_mean_of_its_seeds_and_the_winner_is_confirmed(home, file
         assert trial.user_attrs["plat.runs"] == [run.id for run in runs]
     (winner,) = summary.winners
     assert trials[winner.trial].values[0] == max(trial.values[0] for trial in trials)
-    assert (len(winner.searched[0]), len(winner.fresh[0])) == (2, 3)
+    assert (len(winner.searched), len(winner.fresh)) == (2, 3)
     again, trials_again, _ = searched(home, search)
     assert facts(trials_again) == facts(trials) and not any(end.fresh for end in again.ends.values())
 
@@ -84,7 +74,7 @@ def test_a_trial_is_the_mean_of_its_seeds_and_the_winner_is_confirmed(home, file
 def test_runs_of_a_sweep_are_not_done_again(home, file):
     (search,) = read_searches(file)
     with open_study(home, search) as study:
-        stored = study.ask(lambda params: [])
+        stored = study.add(study.suggest(), [])
     sweep(home, search.runs_of(stored.params, [0]), 1)
     report, _, _ = searched(home, search)
     done_before = search.runs_of(stored.params, [0])[0].id
@@ -163,7 +153,7 @@ def test_a_run_that_was_done_is_judged_as_if_it_went_on(home, file, monkeypatch)
     monkeypatch.setattr("plat.search.source.make_pruner", lambda chosen: GivesUp(2))
     (search,) = read_searches(file, ["trials=2", "confirm=[]", "pruner=median"])
     with open_study(home, search) as study:
-        asked = [study.ask(lambda params: []) for _ in range(2)]
+        asked = [study.add(study.suggest(), []) for _ in range(2)]
     sweep(home, [run for trial in asked for run in search.runs_of(trial.params, [0])], 2)
     report, trials, _ = searched(home, search)
     assert [trial.state.name for trial in trials] == ["COMPLETE", "PRUNED"]

@@ -26,19 +26,9 @@ trials: 30
 
 
 @pytest.fixture
-def home(tmp_path):
-    return Home(tmp_path / "home").create()
-
-
-@pytest.fixture
-def search(tmp_path):
-    path = tmp_path / "known.yaml"
-    path.write_text(TEXT)
-
-    def read(*overrides):
-        return read_searches(path, overrides)[0]
-
-    return read
+def search(write):
+    path = write(TEXT, "known.yaml")
+    return lambda *overrides: read_searches(path, overrides)[0]
 
 
 def value(params):
@@ -49,7 +39,7 @@ def explored(home, search, trials):
     """The study after that many trials of the known function."""
     with open_study(home, search) as study:
         for _ in range(trials):
-            trial = study.ask(lambda params: [])
+            trial = study.add(study.suggest(), [])
             study.tell(trial.number, [value(trial.params)], 1)
         return [trial.params for trial in study.trials()], study.winners()[0]
 
@@ -98,11 +88,11 @@ def test_tpe_beats_random_search_on_a_known_function(tmp_path, home):
 
 def test_a_trial_that_was_asked_and_not_told_is_kept_with_its_runs(home, search):
     with open_study(home, search()) as study:
-        asked = study.ask(lambda params: [f"run-{params['at']}"])
+        asked = study.add(study.suggest(), ["a-run"])
     with open_study(home, search()) as study:
         (stored,) = study.trials()
         assert stored.params == asked.params and stored.state.name == "RUNNING"
-        assert stored.user_attrs["plat.runs"] == [f"run-{asked.params['at']}"]
+        assert stored.user_attrs["plat.runs"] == ["a-run"]
 
 
 def test_optuna_opens_the_study_itself(home, search):

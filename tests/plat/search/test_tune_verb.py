@@ -8,31 +8,25 @@ import subprocess
 import sys
 
 import pytest
+from search_files import TOY_SEARCH
 
-TEXT = """
-title: A toy search
-base: {trainer: "plat_toy:SPEC"}
-space:
-  train.iterations: {int: [3, 8]}
-  at: {int: [10, 50]}
-objectives: [{maximize: success, of: best}]
+TEXT = (
+    TOY_SEARCH
+    + """
 pruner: [none, {name: median, startup: 1}]
 trials: 2
 seeds: [0]
 confirm: [10]
 """
+)
 OPTUNA = "import sys; from optuna.cli import main; sys.exit(main())"
 
 
 @pytest.fixture
-def file(tmp_path, empty_store, monkeypatch):
-    home = tmp_path / "home"
-    home.mkdir()
-    shutil.copy(empty_store, home / "mlflow.db")
-    monkeypatch.setenv("PLAT_HOME", str(home))
-    path = tmp_path / "toy.yaml"
-    path.write_text(TEXT)
-    return path
+def file(write, home, empty_store, monkeypatch):
+    shutil.copy(empty_store, home.database)
+    monkeypatch.setenv("PLAT_HOME", str(home.root))
+    return write(TEXT)
 
 
 def test_a_search_is_planned_done_and_reported(plat, file, tmp_path):

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 from scipy.stats import ttest_ind
 
-from plat_analysis.tables.trials import TrialRow, Winner, optimism, trials_table, winners_table
+from plat.store.trials import Trial, Winner
+from plat_analysis.tables.trials import optimism, trials_table, winners_table
 
 SEARCHED, FRESH = (0.62, 0.7, 0.66), (0.51, 0.6, 0.58, 0.4)
 
@@ -26,10 +27,10 @@ def test_two_runs_have_no_interval_and_none_has_no_optimism():
 
 def test_trials_come_best_first_and_those_given_up_last():
     rows = [
-        TrialRow(0, "complete", {"lr": 0.1}, (0.2,), 5, "", ()),
-        TrialRow(1, "pruned", {"lr": 0.2}, (0.9,), 2, "median", ()),
-        TrialRow(2, "complete", {"lr": 0.3}, (0.7,), 5, "", ()),
-        TrialRow(3, "failed", {"lr": 0.3}, (), 0, "it broke", ()),
+        Trial(0, "complete", {"lr": 0.1}, (0.2,), 5, "", ()),
+        Trial(1, "pruned", {"lr": 0.2}, (0.9,), 2, "median", ()),
+        Trial(2, "complete", {"lr": 0.3}, (0.7,), 5, "", ()),
+        Trial(3, "failed", {"lr": 0.3}, (), 0, "it broke", ()),
     ]
     assert [row.cells[0].text for row in trials_table(rows, [("success", True)]).rows] == ["2", "0", "1", "3"]
     assert [row.cells[0].text for row in trials_table(rows, [("time", False)]).rows] == ["0", "2", "1", "3"]
