@@ -229,6 +229,7 @@ def test_the_analysis_reads_the_store_and_never_writes_it():
     readable = (
         "plat.store.mlflow.frames",
         "plat.store.home",
+        "plat.store.trials",
         "plat.store.bundle.frames",
         "plat.store.bundle.format",
     )
