@@ -16,6 +16,7 @@ from plat.cli.common import (
 )
 from plat.cli.entries import entry_of
 from plat.cli.missing_runs import conclude, distinct, run_missing
+from plat.cli.place import OnOption, WaitOption, chosen_place
 from plat.cli.run_facts import RunFacts
 from plat.cli.selection import WhereOption, parse_where
 from plat.cli.settings import verb
@@ -33,13 +34,17 @@ def retry(
     where: WhereOption = None,
     jobs: JobsOption = None,
     steal: StealOption = False,
+    on: OnOption = "local",
+    wait: WaitOption = None,
     home: HomeOption = None,
     store: StoreOption = None,
 ) -> int:
     """Run failed runs again.
 
-    Those of the named files, or all of this home.
+    Those of the named files, or all of this home; here, or with --on where a scheduler has them executed. For example:
+    plat retry table4.yaml --where task=sokoban --on slurm cluster=mine
     """
+    target = chosen_place(arguments, on, wait)
     selection = parse_where(where)
     experiments = load_experiments(arguments, required=False)
     for experiment in experiments:
@@ -52,7 +57,10 @@ def retry(
         print("no failed run to try again")
         return 0
     place.create()
-    return conclude(run_missing(place, place.store_uri(store), chosen, experiments, jobs=jobs, steal=steal, retry=True))
+    report = run_missing(
+        place, place.store_uri(store), chosen, experiments, jobs=jobs, steal=steal, retry=True, target=target
+    )
+    return conclude(report)
 
 
 def _runs_of(home: Home) -> list[Run]:
