@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from plat.dispatch.api import ENDED, QUEUED, WAITING, Job
+from plat.errors import HomeError, PlatError
 from plat.outcomes import CANCELLED, ENDED_ON_REQUEST, INTERRUPTED, failure_class
 from plat.runner.failures import FINAL, RETRIES
 from plat.store.home import RunPaths
@@ -38,6 +39,11 @@ def before_start(paths: RunPaths, steal: bool) -> Decision | None:
             return Decision(WAITING)  # a scheduler has it
         return Decision(ENDED, "unknown", lease.refusal(paths).what)
     return None
+
+
+def without_directory(error: PlatError) -> Decision:
+    """What follows for a run whose directory could not be made."""
+    return Decision(ENDED, "failed:disk" if isinstance(error, HomeError) else "failed:error", error.what)
 
 
 def after_attempt(job: Job, paths: RunPaths, outcome: str, reason: str, stopping: bool) -> Decision:

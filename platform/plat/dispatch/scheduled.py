@@ -18,7 +18,7 @@ from plat.dispatch.changes import Changes
 from plat.dispatch.decisions import Decision
 from plat.dispatch.ends import end_of_task
 from plat.dispatch.registry import Setting
-from plat.errors import HomeError, PlatError
+from plat.errors import PlatError
 from plat.outcomes import is_failure
 from plat.runner.failures import FINAL
 from plat.store.run_directory.state import run_state
@@ -175,8 +175,7 @@ class ScheduledDispatcher(ABC):
         try:
             paths = self._setting.create(job.run)
         except PlatError as error:
-            outcome = "failed:disk" if isinstance(error, HomeError) else "failed:error"
-            self._apply(job, Decision(ENDED, outcome, error.what))
+            self._apply(job, decisions.without_directory(error))
             return False
         record = open_record(paths)
         if record is not None and record.facts.get("scheduler") != self.scheduler:

@@ -14,7 +14,8 @@ from plat.dispatch import progress
 from plat.dispatch.api import ENDED, QUEUED, RUNNING, WAITING, Change
 from plat.dispatch.board import Board, Totals, View
 from plat.dispatch.local import client, machine, stalls
-from plat.dispatch.local.jobs import make_jobs, read_end, signal_name, trainers_that_train
+from plat.dispatch.local.decisions import read_end
+from plat.dispatch.local.jobs import make_jobs, signal_name, trainers_that_train
 from plat.dispatch.progress import summary
 from plat.store.home import Home
 from plat.store.preparations import announced

@@ -2,7 +2,7 @@
 
 Promised: at most `slots` processes at once; GPUs are handed out one owner at a time; a job that dies, whatever way,
 ends or is tried again alone; a process is started only when something must run. Everything happens in the caller's
-thread, inside `poll`. What becomes of a run is decided from its directory (`plat.dispatch.decisions`).
+thread, inside `poll`. What becomes of a job is decided in `plat.dispatch.local.decisions`.
 """
 
 from __future__ import annotations
@@ -13,22 +13,19 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from plat.cores import usable_cores
-from plat.dispatch import decisions
 from plat.dispatch.api import ENDED, QUEUED, RUNNING, STALL_AFTER, WAITING, Change, Handle
 from plat.dispatch.changes import Changes
 from plat.dispatch.decisions import Decision
-from plat.dispatch.local import machine, stalls
+from plat.dispatch.local import decisions, machine, stalls
 from plat.dispatch.local.devices import Devices
-from plat.dispatch.local.jobs import LocalJob, make_jobs, read_end, start_request, trainers_that_train
+from plat.dispatch.local.jobs import LocalJob, make_jobs, start_request, trainers_that_train
 from plat.dispatch.local.processes import Processes, ProcessesLost
 from plat.dispatch.local.schedule import Schedule, expected_seconds
 from plat.dispatch.registry import Setting
-from plat.errors import HomeError, PlatError, SpecError
-from plat.outcomes import CANCELLED, FINISHED, INTERRUPTED, failure_class
+from plat.errors import SpecError
+from plat.outcomes import CANCELLED, FINISHED, INTERRUPTED
 from plat.plan.cost import cached_keys
 from plat.store.home import Home, RunPaths
-from plat.store.preparations import is_being_prepared
-from plat.store.run_directory.attempts import record_failure, settle
 
 if TYPE_CHECKING:
     from plat.spec.runs import Run
@@ -94,7 +91,7 @@ class LocalDispatcher:
 
     def poll(self, timeout: float = 0.0) -> list[Change]:
         self._start_ready()
-        self._hear(0.0 if self._changes else timeout)
+        self._read_news(0.0 if self._changes else timeout)
         gap = time.monotonic() - self._checked
         if gap >= CHECK_EVERY:
             self._checked += gap
@@ -132,7 +129,7 @@ class LocalDispatcher:
     def stop(self) -> None:
         """Start nothing more; ask what runs to save and stop."""
         self.stopping = True
-        self._hear(0.0)
+        self._read_news(0.0)
         if self._processes.loading:
             self.close()
             for job in self._running():
@@ -167,13 +164,9 @@ class LocalDispatcher:
 
     def _start(self, job: LocalJob) -> None:
         """Start a job unless it is done, held or prepared elsewhere."""
-        if job.kind == "run":
-            decision = self._before_start(job)
-            if decision is not None:
-                self._apply(job, decision)
-                return
-        elif is_being_prepared(self.home, job.id):
-            self._changes.move(job, WAITING)
+        decision = decisions.before_start(job, self.home, self._create, self._steal)
+        if decision is not None:
+            self._apply(job, decision)
             return
         environment = {**machine.thread_environment(job.threads), **self._devices.take(job)}
         job.oom_kills = machine.oom_kills()
@@ -188,44 +181,25 @@ class LocalDispatcher:
             return
         self._changes.move(job, RUNNING)
 
-    def _before_start(self, job: LocalJob) -> Decision | None:
-        """Makes the run's directory. None when the run is to be started."""
-        try:
-            paths = self._create(job.run)
-        except PlatError as error:
-            return Decision(ENDED, "failed:disk" if isinstance(error, HomeError) else "failed:error", error.what)
-        return decisions.before_start(paths, self._steal)
-
     def _server_needs(self) -> tuple[list[str], dict[str, str]]:
         """The trainers whose modules the worker server loads, and its environment."""
         threads = {job.threads for job in self.jobs.values()}
         environment = machine.thread_environment(threads.pop() if len(threads) == 1 else 1)
         return trainers_that_train(job.run for job in self.jobs.values()), environment
 
-    def _hear(self, timeout: float) -> None:
+    def _read_news(self, timeout: float) -> None:
+        """Take in which processes have ended, waiting at most `timeout` seconds for the first."""
         try:
             for message in self._processes.ended(min(timeout, CHECK_EVERY)):
-                self._ended(self.jobs[message["job"]], message["status"], message["result"])
+                self._note_end(self.jobs[message["job"]], message["status"], message["result"])
         except ProcessesLost as lost:
             self._give_up_processes(lost)
 
-    def _ended(self, job: LocalJob, status: int, result: dict[str, Any] | None) -> None:
+    def _note_end(self, job: LocalJob, status: int, result: dict[str, Any] | None) -> None:
         job.seconds = time.monotonic() - job.started
         self._devices.give_back(job)
-        if result is not None and "held" in result:
-            if result["held"] == "live":
-                self._changes.move(job, WAITING)
-            else:
-                self._apply(job, Decision(ENDED, "unknown", result["reason"]))
-            return
-        outcome, reason = read_end(status, result, job, machine.oom_kills())
-        if job.kind == "run":
-            paths = self.home.run(job.run.id)
-            if result is None:
-                outcome = settle(paths, outcome, reason) or outcome
-            self._apply(job, decisions.after_attempt(job, paths, outcome, reason, self.stopping))
-        else:
-            self._apply(job, decisions.retry_or_end(job, outcome, reason, self.stopping))
+        self._apply(job, decisions.after_end(job, self.home, status, result, self.stopping))
+        if job.kind == "prepare":
             self._settle_dependents(job)
 
     def _settle_dependents(self, preparation: LocalJob) -> None:
@@ -236,18 +210,7 @@ class LocalDispatcher:
             self._schedule.unblock(preparation)
         else:
             for job in self._schedule.drop_blocked(preparation):
-                self._fail_unprepared(job)
-
-    def _fail_unprepared(self, job: LocalJob) -> None:
-        """Its preparation did not finish: the run fails for the same cause, on record, unless we were just stopped."""
-        assert job.needs is not None
-        outcome, reason = job.needs.outcome or "failed:error", f"{job.needs.title} failed: {job.needs.reason}"
-        if failure_class(outcome) is not None:
-            try:
-                record_failure(self._create(job.run), outcome, reason, f"see {self.home.job_log(job.needs.id)}")
-            except (PlatError, OSError) as error:
-                reason += f" (and it could not be recorded: {error})"
-        self._apply(job, Decision(ENDED, outcome, reason))
+                self._apply(job, decisions.without_preparation(job, self.home, self._create))
 
     def _apply(self, job: LocalJob, decision: Decision) -> None:
         if decision.state == QUEUED:
@@ -268,12 +231,9 @@ class LocalDispatcher:
 
     def _check_waiting(self) -> None:
         for job in [job for job in self.jobs.values() if job.state == WAITING]:
-            if job.kind == "run":
-                decision = decisions.while_waiting(job, self.home.run(job.run.id), self._steal, self.stopping)
-                if decision is not None:
-                    self._apply(job, decision)
-            elif not is_being_prepared(self.home, job.id):
-                self._apply(job, Decision(QUEUED))  # it failed there and is done here, or is seen to be done
+            decision = decisions.while_waiting(job, self.home, self._steal, self.stopping)
+            if decision is not None:
+                self._apply(job, decision)
 
     def _check_for_stalls(self, gap: float) -> None:
         for job in self._running():

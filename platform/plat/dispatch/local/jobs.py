@@ -1,23 +1,19 @@
-"""A job of the local dispatcher, and how the death of its process is read."""
+"""A job of the local dispatcher, made from a run, and what the worker server is asked for to start it."""
 
 from __future__ import annotations
 
-import os
 import signal
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from plat.dispatch.api import Job
-from plat.outcomes import INTERRUPTED
 from plat.store.home import Home
 from plat.trainer.api import find_trainer
 from plat.trainer.resources import Resources
 
 if TYPE_CHECKING:
     from plat.spec.runs import Run
-
-CRASHES = (signal.SIGSEGV, signal.SIGABRT, signal.SIGBUS, signal.SIGFPE, signal.SIGILL, signal.SIGSYS, signal.SIGTRAP)
 
 
 @dataclass(eq=False)
@@ -71,31 +67,6 @@ def start_request(job: LocalJob, home: Home, steal: bool, environment: dict[str,
     if job.kind == "prepare":
         request |= {"trainer": job.run.trainer, "config": job.run.config, "log": str(home.job_log(job.id))}
     return request
-
-
-def read_end(status: int, result: dict[str, Any] | None, job: LocalJob, oom_kills: int | None) -> tuple[str, str]:
-    """(outcome, reason) of an ended process, from its wait status and what it managed to say.
-
-    A SIGKILL is called out-of-memory only when the kernel counted an OOM kill since the job started.
-    """
-    if job.ending is not None:
-        return job.ending
-    if result is not None and "outcome" in result:
-        return result["outcome"], result.get("reason", "")
-    if os.WIFSIGNALED(status):
-        number = os.WTERMSIG(status)
-        if number == signal.SIGKILL:
-            if oom_kills is not None and job.oom_kills is not None and oom_kills > job.oom_kills:
-                return "failed:oom", "killed by the kernel: out of memory"
-            return "failed:node", "killed (SIGKILL) from outside"
-        if number == signal.SIGTERM:
-            return INTERRUPTED, "asked to stop before it could save"
-        if number == signal.SIGXCPU:
-            return "failed:timeout", "used up its CPU time limit"
-        if number in CRASHES:
-            return "failed:error", f"crashed with {signal_name(number)}; its log has the traceback"
-        return "failed:node", f"ended by {signal_name(number)}"
-    return "failed:error", f"the process left with exit code {os.WEXITSTATUS(status)} and said nothing"
 
 
 def signal_name(number: int) -> str:
