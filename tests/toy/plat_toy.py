@@ -7,6 +7,7 @@ function of (seed, iterations) alone, however often it is interrupted.
 from __future__ import annotations
 
 import ctypes
+import dataclasses
 import os
 import random
 import subprocess
@@ -107,6 +108,8 @@ def misbehave(config: ToyConfig, step: int, io: RunIO) -> None:
         raise RunError("the loss is not a number", failure_class="nan", where=f"step {step}")
     elif kind == "memory":
         raise MemoryError("no room")
+    elif kind == "allocate":
+        allocate(config.micro)
     elif kind == "error":
         raise ValueError("a mistake in the toy")
     elif kind == "hang":
@@ -123,6 +126,23 @@ def misbehave(config: ToyConfig, step: int, io: RunIO) -> None:
         resource.setrlimit(resource.RLIMIT_FSIZE, (2000, 2000))
         for more in range(1000):
             io.table("ballast", step, [more] * 50)
+
+
+def allocate(micro: int) -> None:
+    """Take 100 MB for each row of the micro-batch, where the system gives 300 MB more than there is."""
+    import resource
+
+    pages = int(Path("/proc/self/statm").read_text().split()[0])
+    before = resource.getrlimit(resource.RLIMIT_AS)
+    resource.setrlimit(resource.RLIMIT_AS, (pages * resource.getpagesize() + 300_000_000, before[1]))
+    try:
+        numpy.zeros(micro * 100_000_000, dtype=numpy.uint8)
+    finally:
+        resource.setrlimit(resource.RLIMIT_AS, before)
+
+
+def less_memory(config: ToyConfig) -> ToyConfig | None:
+    return dataclasses.replace(config, micro=config.micro // 2) if config.micro > 1 else None
 
 
 def prepare_work(config: ToyConfig, cache: Path) -> None:
@@ -172,4 +192,5 @@ SPEC = TrainerSpec(
     prepare=prepare,
     load_prepare=lambda: prepare_work,
     preload=("plat_toy",),
+    less_memory=less_memory,
 )

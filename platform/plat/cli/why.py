@@ -16,9 +16,10 @@ from plat.cli.common import (
 from plat.cli.settings import verb
 from plat.cli.standing import MEANING
 from plat.errors import HomeError
-from plat.store.home import Home, RunPaths
+from plat.runner.memory import AFTER_OOM
+from plat.store.home import AttemptPaths, Home, RunPaths
 from plat.store.index.configs import nearest
-from plat.store.run_directory.files import load_meta, mend_of, read_outcome
+from plat.store.run_directory.files import load_meta, mend_of, read_attempt_meta, read_outcome
 from plat.store.run_directory.state import run_state
 from plat.units import duration
 
@@ -34,7 +35,7 @@ def why(run: RunArgument, home: HomeOption = None, as_json: JsonOption = False) 
     meta, state = load_meta(paths) or {}, run_state(paths)
     problem = _damage(paths)
     near, difference = nearest(place, paths)
-    attempts = [(attempt.number, read_outcome(attempt) or {}) for attempt in paths.attempts()]
+    attempts = [_attempt_facts(attempt) for attempt in paths.attempts()]
     if as_json:
         print_json(
             {
@@ -42,7 +43,7 @@ def why(run: RunArgument, home: HomeOption = None, as_json: JsonOption = False) 
                 "meta": meta,
                 "state": vars(state),
                 "damage": problem,
-                "attempts": [{"attempt": number, **outcome} for number, outcome in attempts],
+                "attempts": attempts,
                 "nearest": near.id if near else None,
                 "difference": difference,
             }
@@ -52,11 +53,8 @@ def why(run: RunArgument, home: HomeOption = None, as_json: JsonOption = False) 
     print(f"  state      {state.state}: {MEANING.get(state.state, '')}")
     if problem:
         print(f"  damaged    {problem}\n  fix        {mend_of(problem)}")
-    for number, outcome in attempts:
-        ended = outcome.get("outcome", "did not say how it ended (killed, or still going)")
-        facts = [f"step {outcome['step']}" if outcome.get("step") is not None else "", str(outcome.get("reason") or "")]
-        facts.append(duration(outcome["wall"]) if outcome.get("wall") is not None else "")
-        print(f"  attempt {number:<2} {ended}" + "".join(f" · {fact}" for fact in facts if fact))
+    for attempt in attempts:
+        print(_attempt_line(attempt))
     trainer = f"{meta.get('trainer', '?')} {meta.get('trainer_version', '')}".strip()
     asked = ", ".join(meta.get("experiments", ())) or "no file (`plat run`)"
     facts = _fingerprint_words(meta.get("fingerprint") or {})
@@ -68,6 +66,24 @@ def why(run: RunArgument, home: HomeOption = None, as_json: JsonOption = False) 
             aligned([(key, f"{here!r}", "there", f"{there!r}") for key, (here, there) in difference.items()], " " * 13)
         )
     return 0
+
+
+def _attempt_facts(attempt: AttemptPaths) -> dict[str, Any]:
+    """What an attempt recorded at its end, and what it had made smaller because an earlier one ran out of memory."""
+    smaller = read_attempt_meta(attempt).get(AFTER_OOM)
+    facts = {AFTER_OOM: smaller} if smaller else {}
+    return {"attempt": attempt.number, **facts, **(read_outcome(attempt) or {})}
+
+
+def _attempt_line(attempt: dict[str, Any]) -> str:
+    ended = attempt.get("outcome", "did not say how it ended (killed, or still going)")
+    facts = [
+        f"step {attempt['step']}" if attempt.get("step") is not None else "",
+        str(attempt.get("reason") or ""),
+        duration(attempt["wall"]) if attempt.get("wall") is not None else "",
+        *(f"{key} {value} to need less memory" for key, value in attempt.get(AFTER_OOM, {}).items()),
+    ]
+    return f"  attempt {attempt['attempt']:<2} {ended}" + "".join(f" · {fact}" for fact in facts if fact)
 
 
 def _damage(paths: RunPaths) -> str:

@@ -11,10 +11,13 @@ from dataclasses import dataclass
 from plat.dispatch.api import ENDED, QUEUED, WAITING, Job
 from plat.errors import HomeError, PlatError
 from plat.outcomes import CANCELLED, ENDED_ON_REQUEST, INTERRUPTED, failure_class
+from plat.runner import memory
 from plat.runner.failures import FINAL, RETRIES
+from plat.runner.training import typed_config
 from plat.store.home import RunPaths
 from plat.store.run_directory import lease
 from plat.store.run_directory.state import run_state
+from plat.trainer.api import find_trainer
 
 
 @dataclass(frozen=True)
@@ -54,9 +57,9 @@ def after_attempt(job: Job, paths: RunPaths, outcome: str, reason: str, stopping
     if now.state == "running":
         return Decision(WAITING)  # another sweep was quick to take it over
     if failure_class(outcome) is None and outcome not in (INTERRUPTED, *ENDED_ON_REQUEST):
-        return retry_or_end(job, "failed:node", f"it {outcome} but left no result.json", stopping)
+        return retry_or_end(job, "failed:node", f"it {outcome} but left no result.json", stopping, paths)
     recorded = now.reason if now.outcome == outcome else ""
-    return retry_or_end(job, outcome, recorded or reason, stopping)
+    return retry_or_end(job, outcome, recorded or reason, stopping, paths)
 
 
 def while_waiting(job: Job, paths: RunPaths, steal: bool, stopping: bool) -> Decision | None:
@@ -71,14 +74,27 @@ def while_waiting(job: Job, paths: RunPaths, steal: bool, stopping: bool) -> Dec
     if now.state == "failed" and now.outcome in FINAL:
         return Decision(ENDED, now.outcome, now.reason)
     if now.state == "failed":
-        return retry_or_end(job, now.outcome or "failed:node", now.reason, stopping)
+        return retry_or_end(job, now.outcome or "failed:node", now.reason, stopping, paths)
     return Decision(QUEUED)
 
 
-def retry_or_end(job: Job, outcome: str, reason: str, stopping: bool) -> Decision:
-    """Whether a job that did not end well is tried again, by the class of its failure. Counts the retry on the job."""
+def retry_or_end(job: Job, outcome: str, reason: str, stopping: bool, paths: RunPaths | None = None) -> Decision:
+    """Whether a job that did not end well is tried again, by the class of its failure. Counts the retry on the job.
+
+    paths  of a run, None for a preparation
+    """
     failure = "preempted" if outcome == INTERRUPTED else failure_class(outcome) or ""
-    if stopping or job.cancelled or job.tries[failure] >= RETRIES.get(failure, 0):
+    if stopping or job.cancelled or not _may_retry(job, failure, paths):
         return Decision(ENDED, CANCELLED if job.cancelled and outcome == INTERRUPTED else outcome, reason)
     job.tries[failure] += 1
     return Decision(QUEUED, outcome, reason)
+
+
+def _may_retry(job: Job, failure: str, paths: RunPaths | None) -> bool:
+    if failure != "oom" or paths is None:
+        return job.tries[failure] < RETRIES.get(failure, 0)
+    spec = find_trainer(job.run.trainer)
+    try:
+        return memory.can_be_smaller(spec, typed_config(job.run.config, spec), paths)
+    except Exception:  # a mistake in the trainer's own code, which the next attempt would meet and record
+        return False

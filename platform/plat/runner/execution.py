@@ -15,10 +15,11 @@ from typing import Any
 
 from plat.errors import PlatError, RunError
 from plat.outcomes import INTERRUPTED, is_result
+from plat.runner import memory
 from plat.runner.failures import classify
 from plat.runner.process import Stop, output_to, stop_on_signals
 from plat.runner.result import publish
-from plat.runner.training import train
+from plat.runner.training import train, typed_config
 from plat.store.durable import create, set_aside, to_checked_json, to_json
 from plat.store.home import AttemptPaths, Home, RunPaths
 from plat.store.run_directory import lease
@@ -26,6 +27,7 @@ from plat.store.run_directory.attempts import close_abandoned, hardware_used, ne
 from plat.store.run_directory.damage import spool_damage
 from plat.store.run_directory.files import headline_of, read_config, read_meta, read_result, result_damage
 from plat.store.run_directory.run_io import FileRunIO, read_facts
+from plat.trainer.api import find_trainer
 
 
 def execute(home: Home, run_id: str, *, steal: bool = False, redirect: bool = True) -> str:
@@ -99,11 +101,18 @@ def _attempt(
     stop: Stop,
 ) -> str:
     started = time.monotonic()
-    outcome, reason, error, summary, io = "failed:error", "", None, {}, None
+    outcome, reason, error, io = "failed:error", "", None, None
+    summary: dict[str, Any] = {}
     try:
         io = FileRunIO(paths, attempt, home.cache, lambda: stop.asked, headline_of(meta))
-        ended = train(home, config, meta["trainer"], threads, io)
-        summary = _plain(ended.summary, meta["trainer"])
+        spec = find_trainer(meta["trainer"])
+        fitting, smaller = memory.fitted(spec, typed_config(config, spec), paths)
+        if smaller:
+            memory.note(attempt, smaller)
+            print(f"an earlier attempt ran out of memory: now {smaller}", flush=True)
+            summary = {memory.AFTER_OOM: smaller}
+        ended = train(home, fitting, spec, threads, io)
+        summary |= _plain(ended.summary, meta["trainer"])
         outcome = ended.kind
         if outcome == INTERRUPTED:
             reason = "asked to stop"

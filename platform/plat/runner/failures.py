@@ -7,7 +7,8 @@
     stalled    no event for too long (the dispatcher kills it)
     error      anything else: the user's or the trainer's mistake
 
-A dispatcher tries again by itself what is in RETRIES. A later `plat sweep` tries again everything except FINAL.
+A dispatcher tries again by itself what is in RETRIES, and a run that ran out of memory as long as it can be made
+smaller (`plat.runner.memory`). A later `plat sweep` tries again everything except FINAL.
 """
 
 from __future__ import annotations

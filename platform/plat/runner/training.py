@@ -15,10 +15,8 @@ from plat.trainer.api import Outcome, TrainerSpec, find_trainer
 from plat.user_code import definition_of
 
 
-def train(home: Home, config: dict[str, Any], trainer: str, threads: int, io: FileRunIO) -> Outcome:
+def train(home: Home, typed: Any, spec: TrainerSpec, threads: int, io: FileRunIO) -> Outcome:
     """Train with a trainer's own typed config; first the shared work that the run needs, unless it is cached."""
-    spec = find_trainer(trainer)
-    typed = _typed(config, spec)
     function = spec.load()
     pin_threads(threads)
     if spec.prepare is not None and spec.load_prepare is not None and spec.prepare(typed) is not None:
@@ -40,7 +38,7 @@ def prepare(home: Home, trainer: str, config: dict[str, Any], threads: int = 1) 
         raise RunError(f"the trainer {spec.name!r} names a preparation and has none", where=trainer)
     work = spec.load_prepare()
     pin_threads(threads)
-    work(_typed(config, spec), home.cache)
+    work(typed_config(config, spec), home.cache)
 
 
 def warm_up(trainer: str) -> None:
@@ -49,10 +47,11 @@ def warm_up(trainer: str) -> None:
     for name in spec.preload:
         importlib.import_module(name)
     with contextlib.suppress(TypeError, PlatError):  # a config without defaults: then each run does it
-        _typed(dataclasses.asdict(spec.config_type()), spec)
+        typed_config(dataclasses.asdict(spec.config_type()), spec)
 
 
-def _typed(config: dict[str, Any], spec: TrainerSpec) -> Any:
+def typed_config(config: dict[str, Any], spec: TrainerSpec) -> Any:
+    """A run's config as the object that its trainer takes."""
     from plat.spec.experiment import config_object
 
     return config_object(config, spec)

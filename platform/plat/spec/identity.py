@@ -26,9 +26,14 @@ def canonical(value: Any) -> str:
     return json.dumps(value, sort_keys=True, separators=(",", ":"))
 
 
+def is_operational(key: str, operational: Iterable[str]) -> bool:
+    """Whether a dotted key is one of the operational keys, or lies below one."""
+    return any(key == name or key.startswith(name + ".") for name in operational)
+
+
 def result_affecting(key: str, value: Any, operational: tuple[str, ...], legacy: Mapping[str, Any]) -> tuple[bool, Any]:
     """(kept, value without operational keys, legacy values and empty mappings) of the config below a dotted key."""
-    if any(key == name or key.startswith(name + ".") for name in operational):
+    if is_operational(key, operational):
         return False, None
     if key in legacy and canonical(legacy[key]) == canonical(value):
         return False, None

@@ -107,6 +107,9 @@ class TrainerSpec:
     load_evaluate     None, or () -> evaluate(config, state, cache: Path, options: Mapping) -> dict, for `plat eval`;
                       SpecError for options it does not know
     preload           modules to import once in the worker server
+    less_memory       None, or config -> the config of the same run that needs less memory at once, e.g. with half the
+                      micro-batch, None when it cannot be made smaller. Only operational keys may change. A run that ran
+                      out of memory is tried again with it
     headline          the metric that live progress, `plat status` and result.json show as success (a share, 0 to 1)
     iterations        plain config (as in config.yaml) -> the number of iterations of the run, None when it does not say
     cost_keys         dotted config keys that a run's time depends on, the most important first: `plat plan` expects a
@@ -127,6 +130,7 @@ class TrainerSpec:
     load_prepare: Callable[[], Callable[[Any, Path], None]] | None = None
     load_evaluate: Callable[[], Callable[..., dict[str, Any]]] | None = None
     preload: tuple[str, ...] = ()
+    less_memory: Callable[[Any], Any | None] | None = None
     headline: str = HEADLINE
     iterations: Callable[[Mapping[str, Any]], int | None] = train_iterations
     cost_keys: tuple[str, ...] = ("task.name", "model.name", "algorithm.name", "filter.name")

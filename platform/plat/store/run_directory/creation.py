@@ -14,7 +14,7 @@ import time
 from typing import TYPE_CHECKING, Any
 
 from plat.errors import HomeError, SpecError
-from plat.spec.identity import SCHEME
+from plat.spec.identity import SCHEME, is_operational
 from plat.spec.schema import leaves
 from plat.store.durable import locked, scratch_name, set_aside, to_checked_json, write, write_file
 from plat.store.home import Home, RunPaths
@@ -159,7 +159,7 @@ def _compare(paths: RunPaths, run: Run) -> None:
     before, now = leaves(read_config(paths)), leaves(run.config)
 
     def counts(key: str) -> bool:
-        if any(key == name or key.startswith(name + ".") for name in spec.operational_keys):
+        if is_operational(key, spec.operational_keys):
             return False
         legacy = {spec.legacy[key]} if key in spec.legacy else set()
         return bool({repr(before.get(key)), repr(now.get(key))} - {repr(value) for value in legacy} - {repr(None)})

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -126,6 +128,13 @@ def _prepare(config: RunConfig) -> tuple[str, str] | None:
     return base_key(config.model), f"base model for {config.model.name} (stand-in)"
 
 
+def _less_memory(config: RunConfig) -> RunConfig | None:
+    """Half the trajectories in a micro-batch, whose gradients are summed: the mini-batches stay as they are."""
+    train = config.train
+    size = train.micro_batch or math.ceil(train.prompts * train.group_size / train.mini_batches)
+    return None if size <= 1 else replace(config, train=replace(train, micro_batch=math.ceil(size / 2)))
+
+
 SPEC = TrainerSpec(
     name="embedded",
     version="3.0",
@@ -146,5 +155,6 @@ SPEC = TrainerSpec(
     prepare=_prepare,
     load_prepare=_load_prepare,
     load_evaluate=_load_evaluate,
+    less_memory=_less_memory,
     preload=("plat.trainer.embedded.train", "verl.trainer.ppo.core_algos"),
 )
