@@ -114,7 +114,7 @@ MUTATIONS: dict[str, Callable[[Path], None]] = {
     "a default of a scale": Edit("platform/plat/conf/scale/laptop.yaml", "  lr: 3.0e-4", "  lr: 3.1e-4"),
     "a value of an algorithm": Edit("platform/plat/conf/algorithm/dapo.yaml", "clip_high: 0.28", "clip_high: 0.27"),
     "the spelling of a key": Edit("platform", "ema_alpha", "ema_weight", everywhere=True),
-    "the default evaluation temperature": Edit(SCHEMA, "number(0.5, minimum=0)  # 0: greedy", "number(0.6, minimum=0)"),
+    "the default evaluation temperature": Edit(SCHEMA, "number(0.5, minimum=0)  # of the sampling in", "number(0.6, minimum=0)  # of the sampling in"),
     "seeds of the training instances": Edit(
         TRAINER + "/randomness.py", "pair(pair(seed, step), refill)", "pair(pair(step, seed), refill)"
     ),
