@@ -1,4 +1,4 @@
-"""When a trial is given up: two of Optuna's pruners on the objective, and one of ours on the reasoning.
+"""When a trial is given up: Optuna's and Ray Tune's pruners on the objective, and one of ours on the reasoning.
 
 The seeds of a trial run one after another, so that a bad trial costs a part of one run. Its curve for Optuna has at
 position `k (iterations + 1) + step` the mean of the values with which its first k seeds ended and of the present value
@@ -26,8 +26,8 @@ ENTROPY = "mi/first_turn/h_z_given_x"
 WATCHED = (RETRIEVAL, CHANCE, ENTROPY)
 
 
-def make_pruner(chosen: Chosen) -> Any:
-    """Optuna's pruner of this name; None for those that are not Optuna's."""
+def make_pruner(chosen: Chosen, steps: int) -> Any:
+    """A pruner as Optuna knows them; None for one that looks at a trial alone. `steps`: of a whole trial."""
     from optuna import pruners
 
     options = chosen.options
@@ -37,6 +37,10 @@ def make_pruner(chosen: Chosen) -> Any:
         return pruners.SuccessiveHalvingPruner(
             min_resource=max(1, options["min_steps"]), reduction_factor=max(2, options["reduction"])
         )
+    if chosen.name == "asha":
+        from plat.search.asha import TuneAsha
+
+        return TuneAsha(options["min_steps"], options["reduction"], steps)
     return None
 
 

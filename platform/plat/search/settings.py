@@ -22,6 +22,7 @@ PRUNERS: dict[str, dict[str, Any]] = {
     "none": {},
     "median": {"startup": 5, "warmup": 0},
     "successive_halving": {"min_steps": 1, "reduction": 3},
+    "asha": {"min_steps": 1, "reduction": 4},
     "retrieval": {"near_chance": 0.1, "fall": 0.1, "entropy": 0.5, "patience": 2},
 }
 

@@ -41,7 +41,7 @@ class TrialSource:
         self._search = search
         self._study = study
         self._at_once = at_once
-        self._pruner = make_pruner(search.pruner)
+        self._pruner = make_pruner(search.pruner, (search.iterations + 1) * len(search.seeds))
         self._open: dict[int, OpenTrial] = {}
         self._under_way: set[str] = set()
         self._done: set[str] = set()
