@@ -68,7 +68,7 @@ ONLY_IN = {
     "mlflow": ("plat.store", "plat.cli"),
     "sqlalchemy": ("plat.store",),
     "hydra": ("plat.spec",),
-    "ray": ("plat.dispatch.ray",),
+    "ray": ("plat.dispatch.ray", "plat.search"),
     "optuna": ("plat.search",),
     "submitit": ("plat.dispatch.slurm",),
     "torch": (

@@ -13,8 +13,9 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parent.parent
-ON_A_CLUSTER = ROOT / "docs" / "cluster.md"  # tried by tests/contract/test_cluster_guide.py
-PAGES = sorted({ROOT / "README.md", *(ROOT / "docs").glob("*.md")} - {ON_A_CLUSTER})
+# Tried by tests/contract/test_cluster_guide.py and test_ray_guide.py.
+ON_A_CLUSTER = {ROOT / "docs" / "cluster.md", ROOT / "docs" / "ray.md"}
+PAGES = sorted({ROOT / "README.md", *(ROOT / "docs").glob("*.md")} - ON_A_CLUSTER)
 FAST = ["scale=smoke"]  # appended to every command that trains or reads what was trained
 VERBS_WITH_FILES = {"plan", "sweep", "status", "report", "claims", "retry", "export", "tune"}
 VERBS_WITH_FILES |= {"runs", "watch", "diff", "cancel", "archive", "rm"}

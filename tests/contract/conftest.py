@@ -12,13 +12,14 @@ from typing import Any
 
 import pytest
 from clusters import QUICK, TOY, FakeSlurm
+from ray_cluster import RayCluster
 
 from plat.store.home import Home
 
 
 @dataclass
 class Place:
-    """Where the runs of a test go. `cluster` is the running SLURM behind it, None for local."""
+    """Where the runs of a test go. `cluster` is the running SLURM or Ray behind it, None for local."""
 
     name: str
     options: dict[str, Any] = field(default_factory=dict)
@@ -46,11 +47,13 @@ def fake(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, tasks_find_the_toy: No
     slurm.stop()
 
 
-@pytest.fixture(params=["local", "fake", pytest.param("real", marks=pytest.mark.cluster)])
+@pytest.fixture(params=["local", "fake", *(pytest.param(name, marks=pytest.mark.cluster) for name in ("real", "ray"))])
 def place(request: pytest.FixtureRequest) -> Place:
     if request.param == "local":
         return Place("local", {"jobs": 2})
     cluster = request.getfixturevalue(request.param)
+    if request.param == "ray":
+        return Place("ray", {"on": "ray", "cluster": on_ray(cluster)}, cluster)
     cluster_options = (*QUICK, "cluster.runs_per_task=2")
     return Place(request.param, {"on": "slurm", "cluster": cluster_options}, cluster)
 
@@ -92,3 +95,21 @@ def without_accounting(monkeypatch: pytest.MonkeyPatch, tasks_find_the_toy: None
         for name, value in cluster.environment.items():
             monkeypatch.setenv(name, value)
         yield cluster
+
+
+@pytest.fixture(scope="session")
+def two_nodes() -> Iterator[RayCluster]:
+    """A real Ray of two nodes with two CPUs each."""
+    cluster = RayCluster()
+    yield cluster
+    cluster.down()
+
+
+@pytest.fixture
+def ray(two_nodes: RayCluster, tasks_find_the_toy: None) -> RayCluster:
+    return two_nodes
+
+
+def on_ray(cluster: RayCluster) -> tuple[str, ...]:
+    """The settings with which a test uses this cluster."""
+    return ("cluster.refresh=0.3", f"cluster.address={cluster.address}")

@@ -11,8 +11,8 @@ from clusters import QUICK
 from sweep_processes import Recorder, wait_for
 from toy_runs import comparable, no_step_twice, toy_run
 
-from plat.dispatch.driver import sweep
 from plat.dispatch.api import SchedulerError
+from plat.dispatch.driver import sweep
 from plat.dispatch.slurm.refresh import refresh_if_any
 from plat.store.home import Home
 from plat.store.run_directory.state import run_state

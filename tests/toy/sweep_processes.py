@@ -29,9 +29,10 @@ class Recorder:
         self.lines.append("end")
 
 
-def start(home, options, jobs=2):
-    """A sweep in a process group of its own."""
+def start(home, options, jobs=2, **place):
+    """A sweep in a process group of its own; `place` says where its runs go, as for `sweep`."""
     arguments = [sys.executable, str(TOY / "toy_sweep.py"), str(home.root), str(jobs), json.dumps(options)]
+    arguments.append(json.dumps(place))
     return subprocess.Popen(
         arguments, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, start_new_session=True
     )
@@ -44,7 +45,7 @@ def finish(process, timeout=60):
     return process.returncode, output, json.loads(last) if last.startswith("{") else None
 
 
-def wait_for(condition, process=None, timeout=60):
+def wait_for(condition, process=None, timeout=300):
     until = time.monotonic() + timeout
     while not condition():
         assert process is None or process.poll() is None, process.communicate()[0]

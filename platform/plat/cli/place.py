@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from plat.dispatch.slurm.refresh import Snapshot
 
 OnOption = Annotated[
-    str, typer.Option("--on", metavar="NAME", help="Where to run: local (this machine) or slurm (see docs/cluster.md).")
+    str, typer.Option("--on", metavar="NAME", help="Where to run: local (this machine), slurm or ray (see docs).")
 ]
 WaitOption = Annotated[
     bool | None,
@@ -42,9 +42,9 @@ class Place:
 
 def chosen_place(arguments: Sequence[str] | None, on: str, wait: bool | None) -> Place:
     """From the options and arguments of a verb; SpecError for a name that no dispatcher has."""
-    from plat.dispatch.registry import LOCAL, check_name
+    from plat.dispatch.registry import LEAVES, check_name
 
-    detach = check_name(on) != LOCAL if wait is None else not wait
+    detach = check_name(on) in LEAVES if wait is None else not wait
     return Place(on, tuple(text for text in arguments or () if is_cluster_argument(text)), detach)
 
 
@@ -60,8 +60,10 @@ def ask_schedulers(home: Home) -> Snapshot | None:
     """
     if not home.submissions.is_dir():
         return None
+    from plat.dispatch.ray.refresh import note_lost_clusters
     from plat.dispatch.slurm.refresh import refresh_if_any
 
+    note_lost_clusters(home)
     return refresh_if_any(home)
 
 

@@ -22,7 +22,9 @@ LOCAL = "local"
 DISPATCHERS = {
     LOCAL: "plat.dispatch.local.dispatcher",
     "slurm": "plat.dispatch.slurm.dispatcher",
+    "ray": "plat.dispatch.ray.dispatcher",
 }
+LEAVES = ("slurm",)  # by default a sweep leaves its runs to these as soon as they have them
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,192 @@
+"""The process that talks to Ray: `python -m plat.dispatch.ray.bridge` answers requests, one JSON line each.
+
+Ray's client prints what it likes, starts threads, and ends its process when the cluster goes away. All of that happens
+here; what is printed goes to the log that is this process's stderr (see `client`). When the line is closed, a Ray of
+our own is ended, after its runs have saved.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import logging
+import os
+import shutil
+import signal
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import IO, Any
+
+from plat.cores import usable_cores
+from plat.dispatch.ray.settings import LOCAL
+from plat.store import process
+from plat.store.submissions import Submission
+
+NAMESPACE = "plat"
+OBJECT_STORE = 80 * 2**20  # bytes; nothing of ours goes through it
+RESTARTS = 5  # of an actor whose worker or node was lost, by Ray itself
+
+
+class Bridge:
+    """Answers requests: a method for each. What a method raises is the answer's `error`."""
+
+    def __init__(self) -> None:
+        self._scratch: str | None = None
+        self._started: dict[str, tuple[Submission, int]] = {}
+
+    def connect(self, address: str, within: float) -> dict[str, Any]:
+        """Connect to a cluster, or start a Ray here. Says which cluster it is, and what its nodes have."""
+        os.environ.setdefault("RAY_raylet_start_wait_time_s", str(int(within)))
+        os.environ.setdefault("RAY_agent_register_timeout_ms", str(int(1000 * within)))
+        os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
+        import ray
+
+        common = {
+            "namespace": NAMESPACE,
+            "log_to_driver": False,
+            "configure_logging": False,
+            "logging_level": logging.ERROR,
+        }
+        if address == LOCAL:
+            os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+            self._start(within, common)
+        else:
+            ray.init(address=address, **common)
+        context = ray.get_runtime_context()
+        session = ray._private.worker.global_worker.gcs_client.cluster_id.hex()
+        return {"session": session, "address": context.gcs_address, "owner": process.this_process(), **self.nodes()}
+
+    def _start(self, within: float, options: dict[str, Any]) -> None:
+        """Start a Ray of our own, without its dashboard.
+
+        Ray gives its helpers 30 s, which is too short on a machine that is busy; it is tried again then.
+        """
+        import ray
+
+        ray._private.utils.get_dashboard_dependency_error = lambda: ImportError("the dashboard is not needed")
+        until = time.monotonic() + within
+        while not ray.is_initialized():
+            self._scratch = tempfile.mkdtemp(prefix="plat-ray-", dir="/tmp")  # names of sockets must be short
+            try:
+                ray.init(
+                    address=LOCAL,
+                    num_cpus=usable_cores(),
+                    include_dashboard=False,
+                    object_store_memory=OBJECT_STORE,
+                    _temp_dir=self._scratch,
+                    **options,
+                )
+            except Exception:
+                ray.shutdown()
+                shutil.rmtree(self._scratch, ignore_errors=True)
+                if time.monotonic() >= until:
+                    raise
+
+    def nodes(self) -> dict[str, Any]:
+        """What the nodes have that are alive."""
+        import ray
+
+        resources = [node["Resources"] for node in ray.nodes() if node["Alive"]]
+        return {
+            "nodes": [
+                {"cpus": have.get("CPU", 0.0), "gpus": have.get("GPU", 0.0), "memory": have.get("memory", 0.0)}
+                for have in resources
+            ]
+        }
+
+    def names(self) -> dict[str, Any]:
+        """The actors that wait, run or are being started again."""
+        from ray.util import list_named_actors
+
+        return {"names": list_named_actors()}
+
+    def start(self, tasks: list[dict[str, Any]]) -> dict[str, Any]:
+        """Start an actor for each task; one that is there already stays as it is."""
+        import ray
+        from ray.exceptions import ActorAlreadyExistsError
+
+        from plat.dispatch.ray.actor import TaskActor
+
+        actor = ray.remote(TaskActor)
+        for task in tasks:
+            self._started[task["name"]] = Submission(Path(task["folder"])), task["number"]
+            options = actor.options(
+                name=task["name"],
+                lifetime="detached",
+                num_cpus=task["cpus"],
+                num_gpus=task["gpus"],
+                memory=task["memory"] or None,
+                max_restarts=RESTARTS,
+            )
+            try:
+                options.remote(task["folder"], task["number"], task["environment"], task["directory"])
+            except ActorAlreadyExistsError:
+                continue
+        return {}
+
+    def stop(self, names: list[str]) -> dict[str, Any]:
+        """Ask actors that this bridge has started to let their runs save and stop; end those that have not begun."""
+        import ray
+
+        for name in names:
+            submission, number = self._started[name]
+            with contextlib.suppress(ValueError):  # it has ended
+                actor = ray.get_actor(name)
+                if submission.starts(number).exists():
+                    actor.stop.remote()
+                else:
+                    ray.kill(actor, no_restart=True)
+                    submission.note_over("interrupted", "asked to stop before it began", number)
+        return {}
+
+    def kill(self, names: list[str]) -> dict[str, Any]:
+        """End actors; Ray does not start them again."""
+        import ray
+
+        for name in names:
+            with contextlib.suppress(ValueError):
+                ray.kill(ray.get_actor(name), no_restart=True)
+        return {}
+
+    def close(self) -> None:
+        """End a Ray of our own, after its runs have saved; leave any other as it is."""
+        import ray
+
+        if self._scratch is not None and ray.is_initialized():
+            names = self.names()["names"]
+            self.stop(names)
+            while self.names()["names"]:
+                time.sleep(0.2)
+        ray.shutdown()
+        if self._scratch is not None:
+            shutil.rmtree(self._scratch, ignore_errors=True)
+
+
+def serve(requests: IO[str], answers: IO[str]) -> None:
+    bridge = Bridge()
+    try:
+        for line in requests:
+            request = json.loads(line)
+            operation = request.pop("op")
+            try:
+                answer = getattr(bridge, operation)(**request)
+            except Exception as error:
+                logging.exception("%s failed", operation)
+                answer = {"error": f"{type(error).__name__}: {error}"}
+            print(json.dumps(answer), file=answers, flush=True)
+    finally:
+        bridge.close()
+
+
+def main() -> None:
+    for number in (signal.SIGINT, signal.SIGHUP):
+        signal.signal(number, signal.SIG_IGN)  # the parent decides what Ctrl-C means
+    answers = os.fdopen(os.dup(1), "w")
+    os.dup2(2, 1)
+    serve(sys.stdin, answers)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,221 @@
+"""Hands runs to Ray and follows them there (a Dispatcher): each task is a detached actor (see `actor`).
+
+On a running cluster nothing here needs to live for a run to go on: Ray starts a task again when its node is lost, and
+the same command follows what goes on there. A Ray of our own, on this machine, ends with this process, after its runs
+have saved. Promised, besides what `plat.dispatch.scheduled` promises: a run is handed to Ray by one submitter only.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import time
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from plat.dispatch.api import ENDED, REFUSED, Job, SchedulerError
+from plat.dispatch.cancel import cancel_runs
+from plat.dispatch.decisions import Decision
+from plat.dispatch.ray.client import Cluster, Node, RayClient
+from plat.dispatch.ray.refresh import SCHEDULER, actor_name, refresh
+from plat.dispatch.ray.settings import RaySettings, read_settings
+from plat.dispatch.registry import Setting
+from plat.dispatch.scheduled import ScheduledDispatcher
+from plat.dispatch.submitting import hand_over
+from plat.plan.cost import History
+from plat.store.run_directory import lease
+from plat.store.submissions import Submission
+from plat.trainer.resources import Resources
+
+if TYPE_CHECKING:
+    from plat.spec.runs import Run
+
+NOWHERE = Cluster("", "", {}, ())  # before Ray has answered
+MOST_ACTORS = 500  # that wait or run at once; the rest is handed over when there is room
+WORTH_AN_ACTOR = 120.0  # seconds of work; shorter runs share an actor, which loads torch and verl once
+INHERITED = ("PYTHONPATH", "PLAT_", "HF_")  # variables that a task gets from whoever asked for it, not from Ray's nodes
+MOST_LOSSES = 3  # so often is a Ray that went away looked for again; the next time ends the sweep
+
+
+class RayDispatcher(ScheduledDispatcher):
+    """`setting.jobs` caps how many actors there are at once; this process then feeds them."""
+
+    scheduler = SCHEDULER
+
+    def __init__(self, setting: Setting, settings: RaySettings) -> None:
+        super().__init__(setting, settings.refresh, setting.jobs)
+        self._settings = settings
+        self._log = setting.home.logs / "ray.txt"
+        self._client: RayClient | None = None
+        self._cluster = NOWHERE
+        self._losses = 0
+        self._submitted = 0.0
+        self.detachable = not settings.is_local
+        self.farewell = "following no more: what Ray has goes on there, and the same command follows it again"
+        if settings.is_local:
+            self.farewell = "stopping: runs are saving their state (again to kill them); the same command goes on"
+
+    def active(self) -> bool:
+        """After `stop`, a Ray of our own is followed until its runs have saved."""
+        if self.stopping and self._settings.is_local:
+            return any(job.id in self._followed for job in self.jobs.values() if job.state != ENDED)
+        return super().active()
+
+    def handed_over(self) -> bool:
+        """Not before Ray was asked once more after the last submission: then it surely has its actors."""
+        return super().handed_over() and (self._refreshed or 0.0) > self._submitted
+
+    def stop(self) -> None:
+        """On a cluster, follow no more; runs of a Ray of our own are asked to save and stop."""
+        super().stop()
+        if self._settings.is_local and self._client is not None:
+            self._client.stop(self._actors())
+            self._refreshed = None
+
+    def kill(self) -> None:
+        """End at once what a Ray of our own does; the next sweep goes on from the newest checkpoints."""
+        super().kill()
+        if not self._settings.is_local or self._client is None:
+            return
+        self._client.kill(self._actors())
+        for job_id, record in self._followed.items():
+            record.submission.note_over("interrupted", "killed by a second interrupt", record.task)
+            pid = lease.holder(self.home.run(self.jobs[job_id].run.id))
+            if pid is not None:
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGKILL)
+
+    def close(self) -> None:
+        """Leave the cluster, or end a Ray of our own after its runs have saved."""
+        if self._client is not None:
+            self._client.close()
+            self._client = None
+
+    def _actors(self) -> list[str]:
+        """The actors that have our runs."""
+        return sorted({actor_name(record.submission, record.task) for record in self._followed.values()})
+
+    def _cancel(self, run_ids: Sequence[str]) -> None:
+        cancel_runs(self.home, run_ids)
+
+    # --- asking Ray ---------------------------------------------------------------------------------------------------
+
+    def _refresh(self) -> bool:
+        try:
+            if self._client is None:
+                self._client = RayClient(self._settings, self._log)
+                self._cluster = self._client.cluster
+            unneeded = refresh(self.home, self._cluster, self._client.names(), self._setting.steal)
+            if unneeded:
+                self._client.kill(unneeded)
+        except SchedulerError as error:
+            self._lose_client(error)
+            return False
+        if self.slots is None:
+            self.slots = self._room_for_runs()
+        return True
+
+    def _lose_client(self, error: SchedulerError) -> None:
+        if self._client is not None:
+            self._client.close(0.0)
+            self._client = None
+        self._losses += 1
+        if self._cluster is NOWHERE or self._losses > MOST_LOSSES:
+            raise error
+        self.notices.append(f"{error.what}; asking again")
+
+    def _room_for_runs(self) -> int:
+        """How many of the runs that were asked for the cluster does at once, as far as that can be told."""
+        threads = max(1, *(self._needed(job.run).threads for job in self.jobs.values()))
+        return max(1, sum(int(node.cpus // threads) for node in self._cluster.nodes))
+
+    # --- handing over -------------------------------------------------------------------------------------------------
+
+    def _room(self) -> int:
+        under_way = len({(record.submission.name, record.task) for record in self._followed.values()})
+        return max(0, (self._setting.jobs or MOST_ACTORS) - under_way) * self._runs_per_task()
+
+    def _hand_over(self, ready: list[Job]) -> None:
+        assert self._client is not None
+        classes: dict[Resources, list[Job]] = {}
+        for job in ready:
+            needed = self._needed(job.run)
+            problem = "" if self._settings.elastic else _never_fits(needed, self._cluster.nodes)
+            if problem:
+                self._apply(job, Decision(ENDED, REFUSED, problem))
+            else:
+                classes.setdefault(needed, []).append(job)
+        size = self._runs_per_task()
+        for needed, jobs in classes.items():
+            runs = [job.run for job in jobs]
+            self._submit(needed, [runs[start : start + size] for start in range(0, len(runs), size)])
+            self._adopt_or_put_back(jobs)
+
+    def _submit(self, needed: Resources, tasks: Sequence[Sequence[Run]]) -> None:
+        client, cluster = self._client, self._cluster
+        assert client is not None
+        place = {"scheduler": SCHEDULER, "cluster": "a local Ray" if self._settings.is_local else cluster.address}
+        facts = {
+            "session": cluster.session,
+            "address": cluster.address,
+            "local": self._settings.is_local,
+            "owner": cluster.owner,
+            "slots": 1,
+        }
+
+        def call(submission: Submission, ids: list[list[str]], lock: int) -> str:
+            client.start([self._actor(submission, number, needed) for number in range(len(ids))])
+            return submission.name
+
+        try:
+            hand_over(self.home, place, tasks, lambda *_: facts, call)
+        except SchedulerError as error:
+            self._lose_client(error)
+        self._submitted = time.monotonic()
+
+    def _actor(self, submission: Submission, number: int, needed: Resources) -> dict[str, Any]:
+        """What `bridge.Bridge.start` is told about one actor."""
+        most = max((node.cpus for node in self._cluster.nodes), default=1.0)
+        return {
+            "name": actor_name(submission, number),
+            "folder": str(submission.root.absolute()),
+            "number": number,
+            "cpus": needed.threads if self._settings.elastic else min(needed.threads, most),
+            "gpus": needed.gpus,
+            "memory": needed.memory_mb * 2**20,
+            "environment": {k: v for k, v in os.environ.items() if k.startswith(INHERITED)},
+            "directory": os.getcwd(),
+        }
+
+    def _needed(self, run: Run) -> Resources:
+        return self._settings.resources(run.resources)
+
+    def _runs_per_task(self) -> int:
+        """As asked for; else as many as are worth an actor, as long as every place in the cluster has several."""
+        if self._settings.runs_per_task:
+            return self._settings.runs_per_task
+        runs = [job.run for job in self.jobs.values()]
+        history = History.read(self.home.history)
+        expected = [seconds for run in runs if (seconds := history.seconds(run, 0)) is not None]
+        if not expected:
+            return 1
+        worth = round(WORTH_AN_ACTOR / max(1.0, sum(expected) / len(expected)))
+        return max(1, min(worth, len(runs) // (3 * (self.slots or 1))))
+
+
+def _never_fits(needed: Resources, nodes: Sequence[Node]) -> str:
+    """Why no node can ever do a run that needs this; "" when one can. More threads than CPUs do no harm."""
+    if needed.nodes > 1:
+        return f"it asks for {needed.nodes} nodes, and Ray does a run on one"
+    if not any(node.gpus >= needed.gpus for node in nodes):
+        most = max((node.gpus for node in nodes), default=0)
+        return f"it asks for {needed.gpus} GPUs, and no node of the Ray cluster has more than {most:g}"
+    if not any(node.gpus >= needed.gpus and node.memory >= needed.memory_mb * 2**20 for node in nodes):
+        return f"it asks for {needed.memory_mb} MiB of memory, and no node of the Ray cluster has so much"
+    return ""
+
+
+def open_dispatcher(setting: Setting) -> RayDispatcher:
+    """For `plat.dispatch.registry`. SpecError for a wrong setting. Ray is asked when the first run is missing."""
+    return RayDispatcher(setting, read_settings(setting.cluster))

@@ -1,0 +1,93 @@
+"""What has become of the submissions that Ray has: noted from the names of its actors, which are asked for at once.
+
+Promised: what Ray does not say is not concluded. A task is over when its actor has noted so itself, when the cluster
+that answers lists the actor no more, or when the cluster is certainly gone: its port refuses, another cluster answers
+at its address, or the process with which a Ray of our own ends has ended.
+"""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Collection
+from typing import Any
+
+from plat.dispatch.ray.client import Cluster
+from plat.dispatch.submitting import give_up
+from plat.store import process
+from plat.store.durable import read_json
+from plat.store.home import Home
+from plat.store.submissions import Submission, open_submissions
+
+SCHEDULER = "ray"
+ACCEPT_WITHIN = 5.0  # seconds; a cluster lists an actor before the call that starts it returns
+GONE = "the Ray cluster is gone"
+
+
+def actor_name(submission: Submission, task: int) -> str:
+    return f"{submission.name}_{task}"
+
+
+def refresh(home: Home, cluster: Cluster, names: Collection[str], steal: bool = False) -> list[str]:
+    """Note what is over, given the names of the actors of a cluster; the actors that nobody needs any more.
+
+    With `steal`, what other clusters have counts as over, too.
+    """
+    unneeded = []
+    for submission in open_submissions(home, SCHEDULER):
+        facts = read_json(submission.manifest)
+        if facts is None:
+            give_up(submission, "Ray", ACCEPT_WITHIN)
+        elif facts["session"] != cluster.session:
+            if steal or facts["address"] == cluster.address or _is_gone(facts):
+                _note_all_over(submission, facts, GONE)
+        else:
+            unneeded += _refresh(submission, facts, names)
+    return unneeded
+
+
+def note_lost_clusters(home: Home) -> None:
+    """The same without asking Ray: note what was handed to clusters that are certainly gone."""
+    for submission in open_submissions(home, SCHEDULER):
+        facts = read_json(submission.manifest)
+        if facts is None:
+            give_up(submission, "Ray", ACCEPT_WITHIN)
+        elif _is_gone(facts):
+            _note_all_over(submission, facts, GONE)
+        elif all(submission.is_over(task) for task in range(len(facts["tasks"]))):
+            submission.note_over(None, "all of its tasks are over")
+
+
+def _refresh(submission: Submission, facts: dict[str, Any], names: Collection[str]) -> list[str]:
+    tasks = range(len(facts["tasks"]))
+    listed = [task for task in tasks if actor_name(submission, task) in names]
+    if submission.job_id() is None:
+        if not listed:
+            give_up(submission, "Ray", ACCEPT_WITHIN)
+            return []
+        submission.note_job(submission.name, "the list of actors")
+    for task in tasks:
+        if task not in listed:
+            submission.note_over("failed:node", "Ray lost its actor", task)
+    if not listed:
+        submission.note_over(None, "all of its tasks are over")
+    return [actor_name(submission, task) for task in listed if submission.is_over(task)]
+
+
+def _note_all_over(submission: Submission, facts: dict[str, Any], reason: str) -> None:
+    for task in range(len(facts["tasks"])):
+        submission.note_over("failed:node", reason, task)
+    submission.note_over("failed:node", reason)
+
+
+def _is_gone(facts: dict[str, Any]) -> bool:
+    """Whether a cluster is certainly gone, as far as that can be told without Ray."""
+    if facts["local"]:
+        return not process.may_run(facts["owner"])
+    host, _, port = str(facts["address"]).rpartition(":")
+    try:
+        with socket.create_connection((host, int(port)), timeout=2.0):
+            return False
+    except ConnectionRefusedError:
+        return True
+    except OSError:  # the network, or a firewall
+        return False

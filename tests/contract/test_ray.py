@@ -1,0 +1,154 @@
+"""What --on ray promises beyond every dispatcher, on a real Ray of two nodes (marked `cluster`)."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import threading
+
+import pytest
+from conftest import on_ray
+from sweep_processes import finish, start, wait_for
+from toy_runs import comparable, no_step_twice, toy_run
+
+from plat.dispatch.api import SchedulerError
+from plat.dispatch.cancel import cancel_runs
+from plat.dispatch.driver import sweep
+from plat.errors import SpecError
+from plat.store.home import Home
+from plat.store.run_directory.files import read_attempt_meta
+from plat.store.run_directory.state import run_state
+from plat.store.submissions import newest_record
+
+pytestmark = pytest.mark.cluster
+PATIENCE = 300  # seconds; Ray starts a process for each actor
+SLOW = {"iterations": 150, "sleep": 0.05, "checkpoint_every": 5}
+
+
+def follow(home, runs, ray, *more, **options):
+    return sweep(home, runs, on="ray", cluster=(*on_ray(ray), *more), **options)
+
+
+def begun(home, run, step=6):
+    wait_for(lambda: (run_state(home.run(run.id)).step or 0) > step, timeout=PATIENCE)
+
+
+def starts(home, run):
+    """The process of each start of the task that has a run."""
+    record = newest_record(home.run(run.id))
+    return [json.loads(line)["pid"] for line in record.submission.starts(record.task).read_text().splitlines()]
+
+
+def as_undisturbed(home, run, tmp_path):
+    """Whether an interrupted run gave what it gives when it is done here in one go."""
+    calm = Home(tmp_path / "calm").create()
+    reference = toy_run(**{key: run.config[key] for key in ("seed",)}, iterations=150, checkpoint_every=5)
+    assert sweep(calm, [reference], 1).counts() == {"done": 1}
+    ours, theirs = comparable(home.run(run.id)), comparable(calm.run(reference.id))
+    return all(ours[part] == theirs[part] for part in ("metrics", "tables", "checkpoint"))
+
+
+def test_a_sweep_leaves_and_the_same_command_follows_and_ray_prints_nothing(home, ray, capfd):
+    runs = [toy_run(seed=seed) for seed in range(3)]
+    report = follow(home, runs, ray, "cluster.runs_per_task=2", detach=True)
+    assert report.exit_code == 0 and set(report.counts()) <= {"queued", "done"}
+    assert follow(home, runs, ray).counts() == {"done": 3}
+    assert all(len(home.run(run.id).attempts()) == 1 for run in runs)
+    assert len(list(home.submissions.iterdir())) == 1
+    assert capfd.readouterr() == ("", "")
+
+
+def test_a_killed_driver_is_restarted_and_finds_what_runs(home, ray):
+    run = toy_run(seed=1, **SLOW)
+    driver = start(home, [{"seed": 1, **SLOW}], 0, on="ray", cluster=on_ray(ray))
+    begun(home, run)
+    os.kill(driver.pid, signal.SIGKILL)
+    driver.communicate(timeout=PATIENCE)
+    assert follow(home, [run], ray).counts() == {"done": 1}
+    assert len(home.run(run.id).attempts()) == 1 and len(starts(home, run)) == 1
+
+
+def test_an_interrupted_driver_leaves_its_runs_to_the_cluster(home, ray):
+    run = toy_run(seed=2, **SLOW)
+    driver = start(home, [{"seed": 2, **SLOW}], 0, on="ray", cluster=on_ray(ray))
+    begun(home, run)
+    os.kill(driver.pid, signal.SIGINT)
+    code, output, report = finish(driver, PATIENCE)
+    assert code == 130 and report["counts"] == {"queued": 1} and "following no more" in output
+    assert "Traceback" not in output
+    assert follow(home, [run], ray).counts() == {"done": 1}
+    assert len(home.run(run.id).attempts()) == 1
+
+
+def test_a_killed_worker_of_ray_is_started_again_and_goes_on(home, ray, tmp_path):
+    run = toy_run(seed=3, **SLOW)
+    follow(home, [run], ray, detach=True)
+    begun(home, run)
+    os.kill(starts(home, run)[0], signal.SIGKILL)
+    assert follow(home, [run], ray).counts() == {"done": 1}
+    attempts = home.run(run.id).attempts()
+    assert len(starts(home, run)) == 2 and len(attempts) == 2 and no_step_twice(home.run(run.id))
+    assert read_attempt_meta(attempts[1])["restored_step"] > 0 and as_undisturbed(home, run, tmp_path)
+
+
+def test_a_lost_node_s_run_goes_on_elsewhere(home, ray, tmp_path):
+    """Only a node of three CPUs can have the run: the one that is lost, and the one that comes then."""
+    lost = ray.add_node(3)
+    run = toy_run(seed=4, **SLOW)
+    follow(home, [run], ray, "cluster.threads=3", detach=True)
+    begun(home, run)
+    ray.kill_node(lost)
+    ray.add_node(3)
+    assert follow(home, [run], ray, "cluster.threads=3").counts() == {"done": 1}
+    assert len(starts(home, run)) == 2 and len(home.run(run.id).attempts()) == 2
+    assert no_step_twice(home.run(run.id)) and as_undisturbed(home, run, tmp_path)
+
+
+def test_two_sweeps_at_once_hand_each_run_over_once(home, ray):
+    runs = [toy_run(seed=seed) for seed in range(10, 14)]
+    reports = []
+    others = [threading.Thread(target=lambda: reports.append(follow(home, runs, ray))) for _ in range(2)]
+    for thread in others:
+        thread.start()
+    for thread in others:
+        thread.join()
+    assert [report.counts() for report in reports] == [{"done": 4}] * 2
+    assert all(len(home.run(run.id).attempts()) == 1 and len(starts(home, run)) == 1 for run in runs)
+
+
+def test_what_no_node_can_do_is_refused(home, ray):
+    report = follow(home, [toy_run(gpus=1)], ray)
+    [end] = report.ends.values()
+    assert end.state == "missing" and "asks for 1 GPUs, and no node of the Ray cluster has more than 0" in end.reason
+
+
+def test_a_run_that_waits_in_ray_is_cancelled_without_asking_ray(home, ray):
+    run = toy_run(gpus=1)
+    report = follow(home, [run], ray, "cluster.elastic=true", detach=True)
+    assert report.counts() == {"queued": 1} and run_state(home.run(run.id)).state == "queued"
+    assert cancel_runs(home, [run.id]) == [run.id]
+    assert run_state(home.run(run.id)).state == "missing"
+    assert follow(home, [toy_run()], ray).counts() == {"done": 1}  # which ends the actor that nobody needs
+
+
+def test_a_cluster_that_is_not_there_is_named(home):
+    with pytest.raises(SchedulerError, match=r"no Ray cluster answers at 127.0.0.1:1\b") as error:
+        sweep(home, [toy_run()], on="ray", cluster=("cluster.address=127.0.0.1:1", "cluster.connect_within=60"))
+    assert error.value.mend and "Traceback" not in error.value.what
+
+
+def test_a_ray_of_our_own_ends_with_the_sweep_and_cannot_be_left(home, tasks_find_the_toy, monkeypatch, capfd):
+    monkeypatch.delenv("RAY_ADDRESS", raising=False)
+    run = toy_run(seed=5, **SLOW)
+    with pytest.raises(SpecError, match="cannot leave them"):
+        sweep(home, [run], on="ray", detach=True)
+    driver = start(home, [{"seed": 5, **SLOW}], 1, on="ray", cluster=["cluster.refresh=0.3"])
+    begun(home, run)
+    os.kill(driver.pid, signal.SIGINT)
+    code, output, report = finish(driver, PATIENCE)
+    assert code == 130 and report["counts"] == {"interrupted": 1} and "saving their state" in output
+    assert sweep(home, [run], on="ray", cluster=("cluster.refresh=0.3",)).counts() == {"done": 1}
+    attempts = home.run(run.id).attempts()
+    assert len(attempts) == 2 and read_attempt_meta(attempts[1])["restored_step"] > 0
+    assert capfd.readouterr() == ("", "")

@@ -1,0 +1,157 @@
+"""The parts of --on ray that need no Ray: its settings, and what is concluded from the names of actors."""
+
+from __future__ import annotations
+
+import json
+import socket
+import subprocess
+import sys
+
+import pytest
+
+from plat.dispatch.ray.client import Cluster, Node
+from plat.dispatch.ray.dispatcher import _never_fits
+from plat.dispatch.ray.refresh import note_lost_clusters, refresh
+from plat.dispatch.ray.settings import RaySettings, read_settings
+from plat.dispatch.submitting import hand_over
+from plat.errors import SpecError
+from plat.store.home import Home
+from plat.store.process import this_process
+from plat.store.run_directory.creation import create
+from plat.store.run_directory.state import run_state
+from plat.store.submissions import open_record, open_submissions
+from plat.trainer.resources import Resources
+
+HERE = Cluster("one", "127.0.0.1:6379", {}, (Node(2, 0, 8 * 2**30),))
+
+
+def test_the_address_is_local_unless_something_names_another(monkeypatch):
+    monkeypatch.delenv("RAY_ADDRESS", raising=False)
+    assert read_settings(()) == RaySettings(address="local")
+    monkeypatch.setenv("RAY_ADDRESS", "10.0.0.1:6379")
+    assert read_settings(("cluster.threads=2", "cluster.elastic=true")) == RaySettings("10.0.0.1:6379", 2, elastic=True)
+    assert read_settings(("cluster.address=auto", "cluster.refresh=1")).address == "auto"
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ("cluster=lab", "profiles are for SLURM"),
+        ("cluster.addres=h:1", "no option 'addres'"),
+        ("cluster.address=ray://head:10001", "is not the address of a Ray cluster"),
+        ("cluster.address=http://head:8265", "is not the address of a Ray cluster"),
+        ("cluster.threads=two", "threads must be a whole number"),
+        ("cluster.threads=-1", "threads must be a whole number"),
+        ("cluster.threads=true", "threads must be a whole number"),
+        ("cluster.refresh=often", "refresh must be a number of seconds"),
+        ("cluster.elastic=1", "elastic must be true or false"),
+    ],
+)
+def test_a_wrong_setting_is_named_with_its_place(given, said):
+    with pytest.raises(SpecError, match=said) as error:
+        read_settings((given,))
+    assert given in error.value.where and error.value.mend
+
+
+def test_a_wrong_ray_address_in_the_environment_is_named_there(monkeypatch):
+    monkeypatch.setenv("RAY_ADDRESS", "http://head:8265")
+    with pytest.raises(SpecError) as error:
+        read_settings(())
+    assert "RAY_ADDRESS" in error.value.where
+
+
+@pytest.mark.parametrize(
+    ("needed", "said"),
+    [
+        (Resources(threads=64), ""),
+        (Resources(gpus=1), "1 GPUs"),
+        (Resources(memory_mb=9000), "9000 MiB"),
+        (Resources(nodes=2), "2 nodes"),
+    ],
+)
+def test_only_what_no_node_can_ever_do_is_refused(needed, said):
+    problem = _never_fits(needed, HERE.nodes)
+    assert said in problem and bool(problem) == bool(said)
+
+
+@pytest.fixture
+def home(tmp_path):
+    return Home(tmp_path / "home").create()
+
+
+def submitted(home, toy_run, count=2, call=lambda *_: "job", **facts):
+    """A submission of so many runs, each in a task of its own."""
+    runs = [toy_run(seed=seed) for seed in range(count)]
+    for run in runs:
+        create(home, run, "")
+    manifest = {"session": "one", "address": HERE.address, "local": False, "owner": this_process(), **facts}
+    place = {"scheduler": "ray", "cluster": HERE.address}
+    submission = hand_over(home, place, [[run] for run in runs], lambda *_: manifest, call)
+    return submission, [home.run(run.id) for run in runs]
+
+
+@pytest.fixture
+def toy():
+    from toy_runs import toy_run
+
+    return toy_run
+
+
+def test_an_actor_that_is_listed_has_its_run_and_one_that_is_not_is_over(home, toy):
+    submission, runs = submitted(home, toy)
+    assert refresh(home, HERE, {f"{submission.name}_0"}) == []
+    assert [run_state(paths).state for paths in runs] == ["queued", "missing"]
+    assert open_record(runs[1]) is None and submission.end(1)["outcome"] == "failed:node"
+    refresh(home, HERE, set())
+    assert open_submissions(home) == []
+
+
+def test_an_actor_whose_task_is_over_is_not_needed(home, toy):
+    submission, _ = submitted(home, toy)
+    submission.note_over("cancelled", "cancelled", 1)
+    assert refresh(home, HERE, {f"{submission.name}_{task}" for task in (0, 1)}) == [f"{submission.name}_1"]
+
+
+def test_another_cluster_s_runs_are_left_to_it_unless_it_is_gone_or_they_are_stolen(home, toy):
+    with socket.socket() as server:
+        server.bind(("127.0.0.1", 0))
+        server.listen()
+        address = f"127.0.0.1:{server.getsockname()[1]}"
+        _, runs = submitted(home, toy, 1, session="two", address=address)
+        refresh(home, HERE, set())
+        note_lost_clusters(home)
+        assert open_record(runs[0]) is not None
+    note_lost_clusters(home)  # nobody listens there any more
+    assert open_record(runs[0]) is None
+
+
+def test_another_cluster_s_runs_can_be_stolen(home, toy):
+    _, runs = submitted(home, toy, 1, session="two", local=True, address="127.0.0.1:2")
+    refresh(home, HERE, set())
+    assert open_record(runs[0]) is not None
+    refresh(home, HERE, set(), steal=True)
+    assert open_record(runs[0]) is None
+
+
+def test_a_cluster_that_was_started_anew_has_nothing_of_the_old_one(home, toy):
+    _, runs = submitted(home, toy, 1, session="earlier")
+    refresh(home, HERE, set())
+    assert open_record(runs[0]) is None
+
+
+def test_a_ray_of_our_own_is_gone_with_its_process(home, toy):
+    owner = subprocess.run(
+        [sys.executable, "-c", "import json; from plat.store.process import this_process as t; print(json.dumps(t()))"],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+
+    _, runs = submitted(home, toy, 1, local=True, owner=json.loads(owner.stdout), session="gone")
+    note_lost_clusters(home)
+    assert open_record(runs[0]) is None
+
+
+def test_slurm_is_not_asked_about_what_ray_has(home, toy):
+    submitted(home, toy, 1)
+    assert open_submissions(home, "slurm") == [] and len(open_submissions(home, "ray")) == 1
