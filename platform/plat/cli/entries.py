@@ -58,6 +58,12 @@ def entries_asked(home: Home, experiments: Sequence[Experiment]) -> list[Entry]:
     return [replace(entry, state=corrected(entry.state, home.run(entry.id), snapshot)) for entry in entries]
 
 
+def standing(home: Home, run_ids: Iterable[str]) -> dict[str, RunState]:
+    """Where runs stand now, for verbs that write nothing: schedulers are asked about the runs that they have."""
+    snapshot = ask_schedulers(home, note=False)
+    return {id: corrected(state, home.run(id), snapshot) for id, state in states(home, list(run_ids)).items()}
+
+
 def entry_of(home: Home, run: Run) -> Entry:
     """A run of a file, and where it stands in this home."""
     return _entry(run, run_state(home.run(run.id)))

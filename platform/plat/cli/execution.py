@@ -19,6 +19,7 @@ from plat.cli.common import (
     print_json,
     split,
 )
+from plat.cli.entries import standing
 from plat.cli.exit_codes import RUNS_FAILED
 from plat.cli.missing_runs import conclude, distinct, run_missing
 from plat.cli.notify import Notifier, NotifyOption
@@ -49,7 +50,7 @@ def plan(
     experiments = load_experiments(arguments)
     for experiment in experiments:
         reports.check_report(experiment)
-    made = make_plan(experiments, place, jobs=jobs)
+    made = make_plan(experiments, place, jobs=jobs, standing=standing)
     if as_json:
         print_json({"home": str(place.root), **made.to_json()})
     else:

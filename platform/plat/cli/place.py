@@ -53,25 +53,38 @@ def is_cluster_argument(text: str) -> bool:
     return text.startswith(("cluster=", "cluster."))
 
 
-def ask_schedulers(home: Home) -> Snapshot | None:
-    """Let a home know what has become of the runs that schedulers have; None when there is nothing to ask about.
+def ask_schedulers(home: Home, *, note: bool = True) -> Snapshot | None:
+    """What has become of the runs that schedulers have; with `note`, the home remembers what is over.
 
-    A scheduler that does not answer changes nothing.
+    None when there is nothing to ask about. A scheduler that does not answer changes nothing.
     """
     if not home.submissions.is_dir():
         return None
     from plat.dispatch.ray.refresh import note_lost_clusters
-    from plat.dispatch.slurm.refresh import refresh_if_any
+    from plat.dispatch.slurm.refresh import ask_if_any, refresh_if_any
 
+    if not note:
+        return ask_if_any(home)
     note_lost_clusters(home)
     return refresh_if_any(home)
 
 
 def corrected(state: RunState, paths: RunPaths, snapshot: Snapshot | None) -> RunState:
-    """The state of a run whose lease says that it runs on another machine, while its job is back in the queue."""
-    if snapshot is None or state.state != "running":
+    """The state of a run that a scheduler has, where the scheduler knows more than the run's own files.
+
+    A lease written on another machine cannot be checked from here, so a run seems to go on there while its job waits
+    for its next turn, or is over.
+    """
+    if snapshot is None or state.state not in ("running", "queued"):
         return state
+    from plat.dispatch.slurm.states import OVER, PENDING
+
     record = newest_record(paths)
-    task = snapshot.tasks.get((record.submission.name, record.task)) if record else None
-    waits = task is not None and task.phase == "pending"
-    return replace(state, state="queued") if waits and record and state.reason == record.place else state
+    if record is None or state.reason != record.place:  # it runs here
+        return state
+    task = snapshot.tasks.get((record.submission.name, record.task))
+    if task is not None and task.phase == PENDING:
+        return replace(state, state="queued")
+    if task is not None and task.phase == OVER:
+        return replace(state, state="interrupted" if state.attempt else "missing", reason=task.in_words)
+    return state

@@ -13,6 +13,7 @@ from plat.cli.common import (
     print_json,
     run_name,
 )
+from plat.cli.entries import standing
 from plat.cli.settings import verb
 from plat.cli.standing import MEANING
 from plat.errors import HomeError
@@ -20,7 +21,6 @@ from plat.runner.memory import AFTER_OOM
 from plat.store.home import AttemptPaths, Home, RunPaths
 from plat.store.index.configs import nearest
 from plat.store.run_directory.files import load_meta, mend_of, read_attempt_meta, read_outcome
-from plat.store.run_directory.state import run_state
 from plat.units import duration
 
 
@@ -32,7 +32,7 @@ def why(run: RunArgument, home: HomeOption = None, as_json: JsonOption = False) 
     """
     place = Home.find(home)
     paths = find_run(place, run)
-    meta, state = load_meta(paths) or {}, run_state(paths)
+    meta, state = load_meta(paths) or {}, standing(place, [paths.id])[paths.id]
     problem = _damage(paths)
     near, difference = nearest(place, paths)
     attempts = [_attempt_facts(attempt) for attempt in paths.attempts()]
@@ -50,7 +50,9 @@ def why(run: RunArgument, home: HomeOption = None, as_json: JsonOption = False) 
         )
         return 0
     print(f"{meta.get('name', paths.id)}\n  id         {paths.id}\n  directory  {paths.root}")
-    print(f"  state      {state.state}: {MEANING.get(state.state, '')}")
+    known = ["", *(str(attempt.get("reason") or "") for attempt in attempts)]
+    more = f" ({state.reason})" if state.reason not in known else ""
+    print(f"  state      {state.state}: {MEANING.get(state.state, '')}{more}")
     if problem:
         print(f"  damaged    {problem}\n  fix        {mend_of(problem)}")
     for attempt in attempts:

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 from plat.dispatch.slurm.commands import Slurm
-from plat.store.durable import read_json
 from plat.store.home import Home
 from plat.store.run_directory.attempts import request_cancel
-from plat.store.submissions import Submission, open_record
+from plat.store.submissions import Record, Submission, open_record
 
 
 def cancel_runs(home: Home, run_ids: Sequence[str], slurm: Slurm | None = None) -> list[str]:
@@ -18,7 +16,7 @@ def cancel_runs(home: Home, run_ids: Sequence[str], slurm: Slurm | None = None) 
     A task that is shared with runs that go on is not ended: the run's mark is seen by the task, or by the run's own
     trainer at the next step. SchedulerError when SLURM cannot be asked; the marks stay.
     """
-    tasks: dict[tuple[str, int], Submission] = {}
+    tasks: dict[tuple[Submission, int], Record] = {}
     held = []
     for run_id in run_ids:
         paths = home.run(run_id)
@@ -27,16 +25,16 @@ def cancel_runs(home: Home, run_ids: Sequence[str], slurm: Slurm | None = None) 
             record = open_record(paths)
             if record is not None:
                 held.append(run_id)
-                tasks[record.submission.name, record.task] = record.submission
+                tasks[record.submission, record.task] = record
     in_slurm = []
-    for (_, task), submission in tasks.items():
-        manifest = read_json(submission.manifest) or {"tasks": []}
-        if _is_unwanted(home, submission, task, manifest):
-            job_id = submission.job_id()
-            if manifest.get("scheduler") == "ray":
-                _forget_in_ray(submission, task)
-            elif job_id is not None:
-                in_slurm.append(f"{job_id}_{task}")
+    for (submission, task), record in tasks.items():
+        job_id = submission.job_id()
+        if not _is_unwanted(home, submission, task):
+            continue
+        if record.facts.get("scheduler") == "ray":
+            _forget_in_ray(submission, task)
+        elif job_id is not None:
+            in_slurm.append(f"{job_id}_{task}")
     if in_slurm:
         (slurm or Slurm()).cancel(in_slurm)
     return held
@@ -48,9 +46,9 @@ def _forget_in_ray(submission: Submission, task: int) -> None:
         submission.note_over("cancelled", "cancelled", task)
 
 
-def _is_unwanted(home: Home, submission: Submission, task: int, manifest: dict[str, Any]) -> bool:
-    members = manifest["tasks"][task] if task < len(manifest["tasks"]) else []
-    return all(_is_unwanted_run(home, submission, task, run_id) for run_id in members)
+def _is_unwanted(home: Home, submission: Submission, task: int) -> bool:
+    """Whether none of the runs of a task is wanted any more."""
+    return all(_is_unwanted_run(home, submission, task, run_id) for run_id in submission.runs_of(task))
 
 
 def _is_unwanted_run(home: Home, submission: Submission, task: int, run_id: str) -> bool:

@@ -13,7 +13,7 @@ Wall time is the total work divided by the number of workers, and at least the l
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -29,6 +29,7 @@ from plat.trainer.api import find_trainer
 from plat.trainer.resources import Resources
 from plat.units import duration, percent, size
 
+Standing = Callable[[Home, Iterable[str]], dict[str, RunState]]
 SAMPLED = 5  # finished runs whose size is measured
 
 
@@ -157,23 +158,29 @@ class Plan:
         return [*lines, f"{head}: {time}, {disk} ({self.basis()})"]
 
 
-def make_plan(experiments: Sequence[Experiment], home: Home, *, jobs: int | None = None) -> Plan:
-    """Where every distinct run of these experiments stands. `jobs`: workers at once (default: as the cores allow)."""
+def make_plan(
+    experiments: Sequence[Experiment], home: Home, *, jobs: int | None = None, standing: Standing = states
+) -> Plan:
+    """Where every distinct run of these experiments stands, and what those that are not done will cost.
+
+    jobs      workers at once; by default as many as the cores allow
+    standing  tells where runs of a home stand, given their ids; by default from their files alone
+    """
     wanted: dict[str, tuple[Run, list[str]]] = {}
     for experiment in experiments:
         for run in experiment.runs:
             wanted.setdefault(run.id, (run, []))[1].append(experiment.name)
     history = History.read(home.history)
-    standing = states(home, wanted)
+    state_of = standing(home, wanted)
     rates = {}  # seconds per iteration of the runs in progress
     for run, _ in wanted.values():
-        state = standing[run.id]
+        state = state_of[run.id]
         if state.state in ("running", "interrupted") and (rate := rate_so_far(home.run(run.id), state)) is not None:
             rates[run.id] = rate
             history.note(run, rate)
     rows, measured = [], 0
     for run, names in wanted.values():
-        state = standing[run.id]
+        state = state_of[run.id]
         seconds: float | None = 0.0
         spread: tuple[float, float] | None = None
         if state.state != "done":

@@ -22,7 +22,7 @@ import getpass
 import os
 import time
 import uuid
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -71,6 +71,16 @@ class Submission:
     def starts(self, task: int) -> Path:
         """JSON lines: when, where and by which process a task was started. Written where the scheduler counts none."""
         return self.root / f"starts-{task}.jsonl"
+
+    def tasks(self) -> list[list[str]]:
+        """The ids of the runs of each task; nothing while submission.json is not there."""
+        tasks: list[list[str]] = (read_json(self.manifest) or {"tasks": []})["tasks"]
+        return tasks
+
+    def runs_of(self, task: int) -> list[str]:
+        """The ids of the runs of one task; none when there is no such task."""
+        tasks = self.tasks()
+        return tasks[task] if task < len(tasks) else []
 
     def job_id(self) -> str | None:
         """The scheduler's number, None while nobody knows it."""
@@ -217,11 +227,3 @@ def _read(paths: RunPaths, number: int) -> Record:
     facts = read_json(_file(paths, number)) or {}
     submission = find_submission(paths, str(facts.get("submission", "damaged")))
     return Record(submission, int(facts.get("task", 0)), int(facts.get("attempts", 0)), facts)
-
-
-def records_of(home: Home, submission: Submission) -> Iterator[tuple[int, RunPaths]]:
-    """The runs that a submission was made for, each with its task."""
-    manifest = read_json(submission.manifest) or {"tasks": []}
-    for task, run_ids in enumerate(manifest["tasks"]):
-        for run_id in run_ids:
-            yield task, home.run(run_id)

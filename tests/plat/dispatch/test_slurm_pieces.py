@@ -17,6 +17,7 @@ from plat.dispatch.slurm.packing import chunks
 from plat.dispatch.slurm.profile import Profile, load_profile
 from plat.dispatch.slurm.script import script_text
 from plat.dispatch.slurm.states import OVER, PENDING, RUNNING, UNKNOWN, task_state
+from plat.dispatch.slurm.stops import PREEMPTED, TIMEOUT, Stops, reason_of_stop
 from plat.errors import SpecError
 from plat.spec import yaml_reader
 from plat.store.home import Home
@@ -154,18 +155,23 @@ def test_runs_that_ask_for_different_things_are_different_arrays():
     assert [(chunk.needed.gpus, len(chunk.tasks[0])) for chunk in made] == [(0, 2), (1, 1)]
 
 
-def script(tmp_path, profile, needed=None, tasks=3, slots=1, parallel=0):
+def script(tmp_path, profile, needed=None, tasks=3, parallel=0):
     submission = new_submission(Home(tmp_path / "a home"))
     needed = needed or Resources()
-    return submission, script_text(submission, "a comment", profile, needed, tasks, slots, parallel)
+    return submission, script_text(submission, "a comment", profile, needed, tasks, parallel)
 
 
 def test_the_script_asks_for_what_the_profile_says(tmp_path):
     profile = Profile(
-        account="lab", modules=("a b",), environment={"X": "a'b"}, setup=("echo hello",), options={"mail-type": "FAIL"}
+        account="lab",
+        modules=("a b",),
+        environment={"X": "a'b"},
+        setup=("echo hello",),
+        options={"mail-type": "FAIL"},
+        runs_at_once=4,
     )
     needed = Resources(threads=2, gpus=1, memory_mb=2000, minutes=90, partition="gpu")
-    submission, text = script(tmp_path, profile, needed, slots=4, parallel=2)
+    submission, text = script(tmp_path, profile, needed, parallel=2)
     asked = {line.removeprefix("#SBATCH --") for line in text.splitlines() if line.startswith("#SBATCH")}
     assert asked >= {
         "array=0-2%2", "account=lab", "partition=gpu", "time=90", "mem=2000M", "cpus-per-task=8", "gpus-per-node=4",
@@ -188,3 +194,32 @@ def test_a_submission_is_named_like_no_other(tmp_path):
     home = Home(tmp_path / "home")
     names = {new_submission(home).name for _ in range(50)}
     assert len(names) == 50 and isinstance(new_submission(home), Submission)
+
+
+@pytest.mark.parametrize(
+    ("seconds", "minutes", "times", "why"),
+    [
+        (5, 10, None, PREEMPTED),
+        (410, 10, None, PREEMPTED),  # the signal is to come 120 s ahead of the limit, and may come 60 s earlier
+        (420, 10, None, TIMEOUT),
+        (5, 1, None, TIMEOUT),  # a limit that is shorter than the time ahead: every stop may be its
+        (10_000, 0, None, PREEMPTED),  # no limit
+        (420, 600, (1000, 1600), TIMEOUT),  # SLURM's own word counts more than what was asked for
+        (420, 10, (1000, 37_000), PREEMPTED),
+    ],
+)
+def test_a_stop_near_the_time_limit_is_a_timeout_any_other_a_preemption(monkeypatch, seconds, minutes, times, why):
+    for name, value in zip(("START", "END"), times or ("", ""), strict=True):
+        monkeypatch.setenv(f"SLURM_JOB_{name}_TIME", str(value))
+    assert reason_of_stop(seconds, {"minutes": minutes, "signal_before": 120}) == why
+
+
+def test_a_run_is_stuck_when_three_timeouts_brought_it_no_step_further(tmp_path):
+    stops = Stops(tmp_path / "stops-0.jsonl")
+    for step in (3, 7, 7):
+        stops.note(TIMEOUT, {"slow": step, "stuck": 2})
+        stops.note(PREEMPTED, {"slow": step, "stuck": 2, "preempted": 1})
+    assert stops.is_stuck("stuck") and not stops.is_stuck("slow") and not stops.is_stuck("preempted")
+    with open(tmp_path / "stops-0.jsonl", "a") as file:
+        file.write('{"why": "timeout", "st')  # the line that a kill has cut off
+    assert stops.is_stuck("stuck") and not stops.is_stuck("slow")

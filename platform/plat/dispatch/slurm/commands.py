@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from plat.dispatch.api import SchedulerError
 from plat.dispatch.slurm.states import UNKNOWN, TaskState, task_state
 
-SOME = -1  # the index of tasks that are listed in a way that is not understood
+UNREADABLE = -1  # the index of tasks that are listed in a way that is not understood
 MANY_NAMES = 300  # more job names than this are not spelled out to squeue: all jobs of the user are asked for
 # Refusals that SLURM has thought about: the job was certainly not accepted. The second kind passes with time.
 _REFUSED = re.compile(
@@ -29,7 +29,7 @@ _LIMIT = re.compile(r"limit|MaxSubmit|MaxJobCount|temporarily unavailable|too ma
 
 
 @dataclass(frozen=True)
-class Task:
+class ListedTask:
     """A job, or an element of a job array, as SLURM lists it. `index` is 0 for a job that is no array."""
 
     name: str
@@ -71,7 +71,7 @@ class Slurm:
             raise SchedulerError(f"sbatch said {output.strip()[:200]!r} instead of a job number", where=script)
         return number[1]
 
-    def tasks(self, names: Sequence[str]) -> list[Task]:
+    def tasks(self, names: Sequence[str]) -> list[ListedTask]:
         """Every task of the jobs of these names that SLURM still knows, those that ended a short while ago included."""
         which = ["--name", ",".join(names)] if len(names) <= MANY_NAMES else ["--user", str(os.getuid())]
         listed = self._ask("squeue", "--noheader", "--states=all", *which, "--format=%F|%K|%T|%j|%r|%k")
@@ -80,12 +80,11 @@ class Slurm:
 
     def ended(self, names: Sequence[str]) -> dict[tuple[str, int], TaskState]:
         """How tasks ended that squeue lists no more, by job name and index; empty where there is no accounting."""
-        names_, since = ",".join(names), "now-30days"
-        columns = "--format=JobName%60,JobID%60,State%30"
-        try:
-            listed = self._ask("sacct", "-X", "-n", "-P", "--name", names_, "-S", since, columns)
-        except SchedulerError:
-            return {}
+        question = ["-X", "-n", "-P", "-S", "now-30days", "--format=JobName%60,JobID%60,State%30", "--name"]
+        listed = ""
+        with contextlib.suppress(SchedulerError):
+            for start in range(0, len(names), MANY_NAMES):
+                listed += self._ask("sacct", *question, ",".join(names[start : start + MANY_NAMES]))
         ends: dict[tuple[str, int], TaskState] = {}
         for line in listed.splitlines():
             name, _, rest = line.partition("|")
@@ -152,16 +151,16 @@ def _started(command: list[str], kept_open: Sequence[int]) -> Iterator[subproces
                 stream.close()
 
 
-def _read_task(line: str) -> list[Task]:
-    """The tasks of one line of squeue; indices that are not understood are the index SOME, in the state UNKNOWN."""
+def _read_task(line: str) -> list[ListedTask]:
+    """The tasks of one line of squeue; where the indices are not understood, one UNREADABLE and of unknown state."""
     parts = line.split("|", 5)
     if len(parts) != 6:
         return []
     number, expression, state, name, reason, comment = (part.strip() for part in parts)
     try:
-        return [Task(name, number, index, task_state(state), reason, comment) for index in indices(expression)]
+        return [ListedTask(name, number, index, task_state(state), reason, comment) for index in indices(expression)]
     except ValueError:
-        return [Task(name, number, SOME, TaskState(UNKNOWN, state), reason, comment)]
+        return [ListedTask(name, number, UNREADABLE, TaskState(UNKNOWN, state), reason, comment)]
 
 
 def indices(expression: str) -> list[int]:

@@ -7,7 +7,7 @@ Promised, besides what `plat.dispatch.scheduled` promises: a run is submitted by
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from plat.dispatch.api import ENDED, REFUSED, Job, SchedulerError
@@ -48,7 +48,7 @@ class SlurmDispatcher(ScheduledDispatcher):
             refresh(self.home, self._slurm, self._profile.accept_within)
             self._silent = False
         except SchedulerError as error:
-            if error.certain and self._refreshed is not None and not self._followed:
+            if error.certain and not self._followed:
                 raise  # there is no SLURM here
             if not self._silent:
                 self.notices.append(f"SLURM does not answer ({error.what}); asking again every so often")
@@ -64,8 +64,11 @@ class SlurmDispatcher(ScheduledDispatcher):
             self.notices.append(f"{error.what}; trying again")
             return
         history = History.read(self.home.history)
-        expected: Callable[[Run], float | None] = lambda run: history.seconds(run, 0)  # noqa: E731
-        for chunk in chunks([job.run for job in ready], self._profile, size, expected):
+
+        def expected_seconds(run: Run) -> float | None:
+            return history.seconds(run, 0)
+
+        for chunk in chunks([job.run for job in ready], self._profile, size, expected_seconds):
             self._submit(chunk, [by_run[run.id] for runs in chunk.tasks for run in runs])
 
     def _submit(self, chunk: Chunk, jobs: list[Job]) -> None:

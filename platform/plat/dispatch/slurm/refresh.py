@@ -1,88 +1,128 @@
 """What has become of the submissions of a home: SLURM is asked once for all of them, and what is over is noted.
 
-Promised: what SLURM does not say is not concluded. A task is over when SLURM says so, or when SLURM answers and knows
-the job's number no more; a word, or a list of tasks, that is not understood changes nothing; and when SLURM cannot be
-asked, nothing changes. SLURM has `accept_within` seconds, on the file server's clock, to list a job whose number it has
-given; and as long, from when somebody first missed it, to list the job of a submitter that is gone.
+Promised: nothing is concluded from what SLURM does not say. A task is over when SLURM says so, or when SLURM answers
+and does not know the job's number any more. A word, or a list of tasks, that is not understood changes nothing; nor
+does a SLURM that cannot be asked. SLURM has `accept_within` seconds, on the file server's clock, to list a job whose
+number it has given; and as long, from when somebody first missed it, to list the job of a submitter that is gone.
 """
 
 from __future__ import annotations
 
+import time
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from plat.dispatch.api import SchedulerError
-from plat.dispatch.slurm.commands import SOME, Slurm, Task
+from plat.dispatch.slurm.commands import UNREADABLE, ListedTask, Slurm
 from plat.dispatch.slurm.states import GONE, OVER, TaskState
 from plat.dispatch.slurm.submission import SCHEDULER
 from plat.dispatch.submitting import age, give_up
-from plat.store.durable import read_json
 from plat.store.home import Home
 from plat.store.submissions import Submission, open_submissions
+
+ACCEPT_WITHIN = 60.0
+TaskKey = tuple[str, int]  # name of a submission, index of a task
 
 
 @dataclass(frozen=True)
 class Snapshot:
-    """How the tasks of open submissions stand, by submission and task; a task that is not in it is not known."""
+    """What SLURM says of the open submissions of a home.
 
-    tasks: Mapping[tuple[str, int], TaskState] = field(default_factory=dict)
+    tasks    how the tasks stand that it knows, and those that it has known and that are over
+    numbers  the numbers of jobs that nobody had written down, by submission
+    missed   submissions that it does not list and whose number nobody knows
+    """
+
+    tasks: Mapping[TaskKey, TaskState] = field(default_factory=dict)
+    numbers: Mapping[Submission, str] = field(default_factory=dict)
+    missed: Collection[Submission] = ()
 
 
-def refresh(home: Home, slurm: Slurm, accept_within: float = 60.0) -> Snapshot:
-    """Ask SLURM, once, about every submission that is not over; note numbers that were not known, and what is over.
+def refresh(home: Home, slurm: Slurm, accept_within: float = ACCEPT_WITHIN) -> Snapshot:
+    """Ask SLURM about every submission that is not over; note numbers that were not known, and what is over.
 
     SchedulerError when SLURM cannot be asked.
     """
-    submissions = open_submissions(home, SCHEDULER)
-    known = {submission.name: submission.job_id() for submission in submissions}
-    if not submissions:
+    snapshot = ask(home, slurm, accept_within, age)
+    for submission, number in snapshot.numbers.items():
+        submission.note_job(number, "squeue")
+    for submission in snapshot.missed:
+        give_up(submission, "SLURM", accept_within)
+    for name in {name for name, _ in snapshot.tasks}:
+        _note_ends(Submission(home.submissions / name), snapshot.tasks)
+    return snapshot
+
+
+def ask(
+    home: Home, slurm: Slurm, accept_within: float, seconds_since: Callable[[float, Submission], float]
+) -> Snapshot:
+    """Ask SLURM, and write nothing. `seconds_since` gives the age of a file of a submission from its time of change."""
+    known = {submission: submission.job_id() for submission in open_submissions(home, SCHEDULER)}
+    if not known:
         return Snapshot()
-    listed: dict[str, list[Task]] = defaultdict(list)
-    for task in slurm.tasks(list(known)):
+    listed: dict[str, list[ListedTask]] = defaultdict(list)
+    for task in slurm.tasks([submission.name for submission in known]):
         listed[task.name].append(task)
-    states: dict[tuple[str, int], TaskState] = {}
-    gone: list[tuple[Submission, int]] = []
-    for submission in submissions:
-        name = submission.name
-        if known[name] is None and listed[name]:
-            submission.note_job(listed[name][0].job_id, "squeue")
-        elif known[name] is None:
-            give_up(submission, "SLURM", accept_within)
-            continue
-        tasks = {task.index: task.state for task in listed[name]}
-        states |= {(name, index): state for index, state in tasks.items()}
-        if SOME in tasks or (not tasks and age(submission.job.stat().st_mtime, submission) < accept_within):
-            continue
-        gone += [(submission, index) for index in range(_count(submission)) if tasks.get(index, GONE).phase == OVER]
-    _note_over(slurm, gone, states)
-    return Snapshot(states)
+    tasks: dict[TaskKey, TaskState] = {}
+    unlisted: list[TaskKey] = []
+    for submission, number in known.items():
+        states = {task.index: task.state for task in listed[submission.name]}
+        tasks |= {(submission.name, index): state for index, state in states.items()}
+        is_readable = UNREADABLE not in states
+        is_new = not states and (number is None or seconds_since(_noted(submission), submission) < accept_within)
+        if is_readable and not is_new:
+            unlisted += [(submission.name, i) for i in range(len(submission.tasks())) if i not in states]
+    without_number = [submission for submission, number in known.items() if number is None]
+    return Snapshot(
+        {**tasks, **_ends(home, slurm, unlisted)},
+        {submission: listed[submission.name][0].job_id for submission in without_number if listed[submission.name]},
+        [submission for submission in without_number if not listed[submission.name]],
+    )
 
 
-def _note_over(slurm: Slurm, gone: Sequence[tuple[Submission, int]], states: dict[tuple[str, int], TaskState]) -> None:
-    """Note the end of tasks; the accounting, where there is one, is asked about those that squeue lists no more."""
-    fresh = [(submission, index) for submission, index in gone if not submission.is_over(index)]
-    unlisted = sorted({submission.name for submission, index in fresh if (submission.name, index) not in states})
-    ends = slurm.ended(unlisted) if unlisted else {}
-    for submission, index in fresh:
-        key = (submission.name, index)
-        state = states.get(key) or ends.get(key, GONE)
-        said = f"SLURM says {state.word}" if state.word else "SLURM knows the job no more"
-        submission.note_over(state.outcome, said, index)
-    for submission in {submission.name: submission for submission, _ in gone}.values():
-        if all(submission.is_over(index) for index in range(_count(submission))):
-            submission.note_over(None, "all of its tasks are over")
+def _noted(submission: Submission) -> float:
+    """When the job's number was written down."""
+    return submission.job.stat().st_mtime
 
 
-def _count(submission: Submission) -> int:
-    return len((read_json(submission.manifest) or {"tasks": []})["tasks"])
+def _ends(home: Home, slurm: Slurm, unlisted: Sequence[TaskKey]) -> dict[TaskKey, TaskState]:
+    """How tasks ended that squeue lists no more. The accounting, where there is one, is asked about those whose end
+    nobody has noted."""
+    fresh = [(name, index) for name, index in unlisted if not Submission(home.submissions / name).is_over(index)]
+    ends = slurm.ended(sorted({name for name, _ in fresh})) if fresh else {}
+    return {key: end if (end := ends.get(key, GONE)).phase == OVER else GONE for key in unlisted}
 
 
-def refresh_if_any(home: Home, accept_within: float = 60.0) -> Snapshot | None:
-    """The same for whoever looks at a home: None, without asking, when there is nothing to ask or nobody to ask."""
+def _note_ends(submission: Submission, tasks: Mapping[TaskKey, TaskState]) -> None:
+    """Note which tasks of a submission are over, and that all of them are."""
+    count = len(submission.tasks())
+    for index in range(count):
+        state = tasks.get((submission.name, index))
+        if state is not None and state.phase == OVER and not submission.is_over(index):
+            submission.note_over(state.outcome, state.in_words, index)
+    if count and all(submission.is_over(index) for index in range(count)):
+        submission.note_over(None, "all of its tasks are over")
+
+
+def refresh_if_any(home: Home) -> Snapshot | None:
+    """`refresh` for whoever shows a home: None when no submission is open, or when SLURM does not answer."""
+    return _answered(home, lambda slurm: refresh(home, slurm))
+
+
+def ask_if_any(home: Home) -> Snapshot | None:
+    """The same for verbs that write nothing; ages are told from the clock of this machine."""
+
+    def seconds_since(then: float, submission: Submission) -> float:
+        return max(0.0, time.time() - then)
+
+    return _answered(home, lambda slurm: ask(home, slurm, ACCEPT_WITHIN, seconds_since))
+
+
+def _answered(home: Home, question: Callable[[Slurm], Snapshot]) -> Snapshot | None:
     if not open_submissions(home, SCHEDULER):
         return None
     try:
-        return refresh(home, Slurm(), accept_within)
+        return question(Slurm())
     except (SchedulerError, OSError):
         return None

@@ -21,7 +21,7 @@ SIGNAL = "USR2"  # sent ahead of a time limit; NCCL catches USR1
 
 
 def script_text(
-    submission: Submission, comment: str, profile: Profile, needed: Resources, tasks: int, slots: int, parallel: int
+    submission: Submission, comment: str, profile: Profile, needed: Resources, tasks: int, parallel: int
 ) -> str:
     """The script of an array of `tasks` tasks, of which at most `parallel` run at once (0: as the site allows)."""
     from submitit.slurm.slurm import SlurmExecutor
@@ -32,7 +32,7 @@ def script_text(
             return 2  # the script may be written where srun is not installed
 
     executor = Executor(folder=submission.root)
-    executor.update_parameters(**_parameters(submission, comment, profile, needed, slots, parallel or tasks))
+    executor.update_parameters(**_parameters(submission, comment, profile, needed, parallel or tasks))
     executor.parameters["map_count"] = tasks
     python = profile.python or shlex.quote(sys.executable)
     command = f"exec {python} -u -m plat.dispatch.slurm.task {shlex.quote(str(submission.root))}"
@@ -40,7 +40,7 @@ def script_text(
 
 
 def _parameters(
-    submission: Submission, comment: str, profile: Profile, needed: Resources, slots: int, parallel: int
+    submission: Submission, comment: str, profile: Profile, needed: Resources, parallel: int
 ) -> dict[str, Any]:
     """submitit's names for what we ask of sbatch; what is not asked for is left to the site."""
     asked: Mapping[str, Any] = {
@@ -51,7 +51,7 @@ def _parameters(
         "gres": profile.gres,
         "exclude": profile.exclude,
         "mem": f"{needed.memory_mb}M" if needed.memory_mb else "",
-        "gpus_per_node": 0 if profile.gres else needed.gpus * slots,
+        "gpus_per_node": 0 if profile.gres else needed.gpus * profile.runs_at_once,
     }
     export = [f"export {name}={shlex.quote(value)}" for name, value in profile.environment.items()]
     modules = [f"module load {shlex.quote(name)}" for name in profile.modules]
@@ -61,7 +61,7 @@ def _parameters(
         "comment": comment,
         "time": needed.minutes or None,
         "nodes": needed.nodes,
-        "cpus_per_task": max(1, needed.threads) * slots,
+        "cpus_per_task": max(1, needed.threads) * profile.runs_at_once,
         "array_parallelism": parallel,
         "setup": [f"trap '' {SIGNAL}", *modules, *export, *profile.setup],  # until the task listens, it is no failure
         "use_srun": False,  # the job's own shell becomes the task: it gets the signals of the job

@@ -43,6 +43,10 @@ class TaskState:
     word: str
     outcome: str | None = None
 
+    @property
+    def in_words(self) -> str:
+        return f"SLURM says {self.word}" if self.word else "SLURM knows the job no more"
+
 
 GONE = TaskState(OVER, "")
 

@@ -27,7 +27,7 @@ def submit(home: Home, slurm: Slurm, profile: Profile, chunk: Chunk, parallel: i
     """
 
     def describe(submission: Submission, tasks: list[list[str]], comment: str) -> Mapping[str, Any]:
-        script = script_text(submission, comment, profile, chunk.needed, len(tasks), profile.runs_at_once, parallel)
+        script = script_text(submission, comment, profile, chunk.needed, len(tasks), parallel)
         write(submission.script, script.encode(), sync=False)
         return {
             "slots": profile.runs_at_once,

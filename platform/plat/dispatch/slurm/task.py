@@ -12,20 +12,17 @@ import signal
 import sys
 import time
 from pathlib import Path
-from typing import Any
 
 from plat.dispatch.api import SchedulerError
 from plat.dispatch.slurm.commands import Slurm
+from plat.dispatch.slurm.stops import TIMEOUT, Stops, reason_of_stop
 from plat.dispatch.task import Task
 from plat.errors import PlatError
 from plat.runner.failures import RETRIES
 from plat.spec.runs import Run
-from plat.store.durable import append_line
 from plat.store.run_directory.attempts import record_failure
 from plat.store.run_directory.state import run_state
 from plat.store.submissions import Submission
-
-LATE = 60.0  # seconds by which SLURM's signal may be early
 
 
 class SlurmTask(Task):
@@ -35,7 +32,7 @@ class SlurmTask(Task):
         number = int(os.environ.get("SLURM_ARRAY_TASK_ID") or 0)
         super().__init__(submission, number, int(os.environ.get("SLURM_RESTART_COUNT") or 0))
         self.job_id = os.environ.get("SLURM_ARRAY_JOB_ID") or os.environ.get("SLURM_JOB_ID") or "0"
-        self.stops = submission.root / f"stops-{number}.jsonl"
+        self.stops = Stops(submission.root / f"stops-{number}.jsonl")
 
     def go(self) -> int:
         """Do the runs; the exit code of the job."""
@@ -47,12 +44,11 @@ class SlurmTask(Task):
 
     def _go_back(self, left: list[Run]) -> int:
         """Put the job back into the queue, unless its runs cannot make their way within the time limit."""
-        why = self._why()
-        steps = {run.id: run_state(self.home.run(run.id)).step or 0 for run in left}
-        append_line(self.stops, {"why": why, "steps": steps, "time": time.time()})
-        if why == "timeout":
+        why = reason_of_stop(time.monotonic() - self.started, self.manifest)
+        self.stops.note(why, {run.id: run_state(self.home.run(run.id)).step or 0 for run in left})
+        if why == TIMEOUT:
             for run in left:
-                if self._is_stuck(run.id):
+                if self.stops.is_stuck(run.id):
                     self._fail(run)
             left = [run for run in left if self.is_unfinished(run)]
         if not left:
@@ -66,39 +62,11 @@ class SlurmTask(Task):
             print(f"{error.what}: whoever next gives `plat sweep` submits what is left", flush=True)
         return 0
 
-    def _why(self) -> str:
-        """ "timeout" or "preempted": judged by how long the task has run, whatever the limit is."""
-        limit = 60.0 * float(self.manifest.get("minutes") or 0)
-        end = os.environ.get("SLURM_JOB_END_TIME", "")
-        begin = os.environ.get("SLURM_JOB_START_TIME", "")
-        if end.isdigit() and begin.isdigit():
-            limit = float(end) - float(begin)
-        ahead = float(self.manifest.get("signal_before", 0)) + LATE
-        return "timeout" if limit and time.monotonic() - self.started >= limit - ahead else "preempted"
-
-    def _is_stuck(self, run_id: str) -> bool:
-        """Whether a run has met its time limit too often without a step forward."""
-        lines = self.stops.read_text().splitlines()
-        stops = [record for record in map(_parsed, lines) if record.get("why") == "timeout"]
-        steps = [record["steps"][run_id] for record in stops if run_id in record.get("steps", {})]
-        most = RETRIES["timeout"]
-        return len(steps) > most and steps[-1] <= steps[-1 - most]
-
     def _fail(self, run: Run) -> None:
         minutes = self.manifest.get("minutes")
         reason = f"no step further within the time limit of {minutes} minutes, {RETRIES['timeout'] + 1} times"
         mend = "raise the time (`time:` of the profile, or cluster.time=), or save more often (train.checkpoint_every)"
         record_failure(self.home.run(run.id), "failed:timeout", reason, f"{reason}: {mend}")
-
-
-def _parsed(line: str) -> dict[str, Any]:
-    import json
-
-    try:
-        value = json.loads(line)
-    except ValueError:
-        return {}
-    return value if isinstance(value, dict) else {}
 
 
 def main(folder: str) -> int:
