@@ -27,7 +27,9 @@ from plat.store.home import Home
 from plat.store.submissions import Submission
 
 SCRIPT = Path(__file__).parent / "toy_submit.py"
-Submit = Callable[[Home, int, Sequence[int | str]], list[dict[str, Any]]]
+Submitter = tuple[Home, int | str]  # where it submits, and the step before which it is killed (0: it lives)
+Submit = Callable[[int, Sequence[Submitter]], list[dict[str, Any]]]
+AT_ONCE = 10  # homes in which something is killed at the same time
 
 
 @contextlib.contextmanager
@@ -58,17 +60,17 @@ def submitters(fake: FakeSlurm) -> Iterator[subprocess.Popen[str]]:
 def submit(submitters: subprocess.Popen[str]) -> Submit:
     """Start submitters at once; how each ended."""
 
-    def started(home: Home, runs: int, kill_at: Sequence[int | str]) -> list[dict[str, Any]]:
-        ask(submitters, home, runs, kill_at)
+    def started(runs: int, at_once: Sequence[Submitter]) -> list[dict[str, Any]]:
+        ask(submitters, runs, at_once)
         assert submitters.stdout is not None
         return json.loads(submitters.stdout.readline())
 
     return started
 
 
-def ask(submitters: subprocess.Popen[str], home: Home, runs: int, kill_at: Sequence[int | str]) -> None:
+def ask(submitters: subprocess.Popen[str], runs: int, at_once: Sequence[Submitter]) -> None:
     assert submitters.stdin is not None
-    request = {"home": str(home.root), "runs": runs, "kill_at": list(kill_at)}
+    request = {"runs": runs, "submitters": [[str(home.root), kill_at] for home, kill_at in at_once]}
     submitters.stdin.write(json.dumps(request) + "\n")
     submitters.stdin.flush()
 
@@ -84,48 +86,55 @@ def each_once(runs: int) -> dict[str, int]:
     return {toy_run(seed=number).id: 1 for number in range(runs)}
 
 
-# Before which step a submitter is killed: it has a folder; the folder is locked; a run is claimed; everything is
-# written down; sbatch is called; SLURM has answered; its number is on disk under another name.
+# The steps before which a submitter is killed: it locks its folder, claims a run, writes down what it is to submit, calls
+# sbatch, and writes down the job's number.
 POINTS = ["fcntl.flock", "os.link 001.json", "os.link submission.json", "subprocess.Popen sbatch", "os.link job.json"]
 
 
-def kill_then_submit(submit: Submit, fake: FakeSlurm, home: Home, kill_at: int | str) -> None:
-    """One submitter is killed; the next makes whole what it left."""
-    assert submit(home, 2, [kill_at])[0]["exit"] == -9, f"it was not killed at {kill_at}"
-    last = submit(home, 2, [0])[0]
-    assert last["exit"] == 0, (kill_at, last["said"])
-    assert submitted(home, fake) == each_once(2), (kill_at, last["said"])
+def kill_then_submit(submit: Submit, fake: FakeSlurm, homes: Sequence[Home], points: Sequence[int | str]) -> None:
+    """In each home a submitter is killed; the next makes whole what it left."""
+    killed = submit(2, list(zip(homes, points, strict=True)))
+    for point, end in zip(points, killed, strict=True):
+        assert end["exit"] == -9, f"it was not killed at {point}: {end['said']}"
+    last = submit(2, [(home, 0) for home in homes])
+    for home, point, end in zip(homes, points, last, strict=True):
+        assert end["exit"] == 0, (point, end["said"])
+        assert submitted(home, fake) == each_once(2), (point, end["said"])
+
+
+def new_homes(folder: Path, count: int) -> list[Home]:
+    return [Home(folder / f"home-{number}").create() for number in range(count)]
 
 
 def test_a_submitter_that_is_killed_leaves_what_the_next_goes_on_from(tmp_path, fake, submit):
-    for number, point in enumerate(POINTS):
-        kill_then_submit(submit, fake, Home(tmp_path / f"home-{number}").create(), point)
+    kill_then_submit(submit, fake, new_homes(tmp_path, len(POINTS)), POINTS)
 
 
 @pytest.mark.cluster
 def test_a_submitter_may_be_killed_at_every_point(tmp_path, fake, submit):
-    steps = submit(Home(tmp_path / "whole").create(), 2, [0])[0]["steps"]
+    steps = submit(2, [(Home(tmp_path / "whole").create(), 0)])[0]["steps"]
     assert steps > 30
-    for point in range(1, steps + 1):
-        kill_then_submit(submit, fake, Home(tmp_path / f"home-{point}").create(), point)
+    for first in range(1, steps + 1, AT_ONCE):
+        points = range(first, min(first + AT_ONCE, steps + 1))
+        kill_then_submit(submit, fake, new_homes(tmp_path / str(first), len(points)), points)
 
 
 def test_an_sbatch_that_outlives_its_submitter_is_waited_for(home, fake, submit):
     fake.set(hang_sbatch=1)
     with submitters_process() as others:
-        ask(others, home, 2, [0])
+        ask(others, 2, [(home, 0)])
         wait_for(lambda: fake.calls().get("sbatch") == 1)
         os.killpg(others.pid, signal.SIGKILL)
-    last = submit(home, 2, [0])[0]
+    last = submit(2, [(home, 0)])[0]
     assert last["exit"] == 0 and submitted(home, fake) == each_once(2), last["said"]
 
 
 def race(submit: Submit, fake: FakeSlurm, home: Home, runs: int, points: Sequence[int | str]) -> None:
     """Submitters start at once, some of them are killed; one that lives makes whole what they left."""
-    ends = submit(home, runs, points)
+    ends = submit(runs, [(home, point) for point in points])
     for point, end in zip(points, ends, strict=True):
         assert point or end["exit"] == 0, end["said"]
-    last = submit(home, runs, [0])[0]
+    last = submit(runs, [(home, 0)])[0]
     assert last["exit"] == 0, last["said"]
     assert submitted(home, fake) == each_once(runs), (points, last["said"])
 
@@ -138,7 +147,7 @@ def test_submitters_at_once_some_of_them_killed(home, fake, submit):
 def test_twenty_submitters_at_once_twenty_times_half_of_them_killed(tmp_path, fake, submit):
     """The points of the 200 kills are spread over a whole submission. In every other round an sbatch hangs."""
     runs, rounds = 20, 20
-    steps = submit(Home(tmp_path / "whole").create(), runs, [0])[0]["steps"]
+    steps = submit(runs, [(Home(tmp_path / "whole").create(), 0)])[0]["steps"]
     points = [1 + kill * steps // (10 * rounds) for kill in range(10 * rounds)]
     random.Random(1).shuffle(points)
     for number in range(rounds):

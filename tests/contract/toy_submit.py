@@ -2,12 +2,13 @@
 
 Reads requests from stdin, one JSON object a line, and answers each with one line:
 
-    {"home": DIR, "runs": 4, "kill_at": [0, 17, "os.link job.json"]}  ->  [{"exit": 0, "steps": 93, "said": "..."}, ...]
+    {"runs": 4, "submitters": [[HOME, 0], [HOME, 17], [HOME, "os.link job.json"]]}
+        ->  [{"exit": 0, "steps": 93, "said": "..."}, ...]
 
-A submitter is forked for each entry of `kill_at`; they all start at the same moment. An entry is 0 (it lives), the
-number of the step that it kills itself before, or the event of a step and a text that stands in its arguments. A step
-is whatever Python tells its auditors of and that touches the home, a lock or a process: opening, linking, renaming or
-removing a file, making a folder, locking, starting a command. `exit` is negative where a signal ended the submitter.
+They all start at the same moment. Beside its home, a submitter is told 0 (it lives), the number of the step that it
+kills itself before, or the event of a step and a text that stands in its arguments. A step is whatever Python tells its
+auditors of and that touches the home, a lock or a process: opening, linking, renaming or removing a file, making a
+folder, locking, starting a command. `exit` is negative where a signal ended the submitter.
 """
 
 from __future__ import annotations
@@ -64,7 +65,7 @@ def submit(home: str, runs: int, kill_at: KillAt) -> int:
     return report.exit_code
 
 
-def start(request: dict[str, Any], kill_at: KillAt, gate: tuple[int, int], output: IO[str]) -> int:
+def start(home: str, runs: int, kill_at: KillAt, gate: tuple[int, int], output: IO[str]) -> int:
     """Fork a submitter that waits until `gate`, a pipe, is closed, and prints to `output`; its process number."""
     pid = os.fork()
     if pid:
@@ -75,7 +76,7 @@ def start(request: dict[str, Any], kill_at: KillAt, gate: tuple[int, int], outpu
         for stream in (1, 2):
             os.dup2(output.fileno(), stream)
         os.read(gate[0], 1)
-        code = submit(request["home"], request["runs"], kill_at)
+        code = submit(home, runs, kill_at)
     except BaseException:
         traceback.print_exc()
     finally:
@@ -86,14 +87,15 @@ def start(request: dict[str, Any], kill_at: KillAt, gate: tuple[int, int], outpu
 
 def answer(request: dict[str, Any]) -> list[dict[str, Any]]:
     """Do what a request asks; how each submitter ended."""
-    points = request["kill_at"]
     gate = os.pipe()
     with contextlib.ExitStack() as stack:
-        outputs = [stack.enter_context(tempfile.TemporaryFile("w+")) for _ in points]
-        started = [start(request, *facts) for facts in zip(points, [gate] * len(points), outputs, strict=True)]
+        started = []
+        for home, kill_at in request["submitters"]:
+            output = stack.enter_context(tempfile.TemporaryFile("w+"))
+            started.append((start(home, request["runs"], kill_at, gate, output), output))
         for end in reversed(gate):
             os.close(end)
-        return [_end(pid, output) for pid, output in zip(started, outputs, strict=True)]
+        return [_end(pid, output) for pid, output in started]
 
 
 def _end(pid: int, output: IO[str]) -> dict[str, Any]:
