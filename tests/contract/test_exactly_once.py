@@ -86,8 +86,8 @@ def each_once(runs: int) -> dict[str, int]:
     return {toy_run(seed=number).id: 1 for number in range(runs)}
 
 
-# The steps before which a submitter is killed: it locks its folder, claims a run, writes down what it is to submit, calls
-# sbatch, and writes down the job's number.
+# The steps before which a submitter is killed: it locks its folder, claims a run, writes down what it submits, calls
+# sbatch, and writes down the number of the job.
 POINTS = ["fcntl.flock", "os.link 001.json", "os.link submission.json", "subprocess.Popen sbatch", "os.link job.json"]
 
 
