@@ -164,9 +164,12 @@ def _cut(text: str, room: int = 100) -> str:
 
 def _usage_error(error: Exception, arguments: list[str]) -> SpecError:
     """The parser's complaint, in our three lines."""
+    from plat.cli.verbs import GROUPS, VERBS
+
     message = error.format_message() if hasattr(error, "format_message") else str(error)
     context = getattr(error, "ctx", None)
-    command = context.command_path if context is not None else "plat"
+    verb = f"plat {arguments[0]}" if arguments and arguments[0] in {**VERBS, **GROUPS} else "plat"
+    command = context.command_path if context is not None else verb
     return SpecError(
         message.rstrip("."), where=f"the command line: plat {shlex.join(arguments)}", mend=f"see `{command} --help`"
     )

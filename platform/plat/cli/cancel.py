@@ -33,6 +33,12 @@ def cancel(
     """
     from plat.dispatch.cancel import cancel_runs
 
+    if prune and where:
+        raise SpecError(
+            "--prune takes every run that the file no longer wants",
+            where=f"the command line: --where {where[0]}",
+            mend="leave --where out, or --prune",
+        )
     place = Home.find(home).checked()
     runs = _no_longer_wanted(place, arguments) if prune else choose_runs(place, arguments, where, "cancel").runs
     asked = [facts for facts in runs if facts.entry.state.state in STOPPABLE]

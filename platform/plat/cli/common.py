@@ -74,7 +74,20 @@ def load_experiments(arguments: Sequence[str] | None, *, required: bool = True) 
     for file in files:
         if file.exists() and not file.is_file() and not file.is_dir():  # a pipe would be waited for without end
             raise SpecError("an experiment file must be a regular file", where=str(file))
-    return experiment.load_experiments(files, overrides)
+    try:
+        return experiment.load_experiments(files, overrides)
+    except SpecError:
+        _refuse_searches(files)
+        raise
+
+
+def _refuse_searches(files: Sequence[Path]) -> None:
+    """SpecError for a search file among files that are to be experiments."""
+    from plat.search.file import is_search
+
+    for file in files:
+        if file.is_file() and is_search(file):
+            raise SpecError("this is a search file", where=str(file), mend=f"plat tune {file}")
 
 
 def find_run(home: Home, text: str) -> RunPaths:

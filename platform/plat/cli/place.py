@@ -41,11 +41,13 @@ class Place:
 
 
 def chosen_place(arguments: Sequence[str] | None, on: str, wait: bool | None) -> Place:
-    """From the options and arguments of a verb; SpecError for a name that no dispatcher has."""
-    from plat.dispatch.registry import LEAVES, check_name
+    """From the options and arguments of a verb; SpecError for what no dispatcher can do."""
+    from plat.dispatch.registry import LEAVES, check_place
 
-    detach = check_name(on) in LEAVES if wait is None else not wait
-    return Place(on, tuple(text for text in arguments or () if is_cluster_argument(text)), detach)
+    detach = on in LEAVES if wait is None else not wait
+    cluster = tuple(text for text in arguments or () if is_cluster_argument(text))
+    check_place(on, cluster, detach)
+    return Place(on, cluster, detach)
 
 
 def is_cluster_argument(text: str) -> bool:

@@ -54,6 +54,12 @@ def runs(
     Those of the named files, or all of this home. For example: plat runs table4.yaml --where task=sokoban --sort
     -success --columns +retrieval,+val/return
     """
+    if as_csv and as_json:
+        raise SpecError("runs are printed as JSON or as CSV", where="--csv --json", mend="leave one of them out")
+    if columns is not None and not columns.replace(",", "").strip():
+        raise SpecError(
+            "--columns names no column", where=f"--columns {columns}", mend="for example --columns run,state"
+        )
     selection = parse_where(where)
     experiments = load_experiments(arguments, required=False)
     place = Home.find(home).checked()

@@ -20,7 +20,6 @@ from plat.dispatch.board import Board
 from plat.dispatch.progress import Progress, Silent
 from plat.dispatch.report import RunEnd, SweepReport, end_of
 from plat.dispatch.source import FixedRuns, Source
-from plat.errors import SpecError
 from plat.store.home import Home
 
 if TYPE_CHECKING:
@@ -75,11 +74,7 @@ def sweep(
 def _opened(on: str, setting: registry.Setting, detach: bool) -> Dispatcher:
     dispatcher = registry.open_dispatcher(on, setting)
     if detach and not dispatcher.detachable:
-        raise SpecError(
-            f"runs on {on!r} end with the command that started them, so it cannot leave them",
-            where="--detach",
-            mend="leave --detach out, or hand the runs to a scheduler (--on slurm)",
-        )
+        raise registry.cannot_detach(on)
     return dispatcher
 
 

@@ -53,6 +53,32 @@ def check_name(name: str) -> str:
     return name
 
 
+def check_place(name: str, cluster: Sequence[str], detach: bool) -> None:
+    """SpecError, before anything is made, for what this dispatcher cannot be asked for."""
+    if check_name(name) == LOCAL:
+        if cluster:
+            raise SpecError(
+                "cluster=NAME chooses where a scheduler executes runs, and these are executed on this machine",
+                where="the command line",
+                mend="add --on slurm, or leave cluster=... out",
+            )
+        if detach:
+            raise cannot_detach(name)
+    elif name == "slurm":
+        from plat.dispatch.slurm.profile import load_profile
+
+        load_profile(cluster)
+
+
+def cannot_detach(name: str) -> SpecError:
+    """What to say where runs are to be left to a dispatcher that needs this process."""
+    return SpecError(
+        f"runs on {name!r} end with the command that started them, so it cannot leave them",
+        where="--detach",
+        mend="leave --detach out, or hand the runs to a scheduler (--on slurm)",
+    )
+
+
 def open_dispatcher(name: str, setting: Setting) -> Dispatcher:
     """The dispatcher of this name; SpecError when there is none, or when it cannot be used here."""
     build = import_module(DISPATCHERS[check_name(name)]).open_dispatcher

@@ -56,6 +56,12 @@ def read_searches(path: str | Path, overrides: Sequence[str] = ()) -> list[Searc
 def _check_keys(document: Document) -> None:
     if not isinstance(document.data, dict):
         raise SpecError("a search file is a mapping", where=document.where(), mend=f"write keys: {', '.join(KEYS)}")
+    if "matrix" in document.data and "space" not in document.data:
+        raise SpecError(
+            "this is an experiment file: it has a matrix, and no `space` to search",
+            where=document.where_key("matrix"),
+            mend=f"plat sweep {document.path}",
+        )
     for key in document.data:
         if key == "matrix":
             raise SpecError(

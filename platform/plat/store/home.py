@@ -245,8 +245,14 @@ class Home:
         return self.root / "studies.db"
 
     def store_uri(self, explicit: str | None = None) -> str:
-        """`--store`, else $MLFLOW_TRACKING_URI, else SQLite in this home."""
-        return explicit or os.environ.get("MLFLOW_TRACKING_URI") or f"sqlite:///{self.database}"
+        """`--store`, else $MLFLOW_TRACKING_URI, else SQLite in this home. StoreError for a kind that MLflow lacks."""
+        given = explicit or os.environ.get("MLFLOW_TRACKING_URI")
+        if not given:
+            return f"sqlite:///{self.database}"
+        from plat.store.mlflow.uri import check_kind
+
+        check_kind(given)
+        return given
 
     @cached_property
     def layout(self) -> Layout:

@@ -21,8 +21,7 @@ from plat.dispatch.local.devices import Devices
 from plat.dispatch.local.jobs import LocalJob, make_jobs, start_request, trainers_that_train
 from plat.dispatch.local.processes import Processes, ProcessesLost
 from plat.dispatch.local.schedule import Schedule, expected_seconds
-from plat.dispatch.registry import Setting
-from plat.errors import SpecError
+from plat.dispatch.registry import LOCAL, Setting, check_place
 from plat.outcomes import CANCELLED, FINISHED, INTERRUPTED
 from plat.plan.cost import cached_keys
 from plat.store.home import Home, RunPaths
@@ -246,12 +245,7 @@ class LocalDispatcher:
 
 def open_dispatcher(setting: Setting) -> LocalDispatcher:
     """For `plat.dispatch.registry`."""
-    if setting.cluster:
-        raise SpecError(
-            "cluster=NAME chooses where a scheduler executes runs, and these are executed on this machine",
-            where="the command line",
-            mend="add --on slurm, or leave cluster=... out",
-        )
+    check_place(LOCAL, setting.cluster, detach=False)
     return LocalDispatcher(
         setting.home, setting.create, slots=setting.jobs, steal=setting.steal, stall_after=setting.stall_after
     )

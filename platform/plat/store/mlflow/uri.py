@@ -6,9 +6,19 @@ import re
 from pathlib import Path
 
 from plat.errors import StoreError
+from plat.suggest import mend
 
+KINDS = ("sqlite", "postgresql", "mysql", "mssql", "http", "https", "databricks", "file")
 _USER_INFO = re.compile(r"(?P<scheme>\b[a-zA-Z][\w+.-]*://)(?P<userinfo>[^/\s?#]*)@")
 _PARAMETER = re.compile(r"(?i)(?P<name>[?&;](?:\w*passw(?:or)?d|pwd|\w*token|\w*secret|\w*key|sig)=)[^&#;\s]+")
+
+
+def check_kind(uri: str) -> None:
+    """StoreError for an address of a kind that MLflow has no store for, such as a misspelt one."""
+    kind, colon, _ = uri.partition("://")
+    name = kind.partition("+")[0].lower()
+    if colon and name not in KINDS:
+        raise StoreError(f"unknown kind of store {name!r}", where=mask_passwords(uri), mend=mend(name, KINDS, "one of"))
 
 
 def mask_passwords(text: str) -> str:

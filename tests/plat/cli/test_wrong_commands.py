@@ -1,0 +1,102 @@
+"""Wrong commands: one clear message with its place and a fix, exit code 2, no traceback, and no home is made."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from cli_files import GOOD
+from search_files import TOY_SEARCH
+
+ROOT = Path(__file__).parents[3]
+# (what is typed, what the message must say)
+COMMANDS = [
+    ("swep {file}", "Did you mean 'sweep'?"),
+    ("--verison", "--version"),
+    ("plan {file} --jsn", "--json"),
+    ("plan {file} -j", "plat plan --help"),
+    ("plan {file} PLAN", "no such file"),
+    ("plan {folder}", "name a .yaml file in it"),
+    ("plan {text}", "an experiment file is a mapping"),
+    ("plan {binary}", "save it as UTF-8"),
+    ("plan {empty}", "the file is empty"),
+    ("plan {file} =5", "an override needs `key=value`"),
+    ("plan {file} seed=", "'' is not a whole number"),
+    ("plan {file} seed=one", "'one' is not a whole number"),
+    ("plan {file} filter.eps=lots", "'lots' is not a number"),
+    ("plan {file} matrix.seeds=[0]", "did you mean 'seed'?"),
+    ("plan {file} matrix.seed=range(3", "write range(STOP)"),
+    ("plan {file} train.lr=1,2", "write matrix.train.lr=[1,2]"),
+    ("plan {file} trainer=embeded", "did you mean 'embedded'?"),
+    ("plan {file} scale=huge", "options: gpu, laptop, paper, smoke"),
+    ("plan {file} task=[sokoban", "not a valid override"),
+    ("sweep", "no experiment file named"),
+    ("sweep {file} --jobs two", "a valid integer"),
+    ("sweep {file} --on slrum", "did you mean 'slurm'?"),
+    ("sweep {file} --on local --detach", "leave --detach out"),
+    ("sweep {file} cluster=lab", "add --on slurm"),
+    ("sweep {file} --on slurm cluster=nosuch", "no cluster profile 'nosuch'"),
+    ("sweep {file} --on slurm cluster.partiton=x", "did you mean 'partition'?"),
+    ("sweep {file} --store mysqll://host/db", "did you mean 'mysql'?"),
+    ("sweep {file} --notify", "requires an argument"),
+    ("sweep {search}", "plat tune {search}"),
+    ("status {search}", "plat tune {search}"),
+    ("tune {file}", "plat sweep {file}"),
+    ("tune {search} {search}", "takes one search file"),
+    ("tune {search} trials=none", "a whole number above 0"),
+    ("tune {search} sampler=tpee", "did you mean 'tpe'?"),
+    ("tune {search} --on slurm cluster=nosuch", "no cluster profile 'nosuch'"),
+    ("run train.iterations=-5", "give at least 0"),
+    ("run task.name=sokobann", "did you mean 'sokoban'?"),
+    ("eval", "plat eval --help"),
+    ("status {folder}/nosuch.yaml", "no such file"),
+    ("status --al", "--all"),
+    ("watch --every 0", "greater than or equal to 0.1"),
+    ("runs --where success>high", "for example success>0.5"),
+    ("runs --where =1", "--where takes KEY=VALUE"),
+    ("runs --csv --json", "leave one of them out"),
+    ("runs --columns ,", "--columns names no column"),
+    ("diff a b --out x.gif", ".png, .svg, .pdf"),
+    ("diff a b --out {folder}/none/x.png", "make it first"),
+    ("logs abc --attempt zero", "a valid integer"),
+    ("cancel {file} --prune --where seed=0", "leave --where out"),
+    ("retry --where seed=0 --jobs 0", "greater than or equal to 1"),
+    ("sync", "there is no home directory here"),
+    ("report {file}", "there is no store yet"),
+    ("rm nothing-12345678 --yes", "no run 'nothing-12345678'"),
+    ("archive --restore abc", "no run 'abc' in the archive"),
+    ("gc --dry-runn", "--dry-run"),
+    ("export {file}", "--out DIR"),
+    ("import {folder}", "it has no manifest.json"),
+    ("options filter.epss", "did you mean 'filter.eps'?"),
+    ("ui --port http", "a valid integer"),
+    ("doctor extra", "unexpected extra argument"),
+    ("base lst", "Did you mean 'list'?"),
+    ("base build model=nosuch", "options: llama3.2-3b"),
+    ("base verify --margin 2", "less than or equal to 1"),
+]
+
+
+@pytest.fixture
+def files(tmp_path):
+    """A good experiment file and search file, and files and a folder that are neither."""
+    names = {name: tmp_path / f"{name}.yaml" for name in ("file", "search", "text", "binary", "empty")}
+    names["file"].write_text(GOOD)
+    names["search"].write_text(TOY_SEARCH + "trials: 2\n")
+    names["text"].write_text("just words\n")
+    names["binary"].write_bytes(b"\x00\xff\x01")
+    names["empty"].write_text("")
+    names["folder"] = tmp_path / "folder"
+    names["folder"].mkdir()
+    return names
+
+
+@pytest.mark.parametrize(("typed", "hint"), COMMANDS, ids=[typed for typed, _ in COMMANDS])
+def test_a_wrong_command_is_explained_and_nothing_is_made(plat, home, files, typed, hint, monkeypatch):
+    monkeypatch.chdir(ROOT)
+    code, out, err = plat(*(word.format(**files) for word in typed.split()))
+    assert (code, out) == (2, ""), err
+    lines = err.splitlines()
+    assert lines[0].startswith("error: ") and lines[-1].startswith("  fix: ") and len(lines) <= 3
+    assert hint.format(**files) in err
+    assert not home.exists()
