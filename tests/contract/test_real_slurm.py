@@ -11,13 +11,12 @@ from pathlib import Path
 
 import pytest
 from clusters import ROOT
+from stores import plat, results
 from sweep_processes import wait_for
 from toy_runs import comparable, no_step_twice, toy_run
 
-from plat.cli import main
 from plat.dispatch.driver import sweep
 from plat.store.home import Home
-from plat.store.mlflow.dump import dump
 from plat.store.run_directory.files import read_attempt_meta, read_outcome
 from plat.store.run_directory.state import run_state
 
@@ -139,18 +138,3 @@ def test_a_file_sent_to_slurm_gives_the_store_of_the_local_one(real, tmp_path, n
         time.sleep(2)
     assert plat(*asked, "--home", str(there), *slurm) == 0
     assert results(here) == results(there)
-
-
-def results(root: Path):
-    """Every run of a store; not the page of its report, which names the command and the date."""
-    content = dump(Home(root).store_uri())
-    return {
-        experiment: {name: run for name, run in runs.items() if not name.startswith("file ")}
-        for experiment, runs in content.items()
-    }
-
-
-def plat(*arguments: str) -> int:
-    with pytest.raises(SystemExit) as left:
-        main(list(arguments))
-    return int(left.value.code or 0)

@@ -68,6 +68,11 @@ def check_place(name: str, cluster: Sequence[str], detach: bool) -> None:
         from plat.dispatch.slurm.profile import load_profile
 
         load_profile(cluster)
+    elif name == "ray":
+        from plat.dispatch.ray.settings import read_settings
+
+        if read_settings(cluster).is_local and detach:
+            raise cannot_detach(name)
 
 
 def cannot_detach(name: str) -> SpecError:
@@ -75,7 +80,7 @@ def cannot_detach(name: str) -> SpecError:
     return SpecError(
         f"runs on {name!r} end with the command that started them, so it cannot leave them",
         where="--detach",
-        mend="leave --detach out, or hand the runs to a scheduler (--on slurm)",
+        mend="leave --detach out, or hand the runs to a scheduler (--on slurm, or --on ray with RAY_ADDRESS)",
     )
 
 

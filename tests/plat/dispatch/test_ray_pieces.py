@@ -9,6 +9,8 @@ import sys
 
 import pytest
 
+from plat.dispatch.api import SchedulerError
+from plat.dispatch.driver import sweep
 from plat.dispatch.ray.client import Cluster, Node
 from plat.dispatch.ray.dispatcher import _never_fits
 from plat.dispatch.ray.refresh import note_lost_clusters, refresh
@@ -150,6 +152,19 @@ def test_a_ray_of_our_own_is_gone_with_its_process(home, toy):
     _, runs = submitted(home, toy, 1, local=True, owner=json.loads(owner.stdout), session="gone")
     note_lost_clusters(home)
     assert open_record(runs[0]) is None
+
+
+def test_a_cluster_that_is_not_there_is_named_at_once(home, toy):
+    with pytest.raises(SchedulerError, match=r"no Ray cluster answers at 127.0.0.1:1:") as error:
+        sweep(home, [toy()], on="ray", cluster=("cluster.address=127.0.0.1:1",))
+    assert "ray start --head" in error.value.mend
+
+
+def test_a_ray_of_our_own_cannot_be_left(home, toy, monkeypatch):
+    monkeypatch.delenv("RAY_ADDRESS", raising=False)
+    with pytest.raises(SpecError, match="cannot leave them") as error:
+        sweep(home, [toy()], on="ray", detach=True)
+    assert error.value.where == "--detach" and "RAY_ADDRESS" in error.value.mend
 
 
 def test_slurm_is_not_asked_about_what_ray_has(home, toy):

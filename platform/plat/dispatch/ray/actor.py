@@ -49,22 +49,27 @@ class TaskActor:
                 self._process.send_signal(signal.SIGTERM)
 
     def _work(self) -> None:
-        """Do the task, note that it is over, and leave.
+        """Do the task, note that it is over, and leave; also when something fails, so that nothing is held for ever.
 
-        The kernel asks the process to stop when this thread ends, with the worker or before: see `task`.
+        The kernel asks the process to stop when this thread ends, with the worker or before (see `task`).
         """
-        code = self._run_process()
-        if code:
-            self._wait_for_runs()
-        outcome, reason = "interrupted", "asked to stop"
-        if code:
-            outcome, reason = "failed:node", f"its process ended with code {code}"
-        elif not self._stopped:
-            outcome, reason = "", "its process has ended"
-        self._submission.note_over(outcome or None, reason, self._number)
         import ray
 
-        ray.kill(ray.get_runtime_context().current_actor, no_restart=True)
+        try:
+            code = self._run_process()
+            if code:
+                self._wait_for_runs()
+            self._note_over(code)
+        finally:
+            ray.kill(ray.get_runtime_context().current_actor, no_restart=True)
+
+    def _note_over(self, code: int) -> None:
+        if code:
+            self._submission.note_over("failed:node", f"its process ended with code {code}", self._number)
+        elif self._stopped:
+            self._submission.note_over("interrupted", "asked to stop", self._number)
+        else:
+            self._submission.note_over(None, "its process has ended", self._number)
 
     def _run_process(self) -> int:
         """The exit code of the process that does the runs; 0 as well when it was not needed any more."""

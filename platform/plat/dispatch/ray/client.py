@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import select
+import socket
 import subprocess
 import sys
 from dataclasses import dataclass
@@ -12,10 +13,11 @@ from pathlib import Path
 from typing import Any
 
 from plat.dispatch.api import SchedulerError
-from plat.dispatch.ray.settings import RaySettings
+from plat.dispatch.ray.settings import AUTO, RaySettings
 
 ANSWER_WITHIN = 60.0  # seconds, for everything but connecting
-_NO_CLUSTER = ("Failed to connect", "Could not find any running Ray", "timed out", "ConnectionError", "unreachable")
+_START_ONE = "start one (`ray start --head`), give the command on one of its nodes, or name another (cluster.address=)"
+_NO_CLUSTER = ("Failed to connect", "any running Ray", "timed out", "does not answer", "ConnectionError", "unreachable")
 
 
 @dataclass(frozen=True)
@@ -51,6 +53,8 @@ class RayClient:
     def __init__(self, settings: RaySettings, log: Path) -> None:
         self._log = log
         self._buffer = b""
+        if not settings.is_local and settings.address != AUTO:
+            _check_port(settings.address)
         log.parent.mkdir(parents=True, exist_ok=True)
         with open(log, "ab") as output:
             self._process = subprocess.Popen(
@@ -58,7 +62,7 @@ class RayClient:
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=output,
-                env={**os.environ, "RAY_BACKEND_LOG_LEVEL": "error", "PYTHONWARNINGS": "ignore"},
+                env={"RAY_BACKEND_LOG_LEVEL": "error", **os.environ, "PYTHONWARNINGS": "ignore"},
                 start_new_session=True,
             )
         within = settings.connect_within
@@ -129,6 +133,16 @@ class RayClient:
 
 def _nodes(facts: dict[str, Any]) -> tuple[Node, ...]:
     return tuple(Node(**node) for node in facts["nodes"])
+
+
+def _check_port(address: str) -> None:
+    """SchedulerError when nothing listens there, which Ray itself would take minutes to say."""
+    host, _, port = address.rpartition(":")
+    try:
+        with socket.create_connection((host, int(port)), timeout=10.0):
+            return
+    except OSError as error:
+        raise SchedulerError(f"no Ray cluster answers at {address}: {error}", mend=_START_ONE) from error
 
 
 def _in_words(error: SchedulerError, settings: RaySettings, log: Path) -> SchedulerError:

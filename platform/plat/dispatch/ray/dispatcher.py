@@ -35,7 +35,6 @@ NOWHERE = Cluster("", "", {}, ())  # before Ray has answered
 MOST_ACTORS = 500  # that wait or run at once; the rest is handed over when there is room
 WORTH_AN_ACTOR = 120.0  # seconds of work; shorter runs share an actor, which loads torch and verl once
 INHERITED = ("PYTHONPATH", "PLAT_", "HF_")  # variables that a task gets from whoever asked for it, not from Ray's nodes
-MOST_LOSSES = 3  # so often is a Ray that went away looked for again; the next time ends the sweep
 
 
 class RayDispatcher(ScheduledDispatcher):
@@ -49,7 +48,7 @@ class RayDispatcher(ScheduledDispatcher):
         self._log = setting.home.logs / "ray.txt"
         self._client: RayClient | None = None
         self._cluster = NOWHERE
-        self._losses = 0
+        self._lost_since: float | None = None
         self._submitted = 0.0
         self.detachable = not settings.is_local
         self.farewell = "following no more: what Ray has goes on there, and the same command follows it again"
@@ -112,22 +111,26 @@ class RayDispatcher(ScheduledDispatcher):
         except SchedulerError as error:
             self._lose_client(error)
             return False
+        self._lost_since = None
         if self.slots is None:
             self.slots = self._room_for_runs()
         return True
 
     def _lose_client(self, error: SchedulerError) -> None:
+        """Look for Ray again at the next refresh, for as long as it had at first; a Ray of our own is started anew."""
         if self._client is not None:
             self._client.close(0.0)
             self._client = None
-        self._losses += 1
-        if self._cluster is NOWHERE or self._losses > MOST_LOSSES:
+        now = time.monotonic()
+        if self._lost_since is None:
+            self._lost_since = now
+            self.notices.append(f"{error.what}; asking again")
+        if self._cluster is NOWHERE or now - self._lost_since > self._settings.connect_within:
             raise error
-        self.notices.append(f"{error.what}; asking again")
 
     def _room_for_runs(self) -> int:
         """How many of the runs that were asked for the cluster does at once, as far as that can be told."""
-        threads = max(1, *(self._needed(job.run).threads for job in self.jobs.values()))
+        threads = max(self._needed(job.run).threads for job in self.jobs.values())
         return max(1, sum(int(node.cpus // threads) for node in self._cluster.nodes))
 
     # --- handing over -------------------------------------------------------------------------------------------------

@@ -32,13 +32,13 @@ def refresh(home: Home, cluster: Cluster, names: Collection[str], steal: bool = 
 
     With `steal`, what other clusters have counts as over, too.
     """
-    unneeded = []
+    unneeded, lost = [], _Lost()
     for submission in open_submissions(home, SCHEDULER):
         facts = read_json(submission.manifest)
         if facts is None:
             give_up(submission, "Ray", ACCEPT_WITHIN)
         elif facts["session"] != cluster.session:
-            if steal or facts["address"] == cluster.address or _is_gone(facts):
+            if steal or facts["address"] == cluster.address or lost.has(facts):
                 _note_all_over(submission, facts, GONE)
         else:
             unneeded += _refresh(submission, facts, names)
@@ -47,11 +47,12 @@ def refresh(home: Home, cluster: Cluster, names: Collection[str], steal: bool = 
 
 def note_lost_clusters(home: Home) -> None:
     """The same without asking Ray: note what was handed to clusters that are certainly gone."""
+    lost = _Lost()
     for submission in open_submissions(home, SCHEDULER):
         facts = read_json(submission.manifest)
         if facts is None:
             give_up(submission, "Ray", ACCEPT_WITHIN)
-        elif _is_gone(facts):
+        elif lost.has(facts):
             _note_all_over(submission, facts, GONE)
         elif all(submission.is_over(task) for task in range(len(facts["tasks"]))):
             submission.note_over(None, "all of its tasks are over")
@@ -79,11 +80,24 @@ def _note_all_over(submission: Submission, facts: dict[str, Any], reason: str) -
     submission.note_over("failed:node", reason)
 
 
-def _is_gone(facts: dict[str, Any]) -> bool:
-    """Whether a cluster is certainly gone, as far as that can be told without Ray."""
-    if facts["local"]:
-        return not process.may_run(facts["owner"])
-    host, _, port = str(facts["address"]).rpartition(":")
+class _Lost:
+    """Which clusters are certainly gone, as far as that can be told without Ray; each is tried once."""
+
+    def __init__(self) -> None:
+        self._refuses: dict[str, bool] = {}
+
+    def has(self, facts: dict[str, Any]) -> bool:
+        """Whether the cluster of a submission is gone."""
+        if facts["local"]:
+            return not process.may_run(facts["owner"])
+        address = str(facts["address"])
+        if address not in self._refuses:
+            self._refuses[address] = _refuses(address)
+        return self._refuses[address]
+
+
+def _refuses(address: str) -> bool:
+    host, _, port = address.rpartition(":")
     try:
         with socket.create_connection((host, int(port)), timeout=2.0):
             return False

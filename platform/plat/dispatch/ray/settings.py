@@ -14,6 +14,7 @@ from plat.suggest import mend
 from plat.trainer.resources import Resources
 
 LOCAL = "local"  # the address that stands for a Ray of our own on this machine
+AUTO = "auto"  # and for the cluster of which this machine is a node
 
 
 @dataclass(frozen=True)
@@ -92,7 +93,7 @@ def _checked(key: str, value: Any, kind: type, where: str) -> Any:
 
 def _check_address(address: str, where: str) -> None:
     host, _, port = address.rpartition(":")
-    if address not in (LOCAL, "auto") and not (host and port.isdigit() and "/" not in address):
+    if address not in (LOCAL, AUTO) and not (host and port.isdigit() and "/" not in address):
         raise SpecError(
             f"{address!r} is not the address of a Ray cluster",
             where=where,
