@@ -13,7 +13,8 @@ from toy_runs import comparable, no_step_twice, toy_run
 
 from plat.dispatch.api import SchedulerError
 from plat.dispatch.driver import sweep
-from plat.dispatch.slurm.refresh import refresh_if_any
+from plat.dispatch.slurm.commands import Slurm
+from plat.dispatch.slurm.refresh import refresh, refresh_if_any
 from plat.store.home import Home
 from plat.store.run_directory.state import run_state
 from plat.store.submissions import newest_record, open_submissions
@@ -110,6 +111,21 @@ def test_a_question_that_is_not_answered_concludes_nothing(home, fake):
     follow(home, [run], detach=True)
     fake.set(errors=1.0)
     assert refresh_if_any(home) is None and state_of(home, run) == "queued"
+
+
+def test_a_job_that_the_site_hides_is_not_taken_for_gone(home, fake, monkeypatch):
+    """Another user's, on a site with PrivateData=jobs. On other sites everybody sees when a job is gone."""
+    fake.set(slots=0, hidden="alice")
+    run = toy_run()
+    monkeypatch.setenv("LOGNAME", "alice")
+    follow(home, [run], detach=True)
+    monkeypatch.setenv("LOGNAME", "bob")
+    refresh(home, Slurm(), accept_within=0)
+    assert state_of(home, run) == "queued"
+    fake.set(hidden="", min_job_age=0.0)
+    _call("scancel", "101")
+    refresh(home, Slurm(), accept_within=0)
+    assert state_of(home, run) == "missing"
 
 
 def test_a_failed_node_a_requeue_and_a_preemption_go_on_from_the_checkpoint(home, fake, tmp_path):

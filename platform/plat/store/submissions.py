@@ -72,9 +72,13 @@ class Submission:
         """JSON lines: when, where and by which process a task was started. Written where the scheduler counts none."""
         return self.root / f"starts-{task}.jsonl"
 
+    def facts(self) -> dict[str, Any]:
+        """What submission.json says; nothing while it is not there."""
+        return read_json(self.manifest) or {}
+
     def tasks(self) -> list[list[str]]:
-        """The ids of the runs of each task; nothing while submission.json is not there."""
-        tasks: list[list[str]] = (read_json(self.manifest) or {"tasks": []})["tasks"]
+        """The ids of the runs of each task."""
+        tasks: list[list[str]] = self.facts().get("tasks", [])
         return tasks
 
     def runs_of(self, task: int) -> list[str]:
@@ -154,11 +158,15 @@ def open_submissions(home: Home, scheduler: str = "") -> list[Submission]:
 
 def submitter() -> dict[str, Any]:
     """Who submits: this process, on this machine, and whose it is."""
+    return {**process.this_process(), "user": user_name()}
+
+
+def user_name() -> str:
+    """Whose this process is; the number of a user without a name."""
     try:
-        user = getpass.getuser()
-    except (OSError, KeyError):  # a user without a name
-        user = str(os.getuid())
-    return {**process.this_process(), "user": user}
+        return getpass.getuser()
+    except (OSError, KeyError):
+        return str(os.getuid())
 
 
 def claim(paths: RunPaths, submission: Submission, task: int, facts: Mapping[str, Any]) -> bool:

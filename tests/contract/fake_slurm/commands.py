@@ -91,7 +91,9 @@ class Commands:
     def scontrol(self, request: dict[str, Any]) -> Reply:
         arguments = request["arguments"]
         if arguments[:2] == ["show", "config"]:
-            return {"code": 0, "out": f"ClusterName = fake\nMaxArraySize            = {self.max_array_size}\n"}
+            private = "jobs,usage" if self.faults["hidden"] else "none"
+            facts = {"ClusterName": "fake", "MaxArraySize": self.max_array_size, "PrivateData": private}
+            return {"code": 0, "out": "".join(f"{name:<24}= {value}\n" for name, value in facts.items())}
         if arguments[0] == "requeue":
             for element in self.cluster.named(arguments[1:]):
                 self.cluster.end(element, "PENDING")

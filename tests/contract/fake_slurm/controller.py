@@ -7,6 +7,7 @@ It answers the commands of `client.py` over a socket in FOLDER. What a test want
     lose_sbatch   so many sbatch calls are neither obeyed nor answered
     refuse        what sbatch says instead of accepting a job; "" to accept
     accounting    "on", "off" (sacct fails), or "late" (what ended in the last `late` seconds is not there)
+    hidden        the user whose jobs are not shown to others, as the site's PrivateData says; "" for nobody
     requeue       whether tasks of a failed node are requeued
 """
 
@@ -34,7 +35,8 @@ class Controller:
 
     def __init__(self, folder: Path) -> None:
         self.calls: Counter[str] = Counter()
-        self.faults: dict[str, Any] = {"errors": 0.0, "accounting": "on", "late": 0.0, "requeue": True, "refuse": ""}
+        self.faults: dict[str, Any] = {"errors": 0.0, "accounting": "on", "late": 0.0, "requeue": True}
+        self.faults |= {"refuse": "", "hidden": ""}
         self.cluster = Cluster()
         self.commands = Commands(self.cluster, self.faults)
         self.hanging: list[socket.socket] = []

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from toy_runs import toy_run
 
-from plat.dispatch.slurm.commands import indices
+from plat.dispatch.slurm.commands import indices, is_refusal
 from plat.dispatch.slurm.packing import chunks
 from plat.dispatch.slurm.profile import Profile, load_profile
 from plat.dispatch.slurm.script import script_text
@@ -223,3 +223,22 @@ def test_a_run_is_stuck_when_three_timeouts_brought_it_no_step_further(tmp_path)
     with open(tmp_path / "stops-0.jsonl", "a") as file:
         file.write('{"why": "timeout", "st')  # the line that a kill has cut off
     assert stops.is_stuck("stuck") and not stops.is_stuck("slow")
+
+
+@pytest.mark.parametrize(
+    ("said", "refused"),
+    [
+        ("Batch job submission failed: Invalid account or account/partition combination specified", True),
+        ("Batch job submission failed: Memory specification can not be satisfied", True),
+        ("Batch job submission failed: Requested time limit is invalid (missing or exceeds some limit)", True),
+        ("error: AssocMaxSubmitJobLimit error: Batch job submission failed: Job violates accounting/QOS policy", True),
+        ("unrecognized option '--gpus-per-nod'", True),
+        ("error: Batch job submission failed: Socket timed out on send/recv operation", False),
+        ("error: Batch job submission failed: Unable to contact slurm controller (connect failure)", False),
+        ("error: Batch job submission failed: Zero Bytes were transmitted or received", False),
+        ("error: Batch job submission failed: Protocol authentication error", False),
+        ("", False),
+    ],
+)
+def test_a_job_is_refused_unless_its_way_to_slurm_is_in_doubt(said, refused):
+    assert is_refusal(said) == refused

@@ -20,12 +20,15 @@ from plat.dispatch.api import SchedulerError
 from plat.dispatch.slurm.states import UNKNOWN, TaskState, task_state
 
 UNREADABLE = -1  # the index of tasks that are listed in a way that is not understood
-MANY_NAMES = 300  # more job names than this are not spelled out to squeue: all jobs of the user are asked for
-# Refusals that SLURM has thought about: the job was certainly not accepted. The second kind passes with time.
-_REFUSED = re.compile(
-    r"invalid|not available|not permitted|denied|exceed|unrecogni[sz]ed|unable to open|more than", re.I
+MANY_NAMES = 300  # so many job names are spelled out in one call
+# What sbatch says when it is not known whether the job was accepted; whatever else it says is a refusal.
+_IN_DOUBT = re.compile(
+    r"time[d-]? ?out|socket|contact|connect|transport|zero bytes|communicat|network|no route|broken pipe|"
+    r"controller|standby|unexpected m|authenticat|credential",
+    re.I,
 )
-_LIMIT = re.compile(r"limit|MaxSubmit|MaxJobCount|temporarily unavailable|too many", re.I)
+# Refusals that pass with time: a limit on the number of jobs.
+_LIMIT = re.compile(r"MaxSubmit|MaxJob|SubmitJob|job submit limit|temporarily un|too many", re.I)
 
 
 @dataclass(frozen=True)
@@ -46,6 +49,7 @@ class Site:
 
     cluster: str
     max_array_size: int
+    hides_jobs: bool  # users are not shown the jobs of others
 
 
 class Slurm:
@@ -56,11 +60,13 @@ class Slurm:
         self._site: Site | None = None
 
     def site(self) -> Site:
-        """Name and limits of the cluster, asked for once."""
+        """Name, limits and rules of the cluster, asked for once."""
         if self._site is None:
             facts = dict(re.findall(r"^\s*(\w+)\s*=\s*(.*?)\s*$", self._ask("scontrol", "show", "config"), re.M))
             size = facts.get("MaxArraySize", "")
-            self._site = Site(facts.get("ClusterName", "") or "slurm", int(size) if size.isdigit() else 1001)
+            hides_jobs = "jobs" in facts.get("PrivateData", "")
+            name = facts.get("ClusterName", "") or "slurm"
+            self._site = Site(name, int(size) if size.isdigit() else 1001, hides_jobs)
         return self._site
 
     def submit(self, script: str, kept_open: Sequence[int] = ()) -> str:
@@ -73,18 +79,18 @@ class Slurm:
 
     def tasks(self, names: Sequence[str]) -> list[ListedTask]:
         """Every task of the jobs of these names that SLURM still knows, those that ended a short while ago included."""
-        which = ["--name", ",".join(names)] if len(names) <= MANY_NAMES else ["--user", str(os.getuid())]
-        listed = self._ask("squeue", "--noheader", "--states=all", *which, "--format=%F|%K|%T|%j|%r|%k")
+        question = ["--noheader", "--states=all", "--format=%F|%K|%T|%j|%r|%k", "--name"]
+        listed = "".join(self._ask("squeue", *question, ",".join(some)) for some in _portions(names))
         wanted = set(names)
         return [task for line in listed.splitlines() for task in _read_task(line) if task.name in wanted]
 
     def ended(self, names: Sequence[str]) -> dict[tuple[str, int], TaskState]:
         """How tasks ended that squeue lists no more, by job name and index; empty where there is no accounting."""
         question = ["-X", "-n", "-P", "-S", "now-30days", "--format=JobName%60,JobID%60,State%30", "--name"]
-        listed = ""
-        with contextlib.suppress(SchedulerError):
-            for start in range(0, len(names), MANY_NAMES):
-                listed += self._ask("sacct", *question, ",".join(names[start : start + MANY_NAMES]))
+        try:
+            listed = "".join(self._ask("sacct", *question, ",".join(some)) for some in _portions(names))
+        except SchedulerError:
+            return {}
         ends: dict[tuple[str, int], TaskState] = {}
         for line in listed.splitlines():
             name, _, rest = line.partition("|")
@@ -96,8 +102,8 @@ class Slurm:
 
     def cancel(self, jobs: Sequence[str]) -> None:
         """End jobs or array elements ("12_3") for good; those that are gone already are no error."""
-        for start in range(0, len(jobs), MANY_NAMES):
-            self._ask("scancel", "--quiet", *jobs[start : start + MANY_NAMES])
+        for some in _portions(jobs):
+            self._ask("scancel", "--quiet", *some)
 
     def requeue(self, job: str) -> None:
         """Put a job (the one that asks, as a rule) back into the queue."""
@@ -118,10 +124,20 @@ class Slurm:
                 raise SchedulerError(f"{command} has not answered for {self._timeout:.0f} s") from late
         if process.returncode == 0:
             return output
-        said = " ".join((errors or output).split())[:400] or f"exit code {process.returncode}"
-        limit = _LIMIT.search(said) is not None
-        certain = command == "sbatch" and (limit or _REFUSED.search(said) is not None) and "timed out" not in said
-        raise SchedulerError(f"{command} failed: {said}", certain=certain, passes=limit)
+        said = " ".join((errors or output).split())[:400]
+        refused = command == "sbatch" and is_refusal(said)
+        what = f"{command} failed: {said or f'exit code {process.returncode}'}"
+        raise SchedulerError(what, certain=refused, passes=refused and _LIMIT.search(said) is not None)
+
+
+def is_refusal(said: str) -> bool:
+    """Whether what a failed sbatch said means that the job was certainly not accepted."""
+    return bool(said) and _IN_DOUBT.search(said) is None
+
+
+def _portions(names: Sequence[str]) -> list[Sequence[str]]:
+    """As many names at a time as one command takes."""
+    return [names[start : start + MANY_NAMES] for start in range(0, len(names), MANY_NAMES)]
 
 
 @contextlib.contextmanager

@@ -1,9 +1,10 @@
 """What has become of the submissions of a home: SLURM is asked once for all of them, and what is over is noted.
 
 Promised: nothing is concluded from what SLURM does not say. A task is over when SLURM says so, or when SLURM answers
-and does not know the job's number any more. A word, or a list of tasks, that is not understood changes nothing; nor
-does a SLURM that cannot be asked. SLURM has `accept_within` seconds, on the file server's clock, to list a job whose
-number it has given; and as long, from when somebody first missed it, to list the job of a submitter that is gone.
+and does not know the job's number any more, unless the job is another user's and the site hides those. A word, or a
+list of tasks, that is not understood changes nothing; nor does a SLURM that cannot be asked. SLURM has `accept_within`
+seconds, on the file server's clock, to list a job whose number it has given; and as long, from when somebody first
+missed it, to list the job of a submitter that is gone.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from plat.dispatch.slurm.states import GONE, OVER, TaskState
 from plat.dispatch.slurm.submission import SCHEDULER
 from plat.dispatch.submitting import age, give_up
 from plat.store.home import Home
-from plat.store.submissions import Submission, open_submissions
+from plat.store.submissions import Submission, open_submissions, user_name
 
 ACCEPT_WITHIN = 60.0
 TaskKey = tuple[str, int]  # name of a submission, index of a task
@@ -71,14 +72,20 @@ def ask(
         tasks |= {(submission.name, index): state for index, state in states.items()}
         is_readable = UNREADABLE not in states
         is_new = not states and (number is None or seconds_since(_noted(submission), submission) < accept_within)
-        if is_readable and not is_new:
+        if is_readable and not is_new and _may_be_seen(submission, slurm):
             unlisted += [(submission.name, i) for i in range(len(submission.tasks())) if i not in states]
     without_number = [submission for submission, number in known.items() if number is None]
     return Snapshot(
         {**tasks, **_ends(home, slurm, unlisted)},
         {submission: listed[submission.name][0].job_id for submission in without_number if listed[submission.name]},
-        [submission for submission in without_number if not listed[submission.name]],
+        [s for s in without_number if not listed[s.name] and _may_be_seen(s, slurm)],
     )
+
+
+def _may_be_seen(submission: Submission, slurm: Slurm) -> bool:
+    """Whether the site would list the jobs of a submission to us."""
+    owner = submission.facts().get("by", {}).get("user")
+    return owner in (None, user_name()) or not slurm.site().hides_jobs
 
 
 def _noted(submission: Submission) -> float:
