@@ -1,23 +1,28 @@
 """Makes the SQLite file of a new store, whole or not at all.
 
-Its schema is created by a short-lived process in a file beside it, which is then renamed. So a kill leaves no half-made
-store, and the caller's memory stays small.
+It is made in a file beside it, which is then renamed, so a kill leaves no half-made store. Its tables are those of
+`empty_store_<revision>.sql`: to let MLflow make them takes seconds and memory. When the installed MLflow has another
+schema revision, a short-lived process with MLflow makes them.
 """
 
 from __future__ import annotations
 
 import contextlib
 import os
+import sqlite3
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 from plat.errors import StoreError
 from plat.store.mlflow.client import QUIET
+from plat.store.mlflow.sqlite_schema import schema_revisions
 from plat.store.mlflow.store_errors import KEPT, store_errors
 from plat.store.mlflow.uri import mask_passwords, sqlite_path
 
 NETWORK_FILE_SYSTEMS = {"nfs", "nfs4", "cifs", "smb3", "smbfs", "lustre", "gpfs", "beegfs", "ceph", "afs", "fuse.sshfs"}
+DEFAULT_EXPERIMENT = "INSERT INTO experiments VALUES (0, 'Default', ?, 'active', ?, ?, 'default')"
 
 
 def ensure_sqlite(uri: str) -> Path:
@@ -28,26 +33,53 @@ def ensure_sqlite(uri: str) -> Path:
         return path
     with store_errors(uri):
         path.parent.mkdir(parents=True, exist_ok=True)
-        for stale in path.parent.glob(f".{path.name}.creating-*"):
-            stale.unlink()
-    scratch = path.with_name(f".{path.name}.creating-{os.getpid()}")
-    journal = "DELETE" if on_network_disk(path.parent) else "WAL"
-    environment = {**os.environ, **QUIET, "MLFLOW_TRACKING_URI": f"sqlite:///{scratch}"}
-    made = subprocess.run(
-        [sys.executable, "-c", _CREATE, str(scratch), journal], env=environment, capture_output=True, text=True
-    )
-    if made.returncode != 0 or not scratch.exists():
-        for piece in path.parent.glob(f"{scratch.name}*"):
-            with contextlib.suppress(OSError):
-                piece.unlink()
+        _remove(path)
+        scratch = path.with_name(f".{path.name}.creating-{os.getpid()}")
+        schema = Path(__file__).with_name(f"empty_store_{schema_revisions()[0]}.sql")
+        try:
+            if schema.exists():
+                make_from_schema(scratch, schema)
+            else:
+                make_with_mlflow(scratch, path)
+            _set_journal(scratch)
+        except BaseException:
+            _remove(path, os.getpid())
+            raise
+        scratch.replace(path)
+    return path
+
+
+def make_from_schema(file: Path, schema: Path) -> None:
+    """The tables that a file of SQL statements makes, and MLflow's default experiment."""
+    now = int(time.time() * 1000)
+    with contextlib.closing(sqlite3.connect(file)) as database, database:
+        database.executescript(f"BEGIN; {schema.read_text(encoding='utf-8')}")
+        database.execute(DEFAULT_EXPERIMENT, (f"{file.parent}/mlartifacts/0", now, now))
+
+
+def make_with_mlflow(file: Path, path: Path) -> None:
+    """Let a process with MLflow make the tables; StoreError about the store at `path` when it cannot."""
+    environment = {**os.environ, **QUIET, "MLFLOW_TRACKING_URI": f"sqlite:///{file}"}
+    made = subprocess.run([sys.executable, "-c", _CREATE, str(file)], env=environment, capture_output=True, text=True)
+    if made.returncode != 0 or not file.exists():
         raise StoreError(
             f"the MLflow store could not be created: {mask_passwords(_cause(made.stderr)) or made.returncode}",
             where=str(path),
             mend=f"make the folder writable and free some disk space; {KEPT}",
         )
-    with store_errors(uri):
-        scratch.replace(path)
-    return path
+
+
+def _set_journal(file: Path) -> None:
+    journal = "DELETE" if on_network_disk(file.parent) else "WAL"
+    with contextlib.closing(sqlite3.connect(file)) as database:
+        database.execute(f"PRAGMA journal_mode = {journal}")
+
+
+def _remove(path: Path, process: int | str = "") -> None:
+    """Remove what was left in making the store at `path`, by one process or by any."""
+    for piece in path.parent.glob(f".{path.name}.creating-{process}*"):
+        with contextlib.suppress(OSError):
+            piece.unlink()
 
 
 def _cause(output: str) -> str:
@@ -59,13 +91,12 @@ def _cause(output: str) -> str:
 _CREATE = """
 import sqlite3, sys
 from mlflow.store.tracking.sqlalchemy_store import SqlAlchemyStore
-path, journal = sys.argv[1:]
+path = sys.argv[1]
 SqlAlchemyStore("sqlite:///" + path, path + "-artifacts")._dispose_engine()
 connection = sqlite3.connect(path)
 connection.execute("UPDATE experiments SET artifact_location = replace(artifact_location, ?, 'mlartifacts')",
                    (path.rpartition("/")[2] + "-artifacts",))
 connection.commit()
-connection.execute(f"PRAGMA journal_mode = {journal}")
 connection.close()
 """
 
