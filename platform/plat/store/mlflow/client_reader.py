@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import tempfile
 from pathlib import Path
+from typing import Any
 
 from plat.store.mlflow.client import mlflow_client
 from plat.store.mlflow.raw import RawRun, Series, restore
@@ -42,9 +43,7 @@ class ClientReader:
 
         keys = self._keys[run.mlflow_id]
         with store_errors(self.uri):
-            histories = [self.client.get_metric_history(run.mlflow_id, key) for key in keys]
-        for history in histories:
-            history.sort(key=lambda point: point.step)
+            histories = [_by_step(self.client.get_metric_history(run.mlflow_id, key)) for key in keys]
         points = [point for history in histories for point in history]
         steps = np.array([point.step for point in points], dtype=np.int64)
         values = np.array([point.value for point in points], dtype=np.float64)
@@ -56,3 +55,11 @@ class ClientReader:
                 return None
             with tempfile.TemporaryDirectory() as folder:
                 return Path(self.client.download_artifacts(run.mlflow_id, name, folder)).read_bytes()
+
+
+def _by_step(history: list[Any]) -> list[Any]:
+    """One point for each step, in their order. Of several, which two importers at once may leave, the first."""
+    first: dict[int, Any] = {}
+    for point in sorted(history, key=lambda point: (point.step, point.timestamp)):
+        first.setdefault(point.step, point)
+    return list(first.values())

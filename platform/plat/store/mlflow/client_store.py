@@ -2,11 +2,18 @@
 
 The server gives the MLflow ids here, so a run is found again by its tag `plat.id`. Its history is compared before
 anything is added. The tag `plat.imported` is written last: without it the next import looks at the run again.
+
+The lock of a home does not reach the other homes whose runs go to the same server, and MLflow cannot create a run on
+the condition that there is none. So whoever has created one searches again: of several runs that are the same, all
+importers keep the same one (`_kept`) and delete the others. Until a run is stored as a whole, `plat.imported` says
+which home writes it, and other homes wait for that one, PATIENCE seconds at most.
 """
 
 from __future__ import annotations
 
+import socket
 import tempfile
+import time
 from collections.abc import Iterable, Mapping
 from hashlib import sha256
 from pathlib import Path
@@ -33,6 +40,8 @@ from plat.store.mlflow.uri import artifact_root
 if TYPE_CHECKING:
     from mlflow.entities import Run
 
+WRITING = "being written since "  # the tag plat.imported of a run that is not stored as a whole yet
+PATIENCE = 30.0  # seconds; then the home that began to write is taken for dead
 FEW = 5  # so many runs are asked for one by one instead of reading them all
 
 
@@ -46,6 +55,7 @@ class ClientStore:
         # a server has a place for artifacts of its own, a database has none
         self.root = None if remote else artifact_root(uri) or str(home.root / "mlartifacts")
         self._runs: dict[str, Run] = {}  # what was read, by MLflow id
+        self._writer = f" by {socket.gethostname()}:{home.root}"
 
     def close(self) -> None:
         self._runs.clear()
@@ -81,9 +91,9 @@ class ClientStore:
             run = self._find_file(number, file.name)
             if run is None:
                 tags = {"mlflow.runName": file.name, **file.tags()}
-                run = self.client.create_run(number, tags=tags, run_name=file.name)
-                self.client.update_run(run.info.run_id, status="FINISHED")
-                return str(run.info.run_id)
+                made = self.client.create_run(number, tags=tags, run_name=file.name)
+                self.client.update_run(made.info.run_id, status="FINISHED")
+                run = self._kept(made, f"tags.`plat.file` = '{file.name}'", [number])
             if run.info.lifecycle_stage != "active":
                 raise Deleted(file.name)
             self._set_tags(run, file.tags())
@@ -95,11 +105,13 @@ class ClientStore:
         with store_errors(self.uri):
             if known is None:
                 number = self._experiment(record.experiment)
-                tags = {"plat.kind": "run", "plat.id": record.id}
+                tags = {"plat.kind": "run", "plat.id": record.id, SIGNATURE: self._mark()}
                 tags |= {"mlflow.parentRunId": parent} if parent else {}
-                run = self.client.create_run(number, start_time=record.start, tags=tags, run_name=record.name)
+                made = self.client.create_run(number, start_time=record.start, tags=tags, run_name=record.name)
+                run = self._kept(made, f"tags.`plat.id` = '{record.id}'")
             else:
                 run = self._runs.get(known.mlflow_id) or self.client.get_run(known.mlflow_id)
+            run = self._when_written(run)
             run_id = run.info.run_id
             stored = self._stored(run)
             if conflict(record, stored):
@@ -163,11 +175,53 @@ class ClientStore:
     def _experiment(self, name: str) -> str:
         experiment = self.client.get_experiment_by_name(name)
         if experiment is None:
-            place = None if self.root is None else f"{self.root}/{sha256(name.encode()).hexdigest()[:8]}"
-            return str(self.client.create_experiment(name, place))
+            return self._create_experiment(name)
         if experiment.lifecycle_stage != "active":
             raise DeletedExperiment(name)
         return str(experiment.experiment_id)
+
+    def _create_experiment(self, name: str) -> str:
+        from mlflow.exceptions import MlflowException
+
+        place = None if self.root is None else f"{self.root}/{sha256(name.encode()).hexdigest()[:8]}"
+        try:
+            return str(self.client.create_experiment(name, place))
+        except MlflowException:
+            experiment = self.client.get_experiment_by_name(name)
+            if experiment is None:
+                raise
+            return str(experiment.experiment_id)  # an importer of another home was faster
+
+    def _kept(self, made: Run, query: str, experiments: list[str] | None = None) -> Run:
+        """The one run to keep of those that a query finds, after `made` was created because it found none.
+
+        One that is stored as a whole comes first, then the one that was created first. The others are deleted.
+        """
+
+        def order(run: Run) -> tuple[bool, str, int, str]:
+            return _is_written(run), run.data.tags.get(SIGNATURE, ""), run.info.start_time, run.info.run_id
+
+        same = [run for run in self._search(query, experiments) if run.info.lifecycle_stage == "active"]
+        if len(same) < 2:
+            return made
+        first, *others = sorted(same, key=order)
+        for run in others:
+            self.client.delete_run(run.info.run_id)
+        return first
+
+    def _mark(self) -> str:
+        return f"{WRITING}{time.time_ns()}{self._writer}"
+
+    def _when_written(self, run: Run) -> Run:
+        """The run once no other home is writing it any more; one that stays as it is becomes ours to write."""
+        until = time.monotonic() + PATIENCE
+        while _is_written(run) and not run.data.tags[SIGNATURE].endswith(self._writer):
+            if time.monotonic() > until:
+                self.client.set_tag(run.info.run_id, SIGNATURE, self._mark())
+                break
+            time.sleep(0.2)
+            run = self.client.get_run(run.info.run_id)
+        return run
 
     def _find_file(self, experiment: str, file: str) -> Run | None:
         runs = self._search(f"tags.`plat.file` = '{file}'", [experiment])
@@ -208,6 +262,11 @@ class ClientStore:
                 path.parent.mkdir(parents=True, exist_ok=True)
                 path.write_bytes(data)
             self.client.log_artifacts(run, folder)
+
+
+def _is_written(run: Run) -> bool:
+    """Whether some home is writing the run, or was when it was killed."""
+    return str(run.data.tags.get(SIGNATURE, "")).startswith(WRITING)
 
 
 def _known(run: Run) -> Known:
