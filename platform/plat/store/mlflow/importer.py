@@ -9,6 +9,7 @@ Promised:
   them. Restoring them in MLflow brings them up to date at the next import; `mlflow gc` forgets them, and then a run
   directory that still exists is imported afresh;
 - a run that was redone and gives other values than those recorded is left as it was recorded, and named;
+- a run that has not begun (one that waits in the queue of a scheduler) is not in MLflow yet;
 - a done run whose history is damaged never passes for whole: unless the store has all of it already, it is recorded
   with the outcome "damaged" and without its history, and named at every import until it is mended.
 
@@ -26,7 +27,7 @@ from plat.errors import HomeError, StoreError
 from plat.store.home import Home, RunPaths
 from plat.store.mlflow.backend import Backend, Deleted, DeletedExperiment, FileInfo, Known
 from plat.store.mlflow.connect import open_backend
-from plat.store.mlflow.record import RunRecord, read_record, signature, without_history
+from plat.store.mlflow.record import RunRecord, has_begun, read_record, signature, without_history
 from plat.store.mlflow.relocation import is_moved
 from plat.store.mlflow.spelling import clean_key
 from plat.store.mlflow.sqlite_connection import connect_readonly
@@ -174,6 +175,8 @@ def _changed(
         mark, have = signature(run), known.get(run.id)
         if mark is None:
             report.unreadable += [run.id] if run.root.is_dir() else []
+        elif have is None and not has_begun(run):
+            continue
         elif have and have.deleted:
             report.deleted.append(run.id)
         elif not again and have and have.signature == mark and have.files.issuperset(wanted.get(run.id, ())):

@@ -90,6 +90,11 @@ def signature(paths: RunPaths) -> str | None:
     return hashlib.sha256(repr(parts).encode()).hexdigest()[:16]
 
 
+def has_begun(paths: RunPaths) -> bool:
+    """Whether there is anything to record of a run: an attempt, or a result."""
+    return paths.result.exists() or bool(paths.attempts())
+
+
 def _stat(path: Path) -> tuple[int, int] | None:
     try:
         status = path.stat()

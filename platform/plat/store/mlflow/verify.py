@@ -22,7 +22,7 @@ from plat.store.mlflow.backend import Backend, Known, Stored, sql_value
 from plat.store.mlflow.connect import open_backend, open_reader
 from plat.store.mlflow.importer import import_lock, import_runs
 from plat.store.mlflow.raw import RawReader, RawRun
-from plat.store.mlflow.record import NOT_COMPARED, RunRecord, read_record
+from plat.store.mlflow.record import NOT_COMPARED, RunRecord, has_begun, read_record
 from plat.store.mlflow.sqlite_connection import connect_readonly
 from plat.store.mlflow.store_errors import store_errors
 from plat.store.mlflow.uri import sqlite_path
@@ -84,7 +84,8 @@ def _check_run(run: RunPaths, known: Known | None, backend: Backend, reader: Raw
         check.damaged[run.id] = record.damage if record else "its meta.json or config.yaml cannot be read"
         return
     if known is None:
-        check.differing[run.id] = "it is not in the store"
+        if has_begun(run):
+            check.differing[run.id] = "it is not in the store"
         return
     if known.deleted:
         check.deleted.append(run.id)

@@ -12,6 +12,7 @@ from plat.store.mlflow import importer
 from plat.store.mlflow.client import mlflow_client
 from plat.store.mlflow.dump import dump
 from plat.store.mlflow.importer import import_runs
+from plat.store.mlflow.verify import verify_store
 from plat.store.run_directory.spool import SpoolWriter
 
 
@@ -46,6 +47,17 @@ def test_everything_of_a_run_is_in_mlflow(home, recipe, experiment, runs_of):
     assert "The title of table4" in parent.data.tags["mlflow.note.content"]
     assert (parent.info.status, parent.info.end_time) == ("FINISHED", run.info.end_time)
     assert len(runs_of(home, "tags.`plat.file` = 'keep_rates'")) == 1
+
+
+def test_a_run_that_waits_in_a_queue_is_not_in_mlflow_until_it_begins(home, recipe, runs_of):
+    single = recipe(1, outcome=None)
+    paths = single.write(home)
+    (paths.root / "attempts").rename(home.root / "later")
+    report = import_runs(home, home.store_uri())
+    assert not (report.imported or report.unchanged or report.warnings()) and not runs_of(home)
+    assert not verify_store(home, home.store_uri()).differing
+    (home.root / "later").rename(paths.root / "attempts")
+    assert import_runs(home, home.store_uri()).imported == [single.id] and len(runs_of(home)) == 1
 
 
 def test_only_durable_steps_of_a_running_run(home, recipe, runs_of):
