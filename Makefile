@@ -2,7 +2,8 @@
 #
 #   make sweep    install into .venv (about two minutes, once), then train and print Table 4
 #   make test     the tests
-#   make test-cluster  the tests on a real SLURM, which they install (Debian, as root), start and stop on this machine
+#   make test-cluster  the tests on a real SLURM and of a team's store (PostgreSQL), which they install (Debian, as
+#                      root), start and stop on this machine
 #   make lint     formatting, style and types
 #   make results  write the numbers of README.md and docs/ from the runs in docs/results
 #   make bench    the measurements of docs/benchmarks.md
@@ -60,9 +61,9 @@ $(INSTALLED): requirements.txt pyproject.toml
 	@echo "  3/3 plat" && $(PIP) --no-deps --no-build-isolation --editable .
 	@touch $@
 
-# The competitor lives beside the environment, not in it; without it the benchmarks say so and go on.
+# The competitors live beside the environment, not in it; without them the benchmarks say so and go on.
 .venv/.bench: $(INSTALLED) requirements-bench.txt
-	@$(PIP) --no-deps --upgrade --target .venv/bench -r requirements-bench.txt || echo "not installed: TRL, its ratio is left out" >&2
+	@$(PIP) --no-deps --upgrade --target .venv/bench -r requirements-bench.txt || echo "not installed: what requirements-bench.txt names; its ratios are left out" >&2
 	@touch $@
 
 clean:

@@ -2,18 +2,10 @@
 
 from __future__ import annotations
 
-import os
-import signal
-import socket
-import subprocess
-import sys
-import time
-import urllib.request
-
 import pandas as pd
 import pytest
+from mlflow_server import MlflowServer
 
-from plat.store.mlflow.client import QUIET
 from plat.store.mlflow.dump import dump
 from plat.store.mlflow.frames import Store
 from plat.store.mlflow.importer import import_runs
@@ -25,27 +17,12 @@ def server(tmp_path, empty_store):
     (tmp_path / "server").mkdir()
     database = tmp_path / "server" / "server.db"
     database.write_bytes(empty_store.read_bytes())
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    command = [sys.executable, "-m", "mlflow", "server", "--host", "127.0.0.1", "--port", str(port), "--workers", "1"]
-    command += ["--backend-store-uri", f"sqlite:///{database}", "--artifacts-destination", str(tmp_path / "files")]
-    environment = {**os.environ, **QUIET, "MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false"}
-    log = open(tmp_path / "server.log", "w")
-    process = subprocess.Popen(command, env=environment, stdout=log, stderr=log, start_new_session=True)
+    server = MlflowServer(tmp_path / "server", f"sqlite:///{database}")
     try:
-        for _ in range(300):
-            time.sleep(0.2)
-            try:
-                urllib.request.urlopen(f"http://127.0.0.1:{port}/health", timeout=5)
-                break
-            except OSError:
-                assert process.poll() is None, (tmp_path / "server.log").read_text()
-        yield f"http://127.0.0.1:{port}"
+        server.start()
+        yield server.url
     finally:
-        os.killpg(process.pid, signal.SIGTERM)
-        process.wait()
-        log.close()
+        server.end()
 
 
 @pytest.mark.slow

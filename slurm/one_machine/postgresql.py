@@ -1,0 +1,58 @@
+"""A PostgreSQL in a folder, for tests of a team's store. It is reached through a socket in that folder alone."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from pathlib import Path
+
+from slurm.one_machine.processes import ClusterError, Commands, wait_until
+
+USER = "postgres"  # Debian's package makes it; the server refuses to run as root
+DEBIAN = Path("/usr/lib/postgresql")  # one folder for each version, none of them on the PATH
+
+
+def programs() -> Path | None:
+    """The folder of the newest installed version's programs, None when there is none."""
+    return max(DEBIAN.glob("*/bin"), key=lambda folder: int(folder.parent.name), default=None)
+
+
+class PostgreSQL:
+    """A server with one empty database. `folder` must be reachable by the user `postgres`, so not in a private one."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self._process: subprocess.Popen[bytes] | None = None
+
+    @property
+    def uri(self) -> str:
+        """The database, as SQLAlchemy and MLflow name it."""
+        return f"postgresql://{USER}@/{USER}?host={self.folder}"
+
+    def up(self) -> None:
+        """ClusterError when it is not installed or does not answer."""
+        binaries = programs()
+        if binaries is None:
+            raise ClusterError("not installed: postgresql (run `python -m slurm.one_machine install` as root)")
+        commands = Commands({}, self.folder)
+        as_user = self._as_user()
+        data = self.folder / "data"
+        if not data.exists():
+            commands.run(*as_user, str(binaries / "initdb"), "--auth=trust", f"--username={USER}", f"--pgdata={data}")
+        settings = [f"unix_socket_directories={self.folder}", "listen_addresses="]
+        options = [word for setting in settings for word in ("-c", setting)]
+        self._process = commands.start(*as_user, str(binaries / "postgres"), "-D", str(data), *options)
+        ready = [str(binaries / "pg_isready"), "--quiet", f"--host={self.folder}"]
+        wait_until(lambda: commands.succeeds(*ready), 120, f"PostgreSQL answers (see {self.folder})")
+
+    def down(self) -> None:
+        """End it, with whatever connections there are."""
+        if self._process is not None:
+            self._process.send_signal(2)  # SIGINT: a fast shutdown
+            self._process.wait(60)
+
+    def _as_user(self) -> list[str]:
+        if os.getuid() != 0:
+            return []
+        subprocess.run(["chown", f"{USER}:", str(self.folder)], check=True)
+        return ["setpriv", f"--reuid={USER}", f"--regid={USER}", "--clear-groups"]

@@ -1,0 +1,106 @@
+"""A team's store: several nodes, each with a home of its own, sweep into one `mlflow server` over a real PostgreSQL.
+
+The server is killed and started again in the middle. Runs of the same identity are executed on several nodes at once.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from clusters import TOY
+from mlflow_server import MlflowServer
+from sweep_processes import wait_for
+
+from plat.errors import StoreError
+from plat.store.mlflow.dump import dump
+
+EXPERIMENT = """\
+title: Random walks of a team
+base: {trainer: "plat_toy:SPEC", train.iterations: 100, sleep: 0.02}
+matrix: {seed: range(8)}
+"""
+NODES = {"first": "range(0,4)", "second": "range(2,6)", "third": "range(4,8)"}  # seeds 2 to 5 on two nodes each
+
+
+@pytest.fixture
+def server() -> Iterator[MlflowServer]:
+    from slurm.one_machine.postgresql import PostgreSQL
+
+    folder = Path(tempfile.mkdtemp(prefix="plat-team-"))  # the database belongs to another user: not in tmp_path
+    folder.chmod(0o755)
+    (folder / "postgresql").mkdir()
+    database = PostgreSQL(folder / "postgresql")
+    server = MlflowServer(folder, database.uri, workers=2)
+    try:
+        database.up()
+        server.start()
+        yield server
+    finally:
+        server.end(signal.SIGKILL)
+        database.down()
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def plat(folder: Path, store: str, verb: str, *arguments: str) -> subprocess.Popen[str]:
+    """A verb on one node, whose disk is the folder."""
+    command = [sys.executable, "-m", "plat", verb, *arguments, "--home", str(folder / "home"), "--store", store]
+    return subprocess.Popen(
+        command,
+        cwd=folder,
+        env={**os.environ, "PYTHONPATH": str(TOY)},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
+
+
+def finished(folder: Path) -> int:
+    """How many runs have a result on any node."""
+    return len(list(folder.glob("*/home/runs/*/*/result.json")))
+
+
+def stored_runs(store: str) -> dict[str, Any]:
+    """What a store holds of each run, by plat's id; the runs that carry reports are left out."""
+    (content,) = [runs for runs in dump(store).values() if runs]
+    return {name: run for name, run in content.items() if not name.startswith("file ")}
+
+
+@pytest.mark.cluster
+def test_a_team_loses_nothing_when_its_server_is_killed_and_comes_back(server, tmp_path):
+    nodes = {name: tmp_path / name for name in (*NODES, "alone")}
+    for folder in nodes.values():
+        folder.mkdir()
+        (folder / "walks.yaml").write_text(EXPERIMENT)
+    sweeps = {
+        name: plat(nodes[name], server.url, "sweep", "walks.yaml", f"matrix.seed={seeds}", "--jobs", "1")
+        for name, seeds in NODES.items()
+    }
+    wait_for(lambda: finished(tmp_path) >= 3, timeout=300)
+    server.end(signal.SIGKILL)
+    before = finished(tmp_path)
+    wait_for(lambda: finished(tmp_path) > before, timeout=300)
+    server.start()
+    for name, sweep in sweeps.items():
+        output = sweep.communicate(timeout=600)[0]
+        assert sweep.returncode in (0, StoreError.exit_code) and "Traceback" not in output, (name, output)
+    assert finished(tmp_path) == 12
+    for name in NODES:
+        synced = plat(nodes[name], server.url, "sync", "walks.yaml")
+        output = synced.communicate(timeout=300)[0]
+        assert synced.returncode == 0, (name, output)
+    local = f"sqlite:///{nodes['alone'] / 'mlflow.db'}"
+    alone = plat(nodes["alone"], local, "sweep", "walks.yaml")
+    output = alone.communicate(timeout=600)[0]
+    assert alone.returncode == 0, output
+    held = stored_runs(server.url)
+    assert held == stored_runs(local) and len(held) == 8
+    assert {run["parent"] for run in held.values()} == {"file walks"}
