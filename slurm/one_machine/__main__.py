@@ -47,7 +47,11 @@ def _obey(chosen: argparse.Namespace) -> None:
         return
     cluster = Cluster(chosen.folder, nodes=chosen.nodes, accounting=chosen.accounting)
     if chosen.verb == "up":
-        cluster.up()
+        try:
+            cluster.up()
+        except ClusterError:
+            cluster.down()
+            raise
         print(f"export SLURM_CONF={cluster.configuration}")
     else:
         cluster.down()

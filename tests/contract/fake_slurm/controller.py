@@ -46,12 +46,15 @@ class Controller:
         self.listener.listen(100)
 
     def serve(self) -> None:
-        while True:
+        """Until `test_stop`, or until the test that started it is gone."""
+        parent = os.getppid()
+        while os.getppid() == parent:
             ready, _, _ = select.select([self.listener], [], [], TICK)
             if ready:
                 connection, _ = self.listener.accept()
                 self.answer(connection)
             self.cluster.tick()
+        self.test_stop()
 
     def answer(self, connection: socket.socket) -> None:
         with connection.makefile("r") as lines:
