@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 from clusters import QUICK, TOY, FakeSlurm
-from ray_cluster import RayCluster
+from ray_cluster import RayCluster, on_ray
 
 from plat.store.home import Home
 
@@ -108,8 +108,3 @@ def two_nodes() -> Iterator[RayCluster]:
 @pytest.fixture
 def ray(two_nodes: RayCluster, tasks_find_the_toy: None) -> RayCluster:
     return two_nodes
-
-
-def on_ray(cluster: RayCluster) -> tuple[str, ...]:
-    """The settings with which a test uses this cluster."""
-    return ("cluster.refresh=0.3", f"cluster.address={cluster.address}")

@@ -86,3 +86,8 @@ def _children(pid: int) -> list[int]:
 
 def _name(pid: int) -> str:
     return Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")[0].decode()
+
+
+def on_ray(cluster: RayCluster) -> tuple[str, ...]:
+    """The settings with which a test uses this cluster."""
+    return ("cluster.refresh=0.3", f"cluster.address={cluster.address}")

@@ -8,7 +8,7 @@ import signal
 import threading
 
 import pytest
-from conftest import on_ray
+from ray_cluster import on_ray
 from sweep_processes import finish, start, wait_for
 from toy_runs import comparable, no_step_twice, toy_run
 

@@ -1,31 +1,16 @@
-"""Whole experiment files and searches on a real Ray (marked `cluster`)."""
+"""Whole searches on a real Ray (marked `cluster`)."""
 
 from __future__ import annotations
 
-import shutil
 from pathlib import Path
 
 import pytest
 from clusters import ROOT
-from conftest import on_ray
+from ray_cluster import on_ray
 from search_files import TOY_SEARCH
-from stores import plat, results
-
-from plat.store.home import Home
+from stores import plat
 
 pytestmark = pytest.mark.cluster
-
-
-@pytest.mark.parametrize("name", ["quickstart", "table4"])
-def test_a_file_sent_to_ray_gives_the_store_of_the_local_one(ray, tmp_path, name):
-    """At smoke scale. What differs between the two stores is when and where things were done, and nothing else."""
-    here, there = tmp_path / "here", tmp_path / "there"
-    asked = ["sweep", str(ROOT / "experiments" / f"{name}.yaml"), "scale=smoke"]
-    assert plat(*asked, "--home", str(here), "--jobs", "2") == 0
-    Home(there).create()
-    shutil.copytree(here / "cache", there / "cache", dirs_exist_ok=True)  # the base models, built once
-    assert plat(*asked, "--home", str(there), "--on", "ray", "cluster.runs_per_task=9", *on_ray(ray)) == 0
-    assert results(here) == results(there)
 
 
 def test_a_search_on_ray_finds_what_it_finds_here(ray, tmp_path):

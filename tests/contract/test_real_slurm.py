@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import random
-import shutil
 import subprocess
 import threading
 import time
 from pathlib import Path
 
 import pytest
-from clusters import ROOT
-from stores import plat, results
 from sweep_processes import wait_for
 from toy_runs import comparable, no_step_twice, toy_run
 
@@ -121,20 +118,3 @@ def test_a_preemption_goes_on_from_the_checkpoint_without_accounting(home, witho
     assert len(attempts) == 2 and no_step_twice(home.run(run.id))
     assert read_outcome(attempts[0])["outcome"] == "interrupted"
     assert read_attempt_meta(attempts[1])["restored_step"] > 0
-
-
-@pytest.mark.parametrize("name", ["quickstart", "table4"])
-def test_a_file_sent_to_slurm_gives_the_store_of_the_local_one(real, tmp_path, name):
-    """At smoke scale. What differs between the two stores is when and where things were done, and nothing else."""
-    here, there = tmp_path / "here", tmp_path / "there"
-    asked = ["sweep", str(ROOT / "experiments" / f"{name}.yaml"), "scale=smoke"]
-    assert plat(*asked, "--home", str(here), "--jobs", "2") == 0
-    Home(there).create()
-    shutil.copytree(here / "cache", there / "cache", dirs_exist_ok=True)  # the base models, built once
-    slurm = ["--on", "slurm", "cluster.runs_per_task=9", "cluster.refresh=1"]
-    assert plat(*asked, "--home", str(there), *slurm) == 0
-    while any(run_state(paths).state != "done" for paths in Home(there).all_runs()):
-        assert plat("status", "--home", str(there)) == 0
-        time.sleep(2)
-    assert plat(*asked, "--home", str(there), *slurm) == 0
-    assert results(here) == results(there)
