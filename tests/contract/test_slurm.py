@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import subprocess
 import threading
 import time
 from collections import Counter
@@ -216,6 +217,4 @@ def _in_thread(home, runs, *more):
 
 
 def _call(*command):
-    import subprocess
-
     subprocess.run(command, check=True, timeout=30)
