@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 from clusters import QUICK, TOY, FakeSlurm
-from ray_cluster import RayCluster, on_ray
+from ray_cluster import ENVIRONMENT, RayCluster, on_ray
 
 from plat.store.home import Home
 
@@ -106,5 +106,7 @@ def two_nodes() -> Iterator[RayCluster]:
 
 
 @pytest.fixture
-def ray(two_nodes: RayCluster, tasks_find_the_toy: None) -> RayCluster:
+def ray(two_nodes: RayCluster, monkeypatch: pytest.MonkeyPatch, tasks_find_the_toy: None) -> RayCluster:
+    for name, value in ENVIRONMENT.items():
+        monkeypatch.setenv(name, value)
     return two_nodes

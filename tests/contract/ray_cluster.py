@@ -14,6 +14,8 @@ import time
 from pathlib import Path
 
 STARTED = "Ray runtime started"
+TRIES = 3
+ENVIRONMENT = {"RAY_USAGE_STATS_ENABLED": "0", "RAY_AUTH_MODE": "disabled"}  # of every node, and of who asks them
 RUNNING = "PLAT_TEST_RAY"  # the address of a cluster that runs already, for whoever runs these tests often
 
 
@@ -27,30 +29,40 @@ class RayCluster:
         if not self.address:
             port = _free_port()
             self.add_node(2, "--head", f"--port={port}", f"--temp-dir={self._folder}", "--include-dashboard=false")
-            self.address = re.findall(r"--address='([^']+)'", self._log(0).read_text())[0]
+            self.address = re.findall(r"--address='([^']+)'", self._log(len(self._nodes) - 1).read_text())[0]
             self.add_node(2)
 
     def add_node(self, cpus: int, *options: str) -> int:
-        """Start a node and wait until it has joined; its number, for `kill_node`."""
+        """Start a node and wait until it has joined; its number, for `kill_node`.
+
+        Ray gives a node's helpers 15 s to start, which a busy machine may not keep: it is tried again then.
+        """
         options = options or (f"--address={self.address}",)
-        number = len(self._nodes)
         command = [sys.executable, "-m", "ray.scripts.scripts", "start", "--block", f"--num-cpus={cpus}"]
         command += ["--object-store-memory=80000000", "--include-log-monitor=false", *options]
-        with open(self._log(number), "wb") as log:
+        for _ in range(TRIES):
+            if self._starts(command):
+                return len(self._nodes) - 1
+        raise AssertionError(self._log(len(self._nodes) - 1).read_text(errors="replace"))
+
+    def _starts(self, command: list[str]) -> bool:
+        log = self._log(len(self._nodes))
+        with open(log, "wb") as output:
             process = subprocess.Popen(
                 command,
                 stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=log,
+                stdout=output,
+                stderr=output,
                 start_new_session=True,
-                env={**os.environ, "RAY_USAGE_STATS_ENABLED": "0"},
+                env={**os.environ, **ENVIRONMENT},
             )
         self._nodes.append(process)
         until = time.monotonic() + 300
-        while STARTED not in self._log(number).read_text(errors="replace"):
-            assert process.poll() is None and time.monotonic() < until, self._log(number).read_text(errors="replace")
+        while STARTED not in log.read_text(errors="replace"):
+            if process.poll() is not None or time.monotonic() > until:
+                return False
             time.sleep(0.2)
-        return number
+        return True
 
     def kill_node(self, number: int) -> None:
         """SIGKILL for a node's raylet, as when its machine is lost; Ray's processes on it notice by themselves."""

@@ -131,6 +131,8 @@ class Bridge:
         import ray
 
         for name in names:
+            if name not in self._started:
+                continue
             submission, number = self._started[name]
             with contextlib.suppress(ValueError):  # it has ended
                 actor = ray.get_actor(name)

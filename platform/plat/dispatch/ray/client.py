@@ -15,7 +15,8 @@ from typing import Any
 from plat.dispatch.api import SchedulerError
 from plat.dispatch.ray.settings import AUTO, RaySettings
 
-ANSWER_WITHIN = 60.0  # seconds, for everything but connecting
+ANSWER_WITHIN = 60.0  # seconds, for everything but connecting and starting
+START_WITHIN = 600.0
 _START_ONE = "start one (`ray start --head`), give the command on one of its nodes, or name another (cluster.address=)"
 _NO_CLUSTER = ("Failed to connect", "any running Ray", "timed out", "does not answer", "ConnectionError", "unreachable")
 
@@ -83,7 +84,7 @@ class RayClient:
 
     def start(self, tasks: list[dict[str, Any]]) -> None:
         """Start actors (see `bridge.Bridge.start`)."""
-        self._ask("start", tasks=tasks)
+        self._ask("start", timeout=START_WITHIN, tasks=tasks)
 
     def stop(self, names: list[str]) -> None:
         """Ask actors to let their runs save and stop."""

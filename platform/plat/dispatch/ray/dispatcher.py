@@ -11,7 +11,7 @@ import contextlib
 import os
 import signal
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from plat.dispatch.api import ENDED, REFUSED, Job, SchedulerError
@@ -25,7 +25,7 @@ from plat.dispatch.scheduled import ScheduledDispatcher
 from plat.dispatch.submitting import hand_over
 from plat.plan.cost import History
 from plat.store.run_directory import lease
-from plat.store.submissions import Submission
+from plat.store.submissions import Record, Submission
 from plat.trainer.resources import Resources
 
 if TYPE_CHECKING:
@@ -50,6 +50,7 @@ class RayDispatcher(ScheduledDispatcher):
         self._cluster = NOWHERE
         self._lost_since: float | None = None
         self._submitted = 0.0
+        self._own: set[str] = set()  # the submissions that this process has made
         self.detachable = not settings.is_local
         self.farewell = "following no more: what Ray has goes on there, and the same command follows it again"
         if settings.is_local:
@@ -58,7 +59,7 @@ class RayDispatcher(ScheduledDispatcher):
     def active(self) -> bool:
         """After `stop`, a Ray of our own is followed until its runs have saved."""
         if self.stopping and self._settings.is_local:
-            return any(job.id in self._followed for job in self.jobs.values() if job.state != ENDED)
+            return self._client is not None and bool(self._own_records())
         return super().active()
 
     def handed_over(self) -> bool:
@@ -68,17 +69,17 @@ class RayDispatcher(ScheduledDispatcher):
     def stop(self) -> None:
         """On a cluster, follow no more; runs of a Ray of our own are asked to save and stop."""
         super().stop()
-        if self._settings.is_local and self._client is not None:
-            self._client.stop(self._actors())
+        if self._settings.is_local:
+            self._end_actors(RayClient.stop)
             self._refreshed = None
 
     def kill(self) -> None:
         """End at once what a Ray of our own does; the next sweep goes on from the newest checkpoints."""
         super().kill()
-        if not self._settings.is_local or self._client is None:
+        if not self._settings.is_local:
             return
-        self._client.kill(self._actors())
-        for job_id, record in self._followed.items():
+        self._end_actors(RayClient.kill)
+        for job_id, record in self._own_records().items():
             record.submission.note_over("interrupted", "killed by a second interrupt", record.task)
             pid = lease.holder(self.home.run(self.jobs[job_id].run.id))
             if pid is not None:
@@ -91,9 +92,20 @@ class RayDispatcher(ScheduledDispatcher):
             self._client.close()
             self._client = None
 
-    def _actors(self) -> list[str]:
-        """The actors that have our runs."""
-        return sorted({actor_name(record.submission, record.task) for record in self._followed.values()})
+    def _own_records(self) -> dict[str, Record]:
+        """Of the runs that are followed, those that this process has handed over, by job."""
+        return {job: record for job, record in self._followed.items() if record.submission.name in self._own}
+
+    def _end_actors(self, end: Callable[[RayClient, list[str]], None]) -> None:
+        """Stop or kill our actors; where Ray itself is gone, the kernel has asked their runs to save already."""
+        if self._client is None:
+            return
+        records = self._own_records().values()
+        try:
+            end(self._client, sorted({actor_name(record.submission, record.task) for record in records}))
+        except SchedulerError:
+            self._client.close(0.0)
+            self._client = None
 
     def _cancel(self, run_ids: Sequence[str]) -> None:
         cancel_runs(self.home, run_ids)
@@ -151,6 +163,9 @@ class RayDispatcher(ScheduledDispatcher):
                 classes.setdefault(needed, []).append(job)
         size = self._runs_per_task()
         for needed, jobs in classes.items():
+            if self._client is None:  # it went away just now
+                self._to_submit += jobs
+                continue
             runs = [job.run for job in jobs]
             self._submit(needed, [runs[start : start + size] for start in range(0, len(runs), size)])
             self._adopt_or_put_back(jobs)
@@ -168,6 +183,7 @@ class RayDispatcher(ScheduledDispatcher):
         }
 
         def call(submission: Submission, ids: list[list[str]], lock: int) -> str:
+            self._own.add(submission.name)
             client.start([self._actor(submission, number, needed) for number in range(len(ids))])
             return submission.name
 
