@@ -84,10 +84,10 @@ def test_a_team_loses_nothing_when_its_server_is_killed_and_comes_back(server, t
         name: plat(nodes[name], server.url, "sweep", "walks.yaml", f"matrix.seed={seeds}", "--jobs", "1")
         for name, seeds in NODES.items()
     }
-    wait_for(lambda: finished(tmp_path) >= 3, timeout=300)
+    wait_for(lambda: finished(tmp_path) >= 3, timeout=600)
     server.end(signal.SIGKILL)
     before = finished(tmp_path)
-    wait_for(lambda: finished(tmp_path) > before, timeout=300)
+    wait_for(lambda: finished(tmp_path) > before, timeout=600)
     server.start()
     for name, sweep in sweeps.items():
         output = sweep.communicate(timeout=600)[0]
@@ -95,7 +95,7 @@ def test_a_team_loses_nothing_when_its_server_is_killed_and_comes_back(server, t
     assert finished(tmp_path) == 12
     for name in NODES:
         synced = plat(nodes[name], server.url, "sync", "walks.yaml")
-        output = synced.communicate(timeout=300)[0]
+        output = synced.communicate(timeout=600)[0]
         assert synced.returncode == 0, (name, output)
     local = f"sqlite:///{nodes['alone'] / 'mlflow.db'}"
     alone = plat(nodes["alone"], local, "sweep", "walks.yaml")

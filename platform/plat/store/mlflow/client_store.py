@@ -55,7 +55,7 @@ class ClientStore:
         # a server has a place for artifacts of its own, a database has none
         self.root = None if remote else artifact_root(uri) or str(home.root / "mlartifacts")
         self._runs: dict[str, Run] = {}  # what was read, by MLflow id
-        self._writer = f" by {socket.gethostname()}:{home.root}"
+        self._writer = f" by {socket.gethostname()}:{home.root.resolve()}"
 
     def close(self) -> None:
         self._runs.clear()
