@@ -13,6 +13,7 @@ import itertools
 import json
 import re
 from collections.abc import Iterable, Mapping
+from functools import lru_cache
 from typing import Any
 
 SCHEME = 2  # of everything that this file says; raise it when the same run would get another id
@@ -26,9 +27,9 @@ def canonical(value: Any) -> str:
     return json.dumps(value, sort_keys=True, separators=(",", ":"))
 
 
-def is_operational(key: str, operational: Iterable[str]) -> bool:
+def is_operational(key: str, operational: tuple[str, ...]) -> bool:
     """Whether a dotted key is one of the operational keys, or lies below one."""
-    return any(key == name or key.startswith(name + ".") for name in operational)
+    return key in operational or key.startswith(_prefixes(operational))
 
 
 def result_affecting(key: str, value: Any, operational: tuple[str, ...], legacy: Mapping[str, Any]) -> tuple[bool, Any]:
@@ -45,6 +46,12 @@ def result_affecting(key: str, value: Any, operational: tuple[str, ...], legacy:
         if kept:
             inner[name] = what
     return bool(inner), inner
+
+
+@lru_cache
+def _prefixes(keys: tuple[str, ...]) -> tuple[str, ...]:
+    """What the keys below these keys begin with."""
+    return tuple(f"{key}." for key in keys)
 
 
 def identity(fragments: Iterable[str], facts: str) -> str:

@@ -37,6 +37,10 @@ class Recorded:
         self.results.setdefault(names, {})[tuple(id(sections[name]) for name in names)] = result
         return result
 
+    def names(self) -> set[str]:
+        """The top-level keys that have been read so far."""
+        return {name for names in self.results for name in names}
+
 
 def _watch(function: Function, config: Any, sections: Mapping[str, Any]) -> tuple[Any, tuple[str, ...]]:
     """The result, and the top-level keys that were read (all of them when that cannot be known)."""

@@ -1,16 +1,15 @@
-"""From a choice of pieces to a run's config and identity, fast enough for 100,000 runs.
+"""From the sections of a config to a run's identity, fast enough for 100,000 runs.
 
-Each section (top-level key) of a config is made once per distinct choice of the pieces that set it, and the results of
-the trainer's own checks are remembered by the sections that they read. A run then costs a few dictionary look-ups, one
-join and one hash.
+The sections (top-level keys) are shared between runs (`plat.spec.cells`), and the results of the trainer's own checks
+are remembered by the sections that they read. A run then costs a few dictionary look-ups, one join and one hash.
 """
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Set
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from plat.errors import PluginError, SpecError
 from plat.spec.conf import conf_of
@@ -38,6 +37,20 @@ class Resolved:
     fingerprint: dict[str, Any]  # see Run
 
 
+class Checked(NamedTuple):
+    """What a trainer says of a config, and `extra`: the text that is hashed into the id besides the config.
+
+    `normalised` are the sections that its `validate` made of the given ones; None when it left them as they are.
+    """
+
+    prepare: tuple[str, str] | None
+    resources: dict[str, Any]
+    fingerprint: dict[str, Any]
+    extra: str
+    identity: dict[str, Any]
+    normalised: dict[str, Section] | None
+
+
 class OtherTrainer(Exception):
     """The pieces choose a trainer other than the one whose schema they were resolved with."""
 
@@ -48,7 +61,7 @@ class OtherTrainer(Exception):
 
 
 class Resolver:
-    """Resolves the runs of one trainer. Its `pieces` turn overrides into what `resolve` chooses from."""
+    """Resolves the runs of one trainer. `pieces` makes pieces of overrides, and `sections` makes sections of pieces."""
 
     def __init__(self, spec: TrainerSpec) -> None:
         self.spec = spec
@@ -57,56 +70,74 @@ class Resolver:
         self.pieces = PieceMaker(schema, conf_of(spec.conf) if spec.conf else None)
         self.fields = [field.name for field in dataclasses.fields(spec.config_type) if field.name in schema.defaults]
         self.sorted_fields = sorted(self.fields)
-        self._sections = SectionMaker(spec, schema)
+        self.sections = SectionMaker(spec, schema)
         self._valid = Recorded(checked_call(spec, "validate"))
         self._facts = Recorded(checked_call(spec, "fingerprint"))
         self._prepare = Recorded(checked_call(spec, "prepare"))
         stated = checked_call(spec, "resources")
-        self._shared: dict[tuple[Any, ...], tuple[str, dict[str, Any]]] = {}
         self._resources = Recorded(lambda config: Resources.of(stated(config)).as_dict())
+        self._deciding: dict[str, None] = {}  # the names of the sections that decide what `_check` gives
+        self._checked: dict[tuple[int, ...], Checked] = {}  # by the identities of these sections
 
-    def resolve(self, chosen: Mapping[str, Piece], trainer: str, place: str) -> Resolved:
-        """The config of one choice of pieces and its identity; SpecError, at `place` or a piece's, if it cannot run."""
-        touching: dict[str, list[Piece]] = {}
-        for piece in chosen.values():
-            for top in piece.deltas:
-                if top in touching:
-                    touching[top].append(piece)
-                else:
-                    touching[top] = [piece]
-        sections = {name: self._sections.section(name, touching) for name in self.fields}
-        config = {name: section.value for name, section in sections.items()}
-        if config.get("trainer", trainer) not in (trainer, self.spec.name):
-            raise OtherTrainer(config["trainer"], place_of("trainer", chosen.values()))
-        item = self.spec.config_type(**{name: section.item for name, section in sections.items()})
+    def resolve(
+        self,
+        sections: Mapping[str, Section],
+        chosen: Callable[[], Mapping[str, Piece]],
+        trainer: str,
+        place: Callable[[], str],
+    ) -> Resolved:
+        """The config that these sections make, and its identity; SpecError, at `place` or a piece's, if it cannot run.
+
+        `chosen` gives the pieces of which the sections were made, `place` the place of the cell: both for messages.
+        """
+        stated = sections.get("trainer")
+        if stated is not None and stated.value not in (trainer, self.spec.name):
+            raise OtherTrainer(stated.value, place_of("trainer", chosen().values()))
         try:
-            valid = item
-            if self._valid(item, sections) is not SAME:
-                valid = self.spec.validate(item)
-                sections = self._sections.normalised(valid, sections)
-                config = {name: section.value for name, section in sections.items()}
-            facts = self._facts(valid, sections)
-            prepare = self._prepare(valid, sections)
-            resources = self._resources(valid, sections)
+            checked = self._check(sections)
         except SpecError as error:
-            raise _located(error, chosen, place) from None
+            raise _located(error, chosen(), place()) from None
+        sections = checked.normalised or sections
+        config = {name: section.value for name, section in sections.items()}
         fragments = [text for name in self.sorted_fields if (text := sections[name].text)]
-        extra, recorded = self._besides_config(sections, facts)
-        identifier = identity(fragments, extra)
+        identifier = identity(fragments, checked.extra)
         labels = [section.label for section in sections.values() if section.label]
         label = "-".join(labels) if labels else readable([self.spec.name, *self._plain_labels(config)])
-        return Resolved(identifier, label, config, (*fragments, extra), prepare, resources, recorded, facts)
+        canon = (*fragments, checked.extra)
+        return Resolved(
+            identifier, label, config, canon, checked.prepare, checked.resources, checked.identity, checked.fingerprint
+        )
 
-    def _besides_config(self, sections: Mapping[str, Section], facts: dict[str, Any]) -> tuple[str, dict[str, Any]]:
-        """What is hashed besides the config, as text, and the part of it that a run records; shared by most runs."""
-        plugins = tuple([pair for section in sections.values() for pair in section.plugins])
-        left_out = tuple([key for section in sections.values() for key in section.left_out])
-        memo = (id(facts), plugins, left_out)  # the facts live as long as `_facts`, which remembers them
-        if memo not in self._shared:
-            extra = canonical([self.spec.name, self.spec.version, sorted(plugins), facts])
-            recorded = {"trainer": self.spec.name, "plugins": sorted(plugins), "left_out": list(left_out)}
-            self._shared[memo] = extra, recorded
-        return self._shared[memo]
+    def _check(self, sections: Mapping[str, Section]) -> Checked:
+        """What the trainer says of a config, remembered by the sections that decide it."""
+        self._decide_by(self.sections.noting)
+        known = self._checked.get(tuple([id(sections[name]) for name in self._deciding]))
+        if known is not None:
+            return known
+        item = self.spec.config_type(**{name: section.item for name, section in sections.items()})
+        valid, normalised = item, None
+        if self._valid(item, sections) is not SAME:
+            valid = self.spec.validate(item)
+            normalised = self.sections.normalised(valid, sections)
+        final = normalised or sections
+        facts = self._facts(valid, final)
+        prepare = self._prepare(valid, final)
+        resources = self._resources(valid, final)
+        plugins = sorted(pair for section in final.values() for pair in section.plugins)
+        left_out = [key for section in final.values() for key in section.left_out]
+        extra = canonical([self.spec.name, self.spec.version, plugins, facts])
+        recorded = {"trainer": self.spec.name, "plugins": plugins, "left_out": left_out}
+        checked = Checked(prepare, resources, facts, extra, recorded, normalised)
+        if normalised is None:  # otherwise every section may have decided it
+            for function in (self._valid, self._facts, self._prepare, self._resources):
+                self._decide_by(function.names())
+            self._checked[tuple([id(sections[name]) for name in self._deciding])] = checked
+        return checked
+
+    def _decide_by(self, names: Set[str]) -> None:
+        if not names <= self._deciding.keys():
+            self._deciding.update(dict.fromkeys(sorted(names)))
+            self._checked.clear()
 
     def _plain_labels(self, config: Mapping[str, Any]) -> list[str]:
         """Labels for a config without named groups: its texts, and the numbers that differ from their defaults."""

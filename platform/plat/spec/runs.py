@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from plat.errors import PluginError, SpecError
+from plat.spec.cells import CellSections
 from plat.spec.identity import canonical, result_affecting
 from plat.spec.matrix import AxisValue
 from plat.spec.names import run_name
@@ -85,22 +86,27 @@ class RunMaker:
     def make(self, labels: dict[str, Any], cell: Sequence[tuple[Assignment, ...]], place: str) -> Run:
         """The run of one cell; SpecError, with `place` and the labels, if it cannot be made."""
         chosen = _trainer_of([self.base, *cell, self.line])
-        where = f"{place} ({_spell(labels)})" if labels else place
+
+        def where() -> str:
+            return f"{place} ({_spell(labels)})" if labels else place
+
         trainer = self._trainer(chosen.value, chosen.where)
         try:
             resolved = trainer.resolve(cell, where)
         except OtherTrainer as other:  # a config group chose another one, e.g. scale=paper
-            trainer = self._trainer(other.name, other.where or where)
+            trainer = self._trainer(other.name, other.where or where())
             try:
                 resolved = trainer.resolve(cell, where)
             except OtherTrainer as again:
                 raise SpecError(
                     f"the trainers {trainer.name!r} and {again.name!r} name each other",
-                    where=where,
+                    where=where(),
                     mend="set trainer=NAME",
                 ) from None
         if self.seen.setdefault(resolved.id, resolved.canon) != resolved.canon:
-            raise SpecError(f"two different configs share the id {resolved.id}", where=where, mend="change one's seed")
+            raise SpecError(
+                f"two different configs share the id {resolved.id}", where=where(), mend="change one's seed"
+            )
         differing = [(axis, value) for axis, value in labels.items() if axis not in self.alike]
         config, prepare, resources = resolved.config, resolved.prepare, resolved.resources
         if "seed" in config:
@@ -141,36 +147,50 @@ class _Trainer:
         self.headline = spec.headline
         self.version = spec.version
         self.resolver = Resolver(spec)
-        # By the identity of an axis value's assignments, which are kept so that no other object gets the same one.
-        self.bundles: dict[int, tuple[tuple[Assignment, ...], dict[str, Piece]]] = {}
+        self.bundles: dict[int, dict[str, Piece]] = {}  # by the identity of an axis value's assignments
+        self.kept: list[tuple[Assignment, ...]] = []  # these assignments, so that no other object gets their identity
         self.resolver.pieces.compose((*base, *line))
+        self.sections = CellSections(self.resolver.sections, self.resolver.fields)
         self.fixed = {**self.resolver.pieces.defaults, **self._bundle(base)}
         self.last = self._bundle(line)
+        self.sections.add(self.fixed)
 
-    def resolve(self, cell: Sequence[tuple[Assignment, ...]], place: str) -> Resolved:
-        chosen = dict(self.fixed)
-        for assignments in cell:
-            known = self.bundles.get(id(assignments))
-            chosen.update(self._bundle(assignments) if known is None else known[1])
-        chosen.update(self.last)
+    def resolve(self, cell: Sequence[tuple[Assignment, ...]], place: Callable[[], str]) -> Resolved:
+        known = self.bundles
+        bundles = [known.get(id(assignments)) or self._bundle(assignments) for assignments in cell]
+
+        def chosen() -> dict[str, Piece]:
+            pieces = dict(self.fixed)
+            for bundle in (*bundles, self.last):
+                pieces.update(bundle)
+            return pieces
+
         try:
-            return self.resolver.resolve(chosen, self.name, place)
+            return self.resolver.resolve(self.sections.of(bundles, chosen), chosen, self.name, place)
         except SpecError as error:
-            error.where = error.where or place
+            error.where = error.where or place()
             raise
 
     def _bundle(self, assignments: tuple[Assignment, ...]) -> dict[str, Piece]:
+        """What these overrides set, by target; made once."""
+        known = self.bundles.get(id(assignments))
+        if known is not None:
+            return known
         self.resolver.pieces.compose(assignments)
         pieces = (piece for assignment in assignments for piece in self.resolver.pieces.pieces(assignment))
-        bundle = {piece.target: piece for piece in pieces}
-        self.bundles[id(assignments)] = assignments, bundle
+        bundle = self.bundles[id(assignments)] = {piece.target: piece for piece in pieces}
+        self.sections.add(bundle)
+        self.kept.append(assignments)
         return bundle
 
 
 def _trainer_of(levels: Sequence[tuple[Assignment, ...]]) -> Assignment:
     """The last override of `trainer`, or the default."""
-    overrides = [assignment for level in levels for assignment in level if assignment.key == "trainer"]
-    return overrides[-1] if overrides else Assignment("trainer", DEFAULT_TRAINER, "the default trainer")
+    for level in reversed(levels):
+        for assignment in reversed(level):
+            if assignment.key == "trainer":
+                return assignment
+    return Assignment("trainer", DEFAULT_TRAINER, "the default trainer")
 
 
 def _spell(labels: Mapping[str, Any]) -> str:

@@ -49,6 +49,7 @@ class SectionMaker:
             for key, leaf in {**schema.free, **schema.leaves}.items()
             if "options_of" in leaf.metadata
         }
+        self.noting: set[str] = set()  # names of sections that have plugins, or left something out of their text
         self._sections: dict[tuple[Any, ...], Section] = {}
 
     def section(self, name: str, touching: Mapping[str, list[Piece]]) -> Section:
@@ -101,6 +102,8 @@ class SectionMaker:
         text = canonical(name) + ":" + canonical(affecting) if kept else ""
         label = value["name"] if isinstance(value, dict) and isinstance(value.get("name"), str) else ""
         left_out = left_out_keys(name, value, kept, affecting)
+        if plugins or left_out:
+            self.noting.add(name)
         return Section(value, item, text, left_out, plugins, readable([label]) if label else "", legacy)
 
     def _plugin(self, selector: str, around: dict[str, Any]) -> Any:
