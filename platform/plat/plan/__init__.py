@@ -134,8 +134,7 @@ class Plan:
         """The matrix of every experiment, the counts and the cost, as plain text."""
         state_of = {row.id: row.state.state for row in self.rows}
         parts = [line for experiment in self.experiments for line in matrix_lines(experiment, state_of)]
-        used = [state for state in STATES if self.counts[state]]
-        parts.append("   ".join(f"{SYMBOLS[state]} {self.counts[state]} {state}" for state in used))
+        parts.append("   ".join(f"{SYMBOLS[state]} {count} {state}" for state, count in self.counts.items() if count))
         if verbose:
             width = max((len(row.run.name) for row in self.rows), default=0)
             parts += ["", *(_line(row, width) for row in self.rows), "", *kind_lines(self.kinds)]

@@ -62,16 +62,18 @@ def _in_file_order(axes: Mapping[str, Sequence[Any]], axis: str | None, labels: 
 def _bound_axes(experiment: Experiment, drawn: set[str]) -> list[str]:
     """Axes with several values of which each cell of the drawn table has only one, because of a zip for example."""
     labels_of_cells = [labels for labels, _ in experiment.cells] or [run.axes for run in experiment.runs]
-    bound = []
-    for name in experiment.axes:
-        if name in drawn or len(experiment.axes[name]) < 2:
-            continue
-        seen: dict[tuple[str, ...], set[str]] = defaultdict(set)
-        for labels in labels_of_cells:
-            seen[tuple(str(labels.get(axis, "")) for axis in sorted(drawn))].add(str(labels.get(name, "")))
-        if all(len(values) == 1 for values in seen.values()):
-            bound.append(name)
-    return bound
+    undrawn = [name for name in experiment.axes if name not in drawn and len(experiment.axes[name]) > 1]
+    return [name for name in undrawn if _is_bound(name, sorted(drawn), labels_of_cells)]
+
+
+def _is_bound(name: str, drawn: Sequence[str], labels_of_cells: Sequence[Mapping[str, Any]]) -> bool:
+    """Whether this axis has one value only in each cell of the drawn table."""
+    first: dict[tuple[str, ...], str] = {}
+    for labels in labels_of_cells:
+        value = str(labels.get(name, ""))
+        if first.setdefault(tuple([str(labels.get(axis, "")) for axis in drawn]), value) != value:
+            return False
+    return True
 
 
 def _cell(states: list[str]) -> str:
