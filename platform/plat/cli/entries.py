@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -11,9 +11,8 @@ from plat.cli.missing_runs import distinct
 from plat.cli.place import ask_schedulers, corrected
 from plat.cli.standing import why_missing
 from plat.store.home import Home, RunPaths
-from plat.store.index.runs import entries as run_entries
-from plat.store.index.runs import states
-from plat.store.preparations import Preparation, preparations
+from plat.store.index.runs import descriptions, states
+from plat.store.preparations import preparations
 from plat.store.run_directory.files import load_meta
 from plat.store.run_directory.state import STATES, RunState, run_state
 
@@ -27,35 +26,60 @@ STOPPABLE = ("running", "queued", "unknown")  # the states of runs that a reques
 
 @dataclass(frozen=True)
 class Entry:
-    """One run and where it stands. `needs` is the key of the preparation (a base model, say) that it needs, or None."""
+    """One run and where it stands."""
 
     id: str
     name: str
     axes: dict[str, Any]
     state: RunState
-    needs: str | None = None
 
     def as_json(self) -> dict[str, Any]:
         why = why_missing(self.state) or None
         return {"id": self.id, "name": self.name, "axes": self.axes, **asdict(self.state), "why": why}
 
 
-def entries_asked(home: Home, experiments: Sequence[Experiment]) -> list[Entry]:
-    """The runs of these experiments, each once, or all of this home when there are none, as they stand now.
+def states_asked(home: Home, experiments: Sequence[Experiment]) -> dict[str, RunState]:
+    """Where the runs of these experiments stand, or all of this home when there are none, by id.
 
     Schedulers are asked about the runs that they have; a run whose preparation goes on is "preparing".
     """
-    snapshot, going_on = ask_schedulers(home), preparations(home)
-    if experiments:
-        runs = distinct(experiments)
-        standing = states(home, [run.id for run in runs])
-        entries = [_entry(run, standing[run.id]) for run in runs]
-    else:
-        entries = entries_of(home)
-    entries = [with_preparing(entry, going_on) for entry in entries]
+    snapshot, going_on = ask_schedulers(home), {preparation.key for preparation in preparations(home)}
+    standing = states(home, [run.id for run in distinct(experiments)] if experiments else None)
+    if going_on:
+        for run_id, key in _needs(home, experiments, standing).items():
+            if standing[run_id].state == "missing" and key in going_on:
+                standing[run_id] = replace(standing[run_id], state=PREPARING)
     if snapshot is None:
-        return entries
-    return [replace(entry, state=corrected(entry.state, home.run(entry.id), snapshot)) for entry in entries]
+        return standing
+    return {run_id: corrected(state, home.run(run_id), snapshot) for run_id, state in standing.items()}
+
+
+def _needs(home: Home, experiments: Sequence[Experiment], standing: Mapping[str, RunState]) -> dict[str, str | None]:
+    """The keys of the preparations that runs need; of all runs of a home, of those that are missing."""
+    if experiments:
+        return {run.id: run.prepare[0] if run.prepare else None for run in distinct(experiments)}
+    missing = [run_id for run_id, state in standing.items() if state.state == "missing"]
+    return {run_id: description.needs for run_id, description in descriptions(home, missing).items()}
+
+
+def entries_asked(home: Home, experiments: Sequence[Experiment]) -> list[Entry]:
+    """The runs of these experiments, each once, or all of this home when there are none, as they stand now; see
+    `states_asked`."""
+    return described(home, experiments, states_asked(home, experiments))
+
+
+def entries_of(home: Home) -> list[Entry]:
+    """Every run that has a directory in this home, by id, as its directory says that it stands."""
+    return described(home, (), states(home))
+
+
+def described(home: Home, experiments: Sequence[Experiment], standing: Mapping[str, RunState]) -> list[Entry]:
+    """These runs with their names and axes, as the files name them, or as the home does when there are none."""
+    if experiments:
+        runs = {run.id: run for run in distinct(experiments)}
+        return [Entry(run_id, runs[run_id].name, runs[run_id].axes, state) for run_id, state in standing.items()]
+    known = descriptions(home, standing)
+    return [Entry(run_id, known[run_id].name, known[run_id].axes, state) for run_id, state in standing.items()]
 
 
 def standing(home: Home, run_ids: Iterable[str]) -> dict[str, RunState]:
@@ -66,36 +90,18 @@ def standing(home: Home, run_ids: Iterable[str]) -> dict[str, RunState]:
 
 def entry_of(home: Home, run: Run) -> Entry:
     """A run of a file, and where it stands in this home."""
-    return _entry(run, run_state(home.run(run.id)))
-
-
-def _entry(run: Run, state: RunState) -> Entry:
-    return Entry(run.id, run.name, run.axes, state, run.prepare[0] if run.prepare else None)
-
-
-def with_preparing(entry: Entry, going_on: Sequence[Preparation]) -> Entry:
-    """A run that is missing because what it needs is being made right now is "preparing"."""
-    if entry.state.state == "missing" and entry.needs in [preparation.key for preparation in going_on]:
-        return replace(entry, state=replace(entry.state, state=PREPARING))
-    return entry
-
-
-def entries_of(home: Home) -> list[Entry]:
-    """Every run that has a directory in this home, by id."""
-    return [Entry(entry.id, entry.name, entry.axes, entry.state, entry.needs) for entry in run_entries(home)]
+    return Entry(run.id, run.name, run.axes, run_state(home.run(run.id)))
 
 
 def entry_in(paths: RunPaths) -> Entry:
     """The run of a directory, as its meta.json names it."""
     meta = load_meta(paths) or {}
     name, axes = str(meta.get("name", paths.id)), meta.get("axes")
-    needs = meta.get("prepare")
-    key = str(needs[0]) if isinstance(needs, list) and needs else None
-    return Entry(paths.id, name, axes if isinstance(axes, dict) else {}, run_state(paths), key)
+    return Entry(paths.id, name, axes if isinstance(axes, dict) else {}, run_state(paths))
 
 
-def counts(entries: Iterable[Entry]) -> str:
+def counts(states: Iterable[RunState]) -> str:
     """`2 done, 1 failed of 3`."""
-    numbers = Counter(entry.state.state for entry in entries)
+    numbers = Counter(state.state for state in states)
     parts = [f"{numbers[state]} {state}" for state in SHOWN if numbers[state]]
     return f"{', '.join(parts)} of {numbers.total()}" if parts else "no runs"

@@ -134,4 +134,5 @@ def totals(entries: Sequence[Entry], progress: Sequence[Progress]) -> str:
     """The counts, and when the last of the running runs is expected to end."""
     left = [run.seconds_left for run in progress if run.seconds_left is not None and run.entry.state.state == "running"]
     running = Counter(entry.state.state for entry in entries)["running"]
-    return counts(entries) + (f" · running ones end in about {duration(max(left))}" if running and left else "")
+    ending = f" · running ones end in about {duration(max(left))}" if running and left else ""
+    return counts(entry.state for entry in entries) + ending

@@ -80,9 +80,10 @@ def verb(*, reads_trainers: bool = False) -> Callable[[Callable[Given, int]], Ca
             return function(*arguments, **options)
 
         signature = inspect.signature(function, eval_str=True)
-        call.__signature__ = signature.replace(  # type: ignore[attr-defined]
-            parameters=[*signature.parameters.values(), *parameters]
-        )
+        signature = signature.replace(parameters=[*signature.parameters.values(), *parameters])
+        call.__signature__ = signature  # type: ignore[attr-defined]
+        # Typer asks for these as well, and would compile those of every verb once more if they were texts.
+        call.__annotations__ = {name: parameter.annotation for name, parameter in signature.parameters.items()}
         return call
 
     return decorate

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import itertools
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from plat.cli.common import Arguments, HomeOption, JsonOption, load_experiments, print_json
-from plat.cli.entries import Entry, counts, entries_asked
+from plat.cli.entries import Entry, counts, described, states_asked
 from plat.cli.missing_runs import distinct
 from plat.cli.settings import verb
 from plat.cli.standing import cost_line, reasons, seconds_spent, seconds_to_go
@@ -41,21 +42,22 @@ def status(
     """
     place = Home.find(home)
     experiments = load_experiments(arguments, required=False)
-    entries = {entry.id: entry for entry in entries_asked(place, experiments)}
+    standing = states_asked(place, experiments)
     if as_json:
-        print_json({"home": str(place.root), "runs": [entry.as_json() for entry in entries.values()]})
+        runs = [entry.as_json() for entry in described(place, experiments, standing)]
+        print_json({"home": str(place.root), "runs": runs})
     else:
         for experiment in experiments:
-            print(f"{experiment.name}: {counts(entries[run.id] for run in experiment.runs)}")
+            print(f"{experiment.name}: {counts(standing[run.id] for run in experiment.runs)}")
         if not experiments:
-            print(f"{place.root}: {counts(entries.values())}")
+            print(f"{place.root}: {counts(standing.values())}")
         for preparation in preparations(place):
             print(f"  preparing {preparation.title}, for {duration(preparation.seconds)}: {preparation.progress}")
-        standing = {entry.id: entry.state for entry in entries.values()}
         for line in _summary(place, standing, distinct(experiments)):
             print(f"  {line}")
-        print(listing(list(entries.values()), show_all), end="")
-    return 3 if any(entry.state.state == "failed" for entry in entries.values()) else 0
+        shown, notes = _listed(standing, show_all)
+        print(_listing(described(place, experiments, shown), notes), end="")
+    return 3 if any(state.state == "failed" for state in standing.values()) else 0
 
 
 def _summary(home: Home, states: dict[str, RunState], runs: Sequence[Run]) -> list[str]:
@@ -68,17 +70,20 @@ def _summary(home: Home, states: dict[str, RunState], runs: Sequence[Run]) -> li
     return [*lines, *reasons(states.values())]
 
 
-def listing(entries: Sequence[Entry], show_all: bool) -> str:
-    """The runs line by line. A long table leaves out what FOLDED says, and then says so."""
-    rows = list(entries)
-    notes = []
-    if len(rows) > MOST_ROWS and not show_all:
-        rows = [entry for entry in entries if entry.state.state not in FOLDED]
-        folded = Counter(entry.state.state for entry in entries if entry.state.state in FOLDED)
-        notes = [f"{folded[state]} {state}" for state in FOLDED if folded[state]]
-        if len(rows) > MOST_ROWS:
-            notes.append(f"{len(rows) - MOST_ROWS} more")
-            rows = rows[:MOST_ROWS]
+def _listed(standing: Mapping[str, RunState], show_all: bool) -> tuple[dict[str, RunState], list[str]]:
+    """The runs that are listed one by one, and what to say of the others: a long table leaves out what FOLDED says."""
+    if len(standing) <= MOST_ROWS or show_all:
+        return dict(standing), []
+    rows = {run_id: state for run_id, state in standing.items() if state.state not in FOLDED}
+    folded = Counter(state.state for state in standing.values() if state.state in FOLDED)
+    notes = [f"{folded[state]} {state}" for state in FOLDED if folded[state]]
+    if len(rows) > MOST_ROWS:
+        notes.append(f"{len(rows) - MOST_ROWS} more")
+    return dict(itertools.islice(rows.items(), MOST_ROWS)), notes
+
+
+def _listing(rows: Sequence[Entry], notes: Sequence[str]) -> str:
+    """The runs line by line, and what is not shown."""
     lines = [table(COLUMNS, [_cells(entry) for entry in rows])] if rows else []
     if notes:
         lines.append(f"  not shown: {', '.join(notes)} (--all lists every run)")

@@ -51,7 +51,7 @@ def _lines(home: Home, standing: Callable[[], list[Entry]], every: float) -> int
             if progress.entry.state.state in GOING_ON and shown.get(progress.entry.id) != line:
                 shown[progress.entry.id] = line
                 print(line, flush=True)
-        if (now := counts(entries)) != summary:
+        if (now := counts(entry.state for entry in entries)) != summary:
             summary = now
             print(summary, flush=True)
         if not is_going_on(entries):

@@ -112,12 +112,12 @@ def _sums(flags: np.ndarray, lengths: np.ndarray) -> np.ndarray:
 
 def _numbers_of_configs(home: Home, ids: Sequence[str]) -> dict[str, bytes]:
     """Id -> the numbers of its pairs, of every run whose config can be read."""
-    remembered = Remembered(home, "configs", None)
+    remembered = Remembered(home, "configs", lambda paths: None)
     marks = stamps([f"{home.layout.place(run_id)}/config.yaml" for run_id in ids])
     configs: dict[str, bytes] = {}
     new: list[tuple[str, str]] = []
     for run_id, mark in zip(ids, marks, strict=True):
-        columns = remembered.get(run_id, mark, lambda: None) if mark is not None else None
+        columns = remembered.get(run_id, mark)
         if columns is not None:
             configs[run_id] = columns[0]
         elif mark is not None:

@@ -15,14 +15,14 @@ from typing import Any, TypeVar
 
 from plat.store.home import Home
 
-FORMAT = 1  # of the tables; a file of another format is made anew
+FORMAT = 2  # of the tables; a file of another format is made anew
 WAIT = 0.5  # seconds to wait for another process that writes
 AT_ONCE = 500  # ids in one query: SQLite has a limit
 
 # One table for each file that is remembered, with the columns behind its stamp.
 TABLES = {
-    "results": ("outcome", "step", "success", "iterations", "attempt", "ended", "wall", "reason"),
-    "metas": ("name", "axes", "experiments", "trainer", "needs", "iterations"),
+    "results": ("outcome", "step", "success", "iterations", "attempt", "ended", "reason"),
+    "metas": ("name", "axes", "experiments", "config_sha256", "needs", "iterations"),
     "configs": ("pairs",),
 }
 T = TypeVar("T")
@@ -33,17 +33,17 @@ def index_path(home: Home) -> Path:
 
 
 def read_rows(home: Home, table: str, ids: Sequence[str] | None = None) -> dict[str, tuple[Any, ...]]:
-    """Id -> (stamp, *columns of TABLES) of these runs, or of all that are remembered."""
+    """Id -> (id, stamp, *columns of TABLES) of these runs, or of all that are remembered."""
     select = f"SELECT id, stamp, {', '.join(TABLES[table])} FROM {table}"
 
     def read(database: sqlite3.Connection) -> dict[str, tuple[Any, ...]]:
         if ids is None:
-            return {row[0]: row[1:] for row in database.execute(select)}
+            return {row[0]: row for row in database.execute(select)}
         rows: dict[str, tuple[Any, ...]] = {}
         for start in range(0, len(ids), AT_ONCE):
             some = ids[start : start + AT_ONCE]
             query = f"{select} WHERE id IN ({','.join('?' * len(some))})"
-            rows.update((row[0], row[1:]) for row in database.execute(query, some))
+            rows.update((row[0], row) for row in database.execute(query, some))
         return rows
 
     return _read(home, read) or {}

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Container, Sequence
 from typing import Any
 
-from plat.store.home import Home
+from plat.store.home import Home, RunPaths
 from plat.store.index.database import read_rows, save_rows
 from plat.store.index.stamp import is_settled
 
@@ -18,21 +18,29 @@ Columns = tuple[Any, ...]  # as `plat.store.index.database.TABLES` names them
 
 
 class Remembered:
-    """The files of one kind. Call `get` for each run, then `save`."""
+    """The files of one kind. Call `get` for each run, then `save`.
 
-    def __init__(self, home: Home, table: str, ids: Sequence[str] | None) -> None:
-        """Of these runs, or of all."""
+    read  the columns of a run's file, None when the file is damaged
+    ids   the runs that will be asked for, or None for any
+    """
+
+    def __init__(
+        self, home: Home, table: str, read: Callable[[RunPaths], Columns | None], ids: Sequence[str] | None = None
+    ) -> None:
         self._home = home
         self._table = table
+        self._read = read
         self._rows = read_rows(home, table, ids)
         self._changed: list[tuple[Any, ...]] = []
 
-    def get(self, run_id: str, mark: str, read: Callable[[], Columns | None]) -> Columns | None:
-        """What is remembered of a file that has the stamp `mark` now, else what `read` gives (None: it is damaged)."""
+    def get(self, run_id: str, mark: str | None) -> Columns | None:
+        """The columns of a file that has the stamp `mark` now; None when it is damaged, or when there is none."""
         row = self._rows.get(run_id)
-        if row is not None and row[0] == mark:
-            return row[1:]
-        columns = read()
+        if row is not None and row[1] == mark:
+            return row[2:]
+        if mark is None:
+            return None
+        columns = self._read(self._home.run(run_id))
         if columns is not None:
             self.put(run_id, mark, columns)
         return columns
@@ -46,7 +54,7 @@ class Remembered:
         if len(self._changed) >= SAVED_FROM:
             save_rows(self._home, self._table, self._changed)
 
-    def gone(self, present: Mapping[str, object] | set[str]) -> list[str]:
+    def gone(self, present: Container[str]) -> list[str]:
         """Remembered runs that are not among these."""
         return [run_id for run_id in self._rows if run_id not in present]
 

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from plat.store.durable import to_checked_json, write
 from plat.store.home import Home
 from plat.store.index.database import index_path
-from plat.store.index.runs import entries, states
+from plat.store.index.runs import descriptions, states
 from plat.store.index.stamp import SETTLED, is_settled, stamp, stamps
 from plat.store.run_directory import lease
 from plat.store.run_directory.files import load_meta, read_result
@@ -57,24 +57,24 @@ def test_finished_runs_are_read_once(home, ids, reads):
     done = set(ids[:4])
     states(home, ids)
     assert {path.parent.name for path in reads if path.name == "result.json"} >= done
-    entries(home)
+    descriptions(home, ids)
     reads.clear()
-    states(home, ids)
-    entries(home)
+    states(home)
+    descriptions(home, ids)
     assert not {path for path in reads if path.parent.name in done}
 
 
-def test_an_entry_has_what_meta_json_says(home, ids, recipe):
+def test_a_description_has_what_meta_json_says(home, ids, recipe):
+    home.run(ids[5]).meta.unlink()
     for _ in range(2):
-        listed = entries(home)
-        assert [entry.id for entry in listed] == ids
-        for number, entry in enumerate(listed):
-            meta = load_meta(home.run(entry.id))
-            assert (entry.name, entry.axes, entry.trainer) == (meta["name"], recipe(number).axes, "toy")
-            assert entry.experiments == ("table4",) and entry.needs is None
-            assert entry.wall == (1.0 if number < 4 else None)
-            assert replace(entry.state, age=None) == truth(home, [entry.id])[entry.id]
-    assert [entry.id for entry in entries(home, ids[3:1:-1])] == ids[3:1:-1]
+        described = descriptions(home, ids)
+        assert list(described) == ids
+        for number, description in enumerate(described.values()):
+            meta = load_meta(home.run(ids[number])) or {"name": ids[number], "config_sha256": ""}
+            assert (description.name, description.config_sha256) == (meta["name"], meta["config_sha256"])
+            assert description.axes == (recipe(number).axes if number < 5 else {}) and description.needs is None
+            assert description.experiments == (("table4",) if number < 5 else ())
+    assert list(descriptions(home, ids[3:1:-1])) == ids[3:1:-1]
 
 
 def test_runs_that_were_never_started_cost_no_reading(home, ids, recipe, reads):
@@ -166,7 +166,7 @@ def test_whatever_is_done_to_the_directories_no_state_is_wrong(make_home, recipe
         if is_looked_at:
             assert repr(told(home, asked)) == repr(truth(home, asked))
     assert repr(told(home, asked)) == repr(truth(home, asked))
-    assert [entry.id for entry in entries(home)] == home.run_ids()
+    assert list(states(home)) == home.run_ids()
 
 
 def test_a_run_that_goes_on_is_looked_at_each_time(home, ids):
@@ -254,7 +254,7 @@ def test_a_home_that_may_only_be_read_gets_no_index(home, ids, monkeypatch):
 
 def test_a_folder_that_is_no_home_gets_no_index(tmp_path):
     assert states(Home(tmp_path / "nothing"), ["00" * 8])["00" * 8].state == "missing"
-    assert entries(Home(tmp_path / "nothing")) == [] and not list(tmp_path.iterdir())
+    assert states(Home(tmp_path / "nothing")) == {} and not list(tmp_path.iterdir())
 
 
 WRITER = """
@@ -282,9 +282,9 @@ def test_runs_that_are_gone_are_forgotten(home, ids, monkeypatch):
     from plat.store.index import runs
 
     monkeypatch.setattr(runs, "SAVED_FROM", 1)
-    entries(home)
+    states(home)
     shutil.rmtree(home.run(ids[0]).root)
-    entries(home)
+    states(home)
     with sqlite3.connect(index_path(home)) as database:
         assert ids[0] not in {row[0] for row in database.execute("SELECT id FROM results")}
 
