@@ -13,12 +13,15 @@ from typing import TYPE_CHECKING
 from plat.dispatch.report import RunEnd
 from plat.runner.failures import FINAL
 from plat.store.home import Home, RunPaths
+from plat.store.index.runs import Description, descriptions, states
 from plat.store.run_directory.creation import create
-from plat.store.run_directory.files import config_changed_since_result, set_damaged_config_aside
-from plat.store.run_directory.state import run_state
+from plat.store.run_directory.files import config_changed_since_result, config_hash, set_damaged_config_aside
+from plat.store.run_directory.state import RunState
 
 if TYPE_CHECKING:
     from plat.spec.experiment import Experiment, Run
+
+AT_ONCE = 5_000  # done runs whose descriptions are in memory at once
 
 
 class Admission:
@@ -49,15 +52,24 @@ class Admission:
             for run in experiment.runs:
                 self._asked.setdefault(run.id, []).append(experiment)
 
-    def judge(self, run: Run) -> RunEnd:
-        """How a run stands; "missing" means that it is to be done now. The directory of a done run is mended."""
-        end = self._standing(run)
-        if end.state == "done":
-            if config_changed_since_result(self._home.run(run.id)):
+    def judge(self, runs: Sequence[Run]) -> list[RunEnd]:
+        """How runs stand; "missing" means that one is to be done now. The directories of done runs are mended."""
+        standing = states(self._home, [run.id for run in runs])
+        ends = [self._end(run, standing[run.id]) for run in runs]
+        done = [end.run for end in ends if end.state == "done"]
+        for start in range(0, len(done), AT_ONCE):
+            self._mend(done[start : start + AT_ONCE])
+        return ends
+
+    def _mend(self, done: Sequence[Run]) -> None:
+        """Make sure that the directories of some done runs are whole, and name every file that asks for them."""
+        known = descriptions(self._home, [run.id for run in done])
+        for run in done:
+            paths = self._home.run(run.id)
+            if config_changed_since_result(paths):
                 self.make(run)
-            else:
+            elif not self._is_up_to_date(run, paths, known[run.id]):
                 self._make_directory(run)
-        return end
 
     def make(self, run: Run) -> RunPaths:
         """The run's directory, with every file that asks for it noted, and a config.yaml that can be read: a damaged
@@ -69,11 +81,10 @@ class Admission:
                 self._trouble.append(text)
         return self._make_directory(run)
 
-    def _standing(self, run: Run) -> RunEnd:
-        paths = self._home.run(run.id)
-        now = run_state(paths)
+    def _end(self, run: Run, now: RunState) -> RunEnd:
         if now.damage:
-            self._trouble.append(f"{run.name}: {now.damage} ({paths.result}): it is set aside, and the run goes on")
+            result = self._home.run(run.id).result
+            self._trouble.append(f"{run.name}: {now.damage} ({result}): it is set aside, and the run goes on")
         if now.state == "done":
             return RunEnd(run, now.state, now.outcome, now.reason)
         if now.state == "unknown" and not (self._steal or self._follows):
@@ -83,6 +94,16 @@ class Admission:
         if now.state == "failed" and now.outcome in FINAL and not self._retry:
             return RunEnd(run, "failed", now.outcome, now.reason)
         return RunEnd(run, "missing")
+
+    def _is_up_to_date(self, run: Run, paths: RunPaths, known: Description) -> bool:
+        """Whether `create` would change nothing: it is whole, of this run, and names all files that ask."""
+        asking = {experiment.name for experiment in self._asked.get(run.id, ())}
+        if not asking.issubset(known.experiments) or known.config_sha256 != config_hash(run.config):
+            return False
+        try:
+            return paths.config.stat().st_size > 0
+        except OSError:
+            return False
 
     def _make_directory(self, run: Run) -> RunPaths:
         paths = self._home.run(run.id)

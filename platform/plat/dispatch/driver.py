@@ -1,8 +1,8 @@
 """The driver feeds runs from a source to any dispatcher, shows how they go, and reports how each stands.
 
 Promised, whatever executes the runs: those of `plat.dispatch.admission`; and when nothing is missing, no process is
-started and no file is written. The first Ctrl-C (or SIGTERM, or a closed terminal) asks the dispatcher to stop, the
-second to kill; either way the same call goes on from there.
+started and no file is written but the index. The first Ctrl-C (or SIGTERM, or a closed terminal) asks the dispatcher to
+stop, the second to kill; either way the same call goes on from there.
 """
 
 from __future__ import annotations
@@ -146,13 +146,15 @@ class _Drive:
         """Take what the source gives now; the runs of it that are to be done. The source hears of the others."""
         missing: list[Run] = []
         while given := self._source.next():
+            new = []
             for run in given:
                 self._given[run.id] += 1
-                if self._given[run.id] > 1:
-                    continue  # it is under way already
-                end = self._report.ends[run.id] = self._admission.judge(run)
+                if self._given[run.id] == 1:  # else it is under way already
+                    new.append(run)
+            for end in self._admission.judge(new):
+                self._report.ends[end.run.id] = end
                 if end.state == "missing":
-                    missing.append(run)
+                    missing.append(end.run)
                 else:
                     self._tell(end)
         return missing
