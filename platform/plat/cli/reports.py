@@ -40,7 +40,7 @@ def make_report(home: Home, uri: str, experiment: Experiment, out: Path | None =
     from plat_analysis.report.files import write_report
 
     store = Store(uri, home)
-    frames = store.load(experiment)
+    frames = store.load(experiment, params=False)
     notes = _removed(home, list(frames.runs["run_id"]))
     built = build_report(frames, experiment, replace(provenance(experiment), notes=notes))
     if out is None and home.exists() and not os.access(home.root, os.W_OK):

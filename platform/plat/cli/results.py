@@ -98,7 +98,8 @@ def claims(
     from plat_analysis.claims.engine import check_claims
 
     stored = Store(uri, place)
-    verdicts = [verdict for experiment in experiments for verdict in check_claims(stored.load(experiment), experiment)]
+    checked = [check_claims(stored.load(experiment, params=False), experiment) for experiment in experiments]
+    verdicts = [verdict for verdicts in checked for verdict in verdicts]
     if as_json:
         print_json({"claims": [verdict.as_dict() for verdict in verdicts]})
         return exit_code

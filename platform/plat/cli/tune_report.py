@@ -34,7 +34,8 @@ def report_search(home: Home, uri: str, summary: Summary, experiment: Experiment
     store = Store(uri, home)
     command = shlex.join(["plat", "tune", os.path.relpath(search.path), *search.overrides])
     provenance = replace(reports.provenance(experiment), command=command)
-    built = Report(experiment, Results(store.load(experiment), experiment), artifacts, [], values, provenance)
+    results = Results(store.load(experiment, params=False), experiment)
+    built = Report(experiment, results, artifacts, [], values, provenance)
     folder = home.reports / search.name
     written = write_report(built, folder)
     with unless_archived(home, uri, "the report is not logged into MLflow"):

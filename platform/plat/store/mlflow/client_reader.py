@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import tempfile
+from collections.abc import Collection
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +23,7 @@ class ClientReader:
     def close(self) -> None:
         self._keys.clear()
 
-    def runs(self, file: str) -> list[RawRun]:
+    def runs(self, file: str, params: bool = True) -> list[RawRun]:
         runs = []
         with store_errors(self.uri):
             experiments = [entity.experiment_id for entity in self.client.search_experiments(max_results=10000)]
@@ -33,15 +34,16 @@ class ClientReader:
                 for run in page:
                     info, data = run.info, run.data
                     self._keys[info.run_id] = sorted(data.metrics)
-                    runs.append(RawRun(info.run_id, info.run_name, data.tags, data.params, info.artifact_uri))
+                    given = data.params if params else {}
+                    runs.append(RawRun(info.run_id, info.run_name, data.tags, given, info.artifact_uri))
                 token = page.token
                 if not token:
                     return runs
 
-    def series(self, run: RawRun) -> Series:
+    def series(self, run: RawRun, keys: Collection[str] | None = None) -> Series:
         import numpy as np
 
-        keys = self._keys[run.mlflow_id]
+        keys = [key for key in self._keys[run.mlflow_id] if keys is None or key in keys]
         with store_errors(self.uri):
             histories = [_by_step(self.client.get_metric_history(run.mlflow_id, key)) for key in keys]
         points = [point for history in histories for point in history]

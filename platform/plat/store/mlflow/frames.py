@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -53,27 +53,41 @@ class Store:
         self.home = home or Home.find()
         self.uri = uri or self.home.store_uri()
 
-    def load(self, experiment: Experiment | str) -> Frames:
+    def load(
+        self,
+        experiment: Experiment | str,
+        *,
+        params: bool = True,
+        metrics: Collection[str] | None = None,
+        tables: bool = True,
+    ) -> Frames:
         """Frames of a parsed file's runs, or, by name, of every run that a file of this name ever asked for.
 
         A parsed file gives only the runs it stands for now, overrides included, so that results of an earlier version
         of the file or of another scale never mix in, with this file's axes (by name: those of the file that asked
         first). Runs not imported yet are absent.
+
+        Of many runs it saves time and memory to ask for less:
+
+        params   with the columns param.<dotted key>, which are most of `Frames.runs`
+        metrics  the keys of the metrics that are wanted (default: all)
+        tables   with the tables; without them `Frames.tables` has no rows
         """
         reader = open_reader(self.uri)
         try:
             name = experiment if isinstance(experiment, str) else experiment.name
-            runs = sorted(reader.runs(clean_key(name)), key=lambda run: run.mlflow_id)
+            runs = sorted(reader.runs(clean_key(name), params), key=lambda run: run.mlflow_id)
             by_id = {run.tags["plat.id"]: run for run in runs if "plat.id" in run.tags}
             if isinstance(experiment, str):
                 axes = {plat_id: _axes(run) for plat_id, run in by_id.items()}
             else:
                 axes = {run.id: run.axes for run in experiment.runs if run.id in by_id}
             ordered = [(plat_id, by_id[plat_id]) for plat_id in sorted(axes)]
+            logged = [(plat_id, _tables(run, reader.artifact(run, TABLES))) for plat_id, run in ordered if tables]
             return Frames(
                 _runs_frame(ordered, axes),
-                _metrics_frame([(plat_id, reader.series(run)) for plat_id, run in ordered]),
-                _tables_frame([(plat_id, _tables(run, reader.artifact(run, TABLES))) for plat_id, run in ordered]),
+                _metrics_frame([(plat_id, reader.series(run, metrics)) for plat_id, run in ordered]),
+                _tables_frame(logged),
             )
         finally:
             reader.close()

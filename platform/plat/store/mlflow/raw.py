@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
@@ -13,7 +14,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class RawRun:
-    """One MLflow run; `artifacts` is the URI of its folder."""
+    """One MLflow run; `artifacts` is the URI of its folder. `params` is empty where they were not asked for."""
 
     mlflow_id: str
     name: str
@@ -34,10 +35,11 @@ class Series(NamedTuple):
 class RawReader(Protocol):
     """A store open for reading. Every method may raise StoreError."""
 
-    def runs(self, file: str) -> list[RawRun]:
-        """Runs tagged `plat.in.<file>` that are not deleted, in any order."""
+    def runs(self, file: str, params: bool = True) -> list[RawRun]:
+        """Runs tagged `plat.in.<file>` that are not deleted, in any order; with their params, or without."""
 
-    def series(self, run: RawRun) -> Series: ...
+    def series(self, run: RawRun, keys: Collection[str] | None = None) -> Series:
+        """The metrics of a run that have these keys (default: all)."""
 
     def artifact(self, run: RawRun, name: str) -> bytes | None: ...
 

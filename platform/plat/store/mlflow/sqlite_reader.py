@@ -7,6 +7,7 @@ numpy. Both come from one snapshot. Numbers are the client's, except that NaN an
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -35,7 +36,7 @@ class SqlReader:
     def close(self) -> None:
         self.connection.close()
 
-    def runs(self, file: str) -> list[RawRun]:
+    def runs(self, file: str, params: bool = True) -> list[RawRun]:
         with store_errors(self.uri):
             self._begin()
             chosen = "(SELECT run_uuid FROM tags WHERE key = ?)"
@@ -48,26 +49,30 @@ class SqlReader:
                 )
             }
             same: dict[str, str] = {}  # one object for each text: runs share nearly all of theirs
-            for table in ("tags", "params"):
+            for table in ("tags", "params") if params else ("tags",):
                 query = f"SELECT run_uuid, key, value FROM {table} WHERE run_uuid IN {chosen}"
                 for run, key, value in self.connection.execute(query, (f"plat.in.{file}",)):
                     if run in runs:
                         getattr(runs[run], table)[same.setdefault(key, key)] = same.setdefault(value, value)
             return list(runs.values())
 
-    def series(self, run: RawRun) -> Series:
+    def series(self, run: RawRun, keys: Collection[str] | None = None) -> Series:
         import numpy as np
 
+        chosen, bound = "run_uuid = ?", [run.mlflow_id]
+        if keys is not None:
+            chosen += f" AND key IN ({','.join('?' * len(keys))})"
+            bound += keys
         with store_errors(self.uri):
             self._begin()
             groups = self.connection.execute(
-                "SELECT key, count(*), group_concat(step) FROM metrics WHERE run_uuid = ? GROUP BY key ORDER BY key",
-                (run.mlflow_id,),
+                f"SELECT key, count(*), group_concat(step) FROM metrics WHERE {chosen} GROUP BY key ORDER BY key",
+                bound,
             ).fetchall()
             # 9e999 is SQLite's infinity, which MLflow never stores: it stands for NaN on the way out
             rows = self.connection.execute(
-                "SELECT CASE WHEN is_nan THEN 9e999 ELSE value END FROM metrics WHERE run_uuid = ? ORDER BY key, step",
-                (run.mlflow_id,),
+                f"SELECT CASE WHEN is_nan THEN 9e999 ELSE value END FROM metrics WHERE {chosen} ORDER BY key, step",
+                bound,
             )
             counts = [count for _, count, _ in groups]
             values = np.fromiter(chain.from_iterable(rows), dtype=np.float64, count=sum(counts))
@@ -77,8 +82,8 @@ class SqlReader:
             if steps not in parsed:
                 parsed[steps] = np.sort(np.array(steps.split(","), dtype=np.int64))
         steps = [parsed[steps] for _, _, steps in groups]
-        keys = [key for key, _, _ in groups]
-        return Series(keys, counts, np.concatenate(steps) if steps else np.zeros(0, np.int64), restore(values))
+        logged = [key for key, _, _ in groups]
+        return Series(logged, counts, np.concatenate(steps) if steps else np.zeros(0, np.int64), restore(values))
 
     def artifact(self, run: RawRun, name: str) -> bytes | None:
         """A file of the run's artifacts; first beside the store, which may have been moved or copied with them."""

@@ -23,6 +23,11 @@ from plat.store.mlflow.sqlite_connection import schema_revision
 from plat.store.mlflow.sqlite_reader import SqlReader
 
 
+@pytest.fixture(params=[SqlReader, ClientReader])
+def either_reader(request, monkeypatch):
+    monkeypatch.setattr("plat.store.mlflow.connect.SqlReader", request.param)
+
+
 @pytest.fixture
 def filled(home, recipe, experiment):
     """A home with six imported runs of table4 (one of them also of other), and both files."""
@@ -65,6 +70,20 @@ def test_frames_of_an_experiment(filled):
     assert tables.data[1] == [[4, 0.5], [1, None]]
 
     assert list(Store(home.store_uri(), home).load(other).runs["run_id"]) == [recipes[4].id]
+
+
+def test_only_what_is_asked_for_is_read(filled, either_reader):
+    home, _, (table4, _) = filled
+    store = Store(home.store_uri(), home)
+    whole, keys = store.load(table4), {"val/success", "mi/first_turn/mi_zscore", "never/logged"}
+    part = store.load(table4, params=False, metrics=keys, tables=False)
+    others = [column for column in whole.runs.columns if not column.startswith("param.")]
+    assert len(others) < len(whole.runs.columns) and len(part.metrics) > 0
+    pd.testing.assert_frame_equal(part.runs, whole.runs[others], check_exact=True)
+    wanted = whole.metrics[whole.metrics["key"].isin(keys)].reset_index(drop=True)
+    pd.testing.assert_frame_equal(part.metrics, wanted, check_exact=True)
+    pd.testing.assert_frame_equal(part.tables, whole.tables.iloc[:0], check_exact=True)
+    assert len(store.load(table4, metrics=[]).metrics) == 0
 
 
 def test_both_readers_give_equal_frames(filled, monkeypatch):
