@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from plat.errors import HomeError, StoreError
@@ -20,7 +20,7 @@ def import_all(
     home: Home,
     uri: str,
     experiments: Sequence[Experiment],
-    runs: Sequence[RunPaths] | None = None,
+    runs: Iterable[RunPaths] | None = None,
     *,
     with_diff: bool = False,
 ) -> ImportReport:

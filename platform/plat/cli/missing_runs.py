@@ -96,7 +96,7 @@ def run_missing(
     )
     settings.dispatched = report.exit_code != 0
     try:
-        brought = importing.import_all(home, uri, experiments, [home.run(run_id) for run_id in report.ends])
+        brought = importing.import_all(home, uri, experiments, (home.run(run_id) for run_id in report.ends))
         report.import_failed = brought.exit_code != 0
     except StoreError as error:
         raise _store_gave_way(error, report) from error

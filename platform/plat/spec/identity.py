@@ -27,9 +27,9 @@ def canonical(value: Any) -> str:
     return json.dumps(value, sort_keys=True, separators=(",", ":"))
 
 
-def is_operational(key: str, operational: tuple[str, ...]) -> bool:
+def is_operational(key: str, operational: Iterable[str]) -> bool:
     """Whether a dotted key is one of the operational keys, or lies below one."""
-    return key in operational or key.startswith(_prefixes(operational))
+    return key in operational or key.startswith(_prefixes(tuple(operational)))
 
 
 def result_affecting(key: str, value: Any, operational: tuple[str, ...], legacy: Mapping[str, Any]) -> tuple[bool, Any]:

@@ -21,7 +21,7 @@ BASE_TAG = "plat.summary.base_sha256"  # content hash of the base model that a r
 LARGEST = 1.7976931348623157e308  # how MLflow's SQL stores spell infinity
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Known:
     """What the store has of one run. `deleted`: it lies in MLflow's bin, or its MLflow experiment does."""
 

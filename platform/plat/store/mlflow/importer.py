@@ -18,9 +18,11 @@ When nothing has changed, an import reads a fingerprint per run and takes no loc
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from plat.errors import HomeError, StoreError
@@ -93,13 +95,16 @@ def import_runs(
     with_diff    store the text of uncommitted code changes, too, also of runs that are up to date otherwise
     """
     home.checked()
-    paths = list(runs) if runs is not None else home.all_runs()
+    if runs is None:
+        folders = [home.layout.place(run_id) for run_id in home.run_ids()]
+    else:
+        folders = [str(run.root) for run in runs]
     wanted: dict[str, list[str]] = {}
     for experiment in experiments:
         for run in experiment.runs:
             wanted.setdefault(run.id, []).append(clean_key(experiment.name))
     report = ImportReport()
-    changed = _changed(paths, wanted, _peek(uri, timeout), report, again=with_diff)
+    changed = _changed(folders, wanted, _peek(uri, timeout), report, again=with_diff)
     if not changed and not is_moved(uri):
         return report
     files = {clean_key(experiment.name): file_info(experiment) for experiment in experiments}
@@ -161,42 +166,44 @@ def _peek(uri: str, timeout: float | None = None) -> dict[str, Known]:
 
 
 def _changed(
-    paths: list[RunPaths],
+    folders: Iterable[str],
     wanted: Mapping[str, list[str]],
     known: Mapping[str, Known],
     report: ImportReport,
     *,
     again: bool = False,
-) -> list[RunPaths]:
-    """The runs that the store does not have as they are (all that it may have, with `again`); the others are counted
-    in the report."""
+) -> list[str]:
+    """Of some run directories those that the store does not have as they are (all that it may have, with `again`); the
+    others are counted in the report."""
     changed = []
-    for run in paths:
-        mark, have = signature(run), known.get(run.id)
+    for folder in folders:
+        run_id = os.path.basename(folder)
+        mark, have = signature(folder), known.get(run_id)
         if mark is None:
-            report.unreadable += [run.id] if run.root.is_dir() else []
-        elif have is None and not has_begun(run):
+            report.unreadable += [run_id] if os.path.isdir(folder) else []
+        elif have is None and not has_begun(RunPaths(Path(folder))):
             continue
         elif have and have.deleted:
-            report.deleted.append(run.id)
-        elif not again and have and have.signature == mark and have.files.issuperset(wanted.get(run.id, ())):
+            report.deleted.append(run_id)
+        elif not again and have and have.signature == mark and have.files.issuperset(wanted.get(run_id, ())):
             report.unchanged += 1
         else:
-            changed.append(run)
+            changed.append(folder)
     return changed
 
 
 def _import(
     backend: Backend,
-    paths: list[RunPaths],
+    folders: Sequence[str],
     wanted: Mapping[str, list[str]],
     files: Mapping[str, FileInfo],
     report: ImportReport,
     with_diff: bool,
 ) -> None:
-    known = backend.known([run.id for run in paths])
+    known = backend.known([os.path.basename(folder) for folder in folders])
     touched: dict[tuple[str, str], str | None] = {}  # (MLflow experiment, file) -> MLflow id of the file's own run
-    for run in _changed(paths, wanted, known, report, again=with_diff):  # again: another importer may have been faster
+    for folder in _changed(folders, wanted, known, report, again=with_diff):  # another importer may have been faster
+        run = RunPaths(Path(folder))
         record = read_record(run, wanted.get(run.id, ()), with_diff)
         if record is None:
             report.unreadable.append(run.id)

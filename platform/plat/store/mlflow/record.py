@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
@@ -74,18 +75,18 @@ def experiment_name(paper: str | None, file: str | None, scale: str | None) -> s
     return " · ".join(part for part in (paper or file or "plat", scale) if part)
 
 
-def signature(paths: RunPaths) -> str | None:
+def signature(folder: str) -> str | None:
     """A cheap fingerprint of a run directory (sizes and times of its files); None when there is no run in it.
 
     An ended run never changes except for the list of files that ask for it, so two files speak for all.
     """
-    meta = _stat(paths.meta)
+    meta = _stat(f"{folder}/meta.json")
     if meta is None:
         return None
-    result = _stat(paths.result)
+    result = _stat(f"{folder}/result.json")
     parts: list[object] = [FORMAT, meta, result]
     if result is None:
-        for attempt in paths.attempts():
+        for attempt in RunPaths(Path(folder)).attempts():
             parts += [attempt.number, _stat(attempt.events), _stat(attempt.outcome), _stat(attempt.checkpoints)]
     return hashlib.sha256(repr(parts).encode()).hexdigest()[:16]
 
@@ -95,9 +96,9 @@ def has_begun(paths: RunPaths) -> bool:
     return paths.result.exists() or bool(paths.attempts())
 
 
-def _stat(path: Path) -> tuple[int, int] | None:
+def _stat(path: str | Path) -> tuple[int, int] | None:
     try:
-        status = path.stat()
+        status = os.stat(path)
     except OSError:
         return None
     return status.st_size, status.st_mtime_ns
@@ -109,7 +110,7 @@ def read_record(paths: RunPaths, wanted_by: Sequence[str] = (), with_diff: bool 
     wanted_by  files that want this run besides those that meta.json names
     with_diff  with the text of uncommitted code changes; without it, their hash alone (the tag plat.code.diff_sha256)
     """
-    mark = signature(paths)  # before anything is read: what changes meanwhile is seen at the next import
+    mark = signature(str(paths.root))  # before anything is read: what changes meanwhile is seen at the next import
     meta = load_meta(paths)
     if mark is None or meta is None:
         return None

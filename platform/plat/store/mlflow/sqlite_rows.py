@@ -14,6 +14,16 @@ from collections.abc import Iterable, Mapping
 from plat.store.mlflow.backend import SIGNATURE, DeletedExperiment, Known, sql_value
 from plat.store.mlflow.record import Point
 
+CACHE = 16_000  # KiB that SQLite may keep of a store while the runs that it knows are read
+# The tags of a run lie together, so that one row for each run is quicker than one for each tag, and takes less memory.
+KNOWN = """
+SELECT id.run_uuid, id.value, signature.value, outcome.value, runs.lifecycle_stage FROM tags AS id
+LEFT JOIN runs ON runs.run_uuid = id.run_uuid
+LEFT JOIN tags AS signature ON signature.key = ? AND signature.run_uuid = id.run_uuid
+LEFT JOIN tags AS outcome ON outcome.key = 'plat.outcome' AND outcome.run_uuid = id.run_uuid
+WHERE id.key = 'plat.id' ORDER BY id.run_uuid
+"""
+
 
 def mlflow_id(name: str) -> str:
     """An MLflow run id made from a name: the same in every store."""
@@ -85,22 +95,25 @@ def insert_points(db: sqlite3.Connection, run: str, points: Iterable[Point]) -> 
 
 def read_known(connection: sqlite3.Connection) -> dict[str, Known]:
     """Runs by plat id. Of several MLflow runs with one plat id (none of ours) an active one is taken."""
-    rows = connection.execute(
-        "SELECT tags.run_uuid, tags.key, tags.value FROM tags"
-        " WHERE tags.key IN ('plat.id', 'plat.outcome', ?) OR (tags.key > 'plat.in.' AND tags.key < 'plat.in/')",
-        (SIGNATURE,),
-    )
-    tags: dict[str, dict[str, str]] = {}
-    for run, key, value in rows:
-        tags.setdefault(run, {})[key] = value
-    deleted = {run for (run,) in connection.execute("SELECT run_uuid FROM runs WHERE lifecycle_stage <> 'active'")}
+    connection.execute(f"PRAGMA cache_size = -{CACHE}")
+    files = _files_of_runs(connection)
+    nothing: frozenset[str] = frozenset()
     by_id: dict[str, Known] = {}
-    for run, own in sorted(tags.items()):
-        plat_id = own.get("plat.id")
+    for run, plat_id, signature, outcome, stage in connection.execute(KNOWN, (SIGNATURE,)):
         if plat_id and (plat_id not in by_id or by_id[plat_id].deleted):
-            files = frozenset(key.removeprefix("plat.in.") for key in own if key.startswith("plat.in."))
-            by_id[plat_id] = Known(run, own.get(SIGNATURE), files, run in deleted, own.get("plat.outcome"))
+            by_id[plat_id] = Known(run, signature, files.get(run, nothing), stage not in ("active", None), outcome)
     return by_id
+
+
+def _files_of_runs(connection: sqlite3.Connection) -> dict[str, frozenset[str]]:
+    """MLflow id -> the experiment files that ask for the run."""
+    rows = connection.execute("SELECT key, run_uuid FROM tags WHERE key > 'plat.in.' AND key < 'plat.in/'")
+    files: dict[str, frozenset[str]] = {}
+    same: dict[frozenset[str], frozenset[str]] = {}  # one object for each set: runs share nearly all of theirs
+    for key, run in rows:
+        together = files.get(run, frozenset()) | {key.removeprefix("plat.in.")}
+        files[run] = same.setdefault(together, together)
+    return files
 
 
 def _now() -> int:
