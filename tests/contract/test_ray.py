@@ -14,8 +14,9 @@ from toy_runs import comparable, no_step_twice, toy_run
 
 from plat.dispatch.cancel import cancel_runs
 from plat.dispatch.driver import sweep
+from plat.store import process
 from plat.store.home import Home
-from plat.store.run_directory.files import read_attempt_meta
+from plat.store.run_directory.files import read_attempt_meta, read_outcome
 from plat.store.run_directory.state import run_state
 from plat.store.submissions import newest_record
 
@@ -142,3 +143,16 @@ def test_a_ray_of_our_own_ends_with_the_sweep_after_its_runs_have_saved(home, ta
     attempts = home.run(run.id).attempts()
     assert len(attempts) == 2 and read_attempt_meta(attempts[1])["restored_step"] > 0
     assert capfd.readouterr() == ("", "")
+
+
+def test_a_ray_of_our_own_ends_also_when_the_sweep_is_killed(home, tasks_find_the_toy, monkeypatch):
+    monkeypatch.delenv("RAY_ADDRESS", raising=False)
+    run = toy_run(seed=6, **SLOW)
+    driver = start(home, [{"seed": 6, **SLOW}], 1, on="ray", cluster=["cluster.refresh=0.3"])
+    begun(home, run, driver)
+    os.kill(driver.pid, signal.SIGKILL)
+    driver.communicate(timeout=PATIENCE)
+    owner = json.loads(newest_record(home.run(run.id)).submission.manifest.read_text())["owner"]
+    wait_for(lambda: not process.runs(owner), timeout=PATIENCE)
+    [attempt] = home.run(run.id).attempts()
+    assert read_outcome(attempt)["outcome"] == "interrupted" and run_state(home.run(run.id)).state == "interrupted"

@@ -59,7 +59,7 @@ class RayClient:
         log.parent.mkdir(parents=True, exist_ok=True)
         with open(log, "ab") as output:
             self._process = subprocess.Popen(
-                [sys.executable, "-u", "-m", "plat.dispatch.ray.bridge"],
+                [sys.executable, "-P", "-u", "-m", "plat.dispatch.ray.bridge"],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=output,
