@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
-from plat.cli.common import aligned
+from plat.cli.table import table as text_table
 
 if TYPE_CHECKING:
     from plat.trainer.embedded.base_model.builds import Verification
@@ -53,7 +53,7 @@ def table(rows: Sequence[dict[str, Any]], missing: Sequence[dict[str, Any]]) -> 
                 _differs(base, [*rows, *missing]),
             ]
         )
-    return aligned([HEADER, *lines], indent="") if lines else "no base models here"
+    return text_table(HEADER, lines, indent="") if lines else "no base models here"
 
 
 def _differs(base: dict[str, Any], others: Sequence[dict[str, Any]]) -> str:
@@ -77,8 +77,9 @@ def verification_json(result: Verification) -> dict[str, Any]:
 def verification(result: Verification) -> str:
     """The same as a table with one row for each task; differences in percentage points."""
     same = "the rebuilt one has the same bytes" if result.same_bytes else "the rebuilt one has other last bits"
-    lines: list[Sequence[Any]] = [("task", "instances", "shipped", "rebuilt", "difference [95 % interval]", "verdict")]
+    header = ("task", "instances", "shipped", "rebuilt", "difference [95 % interval]", "verdict")
+    lines: list[Sequence[Any]] = []
     for task in result.tasks:
         interval = f"{100 * task.difference:+.1f} [{100 * task.low:+.1f}, {100 * task.high:+.1f}]"
         lines.append((task.task, task.instances, f"{task.shipped:.1%}", f"{task.rebuilt:.1%}", interval, task.verdict))
-    return f"{result.shipped.model} (seed {result.shipped.recipe['base']['seed']}): {same}\n{aligned(lines)}"
+    return f"{result.shipped.model} (seed {result.shipped.recipe['base']['seed']}): {same}\n{text_table(header, lines)}"

@@ -12,12 +12,12 @@ from plat.cli.common import (
     Arguments,
     HomeOption,
     StoreOption,
-    aligned,
     load_experiments,
     split,
 )
 from plat.cli.exit_codes import RUNS_FAILED
 from plat.cli.settings import settings, verb
+from plat.cli.table import fitted, table
 from plat.store.home import Home
 
 
@@ -44,11 +44,11 @@ def export_(
         Home.find(home), experiments, out.absolute(), overrides=split(arguments)[1], with_diff=with_diff
     )
     failed = f" and {report.failed} failed ones (without their history)" if report.failed else ""
-    print(f"{report.done} runs{failed} exported to {out}")
+    print(fitted(f"{report.done} runs{failed} exported to {out}"))
     if not report.left_out:
         return 0
     print(f"{len(report.left_out)} runs of these files are not in the bundle:", file=sys.stderr)
-    print(aligned(list(report.left_out.items())[:20]), file=sys.stderr)
+    print(table(("run", "why"), list(report.left_out.items())[:20]), file=sys.stderr)
     if len(report.left_out) > 20:
         print(f"  and {len(report.left_out) - 20} more: `plat status` lists them", file=sys.stderr)
     return RUNS_FAILED

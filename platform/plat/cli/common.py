@@ -130,19 +130,3 @@ def print_json(value: Any) -> None:
 
 def on_terminal() -> bool:
     return sys.stdout.isatty()
-
-
-def aligned(rows: Sequence[Sequence[Any]], indent: str = "  ") -> str:
-    """Rows of cells as lines with aligned columns; numbers to the right."""
-    texts = [["" if cell is None else str(cell) for cell in row] for row in rows]
-    if not texts:
-        return ""
-    widths = [max(len(row[i]) for row in texts) for i in range(len(texts[0]))]
-    lines = []
-    for row, given in zip(texts, rows, strict=True):
-        cells = [
-            cell.rjust(width) if isinstance(value, int | float) else cell.ljust(width)
-            for cell, width, value in zip(row, widths, given, strict=True)
-        ]
-        lines.append((indent + "  ".join(cells)).rstrip())
-    return "\n".join(lines)

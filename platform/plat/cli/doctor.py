@@ -16,6 +16,7 @@ import typer
 
 from plat.cli.common import HomeOption, JsonOption, StoreOption, print_json
 from plat.cli.settings import verb
+from plat.cli.table import fitted
 from plat.cores import cpu_quota, usable_cores
 from plat.errors import PlatError
 from plat.store.home import Home
@@ -71,9 +72,9 @@ def doctor(
         print_json({"checks": [check.__dict__ for check in findings]})
     else:
         for check in findings:
-            print(f"{check.level:8} {check.name:9} {check.says}")
+            print(fitted(f"{check.level:8} {check.name:9} {check.says}"))
             if check.mend:
-                print(f"{'':18} fix: {check.mend}")
+                print(fitted(f"{'':18} fix: {check.mend}"))
     return 2 if any(check.level == "error" for check in findings) else 0
 
 

@@ -25,6 +25,7 @@ from plat.cli.missing_runs import conclude, distinct, run_missing
 from plat.cli.notify import Notifier, NotifyOption
 from plat.cli.place import OnOption, WaitOption, chosen_place
 from plat.cli.settings import settings, verb
+from plat.cli.table import fitted
 from plat.cli.tune import names_search, plan_searches
 from plat.errors import SpecError
 from plat.store.home import Home
@@ -54,7 +55,7 @@ def plan(
     if as_json:
         print_json({"home": str(place.root), **made.to_json()})
     else:
-        print(made.render(verbose=settings.verbose))
+        print(fitted(made.render(verbose=settings.verbose)))
         absent = "" if place.exists() else " (there is none yet, so no run is known; --home DIR names another)"
         print(f"home: {reports.shown(place.root)}{absent}")
     return 0

@@ -10,9 +10,9 @@ from typing import Annotated, Any
 
 import typer
 
-from plat.cli.common import JsonOption, aligned, print_json
+from plat.cli.common import JsonOption, print_json
 from plat.cli.settings import verb
-from plat.cli.table import table
+from plat.cli.table import fitted, table
 from plat.errors import SpecError
 from plat.spec.conf import conf_of
 from plat.spec.descriptions import describe
@@ -110,7 +110,8 @@ def _in_full(option: Option) -> str:
     facts += [("unit", option.unit)] if option.unit else []
     facts += [("meaning", option.means)] if option.means else []
     facts += [("needs", option.needs)] if option.needs else []
-    return f"{option.key}\n{aligned(facts)}" + (f"\n\n{option.about}" if option.about else "")
+    lines = [option.key, *(f"  {name:9}  {text}" for name, text in facts)]
+    return fitted("\n".join([*lines, *(["", option.about] if option.about else [])]))
 
 
 def _options_of(trainer: TrainerSpec) -> Iterator[Option]:

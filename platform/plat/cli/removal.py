@@ -14,6 +14,7 @@ from plat.cli.freshness import forget
 from plat.cli.run_facts import RunFacts
 from plat.cli.selection import WhereOption
 from plat.cli.settings import verb
+from plat.cli.table import table
 from plat.cli.targets import Chosen, Targets, choose_runs
 from plat.errors import SpecError
 from plat.store.home import Home, RunPaths
@@ -129,8 +130,7 @@ def _agreed(what: str, runs: Sequence[RunFacts], yes: bool) -> bool:
     """Whether the user wants it; asked on a terminal only. SpecError where nobody can be asked."""
     if yes:
         return True
-    for facts in runs[:SHOWN]:
-        print(f"  {facts.entry.name}  {facts.entry.state.state}")
+    print(table(("run", "state"), [(facts.entry.name, facts.entry.state.state) for facts in runs[:SHOWN]]))
     if len(runs) > SHOWN:
         print(f"  and {len(runs) - SHOWN} more")
     if not sys.stdin.isatty():

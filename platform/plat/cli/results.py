@@ -19,6 +19,7 @@ from plat.cli.exit_codes import RUNS_FAILED
 from plat.cli.importing import catch_up, import_all
 from plat.cli.reports import make_report
 from plat.cli.settings import verb
+from plat.cli.table import fitted
 from plat.errors import HomeError
 from plat.store.home import Home
 from plat.store.mlflow.uri import shown_uri
@@ -54,7 +55,8 @@ def sync(
     done = import_all(place, uri, experiments, with_diff=with_diff)
     if not (done.imported or done.unchanged):
         check_store(place, uri)  # nothing to import: then nobody has asked the store yet
-    print(f"{len(done.imported)} runs brought up to date, {done.unchanged} were so already: {shown_uri(uri)}")
+    counts = f"{len(done.imported)} runs brought up to date, {done.unchanged} were so already"
+    print(fitted(f"{counts}: {shown_uri(uri)}"))
     return done.exit_code
 
 
@@ -104,9 +106,9 @@ def claims(
         print_json({"claims": [verdict.as_dict() for verdict in verdicts]})
         return exit_code
     for verdict in verdicts:
-        print(f"{verdict.status.replace('_', ' '):15} {verdict.id}: {verdict.says}")
+        print(fitted(f"{verdict.status.replace('_', ' '):15} {verdict.id}: {verdict.says}"))
         for line in verdict.lines:
-            print(f"{'':15} {line}")
+            print(fitted(f"{'':15} {line}"))
     if not verdicts:
         print("these files claim nothing")
     return exit_code

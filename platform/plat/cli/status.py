@@ -14,7 +14,7 @@ from plat.cli.entries import Entry, counts, described, states_asked
 from plat.cli.missing_runs import distinct
 from plat.cli.settings import verb
 from plat.cli.standing import cost_line, reasons, seconds_spent, seconds_to_go
-from plat.cli.table import table
+from plat.cli.table import fitted, table
 from plat.store.home import Home
 from plat.store.preparations import preparations
 from plat.store.run_directory.state import RunState
@@ -54,7 +54,7 @@ def status(
         for preparation in preparations(place):
             print(f"  preparing {preparation.title}, for {duration(preparation.seconds)}: {preparation.progress}")
         for line in _summary(place, standing, distinct(experiments)):
-            print(f"  {line}")
+            print(fitted(f"  {line}"))
         shown, notes = _listed(standing, show_all)
         print(_listing(described(place, experiments, shown), notes), end="")
     return 3 if any(state.state == "failed" for state in standing.values()) else 0

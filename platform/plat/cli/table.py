@@ -73,16 +73,26 @@ def _stacked(header: Sequence[str], row: Sequence[Any], room: int, indent: str) 
             line = fact
         else:
             line = line + SEPARATOR + fact if line else fact
-    for part in [line] if line else []:
-        lines += textwrap.wrap(
-            part,
-            max(20, room),
-            initial_indent=inner,
-            subsequent_indent=inner,
-            break_long_words=False,
-            break_on_hyphens=False,
-        )
-    return lines
+    lines += [inner + line] if line else []
+    return [part for line in lines for part in _broken(line, room)]
+
+
+def fitted(text: str, width: int | None = None) -> str:
+    """A text in which every line that is wider than the terminal is broken at blanks; its rest is indented.
+
+    width  columns that a line may take; None for the terminal's
+    """
+    room = width if width is not None else terminal_width()
+    if room is None:
+        return text
+    return "\n".join(part for line in text.split("\n") for part in _broken(line, room))
+
+
+def _broken(line: str, room: int) -> list[str]:
+    if columns_of(line) <= room:
+        return [line]
+    indent = " " * (len(line) - len(line.lstrip()) + 2)
+    return textwrap.wrap(line, max(20, room), subsequent_indent=indent, break_long_words=False, break_on_hyphens=False)
 
 
 def _text(cell: Any) -> str:

@@ -8,7 +8,6 @@ from plat.cli.common import (
     HomeOption,
     JsonOption,
     RunArgument,
-    aligned,
     find_run,
     print_json,
     run_name,
@@ -16,11 +15,13 @@ from plat.cli.common import (
 from plat.cli.entries import standing
 from plat.cli.settings import verb
 from plat.cli.standing import MEANING
+from plat.cli.table import fitted, table
 from plat.errors import HomeError
 from plat.runner.memory import AFTER_OOM
 from plat.store.home import AttemptPaths, Home, RunPaths
 from plat.store.index.configs import nearest
 from plat.store.run_directory.files import load_meta, mend_of, read_attempt_meta, read_outcome
+from plat.store.run_directory.state import RunState
 from plat.units import duration
 
 
@@ -49,25 +50,31 @@ def why(run: RunArgument, home: HomeOption = None, as_json: JsonOption = False) 
             }
         )
         return 0
-    print(f"{meta.get('name', paths.id)}\n  id         {paths.id}\n  directory  {paths.root}")
-    known = ["", *(str(attempt.get("reason") or "") for attempt in attempts)]
-    more = f" ({state.reason})" if state.reason not in known else ""
-    print(f"  state      {state.state}: {MEANING.get(state.state, '')}{more}")
-    if problem:
-        print(f"  damaged    {problem}\n  fix        {mend_of(problem)}")
-    for attempt in attempts:
-        print(_attempt_line(attempt))
-    trainer = f"{meta.get('trainer', '?')} {meta.get('trainer_version', '')}".strip()
-    asked = ", ".join(meta.get("experiments", ())) or "no file (`plat run`)"
-    facts = _fingerprint_words(meta.get("fingerprint") or {})
-    print(f"  identity   its config (config.yaml), trainer {trainer}" + "".join(f", {fact}" for fact in facts))
-    print(f"  asked by   {asked}")
+    print(fitted("\n".join(_lines(paths, meta, state, problem, attempts))))
     if near is not None:
-        print(f"  nearest    {run_name(near)} differs in {len(difference)} value{'s' if len(difference) != 1 else ''}:")
-        print(
-            aligned([(key, f"{here!r}", "there", f"{there!r}") for key, (here, there) in difference.items()], " " * 13)
-        )
+        values = f"{len(difference)} value{'s' if len(difference) != 1 else ''}"
+        print(fitted(f"  nearest    {run_name(near)} differs in {values}:"))
+        rows = [(key, repr(here), repr(there)) for key, (here, there) in difference.items()]
+        print(table(("key", "here", "there"), rows, indent=" " * 13))
     return 0
+
+
+def _lines(
+    paths: RunPaths, meta: dict[str, Any], state: RunState, problem: str, attempts: list[dict[str, Any]]
+) -> list[str]:
+    trainer = f"{meta.get('trainer', '?')} {meta.get('trainer_version', '')}".strip()
+    facts = _fingerprint_words(meta.get("fingerprint") or {})
+    asked = ", ".join(meta.get("experiments", ())) or "no file (`plat run`)"
+    return [
+        str(meta.get("name", paths.id)),
+        f"  id         {paths.id}",
+        f"  directory  {paths.root}",
+        f"  state      {state.state}: {MEANING.get(state.state, '')}",
+        *([f"  damaged    {problem}", f"  fix        {mend_of(problem)}"] if problem else []),
+        *(_attempt_line(attempt) for attempt in attempts),
+        f"  identity   its config (config.yaml), trainer {trainer}" + "".join(f", {fact}" for fact in facts),
+        f"  asked by   {asked}",
+    ]
 
 
 def _attempt_facts(attempt: AttemptPaths) -> dict[str, Any]:
