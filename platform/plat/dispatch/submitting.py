@@ -82,7 +82,7 @@ def give_up(submission: Submission, scheduler: str, accept_within: float) -> Non
 
     The scheduler has `accept_within` seconds, from when somebody first missed it, to list what it was asked for.
     """
-    if _submitter_may_live(submission):
+    if submitter_may_live(submission):
         return
     if not submission.manifest.exists():
         submission.note_over(None, "its submitter ended before it called the scheduler")
@@ -105,7 +105,7 @@ def age(then: float, submission: Submission) -> float:
     return max(0.0, now - then)
 
 
-def _submitter_may_live(submission: Submission) -> bool:
+def submitter_may_live(submission: Submission) -> bool:
     """Whether the submitter, or the command of the scheduler that it has called, may still be at work.
 
     One that has not yet locked the file, or written its name into it, counts as gone: before it calls the scheduler it

@@ -11,9 +11,10 @@ import pytest
 
 from plat.dispatch.api import SchedulerError
 from plat.dispatch.driver import sweep
+from plat.dispatch.ray import refresh as ray_refresh
 from plat.dispatch.ray.client import Cluster, Node
 from plat.dispatch.ray.dispatcher import _never_fits
-from plat.dispatch.ray.refresh import note_lost_clusters, refresh
+from plat.dispatch.ray.refresh import note_lost_clusters
 from plat.dispatch.ray.settings import RaySettings, read_settings
 from plat.dispatch.submitting import hand_over
 from plat.errors import SpecError
@@ -76,6 +77,10 @@ def test_only_what_no_node_can_ever_do_is_refused(needed, said):
     assert said in problem and bool(problem) == bool(said)
 
 
+def refresh(home, cluster, names, **options):
+    return ray_refresh.refresh(home, cluster, lambda: names, **options)
+
+
 @pytest.fixture
 def home(tmp_path):
     return Home(tmp_path / "home").create()
@@ -106,6 +111,44 @@ def test_an_actor_that_is_listed_has_its_run_and_one_that_is_not_is_over(home, t
     assert open_record(runs[1]) is None and submission.end(1)["outcome"] == "failed:node"
     refresh(home, HERE, set())
     assert open_submissions(home) == []
+
+
+def test_while_actors_are_being_started_none_counts_as_lost(home, toy):
+    """Another sweep asks in the middle of the call, when the first of two actors is listed."""
+
+    def call(submission, tasks, lock):
+        assert refresh(home, HERE, {f"{submission.name}_0"}) == []
+        assert refresh(home, HERE, set()) == []
+        return "job"
+
+    submission, runs = submitted(home, toy, call=call)
+    assert [run_state(paths).state for paths in runs] == ["queued", "queued"]
+    assert not submission.is_over(0) and not submission.is_over(1)
+
+
+def test_an_actor_that_was_started_while_the_names_were_asked_for_is_not_lost(home, toy):
+    def ask():
+        runs.extend(submitted(home, toy)[1])
+        return set()
+
+    runs = []
+    submitted(home, toy, 1)
+    ray_refresh.refresh(home, HERE, ask)
+    assert run_state(runs[1]).state == "queued"
+
+
+def test_actors_of_a_submitter_that_was_killed_in_the_middle_are_followed_and_the_rest_is_given_back(home, toy):
+    def call(*_):
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        submitted(home, toy, call=call)
+    [submission] = open_submissions(home)
+    names = {f"{submission.name}_1"}
+    refresh(home, HERE, names)
+    assert not submission.is_over(0) and submission.job_id() == submission.name
+    refresh(home, HERE, names)
+    assert submission.is_over(0) and not submission.is_over(1)
 
 
 def test_an_actor_whose_task_is_over_is_not_needed(home, toy):

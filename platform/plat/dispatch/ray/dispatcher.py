@@ -117,7 +117,7 @@ class RayDispatcher(ScheduledDispatcher):
             if self._client is None:
                 self._client = RayClient(self._settings, self._log)
                 self._cluster = self._client.cluster
-            unneeded = refresh(self.home, self._cluster, self._client.names(), self._setting.steal)
+            unneeded = refresh(self.home, self._cluster, self._client.names, self._setting.steal)
             if unneeded:
                 self._client.kill(unneeded)
         except SchedulerError as error:

@@ -8,11 +8,11 @@ at its address, or the process with which a Ray of our own ends has ended.
 from __future__ import annotations
 
 import socket
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from typing import Any
 
 from plat.dispatch.ray.client import Cluster
-from plat.dispatch.submitting import give_up
+from plat.dispatch.submitting import give_up, submitter_may_live
 from plat.store import process
 from plat.store.durable import read_json
 from plat.store.home import Home
@@ -27,13 +27,18 @@ def actor_name(submission: Submission, task: int) -> str:
     return f"{submission.name}_{task}"
 
 
-def refresh(home: Home, cluster: Cluster, names: Collection[str], steal: bool = False) -> list[str]:
+def refresh(home: Home, cluster: Cluster, ask: Callable[[], Collection[str]], steal: bool = False) -> list[str]:
     """Note what is over, given the names of the actors of a cluster; the actors that nobody needs any more.
 
-    With `steal`, what other clusters have counts as over, too.
+    ask    gives the names; whether a submission was whole is read before, so that an actor that was started while the
+           names were on their way is not taken for lost
+    steal  what other clusters have counts as over, too
     """
     unneeded, lost = [], _Lost()
-    for submission in open_submissions(home, SCHEDULER):
+    submissions = open_submissions(home, SCHEDULER)
+    whole = {submission.name for submission in submissions if submission.job_id() is not None}
+    names = ask()
+    for submission in submissions:
         facts = read_json(submission.manifest)
         if facts is None:
             give_up(submission, "Ray", ACCEPT_WITHIN)
@@ -41,7 +46,7 @@ def refresh(home: Home, cluster: Cluster, names: Collection[str], steal: bool = 
             if steal or facts["address"] == cluster.address or lost.has(facts):
                 _note_all_over(submission, facts, GONE)
         else:
-            unneeded += _refresh(submission, facts, names)
+            unneeded += _refresh(submission, facts, names, submission.name in whole)
     return unneeded
 
 
@@ -58,14 +63,15 @@ def note_lost_clusters(home: Home) -> None:
             submission.note_over(None, "all of its tasks are over")
 
 
-def _refresh(submission: Submission, facts: dict[str, Any], names: Collection[str]) -> list[str]:
+def _refresh(submission: Submission, facts: dict[str, Any], names: Collection[str], is_whole: bool) -> list[str]:
     tasks = range(len(facts["tasks"]))
     listed = [task for task in tasks if actor_name(submission, task) in names]
-    if submission.job_id() is None:
-        if not listed:
+    if not is_whole:
+        if not listed or submitter_may_live(submission):
             give_up(submission, "Ray", ACCEPT_WITHIN)
-            return []
-        submission.note_job(submission.name, "the list of actors")
+        else:  # its submitter was killed while it started actors; those that are missing are noted next time
+            submission.note_job(submission.name, "the list of actors")
+        return []
     for task in tasks:
         if task not in listed:
             submission.note_over("failed:node", "Ray lost its actor", task)
