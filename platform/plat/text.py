@@ -3,6 +3,7 @@
 Titles, names and values are printed on terminals, drawn into figures and written into a database. Control characters
 can make a terminal do things, marks that reverse the writing direction make a name look like another one, and lone
 surrogates are no text at all. Whole numbers have to fit into the 64 bits that the store and the tables give them.
+Names that are shown in a narrow column are broken here, and never cut.
 """
 
 from __future__ import annotations
@@ -27,3 +28,17 @@ def is_too_large(number: int) -> bool:
 def escaped(text: str) -> str:
     r"""The text with every forbidden character spelled out, e.g. `\x1b`."""
     return _FORBIDDEN.sub(lambda match: match[0].encode("unicode_escape", "surrogatepass").decode(), text)
+
+
+def wrapped(name: str, room: int) -> list[str]:
+    """A name in lines of at most `room` characters, broken behind hyphens where that is possible."""
+    lines, line = [], ""
+    for part in name.replace("-", "-\0").split("\0"):
+        while len(line + part) > room and line:
+            lines.append(line)
+            line = ""
+        while len(part) > room:
+            lines.append(part[:room])
+            part = part[room:]
+        line += part
+    return [*lines, line] if line else lines

@@ -22,7 +22,7 @@ from plat.cli import _guarded, main, output
 from plat.cli.settings import settings
 from plat.dispatch.api import Change
 from plat.dispatch.board import Totals, View
-from plat.dispatch.progress import Live, shortened
+from plat.dispatch.progress import Live
 from plat.errors import HomeError, SpecError, StoreError
 from plat.store.home import Home
 from plat.store.mlflow.sqlite_creation import ensure_sqlite
@@ -106,16 +106,19 @@ def test_a_closed_stdout_and_a_wrong_width_are_no_mistakes(tmp_path):
     assert plat("plan", tmp_path / "small.yaml", "--home", tmp_path, COLUMNS="abc").returncode == 0
 
 
-def test_a_narrow_terminal_shortens_only_the_name():
+def test_a_narrow_terminal_breaks_the_name_and_cuts_nothing():
     from rich.console import Console
 
     text = io.StringIO()
     console = Console(file=text, width=80)
     views = [View(NAME, "run", "running", 120, 400, 0.431, 1500.0, 9000.0)]
     console.print(Live(console)._table(views, Totals(72, 12, 0, 1, 0, 59, 0, 750.0)))
-    row = next(line for line in text.getvalue().splitlines() if "1a2b3c4d" in line)
-    assert row.split()[1:] == ["running", "120/400", "43.1", "%", "25.0", "min", "2.5", "h"] and row.strip()[0] == "…"
-    assert shortened(NAME, 80) == NAME and shortened(NAME, 9) == "…1a2b3c4d"
+    lines = text.getvalue().splitlines()
+    first = next(index for index, line in enumerate(lines) if "120/400" in line)
+    name, *cells = lines[first].split()
+    assert cells == ["running", "120/400", "43.1", "%", "25.0", "min", "2.5", "h"]
+    rest = [line.strip() for line in lines[first + 1 :] if line.strip() and " " not in line.strip()]
+    assert name != NAME and name + "".join(rest) == NAME and max(map(len, lines)) <= 80
 
 
 def test_the_live_board_spells_out_control_characters():

@@ -14,6 +14,7 @@ from plat.cli.settings import verb
 from plat.cli.targets import Targets, choose_runs
 from plat.errors import SpecError
 from plat.store.home import Home
+from plat.store.live_sweeps import ask_not_to_start
 
 
 @verb(reads_trainers=True)
@@ -45,7 +46,11 @@ def cancel(
     cancel_runs(place, [facts.entry.id for facts in asked])
     for facts in asked:
         print(f"asked to stop: {facts.entry.name}")
-    if not asked:
+    others = {facts.entry.id: facts.entry.name for facts in runs if facts.entry.state.state not in (*STOPPABLE, "done")}
+    waiting = ask_not_to_start(place, others)
+    for run_id in waiting:
+        print(f"asked a sweep not to start: {others[run_id]}")
+    if not asked and not waiting:
         print("none of these runs is going on" if runs else "there is no such run")
     return 0
 

@@ -17,7 +17,8 @@ from typing import Any
 from plat.cli.entries import STOPPABLE, Entry
 from plat.cli.follow import Follower, Progress, cells, ordered, totals
 from plat.store.home import Home
-from plat.text import escaped
+from plat.store.live_sweeps import ask_not_to_start
+from plat.text import escaped, wrapped
 
 COLUMNS = ("state", "iteration", "success", "retrieval", "step time", "left")
 KEYS = "arrows choose · l log · c cancel · r retry · q quit"
@@ -87,10 +88,12 @@ class Screen:
     def _cancel(self, run: Progress) -> str:
         from plat.dispatch.cancel import cancel_runs
 
-        if run.entry.state.state not in STOPPABLE:
-            return f"{run.entry.name} is not going on"
-        cancel_runs(self._home, [run.entry.id])
-        return f"asked to stop: {run.entry.name}"
+        if run.entry.state.state in STOPPABLE:
+            cancel_runs(self._home, [run.entry.id])
+            return f"asked to stop: {run.entry.name}"
+        if ask_not_to_start(self._home, [run.entry.id]):
+            return f"asked a sweep not to start: {run.entry.name}"
+        return f"{run.entry.name} is not going on"
 
     def _retry(self, run: Progress) -> str:
         """Start `plat retry` of this run in the background."""
@@ -157,20 +160,6 @@ class Screen:
         except OSError:
             lines = []
         return [escaped(line) for line in lines] or ["(its log is empty)"]
-
-
-def wrapped(name: str, room: int) -> list[str]:
-    """A name in lines of at most `room` characters, broken behind hyphens where that is possible."""
-    lines, line = [], ""
-    for part in name.replace("-", "-\0").split("\0"):
-        while len(line + part) > room and line:
-            lines.append(line)
-            line = ""
-        while len(part) > room:
-            lines.append(part[:room])
-            part = part[room:]
-        line += part
-    return [*lines, line] if line else lines
 
 
 @contextlib.contextmanager

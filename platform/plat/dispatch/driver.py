@@ -15,11 +15,12 @@ from typing import TYPE_CHECKING
 
 from plat.dispatch import interrupts, registry
 from plat.dispatch.admission import Admission
-from plat.dispatch.api import ENDED, STALL_AFTER, Change, Dispatcher
+from plat.dispatch.api import ENDED, QUEUED, STALL_AFTER, WAITING, Change, Dispatcher, Handle
 from plat.dispatch.board import Board
 from plat.dispatch.progress import Progress, Silent
 from plat.dispatch.report import RunEnd, SweepReport, end_of
 from plat.dispatch.source import FixedRuns, Source
+from plat.store import live_sweeps
 from plat.store.home import Home
 
 if TYPE_CHECKING:
@@ -115,7 +116,9 @@ class _Drive:
         with contextlib.ExitStack() as stack:
             stack.callback(self._progress.end)
             stack.callback(dispatcher.close)
+            live = stack.enter_context(live_sweeps.announced(self._home))
             dispatcher.submit(missing)
+            live.give(run.id for run in missing)
             if self._before_runs is not None:
                 self._before_runs()
             signals = stack.enter_context(interrupts.counted(dispatcher))
@@ -125,10 +128,12 @@ class _Drive:
                 while dispatcher.notices:
                     self._progress.message(dispatcher.notices.pop(0))
                 self._obey(len(signals))
+                self._leave_out(live.cancelled())
                 if self._ended:
                     self._call_back(self._ended.popleft())
                 if not dispatcher.stopping and (further := self._admit()):
                     dispatcher.submit(further)
+                    live.give(run.id for run in further)
                 self._show()
             while self._ended and len(signals) < 2:
                 self._call_back(self._ended.popleft())
@@ -183,6 +188,11 @@ class _Drive:
             self._progress.message(self._dispatcher.farewell)
         if interruptions >= 2:
             self._dispatcher.kill()
+
+    def _leave_out(self, run_ids: Sequence[str]) -> None:
+        """Do not start these runs, which somebody has cancelled."""
+        jobs = [self._dispatcher.jobs[run_id] for run_id in run_ids if run_id in self._dispatcher.jobs]
+        self._dispatcher.cancel([Handle(job.run.id, job.id) for job in jobs if job.state in (QUEUED, WAITING)])
 
     def _call_back(self, run: Run) -> None:
         if self._on_finished is None:

@@ -15,7 +15,7 @@ from typing import Any, Literal, Protocol, TextIO
 
 from plat.dispatch.api import QUEUED, RUNNING, WAITING, Change
 from plat.dispatch.board import Totals, View
-from plat.text import escaped
+from plat.text import escaped, wrapped
 from plat.units import duration, percent
 
 SUMMARY_EVERY = 10.0  # seconds, when piped
@@ -132,7 +132,7 @@ class Live:
             side: Literal["left", "right"] = "left" if name in ("run", "state") else "right"
             table.add_column(name, justify=side, min_width=min(width, room) if name == "run" else width, no_wrap=True)
         for title, *others in rows:
-            table.add_row(Text(escaped(shortened(title, room))), *(Text(escaped(cell)) for cell in others))
+            table.add_row(Text("\n".join(wrapped(escaped(title), room))), *(Text(escaped(cell)) for cell in others))
         return table
 
 
@@ -142,11 +142,6 @@ def _cells(view: View) -> tuple[str, ...]:
     step = "" if view.step is None else f"{view.step}/{view.iterations}" if view.iterations else str(view.step)
     left = "" if view.eta is None else duration(view.eta)
     return (view.title, state, step, percent(view.success), duration(view.seconds), left)
-
-
-def shortened(name: str, room: int) -> str:
-    """A name in at most `room` characters. Its end stays: it has the id, which every verb takes for the name."""
-    return name if len(name) <= room else "…" + name[len(name) - room + 1 :]
 
 
 def choose(stream: TextIO | None = None) -> Progress:

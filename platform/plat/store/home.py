@@ -227,6 +227,11 @@ class Home:
     def preparations(self) -> Path:
         return self.root / "preparations"
 
+    @property
+    def sweeps(self) -> Path:
+        """A folder for each sweep that goes on (plat.store.live_sweeps)."""
+        return self.root / "sweeps"
+
     def preparation(self, job: str) -> Path:
         """JSON, while the preparation is going on: job, title, who does it, since when."""
         return self.preparations / f"{_file_name(job)}.json"

@@ -79,6 +79,19 @@ def test_cancel_reaches_a_run_that_goes_on(plat, executed, spec):
     assert "none of these runs is going on" in plat("cancel", run.id)[1]
 
 
+def test_cancel_reaches_a_run_that_a_sweep_has_not_started(plat, spec, home):
+    from plat.store import live_sweeps
+    from plat.store.home import Home
+
+    path = spec(TOY.format("[0, 1]"))
+    runs = json.loads(plat("plan", path, "--json")[1])["runs"]
+    with live_sweeps.announced(Home(home).create()) as sweep:
+        sweep.give([run["id"] for run in runs])
+        code, out, _ = plat("cancel", path, "--where", "seed=1")
+        assert (code, out) == (0, f"asked a sweep not to start: {runs[1]['name']}\n")
+        assert sweep.cancelled() == [runs[1]["id"]]
+
+
 def test_prune_takes_what_the_file_no_longer_wants_and_nothing_else(plat, spec, home):
     import yaml
 

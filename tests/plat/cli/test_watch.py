@@ -18,11 +18,11 @@ from hypothesis import strategies as st
 
 from plat.cli.entries import entry_in
 from plat.cli.follow import Follower, describe, ordered
-from plat.cli.watch_screen import wrapped
 from plat.store.home import Home
 from plat.store.run_directory import lease
 from plat.store.run_directory.attempts import new_attempt
 from plat.store.run_directory.spool import SpoolWriter
+from plat.text import wrapped
 
 
 @pytest.fixture
