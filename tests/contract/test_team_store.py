@@ -11,7 +11,7 @@ import signal
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -50,17 +50,30 @@ def server() -> Iterator[MlflowServer]:
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def plat(folder: Path, store: str, verb: str, *arguments: str) -> subprocess.Popen[str]:
-    """A verb on one node, whose disk is the folder."""
-    command = [sys.executable, "-m", "plat", verb, *arguments, "--home", str(folder / "home"), "--store", store]
-    return subprocess.Popen(
-        command,
-        cwd=folder,
-        env={**os.environ, "PYTHONPATH": str(TOY)},
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-    )
+@pytest.fixture
+def plat() -> Iterator[Callable[..., subprocess.Popen[str]]]:
+    """`plat(folder, store, verb, ...)` starts a verb on the node whose disk is the folder."""
+    started: list[subprocess.Popen[str]] = []
+
+    def start(folder: Path, store: str, verb: str, *arguments: str) -> subprocess.Popen[str]:
+        command = [sys.executable, "-m", "plat", verb, *arguments, "--home", str(folder / "home"), "--store", store]
+        process = subprocess.Popen(
+            command,
+            cwd=folder,
+            env={**os.environ, "PYTHONPATH": str(TOY)},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+        )
+        started.append(process)
+        return process
+
+    yield start
+    for process in started:
+        process.kill()
+        process.wait()
+        assert process.stdout is not None
+        process.stdout.close()
 
 
 def finished(folder: Path) -> int:
@@ -75,7 +88,7 @@ def stored_runs(store: str) -> dict[str, Any]:
 
 
 @pytest.mark.cluster
-def test_a_team_loses_nothing_when_its_server_is_killed_and_comes_back(server, tmp_path):
+def test_a_team_loses_nothing_when_its_server_is_killed_and_comes_back(server, plat, tmp_path):
     nodes = {name: tmp_path / name for name in (*NODES, "alone")}
     for folder in nodes.values():
         folder.mkdir()
