@@ -93,10 +93,11 @@ def test_a_run_that_is_cancelled_in_its_job_saves_and_the_job_leaves_the_queue(h
     assert list(home.run(run.id).attempt(1).checkpoints.iterdir())
 
 
-def running_jobs() -> str:
+def running_jobs() -> list[str]:
+    """The jobs that have not ended."""
     command = ["squeue", "--noheader", "--states=all", "--format=%F|%K|%T|%j|%r|%k"]
     listed = subprocess.run(command, capture_output=True, text=True, check=True, timeout=30).stdout
-    return "".join(line for line in listed.splitlines() if any(word in line for word in ("PENDING", "RUNNING", "ING|")))
+    return [line for line in listed.splitlines() if line.split("|")[2] in ("PENDING", "RUNNING", "COMPLETING")]
 
 
 @pytest.mark.cluster
