@@ -5,12 +5,13 @@ from __future__ import annotations
 import contextlib
 import json
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from plat.outcomes import ENDED_ON_REQUEST
 from plat.runner.failures import FINAL
 from plat.store.home import Home
-from plat.store.run_directory.files import read_outcome
+from plat.store.run_directory.files import gpus_of, load_meta, read_outcome
 from plat.store.run_directory.state import RunState
 from plat.units import duration
 
@@ -60,40 +61,60 @@ def reasons(states: Iterable[RunState]) -> list[str]:
     return [*lines, *([f"{more} for other reasons (`plat why RUN`)"] if more else [])]
 
 
-def seconds_spent(home: Home, states: Mapping[str, RunState]) -> float:
-    """The time that all attempts of these runs took so far, by run id. Of one that runs, attempts that have ended."""
-    spent = dict.fromkeys(states, 0.0)
+@dataclass(frozen=True)
+class Work:
+    """Seconds of runs, and the same counted once for each GPU that a run has."""
+
+    seconds: float
+    gpu_seconds: float = 0.0
+
+    def __str__(self) -> str:
+        gpus = f" ({self.gpu_seconds / 3600:.1f} GPU-hours)" if self.gpu_seconds else ""
+        return duration(self.seconds) + gpus
+
+
+def work_done(home: Home, states: Mapping[str, RunState]) -> Work:
+    """What all attempts of these runs took so far, by run id. Of one that runs, attempts that have ended."""
+    spent: dict[str, tuple[float, int]] = {}  # seconds, GPUs
     with contextlib.suppress(OSError), open(home.history, "rb") as lines:
         for text in lines:
             with contextlib.suppress(ValueError, TypeError, KeyError, AttributeError):
                 line = json.loads(text)
-                if line.get("run") in spent:
-                    spent[line["run"]] = float(line.get("spent") or line["wall"])
+                if line.get("run") in states:
+                    spent[line["run"]] = float(line.get("spent") or line["wall"]), int(line.get("gpus") or 0)
     for run_id, state in states.items():
         if state.attempt and state.state != "done":
-            outcomes = (read_outcome(attempt) or {} for attempt in home.run(run_id).attempts())
-            spent[run_id] = sum(float(outcome.get("wall") or 0.0) for outcome in outcomes)
-    return sum(spent.values())
+            paths = home.run(run_id)
+            outcomes = (read_outcome(attempt) or {} for attempt in paths.attempts())
+            seconds = sum(float(outcome.get("wall") or 0.0) for outcome in outcomes)
+            spent[run_id] = seconds, gpus_of(load_meta(paths) or {})
+    return _total(spent.values())
 
 
-def seconds_to_go(home: Home, runs: Sequence[Run], states: Mapping[str, RunState]) -> float | None:
+def work_to_go(home: Home, runs: Sequence[Run], states: Mapping[str, RunState]) -> Work | None:
     """The work that is left of these runs, as similar runs took here; None while that is not known of all of them."""
     from plat.plan.cost import History, rate_so_far
+    from plat.trainer.resources import Resources
 
     left = [run for run in runs if states[run.id].state != "done"]
     history = History.read(home.history)
     rates = {run.id: rate_so_far(home.run(run.id), states[run.id]) for run in left}
-    costs = [history.seconds(run, states[run.id].step or 0, rates[run.id]) for run in left]
-    known = [cost for cost in costs if cost is not None]
-    return sum(known) if len(known) == len(costs) else None
+    costs = {run.id: history.seconds(run, states[run.id].step or 0, rates[run.id]) for run in left}
+    known = [(cost, Resources.of(run.resources).gpus) for run in left if (cost := costs[run.id]) is not None]
+    return _total(known) if len(known) == len(left) else None
 
 
-def cost_line(spent: float, to_go: float | None, is_over: bool) -> str:
-    """`2.5 h of work done, about 40.0 min to go`."""
-    done = f"{duration(spent)} of work done"
+def _total(parts: Iterable[tuple[float, int]]) -> Work:
+    listed = list(parts)
+    return Work(sum(seconds for seconds, _ in listed), sum(seconds * gpus for seconds, gpus in listed))
+
+
+def cost_line(spent: Work, to_go: Work | None, is_over: bool) -> str:
+    """`2.5 h of work done, about 40.0 min to go`; with GPUs `2.5 h (5.0 GPU-hours) of work done`."""
+    done = f"{spent} of work done"
     if is_over:
         return done
-    return f"{done}, about {duration(to_go)} to go" if to_go is not None else f"{done}, what is left is not known yet"
+    return f"{done}, about {to_go} to go" if to_go is not None else f"{done}, what is left is not known yet"
 
 
 def _shortened(reason: str) -> str:

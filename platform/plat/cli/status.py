@@ -13,7 +13,7 @@ from plat.cli.common import Arguments, HomeOption, JsonOption, load_experiments,
 from plat.cli.entries import Entry, counts, described, states_asked
 from plat.cli.missing_runs import distinct
 from plat.cli.settings import verb
-from plat.cli.standing import cost_line, reasons, seconds_spent, seconds_to_go
+from plat.cli.standing import cost_line, reasons, work_done, work_to_go
 from plat.cli.table import fitted, table
 from plat.store.home import Home
 from plat.store.preparations import preparations
@@ -65,8 +65,8 @@ def _summary(home: Home, states: dict[str, RunState], runs: Sequence[Run]) -> li
     is_over = all(state.state == "done" for state in states.values())
     lines = []
     if any(state.attempt for state in states.values()):
-        to_go = None if is_over or not runs else seconds_to_go(home, runs, states)
-        lines.append(cost_line(seconds_spent(home, states), to_go, is_over or not runs))
+        to_go = None if is_over or not runs else work_to_go(home, runs, states)
+        lines.append(cost_line(work_done(home, states), to_go, is_over or not runs))
     return [*lines, *reasons(states.values())]
 
 

@@ -8,7 +8,7 @@ from typing import Any
 from plat.spec.schema import select
 from plat.store.durable import append_line, create, to_checked_json
 from plat.store.home import AttemptPaths, Home, RunPaths
-from plat.store.run_directory.files import read_outcome
+from plat.store.run_directory.files import gpus_of, read_outcome
 from plat.store.run_directory.run_io import FileRunIO
 from plat.trainer.api import TrainerSpec, find_trainer
 
@@ -50,6 +50,7 @@ def _history_line(config: dict[str, Any], meta: dict[str, Any], record: dict[str
         "scale": meta.get("scale"),
         "iterations": (record["step"] or 0) - start,  # done in `wall` seconds
         "wall": record["wall"],
+        "gpus": gpus_of(meta),
         "peak_mb": record["peak_mb"],
         "outcome": record["outcome"],
     }

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from plat.cli.standing import MEANING, MOST_REASONS, cost_line, reasons, seconds_spent, why_missing
+from plat.cli.standing import MEANING, MOST_REASONS, Work, cost_line, reasons, why_missing, work_done
 from plat.store.home import Home
 from plat.store.run_directory.state import STATES, RunState, run_state
 
@@ -42,10 +42,20 @@ def test_what_was_spent_is_the_time_of_all_attempts(executed, home):
         json.loads(attempt.outcome.read_text())["wall"] for run in runs for attempt in place.run(run.id).attempts()
     ]
     assert len(walls) == 3
-    spent = seconds_spent(place, {run.id: run_state(run) for run in runs})
-    assert spent == pytest.approx(sum(walls), abs=0.01)
+    spent = work_done(place, {run.id: run_state(run) for run in runs})
+    assert spent.seconds == pytest.approx(sum(walls), abs=0.01) and spent.gpu_seconds == 0
+
+
+def test_the_time_of_a_run_counts_once_for_each_of_its_gpus(executed, home):
+    run = executed(seed=0)
+    line = json.loads(Home(home).history.read_text())
+    assert line["gpus"] == 0
+    Home(home).history.write_text(json.dumps({**line, "spent": 3600.0, "gpus": 4}) + "\n")
+    spent = work_done(Home(home), {run.id: run_state(run)})
+    assert spent == Work(3600.0, 4 * 3600.0) and cost_line(spent, None, True) == "60.0 min (4.0 GPU-hours) of work done"
 
 
 def test_the_line_of_costs():
-    assert cost_line(60.0, 30.0, False) == "60 s of work done, about 30 s to go"
-    assert "not known" in cost_line(60.0, None, False) and cost_line(60.0, None, True) == "60 s of work done"
+    minute = Work(60.0)
+    assert cost_line(minute, Work(30.0), False) == "60 s of work done, about 30 s to go"
+    assert "not known" in cost_line(minute, None, False) and cost_line(minute, None, True) == "60 s of work done"

@@ -101,7 +101,8 @@ def test_status_says_why_each_run_is_missing_and_what_it_cost(plat, executed, mo
     runs = [executed(seed=seed, mischief="error") for seed in (0, 1)] + [executed(seed=2)]
     code, out, _ = plat("status")
     assert code == 3 and "1 done, 2 failed of 3" in out and "of work done" in out
-    assert "2 failed: failed:error: ValueError: a mistake in the toy (" in out and "`plat retry` tries again" in out
+    words = " ".join(out.split())  # the line is broken at 80 columns
+    assert "2 failed: failed:error: ValueError: a mistake in the toy (" in words and "`plat retry` tries again" in words
     names = [json.loads(run.meta.read_text())["name"] for run in runs]
     assert all(name in out for name in names)
     listed = {run["name"]: run for run in json.loads(plat("status", "--json")[1])["runs"]}

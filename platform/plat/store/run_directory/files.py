@@ -100,6 +100,13 @@ def load_meta(paths: RunPaths) -> dict[str, Any] | None:
     return None if meta is None or wrong_type(meta, META) else meta
 
 
+def gpus_of(meta: Mapping[str, Any]) -> int:
+    """How many GPUs a run has been given, as its meta.json says."""
+    resources = meta.get("resources")
+    gpus = resources.get("gpus") if isinstance(resources, Mapping) else 0
+    return gpus if isinstance(gpus, int) else 0
+
+
 def read_meta(paths: RunPaths) -> dict[str, Any]:
     """meta.json; HomeError when it is missing or damaged."""
     meta = load_meta(paths)
