@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import dataclasses
 import inspect
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Annotated, Any
+from typing import Annotated, Any, NamedTuple
 
 import typer
 
@@ -26,6 +27,14 @@ FUNCTIONS = {"builder": "plat.reports", "check": "plat.claims"}
 COLUMNS = ("option", "type", "default", "unit", "limits", "meaning")
 
 
+class Argument(NamedTuple):
+    """An argument of a builder or a check, as an experiment file gives it; `default` is "" where one must be given."""
+
+    name: str
+    type: str
+    default: str
+
+
 @dataclass(frozen=True)
 class Option:
     """What can be said of one name.
@@ -39,6 +48,7 @@ class Option:
     means     what an option means, in a line
     needs     the choice that the option belongs to, e.g. "task=sokoban"; "" for an option of every run
     about     what its group of options, the builder or the check says of itself
+    arguments of a builder or a check, in their order
     """
 
     key: str
@@ -51,6 +61,7 @@ class Option:
     about: str = ""
     unit: str = ""
     means: str = ""
+    arguments: tuple[Argument, ...] = ()
 
     def cells(self) -> tuple[str, ...]:
         """In the order of COLUMNS."""
@@ -102,7 +113,7 @@ def _named(key: str, known: list[Option]) -> list[Option]:
 
 def _in_full(option: Option) -> str:
     if option.kind in FUNCTIONS:
-        facts = [("kind", option.kind), ("arguments", option.type)]
+        facts = [("kind", option.kind)]
     else:
         facts = [("type", option.type), ("default", show(option.default))]
     facts += [("choices", ", ".join(option.choices))] if option.choices else []
@@ -111,6 +122,8 @@ def _in_full(option: Option) -> str:
     facts += [("meaning", option.means)] if option.means else []
     facts += [("needs", option.needs)] if option.needs else []
     lines = [option.key, *(f"  {name:9}  {text}" for name, text in facts)]
+    if option.arguments:
+        lines += ["", table(("arguments", "type", "default"), option.arguments)]
     return fitted("\n".join([*lines, *(["", option.about] if option.about else [])]))
 
 
@@ -169,15 +182,23 @@ def _functions() -> Iterator[Option]:
         for name in published(group):
             function = load_plugin(group, name)
             parameters = list(inspect.signature(function).parameters.values())[2:]
-            words = [_parameter(parameter) for parameter in parameters]
+            arguments = tuple(_argument(parameter) for parameter in parameters)
+            words = ", ".join(f"{name} = {default}" if default else name for name, _, default in arguments)
             about = inspect.getdoc(function) or ""
             means = " ".join(about.partition("\n\n")[0].split())
-            yield Option(name, kind, ", ".join(words) or "none", about=about, means=means)
+            yield Option(name, kind, words or "none", about=about, means=means, arguments=arguments)
 
 
-def _parameter(parameter: inspect.Parameter) -> str:
-    """An argument of a builder or a check as an experiment file gives it, e.g. `rows = null`."""
-    return parameter.name if parameter.default is parameter.empty else f"{parameter.name} = {show(parameter.default)}"
+def _argument(parameter: inspect.Parameter) -> Argument:
+    """An argument with its type in words and its default."""
+    annotation = parameter.annotation
+    if annotation is parameter.empty:
+        text = ""
+    elif isinstance(annotation, type) and not hasattr(annotation, "__args__"):
+        text = annotation.__name__
+    else:
+        text = re.sub(r"\b(?:collections\.abc|typing)\.", "", str(annotation))
+    return Argument(parameter.name, text, "" if parameter.default is parameter.empty else show(parameter.default))
 
 
 def _about(owner: type) -> str:
