@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 from array import array
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from plat.errors import HomeError
@@ -149,4 +150,11 @@ def _pairs(config: Mapping[str, Any]) -> list[tuple[str, str]]:
 
 
 def _spelled(value: Any) -> str:
+    return _text(value) if isinstance(value, list | dict) else _text_of_scalar(value)
+
+
+def _text(value: Any) -> str:
     return json.dumps(int(value) if isinstance(value, float) and value.is_integer() else value, sort_keys=True)
+
+
+_text_of_scalar = lru_cache(10_000, typed=True)(_text)  # the configs of a home have few different values
