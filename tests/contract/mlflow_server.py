@@ -35,7 +35,7 @@ class MlflowServer:
             self._process = subprocess.Popen(
                 self._command, env=environment, stdout=log, stderr=log, start_new_session=True
             )
-        until = time.monotonic() + 240
+        until = time.monotonic() + 600
         while not self._answers():
             assert self._process.poll() is None and time.monotonic() < until, self.log()
             time.sleep(0.2)
