@@ -92,7 +92,7 @@ MUTATIONS: dict[str, Callable[[Path], None]] = {
     "another number of the scheme": Edit("platform/plat/spec/identity.py", "SCHEME = 2", "SCHEME = 3"),
     "scheme left out of the id": Edit("platform/plat/spec/identity.py", """ + ',"scheme":' + str(SCHEME)""", ""),
     "versions of plugins dropped from ids": Edit(
-        "platform/plat/spec/resolver.py", "sorted(plugins), facts", "[], facts"
+        "platform/plat/spec/resolver.py", "version, plugins, facts", "version, [], facts"
     ),
     "base model dropped from ids": Edit(TRAINER + "/spec.py", '"base": base_identity(config.model), ', ""),
     "warm-up of the base's training": Edit(
@@ -114,7 +114,9 @@ MUTATIONS: dict[str, Callable[[Path], None]] = {
     "a default of a scale": Edit("platform/plat/conf/scale/laptop.yaml", "  lr: 3.0e-4", "  lr: 3.1e-4"),
     "a value of an algorithm": Edit("platform/plat/conf/algorithm/dapo.yaml", "clip_high: 0.28", "clip_high: 0.27"),
     "the spelling of a key": Edit("platform", "ema_alpha", "ema_weight", everywhere=True),
-    "the default evaluation temperature": Edit(SCHEMA, "number(0.5, minimum=0)  # of the sampling in", "number(0.6, minimum=0)  # of the sampling in"),
+    "the default evaluation temperature": Edit(
+        SCHEMA, "number(0.5, minimum=0)  # of the sampling in", "number(0.6, minimum=0)  # of the sampling in"
+    ),
     "seeds of the training instances": Edit(
         TRAINER + "/randomness.py", "pair(pair(seed, step), refill)", "pair(pair(step, seed), refill)"
     ),
