@@ -69,12 +69,18 @@ def _lines(
         str(meta.get("name", paths.id)),
         f"  id         {paths.id}",
         f"  directory  {paths.root}",
-        f"  state      {state.state}: {MEANING.get(state.state, '')}",
+        f"  state      {state.state}: {_state_words(state, attempts)}",
         *([f"  damaged    {problem}", f"  fix        {mend_of(problem)}"] if problem else []),
         *(_attempt_line(attempt) for attempt in attempts),
         f"  identity   its config (config.yaml), trainer {trainer}" + "".join(f", {fact}" for fact in facts),
         f"  asked by   {asked}",
     ]
+
+
+def _state_words(state: RunState, attempts: list[dict[str, Any]]) -> str:
+    """What the state means, and its reason where no attempt says the same: where it stands in a scheduler's queue."""
+    said = ["", *(str(attempt.get("reason") or "") for attempt in attempts)]
+    return MEANING.get(state.state, "") + (f" ({state.reason})" if state.reason not in said else "")
 
 
 def _attempt_facts(attempt: AttemptPaths) -> dict[str, Any]:

@@ -84,7 +84,8 @@ def test_the_config_of_a_finished_run_is_mended_by_a_sweep(plat, spec, home, toy
         config.write_text(edit(text))
     damaged = json.loads(plat("why", run, "--json")[1])["damage"]
     assert "config" in damaged
-    assert damaged in plat("why", run)[1] and "`plat sweep` of the experiment file" in plat("why", run)[1]
+    shown = "".join(plat("why", run)[1].split())  # long lines are broken to the width of the terminal
+    assert "".join(damaged.split()) in shown and "`platsweep`oftheexperimentfile" in shown
     code, out, err = plat("sweep", path)
     assert code == 0 and "started" not in out and config.read_text() == text
     assert ("config.yaml was damaged or edited" in err) == (edit is not None)
