@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from plat.dispatch.slurm.commands import Slurm
+from plat.dispatch.registry import DISPATCHERS, end_tasks
 from plat.store.home import Home
 from plat.store.run_directory.attempts import request_cancel
 from plat.store.submissions import Record, Submission, open_record
 
 
-def cancel_runs(home: Home, run_ids: Sequence[str], slurm: Slurm | None = None) -> list[str]:
+def cancel_runs(home: Home, run_ids: Sequence[str]) -> list[str]:
     """Ask these runs to stop for good; those that a scheduler has, which are returned, are taken out of its queue.
 
     A task that is shared with runs that go on is not ended: the run's mark is seen by the task, or by the run's own
-    trainer at the next step. SchedulerError when SLURM cannot be asked; the marks stay.
+    trainer at the next step. SchedulerError when a scheduler cannot be asked; the marks stay.
     """
     tasks: dict[tuple[Submission, int], Record] = {}
     held = []
@@ -26,24 +26,14 @@ def cancel_runs(home: Home, run_ids: Sequence[str], slurm: Slurm | None = None) 
             if record is not None:
                 held.append(run_id)
                 tasks[record.submission, record.task] = record
-    in_slurm = []
+    unwanted: dict[str, list[tuple[Submission, int]]] = {}
     for (submission, task), record in tasks.items():
-        job_id = submission.job_id()
-        if not _is_unwanted(home, submission, task):
-            continue
-        if record.facts.get("scheduler") == "ray":
-            _forget_in_ray(submission, task)
-        elif job_id is not None:
-            in_slurm.append(f"{job_id}_{task}")
-    if in_slurm:
-        (slurm or Slurm()).cancel(in_slurm)
+        scheduler = record.facts.get("scheduler")  # not there in a record that is damaged
+        if scheduler in DISPATCHERS and _is_unwanted(home, submission, task):
+            unwanted.setdefault(scheduler, []).append((submission, task))
+    for scheduler, theirs in unwanted.items():
+        end_tasks(scheduler, theirs)
     return held
-
-
-def _forget_in_ray(submission: Submission, task: int) -> None:
-    """A task that has begun sees the marks of its runs; one that begins later sees that it is over, and leaves."""
-    if not submission.starts(task).exists():
-        submission.note_over("cancelled", "cancelled", task)
 
 
 def _is_unwanted(home: Home, submission: Submission, task: int) -> bool:

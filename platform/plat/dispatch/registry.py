@@ -1,6 +1,7 @@
 """The dispatchers that there are, by the name that `--on` takes. A dispatcher's module is imported when it is used.
 
-To add one: a module with `open_dispatcher(setting) -> Dispatcher`, and a line in DISPATCHERS.
+To add one: a line in DISPATCHERS, and a module with `open_dispatcher(setting) -> Dispatcher`,
+`check_place(cluster, detach)`, and, if it is a scheduler that keeps submissions, `end_tasks(tasks)`.
 """
 
 from __future__ import annotations
@@ -8,11 +9,12 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from importlib import import_module
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from plat.dispatch.api import STALL_AFTER, Dispatcher
 from plat.errors import SpecError
 from plat.store.home import Home, RunPaths
+from plat.store.submissions import Submission
 from plat.suggest import mend
 
 if TYPE_CHECKING:
@@ -55,24 +57,12 @@ def check_name(name: str) -> str:
 
 def check_place(name: str, cluster: Sequence[str], detach: bool) -> None:
     """SpecError, before anything is made, for what this dispatcher cannot be asked for."""
-    if check_name(name) == LOCAL:
-        if cluster:
-            raise SpecError(
-                "cluster=NAME chooses where a scheduler executes runs, and these are executed on this machine",
-                where="the command line",
-                mend="add --on slurm, or leave cluster=... out",
-            )
-        if detach:
-            raise cannot_detach(name)
-    elif name == "slurm":
-        from plat.dispatch.slurm.profile import load_profile
+    _module(name).check_place(cluster, detach)
 
-        load_profile(cluster)
-    elif name == "ray":
-        from plat.dispatch.ray.settings import read_settings
 
-        if read_settings(cluster).is_local and detach:
-            raise cannot_detach(name)
+def end_tasks(name: str, tasks: Sequence[tuple[Submission, int]]) -> None:
+    """Let a scheduler end these tasks of submissions, none of whose runs is wanted any more."""
+    _module(name).end_tasks(tasks)
 
 
 def cannot_detach(name: str) -> SpecError:
@@ -86,6 +76,9 @@ def cannot_detach(name: str) -> SpecError:
 
 def open_dispatcher(name: str, setting: Setting) -> Dispatcher:
     """The dispatcher of this name; SpecError when there is none, or when it cannot be used here."""
-    build = import_module(DISPATCHERS[check_name(name)]).open_dispatcher
-    dispatcher: Dispatcher = build(setting)
+    dispatcher: Dispatcher = _module(name).open_dispatcher(setting)
     return dispatcher
+
+
+def _module(name: str) -> Any:
+    return import_module(DISPATCHERS[check_name(name)])

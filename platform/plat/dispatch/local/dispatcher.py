@@ -21,7 +21,8 @@ from plat.dispatch.local.devices import Devices
 from plat.dispatch.local.jobs import LocalJob, make_jobs, start_request, trainers_that_train
 from plat.dispatch.local.processes import Processes, ProcessesLost
 from plat.dispatch.local.schedule import Schedule, expected_seconds
-from plat.dispatch.registry import LOCAL, Setting, check_place
+from plat.dispatch.registry import LOCAL, Setting, cannot_detach
+from plat.errors import SpecError
 from plat.outcomes import CANCELLED, FINISHED, INTERRUPTED
 from plat.plan.cost import cached_keys
 from plat.store.home import Home, RunPaths
@@ -243,9 +244,21 @@ class LocalDispatcher:
                 self._signal(job, number)
 
 
+def check_place(cluster: Sequence[str], detach: bool) -> None:
+    """For `plat.dispatch.registry`: runs on this machine have no cluster, and end with the command."""
+    if cluster:
+        raise SpecError(
+            "cluster=NAME chooses where a scheduler executes runs, and these are executed on this machine",
+            where="the command line",
+            mend="add --on slurm, or leave cluster=... out",
+        )
+    if detach:
+        raise cannot_detach(LOCAL)
+
+
 def open_dispatcher(setting: Setting) -> LocalDispatcher:
     """For `plat.dispatch.registry`."""
-    check_place(LOCAL, setting.cluster, detach=False)
+    check_place(setting.cluster, detach=False)
     return LocalDispatcher(
         setting.home, setting.create, slots=setting.jobs, steal=setting.steal, stall_after=setting.stall_after
     )

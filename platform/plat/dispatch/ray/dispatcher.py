@@ -20,7 +20,7 @@ from plat.dispatch.decisions import Decision
 from plat.dispatch.ray.client import Cluster, Node, RayClient
 from plat.dispatch.ray.refresh import SCHEDULER, actor_name, refresh
 from plat.dispatch.ray.settings import RaySettings, read_settings
-from plat.dispatch.registry import Setting
+from plat.dispatch.registry import Setting, cannot_detach
 from plat.dispatch.scheduled import ScheduledDispatcher
 from plat.dispatch.submitting import hand_over
 from plat.plan.cost import History
@@ -233,6 +233,20 @@ def _never_fits(needed: Resources, nodes: Sequence[Node]) -> str:
     if not any(node.gpus >= needed.gpus and node.memory >= needed.memory_mb * 2**20 for node in nodes):
         return f"it asks for {needed.memory_mb} MiB of memory, and no node of the Ray cluster has so much"
     return ""
+
+
+def check_place(cluster: Sequence[str], detach: bool) -> None:
+    """For `plat.dispatch.registry`: SpecError for a wrong setting. A Ray of our own cannot be left."""
+    if read_settings(cluster).is_local and detach:
+        raise cannot_detach(SCHEDULER)
+
+
+def end_tasks(tasks: Sequence[tuple[Submission, int]]) -> None:
+    """For `plat.dispatch.registry`. A task that has begun sees the marks of its runs; one that begins later sees that
+    it is over, and leaves."""
+    for submission, task in tasks:
+        if not submission.starts(task).exists():
+            submission.note_over("cancelled", "cancelled", task)
 
 
 def open_dispatcher(setting: Setting) -> RayDispatcher:

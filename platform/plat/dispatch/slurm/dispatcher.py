@@ -21,6 +21,7 @@ from plat.dispatch.slurm.profile import Profile, load_profile
 from plat.dispatch.slurm.refresh import refresh
 from plat.dispatch.slurm.submission import SCHEDULER, submit
 from plat.plan.cost import History
+from plat.store.submissions import Submission
 
 if TYPE_CHECKING:
     from plat.spec.runs import Run
@@ -93,7 +94,19 @@ class SlurmDispatcher(ScheduledDispatcher):
 
     def _cancel(self, run_ids: Sequence[str]) -> None:
         """In SLURM's queue and in its jobs."""
-        cancel_runs(self.home, run_ids, self._slurm)
+        cancel_runs(self.home, run_ids)
+
+
+def check_place(cluster: Sequence[str], detach: bool) -> None:
+    """For `plat.dispatch.registry`: SpecError for a wrong profile. SLURM can be left and followed."""
+    load_profile(cluster)
+
+
+def end_tasks(tasks: Sequence[tuple[Submission, int]]) -> None:
+    """For `plat.dispatch.registry`. SchedulerError when SLURM cannot be asked."""
+    jobs = [f"{job_id}_{task}" for submission, task in tasks if (job_id := submission.job_id()) is not None]
+    if jobs:
+        Slurm().cancel(jobs)
 
 
 def open_dispatcher(setting: Setting) -> SlurmDispatcher:
