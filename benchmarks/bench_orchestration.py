@@ -86,7 +86,7 @@ def bare_call(home: Home) -> float:
     times = []
     for number in range(RUNS):
         paths = home.run(f"bare{number}")
-        paths.root.mkdir()
+        paths.root.mkdir(parents=True)
         started = time.perf_counter()
         io = FileRunIO(paths, new_attempt(paths, 1), home.cache, lambda: False)
         train(RunConfig(), io)
