@@ -118,7 +118,7 @@ MUTATIONS: dict[str, Callable[[Path], None]] = {
         SCHEMA, "number(0.5, minimum=0)  # of the sampling in", "number(0.6, minimum=0)  # of the sampling in"
     ),
     "seeds of the training instances": Edit(
-        TRAINER + "/randomness.py", "pair(pair(seed, step), refill)", "pair(pair(step, seed), refill)"
+        "platform/plat/trainer/loop/randomness.py", "pair(pair(seed, step), refill)", "pair(pair(step, seed), refill)"
     ),
     "temperature of evaluations": Edit(TRAINER + "/evaluate.py", "config.eval.temperature", "config.train.temperature"),
     "a `legacy` value": Edit(TRAINER + "/spec.py", '_rounding": "floor"', '_rounding": "round"'),

@@ -13,8 +13,8 @@ import numpy as np
 
 from plat.spec.experiment import build_run, config_object
 from plat.trainer.config import RunConfig
-from plat.trainer.embedded.environment import make_environments
 from plat.trainer.embedded.spec import SPEC
+from plat.trainer.environments import make_environments
 from trainers.workload import GROUP, ONE_TURN, PROMPTS, QUIET, STEPS, TOKENS, WARM_UP, mean_of_faster_half
 
 

@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from plat.spec.experiment import build_run, config_object
-from plat.trainer.embedded.evaluate import FixedInstances
 from plat.trainer.embedded.spec import SPEC
+from plat.trainer.loop.instances import FixedInstances
 from plat_analysis.statistics import intervals
 from plat_envs.api import make_environment
 from plat_envs.instances import distinct_seeds

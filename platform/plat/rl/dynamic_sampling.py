@@ -44,3 +44,10 @@ class Refills:
         self.dropped += int(mask.sum())
         self.rollouts += 1
         return self.prompts - len(self.chosen) if self.rollouts <= self.max_refills else 0
+
+    def metrics(self) -> dict[str, float]:
+        """How many rollouts came after the first one, and how many prompts are left to learn from."""
+        return {
+            "rollout/refills": float(self.rollouts - 1),
+            "rollout/informative_prompts": float(len(self.chosen)),
+        }

@@ -18,13 +18,13 @@ from plat.trainer.api import State
 from plat.trainer.config import RunConfig
 from plat.trainer.embedded.base_model.recipe import base_key, built_bases
 from plat.trainer.embedded.batch import Batch
-from plat.trainer.embedded.environment import make_environments
-from plat.trainer.embedded.randomness import Key
 from plat.trainer.embedded.rollout import Episodes, Sampling, rollout
 from plat.trainer.embedded.spec import SPEC
 from plat.trainer.embedded.transformer import hf
 from plat.trainer.embedded.transformer.model import Shape, Weights, initialise, unpack
 from plat.trainer.embedded.transformer.tokenizer import WordTokenizer
+from plat.trainer.environments import make_environments
+from plat.trainer.loop.randomness import Key
 
 torch.set_num_threads(1)
 

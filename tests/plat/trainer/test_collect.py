@@ -6,7 +6,7 @@ import numpy as np
 
 from plat.trainer.embedded import collect
 from plat.trainer.embedded.collect import Collector
-from plat.trainer.embedded.randomness import training_seeds
+from plat.trainer.loop.randomness import training_seeds
 
 
 def test_twelve_refills_of_every_step_play_instances_of_their_own(compose, policy, monkeypatch):

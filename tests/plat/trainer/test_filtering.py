@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from plat.rl.filter import top_p_count
-from plat.trainer.embedded.filtering import filter_batch
-from plat.trainer.embedded.randomness import SELECTING, generator
+from plat.trainer.loop.randomness import SELECTING, generator
+from plat.trainer.loop.selection import filter_batch
 
 PROMPTS, GROUP = 12, 4
 

@@ -14,10 +14,10 @@ import torch.nn.functional as F
 from plat.errors import SpecError
 from plat.spec.experiment import build_run, config_object
 from plat.trainer.embedded.base_model.load import load_base
-from plat.trainer.embedded.evaluate import FixedInstances
 from plat.trainer.embedded.probe import Probe, ProbeResult, Reasonings
 from plat.trainer.embedded.spec import SPEC
 from plat.trainer.embedded.transformer.model import initialise, unpack
+from plat.trainer.loop.instances import FixedInstances
 from plat_envs.api import LEVELS, make_environment
 
 BLOCKS = 2

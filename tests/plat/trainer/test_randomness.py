@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from plat.trainer.embedded.randomness import (
+from plat.trainer.loop.randomness import (
     FIRST_PROBE_SEED,
     generator,
     pair,

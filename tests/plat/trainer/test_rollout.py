@@ -8,9 +8,10 @@ import torch
 import torch.nn.functional as F
 
 from plat.trainer.embedded import generate as generation
-from plat.trainer.embedded.environment import make_environments
-from plat.trainer.embedded.evaluate import FixedInstances, evaluate
+from plat.trainer.embedded.evaluate import evaluate
 from plat.trainer.embedded.rollout import Episodes, Sampling, rollout
+from plat.trainer.environments import make_environments
+from plat.trainer.loop.instances import FixedInstances
 
 ARRAYS = ("prompt_of_row", "responses", "response_length", "reasoning_length", "log_probs", "entropies", "rewards")
 FULL = ("train.context=full",)

@@ -1,50 +1,27 @@
-"""The trajectories of one iteration, as arrays.
+"""The trajectories of one iteration, as arrays, with their tokens.
 
 A *row* is one turn of one trajectory: a prompt and the response to it. In `current` context the prompt is the state, in
-`full` context it is the whole history. Rows are sorted by trajectory, then turn. N trajectories, B rows, R the longest
-response, U distinct prompts. Trajectories of one group (one training instance) are neighbours.
+`full` context it is the whole history. N trajectories, B rows, R the longest response, U distinct prompts; more in
+`plat.trainer.loop.trajectories`.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 
 import numpy as np
 import torch
 from torch import Tensor
 
+from plat.trainer.loop.trajectories import Trajectories
 
-@dataclass
-class Batch:
+
+@dataclass(kw_only=True)
+class Batch(Trajectories):
     prompts: list[tuple[int, ...]]  # U distinct prompts, token ids
     prompt_of_row: np.ndarray  # (B,) index into prompts
-    trajectory_of_row: np.ndarray  # (B,)
-    turn_of_row: np.ndarray  # (B,) from 0
     responses: np.ndarray  # (B, R) token ids, padded
-    response_length: np.ndarray  # (B,) including eos
-    reasoning_length: np.ndarray  # (B,) leading tokens that are reasoning; -1 when the think section never closed
     log_probs: np.ndarray  # (B, R) float32 of the sampled tokens, under the sampling distribution
-    entropies: np.ndarray  # (B, R) float32 of the sampling distribution
-    rewards: np.ndarray  # (B,) float64 reward of the turn
-    group: np.ndarray  # (N,) group number of each trajectory
-    success: np.ndarray  # (N,) bool
-    format_valid: np.ndarray  # (B,) bool
-    reasoning_level: np.ndarray  # (B,) index into plat_envs.api.LEVELS; -1: not a sentence of the demonstration grammar
-    actions: np.ndarray  # (B,) actions that the environment executed in the turn
-    moves: np.ndarray  # (B,) those of them that changed the state
-
-    @property
-    def trajectories(self) -> int:
-        return len(self.group)
-
-    def per_trajectory(self, values: np.ndarray) -> np.ndarray:
-        """Sums of a (B,) array over the rows of each trajectory: (N,)."""
-        return np.bincount(self.trajectory_of_row, weights=values, minlength=self.trajectories)
-
-    @property
-    def returns(self) -> np.ndarray:
-        """(N,) summed rewards of each trajectory, format penalties included."""
-        return self.per_trajectory(self.rewards)
 
     @property
     def token_mask(self) -> np.ndarray:
@@ -60,22 +37,22 @@ class Batch:
         used, prompt_of_row = np.unique(self.prompt_of_row[rows], return_inverse=True)
         width = int(self.response_length[rows].max(initial=1))
         return Batch(
-            [self.prompts[number] for number in used],
-            prompt_of_row,
-            new_number[self.trajectory_of_row[rows]],
-            self.turn_of_row[rows],
-            self.responses[rows, :width],
-            self.response_length[rows],
-            self.reasoning_length[rows],
-            self.log_probs[rows, :width],
-            self.entropies[rows, :width],
-            self.rewards[rows],
-            self.group[trajectories],
-            self.success[trajectories],
-            self.format_valid[rows],
-            self.reasoning_level[rows],
-            self.actions[rows],
-            self.moves[rows],
+            prompts=[self.prompts[number] for number in used],
+            prompt_of_row=prompt_of_row,
+            trajectory_of_row=new_number[self.trajectory_of_row[rows]],
+            turn_of_row=self.turn_of_row[rows],
+            responses=self.responses[rows, :width],
+            response_length=self.response_length[rows],
+            reasoning_length=self.reasoning_length[rows],
+            log_probs=self.log_probs[rows, :width],
+            entropies=self.entropies[rows, :width],
+            rewards=self.rewards[rows],
+            group=self.group[trajectories],
+            success=self.success[trajectories],
+            format_valid=self.format_valid[rows],
+            reasoning_level=self.reasoning_level[rows],
+            actions=self.actions[rows],
+            moves=self.moves[rows],
         )
 
 
@@ -98,29 +75,9 @@ def concatenate(batches: list[Batch]) -> Batch:
             arrays = [np.pad(array, ((0, 0), (0, width - array.shape[1]))) for array in arrays]
         return np.concatenate(arrays)
 
-    return Batch(
-        list(index),
-        np.concatenate(prompt_of_row),
-        np.concatenate(trajectory_of_row),
-        *(
-            rows(name)
-            for name in (
-                "turn_of_row",
-                "responses",
-                "response_length",
-                "reasoning_length",
-                "log_probs",
-                "entropies",
-                "rewards",
-                "group",
-                "success",
-                "format_valid",
-                "reasoning_level",
-                "actions",
-                "moves",
-            )
-        ),
-    )
+    joined = {"prompt_of_row": np.concatenate(prompt_of_row), "trajectory_of_row": np.concatenate(trajectory_of_row)}
+    rest = [field.name for field in fields(Batch) if field.name not in ("prompts", *joined)]
+    return Batch(prompts=list(index), **joined, **{name: rows(name) for name in rest})
 
 
 def pad_prompts(prompts: list[tuple[int, ...]], pad: int, device: str) -> tuple[Tensor, Tensor | None, Tensor]:

@@ -5,15 +5,14 @@ from __future__ import annotations
 import numpy as np
 
 from plat.rl.dynamic_sampling import Refills
-from plat.rl.statistics import rollout_metrics
 from plat.trainer.config import RunConfig
 from plat.trainer.embedded.batch import Batch, concatenate
-from plat.trainer.embedded.environment import make_environments
-from plat.trainer.embedded.randomness import TRAINING, training_seeds
 from plat.trainer.embedded.rollout import Episodes, Sampling, rollout
 from plat.trainer.embedded.transformer.model import Weights
 from plat.trainer.embedded.transformer.tokenizer import Tokenizer
-from plat_envs.api import LEVELS
+from plat.trainer.environments import make_environments
+from plat.trainer.loop.randomness import TRAINING, training_seeds
+from plat.trainer.loop.trajectories import trajectories_of
 
 
 class Collector:
@@ -42,13 +41,9 @@ class Collector:
             batches.append(self._rollout(policy, step, refill=len(batches), prompts=missing))
             missing = refills.offer(batches[-1].returns.reshape(-1, size))
         first_of_batch = np.cumsum([0, *(part.trajectories for part in batches)])
-        chosen = [first_of_batch[number] + prompt * size + np.arange(size) for number, prompt in refills.chosen]
-        metrics = {
-            "rollout/refills": float(refills.rollouts - 1),
-            "rollout/informative_prompts": float(len(refills.chosen)),
-        }
+        chosen = [first_of_batch[number] + trajectories_of([prompt], size) for number, prompt in refills.chosen]
         trajectories = np.concatenate(chosen) if chosen else np.zeros(0, dtype=np.int64)
-        return concatenate(batches).select(trajectories), metrics
+        return concatenate(batches).select(trajectories), refills.metrics()
 
     def _rollout(self, policy: Weights, step: int, refill: int, prompts: int) -> Batch:
         config, size = self.config, self.config.train.group_size
@@ -60,17 +55,3 @@ class Collector:
             np.repeat(np.arange(prompts), size) + refill * config.train.prompts,
         )
         return rollout(policy, self.tokenizer, episodes, self.sampling, (TRAINING, config.seed, step, refill))
-
-
-def batch_metrics(batch: Batch, group_size: int) -> dict[str, float]:
-    """The `rollout/` metrics of a batch before any filtering."""
-    return rollout_metrics(batch.returns.reshape(-1, group_size)) | {
-        "rollout/success": float(batch.success.mean()),
-        "rollout/format_valid": float(batch.format_valid.mean()),
-        "rollout/reasoning_parses": float((batch.reasoning_level >= 0).mean()),
-        "rollout/response_tokens": float(batch.response_length.mean()),
-        "rollout/entropy": float(batch.entropies.sum() / batch.response_length.sum()),
-        **{
-            f"rollout/level/{name}": float((batch.reasoning_level == index).mean()) for index, name in enumerate(LEVELS)
-        },
-    }

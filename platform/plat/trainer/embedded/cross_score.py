@@ -11,18 +11,11 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from plat.rl.config import MIConfig
-from plat.rl.mutual_information import (
-    FIRST_TURN,
-    TRAJECTORY,
-    SigmaEMA,
-    merge_prompts,
-    mi_metrics,
-    sample_first_turns,
-    sample_turns,
-)
+from plat.rl.mutual_information import SigmaEMA
 from plat.trainer.embedded.batch import Batch, length_groups, pad_prompts
 from plat.trainer.embedded.transformer.layers import at_least_float32
 from plat.trainer.embedded.transformer.model import Prefix, Weights, encode, extend
+from plat.trainer.loop.scoring import mutual_information
 
 
 @torch.inference_mode()
@@ -87,47 +80,11 @@ def measure(
     temperature: float,
     rng: np.random.Generator,
 ) -> dict[str, float]:
-    """The `mi/` metrics of a batch before filtering, in each scope that is switched on; advances the EMA.
+    """The `mi/` metrics of a batch before filtering (`plat.trainer.loop.scoring`); advances the EMA."""
 
-    first_turn  sampled first reasonings, each scored under the first prompt of every group
-    trajectory  sampled reasonings of any turn, each scored under the prompts of all the others
-    """
-    metrics: dict[str, float] = {}
-    has_reasoning = batch.reasoning_length > 0
-    row_of = np.full((batch.trajectories, int(batch.turn_of_row.max()) + 1), -1)
-    row_of[batch.trajectory_of_row, batch.turn_of_row] = np.arange(len(has_reasoning))
-    if config.first_turn:
-        first = row_of[:, 0]
-        rows = first[sample_first_turns(has_reasoning[first], config.samples, rng)]
-        _, first_of_group = np.unique(batch.group, return_index=True)
-        columns = [batch.prompts[batch.prompt_of_row[first[n]]] for n in first_of_group]
-        metrics |= _score(weights, batch, rows, columns, config, FIRST_TURN, ema, pad, temperature)
-    if config.trajectory:
-        pairs = sample_turns((row_of >= 0) & has_reasoning[row_of], config.samples, rng)
-        rows = row_of[pairs[:, 0], pairs[:, 1]]
-        columns = [batch.prompts[batch.prompt_of_row[row]] for row in rows]
-        metrics |= _score(weights, batch, rows, columns, config, TRAJECTORY, ema, pad, temperature)
-    return metrics
+    def score(rows: np.ndarray, prompts: list[tuple[int, ...]]) -> Tensor:
+        lengths = batch.reasoning_length[rows]
+        return log_likelihoods(weights, prompts, batch.responses[rows], lengths, pad, temperature)
 
-
-def _score(
-    weights: Weights,
-    batch: Batch,
-    rows: np.ndarray,
-    columns: list[tuple[int, ...]],
-    config: MIConfig,
-    scope: str,
-    ema: SigmaEMA,
-    pad: int,
-    temperature: float,
-) -> dict[str, float]:
-    """The metrics of one scope: the reasonings of these rows of the batch, scored under the prompts in `columns`."""
-    merged = merge_prompts(columns)
-    if len(rows) < 2 or len(merged.first) < 2:
-        return {}
-    distinct = [columns[column] for column in merged.first]
-    number = {prompt: index for index, prompt in enumerate(distinct)}
-    own = np.array([number[batch.prompts[batch.prompt_of_row[row]]] for row in rows])
-    lengths = batch.reasoning_length[rows]
-    matrix = log_likelihoods(weights, distinct, batch.responses[rows], lengths, pad, temperature)
-    return mi_metrics(matrix, own, lengths, merged.weight, config=config, scope=scope, ema=ema)
+    prompts = [batch.prompts[number] for number in batch.prompt_of_row]
+    return mutual_information(batch, prompts, config, ema, rng, score)

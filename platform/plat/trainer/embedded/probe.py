@@ -28,12 +28,12 @@ from plat.rl.config import PROBE_BLOCK
 from plat.rl.mutual_information import retrieval_credit
 from plat.trainer.config import RunConfig
 from plat.trainer.embedded.cross_score import log_likelihoods
-from plat.trainer.embedded.environment import make_environments
 from plat.trainer.embedded.generate import generate
-from plat.trainer.embedded.randomness import PROBE, UNTRAINED, generator, probe_seed, uniforms
 from plat.trainer.embedded.rollout import Episodes, Sampling, rollout
 from plat.trainer.embedded.transformer.model import Weights, initialise, unpack
 from plat.trainer.embedded.transformer.tokenizer import Tokenizer
+from plat.trainer.environments import make_environments
+from plat.trainer.loop.randomness import PROBE, UNTRAINED, generator, probe_seed, uniforms
 from plat_envs.api import LEVELS
 from plat_envs.instances import TRIES, distinct_seeds
 

@@ -15,9 +15,9 @@ import torch
 
 from plat.trainer.embedded.batch import Batch
 from plat.trainer.embedded.generate import generate
-from plat.trainer.embedded.randomness import Key, uniforms
 from plat.trainer.embedded.transformer.model import Weights
 from plat.trainer.embedded.transformer.tokenizer import Tokenizer
+from plat.trainer.loop.randomness import Key, uniforms
 from plat_envs.api import LEVELS, Environment
 from plat_envs.vocabulary import END_THINK
 

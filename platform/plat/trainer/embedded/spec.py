@@ -13,7 +13,7 @@ from plat.trainer.api import TrainerSpec
 from plat.trainer.config import RunConfig
 from plat.trainer.embedded.base_model.recipe import base_key, tasks_of
 from plat.trainer.embedded.base_model.record import base_identity, shipped_base
-from plat.trainer.embedded.environment import environment_of
+from plat.trainer.environments import environment_of
 
 
 def validate(config: RunConfig) -> RunConfig:

@@ -17,9 +17,10 @@ from plat.trainer.embedded.base_model.load import build, load_base, obtain
 from plat.trainer.embedded.base_model.recipe import VERSIONS, base_key, built_bases, checkpoint_hash, recipe_hash
 from plat.trainer.embedded.base_model.record import read_base
 from plat.trainer.embedded.base_model.supervised import corpus
-from plat.trainer.embedded.evaluate import FixedInstances, evaluate
+from plat.trainer.embedded.evaluate import evaluate
 from plat.trainer.embedded.transformer.model import unpack
 from plat.trainer.embedded.transformer.tokenizer import WordTokenizer
+from plat.trainer.loop.instances import FixedInstances
 from plat_envs.api import make_environment
 
 QUICK = ModelConfig(

@@ -16,10 +16,11 @@ from scipy import stats
 from plat.spec.experiment import build_run, config_object
 from plat.trainer.embedded.base_model import record
 from plat.trainer.embedded.base_model.load import load_base
-from plat.trainer.embedded.evaluate import FixedInstances, evaluate
+from plat.trainer.embedded.evaluate import evaluate
 from plat.trainer.embedded.probe import Probe
 from plat.trainer.embedded.spec import SPEC
 from plat.trainer.embedded.transformer.model import unpack
+from plat.trainer.loop.instances import FixedInstances
 from plat_envs.api import LEVELS
 
 TASKS = ("sokoban", "frozenlake", "metamathqa", "countdown")

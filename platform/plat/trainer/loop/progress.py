@@ -1,4 +1,4 @@
-"""How far a run has come: what a checkpoint carries besides tensors, and where the time went."""
+"""How far a run has come: what a checkpoint carries besides the trainer's own state, and where the time went."""
 
 from __future__ import annotations
 
@@ -6,10 +6,12 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
+from typing import Any
 
 from plat.errors import RunError
 from plat.trainer.api import State
-from plat.trainer.embedded.learner import Learner
+
+OWN = "trainer"  # the key of the trainer's own entries in a checkpoint's meta data
 
 
 @dataclass
@@ -23,20 +25,26 @@ class Progress:
     sigma_ema: dict[str, float] = field(default_factory=dict)
 
 
-def state_of(learner: Learner, progress: Progress) -> State:
-    """The content of a checkpoint: the learner's tensors, and the progress as its meta data."""
-    return State({name: tensor.cpu() for name, tensor in learner.tensors().items()}, asdict(progress))
+def with_progress(state: State, progress: Progress) -> State:
+    """The content of a checkpoint: a trainer's state, and the run's progress beside the trainer's own meta data."""
+    own: dict[str, Any] = {OWN: state.meta} if state.meta else {}
+    return State(state.tensors, asdict(progress) | own)
 
 
-def read_progress(step: int, state: State) -> Progress:
-    """The progress in the checkpoint of `step`; RunError where it says that it is of another step."""
-    progress = Progress(**state.meta)
+def read_progress(step: int, state: State) -> tuple[Progress, State]:
+    """The progress in the checkpoint of `step`, and the trainer's state as it was given to `with_progress`.
+
+    RunError where the checkpoint says that it is of another step.
+    """
+    meta = dict(state.meta)
+    own = meta.pop(OWN, {})
+    progress = Progress(**meta)
     if progress.step != step:
         raise RunError(
             f"checkpoint of step {step} says it is of step {progress.step}",
             mend="delete that checkpoint's folder: an older one will be used",
         )
-    return progress
+    return progress, State(state.tensors, own)
 
 
 class Stopwatch:

@@ -1,4 +1,4 @@
-"""The filter of section 4 applied to a batch of trajectories."""
+"""The filter of section 4 applied to a batch of trajectories, and the plan of the update on what it keeps."""
 
 from __future__ import annotations
 
@@ -6,13 +6,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from plat.rl.config import FilterConfig
-from plat.rl.filter import Selection, select, select_within_group, top_p_count
+from plat.rl.filter import Selection, StepPlan, select, select_within_group, step_plan, top_p_count
 from plat.rl.scores import prompt_scores
-from plat.trainer.embedded.batch import Batch
+from plat.trainer.config import TrainConfig
+from plat.trainer.loop.trajectories import Trajectories, trajectories_of
 
 
 def filter_batch(
-    batch: Batch, config: FilterConfig, group_size: int, rng: np.random.Generator
+    batch: Trajectories, config: FilterConfig, group_size: int, rng: np.random.Generator
 ) -> tuple[Selection, NDArray[np.int64]]:
     """Score the prompts of a batch and select: which prompts are kept, and the numbers of their trajectories.
 
@@ -31,5 +32,17 @@ def filter_batch(
     selection = select(scores, config, draws=rng.random(len(scores)), count=count)
     if config.rule == "within_group":
         members = select_within_group(returns, config.value, config.within_group_rounding)
-        return selection, (np.arange(len(returns))[:, None] * group_size + members).ravel()
-    return selection, (selection.kept[:, None] * group_size + np.arange(group_size)).ravel()
+        return selection, trajectories_of(np.arange(len(returns)), group_size, members)
+    return selection, trajectories_of(selection.kept, group_size)
+
+
+def update_plan(kept: int, train: TrainConfig, config: FilterConfig) -> tuple[StepPlan, dict[str, float]]:
+    """How many updates on which scale, for this number of kept trajectories, and the metrics that say so.
+
+    `filter/loss_scale` is the product of the three scales of the plan, of which at most one differs from 1.
+    """
+    plan = step_plan(kept, train.prompts * train.group_size, config, train.mini_batches)
+    return plan, {
+        "filter/loss_scale": plan.loss_scale * plan.advantage_scale * plan.lr_scale,
+        "filter/updates": float(plan.updates),
+    }

@@ -1,0 +1,13 @@
+"""What every built-in trainer does around its algorithm, written once.
+
+    bookkeeper     the order of a run: evaluation, peak, held-out instances, probe, early stops, log, checkpoints, end
+    progress       what of that a checkpoint carries, and where the time went
+    trajectories   what is measured of a batch and of an evaluation, and which trajectories belong to which prompt
+    selection      the filter of section 4 on a batch, and the plan of the update that follows
+    scoring        which reasonings are scored under which prompts for the proxies of mutual information
+    instances      the fixed instances of an evaluation
+    randomness     where the random numbers of a run come from
+
+A trainer that owns its loop reads like `plat.trainer.embedded.train`. A trainer whose loop belongs to a library calls
+the same object from the library's hooks: see `bookkeeper`.
+"""

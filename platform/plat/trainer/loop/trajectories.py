@@ -1,0 +1,100 @@
+"""Trajectories as arrays, without their tokens: what both trainers measure of a batch and of an evaluation.
+
+A *row* is one turn of one trajectory. N trajectories, B rows, R the longest response. Rows are sorted by trajectory,
+then turn. Trajectories of one group (one training instance, one prompt of the batch) are neighbours: prompt p of a
+batch with groups of G has the trajectories p * G to p * G + G - 1.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from plat.rl.statistics import rollout_metrics
+from plat_envs.api import LEVELS
+
+
+@dataclass(kw_only=True)
+class Trajectories:
+    trajectory_of_row: np.ndarray  # (B,)
+    turn_of_row: np.ndarray  # (B,) from 0
+    response_length: np.ndarray  # (B,) including eos
+    reasoning_length: np.ndarray  # (B,) leading tokens that are reasoning; -1 when the think section never closed
+    entropies: np.ndarray  # (B, R) of the sampling distribution at each token, zero after the response's end
+    rewards: np.ndarray  # (B,) float64 reward of the turn
+    group: np.ndarray  # (N,) group number of each trajectory
+    success: np.ndarray  # (N,) bool
+    format_valid: np.ndarray  # (B,) bool
+    reasoning_level: np.ndarray  # (B,) index into plat_envs.api.LEVELS; -1: not a sentence of the demonstration grammar
+    actions: np.ndarray  # (B,) actions that the environment executed in the turn
+    moves: np.ndarray  # (B,) those of them that changed the state
+
+    @property
+    def trajectories(self) -> int:
+        return len(self.group)
+
+    def per_trajectory(self, values: np.ndarray) -> np.ndarray:
+        """Sums of a (B,) array over the rows of each trajectory: (N,)."""
+        return np.bincount(self.trajectory_of_row, weights=values, minlength=self.trajectories)
+
+    @property
+    def returns(self) -> np.ndarray:
+        """(N,) summed rewards of each trajectory, format penalties included."""
+        return self.per_trajectory(self.rewards)
+
+
+def trajectories_of(prompts: ArrayLike, group_size: int, members: ArrayLike | None = None) -> NDArray[np.int64]:
+    """The numbers of the trajectories of these prompts (n,), prompt after prompt: (n * G,).
+
+    members   (n, k) only these of each group, numbered from 0; None: all of them
+    """
+    chosen = np.arange(group_size) if members is None else np.asarray(members, dtype=np.int64)
+    return (np.asarray(prompts, dtype=np.int64)[:, None] * group_size + chosen).ravel()
+
+
+def batch_metrics(batch: Trajectories, group_size: int) -> dict[str, float]:
+    """The `rollout/` metrics of a batch before any filtering."""
+    return rollout_metrics(batch.returns.reshape(-1, group_size)) | {
+        "rollout/success": float(batch.success.mean()),
+        "rollout/format_valid": float(batch.format_valid.mean()),
+        "rollout/reasoning_parses": float((batch.reasoning_level >= 0).mean()),
+        "rollout/response_tokens": float(batch.response_length.mean()),
+        "rollout/entropy": float(batch.entropies.sum() / batch.response_length.sum()),
+        **{
+            f"rollout/level/{name}": float((batch.reasoning_level == index).mean()) for index, name in enumerate(LEVELS)
+        },
+    }
+
+
+def evaluation_metrics(batch: Trajectories) -> dict[str, float]:
+    """Of an evaluation with one trajectory per instance, by the names of the `val/` metrics without that prefix.
+
+    success, return          means over instances
+    turns                    mean number of turns of an episode
+    actions_per_turn         mean number of actions that the environment executed in a turn
+    moves_per_turn           mean number of those that changed the state (in text tasks: valid answers)
+    format_valid             share of the turns with a valid format
+    response_tokens          mean length of a response
+    """
+    return {
+        "success": float(batch.success.mean()),
+        "return": float(batch.returns.mean()),
+        "turns": len(batch.turn_of_row) / batch.trajectories,
+        "actions_per_turn": float(batch.actions.mean()),
+        "moves_per_turn": float(batch.moves.mean()),
+        "format_valid": float(batch.format_valid.mean()),
+        "response_tokens": float(batch.response_length.mean()),
+    }
+
+
+def instance_results(batch: Trajectories) -> dict[str, Any]:
+    """Of each instance, JSON-able: success (0 or 1), return, number of turns, number of moves in all of them."""
+    return {
+        "success": batch.success.astype(int).tolist(),
+        "return": [round(float(value), 6) for value in batch.returns],
+        "turns": batch.per_trajectory(np.ones(len(batch.turn_of_row))).astype(int).tolist(),
+        "moves": batch.per_trajectory(batch.moves).astype(int).tolist(),
+    }
