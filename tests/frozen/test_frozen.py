@@ -161,7 +161,7 @@ class Recorder:
 
     def table(self, name: str, step: int, data: Any) -> None: ...
 
-    def save(self, step: int, state: Any, *, peak: bool = False) -> None:
+    def save(self, step: int, state: Any, *, peak: bool = False, write_files: Any = None) -> None:
         self.newest = (step, state)
         self.peak = (step, state) if peak else self.peak
 

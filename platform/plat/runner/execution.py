@@ -24,6 +24,7 @@ from plat.store.durable import create, set_aside, to_checked_json, to_json
 from plat.store.home import AttemptPaths, Home, RunPaths
 from plat.store.run_directory import lease
 from plat.store.run_directory.attempts import close_abandoned, hardware_used, new_attempt, requested_end
+from plat.store.run_directory.checkpoint import remove_leftovers
 from plat.store.run_directory.damage import spool_damage
 from plat.store.run_directory.files import headline_of, read_config, read_meta, read_result, result_damage
 from plat.store.run_directory.run_io import FileRunIO, read_facts
@@ -52,6 +53,8 @@ def execute(home: Home, run_id: str, *, steal: bool = False, redirect: bool = Tr
         if done is not None:
             return str(done["outcome"])
         close_abandoned(paths)
+        for earlier in paths.attempts():
+            remove_leftovers(earlier.checkpoints)
         paths.cancel.unlink(missing_ok=True)
         threads = int((meta.get("resources") or {}).get("threads") or 1)
         mended = _set_damage_aside(paths)

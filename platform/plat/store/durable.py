@@ -16,6 +16,7 @@ import hashlib
 import itertools
 import json
 import os
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -23,13 +24,15 @@ from typing import Any
 from plat.errors import HomeError
 
 CHECKSUM = "checksum"  # the key in a JSON file
+SCRATCH = ".tmp-"  # the names of files and folders that are not whole yet begin with it
+AT_FDCWD, RENAME_EXCHANGE = -100, 2  # of Linux, in fcntl.h and fs.h
 NO_LOCKS = (errno.ENOLCK, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.EINVAL)  # of a file system without locks
 _count = itertools.count()
 
 
 def scratch_name(path: Path) -> Path:
     """A name beside `path` that no other process or call uses."""
-    return path.with_name(f".tmp-{os.getpid()}-{next(_count)}-{path.name}")
+    return path.with_name(f"{SCRATCH}{os.getpid()}-{next(_count)}-{path.name}")
 
 
 def fsync_folder(folder: Path) -> None:
@@ -40,6 +43,18 @@ def fsync_folder(folder: Path) -> None:
             os.fsync(handle)
         finally:
             os.close(handle)
+
+
+def exchange(one: Path, other: Path) -> bool:
+    """Let two files or folders swap their names at once; False (and nothing changed) where the system cannot do that.
+
+    Linux can, except on some network file systems.
+    """
+    import ctypes
+
+    function = getattr(ctypes.CDLL(None), "renameat2", None) if sys.platform == "linux" else None
+    names = (os.fsencode(one), os.fsencode(other))
+    return function is not None and function(AT_FDCWD, names[0], AT_FDCWD, names[1], RENAME_EXCHANGE) == 0
 
 
 def write_all(handle: int, data: bytes) -> None:

@@ -63,15 +63,22 @@ def remove_garbage(items: list[Garbage]) -> int:
 
 
 def _scratch(home: Home, runs: list[RunPaths]) -> Iterator[tuple[str, Path]]:
-    folders = [home.root, home.reports, home.cache, *(run.root for run in runs)]
-    folders += [attempt.checkpoints for run in runs for attempt in run.attempts()]
+    folders = [home.root, home.reports, home.cache]
+    yield from (("scratch", path) for folder in folders for path in _old_scratch(folder))
+    for run in runs:
+        listed = [*_old_scratch(run.root)]
+        listed += [path for attempt in run.attempts() for path in _old_scratch(attempt.checkpoints)]
+        if listed and lease.state(run) not in ("live", "unknown"):  # a large checkpoint may be hours in the writing
+            yield from (("scratch", path) for path in listed)
+
+
+def _old_scratch(folder: Path) -> Iterator[Path]:
     limit = time.time() - OLD
-    for folder in folders:
-        for pattern in SCRATCH:
-            for path in folder.glob(pattern):
-                with contextlib.suppress(OSError):
-                    if path.lstat().st_mtime < limit:
-                        yield "scratch", path
+    for pattern in SCRATCH:
+        for path in folder.glob(pattern):
+            with contextlib.suppress(OSError):
+                if path.lstat().st_mtime < limit:
+                    yield path
 
 
 def _checkpoints(runs: list[RunPaths]) -> Iterator[tuple[str, Path]]:

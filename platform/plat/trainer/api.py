@@ -20,10 +20,20 @@ from plat.user_code import user_code
 
 @dataclass
 class State:
-    """What a checkpoint holds: `tensors` (name -> torch.Tensor, saved as safetensors) and `meta` (JSON-able)."""
+    """What a checkpoint holds.
+
+    tensors   name -> torch.Tensor, saved as safetensors; all of them are in memory at once
+    meta      JSON-able
+    files     of a checkpoint that was saved with `write_files`: the folder with its files, whose hashes agree; leave
+              them as they are. None for others, and ignored by `RunIO.save`
+    """
 
     tensors: dict[str, Any]
     meta: dict[str, Any] = field(default_factory=dict)
+    files: Path | None = None
+
+
+WriteFiles = Callable[[Path], None]  # writes files of any size below the empty folder that it is given
 
 
 @dataclass(frozen=True)
@@ -59,8 +69,12 @@ class RunIO(Protocol):
     def table(self, name: str, step: int, data: Any) -> None:
         """Record JSON-able data under a name, e.g. the P x G reward matrix."""
 
-    def save(self, step: int, state: State, *, peak: bool = False) -> None:
-        """Write a durable checkpoint; the last two and the newest one marked `peak` are kept."""
+    def save(self, step: int, state: State, *, peak: bool = False, write_files: WriteFiles | None = None) -> None:
+        """Write a durable checkpoint; the last two and the newest one marked `peak` are kept.
+
+        write_files   for what is too large to pass through memory: writes files, from whatever processes, below the
+                      empty folder that it is given, and returns when they are complete. Links are refused
+        """
 
     def restore(self) -> tuple[int, State] | None:
         """The newest valid checkpoint of any attempt as (step, state), or None at the first start."""

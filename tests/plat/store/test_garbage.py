@@ -61,6 +61,19 @@ def test_half_written_files_go_when_they_are_old(home):
     assert not scratch.exists()
 
 
+def test_a_half_written_checkpoint_of_a_run_that_goes_on_is_left_alone(home):
+    """A large checkpoint may be hours in the writing, and its folder's time is when the writing began."""
+    run = make(home, iterations=20, mischief="error", at=17)
+    execute(home, run.id)
+    scratch = run.attempt(1).checkpoints / ".tmp-1-0-step-000018"
+    scratch.mkdir()
+    os.utime(scratch, (time.time() - 7200,) * 2)
+    held = lease.take(run)
+    assert not garbage(home)
+    held.release()
+    assert [(item.kind, item.path) for item in garbage(home)] == [("scratch", scratch)]
+
+
 def test_preparations_that_are_over(home):
     home.logs.mkdir()
     for job in ("prepare:toy:old", "prepare:toy:new"):

@@ -1,12 +1,15 @@
-"""Checkpoints of a run: `checkpoints/step-000010/{tensors.safetensors,meta.json}`.
+"""Checkpoints of a run: `checkpoints/step-000010/{tensors.safetensors,meta.json}`, and `files/` where there are files.
 
 Promised: a folder named `step-...` is whole, because it gets that name by a rename after its files are on disk; whether
 the bytes are still the ones that were written is checked on loading (sha256 in meta.json), and so is that it is the
 checkpoint of this run and step, which somebody may have copied here. A checkpoint that is damaged or of another run is
 never used: `newest_valid` logs a warning and takes the next older one. `prune` keeps the last two and the newest peak.
 
-Tensors come back as they went in: numpy arrays when all were numpy arrays (then torch is never imported), torch tensors
-otherwise. `meta` is JSON, so tuples come back as lists.
+A process that is killed while it saves leaves a folder whose name begins with `.tmp-`, which nobody reads and
+`remove_leftovers` takes away.
+
+`meta` is JSON, so tuples come back as lists. What is too large for memory a trainer writes as files, in place, into the
+folder before it gets its name; meta.json then has their manifest (`plat.store.run_directory.manifest`).
 """
 
 from __future__ import annotations
@@ -23,10 +26,14 @@ from pathlib import Path
 from typing import Any
 
 from plat.errors import CheckpointError
-from plat.store.durable import fsync_folder, scratch_name, to_json, write_file
-from plat.trainer.api import State
+from plat.store.durable import SCRATCH, exchange, fsync_folder, scratch_name, to_json, write_file
+from plat.store.run_directory import manifest
+from plat.store.run_directory.tensors import from_bytes, to_bytes
+from plat.trainer.api import State, WriteFiles
 
-FORMAT = 1
+FORMAT = 2  # the newest one known
+WITHOUT_FILES = 1  # the format of a checkpoint that holds tensors only
+FILES = "files"
 LONGEST_STEP = 12  # digits
 log = logging.getLogger(__name__)
 
@@ -60,18 +67,27 @@ class Notes:
     success: float | None = None
 
 
-def save_checkpoint(folder: Path, step: int, state: State, peak: bool = False, notes: Notes | None = None) -> Path:
+def save_checkpoint(
+    folder: Path,
+    step: int,
+    state: State,
+    peak: bool = False,
+    notes: Notes | None = None,
+    write_files: WriteFiles | None = None,
+) -> Path:
     """Write a durable checkpoint and return its path. One of the same step is replaced, and stays a peak if it was one.
 
-    OSError when the disk is full; the folder then holds what it held before.
+    write_files   None, or what writes the checkpoint's files into the empty folder that it is given
+
+    OSError when the disk is full, RunError when a file cannot be kept; the folder then holds what it held before.
     """
     target = step_folder(folder, step)
     scratch = scratch_name(target)
-    tensors, framework = _serialise(state.tensors)
+    tensors, framework = to_bytes(state.tensors)
     content = json.loads(json.dumps(state.meta))  # as it will be read back: tuples are lists, keys are strings
     previous = _read_meta(target) if target.exists() else None
     meta = {
-        "format": FORMAT,
+        "format": WITHOUT_FILES if write_files is None else FORMAT,
         "step": step,
         "run": _run_of(target),
         "peak": peak or bool(previous and previous.get("peak")),
@@ -80,19 +96,33 @@ def save_checkpoint(folder: Path, step: int, state: State, peak: bool = False, n
         "meta": content,
         **asdict(notes or Notes()),
     }
-    meta["meta_sha256"] = _meta_hash(meta)
     try:
         scratch.mkdir(parents=True)
+        if write_files is not None:
+            (scratch / FILES).mkdir()
+            write_files(scratch / FILES)
+            meta[FILES] = manifest.seal(scratch / FILES)
+        meta["meta_sha256"] = _meta_hash(meta)
         write_file(scratch / "tensors.safetensors", tensors)
         write_file(scratch / "meta.json", to_json(meta))
-        if previous is not None or target.exists():
-            _remove(target)
-        os.rename(scratch, target)
+        fsync_folder(scratch)
+        _publish(scratch, target)
     except BaseException:
         shutil.rmtree(scratch, ignore_errors=True)
         raise
     fsync_folder(folder)
     return target
+
+
+def _publish(scratch: Path, target: Path) -> None:
+    """Give a checkpoint its name, in place of an earlier one of that name where there is one."""
+    if not target.exists():
+        os.rename(scratch, target)
+    elif exchange(scratch, target):
+        shutil.rmtree(scratch, ignore_errors=True)  # this is the earlier one now
+    else:  # a kill between the two leaves neither of them: then an older checkpoint is used
+        _remove(target)
+        os.rename(scratch, target)
 
 
 def load_checkpoint(path: Path) -> State:
@@ -111,13 +141,9 @@ def load_checkpoint(path: Path) -> State:
     if _meta_hash(meta) != meta.get("meta_sha256"):
         raise _damaged(path, "the checksum of meta.json does not match")
     _check_place(path, meta)
-    if meta["framework"] == "numpy":
-        import safetensors.numpy
-
-        return State(safetensors.numpy.load(data), meta["meta"])
-    import safetensors.torch
-
-    return State(safetensors.torch.load(data), meta["meta"])
+    if FILES in meta and (problem := manifest.damage(path / FILES, meta[FILES])):
+        raise _damaged(path, f"{FILES}: {problem}")
+    return State(from_bytes(data, meta["framework"]), meta["meta"], path / FILES if FILES in meta else None)
 
 
 def _check_place(path: Path, meta: dict[str, Any]) -> None:
@@ -195,6 +221,12 @@ def prune(folder: Path, keep: int = 2) -> None:
             _remove(path)
 
 
+def remove_leftovers(folder: Path) -> None:
+    """Remove what killed processes have left half-written in a folder of checkpoints. Call it under the run's lease."""
+    for path in folder.glob(f"{SCRATCH}*"):
+        shutil.rmtree(path, ignore_errors=True)
+
+
 def _remove(path: Path) -> None:
     """Take a checkpoint away: first its name, so that half of one is never seen."""
     grave = scratch_name(path)
@@ -219,19 +251,3 @@ def _damaged(path: Path, why: str) -> CheckpointError:
     return CheckpointError(
         f"the checkpoint is damaged: {why}", where=str(path), mend="remove the folder; an older one will be used"
     )
-
-
-def _serialise(tensors: dict[str, Any]) -> tuple[bytes, str]:
-    import numpy
-
-    if all(isinstance(value, numpy.ndarray) for value in tensors.values()):
-        import safetensors.numpy
-
-        return safetensors.numpy.save({k: numpy.asarray(v, order="C") for k, v in tensors.items()}), "numpy"
-    import safetensors.torch
-    import torch
-
-    # Clones: safetensors refuses tensors that share memory (tied embeddings, views of one optimiser buffer).
-    return safetensors.torch.save(
-        {key: torch.as_tensor(value).detach().to("cpu").contiguous().clone() for key, value in tensors.items()}
-    ), "torch"

@@ -26,7 +26,7 @@ from plat.store.run_directory.checkpoint import (
 )
 from plat.store.run_directory.files import read_attempt_meta
 from plat.store.run_directory.spool import SpoolWriter
-from plat.trainer.api import HEADLINE, State
+from plat.trainer.api import HEADLINE, State, WriteFiles
 
 log = logging.getLogger(__name__)
 
@@ -75,12 +75,12 @@ class FileRunIO:
         self._advance(step)
         self._spool.table(name, step, data)
 
-    def save(self, step: int, state: State, *, peak: bool = False) -> None:
+    def save(self, step: int, state: State, *, peak: bool = False, write_files: WriteFiles | None = None) -> None:
         self._advance(step)
         self._spool.sync()
         peak_step = step if peak else self._peak_step
         notes = Notes(self._spool.count, peak_step, self.success)
-        save_checkpoint(self._attempt.checkpoints, step, state, peak, notes)
+        save_checkpoint(self._attempt.checkpoints, step, state, peak, notes, write_files)
         self._peak_step = peak_step
         prune(self._attempt.checkpoints)
 

@@ -59,7 +59,7 @@ from numpy.typing import NDArray
 from plat.errors import RunError
 from plat.rl.early_stop import EarlyStops
 from plat.rl.mutual_information import SigmaEMA, is_measured
-from plat.trainer.api import Outcome, RunIO, State
+from plat.trainer.api import Outcome, RunIO, State, WriteFiles
 from plat.trainer.config import RunConfig
 from plat.trainer.loop.progress import Progress, Stopwatch, read_progress, with_progress
 
@@ -105,10 +105,15 @@ class Bookkeeper:
     stops       the early stops of appendix B.2 with their counts
     sigma_ema   moving averages that the z-scores of mutual information are divided by
     metrics     what the iteration that is going on has given so far, in the order in which it is logged
+
+    write_files   None, or what writes that part of the trainer's state which is too large to pass through memory, see
+                  `RunIO.save`; it is `State.files` of the state that is restored
     """
 
-    def __init__(self, config: RunConfig, io: RunIO, trainable: Trainable) -> None:
-        self.config, self.io, self.trainable = config, io, trainable
+    def __init__(
+        self, config: RunConfig, io: RunIO, trainable: Trainable, write_files: WriteFiles | None = None
+    ) -> None:
+        self.config, self.io, self.trainable, self.write_files = config, io, trainable, write_files
         self.progress = Progress()
         self.stops = EarlyStops(config.early_stop)
         self.sigma_ema = SigmaEMA(config.mi.ema_alpha)
@@ -287,7 +292,8 @@ class Bookkeeper:
         """Write a checkpoint from which `_go_on_from` goes on with the same bits."""
         self.progress.early_stop = self.stops.to_dict()
         self.progress.sigma_ema = self.sigma_ema.to_dict()
-        self.io.save(self.progress.step, with_progress(self.trainable.state(), self.progress), peak=peak)
+        state = with_progress(self.trainable.state(), self.progress)
+        self.io.save(self.progress.step, state, peak=peak, write_files=self.write_files)
 
     def _go_on_from(self, step: int, state: State) -> None:
         self.progress, own = read_progress(step, state)

@@ -44,7 +44,7 @@ def read_progress(step: int, state: State) -> tuple[Progress, State]:
             f"checkpoint of step {step} says it is of step {progress.step}",
             mend="delete that checkpoint's folder: an older one will be used",
         )
-    return progress, State(state.tensors, own)
+    return progress, State(state.tensors, own, state.files)
 
 
 class Stopwatch:
