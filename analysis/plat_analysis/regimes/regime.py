@@ -6,11 +6,13 @@ one that shows a fall makes no false fall likelier than the level says.
 
 Where retrieval (the share of reasonings that are likeliest under their own prompt) fell, the word says what was lost:
 
-- noise: the reasonings are no longer language (too few parse, or H(Z|X) is near that of uniform tokens);
-- stopped moving: fluent, but the policy makes clearly fewer moves per turn and succeeds no more often. Such a policy
-  has little to reason about, so its reasoning is not called a template;
+- noise: the reasonings are no longer language (too few parse, or H(Z|X) is near that of uniform tokens), and many;
+- stopped moving: the policy makes clearly fewer moves per turn and succeeds no more often. Such a policy has little to
+  reason about, so its reasoning is not called a template;
 - template collapse: fluent, moving, and no longer dependent on the input;
-- low-entropy collapse: the same with little entropy left.
+- low-entropy collapse: moving, no longer dependent on the input, and with little entropy left. Where the reasoning does
+  not depend on the prompt, H(Z) = H(Z|X): so few different texts are left over all prompts together. Whether these are
+  sentences does not matter; a single word for every prompt is no noise.
 
 Where it did not fall, the run is in one of the paper's other two regimes: diverse, or compressed (little entropy left).
 A model that is near chance before training, and shows no fall from a later level, is *input-independent from the
@@ -80,9 +82,10 @@ class Thresholds:
             f"final one is above {self.fall:g}, and the final one is below chance + {self.near_chance:g}, by one-sided "
             f"{100 * self.level:g} % bounds, corrected for the number of these evaluations, on at least "
             f"{self.reasonings:g} reasonings each, blocks of prompts as units. Fallen: {NOISE} where fewer than "
-            f"{100 * self.fluent:g} % of the reasonings parse or H(Z|X) is above {self.noise:g} ln V; {STOPPED_MOVING} "
+            f"{100 * self.fluent:g} % of the reasonings parse or H(Z|X) is above {self.noise:g} ln V, unless H(Z|X) is "
+            f"below {self.low:g} of that at the start; {STOPPED_MOVING} "
             f"where moves per turn are shown to be below {self.moves:g} of those at the start and success did not "
-            f"rise; {LOW_ENTROPY} where H(Z|X) is below {self.low:g} of that at the start; else {TEMPLATE}. Not "
+            f"rise; {LOW_ENTROPY} where H(Z|X) is that low; else {TEMPLATE}. Not "
             f"fallen: {DIVERSE} where the final one is above chance + {self.near_chance:g}, or {COMPRESSED} where "
             f"H(Z|X) is that low; {NEVER} where the start is not above it either; else {UNDECIDED}. "
             f"{UNKNOWN.capitalize()}: something was not measured. Start: the model before training; final: the "
@@ -125,9 +128,9 @@ def regime(
         return _not_fallen(early[0], final, low, limits)
     if not log_vocabulary:
         return Regime(UNKNOWN, "the size of the vocabulary is not known")
-    noise = _noise(final, log_vocabulary, limits)
-    if noise:
-        return Regime(NOISE, noise)
+    unlike_language = _unlike_language(final, log_vocabulary, limits)
+    if unlike_language and not low:
+        return Regime(NOISE, unlike_language)
     if start_behaviour is None or final_behaviour is None:
         return Regime(UNKNOWN, "retrieval fell to chance, and moves were not measured")
     moves = _moves(start_behaviour, final_behaviour, limits)
@@ -140,7 +143,7 @@ def regime(
             if moves == "lost"
             else Regime(UNDECIDED, f"retrieval fell to chance; {change}")
         )
-    return Regime(LOW_ENTROPY if low else TEMPLATE)
+    return Regime(LOW_ENTROPY, unlike_language) if low else Regime(TEMPLATE)
 
 
 def fell(early: Sequence[Probe], final: Probe, limits: Thresholds) -> bool:
@@ -164,8 +167,8 @@ def _not_fallen(start: Probe, final: Probe, low: bool, limits: Thresholds) -> Re
     return Regime(UNDECIDED, "retrieval is near chance, and its fall is not shown")
 
 
-def _noise(final: Probe, log_vocabulary: float, limits: Thresholds) -> str:
-    """Why the reasonings are noise; "" where they are language."""
+def _unlike_language(final: Probe, log_vocabulary: float, limits: Thresholds) -> str:
+    """Why the reasonings are no language; "" where they are."""
     share, fluent = (final.mean_entropy or 0.0) / log_vocabulary, float(final.fluent.mean())
     reasons = [f"H(Z|X) {share:.2f} ln V"] if share > limits.noise else []
     return ", ".join(reasons + ([f"{100 * fluent:.0f} % parse"] if fluent < limits.fluent else []))

@@ -80,6 +80,8 @@ def rng():
         ({"entropy": 0.3}, LOW_ENTROPY),
         ({"fluent": 0.6}, NOISE),
         ({"entropy": 3.0}, NOISE),
+        ({"fluent": 0.0, "entropy": 0.1}, LOW_ENTROPY),  # one word, whatever the prompt
+        ({"fluent": 0.0, "entropy": 0.1, "moves": (2.0, 0.2)}, STOPPED_MOVING),
         ({"moves": (2.0, 0.2)}, STOPPED_MOVING),
         ({"moves": (2.0, 0.0), "success": (0.3, 0.02)}, STOPPED_MOVING),
         ({"moves": (2.0, 0.6), "success": (0.3, 0.7)}, TEMPLATE),  # fewer moves that succeed more often are skill
@@ -113,6 +115,11 @@ def test_a_policy_that_says_nothing_is_noise(rng):
     silent = Probe(9, 8, np.full(64, 1 / 8), np.zeros(64), np.full(64, np.nan))
     verdict = regime([probe(rng, 0.8)], silent, behaviour(rng, 2), behaviour(rng, 2), LOG_V)
     assert str(verdict) == "noise: 0 % parse"
+
+
+def test_one_word_for_every_prompt_is_low_entropy_and_says_that_it_is_no_sentence(rng):
+    assert str(judge(rng, fluent=0.02, entropy=0.1)) == "low-entropy collapse: 2 % parse"
+    assert str(judge(rng, entropy=0.1)) == "low-entropy collapse"
 
 
 @pytest.mark.parametrize("silent", [1, 63])
