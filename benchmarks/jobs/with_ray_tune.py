@@ -45,6 +45,7 @@ def main(mode: str, folder: str, count: int, cores: int) -> None:
     callbacks = [LeaveWhenExpanded(count)] if mode == "expand" else []
     tuner = tune.Tuner(
         noop,
+        tune_config=tune.TuneConfig(reuse_actors=True),  # not its default; a process for each trial takes seconds
         param_space={"seed": tune.grid_search(list(range(count)))},
         run_config=tune.RunConfig(storage_path=folder, name="noop", verbose=0, callbacks=callbacks),
     )
