@@ -6,6 +6,7 @@ one that shows a fall makes no false fall likelier than the level says.
 
 Where retrieval (the share of reasonings that are likeliest under their own prompt) fell, the word says what was lost:
 
+- no reasoning: nothing is left to score, the responses act without a thought;
 - noise: the reasonings are no longer language (too few parse, or H(Z|X) is near that of uniform tokens), and many;
 - stopped moving: the policy makes clearly fewer moves per turn and succeeds no more often. Such a policy has little to
   reason about, so its reasoning is not called a template;
@@ -36,12 +37,13 @@ DIVERSE = "diverse"
 COMPRESSED = "compressed"
 TEMPLATE = "template collapse"
 LOW_ENTROPY = "low-entropy collapse"
+NO_REASONING = "no reasoning"
 NOISE = "noise"
 STOPPED_MOVING = "stopped moving"
 NEVER = "input-independent from the start"
 UNDECIDED = "undecided"
 UNKNOWN = "unknown"
-COLLAPSED = (TEMPLATE, LOW_ENTROPY, NOISE, STOPPED_MOVING)
+COLLAPSED = (TEMPLATE, LOW_ENTROPY, NO_REASONING, NOISE, STOPPED_MOVING)
 
 
 @dataclass(frozen=True)
@@ -78,18 +80,17 @@ class Thresholds:
 
     def __str__(self) -> str:
         return (
-            f"retrieval fell where that of some evaluation of the first half of the run (the start included) minus the "
-            f"final one is above {self.fall:g}, and the final one is below chance + {self.near_chance:g}, by one-sided "
-            f"{100 * self.level:g} % bounds, corrected for the number of these evaluations, on at least "
-            f"{self.reasonings:g} reasonings each, blocks of prompts as units. Fallen: {NOISE} where fewer than "
-            f"{100 * self.fluent:g} % of the reasonings parse or H(Z|X) is above {self.noise:g} ln V, unless H(Z|X) is "
-            f"below {self.low:g} of that at the start; {STOPPED_MOVING} "
+            "retrieval fell where that of some evaluation of the first half of the run (the start included) minus "
+            f"the final one is above {self.fall:g}, and the final one is below chance + {self.near_chance:g}, by "
+            f"one-sided {100 * self.level:g} % bounds, corrected for the number of these evaluations, on at least "
+            f"{self.reasonings:g} reasonings each, blocks of prompts as units. Fallen: {NO_REASONING} where none is "
+            f"left to score; {NOISE} where fewer than {100 * self.fluent:g} % of the reasonings parse or H(Z|X) is "
+            f"above {self.noise:g} ln V, unless H(Z|X) is below {self.low:g} of that at the start; {STOPPED_MOVING} "
             f"where moves per turn are shown to be below {self.moves:g} of those at the start and success did not "
-            f"rise; {LOW_ENTROPY} where H(Z|X) is that low; else {TEMPLATE}. Not "
-            f"fallen: {DIVERSE} where the final one is above chance + {self.near_chance:g}, or {COMPRESSED} where "
-            f"H(Z|X) is that low; {NEVER} where the start is not above it either; else {UNDECIDED}. "
-            f"{UNKNOWN.capitalize()}: something was not measured. Start: the model before training; final: the "
-            "last checkpoint"
+            f"rise; {LOW_ENTROPY} where H(Z|X) is that low; else {TEMPLATE}. Not fallen: {DIVERSE} where the final "
+            f"one is above chance + {self.near_chance:g}, or {COMPRESSED} where H(Z|X) is that low; {NEVER} where "
+            f"the start is not above it either; else {UNDECIDED}. {UNKNOWN.capitalize()}: something was not "
+            "measured. Start: the model before training; final: the last checkpoint"
         )
 
 
@@ -126,9 +127,11 @@ def regime(
     low = before is not None and after is not None and after < limits.low * before
     if not fell(early, final, limits):
         return _not_fallen(early[0], final, low, limits)
+    if after is None:
+        return Regime(NO_REASONING)
     if not log_vocabulary:
         return Regime(UNKNOWN, "the size of the vocabulary is not known")
-    unlike_language = _unlike_language(final, log_vocabulary, limits)
+    unlike_language = _unlike_language(after / log_vocabulary, final, limits)
     if unlike_language and not low:
         return Regime(NOISE, unlike_language)
     if start_behaviour is None or final_behaviour is None:
@@ -167,10 +170,10 @@ def _not_fallen(start: Probe, final: Probe, low: bool, limits: Thresholds) -> Re
     return Regime(UNDECIDED, "retrieval is near chance, and its fall is not shown")
 
 
-def _unlike_language(final: Probe, log_vocabulary: float, limits: Thresholds) -> str:
-    """Why the reasonings are no language; "" where they are."""
-    share, fluent = (final.mean_entropy or 0.0) / log_vocabulary, float(final.fluent.mean())
-    reasons = [f"H(Z|X) {share:.2f} ln V"] if share > limits.noise else []
+def _unlike_language(entropy_share: float, final: Probe, limits: Thresholds) -> str:
+    """Why the reasonings are no language; "" where they are. `entropy_share` is H(Z|X) / ln V."""
+    fluent = float(final.fluent.mean())
+    reasons = [f"H(Z|X) {entropy_share:.2f} ln V"] if entropy_share > limits.noise else []
     return ", ".join(reasons + ([f"{100 * fluent:.0f} % parse"] if fluent < limits.fluent else []))
 
 

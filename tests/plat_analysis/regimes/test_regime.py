@@ -111,10 +111,10 @@ def test_what_was_not_measured_is_unknown_with_the_reason(rng, missing):
     assert regime([probe(rng, 0.8)], probe(rng, 0.125), behaviour(rng, 2), behaviour(rng, 2), None).name == UNKNOWN
 
 
-def test_a_policy_that_says_nothing_is_noise(rng):
+def test_a_policy_that_says_nothing_has_no_reasoning(rng):
     silent = Probe(9, 8, np.full(64, 1 / 8), np.zeros(64), np.full(64, np.nan))
     verdict = regime([probe(rng, 0.8)], silent, behaviour(rng, 2), behaviour(rng, 2), LOG_V)
-    assert str(verdict) == "noise: 0 % parse"
+    assert str(verdict) == "no reasoning"
 
 
 def test_one_word_for_every_prompt_is_low_entropy_and_says_that_it_is_no_sentence(rng):
