@@ -13,6 +13,8 @@ from functools import partial
 from math import log
 from typing import TYPE_CHECKING, Any, Literal
 
+import numpy as np
+
 from plat_analysis.artifact import Figure, Table
 from plat_analysis.regimes.collapse_figure import draw
 from plat_analysis.regimes.ends import (
@@ -23,13 +25,14 @@ from plat_analysis.regimes.ends import (
     parts_of_above_chance,
     values_of,
 )
+from plat_analysis.regimes.probe import probes
 from plat_analysis.regimes.reference_ends import EndsReference
 from plat_analysis.regimes.regime import Thresholds
 from plat_analysis.regimes.regime_table import regime_table
 from plat_analysis.results import curves
 from plat_analysis.results.curves import ConditionCurves, condition_curves
 from plat_analysis.results.places import conditions
-from plat_analysis.results.runs import Results
+from plat_analysis.results.runs import Curve, Results, RunView
 
 if TYPE_CHECKING:
     from plat.spec.experiment import Experiment
@@ -116,8 +119,19 @@ def _figure(
 def _panels(
     results: Results, groups: Mapping[str, Any], metrics: Mapping[str, str]
 ) -> dict[tuple[str, str], ConditionCurves]:
+    of_reasonings = partial(_entropy_of_reasonings, results)
     return {
-        (quantity, condition): condition_curves(results, list(runs.values()), metric)
+        (quantity, condition): condition_curves(
+            results, list(runs.values()), metric, of_reasonings if metric == PROBED["entropy"] else None
+        )
         for quantity, metric in metrics.items()
         for condition, runs in groups.items()
     }
+
+
+def _entropy_of_reasonings(results: Results, run: RunView) -> Curve:
+    """H(Z|X) of a run's probes, without the steps at which most responses have no reasoning."""
+    steps, values = results.curve(run.id, PROBED["entropy"])
+    too_few = [probe.step for probe in probes(results, run) if probe.mean_entropy is None]
+    drawn = ~np.isin(steps, too_few)
+    return steps[drawn], values[drawn]

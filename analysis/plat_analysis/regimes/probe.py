@@ -42,9 +42,13 @@ class Probe:
 
     @property
     def mean_entropy(self) -> float | None:
-        """H(Z|X) over all blocks; None where not one reasoning could be scored."""
+        """H(Z|X) over all blocks; None where fewer than half of the blocks have any reasoning that can be scored.
+
+        A mean over the few responses that happen to have a reasoning would say nothing about the policy: their tokens
+        are rare ones, so that it can be many times the entropy that was there before.
+        """
         scored = self.entropy[~np.isnan(self.entropy)]
-        return float(scored.mean()) if len(scored) else None
+        return float(scored.mean()) if 2 * len(scored) >= len(self.entropy) else None
 
     @property
     def chance(self) -> float:

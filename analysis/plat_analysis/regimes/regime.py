@@ -6,7 +6,7 @@ one that shows a fall makes no false fall likelier than the level says.
 
 Where retrieval (the share of reasonings that are likeliest under their own prompt) fell, the word says what was lost:
 
-- no reasoning: nothing is left to score, the responses act without a thought;
+- no reasoning: fewer than half of the blocks have any, the responses act without a thought;
 - noise: the reasonings are no longer language (too few parse, or H(Z|X) is near that of uniform tokens), and many;
 - stopped moving: the policy makes clearly fewer moves per turn and succeeds no more often. Such a policy has little to
   reason about, so its reasoning is not called a template;
@@ -83,8 +83,8 @@ class Thresholds:
             "retrieval fell where that of some evaluation of the first half of the run (the start included) minus "
             f"the final one is above {self.fall:g}, and the final one is below chance + {self.near_chance:g}, by "
             f"one-sided {100 * self.level:g} % bounds, corrected for the number of these evaluations, on at least "
-            f"{self.reasonings:g} reasonings each, blocks of prompts as units. Fallen: {NO_REASONING} where none is "
-            f"left to score; {NOISE} where fewer than {100 * self.fluent:g} % of the reasonings parse or H(Z|X) is "
+            f"{self.reasonings:g} reasonings each, blocks of prompts as units. Fallen: {NO_REASONING} where most "
+            f"blocks have none; {NOISE} where fewer than {100 * self.fluent:g} % of the reasonings parse or H(Z|X) is "
             f"above {self.noise:g} ln V, unless H(Z|X) is below {self.low:g} of that at the start; {STOPPED_MOVING} "
             f"where moves per turn are shown to be below {self.moves:g} of those at the start and success did not "
             f"rise; {LOW_ENTROPY} where H(Z|X) is that low; else {TEMPLATE}. Not fallen: {DIVERSE} where the final "

@@ -6,7 +6,7 @@ change the mean of the others from that step on.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -45,14 +45,16 @@ class ConditionCurves:
     falls: Mapping[str, Fall] = field(default_factory=dict)
 
 
-def condition_curves(results: Results, runs: Sequence[RunView], key: str) -> ConditionCurves:
-    """The curves of a metric for these runs.
+def condition_curves(
+    results: Results, runs: Sequence[RunView], key: str, curve_of: Callable[[RunView], Curve] | None = None
+) -> ConditionCurves:
+    """The curves of a metric for these runs; `curve_of` gives those of which not every logged value is to be drawn.
 
     A failed or unfinished run is drawn as a line, but is left out of the mean and the band. From BAND_SEEDS counted
     runs on, the band is Student's t interval over them. With one run, the band of validation success is Wilson's
     interval over the validation instances.
     """
-    drawn = [(run, results.curve(run.id, key)) for run in runs]
+    drawn = [(run, curve_of(run) if curve_of else results.curve(run.id, key)) for run in runs]
     drawn = [(run, curve) for run, curve in drawn if len(curve[0])]
     counted = [curve for run, curve in drawn if not run.missing]
     steps = _common([curve[0] for curve in counted])

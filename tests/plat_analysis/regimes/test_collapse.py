@@ -181,3 +181,22 @@ def test_the_entropy_panel_is_scaled_to_what_was_measured(make_experiment, make_
     largest = max(line.get_ydata().max() for line in entropy.lines if len(line.get_ydata()) > 2)
     assert entropy.get_ylim()[1] == pytest.approx(1.25 * largest)
     assert any("of the start: low entropy" in text.get_text() for text in entropy.texts)
+
+
+def test_the_entropy_of_a_few_leftover_reasonings_is_not_drawn(make_experiment, make_frames):
+    experiment = quickstart(make_experiment, seeds=range(3))
+    frames = make_frames(experiment, steps=120)
+    probed = frames.tables[(frames.tables.name == "probe") & (frames.tables.run_id == experiment.runs[0].id)]
+    entropies = [
+        {"run_id": run.id, "key": "probe/h_z_given_x", "step": step, "value": 1.4}
+        for run in experiment.runs
+        for step in probed.step
+    ]
+    frames.metrics = pd.concat([frames.metrics, pd.DataFrame(entropies)]).sort_values(["run_id", "key", "step"])
+    last = probed.iloc[-1]
+    last["data"]["h_z_given_x"] = [None] * 40 + [9.0] * 24
+    figure = collapse.BUILDER(frames, experiment)[0]
+    points = [p for p in figure.points if p["quantity"] == "entropy" and p["measured"] == "probe"]
+    steps = {run.id: {p["step"] for p in points if p.get("run_id") == run.id} for run in experiment.runs}
+    assert last["step"] not in steps[experiment.runs[0].id]
+    assert all(last["step"] in steps[run.id] for run in experiment.runs[1:])
