@@ -23,6 +23,15 @@ import numpy
 from plat.errors import RunError, SpecError
 from plat.trainer.api import Outcome, RunIO, State, TrainerSpec
 
+# Leaves its parent, its session and its group, and does not end when it is asked to.
+DAEMON = (
+    "import os, signal, time\n"
+    "if os.fork(): os._exit(0)\n"
+    "os.setsid()\n"
+    "if os.fork(): os._exit(0)\n"
+    "signal.signal(signal.SIGTERM, signal.SIG_IGN); signal.signal(signal.SIGINT, signal.SIG_IGN)\n"
+    "print(os.getpid(), flush=True); time.sleep(1000)"
+)
 CHILD = "import signal, time; signal.signal(2, signal.SIG_IGN); print('started', flush=True); time.sleep(1000)"
 
 
@@ -119,6 +128,13 @@ def misbehave(config: ToyConfig, step: int, io: RunIO) -> None:
         assert child.stdout is not None and child.stdout.readline() == b"started\n"
         (io.cache / "child.txt").write_text(str(child.pid))
         if kind == "child_and_hang":
+            time.sleep(1000)
+    elif kind.startswith("daemon"):
+        parent = subprocess.Popen([sys.executable, "-c", DAEMON], stdout=subprocess.PIPE)
+        assert parent.stdout is not None
+        (io.cache / "daemon.txt").write_text(parent.stdout.readline().decode())
+        parent.wait()
+        if kind == "daemon_and_hang":
             time.sleep(1000)
     elif kind == "disk":
         import resource

@@ -18,6 +18,7 @@ from plat.outcomes import INTERRUPTED, is_result
 from plat.runner import memory
 from plat.runner.failures import classify
 from plat.runner.process import Stop, output_to, stop_on_signals
+from plat.runner.process_tree import contained, kill_leftovers
 from plat.runner.result import publish
 from plat.runner.training import train, typed_config
 from plat.store.durable import create, set_aside, to_checked_json, to_json
@@ -53,8 +54,7 @@ def execute(home: Home, run_id: str, *, steal: bool = False, redirect: bool = Tr
         if done is not None:
             return str(done["outcome"])
         close_abandoned(paths)
-        for earlier in paths.attempts():
-            remove_leftovers(earlier.checkpoints)
+        _clear_up_after_earlier_attempts(paths)
         paths.cancel.unlink(missing_ok=True)
         threads = int((meta.get("resources") or {}).get("threads") or 1)
         mended = _set_damage_aside(paths)
@@ -65,6 +65,15 @@ def execute(home: Home, run_id: str, *, steal: bool = False, redirect: bool = Tr
             return _attempt(home, paths, attempt, config, meta, threads, stop)
     finally:
         held.release()
+
+
+def _clear_up_after_earlier_attempts(paths: RunPaths) -> None:
+    """End the processes and remove the half-written checkpoints that killed attempts have left, under the lease."""
+    earlier = paths.attempts()
+    if earlier:
+        kill_leftovers(paths.root)
+    for attempt in earlier:
+        remove_leftovers(attempt.checkpoints)
 
 
 def _set_damage_aside(paths: RunPaths) -> list[str]:
@@ -114,7 +123,8 @@ def _attempt(
             memory.note(attempt, smaller)
             print(f"an earlier attempt ran out of memory: now {smaller}", flush=True)
             summary = {memory.AFTER_OOM: smaller}
-        ended = train(home, fitting, spec, threads, io)
+        with contained(paths.root):
+            ended = train(home, fitting, spec, threads, io)
         summary |= _plain(ended.summary, meta["trainer"])
         outcome = ended.kind
         if outcome == INTERRUPTED:

@@ -4,7 +4,8 @@ Promised: it is single-threaded, runs no job itself, and ends when its parent en
 (SIGTERM), gives them GRACE seconds to save, kills what is left, and goes. It ignores Ctrl-C and SIGTERM, which reach
 the whole process group: the parent decides what they mean. Every worker leads a process group of its own: a worker is
 asked to stop alone, so that it can save, but it is killed together with every process it has started, and those do not
-outlive it.
+outlive it, whatever group or session they have made: when a worker is gone, the server is their parent
+(`plat.runner.process_tree`), and the end of the job is told only after theirs.
 
 It speaks JSON lines over a socket. In: {"op": "start", "job": ..., ...}, {"op": "signal", "job": ..., "number": ...}.
 Out: {"event": "ready"}, {"event": "exit", "job": ..., "status": <wait status>, "result": <of `work`> | null}.
@@ -31,6 +32,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from plat.dispatch.local import worker
+from plat.runner import process_tree
 from plat.runner.training import warm_up
 
 GRACE = 60.0
@@ -58,6 +60,7 @@ class Server:
         signal.signal(signal.SIGCHLD, lambda number, frame: None)
         signal.set_wakeup_fd(wake.fileno(), warn_on_full_buffer=False)
         self._wake_writer = wake
+        self._helpers: list[int] = []  # processes that an imported module has started for itself
 
     def warm_up(self, trainers: list[str]) -> None:
         """Import what workers will need. A failure is left to the run that needs it, which can say so better."""
@@ -71,6 +74,8 @@ class Server:
         gc.freeze()  # keeps the garbage collector of the workers off the shared pages
 
     def serve(self) -> None:
+        self._helpers = process_tree.children(os.getpid())
+        process_tree.adopt_orphans()
         self._send({"event": "ready", "pid": os.getpid()})
         while True:
             readable, _, _ = select.select([self._connection, self._wake], [], [])
@@ -155,6 +160,7 @@ class Server:
                 _signal(pid, signal.SIGKILL)  # what it has started and left behind
                 status = os.waitpid(pid, 0)[1]
                 child = self._children.pop(pid)
+                process_tree.end_below(os.getpid(), spared=[*self._children, *self._helpers])
                 self._send({"event": "exit", "job": child.job, "status": status, "result": _read_result(child.result)})
 
     def _send(self, message: dict[str, Any]) -> None:
@@ -168,6 +174,7 @@ class Server:
             select.select([self._wake], [], [], 0.5)
             self._reap()
         self._signal_all(signal.SIGKILL)
+        process_tree.end_below(os.getpid())
 
     def _suspend(self, number: int, frame: Any) -> None:
         """Ctrl-Z reaches the server, not the groups of its workers: they stop and continue with it."""

@@ -11,7 +11,6 @@ import contextlib
 import os
 import resource
 import signal
-import sys
 import time
 import traceback
 from pathlib import Path
@@ -22,13 +21,13 @@ from plat.outcomes import FINISHED
 from plat.runner.execution import execute
 from plat.runner.failures import classify
 from plat.runner.process import output_to
+from plat.runner.process_tree import adopt_orphans, signal_when_parent_ends
 from plat.runner.training import prepare
 from plat.store.durable import append_line
 from plat.store.home import Home
 from plat.store.preparations import announced
 from plat.store.run_directory.lease import LeaseHeld
 
-PR_SET_PDEATHSIG = 1
 WORTH_NOTING = 1.0  # seconds; a preparation that was cached is quicker
 
 
@@ -83,12 +82,10 @@ def become_worker(server: int) -> None:
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     with contextlib.suppress(OSError, ValueError):
         resource.setrlimit(resource.RLIMIT_CORE, (0, resource.getrlimit(resource.RLIMIT_CORE)[1]))
-    if sys.platform == "linux":
-        import ctypes
-
-        ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGTERM)
-        if os.getppid() != server:  # it died before we asked
-            os._exit(1)
+    signal_when_parent_ends(signal.SIGTERM)
+    if os.getppid() != server:  # it died before we asked
+        os._exit(1)
+    adopt_orphans()
 
 
 def end_group() -> None:

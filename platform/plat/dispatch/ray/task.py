@@ -5,23 +5,21 @@ The kernel sends SIGTERM when the actor's process ends, whatever way; on SIGTERM
 
 from __future__ import annotations
 
-import ctypes
 import os
 import signal
 import sys
 from pathlib import Path
 
-from plat.dispatch.local.worker import PR_SET_PDEATHSIG
 from plat.dispatch.task import Task
 from plat.errors import PlatError
+from plat.runner.process_tree import signal_when_parent_ends
 from plat.store.submissions import Submission
 
 
 def main(folder: str, number: int, restart: int, parent: int) -> int:
-    if sys.platform == "linux":
-        ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGTERM)
-        if os.getppid() != parent:  # it ended before we asked
-            return 1
+    signal_when_parent_ends(signal.SIGTERM)
+    if os.getppid() != parent:  # it ended before we asked
+        return 1
     try:
         Task(Submission(Path(folder)), number, restart).do_runs(signal.SIGTERM, signal.SIGINT)
     except PlatError as error:
