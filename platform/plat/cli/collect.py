@@ -24,8 +24,8 @@ def gc(
 ) -> int:
     """Free room: what a home no longer needs.
 
-    Half-written files of killed processes, checkpoints of done runs (the newest and the peak stay), logs of
-    preparations that are over. Results are never touched.
+    Half-written files of killed processes, checkpoints of done runs (the newest and the peak stay) and artifacts of
+    their attempts before the last, logs of preparations that are over. Results are never touched.
     """
     from plat.store.garbage import garbage, remove_garbage
 

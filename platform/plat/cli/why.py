@@ -20,9 +20,10 @@ from plat.errors import HomeError
 from plat.runner.memory import AFTER_OOM
 from plat.store.home import AttemptPaths, Home, RunPaths
 from plat.store.index.configs import nearest
+from plat.store.run_directory.artifact import Artifact, artifacts_of
 from plat.store.run_directory.files import load_meta, mend_of, read_attempt_meta, read_outcome
 from plat.store.run_directory.state import RunState
-from plat.units import duration
+from plat.units import duration, size
 
 
 @verb()
@@ -37,6 +38,7 @@ def why(run: RunArgument, home: HomeOption = None, as_json: JsonOption = False) 
     problem = _damage(paths)
     near, difference = nearest(place, paths)
     attempts = [_attempt_facts(attempt) for attempt in paths.attempts()]
+    artifacts = artifacts_of(paths.attempts()[-1]) if attempts else {}
     if as_json:
         print_json(
             {
@@ -45,12 +47,13 @@ def why(run: RunArgument, home: HomeOption = None, as_json: JsonOption = False) 
                 "state": vars(state),
                 "damage": problem,
                 "attempts": attempts,
+                "artifacts": {name: {**vars(kept), "path": str(kept.path)} for name, kept in artifacts.items()},
                 "nearest": near.id if near else None,
                 "difference": difference,
             }
         )
         return 0
-    print(fitted("\n".join(_lines(paths, meta, state, problem, attempts))))
+    print(fitted("\n".join(_lines(paths, meta, state, problem, attempts, artifacts))))
     if near is not None:
         values = f"{len(difference)} value{'s' if len(difference) != 1 else ''}"
         print(fitted(f"  nearest    {run_name(near)} differs in {values}:"))
@@ -60,7 +63,12 @@ def why(run: RunArgument, home: HomeOption = None, as_json: JsonOption = False) 
 
 
 def _lines(
-    paths: RunPaths, meta: dict[str, Any], state: RunState, problem: str, attempts: list[dict[str, Any]]
+    paths: RunPaths,
+    meta: dict[str, Any],
+    state: RunState,
+    problem: str,
+    attempts: list[dict[str, Any]],
+    artifacts: dict[str, Artifact],
 ) -> list[str]:
     trainer = f"{meta.get('trainer', '?')} {meta.get('trainer_version', '')}".strip()
     facts = _fingerprint_words(meta.get("fingerprint") or {})
@@ -72,6 +80,7 @@ def _lines(
         f"  state      {state.state}: {_state_words(state, attempts)}",
         *([f"  damaged    {problem}", f"  fix        {mend_of(problem)}"] if problem else []),
         *(_attempt_line(attempt) for attempt in attempts),
+        *(f"  artifact   {name}: {_artifact_words(kept)}" for name, kept in artifacts.items()),
         f"  identity   its config (config.yaml), trainer {trainer}" + "".join(f", {fact}" for fact in facts),
         f"  asked by   {asked}",
     ]
@@ -99,6 +108,10 @@ def _attempt_line(attempt: dict[str, Any]) -> str:
         *(f"{key} {value} to need less memory" for key, value in attempt.get(AFTER_OOM, {}).items()),
     ]
     return f"  attempt {attempt['attempt']:<2} {ended}" + "".join(f" · {fact}" for fact in facts if fact)
+
+
+def _artifact_words(kept: Artifact) -> str:
+    return f"{kept.files} file{'s' if kept.files != 1 else ''}, {size(kept.bytes)}, in {kept.path}"
 
 
 def _damage(paths: RunPaths) -> str:

@@ -21,11 +21,10 @@ from plat.runner.process import Stop, output_to, stop_on_signals
 from plat.runner.process_tree import contained, kill_leftovers
 from plat.runner.result import publish
 from plat.runner.training import train, typed_config
-from plat.store.durable import create, set_aside, to_checked_json, to_json
+from plat.store.durable import create, remove_scratch, set_aside, to_checked_json, to_json
 from plat.store.home import AttemptPaths, Home, RunPaths
 from plat.store.run_directory import lease
 from plat.store.run_directory.attempts import close_abandoned, hardware_used, new_attempt, requested_end
-from plat.store.run_directory.checkpoint import remove_leftovers
 from plat.store.run_directory.damage import spool_damage
 from plat.store.run_directory.files import headline_of, read_config, read_meta, read_result, result_damage
 from plat.store.run_directory.run_io import FileRunIO, read_facts
@@ -68,12 +67,13 @@ def execute(home: Home, run_id: str, *, steal: bool = False, redirect: bool = Tr
 
 
 def _clear_up_after_earlier_attempts(paths: RunPaths) -> None:
-    """End the processes and remove the half-written checkpoints that killed attempts have left, under the lease."""
+    """End the processes and remove the half-written folders that killed attempts have left, under the lease."""
     earlier = paths.attempts()
     if earlier:
         kill_leftovers(paths.root)
     for attempt in earlier:
-        remove_leftovers(attempt.checkpoints)
+        remove_scratch(attempt.checkpoints)
+        remove_scratch(attempt.artifacts)
 
 
 def _set_damage_aside(paths: RunPaths) -> list[str]:

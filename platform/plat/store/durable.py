@@ -16,6 +16,7 @@ import hashlib
 import itertools
 import json
 import os
+import shutil
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -55,6 +56,34 @@ def exchange(one: Path, other: Path) -> bool:
     function = getattr(ctypes.CDLL(None), "renameat2", None) if sys.platform == "linux" else None
     names = (os.fsencode(one), os.fsencode(other))
     return function is not None and function(AT_FDCWD, names[0], AT_FDCWD, names[1], RENAME_EXCHANGE) == 0
+
+
+def publish_folder(scratch: Path, target: Path) -> None:
+    """Give a folder its name, in place of an earlier one of that name where there is one; durable afterwards."""
+    if not target.exists():
+        os.rename(scratch, target)
+    elif exchange(scratch, target):
+        shutil.rmtree(scratch, ignore_errors=True)  # this is the earlier one now
+    else:  # a kill between the two leaves none of that name
+        remove_folder(target)
+        os.rename(scratch, target)
+    fsync_folder(target.parent)
+
+
+def remove_folder(path: Path) -> None:
+    """Take a folder away: first its name, so that half of it is never seen."""
+    grave = scratch_name(path)
+    os.rename(path, grave)
+    shutil.rmtree(grave, ignore_errors=True)
+
+
+def remove_scratch(folder: Path) -> None:
+    """Remove what killed processes have left half-written or half-removed in a folder that nobody else writes into."""
+    for path in folder.glob(f"{SCRATCH}*"):
+        if path.is_dir() and not path.is_symlink():
+            shutil.rmtree(path, ignore_errors=True)
+        else:
+            path.unlink(missing_ok=True)
 
 
 def write_all(handle: int, data: bytes) -> None:

@@ -2,6 +2,7 @@
 
     scratch       files that a killed process has left half-written; an hour old at least
     checkpoints   of done runs, but for the newest of each attempt, which says what events count, and the peak
+    artifacts     of attempts of a done run that did not make its result
     preparations  notes and logs of preparations that are over
     caches        base models and other shared work: made again when a run needs them. Only when asked for
 
@@ -22,6 +23,7 @@ from plat.store import process
 from plat.store.durable import read_json, scratch_name
 from plat.store.home import Home, RunPaths
 from plat.store.run_directory import lease
+from plat.store.run_directory.artifact import artifacts_of
 from plat.store.run_directory.checkpoint import is_peak, list_checkpoints
 from plat.store.run_directory.files import read_result
 
@@ -41,7 +43,7 @@ class Garbage:
 def garbage(home: Home, *, caches: bool = False) -> list[Garbage]:
     """Everything that can go now, by kind. With `caches`, also what can be made again, unless a run goes on."""
     runs = home.all_runs()
-    listed = [*_scratch(home, runs), *_checkpoints(runs), *_preparations(home)]
+    listed = [*_scratch(home, runs), *_checkpoints(runs), *_artifacts(runs), *_preparations(home)]
     if caches and not any(lease.state(run) in ("live", "unknown") for run in runs):
         listed += [("caches", path) for kind in _entries(home.cache) for path in _entries(kind)]
     return [Garbage(kind, path, _size(path)) for kind, path in listed]
@@ -67,7 +69,8 @@ def _scratch(home: Home, runs: list[RunPaths]) -> Iterator[tuple[str, Path]]:
     yield from (("scratch", path) for folder in folders for path in _old_scratch(folder))
     for run in runs:
         listed = [*_old_scratch(run.root)]
-        listed += [path for attempt in run.attempts() for path in _old_scratch(attempt.checkpoints)]
+        folders = [folder for attempt in run.attempts() for folder in (attempt.checkpoints, attempt.artifacts)]
+        listed += [path for folder in folders for path in _old_scratch(folder)]
         if listed and lease.state(run) not in ("live", "unknown"):  # a large checkpoint may be hours in the writing
             yield from (("scratch", path) for path in listed)
 
@@ -90,6 +93,16 @@ def _checkpoints(runs: list[RunPaths]) -> Iterator[tuple[str, Path]]:
             peaks = [path for _, path in checkpoints if is_peak(path)]
             kept = [path for _, path in checkpoints[-1:]] + peaks[-1:]
             yield from (("checkpoints", path) for _, path in checkpoints if path not in kept)
+
+
+def _artifacts(runs: list[RunPaths]) -> Iterator[tuple[str, Path]]:
+    for run in runs:
+        result = read_result(run)
+        if result is None or lease.state(run) != "free":
+            continue
+        for attempt in run.attempts():
+            if attempt.number != result.get("attempt"):
+                yield from (("artifacts", artifact.path) for artifact in artifacts_of(attempt).values())
 
 
 def _preparations(home: Home) -> Iterator[tuple[str, Path]]:

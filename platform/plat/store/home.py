@@ -56,6 +56,10 @@ class AttemptPaths:
         return self.root / "checkpoints"
 
     @property
+    def artifacts(self) -> Path:
+        return self.root / "artifacts"
+
+    @property
     def outcome(self) -> Path:
         return self.root / "outcome.json"
 

@@ -76,6 +76,12 @@ class RunIO(Protocol):
                       empty folder that it is given, and returns when they are complete. Links are refused
         """
 
+    def artifact(self, name: str, write_files: WriteFiles) -> None:
+        """Keep files as an artifact of the run, e.g. the final model; an earlier one of this attempt is replaced.
+
+        write_files   as for `save`. The summary of the outcome then has a hash of all files under `artifact/<name>`
+        """
+
     def restore(self) -> tuple[int, State] | None:
         """The newest valid checkpoint of any attempt as (step, state), or None at the first start."""
 

@@ -124,7 +124,7 @@ def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def memory_io(cache: Path) -> Callable[..., MemoryIO]:
     return lambda *stop_at: MemoryIO(cache, frozenset(stop_at))
 

@@ -5,8 +5,8 @@ the bytes are still the ones that were written is checked on loading (sha256 in 
 checkpoint of this run and step, which somebody may have copied here. A checkpoint that is damaged or of another run is
 never used: `newest_valid` logs a warning and takes the next older one. `prune` keeps the last two and the newest peak.
 
-A process that is killed while it saves leaves a folder whose name begins with `.tmp-`, which nobody reads and
-`remove_leftovers` takes away.
+A process that is killed while it saves leaves a folder whose name begins with `.tmp-`, which nobody reads and the next
+attempt takes away.
 
 `meta` is JSON, so tuples come back as lists. What is too large for memory a trainer writes as files, in place, into the
 folder before it gets its name; meta.json then has their manifest (`plat.store.run_directory.manifest`).
@@ -26,7 +26,7 @@ from pathlib import Path
 from typing import Any
 
 from plat.errors import CheckpointError
-from plat.store.durable import SCRATCH, exchange, fsync_folder, scratch_name, to_json, write_file
+from plat.store.durable import fsync_folder, publish_folder, remove_folder, scratch_name, to_json, write_file
 from plat.store.run_directory import manifest
 from plat.store.run_directory.tensors import from_bytes, to_bytes
 from plat.trainer.api import State, WriteFiles
@@ -106,23 +106,11 @@ def save_checkpoint(
         write_file(scratch / "tensors.safetensors", tensors)
         write_file(scratch / "meta.json", to_json(meta))
         fsync_folder(scratch)
-        _publish(scratch, target)
+        publish_folder(scratch, target)
     except BaseException:
         shutil.rmtree(scratch, ignore_errors=True)
         raise
-    fsync_folder(folder)
     return target
-
-
-def _publish(scratch: Path, target: Path) -> None:
-    """Give a checkpoint its name, in place of an earlier one of that name where there is one."""
-    if not target.exists():
-        os.rename(scratch, target)
-    elif exchange(scratch, target):
-        shutil.rmtree(scratch, ignore_errors=True)  # this is the earlier one now
-    else:  # a kill between the two leaves neither of them: then an older checkpoint is used
-        _remove(target)
-        os.rename(scratch, target)
 
 
 def load_checkpoint(path: Path) -> State:
@@ -218,20 +206,7 @@ def prune(folder: Path, keep: int = 2) -> None:
     peaks = [step for step, path in checkpoints if is_peak(path)]
     for step, path in older:
         if not peaks or step != peaks[-1]:
-            _remove(path)
-
-
-def remove_leftovers(folder: Path) -> None:
-    """Remove what killed processes have left half-written in a folder of checkpoints. Call it under the run's lease."""
-    for path in folder.glob(f"{SCRATCH}*"):
-        shutil.rmtree(path, ignore_errors=True)
-
-
-def _remove(path: Path) -> None:
-    """Take a checkpoint away: first its name, so that half of one is never seen."""
-    grave = scratch_name(path)
-    os.rename(path, grave)
-    shutil.rmtree(grave, ignore_errors=True)
+            remove_folder(path)
 
 
 def _read_meta(path: Path) -> dict[str, Any] | None:

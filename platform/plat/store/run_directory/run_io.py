@@ -15,6 +15,7 @@ from typing import Any
 from plat.errors import RunError
 from plat.store.durable import to_checked_json, write
 from plat.store.home import AttemptPaths, RunPaths
+from plat.store.run_directory.artifact import FACT, save_artifact
 from plat.store.run_directory.checkpoint import (
     Notes,
     durable_step,
@@ -62,8 +63,7 @@ class FileRunIO:
         for attempt in self._paths.attempts():
             if attempt.number < self._attempt.number and durable_step(attempt.checkpoints) is not None:
                 _compare_facts(read_facts(attempt), facts, attempt)
-        recorded = {**read_facts(self._attempt), **facts}
-        write(self._attempt.meta, to_checked_json({**read_attempt_meta(self._attempt), "facts": recorded}))
+        self._record_facts(facts)
 
     def log(self, step: int, metrics: Mapping[str, float]) -> None:
         self._advance(step)
@@ -83,6 +83,10 @@ class FileRunIO:
         save_checkpoint(self._attempt.checkpoints, step, state, peak, notes, write_files)
         self._peak_step = peak_step
         prune(self._attempt.checkpoints)
+
+    def artifact(self, name: str, write_files: WriteFiles) -> None:
+        kept = save_artifact(self._attempt, name, write_files)
+        self._record_facts({f"{FACT}{name}": kept.sha256})
 
     def restore(self) -> tuple[int, State] | None:
         folders = self._folders()
@@ -117,6 +121,10 @@ class FileRunIO:
             self._spool.sync()
         finally:
             self._spool.close()
+
+    def _record_facts(self, facts: Mapping[str, Any]) -> None:
+        recorded = {**read_facts(self._attempt), **facts}
+        write(self._attempt.meta, to_checked_json({**read_attempt_meta(self._attempt), "facts": recorded}))
 
     def _folders(self) -> list[Path]:
         return [attempt.checkpoints for attempt in self._paths.attempts()]

@@ -3,6 +3,7 @@
     bookkeeper     the order of a run: evaluation, peak, held-out instances, probe, early stops, log, checkpoints, end
     progress       what of that a checkpoint carries, and where the time went
     trajectories   what is measured of a batch and of an evaluation, and which trajectories belong to which prompt
+    refill         DAPO's dynamic sampling
     selection      the filter of section 4 on a batch, and the plan of the update that follows
     scoring        which reasonings are scored under which prompts for the proxies of mutual information
     instances      the fixed instances of an evaluation

@@ -20,7 +20,6 @@ from plat.store.run_directory.checkpoint import (
     load_checkpoint,
     newest_valid,
     prune,
-    remove_leftovers,
     save_checkpoint,
 )
 from plat.trainer.api import State
@@ -203,7 +202,7 @@ def test_a_kill_at_any_line_leaves_the_old_or_the_new_one(tmp_path, step):
         assert newest is not None and len(list_checkpoints(folder)) in (1, 2), line
         numbers.add(number_in(newest[1]))
         assert all(number_in(path) in (1, 2) for _, path in list_checkpoints(folder))
-        remove_leftovers(folder)
+        durable.remove_scratch(folder)
         assert not list(folder.glob(".tmp-*"))
         save(folder, step, number=3)
         assert number_in(folder / f"step-{step:06d}") == 3
@@ -213,7 +212,7 @@ def test_a_kill_at_any_line_leaves_the_old_or_the_new_one(tmp_path, step):
 
 def test_without_an_exchange_of_names_the_same_step_is_replaced_too(tmp_path, monkeypatch):
     """On a file system that cannot swap two names."""
-    monkeypatch.setattr(checkpoint, "exchange", lambda one, other: False)
+    monkeypatch.setattr(durable, "exchange", lambda one, other: False)
     save(tmp_path, 1, number=1, peak=True)
     path = save(tmp_path, 1, number=2)
     assert number_in(path) == 2 and checkpoint.is_peak(path) and len(list(tmp_path.iterdir())) == 1
