@@ -37,6 +37,7 @@ class NoIO:
     def save(self, step: int, state: State, *, peak: bool = False, write_files: Any = None) -> None: ...
     def restore(self) -> None: ...
     def load_peak(self) -> None: ...
+    def artifact(self, name: str, write_files: Any) -> None: ...
     def should_stop(self) -> bool:
         return False
 
@@ -44,21 +45,22 @@ class NoIO:
 def embedded_steps(overrides: tuple[str, ...], cache: Path, steps: int = STEPS) -> dict[str, float]:
     """Seconds a step, GFLOP a step, GFLOP/s of matrix products between the steps, and what the steps were like."""
     config: RunConfig = config_object(build_run([*QUIET, *overrides]), SPEC)
-    run = _Run(config, NoIO(cache))
+    io = NoIO(cache)
+    run = _Run(config, io)
     operations = Operations(run.shape)
-    for step in range(1, WARM_UP + 1):
-        run._iterate(step)
+    for _ in range(WARM_UP):
+        run._iterate()
     gc.collect()
     gc.freeze()  # as the worker server does
     operations.watch(run)
     times, products, product = [], [], MatrixProduct()
     product()
-    for step in range(WARM_UP + 1, WARM_UP + 1 + steps):
+    for _ in range(steps):
         started = time.process_time()
-        run._iterate(step)
+        run._iterate()
         times.append(time.process_time() - started)
         products.append(product())
-    timed = run.io.metrics[WARM_UP:]
+    timed = io.metrics[WARM_UP:]
 
     def mean(name: str) -> float:
         return float(np.mean([metrics.get(name, 0.0) for metrics in timed]))
@@ -78,11 +80,11 @@ def share_outside_products(folder: Path, steps: int = 4) -> tuple[float, float]:
     """Share of the operations' time that is not in matrix products, and the number of operations of a step."""
     config: RunConfig = config_object(build_run([*QUIET, *MULTI_TURN]), SPEC)
     run = _Run(config, NoIO(folder))
-    for step in range(1, WARM_UP + 1):
-        run._iterate(step)
+    for _ in range(WARM_UP):
+        run._iterate()
     with profile() as profiler:
-        for step in range(WARM_UP + 1, WARM_UP + 1 + steps):
-            run._iterate(step)
+        for _ in range(steps):
+            run._iterate()
     events = profiler.key_averages()
     total = sum(event.self_cpu_time_total for event in events)
     products = sum(event.self_cpu_time_total for event in events if event.key in PRODUCTS)

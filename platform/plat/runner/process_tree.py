@@ -59,7 +59,9 @@ def contained(run: Path) -> Iterator[None]:
     try:
         yield
     finally:
-        end_below(os.getpid(), spared=before, grace=GRACE)
+        end_below(os.getpid(), spared=[*before, *_resource_tracker()], grace=GRACE)
+        if not set(_resource_tracker()) & set(before):
+            _stop_resource_tracker()
         adopt_orphans(adopted)
         if marked_before is None:
             del os.environ[MARK]
@@ -86,6 +88,22 @@ def end_below(pid: int, spared: Collection[int] = (), grace: float = 0.0) -> Non
     while (pids := remaining()) and time.monotonic() < until:  # what forks while it is killed takes another round
         _signal_all(pids, signal.SIGKILL)
         _wait(lambda: not remaining(), 0.1)
+
+
+def _resource_tracker() -> list[int]:
+    """The process that Python's multiprocessing keeps beside this one, where it does: it removes shared memory that
+    nobody else removes, and ignores SIGTERM so that it can do so last of all."""
+    module = sys.modules.get("multiprocessing.resource_tracker")
+    pid = getattr(getattr(module, "_resource_tracker", None), "_pid", None)
+    return [] if pid is None else [pid]
+
+
+def _stop_resource_tracker() -> None:
+    """Let it finish its work and end; whoever shared something with it must have ended before."""
+    module = sys.modules.get("multiprocessing.resource_tracker")
+    if _resource_tracker() and module is not None:
+        with contextlib.suppress(AttributeError, OSError):
+            module._resource_tracker._stop()
 
 
 def children(pid: int) -> list[int]:

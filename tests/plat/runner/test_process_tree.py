@@ -93,6 +93,20 @@ def test_a_process_that_is_asked_to_end_can_tidy_up(tmp_path):
     process.wait()
 
 
+def test_shared_memory_is_removed_by_the_process_that_python_keeps_for_that(tmp_path):
+    """It ignores SIGTERM; killed, it would leave the memory behind."""
+    script = (
+        "import sys; from multiprocessing import shared_memory; from pathlib import Path; "
+        "from plat.runner.process_tree import children, contained\n"
+        "with contained(Path(sys.argv[1])):\n"
+        "    memory = shared_memory.SharedMemory(create=True, size=64)\n"
+        "import os; print(memory.name, children(os.getpid()))\n"
+    )
+    done = subprocess.run([sys.executable, "-c", script, str(tmp_path)], capture_output=True, text=True, check=True)
+    name, left = done.stdout.split(maxsplit=1)
+    assert left.strip() == "[]" and not Path("/dev/shm", name).exists()
+
+
 def test_one_that_forks_without_end_is_killed(tmp_path):
     """Each process forks another and ends: whoever looks for it finds its successor."""
     script = "import os, time\nwhile True:\n    if os.fork(): os._exit(0)\n    os.setsid(); time.sleep(0.005)"
