@@ -4,6 +4,7 @@
 #   make test     the tests
 #   make test-cluster  the tests on a real SLURM and of a team's store (PostgreSQL), which they install (Debian, as
 #                      root), start and stop on this machine
+#   make test-verl  whole runs with verl's own trainer, on CPU cores (about eight minutes)
 #   make lint     formatting, style and types
 #   make results  write the numbers of README.md and docs/ from the runs in docs/results
 #   make bench    the measurements of docs/benchmarks.md
@@ -22,7 +23,7 @@ BIN := .venv/bin
 INSTALLED := .venv/.installed
 PIP := $(BIN)/python -m pip install -qq --disable-pip-version-check
 
-.PHONY: sweep test test-cluster lint results bench install clean
+.PHONY: sweep test test-cluster test-verl lint results bench install clean
 .DELETE_ON_ERROR:
 
 sweep: $(INSTALLED)
@@ -34,6 +35,9 @@ test: $(INSTALLED)
 test-cluster: $(INSTALLED)
 	@$(BIN)/python -m slurm.one_machine install
 	@$(BIN)/python -m pytest tests/contract -m "cluster and not chaos" $(ARGS)
+
+test-verl: $(INSTALLED)
+	@$(BIN)/python -m pytest tests/plat/trainer/verl -m verl $(ARGS)
 
 lint: $(INSTALLED)
 	$(BIN)/ruff format --check .

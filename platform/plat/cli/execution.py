@@ -44,6 +44,7 @@ def plan(
     The matrix, what is done, running and missing, and the expected time. Writes nothing.
     """
     from plat.plan import make_plan
+    from plat.plan.check import check_runs
 
     place = Home.find(home).checked()
     if names_search(arguments):
@@ -51,6 +52,7 @@ def plan(
     experiments = load_experiments(arguments)
     for experiment in experiments:
         reports.check_report(experiment)
+    check_runs(distinct(experiments))
     made = make_plan(experiments, place, jobs=jobs, standing=standing)
     if as_json:
         print_json({"home": str(place.root), **made.to_json()})
@@ -78,6 +80,8 @@ def sweep(
     Given again, it does nothing that is done; after Ctrl-C or a kill it goes on from there. On slurm it submits what is
     missing and returns; `plat status` and `plat report` follow.
     """
+    from plat.plan.check import check_runs
+
     target = chosen_place(arguments, on, wait)
     if dry_run:
         return plan(arguments, jobs, home)
@@ -93,6 +97,7 @@ def sweep(
     for experiment in experiments:
         reports.check_report(experiment)
         reports.check_reference(experiment)
+    check_runs(distinct(experiments))
     place.create()
     notifier = Notifier(notify, place, experiments)
     report = run_missing(

@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from plat.cores import usable_cores
+from plat.plan.asked import Asked, asked_lines, asked_of
 from plat.plan.cost import History, bytes_per_run, rate_so_far
 from plat.plan.kinds import Kind, kinds_of
 from plat.plan.view import SYMBOLS, kind_lines, matrix_lines
@@ -113,6 +114,7 @@ class Plan:
                 "measured_runs": self.measured,
                 "basis": self.basis(),
                 "kinds": [kind.to_json() for kind in self.kinds],
+                "asked": [asked.to_json() for asked in self.asked],
             },
         }
 
@@ -120,6 +122,11 @@ class Plan:
     def kinds(self) -> list[Kind]:
         """What the runs that are left cost, by trainer, model and task."""
         return kinds_of((row.run, row.spread) for row in self.rows if row.state.state != "done")
+
+    @property
+    def asked(self) -> list[Asked]:
+        """What the runs that are left ask for, those with GPUs."""
+        return asked_of(row.run for row in self.rows if row.state.state != "done")
 
     def basis(self) -> str:
         """Where the expected time comes from."""
@@ -138,7 +145,8 @@ class Plan:
         if verbose:
             width = max((len(row.run.name) for row in self.rows), default=0)
             parts += ["", *(_line(row, width) for row in self.rows), "", *kind_lines(self.kinds)]
-        return "\n".join([*parts, "", *self._cost()])
+        asked = asked_lines(self.asked)
+        return "\n".join([*parts, *(["", *asked] if asked else []), "", *self._cost()])
 
     def _cost(self) -> list[str]:
         left = [row for row in self.rows if row.state.state != "done"]

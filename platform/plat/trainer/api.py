@@ -130,6 +130,9 @@ class TrainerSpec:
     less_memory       None, or config -> the config of the same run that needs less memory at once, e.g. with half the
                       micro-batch, None when it cannot be made smaller. Only operational keys may change. A run that ran
                       out of memory is tried again with it
+    load_check        None, or () -> check(config): SpecError for a config that cannot run, where finding out takes
+                      seconds. It is asked before anything is submitted, and by `plat plan`; `validate`, which is asked
+                      whenever a file is read, must be quick
     headline          the metric that live progress, `plat status` and result.json show as success (a share, 0 to 1)
     iterations        plain config (as in config.yaml) -> the number of iterations of the run, None when it does not say
     cost_keys         dotted config keys that a run's time depends on, the most important first: `plat plan` expects a
@@ -151,6 +154,7 @@ class TrainerSpec:
     load_evaluate: Callable[[], Callable[..., dict[str, Any]]] | None = None
     preload: tuple[str, ...] = ()
     less_memory: Callable[[Any], Any | None] | None = None
+    load_check: Callable[[], Callable[[Any], None]] | None = None
     headline: str = HEADLINE
     iterations: Callable[[Mapping[str, Any]], int | None] = train_iterations
     cost_keys: tuple[str, ...] = ("task.name", "model.name", "algorithm.name", "filter.name")

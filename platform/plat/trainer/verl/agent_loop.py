@@ -1,0 +1,103 @@
+"""verl's side of an episode: its agent workers play the environments of `plat_envs` with the rollout engine.
+
+Every row of a batch that `plat.trainer.verl.play` submits says which instance is played and at which temperature. The
+random numbers of turn k are those of a seed that is a function of (the row's key, member of the group, k), so what is
+drawn does not depend on when a request is served.
+"""
+
+from __future__ import annotations
+
+import json
+import traceback
+from functools import lru_cache
+from typing import Any
+
+from verl.experimental.agent_loop.agent_loop import AgentLoopBase, AgentLoopMetrics, AgentLoopOutput
+
+from plat.trainer.environments import make_environments
+from plat.trainer.loop.randomness import generator
+from plat.trainer.verl.config import VerlRunConfig
+from plat.trainer.verl.dialogue import Dialogue, dialogue_of
+from plat.trainer.verl.episode import Episode, Limits
+from plat.trainer.verl.overrides import run_config
+from plat.trainer.verl.play import PLAY
+
+
+class PlatAgentLoop(AgentLoopBase):  # type: ignore[misc]
+    """Plays one episode. verl makes an object of this class for each."""
+
+    def __init__(self, trainer_config: Any, server_manager: Any, tokenizer: Any, **unused: Any) -> None:
+        # The base class would only make verl's own chat renderer, which knows no compact rendering.
+        self.config = _run_config(trainer_config.config.plat)
+        self.server_manager = server_manager
+        self.dialogue = _dialogue(self.config.train.rendering, tokenizer)
+
+    async def run(self, sampling_params: dict[str, Any], **row: Any) -> AgentLoopOutput:
+        """The episode of a row; one that fails is handed over with its traceback, and the trainer raises it."""
+        play, member = json.loads(row[PLAY]), int(row["session_id"])
+        environment = make_environments(self.config, play["split"], 1)[0]
+        episode = Episode(self.dialogue, environment, self._limits(play["turns"]))
+        step, failure = None, None
+        try:
+            episode.start(int(play["seed"]), member)
+            while not episode.done:
+                sampling = {
+                    **sampling_params,
+                    "temperature": play["temperature"],
+                    "max_tokens": episode.limits.response_tokens,
+                    "stop_token_ids": list(self.dialogue.stops),
+                    "seed": _seed(play["key"], member, len(episode.turns)),
+                }
+                name = f"{row['uid']}-{member}"
+                answer = await self.server_manager.generate(
+                    request_id=name, prompt_ids=episode.tokens, sampling_params=sampling
+                )
+                step = answer.extra_fields.get("global_steps")
+                episode.answer(list(answer.token_ids), list(answer.log_probs))
+        except Exception:
+            failure = traceback.format_exc()
+        return _output(episode, step, failure)
+
+    def _limits(self, turns: int) -> Limits:
+        task, verl = self.config.task, self.config.verl
+        return Limits(turns, task.response_tokens, verl.prompt_tokens, verl.observation_tokens, task.token_cost)
+
+
+def _output(episode: Episode, step: int | None, failure: str | None) -> AgentLoopOutput:
+    """An episode as verl stores it. One without a response has one token, which counts for nothing."""
+    record = episode.record() | {"failure": failure}
+    if not episode.response:
+        episode.prompt = episode.prompt or [episode.dialogue.stops[0]]
+        episode.response, episode.mask, episode.log_probs = [episode.dialogue.stops[0]], [0], [0.0]
+    return AgentLoopOutput(
+        prompt_ids=episode.prompt,
+        response_ids=episode.response,
+        response_mask=episode.mask,
+        response_logprobs=episode.log_probs,
+        reward_score=episode.total_reward,
+        num_turns=2 * len(episode.turns),
+        metrics=AgentLoopMetrics(),
+        extra_fields={
+            "plat": record,
+            "min_global_steps": step,
+            "max_global_steps": step,
+            "reward_extra_info": {},
+        },
+    )
+
+
+@lru_cache(maxsize=2)
+def _run_config(text: str) -> VerlRunConfig:
+    """The run's config, read once a process."""
+    return run_config(text)
+
+
+@lru_cache(maxsize=2)
+def _dialogue(rendering: str, tokenizer: Any) -> Dialogue:
+    """The dialogue of a tokenizer, made once a process."""
+    return dialogue_of(rendering, tokenizer)
+
+
+def _seed(key: Any, member: int, turn: int) -> int:
+    """The seed of a response's random numbers."""
+    return int(generator(*key, member, turn).integers(2**31))

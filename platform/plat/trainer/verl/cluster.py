@@ -1,0 +1,114 @@
+"""The Ray that a run uses: one of its own, started here and ended with the run, or the cluster that it runs in.
+
+A run's own Ray lives in a scratch folder with a short name (names of sockets must be short). Its processes are children
+of this one, so whoever ends the run's process group ends them, too; Ray itself ends them when this process dies.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from importlib import import_module
+from typing import Any
+
+from plat.errors import RunError
+from plat.trainer.verl.config import VerlRunConfig
+from plat.trainer.verl.cpu import ENVIRONMENT
+from plat.trainer.verl.models import workers
+from plat.trainer.verl.overrides import rollout_engine
+
+OBJECT_STORE = 300_000_000  # bytes of shared memory for a Ray of one's own on the CPU
+CPUS_OF_A_WORKER = 3  # verl reserves so many beside each GPU, and waits for them without end
+CPUS_BESIDE = 8  # for servers, agent workers and TransferQueue
+
+
+def environment(config: VerlRunConfig) -> dict[str, str]:
+    """The variables that every process of the run needs before it imports verl."""
+    variables = {
+        "RAY_USAGE_STATS_ENABLED": "0",
+        "TOKENIZERS_PARALLELISM": "false",
+        "TRANSFER_QUEUE_ENABLE": "1",
+        "VERL_LOGGING_LEVEL": "WARN",
+    }
+    if config.device == "cpu":
+        variables |= ENVIRONMENT | {"OMP_NUM_THREADS": str(config.threads), "GLOO_SOCKET_IFNAME": "lo"}
+    elif rollout_engine(config) == "hf":
+        variables["VERL_USE_EXTERNAL_MODULES"] = ENVIRONMENT["VERL_USE_EXTERNAL_MODULES"]
+    return variables
+
+
+def import_plug_in() -> None:
+    """Load what verl itself loads at its own start, for a process that had imported verl before."""
+    for name in filter(None, os.environ.get("VERL_USE_EXTERNAL_MODULES", "").split(",")):
+        import_module(name)
+
+
+@contextmanager
+def ray_cluster(config: VerlRunConfig) -> Iterator[None]:
+    """A Ray in which the run's processes live. RunError when the cluster that it joins is too small."""
+    import ray
+
+    os.environ.update(environment(config))
+    if config.device == "cpu":  # Ray wants to see the GPUs that it is told of; these are slots
+        os.environ["CUDA_VISIBLE_DEVICES"] = ",".join(map(str, range(workers(config))))
+    address = os.environ.get("RAY_ADDRESS")
+    joins = ray.is_initialized() or (address is not None and config.device != "cpu")
+    scratch = None
+    if not ray.is_initialized():
+        scratch = None if joins else tempfile.mkdtemp(prefix="plat-verl-", dir="/tmp")
+        ray.init(**(_own(config, scratch) if scratch else _joined(config, str(address))))
+    try:
+        if joins:
+            _check_room(config)
+        yield
+    finally:
+        if scratch:
+            ray.shutdown()
+            shutil.rmtree(scratch, ignore_errors=True)
+
+
+def _runtime(config: VerlRunConfig) -> dict[str, Any]:
+    return {
+        "runtime_env": {"env_vars": environment(config)},
+        "configure_logging": False,
+        "logging_level": logging.ERROR,
+    }
+
+
+def _own(config: VerlRunConfig, scratch: str) -> dict[str, Any]:
+    """How to start a Ray on this machine. Its numbers of CPUs and GPUs are logical on a machine without GPUs."""
+    count = workers(config)
+    options: dict[str, Any] = {
+        "address": "local",
+        "num_cpus": CPUS_OF_A_WORKER * count + CPUS_BESIDE,
+        "include_dashboard": False,
+        "_temp_dir": scratch,
+        **_runtime(config),
+    }
+    if config.device == "cpu":
+        options |= {"num_gpus": count, "object_store_memory": OBJECT_STORE, "_node_ip_address": "127.0.0.1"}
+    return options
+
+
+def _joined(config: VerlRunConfig, address: str) -> dict[str, Any]:
+    return {"address": address, **_runtime(config)}
+
+
+def _check_room(config: VerlRunConfig) -> None:
+    """RunError where verl would wait for ever: too few nodes with the GPUs and CPUs that it reserves."""
+    import ray
+
+    count = workers(config)
+    needed = {"GPU": count, "CPU": CPUS_OF_A_WORKER * count}
+    nodes = [node["Resources"] for node in ray.nodes() if node["Alive"]]
+    fitting = [have for have in nodes if all(have.get(name, 0) >= wanted for name, wanted in needed.items())]
+    if len(fitting) < config.verl.nodes:
+        raise RunError(
+            f"the Ray cluster has {len(fitting)} node(s) with {needed['GPU']} GPUs and {needed['CPU']} CPUs, "
+            f"the run needs {config.verl.nodes}",
+            mend="ask for more nodes or CPUs, or set verl.workers and verl.nodes",
+        )

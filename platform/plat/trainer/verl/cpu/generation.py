@@ -1,0 +1,97 @@
+"""Responses of a transformers model to many prompts at once, with a cache of keys and values.
+
+Token t of a response is drawn with the t-th number of a generator that the request's own seed starts, so a response
+does not depend on which others it is generated with (but for the rounding of larger or smaller matrix products).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+
+
+@dataclass(frozen=True)
+class Request:
+    """A prompt to be answered: token ids, the seed of its random numbers, temperature (0: greedy), most tokens."""
+
+    prompt: Sequence[int]
+    seed: int
+    temperature: float
+    max_tokens: int
+
+
+@dataclass(frozen=True)
+class Response:
+    """Token ids, with the end of text where the model ended it, and the log-probability each was drawn with."""
+
+    tokens: list[int]
+    log_probs: list[float]
+
+
+@torch.inference_mode()
+def generate(model: Any, requests: Sequence[Request], stops: frozenset[int], pad: int) -> list[Response]:
+    """One response to each request; `stops` are the ids of tokens that end a text."""
+    device = next(model.parameters()).device
+    ids, mask = _left_padded([request.prompt for request in requests], pad)
+    ids, mask = ids.to(device), mask.to(device)
+    temperature = torch.tensor([request.temperature for request in requests], device=device)
+    longest = max(request.max_tokens for request in requests)
+    chances = torch.stack([_chances(request.seed, longest) for request in requests]).to(device)
+    limits = torch.tensor([request.max_tokens for request in requests], device=device)
+    ending = torch.tensor(sorted(stops), device=device)
+    ended = torch.zeros(len(requests), dtype=torch.bool, device=device)
+    positions = (mask.cumsum(-1) - 1).clamp(min=0)
+    cache, drawn, scores = None, [], []
+    for at in range(longest):
+        output = model(
+            input_ids=ids, attention_mask=mask, position_ids=positions, past_key_values=cache, use_cache=True,
+            logits_to_keep=1,
+        )  # fmt: skip
+        cache = output.past_key_values
+        token, log_prob = _draw(output.logits[:, -1], temperature, chances[:, at])
+        drawn.append(token)
+        scores.append(log_prob)
+        ended |= torch.isin(token, ending) | (at + 1 >= limits)
+        if bool(ended.all()):
+            break
+        ids, positions = token[:, None], positions[:, -1:] + 1
+        mask = torch.cat((mask, mask.new_ones(len(requests), 1)), -1)
+    tokens, log_probs = torch.stack(drawn, 1).tolist(), torch.stack(scores, 1).tolist()
+    return [
+        _cut(row, values, request.max_tokens, stops)
+        for row, values, request in zip(tokens, log_probs, requests, strict=True)
+    ]
+
+
+def _left_padded(prompts: Sequence[Sequence[int]], pad: int) -> tuple[Tensor, Tensor]:
+    """Ids and mask (B, longest) of prompts that all end in the last column."""
+    longest = max(map(len, prompts))
+    ids = torch.tensor([[pad] * (longest - len(prompt)) + list(prompt) for prompt in prompts])
+    mask = torch.tensor([[0] * (longest - len(prompt)) + [1] * len(prompt) for prompt in prompts])
+    return ids, mask
+
+
+def _chances(seed: int, count: int) -> Tensor:
+    """`count` uniform numbers in [0, 1), a function of the seed."""
+    return torch.rand(count, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
+
+
+def _draw(logits: Tensor, temperature: Tensor, chances: Tensor) -> tuple[Tensor, Tensor]:
+    """A token of each row of logits (B, vocabulary) and its log-probability; temperature 0: the likeliest, 0."""
+    greedy = temperature == 0
+    scaled = logits.float() / torch.where(greedy, 1.0, temperature)[:, None]
+    logs = scaled.log_softmax(-1)
+    mass = logs.double().exp().cumsum(-1)
+    token = torch.searchsorted(mass, (chances * mass[:, -1])[:, None]).clamp(max=logits.shape[-1] - 1)[:, 0]
+    token = torch.where(greedy, logits.argmax(-1), token)
+    return token, torch.where(greedy, 0.0, logs.gather(-1, token[:, None])[:, 0])
+
+
+def _cut(tokens: list[int], log_probs: list[float], limit: int, stops: frozenset[int]) -> Response:
+    """The response up to its limit, or to the first token that ends it, this one included."""
+    length = next((at + 1 for at, token in enumerate(tokens[:limit]) if token in stops), limit)
+    return Response(tokens[:length], log_probs[:length])

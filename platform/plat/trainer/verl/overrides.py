@@ -1,0 +1,301 @@
+"""The run's config as verl's: the one place where a name of ours becomes a name of verl's.
+
+`overrides_of` gives the settings as pairs of dotted key and value, in groups by what they are about. `compose` lets
+Hydra merge them with verl's own defaults, so that a key that verl does not know is an error, and `check` builds verl's
+own config objects from the result and runs verl's checks.
+
+What is not here, because our own code does it: data files (instances come from seeds), validation, logging, the rhythm
+of checkpoints, DAPO's refills, and the size of mini-batches, which follows the rows that the filter keeps.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from plat.errors import SpecError
+from plat.trainer.verl.config import VerlRunConfig
+from plat.trainer.verl.models import workers
+
+AGENT_LOOPS = Path(__file__).parent / "agent_loops.yaml"
+ACTOR, ROLLOUT, MODEL = "actor_rollout_ref.actor", "actor_rollout_ref.rollout", "actor_rollout_ref.model"
+PRECISION = {"float32": "fp32", "bfloat16": "bf16", "float16": "fp16"}
+Settings = dict[str, Any]
+
+
+def rollout_engine(config: VerlRunConfig) -> str:
+    """What generates: `verl.rollout`, where `auto` is hf on the CPU and vllm on GPUs."""
+    if config.verl.rollout != "auto":
+        return config.verl.rollout
+    return "hf" if config.device == "cpu" else "vllm"
+
+
+def response_tokens(config: VerlRunConfig) -> int:
+    """The most tokens of an episode after its first prompt: responses, and the observations between them."""
+    turns = config.task.turns
+    return turns * config.task.response_tokens + (turns - 1) * config.verl.observation_tokens
+
+
+def overrides_of(config: VerlRunConfig, model: str) -> Settings:
+    """Everything that a run sets in verl's config; `model` is the folder or hub name of the checkpoint."""
+    return {
+        **_algorithm(config),
+        **_optimisers(config),
+        **_sizes(config),
+        **_rollout(config),
+        **_model(config, model),
+        **_devices(config),
+        **_left_to_us(config),
+    }
+
+
+def _algorithm(config: VerlRunConfig) -> Settings:
+    """PPO, GRPO, DAPO and Dr. GRPO are choices of these values (appendix B.2)."""
+    algorithm = config.algorithm
+    return {
+        "algorithm.adv_estimator": algorithm.advantage,
+        "algorithm.norm_adv_by_std_in_grpo": algorithm.norm_by_std,
+        "algorithm.gamma": algorithm.gamma,
+        "algorithm.lam": algorithm.lam,
+        "algorithm.use_kl_in_reward": False,
+        "algorithm.filter_groups.enable": False,  # verl's own refills know no bound
+        "critic.enable": algorithm.advantage == "gae",
+        f"{ACTOR}.loss_agg_mode": algorithm.loss_agg,
+        # The constant that Dr. GRPO divides by: the most tokens that a trajectory may have.
+        f"{ACTOR}.loss_scale_factor": config.task.turns * config.task.response_tokens,
+        f"{ACTOR}.clip_ratio": algorithm.clip_low,
+        f"{ACTOR}.clip_ratio_low": algorithm.clip_low,
+        f"{ACTOR}.clip_ratio_high": algorithm.clip_high,
+        f"{ACTOR}.clip_ratio_c": algorithm.clip_c,
+        f"{ACTOR}.entropy_coeff": algorithm.entropy_coef,
+        f"{ACTOR}.calculate_entropy": True,  # measured where it is no part of the loss, too
+        f"{ACTOR}.use_kl_loss": algorithm.kl_coef > 0,
+        f"{ACTOR}.kl_loss_coef": algorithm.kl_coef,
+        f"{ACTOR}.kl_loss_type": algorithm.kl_kind,
+        "critic.cliprange_value": algorithm.value_clip,
+        "critic.loss_agg_mode": "token-mean",  # whatever the actor's is
+        "critic.loss_scale_factor": None,
+    }
+
+
+def _optimisers(config: VerlRunConfig) -> Settings:
+    """Adam with weight decay apart from the gradient, and a constant learning rate, for actor and critic."""
+    train = config.train
+    settings: Settings = {}
+    for part, rate in ((ACTOR, train.lr), ("critic", train.critic_lr)):
+        settings |= {
+            f"{part}.optim.lr": rate,
+            f"{part}.optim.betas": [train.beta1, train.beta2],
+            f"{part}.optim.weight_decay": train.weight_decay,
+            f"{part}.optim.clip_grad": train.max_grad_norm,
+            f"{part}.optim.lr_scheduler_type": "constant",
+            f"{part}.optim.lr_warmup_steps": 0,
+            f"{part}.optim.lr_warmup_steps_ratio": 0.0,
+            f"{part}.ppo_epochs": 1,
+            f"{part}.shuffle": False,
+        }
+    return settings
+
+
+def _sizes(config: VerlRunConfig) -> Settings:
+    """Lengths, and how much goes through a GPU at once."""
+    train, verl = config.train, config.verl
+    longest = verl.prompt_tokens + response_tokens(config)
+    tokens = max(verl.tokens_per_gpu, longest)
+    mini_batch = max(1, train.prompts // train.mini_batches)
+    return {
+        "data.train_batch_size": train.prompts,
+        "data.max_prompt_length": verl.prompt_tokens,
+        "data.max_response_length": response_tokens(config),
+        f"{ACTOR}.ppo_mini_batch_size": mini_batch,
+        f"{ACTOR}.use_dynamic_bsz": True,
+        f"{ACTOR}.ppo_max_token_len_per_gpu": tokens,
+        f"{ROLLOUT}.log_prob_max_token_len_per_gpu": tokens,
+        "critic.ppo_mini_batch_size": mini_batch,
+        "critic.ppo_max_token_len_per_gpu": tokens,
+        "critic.forward_max_token_len_per_gpu": tokens,
+    }
+
+
+def _rollout(config: VerlRunConfig) -> Settings:
+    engine = rollout_engine(config)
+    dtype = config.dtype if config.dtype in PRECISION else "float32"
+    return {
+        f"{ROLLOUT}.name": engine,
+        f"{ROLLOUT}.mode": "async",
+        f"{ROLLOUT}.n": config.train.group_size,
+        f"{ROLLOUT}.temperature": config.train.temperature,
+        f"{ROLLOUT}.top_p": 1.0,
+        f"{ROLLOUT}.top_k": -1,
+        f"{ROLLOUT}.dtype": dtype,
+        f"{ROLLOUT}.seed": config.seed,
+        f"{ROLLOUT}.calculate_log_probs": True,
+        f"{ROLLOUT}.tensor_model_parallel_size": config.verl.tensor_parallel,
+        f"{ROLLOUT}.gpu_memory_utilization": config.verl.gpu_memory,
+        f"{ROLLOUT}.max_model_len": config.verl.prompt_tokens + response_tokens(config),
+        f"{ROLLOUT}.free_cache_engine": engine != "hf",
+        f"{ROLLOUT}.agent.num_workers": 1 if config.device == "cpu" else 8 * config.verl.nodes,
+        f"{ROLLOUT}.agent.default_agent_loop": "plat",
+        f"{ROLLOUT}.agent.agent_loop_config_path": str(AGENT_LOOPS),
+    }
+
+
+def _model(config: VerlRunConfig, model: str) -> Settings:
+    verl = config.verl
+    settings: Settings = {
+        f"{MODEL}.path": model,
+        "critic.model.path": model,
+        f"{MODEL}.lora_rank": verl.lora_rank,
+        f"{MODEL}.lora_alpha": verl.lora_alpha,
+        f"{MODEL}.lora.merge": verl.lora_rank > 0,  # the rollout gets whole weights, whatever engine it is
+    }
+    for part in (MODEL, "critic.model"):
+        settings |= {
+            f"{part}.use_remove_padding": _flash_attention(config),
+            f"{part}.enable_gradient_checkpointing": config.device == "cuda",
+            f"+{part}.override_config.attn_implementation": "flash_attention_2" if _flash_attention(config) else "sdpa",
+        }
+    return settings
+
+
+def _flash_attention(config: VerlRunConfig) -> bool:
+    """Whether training may use flash-attention; a stand-in is too small for it."""
+    from importlib.util import find_spec
+
+    return config.device == "cuda" and config.dtype != "float32" and find_spec("flash_attn") is not None
+
+
+def _devices(config: VerlRunConfig) -> Settings:
+    precision = PRECISION.get(config.dtype, "fp32")
+    mixed = {"param_dtype": precision, "reduce_dtype": "fp32", "buffer_dtype": "fp32"}
+    settings: Settings = {
+        "trainer.device": config.device,
+        "trainer.nnodes": config.verl.nodes,
+        "trainer.n_gpus_per_node": workers(config),
+        f"{ACTOR}.strategy": "fsdp2",
+        "critic.strategy": "fsdp2",
+        f"{ACTOR}.use_torch_compile": config.device == "cuda",
+        "actor_rollout_ref.ref.use_torch_compile": config.device == "cuda",
+    }
+    for part in (f"{ACTOR}.fsdp_config", "critic.fsdp", "actor_rollout_ref.ref.fsdp_config"):
+        settings |= {
+            f"{part}.model_dtype": "fp32",  # the weights that the optimiser steps; what is computed with is below
+            f"+{part}.mixed_precision": mixed,
+            f"{part}.seed": config.seed,
+            f"{part}.use_torch_compile": config.device == "cuda",
+        }
+    for part in (f"{ACTOR}.fsdp_config", "critic.fsdp"):
+        settings |= {f"{part}.param_offload": config.verl.offload, f"{part}.optimizer_offload": config.verl.offload}
+    return settings
+
+
+def _left_to_us(config: VerlRunConfig) -> Settings:
+    """What verl would do besides training, switched off: the platform does it for every trainer alike."""
+    return {
+        "trainer.use_v1": True,
+        "trainer.v1.trainer_mode": "sync",
+        "trainer.total_training_steps": config.train.iterations,
+        "trainer.critic_warmup": 0,
+        "trainer.logger": [],
+        "trainer.save_freq": -1,
+        "trainer.test_freq": -1,
+        "trainer.val_before_train": False,
+        "trainer.resume_mode": "disable",
+        "trainer.project_name": "plat",
+        "trainer.experiment_name": "run",
+        "reward.num_workers": 0,  # environments give the rewards
+        "transfer_queue.backend.SimpleStorage.num_data_storage_units": config.verl.nodes,
+    }
+
+
+def compose(config: VerlRunConfig, model: str) -> Any:
+    """verl's whole config for a run, an OmegaConf DictConfig with one more key: `plat`, the run's own config as JSON.
+
+    SpecError when verl's config has no such key, or refuses a value of `verl.overrides`.
+    """
+    from hydra import compose as hydra_compose
+    from hydra import initialize_config_module
+    from hydra.core.global_hydra import GlobalHydra
+    from hydra.errors import HydraException
+    from omegaconf import open_dict
+    from omegaconf.errors import OmegaConfBaseException
+
+    settings = [f"{key}={_written(value)}" for key, value in overrides_of(config, model).items()]
+    state = GlobalHydra.instance()
+    before = state.hydra
+    state.clear()
+    try:
+        with initialize_config_module("verl.trainer.config", version_base=None):
+            composed = hydra_compose("ppo_trainer", overrides=[*settings, *config.verl.overrides])
+    except (HydraException, OmegaConfBaseException) as error:
+        raise SpecError(
+            f"verl's config does not take these settings: {' '.join(str(error).split())[:300]}",
+            where="verl.overrides",
+            mend="see verl's ppo_trainer.yaml for its keys",
+        ) from error
+    finally:
+        state.hydra = before
+    with open_dict(composed):
+        composed.plat = json.dumps(asdict(config))
+    return composed
+
+
+def run_config(text: str) -> VerlRunConfig:
+    """The run's own config from verl's key `plat`."""
+    from omegaconf import OmegaConf
+
+    values = OmegaConf.merge(OmegaConf.structured(VerlRunConfig), json.loads(text))
+    config = OmegaConf.to_object(values)
+    assert isinstance(config, VerlRunConfig)
+    return config
+
+
+def _written(value: Any) -> str:
+    """A value in the grammar of Hydra's command line."""
+    if value is None:
+        return "null"
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, str):
+        return "'" + value.replace("'", "\\'") + "'"
+    if isinstance(value, Mapping):
+        return "{" + ",".join(f"{name}:{_written(inner)}" for name, inner in value.items()) + "}"
+    if isinstance(value, list):
+        return "[" + ",".join(map(_written, value)) + "]"
+    return repr(value)
+
+
+def check(composed: Any) -> None:
+    """Build verl's own config objects from a composed config and run verl's checks; SpecError says what they refuse.
+
+    Needs neither a GPU nor vllm nor the model's weights: the parts that read a checkpoint are left out.
+    """
+    from hydra.errors import HydraException
+    from omegaconf import OmegaConf
+    from omegaconf.errors import OmegaConfBaseException
+    from verl.utils.config import omega_conf_to_dataclass
+
+    gpus = composed.trainer.n_gpus_per_node * composed.trainer.nnodes
+    batch = composed.data.train_batch_size
+    try:
+        actor = omega_conf_to_dataclass(composed.actor_rollout_ref.actor)
+        actor.validate(gpus, batch, composed.actor_rollout_ref.model)
+        rollout = omega_conf_to_dataclass(composed.actor_rollout_ref.rollout)
+        omega_conf_to_dataclass(composed.algorithm)
+        if composed.critic.enable:
+            critic = OmegaConf.to_container(composed.critic, resolve=True)
+            assert isinstance(critic, dict)
+            # The model's own dataclass would read the checkpoint.
+            others = OmegaConf.create({name: value for name, value in critic.items() if name != "model"})
+            omega_conf_to_dataclass(others).validate(gpus, batch)
+        shared = rollout.tensor_model_parallel_size * rollout.data_parallel_size * rollout.pipeline_model_parallel_size
+        if gpus % shared:
+            raise ValueError(f"{gpus} GPUs cannot be shared out among copies of the rollout's model of {shared} each")
+    except (HydraException, OmegaConfBaseException, ValueError, TypeError, AssertionError) as error:
+        cause = error.__cause__ or error
+        raise SpecError(
+            f"verl refuses this run: {' '.join(str(cause).split())[:300]}", where="verl", mend="change what it names"
+        ) from error

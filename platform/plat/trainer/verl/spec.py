@@ -1,0 +1,157 @@
+"""What the platform sees of the trainer with verl (light: imports neither torch nor verl)."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from plat.errors import SpecError
+from plat.trainer.api import TrainerSpec
+from plat.trainer.config import BaseConfig, RunConfig, ShapeConfig
+from plat.trainer.embedded.base_model.recipe import base_key
+from plat.trainer.embedded.base_model.record import base_identity, shipped_base
+from plat.trainer.environments import environment_of
+from plat.trainer.resources import Resources
+from plat.trainer.validation import check_iteration, check_stand_in
+from plat.trainer.verl.config import VerlRunConfig
+from plat.trainer.verl.extra import require
+from plat.trainer.verl.models import host_gigabytes, is_stand_in, minutes, paper_model, workers
+from plat.trainer.verl.overrides import rollout_engine
+
+# The base of conf/scale/smoke.yaml, and that of conf/model/qwen2.5-0.5b.yaml.
+UNABLE = BaseConfig(steps=20, batch=16, pool=100)
+SMALLEST, ABLE = ShapeConfig(layers=1, width=32, heads=2, kv_heads=2, ffn=64), BaseConfig(steps=1500)
+
+CPUS_OF_A_GPU, CPUS_BESIDE = 3, 8  # what verl reserves beside each GPU, and what servers and agent workers need
+
+
+def validate(config: RunConfig) -> RunConfig:
+    """Combinations that cannot run; SpecError says which key to change."""
+    assert isinstance(config, VerlRunConfig)
+    require()
+    environment_of(config)
+    if is_stand_in(config):
+        check_stand_in(config)
+    elif config.model.path is None:
+        paper_model(config)
+    check_iteration(config)
+    _check_context(config)
+    _check_engines(config)
+    workers(config)
+    return _with_a_base_that_can_act(config)
+
+
+def _with_a_base_that_can_act(config: VerlRunConfig) -> VerlRunConfig:
+    """In place of a base of `scale=smoke`, the smallest one that travels with the package.
+
+    A base of 20 steps never answers in a valid format: all returns are equal, a filter keeps nothing, and a smoke test
+    would make no update.
+    """
+    if not is_stand_in(config) or config.scale != "smoke" or config.model.base.steps != UNABLE.steps:
+        return config
+    return replace(config, model=replace(config.model, shape=SMALLEST, base=ABLE))
+
+
+def _check_context(config: VerlRunConfig) -> None:
+    if config.train.context == "current" and config.task.turns > 1:
+        raise SpecError(
+            "with verl an episode is one sequence of tokens, so the policy sees all of it",
+            where="train.context",
+            mend="train.context=full",
+        )
+
+
+def _check_engines(config: VerlRunConfig) -> None:
+    engine = rollout_engine(config)
+    if config.device == "cpu" and (engine != "hf" or config.dtype != "float32"):
+        raise SpecError(
+            f"on the CPU verl computes in float32 and generates with hf, not {config.dtype} and {engine}",
+            where="verl.rollout" if engine != "hf" else "dtype",
+            mend="verl.rollout=auto and dtype=float32, or device=cuda",
+        )
+    if config.dtype not in ("float32", "bfloat16"):
+        raise SpecError(f"verl is not run in {config.dtype} here", where="dtype", mend="bfloat16 or float32")
+    if engine == "hf" and config.verl.tensor_parallel > 1:
+        raise SpecError(
+            "the rollout engine hf has a whole model in each process",
+            where="verl.tensor_parallel",
+            mend="verl.tensor_parallel=1, or verl.rollout=vllm",
+        )
+
+
+def _resources(config: RunConfig) -> Resources:
+    assert isinstance(config, VerlRunConfig)
+    count = workers(config)
+    if config.device == "cpu":
+        return Resources(threads=config.threads * count, nodes=config.verl.nodes)
+    return Resources(
+        threads=CPUS_OF_A_GPU * count + CPUS_BESIDE,
+        gpus=count,
+        memory_mb=host_gigabytes(config) * 1024,
+        minutes=minutes(config),
+        nodes=config.verl.nodes,
+    )
+
+
+def _fingerprint(config: RunConfig) -> dict[str, Any]:
+    """What else a run is a function of: its base model, and the environment's version and data."""
+    assert isinstance(config, VerlRunConfig)
+    spec, options = environment_of(config)
+    local = is_stand_in(config) or config.model.path is not None
+    base = base_identity(config.model) if local else {"hub": paper_model(config).hub}
+    return {"base": base, "environment": spec.version, "data": spec.fingerprint(options)}
+
+
+def _prepare(config: RunConfig) -> tuple[str, str] | None:
+    """The base of a stand-in that must be built before the run; None where there is none to build."""
+    assert isinstance(config, VerlRunConfig)
+    if not is_stand_in(config) or shipped_base(config.model) is not None:
+        return None
+    return base_key(config.model), f"base model for {config.model.name} (stand-in)"
+
+
+def _less_memory(config: RunConfig) -> RunConfig | None:
+    """Half the tokens in a micro-batch; what it adds up to stays as it is."""
+    assert isinstance(config, VerlRunConfig)
+    tokens = config.verl.tokens_per_gpu // 2
+    return None if tokens < 1024 else replace(config, verl=replace(config.verl, tokens_per_gpu=tokens))
+
+
+def _load() -> Any:
+    from plat.trainer.verl.train import train
+
+    return train
+
+
+def _load_check() -> Any:
+    from plat.trainer.verl.checking import check_config
+
+    return check_config
+
+
+def _load_prepare() -> Any:
+    from plat.trainer.embedded.base_model.load import obtain
+
+    def prepare(config: RunConfig, cache: Path) -> None:
+        obtain(config.model, cache)
+
+    return prepare
+
+
+SPEC = TrainerSpec(
+    name="verl",
+    version="1.0",
+    config_type=VerlRunConfig,
+    load=_load,
+    conf="plat.conf",
+    operational_keys=("verl.tokens_per_gpu", "verl.gpu_memory", "verl.offload", "model.paper_name"),
+    validate=validate,
+    resources=_resources,
+    fingerprint=_fingerprint,
+    prepare=_prepare,
+    load_prepare=_load_prepare,
+    less_memory=_less_memory,
+    load_check=_load_check,
+    cost_keys=("model.name", "verl.workers", "task.name", "algorithm.name", "filter.name"),
+)

@@ -1,0 +1,237 @@
+"""verl's synchronous trainer with our iteration: the stages are verl's, their order and what they get is ours.
+
+verl's trainer makes the workers, the rollout servers and the batch's home in TransferQueue, and computes log-probs,
+values and optimiser steps. Its `fit` is not used: a run's order is that of `plat.trainer.loop.bookkeeper`.
+
+What differs from verl's own update, and why:
+
+    filter          rows that are dropped are removed before log-probs and values are computed, which saves their cost
+    mini-batches    hold the kept rows and no padding but for data parallelism. verl fills up to its configured
+                    mini-batch with padding rows: that eats half of the filter's saving, a mini-batch of padding alone
+                    makes a step of zeros over zeros, and the seq-mean losses shrink by the kept share unasked
+    advantages      in float64 (`plat.rl.algorithms`), with the reward of each turn at that turn's last token. In
+                    float32, verl's GRPO gives equal returns an advantage of up to .48
+    replay buffer   is polled every tenth of a second; verl waits two seconds between looks
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import ray
+import torch
+import transfer_queue as tq
+from omegaconf import open_dict
+from tensordict import TensorDict
+from transfer_queue import KVBatchMeta
+from verl.trainer.main_ppo import TaskRunnerV1  # noqa: F401  the module whose set-up this replaces
+from verl.trainer.ppo.padding_utils import upsample_batch_to_divisible_size
+from verl.trainer.ppo.utils import Role
+from verl.trainer.ppo.v1 import AgentLoopManagerTQ
+from verl.trainer.ppo.v1.trainer_sync import PPOTrainerSync
+from verl.utils.config import omega_conf_to_dataclass
+from verl.utils.metric import reduce_metrics
+from verl.workers.utils.padding import response_to_nested
+
+from plat.errors import RunError
+from plat.rl import algorithms
+from plat.rl.filter import StepPlan
+from plat.trainer.verl.config import VerlRunConfig
+from plat.trainer.verl.cross_score import log_likelihoods
+from plat.trainer.verl.loss import SCALE, ActorWorker, CriticWorker, scaled_policy_loss, scaled_value_loss
+from plat.trainer.verl.mini_batches import mini_batches
+from plat.trainer.verl.play import Play, Played, Tokens, play, token_rewards
+
+POLL = 0.1  # seconds between two looks at what was played
+
+# Our names for what verl's workers measure in an update.
+ACTOR_METRICS = {
+    "actor/pg_loss": "actor/pg_loss",
+    "actor/pg_clipfrac": "actor/clip_fraction",
+    "actor/pg_clipfrac_lower": "actor/clip_fraction_lower",
+    "actor/ppo_kl": "actor/ppo_kl",
+    "entropy": "actor/entropy",
+    "kl_loss": "actor/kl",
+    "grad_norm": "actor/grad_norm",
+}
+CRITIC_METRICS = {
+    "critic/vf_loss": "critic/value_loss",
+    "critic/vf_clipfrac": "critic/value_clip_fraction",
+    "grad_norm": "critic/grad_norm",
+}
+
+
+class Trainer(PPOTrainerSync):  # type: ignore[misc]
+    """verl's workers and servers of one run, and what an iteration does with them."""
+
+    def __init__(self, composed: Any, config: VerlRunConfig) -> None:
+        super().__init__(composed)
+        self.plat = config
+        self.replay_buffer.poll_interval = POLL
+
+    def start(self) -> None:
+        """Start all processes of the run; the rollout has the actor's weights then."""
+        self.init()
+        self.manager = AgentLoopManagerTQ.create(
+            config=self.config,
+            llm_client=self.get_llm_client(),
+            teacher_client=None,
+            reward_loop_worker_handles=self.get_reward_handles(),
+        )
+        actor = omega_conf_to_dataclass(self.config.actor_rollout_ref.actor)
+        self.actor_rollout_wg.set_loss_fn(partial(scaled_policy_loss, config=actor))
+        if self.use_critic:
+            critic = omega_conf_to_dataclass(self.config.critic)
+            self.critic_wg.set_loss_fn(partial(scaled_value_loss, config=critic))
+
+    # --- what verl's set-up is told otherwise -------------------------------------------------------------------------
+
+    def _init_dataloader(self) -> None:
+        """There are no data files: instances come from seeds. The optimisers want to know the number of steps."""
+        self.total_training_steps = self.config.trainer.total_training_steps
+        self.steps_per_epoch = self.total_training_steps
+        with open_dict(self.config):
+            self.config.actor_rollout_ref.actor.optim.total_training_steps = self.total_training_steps
+            self.config.critic.optim.total_training_steps = self.total_training_steps
+
+    def _init_resource_pool_mgr(self) -> None:
+        """Workers whose learning rate can be set."""
+        super()._init_resource_pool_mgr()
+        for role in self.role_worker_mapping:
+            self.role_worker_mapping[role] = ray.remote(CriticWorker if role == Role.Critic else ActorWorker)
+
+    # --- the parts of an iteration ------------------------------------------------------------------------------------
+
+    def play(self, what: Play, step: int, partition: str = "train") -> Played:
+        """Episodes of the policy; with `train` the rows stay in TransferQueue until `forget`."""
+        return play(self.manager, self.replay_buffer, what, step, partition)
+
+    def forget(self, keys: list[str]) -> None:
+        """Remove rows from TransferQueue."""
+        if keys:
+            tq.kv_clear(keys=keys, partition_id="train")
+
+    @contextmanager
+    def without_rollout(self) -> Iterator[None]:
+        """The rollout servers sleep, so that the workers have the memory; afterwards they have the newest weights."""
+        self.checkpoint_manager.sleep_replicas()
+        yield
+        self.checkpoint_manager.update_weights(self.global_steps)
+
+    def log_likelihoods(self, pairs: list[tuple[Tokens, Tokens]]) -> np.ndarray:
+        """Of each (prompt, reasoning), by the actor at the temperature of the rollouts."""
+        return log_likelihoods(self.actor_rollout_wg, pairs, self.plat.train.temperature, self.processes)
+
+    @property
+    def processes(self) -> int:
+        """How many training processes share a batch."""
+        return int(self.actor_rollout_wg.world_size)
+
+    def update(self, kept: Played, plan: StepPlan, step: int, rng: np.random.Generator) -> dict[str, float]:
+        """The updates of iteration `step` on the trajectories that the filter kept; returns their metrics."""
+        self.global_steps = step
+        batches, padding = mini_batches(kept.trajectories, plan.updates, self.processes, rng)
+        rows = KVBatchMeta(partition_id="train", keys=list(kept.keys), tags=kept.tags)
+        rows.extra_info["temperature"] = self.plat.train.temperature
+        if padding:
+            rows = upsample_batch_to_divisible_size(rows, len(rows) + padding, self.tokenizer.eos_token_id)
+        keys, tags = list(rows.keys), list(rows.tags)
+        self._with_targets(rows, kept, plan)
+        history = [
+            self._step(KVBatchMeta(
+                partition_id="train", keys=[keys[at] for at in batch], tags=[tags[at] for at in batch]
+            ), int((batch < kept.trajectories).sum()), plan, step)
+            for batch in batches
+        ]  # fmt: skip
+        self.forget(keys)
+        return {name: float(np.mean([metrics[name] for metrics in history])) for name in history[0]}
+
+    def _with_targets(self, rows: KVBatchMeta, kept: Played, plan: StepPlan) -> None:
+        """Put old log-probs, the reference's, values, advantages and returns beside the rows, once per iteration."""
+        unused: dict[str, Any] = {}
+        keys, tags = list(rows.keys), list(rows.tags)
+
+        def again() -> KVBatchMeta:
+            extra = {"temperature": self.plat.train.temperature}
+            return KVBatchMeta(partition_id="train", keys=keys, tags=tags, extra_info=extra)
+
+        self._compute_old_log_prob(again(), unused)
+        if self.use_reference_policy:
+            self._compute_ref_log_prob(again(), unused)
+        if self.use_critic:
+            self._compute_values(again(), unused)
+        fields = ["response_mask", *(["values"] if self.use_critic else [])]
+        stored = tq.kv_batch_get(keys=keys, partition_id="train", select_fields=fields)
+        nested_mask = stored["response_mask"]
+        mask = nested_mask.to_padded_tensor(0).float()
+        values = stored["values"].to_padded_tensor(0) if self.use_critic else None
+        rewards = torch.zeros(mask.shape, dtype=torch.float64)
+        rewards[: kept.trajectories] = token_rewards(kept, mask.shape[1])
+        groups = np.concatenate([kept.group, -1 - np.arange(len(keys) - kept.trajectories)])
+        advantages, returns = algorithms.advantages(self.plat.algorithm, rewards, mask, groups, values)
+        targets = TensorDict(
+            {
+                "advantages": response_to_nested(advantages * plan.advantage_scale, nested_mask),
+                "returns": response_to_nested(returns, nested_mask),
+            },
+            batch_size=len(keys),
+        )
+        tq.kv_batch_put(keys=keys, partition_id="train", fields=targets)
+
+    def _step(self, rows: KVBatchMeta, trajectories: int, plan: StepPlan, step: int) -> dict[str, float]:
+        """One optimiser step of the actor, and one of the critic, on a mini-batch with so many real trajectories."""
+        train = self.plat.train
+        information = {
+            "calculate_entropy": True,
+            "distillation_use_topk": False,
+            "distillation_only": False,
+            "global_batch_size": trajectories,
+            "mini_batch_size": len(rows),
+            "epochs": 1,
+            "seed": self.plat.seed,
+            "dataloader_kwargs": {"shuffle": False},
+            "temperature": train.temperature,
+            SCALE: plan.loss_scale,
+        }
+        metrics: dict[str, float] = {}
+        if not (self.use_critic and step <= train.critic_warmup):
+            self.actor_rollout_wg.set_learning_rate(train.lr * plan.lr_scale)
+            rows.extra_info = dict(information)
+            output = self.actor_rollout_wg.update_actor(rows)
+            metrics |= _renamed(output["metrics"], ACTOR_METRICS)
+        if self.use_critic:
+            self.critic_wg.set_learning_rate(train.critic_lr * plan.lr_scale)
+            rows.extra_info = dict(information)
+            output = self.critic_wg.train_mini_batch(rows).get()
+            metrics |= _renamed(output["metrics"], CRITIC_METRICS)
+        return metrics
+
+    # --- checkpoints --------------------------------------------------------------------------------------------------
+
+    def save(self, folder: Path, step: int) -> None:
+        """Write weights, optimisers, schedulers and random states below `folder`, a part for each process."""
+        self.actor_rollout_wg.save_checkpoint(str(folder / "actor"), None, step, max_ckpt_to_keep=None)
+        if self.use_critic:
+            self.critic_wg.save_checkpoint(str(folder / "critic"), None, step, max_ckpt_to_keep=None)
+
+    def load(self, folder: Path, step: int) -> None:
+        """Take back what `save` wrote, and give it to the rollout."""
+        if not (folder / "actor").is_dir():
+            raise RunError("the checkpoint has no actor", where=str(folder))
+        self.checkpoint_manager.sleep_replicas()
+        self.actor_rollout_wg.load_checkpoint(local_path=str(folder / "actor"), del_local_after_load=False)
+        if self.use_critic:
+            self.critic_wg.load_checkpoint(local_path=str(folder / "critic"), del_local_after_load=False)
+        self.global_steps = step
+        self.checkpoint_manager.update_weights(step)
+
+
+def _renamed(measured: dict[str, Any], names: dict[str, str]) -> dict[str, float]:
+    """verl's metrics of a mini-batch under our names, as numbers."""
+    reduced = reduce_metrics({name: value for name, value in measured.items() if name in names})
+    return {names[name]: float(value) for name, value in reduced.items()}

@@ -1,0 +1,172 @@
+"""Whole runs with verl on two CPU cores, started as users start them: real Ray, FSDP workers, rollout servers."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+
+pytestmark = pytest.mark.verl
+
+COMMON = ("trainer=verl", "scale=smoke", "task=sokoban", "train.iterations=2")
+LIMIT = 240  # seconds; a run takes about 45 on two free cores
+
+
+def start(home: Path, *overrides: str, log: str = "out.txt") -> subprocess.Popen[str]:
+    home.mkdir(parents=True, exist_ok=True)
+    command = [sys.executable, "-m", "plat", "run", *COMMON, *overrides, "--home", str(home)]
+    with (home / log).open("w") as out:
+        return subprocess.Popen(command, stdout=out, stderr=subprocess.STDOUT, text=True, start_new_session=True)
+
+
+def run(home: Path, *overrides: str) -> dict[str, Any]:
+    """Do a run to its end; its result.json."""
+    process = start(home, *overrides)
+    assert process.wait(LIMIT) == 0, (home / "out.txt").read_text() + said(home)
+    (result,) = home.glob("runs/*/*/result.json")
+    content: dict[str, Any] = json.loads(result.read_text())
+    return content
+
+
+def said(home: Path) -> str:
+    return "\n".join(file.read_text()[-4000:] for file in sorted(home.glob("runs/*/*/attempts/*/log.txt")))
+
+
+def events(home: Path) -> list[dict[str, Any]]:
+    """The events of all attempts, in order."""
+    files = sorted(home.glob("runs/*/*/attempts/*/events.jsonl"))
+    return [json.loads(line) for file in files for line in file.read_text().splitlines()]
+
+
+def history(home: Path) -> dict[tuple[int, str], float]:
+    """Every metric but timings by (step, name); a later attempt's value counts."""
+    return {
+        (event["step"], name): value
+        for event in events(home)
+        for name, value in event.get("metrics", {}).items()
+        if not name.startswith(("time/", "mem/"))
+    }
+
+
+@pytest.fixture(scope="module")
+def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("verl")
+
+
+ALGORITHMS = {
+    "ppo": ("algorithm=ppo", "filter=top_p"),
+    "grpo, with a reference policy": ("algorithm=grpo", "filter=top_p", "algorithm.kl_coef=0.01"),
+    "dapo on two workers": ("algorithm=dapo", "filter=none", "verl.workers=2"),
+    "drgrpo with adapters": ("algorithm=drgrpo", "filter=top_k", "filter.value=0.5", "verl.lora_rank=4"),
+}
+
+
+@pytest.mark.parametrize("name", ALGORITHMS)
+def test_an_algorithm_runs_from_its_beginning_to_its_end(home: Path, name: str) -> None:
+    place = home / name.split()[0].strip(",")
+    result = run(place, *ALGORITHMS[name])
+    assert result["outcome"] == "finished" and result["step"] == 2
+    metrics = history(place)
+    for step in (1, 2):
+        assert metrics[step, "filter/updates"] == 2 and metrics[step, "actor/grad_norm"] > 0
+        assert 0 < metrics[step, "filter/kept_prompts"] <= 2
+        assert ((step, "critic/grad_norm") in metrics) == ("ppo" in name)
+        assert ((step, "actor/kl") in metrics) == ("reference" in name)
+        # In merged adapters the rollout has weights that were rounded to bfloat16.
+        assert metrics[step, "mi/score_gap"] < (0.05 if "adapters" in name else 1e-4)
+        assert metrics[step, "rollout/cut"] == 0
+    for event in ("val/success", "heldout/final_success", "probe/retrieval_acc"):
+        assert any(metric == event for _, metric in metrics)
+    tables = {event["table"] for event in events(place) if "table" in event}
+    assert tables == {"reward_matrix", "val_instances", "probe", "heldout_base", "heldout_peak", "heldout_final"}
+
+
+def test_the_names_are_those_of_the_embedded_trainer(home: Path) -> None:
+    place = home / "embedded"
+    command = ["run", "scale=smoke", "task=sokoban", "algorithm=ppo", "filter=top_p", "train.context=full"]
+    base = [
+        "model.shape={layers: 1, width: 32, heads: 2, kv_heads: 2, ffn: 64}",
+        "model.base={steps: 1500, batch: 64, pool: 20000}",
+    ]
+    subprocess.run([sys.executable, "-m", "plat", *command, *base, "--home", str(place)], check=True, timeout=LIMIT)
+    ours = {name for _, name in history(home / "ppo")}
+    theirs = {name for _, name in history(place)}
+    only_here = {"rollout/cut", "mi/score_gap"}
+    assert ours - theirs <= only_here | {name for name in ours if "/level/" in name or name.startswith("probe/")}
+    assert theirs - ours <= {"probe/retrieval_untrained"} | {name for name in theirs if name.startswith("probe/")}
+
+
+def ray_processes() -> list[psutil.Process]:
+    """What a run of ours leaves running, by its scratch folder."""
+    mine = []
+    for process in psutil.process_iter():
+        try:
+            line = " ".join(process.cmdline())
+            if "plat-verl-" in line or line.startswith("ray::"):
+                mine.append(process)
+        except psutil.Error:
+            continue
+    return mine
+
+
+@pytest.fixture
+def others() -> Iterator[set[int]]:
+    yield {process.pid for process in ray_processes()}
+
+
+def wait_for_step(home: Path, step: int, process: subprocess.Popen[str]) -> None:
+    until = time.monotonic() + LIMIT
+    while not any(event["step"] >= step and "metrics" in event for event in events(home)):
+        assert process.poll() is None and time.monotonic() < until, (home / "out.txt").read_text() + said(home)
+        time.sleep(0.2)
+
+
+def test_a_run_that_was_asked_to_stop_goes_on_in_another_process(home: Path) -> None:
+    """The first attempt ends with a checkpoint after step 1 or 2; the history is that of the undisturbed run."""
+    place = home / "stopped"
+    process = start(place, *ALGORITHMS["ppo"], "train.iterations=4", "early_stop.variance_window=0")
+    wait_for_step(place, 1, process)
+    process.send_signal(signal.SIGINT)
+    process.wait(LIMIT)
+    stopped = [json.loads(file.read_text())["outcome"] for file in place.glob("runs/*/*/attempts/*/outcome.json")]
+    assert stopped == ["interrupted"], said(place)
+    result = run(place, *ALGORITHMS["ppo"], "train.iterations=4", "early_stop.variance_window=0")
+    assert result["outcome"] == "finished" and result["step"] == 4
+    attempts = sorted(place.glob("runs/*/*/attempts/*/attempt.json"))
+    assert json.loads(attempts[1].read_text())["restored_step"] >= 1
+    undisturbed, resumed = history(home / "ppo"), history(place)
+    for step in (0, 1, 2):
+        for name in (
+            "rollout/return_mean",
+            "rollout/response_tokens",
+            "val/return",
+            "actor/pg_loss",
+            "actor/grad_norm",
+        ):
+            if (step, name) in undisturbed:
+                assert resumed[step, name] == pytest.approx(undisturbed[step, name], rel=1e-3, abs=1e-4), (step, name)
+
+
+@pytest.mark.parametrize("number", [signal.SIGKILL])
+def test_a_killed_run_leaves_no_process_behind(home: Path, others: set[int], number: int) -> None:
+    place = home / "killed"
+    process = start(place, *ALGORITHMS["ppo"], "train.iterations=50")
+    wait_for_step(place, 1, process)
+    (lease,) = place.glob("runs/*/*/lease*")
+    worker = json.loads(lease.read_text())["pid"]
+    assert {running.pid for running in ray_processes()} - others, "a Ray of its own is running"
+    os.kill(worker, number)
+    os.killpg(process.pid, signal.SIGKILL)
+    until = time.monotonic() + 60
+    while left := [running for running in ray_processes() if running.pid not in others]:
+        assert time.monotonic() < until, [" ".join(running.cmdline())[:200] for running in left]
+        time.sleep(0.5)

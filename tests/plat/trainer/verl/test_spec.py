@@ -1,0 +1,92 @@
+"""What the platform sees of the trainer with verl: refusals, resources and identities, before anything runs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from plat.errors import SpecError
+from plat.spec.experiment import build_run
+from plat.trainer.verl import extra
+from plat.trainer.verl.config import VerlRunConfig
+from plat.trainer.verl.models import PAPER_MODELS, gpu_gigabytes, workers
+from plat.trainer.verl.spec import SPEC
+
+Make = Callable[..., VerlRunConfig]
+PAPER = ("trainer=verl", "scale=paper", "task=sokoban", "algorithm=ppo")
+
+
+def test_the_papers_settings_make_a_run_with_gpus() -> None:
+    run = build_run(list(PAPER))
+    assert run.trainer == "verl" and run.resources["gpus"] == 4 and run.resources["threads"] == 3 * 4 + 8
+    assert run.fingerprint["base"] == {"hub": "Qwen/Qwen2.5-3B"}
+    assert build_run([*PAPER, "model=qwen2.5-0.5b"]).resources["gpus"] == 1
+    assert build_run([*PAPER, "model=qwen2.5-7b"]).resources["gpus"] == 8
+    assert build_run([*PAPER, "model=qwen2.5-7b", "verl.workers=16"]).resources["gpus"] == 16
+
+
+@pytest.mark.parametrize("name", sorted(PAPER_MODELS))
+def test_a_model_gets_as_few_gpus_as_it_fits_into(make_config: Make, name: str) -> None:
+    config = make_config("algorithm=ppo")
+    config.train.rendering, config.device, config.model.paper_name = "chat", "cuda", name
+    count = workers(config)
+    assert gpu_gigabytes(config, count) <= 72 and (count == 1 or gpu_gigabytes(config, count // 2) > 72)
+
+
+def test_a_model_that_fits_nowhere_is_refused(make_config: Make) -> None:
+    config = make_config("algorithm=ppo", "verl.tokens_per_gpu=65536")
+    config.train.rendering, config.device, config.model.paper_name = "chat", "cuda", "Qwen2.5-7B"
+    with pytest.raises(SpecError, match="does not fit into 8 GPUs"):
+        workers(config)
+
+
+@pytest.mark.parametrize(
+    ("overrides", "message"),
+    [
+        (("train.context=current", "task=sokoban"), "an episode is one sequence"),
+        (("dtype=bfloat16",), "on the CPU verl computes in float32"),
+        (("verl.rollout=vllm",), "on the CPU verl computes in float32 and generates with hf"),
+        (("device=cuda", "dtype=float16"), "not run in float16"),
+        (("device=cuda", "verl.rollout=hf", "verl.tensor_parallel=2"), "a whole model in each process"),
+        (("train.rendering=chat", "model.paper_name=GPT"), "no checkpoint is known for the model 'GPT'"),
+        (("train.mini_batches=99",), "99 mini-batches of 8 trajectories"),
+        (("algorithm=grpo", "train.group_size=1", "train.prompts=4"), "at least 2 rollouts"),
+    ],
+)
+def test_what_cannot_run_is_refused_with_a_reason(make_config: Make, overrides: tuple[str, ...], message: str) -> None:
+    with pytest.raises(SpecError, match=message):
+        make_config(*overrides)
+
+
+def test_one_turn_may_have_either_context(make_config: Make) -> None:
+    assert make_config("task=countdown", "train.context=current").train.context == "current"
+
+
+def test_a_smoke_run_starts_from_a_base_that_can_act(make_config: Make) -> None:
+    config = make_config()
+    assert config.model.base.steps == 1500 and config.model.shape.width == 32 and SPEC.prepare is not None
+    assert SPEC.prepare(config) is None, "it travels with the package"
+    assert make_config("model.base.steps=30").model.base.steps == 30, "an own choice stays"
+
+
+def test_without_the_extra_the_message_says_what_to_install(make_config: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(extra, "NEEDED", ("torch", "no_such_package"))
+    with pytest.raises(SpecError, match=r"not installed: no_such_package") as caught:
+        make_config("seed=77")
+    assert caught.value.mend == "pip install 'plat[verl]'"
+
+
+def test_what_never_changes_a_result_is_no_part_of_the_identity() -> None:
+    plain = build_run([*PAPER])
+    assert build_run([*PAPER, "verl.tokens_per_gpu=4096", "verl.gpu_memory=0.3", "verl.offload=true"]).id == plain.id
+    assert build_run([*PAPER, "verl.lora_rank=8"]).id != plain.id
+    assert build_run([*PAPER, "model=qwen2.5-7b"]).id != plain.id
+
+
+def test_a_run_that_ran_out_of_memory_gets_smaller_micro_batches(make_config: Make) -> None:
+    assert SPEC.less_memory is not None
+    smaller = SPEC.less_memory(make_config())
+    assert smaller.verl.tokens_per_gpu == 8192
+    smaller.verl.tokens_per_gpu = 1024
+    assert SPEC.less_memory(smaller) is None
