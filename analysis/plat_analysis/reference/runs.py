@@ -53,9 +53,9 @@ class Reference:
         return [self._views[run_id] for run_id in self._beside[run.id]]
 
 
-def reference_of(experiment: Experiment, metrics: Iterable[str] = HELDOUT) -> Reference | None:
-    """The reference of an experiment file, with these metrics and the headline; None when it names none, or the folder
-    is not there.
+def reference_of(experiment: Experiment, metrics: Iterable[str] = HELDOUT, tables: bool = False) -> Reference | None:
+    """The reference of an experiment file, with these metrics and the headline, and with the logged tables where they
+    are asked for; None when it names none, or the folder is not there.
 
     BundleError when the bundle is damaged.
     """
@@ -69,7 +69,7 @@ def reference_of(experiment: Experiment, metrics: Iterable[str] = HELDOUT) -> Re
     except OSError:
         stamp = (0, 0)
     try:
-        bundle = _read(folder.absolute(), frozenset({*metrics, *headlines}), stamp)
+        bundle = _read(folder.absolute(), frozenset({*metrics, *headlines}), tables, stamp)
     except BundleError as error:
         error.mend = f"{error.mend}; or remove `reference:` from {experiment.path.name}"
         raise
@@ -95,9 +95,9 @@ def _problem(reasons: Mapping[str, int], wanted: int) -> str:
 
 
 @lru_cache(maxsize=4)
-def _read(folder: Path, metrics: frozenset[str], stamp: tuple[int, int]) -> BundleResults:
+def _read(folder: Path, metrics: frozenset[str], tables: bool, stamp: tuple[int, int]) -> BundleResults:
     """Remembered, because every table of a report asks for it; `stamp` changes with the bundle."""
-    return read_results(folder, metrics, tables=False)
+    return read_results(folder, metrics, tables=tables)
 
 
 def _origins(bundle: BundleResults) -> dict[str, Origin]:

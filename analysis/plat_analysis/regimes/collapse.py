@@ -13,8 +13,6 @@ from functools import partial
 from math import log
 from typing import TYPE_CHECKING, Any, Literal
 
-import numpy as np
-
 from plat_analysis.artifact import Figure, Table
 from plat_analysis.regimes.collapse_figure import draw
 from plat_analysis.regimes.ends import (
@@ -22,17 +20,16 @@ from plat_analysis.regimes.ends import (
     VALIDATED,
     differences_table,
     metric_of,
-    parts_of_above_chance,
     values_of,
 )
-from plat_analysis.regimes.probe import probes
+from plat_analysis.regimes.probe import PROBED, entropy_curve
 from plat_analysis.regimes.reference_ends import EndsReference
 from plat_analysis.regimes.regime import Thresholds
 from plat_analysis.regimes.regime_table import regime_table
 from plat_analysis.results import curves
 from plat_analysis.results.curves import ConditionCurves, condition_curves
 from plat_analysis.results.places import conditions
-from plat_analysis.results.runs import Curve, Results, RunView
+from plat_analysis.results.runs import Results
 
 if TYPE_CHECKING:
     from plat.spec.experiment import Experiment
@@ -61,7 +58,7 @@ def build(
         experiment,
         groups.get(baseline, {}),
         groups.get(treatment, {}),
-        {metric_of(quantity, scope) for quantity in QUANTITIES} | set(parts_of_above_chance(scope)),
+        {*(metric_of(quantity, scope) for quantity in QUANTITIES), *PROBED.values()},
         partial(values_of, scope=scope, last=last),
     )
     return [
@@ -73,8 +70,6 @@ def build(
 
 BUILDER = build
 
-# quantity -> metric of the probe, where the batches of training have one of their own
-PROBED = {"retrieval": "probe/retrieval_acc", "entropy": "probe/h_z_given_x", "parses": "probe/fluent"}
 PROBES_DRAWN = (
     "Points: fresh reasonings of each evaluated checkpoint, on which the regimes are judged; faint: smaller samples "
     "on the batches of training."
@@ -85,9 +80,7 @@ BATCHES_DRAWN = "Measured on the batches of training, so it may end elsewhere th
 def _figure(
     results: Results, groups: Mapping[str, Any], baseline: str, scope: str, limits: Thresholds, name: str
 ) -> Figure:
-    metrics = {"retrieval": f"mi/{scope}/retrieval_acc"}
-    metrics |= {quantity: metric_of(quantity, scope) for quantity in QUANTITIES if quantity != "above_chance"}
-    batches = _panels(results, groups, metrics)
+    batches = _panels(results, groups, {quantity: metric_of(quantity, scope) for quantity in QUANTITIES})
     probed = {key: lines for key, lines in _panels(results, groups, PROBED).items() if lines.lines}
     panels = batches | probed
     faint = {key: batches[key] for key in probed}
@@ -119,19 +112,13 @@ def _figure(
 def _panels(
     results: Results, groups: Mapping[str, Any], metrics: Mapping[str, str]
 ) -> dict[tuple[str, str], ConditionCurves]:
-    of_reasonings = partial(_entropy_of_reasonings, results)
     return {
         (quantity, condition): condition_curves(
-            results, list(runs.values()), metric, of_reasonings if metric == PROBED["entropy"] else None
+            results,
+            list(runs.values()),
+            metric,
+            partial(entropy_curve, results) if metric == PROBED["entropy"] else None,
         )
         for quantity, metric in metrics.items()
         for condition, runs in groups.items()
     }
-
-
-def _entropy_of_reasonings(results: Results, run: RunView) -> Curve:
-    """H(Z|X) of a run's probes, without the steps at which most responses have no reasoning."""
-    steps, values = results.curve(run.id, PROBED["entropy"])
-    too_few = [probe.step for probe in probes(results, run) if probe.mean_entropy is None]
-    drawn = ~np.isin(steps, too_few)
-    return steps[drawn], values[drawn]

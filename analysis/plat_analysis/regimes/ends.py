@@ -1,11 +1,13 @@
 """What the treatment changes by the end of training: start and end of each quantity, and the paired difference of the
 ends.
 
-The end is the mean of the last measurements on the batches of training; for success and moves, which are measured on
-the validation instances, it is the last evaluation.
+What the evaluations measure (success and moves on the validation instances; retrieval, H(Z|X) and fluency on the
+probe's fresh reasonings) ends with the last evaluation. The end of anything else, and of the latter three in runs
+without probes, is the mean of the last measurements on the batches of training.
 
-A run that was stopped early, or that has fewer measurements than the end averages over, has no end that could be
-compared with the ends of other runs. It is left out, with the reason.
+A run that was stopped early, that has fewer measurements than the end averages over, or that has no reasoning left
+whose entropy could be measured, has no end that could be compared with those of other runs. It is left out, with the
+reason.
 """
 
 from __future__ import annotations
@@ -29,6 +31,7 @@ from plat_analysis.artifact import (
     short_interval,
     tone_of,
 )
+from plat_analysis.regimes.probe import PROBED, entropy_curve
 from plat_analysis.regimes.reference_ends import EndsReference
 from plat_analysis.results.labels import label
 from plat_analysis.results.runs import SUCCESS, Curve, Results, RunView
@@ -38,7 +41,7 @@ from plat_analysis.statistics.replicates import Replicate, over_replicates
 
 # quantity -> (metric or SUCCESS, name in print, digits); `{scope}` is that of the mutual-information proxies
 QUANTITIES = {
-    "above_chance": ("mi/{scope}/retrieval_above_chance", "retrieval above chance", 2),
+    "retrieval": ("mi/{scope}/retrieval_acc", "retrieval accuracy", 2),
     "entropy": ("mi/{scope}/h_z_given_x", "H(Z|X), nats", 2),
     "actor_entropy": ("actor/entropy", "policy entropy, nats", 2),
     "success": (SUCCESS, "validation success", 2),
@@ -63,37 +66,31 @@ def metric_of(quantity: str, scope: str) -> str:
     return QUANTITIES[quantity][0].format(scope=scope)
 
 
-def parts_of_above_chance(scope: str) -> tuple[str, str]:
-    """The metrics whose difference is retrieval above chance, for runs that logged only these."""
-    return f"mi/{scope}/retrieval_acc", f"mi/{scope}/retrieval_chance"
-
-
 def end_of(results: Results, run: RunView, quantity: str, scope: str, last: int) -> End | None:
     """Start (first measurement) and end of a quantity; None where it was not measured.
 
-    The end is the mean of the `last` measurements, for what is measured on the validation instances the last
-    evaluation.
+    The end is the last evaluation for what evaluations measure, else the mean of the `last` measurements.
     """
-    steps, values = _curve(results, run, quantity, scope)
+    evaluated, (steps, values) = _curve(results, run, quantity, scope)
     if not len(values):
         return None
     reasons = [run.missing]
     if is_stopped(run.outcome):
         reasons.append(f"{run.outcome} at step {int(steps[-1])}")
-    averaged = 1 if quantity in VALIDATED else last
+    if evaluated and quantity == "entropy" and steps[-1] < results.curve(run.id, PROBED["retrieval"])[0][-1]:
+        reasons.append(f"no reasoning is left after step {int(steps[-1])}")
+    averaged = 1 if evaluated else last
     if len(values) < max(2, averaged):
         reasons.append(f"{len(values)} measurement{'s' * (len(values) != 1)}")
     return End(float(values[0]), float(np.mean(values[-averaged:])), ", ".join(filter(None, reasons)))
 
 
-def _curve(results: Results, run: RunView, quantity: str, scope: str) -> Curve:
-    steps, values = results.curve(run.id, metric_of(quantity, scope))
-    if quantity != "above_chance" or len(values):
-        return steps, values
-    (accuracy_steps, accuracy), (chance_steps, chance) = (
-        results.curve(run.id, key) for key in parts_of_above_chance(scope)
-    )
-    return (accuracy_steps, accuracy - chance) if np.array_equal(accuracy_steps, chance_steps) else (steps, values)
+def _curve(results: Results, run: RunView, quantity: str, scope: str) -> tuple[bool, Curve]:
+    """Whether evaluations measure a quantity, and its curve: that of the probe where there is one."""
+    if quantity in PROBED and len(results.curve(run.id, PROBED["retrieval"])[0]):
+        curve = entropy_curve(results, run) if quantity == "entropy" else results.curve(run.id, PROBED[quantity])
+        return True, curve
+    return quantity in VALIDATED, results.curve(run.id, metric_of(quantity, scope))
 
 
 def differences_table(
@@ -203,8 +200,10 @@ def _table(
         ),
         notes=[
             Note(
-                "Success and moves: of the first and the last evaluation, on the validation instances. All else: on "
-                f"the batches of training, from the first measurement to the mean of the last {last}."
+                "Success and moves: of the first and the last evaluation, on the validation instances. Retrieval, "
+                "H(Z|X) and reasonings that parse: of the first and the last probe of fresh reasonings, where there are "
+                "probes. All else: on the batches of training, from the first measurement to the mean of the last "
+                f"{last}."
             )
         ],
     )

@@ -14,9 +14,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from plat_analysis.results.runs import Results, RunView
+from plat_analysis.results.runs import Curve, Results, RunView
 
 Array = NDArray[np.float64]
+# quantity -> metric of the probe, where the batches of training have one of their own
+PROBED = {"retrieval": "probe/retrieval_acc", "entropy": "probe/h_z_given_x", "parses": "probe/fluent"}
 LEVEL_SHARE = "probe/level/{}"  # metric: share of the reasonings that are of a level
 
 
@@ -69,6 +71,14 @@ def probes(results: Results, run: RunView) -> list[Probe]:
     """Every probe of a run, by step; entries that are not as logged by a trainer are left out."""
     entries = [_probe(step, data) for step, data in results.table(run.id, "probe")]
     return [probe for probe in entries if probe is not None]
+
+
+def entropy_curve(results: Results, run: RunView) -> Curve:
+    """H(Z|X) of a run's probes, without the steps at which most blocks have no reasoning."""
+    steps, values = results.curve(run.id, PROBED["entropy"])
+    silent = [probe.step for probe in probes(results, run) if probe.mean_entropy is None]
+    counted = ~np.isin(steps, silent)
+    return steps[counted], values[counted]
 
 
 def behaviours(results: Results, run: RunView) -> list[Behaviour]:

@@ -36,7 +36,7 @@ class EndsReference:
         self, experiment: Experiment, untreated: Runs, treated: Runs, metrics: set[str], values: Values
     ) -> None:
         self.experiment, self.values = experiment, values
-        self.reference = reference_of(experiment, metrics)
+        self.reference = reference_of(experiment, metrics, tables=True)
         self.untreated, self.treated = self._beside(untreated), self._beside(treated)
         self.is_empty = not (self.untreated or self.treated)
 

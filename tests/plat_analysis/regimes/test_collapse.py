@@ -33,9 +33,9 @@ def test_collapse_of_a_known_truth(make_experiment, make_frames):
     filtered = {run.id: run.axes["filter"] == "top_p" for run in experiment.runs}
     assert all(kinds[run] == ("diverse" if filtered[run] else "template collapse") for run in kinds)
     assert regimes.values == {"collapse_regimes/none/template collapse": 5.0, "collapse_regimes/top_p/diverse": 5.0}
-    gap = next(r for r in differences.records if (r["quantity"], r["what"]) == ("above_chance", "difference"))
+    gap = next(r for r in differences.records if (r["quantity"], r["what"]) == ("retrieval", "difference"))
     assert 0.4 < gap["low"] < gap["value"] < gap["high"] < 0.65 and gap["seeds"] == 5
-    fall = next(r for r in differences.records if (r["quantity"], r["what"]) == ("above_chance", "change"))
+    fall = next(r for r in differences.records if (r["quantity"], r["what"]) == ("retrieval", "change"))
     rise = next(r for r in differences.records if (r["quantity"], r["what"]) == ("entropy", "change"))
     assert fall["high"] < 0 < rise["low"]  # input dependence is lost while entropy is not
     drawn = figure.draw()
@@ -94,7 +94,7 @@ def test_a_finished_run_with_few_measurements_has_no_end(make_experiment, make_f
     _, _, differences = collapse.BUILDER(make_frames(experiment, steps=120), experiment, last=30)
     assert any("24 measurements" in note.text for note in differences.notes)
     shown = {record["quantity"]: record["seeds"] for record in differences.records if record["what"] == "difference"}
-    assert shown["above_chance"] == 0 and shown["actor_entropy"] == 2, "the policy's entropy has 120"
+    assert shown["retrieval"] == 0 and shown["actor_entropy"] == 2, "the policy's entropy has 120"
 
 
 def test_nothing_measured_is_said_not_invented(make_experiment, make_frames):
