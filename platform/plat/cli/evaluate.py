@@ -13,6 +13,7 @@ from plat.cli.output import tell
 from plat.cli.settings import verb
 from plat.errors import CheckpointError, SpecError
 from plat.store.home import Home, RunPaths
+from plat.trainer.api import State
 
 Target = Annotated[
     str, typer.Argument(metavar="RUN | CHECKPOINT", help="A run's name or id, or the path of a checkpoint folder.")
@@ -39,18 +40,16 @@ def evaluate(
     Of a run, the checkpoint at its peak, unless --last.
     """
     from plat.spec.experiment import config_object
-    from plat.store.run_directory.checkpoint import load_checkpoint
     from plat.store.run_directory.files import read_config, read_meta
     from plat.trainer.api import find_trainer
 
-    run, checkpoint = _find(Home.find(home), target, peak=not last)
+    run, checkpoint, state = _find(Home.find(home), target, peak=not last)
     meta, config = read_meta(run), read_config(run)
     trainer = find_trainer(meta.get("trainer") or config.get("trainer", "embedded"))
     if trainer.load_evaluate is None:
         raise SpecError(f"trainer {trainer.name!r} has no evaluation of its own", where=str(checkpoint))
     config, options = _apply(config, overrides or ())
     typed = config_object(config, trainer)
-    state = load_checkpoint(checkpoint)
     measured = trainer.load_evaluate()(typed, state, Home.find(home).cache, options)
     name = meta.get("name", run.id)
     if as_json:
@@ -64,14 +63,16 @@ def evaluate(
     return 0
 
 
-def _find(home: Home, target: str, *, peak: bool) -> tuple[RunPaths, Path]:
-    """The run and the checkpoint folder meant; CheckpointError when the run has none that is whole, or when the one at
-    its peak is damaged."""
-    from plat.store.run_directory.checkpoint import newest_valid
+def _find(home: Home, target: str, *, peak: bool) -> tuple[RunPaths, Path, State]:
+    """The run and the checkpoint meant, its folder and its state, which is read (and its hashes computed) only once.
+
+    CheckpointError when the run has none that is whole, or when the one at its peak is damaged.
+    """
+    from plat.store.run_directory.checkpoint import load_checkpoint, valid_states
 
     path = Path(target)
     if path.is_dir() and (path / "meta.json").exists() and path.parent.name == "checkpoints":
-        return RunPaths(path.absolute().parents[3]), path.absolute()
+        return RunPaths(path.absolute().parents[3]), path.absolute(), load_checkpoint(path)
     if path.is_dir() and not (path / "meta.json").exists():
         raise SpecError(
             "this directory is neither a run's nor a checkpoint",
@@ -82,24 +83,24 @@ def _find(home: Home, target: str, *, peak: bool) -> tuple[RunPaths, Path]:
     folders = [attempt.checkpoints for attempt in run.attempts()]
     at_peak = _at_peak(folders) if peak else None
     if at_peak is not None:
-        return run, at_peak
-    newest = newest_valid(folders)
+        return run, *at_peak
+    newest = next(valid_states(folders), None)
     if newest is None:
         raise CheckpointError(
             f"run {target!r} has no whole checkpoint", where=str(run.root), mend="`plat retry` trains it again"
         )
     if peak:
         tell(f"note: no checkpoint of this run is marked as its peak; the newest, {newest[1].name}, is evaluated")
-    return run, newest[1]
+    return run, newest[1], newest[2]
 
 
-def _at_peak(folders: Sequence[Path]) -> Path | None:
+def _at_peak(folders: Sequence[Path]) -> tuple[Path, State] | None:
     """The checkpoint at the run's peak, as the newest checkpoint names it; None when no peak is marked.
 
     CheckpointError when that one is damaged, or when the newest is so damaged that nobody knows where the peak was:
     another checkpoint must not pass for the peak.
     """
-    from plat.store.run_directory.checkpoint import list_checkpoints, newest_valid, read_notes, step_folder
+    from plat.store.run_directory.checkpoint import list_checkpoints, read_notes, step_folder, valid_states
 
     steps = [(step, index) for index, folder in enumerate(folders) for step, _ in list_checkpoints(folder)]
     if not steps:
@@ -109,19 +110,18 @@ def _at_peak(folders: Sequence[Path]) -> Path | None:
     peak_step = read_notes(newest).peak_step
     if peak_step is None:  # it is damaged, it was written before checkpoints named the peak, or there is no peak
         _load_or_explain(newest, "the newest checkpoint, which says where the peak was, is damaged")
-        marked = newest_valid(list(folders), peak=True)
-        return marked[1] if marked else None
+        marked = next(valid_states(list(folders), peak=True), None)
+        return marked[1:] if marked else None
     index = max((index for step, index in steps if step == peak_step), default=index)
     path = step_folder(folders[index], peak_step)
-    _load_or_explain(path, f"the checkpoint at the peak (step {peak_step}) is missing or damaged")
-    return path
+    return path, _load_or_explain(path, f"the checkpoint at the peak (step {peak_step}) is missing or damaged")
 
 
-def _load_or_explain(checkpoint: Path, what: str) -> None:
+def _load_or_explain(checkpoint: Path, what: str) -> State:
     from plat.store.run_directory.checkpoint import load_checkpoint
 
     try:
-        load_checkpoint(checkpoint)
+        return load_checkpoint(checkpoint)
     except CheckpointError as error:
         mend = "--last evaluates the newest whole checkpoint; or name a checkpoint's folder"
         raise CheckpointError(what, where=str(checkpoint), mend=mend) from error

@@ -7,6 +7,7 @@ import os
 import time
 
 import pytest
+from newest_checkpoint import newest_valid
 from runner_runs import make
 from toy_runs import toy_run
 
@@ -16,7 +17,7 @@ from plat.store.garbage import garbage, remove_garbage
 from plat.store.home import Home
 from plat.store.preparations import announced
 from plat.store.run_directory import lease
-from plat.store.run_directory.checkpoint import list_checkpoints, newest_valid
+from plat.store.run_directory.checkpoint import list_checkpoints
 from plat.store.run_directory.history import run_history
 
 

@@ -14,7 +14,8 @@ from hypothesis import strategies as st
 from plat.errors import RunError
 from plat.rl.early_stop import EarlyStops
 from plat.trainer.api import State
-from plat.trainer.loop.bookkeeper import Bookkeeper, Measured
+from plat.trainer.loop.bookkeeper import Bookkeeper
+from plat.trainer.loop.trainable import Measured
 
 quick = settings(max_examples=60, deadline=None)
 

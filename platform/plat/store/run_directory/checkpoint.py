@@ -3,7 +3,8 @@
 Promised: a folder named `step-...` is whole, because it gets that name by a rename after its files are on disk; whether
 the bytes are still the ones that were written is checked on loading (sha256 in meta.json), and so is that it is the
 checkpoint of this run and step, which somebody may have copied here. A checkpoint that is damaged or of another run is
-never used: `newest_valid` logs a warning and takes the next older one. `prune` keeps the last two and the newest peak.
+never used: `valid_states` logs a warning and goes on to the next older one. `prune` keeps the last two and the newest
+peak.
 
 A process that is killed while it saves leaves a folder whose name begins with `.tmp-`, which nobody reads and the next
 attempt takes away.
@@ -161,12 +162,6 @@ def read_notes(path: Path) -> Notes:
     if meta is None or _meta_hash(meta) != meta.get("meta_sha256"):
         return Notes()
     return Notes(meta.get("events"), meta.get("peak_step"), meta.get("success"))
-
-
-def newest_valid(folders: list[Path], peak: bool = False) -> tuple[int, Path] | None:
-    """(step, path) of the newest checkpoint that loads, over several folders; of those marked `peak` only, if asked."""
-    newest = next(valid_states(folders, peak), None)
-    return None if newest is None else newest[:2]
 
 
 def valid_states(folders: list[Path], peak: bool = False) -> Iterator[tuple[int, Path, State]]:

@@ -46,10 +46,11 @@ from plat.trainer.embedded.evaluate import evaluate
 from plat.trainer.embedded.learner import Learner
 from plat.trainer.embedded.probe import Probe
 from plat.trainer.embedded.transformer.model import Weights, unpack
-from plat.trainer.loop.bookkeeper import Bookkeeper, Measured
+from plat.trainer.loop.bookkeeper import Bookkeeper
 from plat.trainer.loop.instances import FixedInstances
 from plat.trainer.loop.randomness import SCORING, SELECTING, UPDATING, generator
 from plat.trainer.loop.selection import filter_batch, update_plan
+from plat.trainer.loop.trainable import Measured
 from plat.trainer.loop.trajectories import batch_metrics, instance_results
 
 
@@ -69,7 +70,7 @@ class _Run:
     collector     plays the training instances
     validation    fixed instances that are played at every evaluation; their success decides which step is the peak
     heldout       fixed instances that only the base model, the peak and the final policy play; None: `eval.heldout: 0`
-    book          the book-keeper, which asks for the methods that `plat.trainer.loop.bookkeeper.Trainable` names
+    book          the book-keeper, which asks for the methods that `plat.trainer.loop.trainable.Trainable` names
     """
 
     def __init__(self, config: RunConfig, io: RunIO) -> None:

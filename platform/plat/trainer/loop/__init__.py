@@ -1,6 +1,7 @@
 """What every built-in trainer does around its algorithm, written once.
 
     bookkeeper     the order of a run: evaluation, peak, held-out instances, probe, early stops, log, checkpoints, end
+    trainable      what the book-keeper asks of a trainer
     progress       what of that a checkpoint carries, and where the time went
     trajectories   what is measured of a batch and of an evaluation, and which trajectories belong to which prompt
     refill         DAPO's dynamic sampling

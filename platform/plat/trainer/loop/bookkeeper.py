@@ -50,8 +50,7 @@ import math
 import resource
 from collections.abc import Mapping
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -62,40 +61,7 @@ from plat.rl.mutual_information import SigmaEMA, is_measured
 from plat.trainer.api import Outcome, RunIO, State, WriteFiles
 from plat.trainer.config import RunConfig
 from plat.trainer.loop.progress import Progress, Stopwatch, read_progress, with_progress
-
-
-@dataclass(frozen=True)
-class Measured:
-    """What a measurement of a policy gave: its metrics, and a JSON-able table with more than the means."""
-
-    metrics: Mapping[str, float]
-    table: Mapping[str, Any]
-
-
-class Trainable(Protocol):
-    """What the book-keeper asks of a trainer."""
-
-    def validate(self) -> Measured:
-        """The current policy on the validation instances: metrics by their names without `val/`, `success` among
-        them, and a table of the results of each instance."""
-
-    def evaluate_heldout(self, peak: State | None) -> Measured:
-        """The same on the held-out instances, of the current policy or, where `peak` is given, of that checkpoint's.
-
-        After a call with a checkpoint the run is over: the current policy need not be put back.
-        """
-
-    def probe(self, step: int, with_null: bool) -> Measured:
-        """The reasoning probe of the current policy: metrics with their prefix `probe/`, and the table of its blocks.
-
-        with_null   also `probe/retrieval_untrained`, the same measurement of a model that was never trained
-        """
-
-    def state(self) -> State:
-        """What `restore` needs to go on with the same bits. What is a function of config and step is left out."""
-
-    def restore(self, step: int, state: State) -> None:
-        """Go on from what `state` gave after `step` iterations."""
+from plat.trainer.loop.trainable import Measured, Trainable
 
 
 class Bookkeeper:

@@ -11,6 +11,7 @@ import pytest
 import torch
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
+from newest_checkpoint import newest_valid
 
 from plat.errors import CheckpointError
 from plat.store.run_directory import checkpoint
@@ -18,7 +19,6 @@ from plat.store.run_directory.checkpoint import (
     durable_step,
     list_checkpoints,
     load_checkpoint,
-    newest_valid,
     prune,
     save_checkpoint,
 )

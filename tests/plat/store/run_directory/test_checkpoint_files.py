@@ -11,6 +11,7 @@ import numpy
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from newest_checkpoint import newest_valid
 
 from plat.errors import CheckpointError, RunError
 from plat.store import durable
@@ -18,7 +19,6 @@ from plat.store.run_directory import checkpoint, manifest
 from plat.store.run_directory.checkpoint import (
     list_checkpoints,
     load_checkpoint,
-    newest_valid,
     prune,
     save_checkpoint,
 )
