@@ -110,7 +110,10 @@ def test_every_direct_dependency_is_explained():
     import tomllib
 
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-    stated = [*project["dependencies"], *(text for extra in project["optional-dependencies"].values() for text in extra)]
+    stated = [
+        *project["dependencies"],
+        *(text for extra in project["optional-dependencies"].values() for text in extra),
+    ]
     direct = {re.split(r"[\[<>=!~ ]", text)[0] for text in stated}
     page = (ROOT / "docs" / "dependencies.md").read_text()
     explained = set(re.findall(r"^\| ([\w-]+)", page, flags=re.M)) - {"package"}
