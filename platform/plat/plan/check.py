@@ -12,8 +12,10 @@ from plat.user_code import user_code
 
 def check_runs(runs: Iterable[Run]) -> None:
     """Ask each run's trainer, once for each run; SpecError names the first run that cannot run."""
-    for run in {run.id: run for run in runs}.values():
-        spec = find_trainer(run.trainer)
+    different = {run.id: run for run in runs}.values()
+    trainers = {name: find_trainer(name) for name in {run.trainer for run in different}}  # not once for each run
+    for run in different:
+        spec = trainers[run.trainer]
         if spec.load_check is None:
             continue
         with user_code(f"`load_check` of the trainer {spec.name!r} failed"):
