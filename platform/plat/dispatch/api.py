@@ -20,7 +20,6 @@ if TYPE_CHECKING:
 
 QUEUED, RUNNING, WAITING, ENDED = "queued", "running", "waiting", "ended"
 REFUSED = "refused"  # the outcome of a run that a scheduler does not accept
-STALL_AFTER = 900.0  # seconds without an event after which a run counts as stalled
 
 
 @dataclass(frozen=True)

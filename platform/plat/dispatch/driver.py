@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from plat.dispatch import interrupts, registry
 from plat.dispatch.admission import Admission
-from plat.dispatch.api import ENDED, QUEUED, STALL_AFTER, WAITING, Change, Dispatcher, Handle
+from plat.dispatch.api import ENDED, QUEUED, WAITING, Change, Dispatcher, Handle
 from plat.dispatch.board import Board
 from plat.dispatch.progress import Progress, Silent
 from plat.dispatch.report import RunEnd, SweepReport, end_of
@@ -43,7 +43,7 @@ def sweep(
     on_finished: Callable[[Run], None] | None = None,
     steal: bool = False,
     retry: bool = False,
-    stall_after: float = STALL_AFTER,
+    stall_after: float | None = None,
 ) -> SweepReport:
     """Do what is missing.
 
@@ -58,7 +58,7 @@ def sweep(
                  raises is noted in `trouble` and stops nothing
     steal        take over runs whose lease cannot be checked from here
     retry        try failed runs again whatever their class
-    stall_after  seconds without an event after which a run is killed as stalled
+    stall_after  seconds without an event after which a run is killed as stalled; None: as its trainer says
     """
     started = time.monotonic()
     report = SweepReport(detached=detach)

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from plat.dispatch.api import STALL_AFTER, Dispatcher
+from plat.dispatch.api import Dispatcher
 from plat.errors import SpecError
 from plat.store.home import Home, RunPaths
 from plat.store.submissions import Submission
@@ -36,7 +36,7 @@ class Setting:
     create       makes a run's directory; to be called before the run is started or handed to a scheduler
     jobs         runs at once; None for as many as the place allows
     steal        take over runs whose lease cannot be checked from here
-    stall_after  seconds without an event after which a run is ended as stalled
+    stall_after  seconds without an event after which a run is ended as stalled; None: as its trainer says
     cluster      the command line's `cluster=NAME` and `cluster.KEY=VALUE`, as they were written
     """
 
@@ -44,7 +44,7 @@ class Setting:
     create: Callable[[Run], RunPaths]
     jobs: int | None = None
     steal: bool = False
-    stall_after: float = STALL_AFTER
+    stall_after: float | None = None
     cluster: Sequence[str] = ()
 
 

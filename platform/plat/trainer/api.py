@@ -127,6 +127,8 @@ class TrainerSpec:
     load_evaluate     None, or () -> evaluate(config, state, cache: Path, options: Mapping) -> dict, for `plat eval`;
                       SpecError for options it does not know
     preload           modules to import once in the worker server
+    stall_after       seconds without an event (a metric or a table) after which a run is ended as stalled. Longer than
+                      anything that a run does between two events: its start, an iteration, a checkpoint
     less_memory       None, or config -> the config of the same run that needs less memory at once, e.g. with half the
                       micro-batch, None when it cannot be made smaller. Only operational keys may change. A run that ran
                       out of memory is tried again with it
@@ -153,6 +155,7 @@ class TrainerSpec:
     load_prepare: Callable[[], Callable[[Any, Path], None]] | None = None
     load_evaluate: Callable[[], Callable[..., dict[str, Any]]] | None = None
     preload: tuple[str, ...] = ()
+    stall_after: float = 900.0
     less_memory: Callable[[Any], Any | None] | None = None
     load_check: Callable[[], Callable[[Any], None]] | None = None
     headline: str = HEADLINE

@@ -4,6 +4,7 @@ import json
 import time
 from collections import Counter
 
+import plat_toy
 import pytest
 from sweep_processes import Recorder
 from toy_runs import no_step_twice, toy_run
@@ -15,6 +16,7 @@ from plat.errors import RunError, SpecError
 from plat.spec.experiment import Experiment
 from plat.store.run_directory import lease
 from plat.store.run_directory.creation import create
+from plat.store.run_directory.files import read_outcome
 from plat.store.run_directory.state import run_state
 
 
@@ -73,6 +75,16 @@ def test_a_stalled_run_is_killed_says_where_and_is_tried_once_more(home):
     assert len(home.run(runs[0].id).attempts()) == 2
     assert "misbehave" in home.run(runs[0].id).attempt(1).log.read_text()  # the traceback of where it hung
     assert no_step_twice(home.run(runs[1].id))
+
+
+def test_the_trainer_says_after_how_long_its_runs_are_stalled(home, monkeypatch):
+    monkeypatch.setitem(plat_toy.SPEC.__dict__, "stall_after", 4.0)
+    run = toy_run(mischief="hang_once")
+    assert sweep(home, [run], 1).counts() == {"done": 1}
+    assert [read_outcome(attempt)["outcome"] for attempt in home.run(run.id).attempts()] == [
+        "failed:stalled",
+        "finished",
+    ]
 
 
 def test_a_callback_that_fails_stops_nothing(home):

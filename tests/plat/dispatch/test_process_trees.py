@@ -49,7 +49,7 @@ def test_a_daemon_ends_with_its_run(home, way):
     options = {"mischief": "daemon_and_hang" if hangs else "daemon", "iterations": 6 if way == "finish" else 80}
     options["sleep"] = 0.0 if way == "finish" else 0.02
     path = home.run(toy_run(**options).id)
-    process = start(home, [options], jobs=1, **({"stall_after": 1.0} if way == "stall" else {}))
+    process = start(home, [options], jobs=1, **({"stall_after": 4.0} if way == "stall" else {}))
     wait_for(lambda: daemon_of(home) is not None)
     daemon = daemon_of(home)
     if way == "interrupt":

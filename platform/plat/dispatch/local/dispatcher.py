@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from plat.cores import usable_cores
-from plat.dispatch.api import ENDED, QUEUED, RUNNING, STALL_AFTER, WAITING, Change, Handle
+from plat.dispatch.api import ENDED, QUEUED, RUNNING, WAITING, Change, Handle
 from plat.dispatch.changes import Changes
 from plat.dispatch.decisions import Decision
 from plat.dispatch.local import decisions, machine, stalls
@@ -26,6 +26,7 @@ from plat.errors import SpecError
 from plat.outcomes import CANCELLED, FINISHED, INTERRUPTED
 from plat.plan.cost import cached_keys
 from plat.store.home import Home, RunPaths
+from plat.trainer.api import find_trainer
 
 if TYPE_CHECKING:
     from plat.spec.runs import Run
@@ -46,7 +47,7 @@ class LocalDispatcher:
         *,
         slots: int | None = None,
         steal: bool = False,
-        stall_after: float = STALL_AFTER,
+        stall_after: float | None = None,
     ) -> None:
         self.home = home
         self.jobs: dict[str, LocalJob] = {}
@@ -239,7 +240,8 @@ class LocalDispatcher:
         for job in self._running():
             if gap > stalls.ABSENCE:  # nobody checked for so long (Ctrl-Z): the run may have stopped, too
                 job.grown = time.monotonic()
-            number = stalls.check(job, self.home, self._stall_after)
+            limit = find_trainer(job.run.trainer).stall_after if self._stall_after is None else self._stall_after
+            number = stalls.check(job, self.home, limit)
             if number is not None:
                 self._signal(job, number)
 

@@ -151,6 +151,7 @@ SPEC = TrainerSpec(
     fingerprint=_fingerprint,
     prepare=_prepare,
     load_prepare=_load_prepare,
+    stall_after=3600.0,  # a checkpoint of a large model, or its start on many GPUs
     less_memory=_less_memory,
     load_check=_load_check,
     cost_keys=("model.name", "verl.workers", "task.name", "algorithm.name", "filter.name"),
