@@ -21,9 +21,12 @@ pytestmark = pytest.mark.cluster
 
 
 def call(*command: str) -> str:
-    """What a SLURM command says; one that fails (the controller is being restarted) does no harm."""
-    done = subprocess.run(command, capture_output=True, text=True, timeout=60)
-    return done.stdout
+    """What a SLURM command says; one that fails (the controller is being restarted), or goes on trying to reach a job
+    that has just ended, does no harm."""
+    try:
+        return subprocess.run(command, capture_output=True, text=True, timeout=15).stdout
+    except subprocess.TimeoutExpired:
+        return ""
 
 
 class Disturber(threading.Thread):
@@ -34,8 +37,15 @@ class Disturber(threading.Thread):
         self.cluster, self.rng, self.pause, self.most = cluster, random.Random(seed), pause, most
         self.stopped = threading.Event()
         self.done: list[str] = []
+        self.error: Exception | None = None
 
     def run(self):
+        try:
+            self.disturb()
+        except Exception as error:
+            self.error = error
+
+    def disturb(self):
         while len(self.done) < self.most and not self.stopped.wait(self.rng.uniform(0.5, 1.5) * self.pause):
             kind = self.rng.choice(["signal", "signal", "requeue", "requeue", "node", "controller"])
             running = call("squeue", "-h", "-r", "-t", "RUNNING", "-o", "%F_%K").split()
@@ -57,8 +67,11 @@ class Disturber(threading.Thread):
             self.done.append(kind)
 
     def stop(self):
+        """Wait for its end; what went wrong in it is raised here."""
         self.stopped.set()
         self.join()
+        if self.error is not None:
+            raise self.error
 
 
 def disturbed_sweep(home: Home, calm: Home, cluster, count: int, pause: float) -> list[str]:
