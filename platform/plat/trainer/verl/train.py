@@ -19,14 +19,15 @@ import numpy as np
 import torch
 
 from plat.errors import RunError
-from plat.rl.dynamic_sampling import Refills
 from plat.trainer.api import Outcome, RunIO, State
-from plat.trainer.loop.bookkeeper import Bookkeeper, Measured
+from plat.trainer.loop.bookkeeper import Bookkeeper
 from plat.trainer.loop.instances import FixedInstances
 from plat.trainer.loop.randomness import EVALUATION, SCORING, SELECTING, TRAINING, UPDATING, generator, training_seeds
+from plat.trainer.loop.refill import refill
 from plat.trainer.loop.scoring import mutual_information
 from plat.trainer.loop.selection import filter_batch, update_plan
-from plat.trainer.loop.trajectories import batch_metrics, evaluation_metrics, instance_results, trajectories_of
+from plat.trainer.loop.trainable import Measured
+from plat.trainer.loop.trajectories import batch_metrics, evaluation_metrics, instance_results
 from plat.trainer.verl.cluster import import_plug_in, ray_cluster
 from plat.trainer.verl.config import VerlRunConfig
 from plat.trainer.verl.extra import require
@@ -64,7 +65,7 @@ class _Run:
     trainer       verl's workers and servers
     validation    fixed instances that are played at every evaluation; their success decides which step is the peak
     heldout       fixed instances that only the base model, the peak and the final policy play; None: `eval.heldout: 0`
-    book          the book-keeper, which asks for the methods that `plat.trainer.loop.bookkeeper.Trainable` names
+    book          the book-keeper, which asks for the methods that `plat.trainer.loop.trainable.Trainable` names
     """
 
     def __init__(self, config: VerlRunConfig, io: RunIO, trainer: Any, files: ModelFiles) -> None:
@@ -119,22 +120,15 @@ class _Run:
 
     def _replace_uninformative(self, batch: Played, step: int) -> tuple[Played, dict[str, float]]:
         """DAPO's dynamic sampling, with a bound: prompts whose returns are all equal give way to fresh ones."""
-        size = self.config.train.group_size
-        refills = Refills(self.config.train.prompts, self.config.algorithm.max_refills)
-        batches = [batch]
-        missing = refills.offer(batch.returns.reshape(-1, size))
-        while missing:
-            batches.append(self._rollout(step, refill=len(batches), prompts=missing))
-            missing = refills.offer(batches[-1].returns.reshape(-1, size))
-        first_prompt = np.cumsum([0, *(part.trajectories // size for part in batches)])
-        prompts = [int(first_prompt[number]) + prompt for number, prompt in refills.chosen]
+        train, max_refills = self.config.train, self.config.algorithm.max_refills
+
+        def roll_out(number: int, prompts: int) -> Played:
+            return self._rollout(step, refill=number, prompts=prompts)
+
+        batches, kept, metrics = refill(batch, roll_out, train.prompts, train.group_size, max_refills)
         together = joined(batches)
-        kept = trajectories_of(prompts, size)
         self.trainer.forget([key for at, key in enumerate(together.keys) if at not in set(kept.tolist())])
-        return chosen(together, kept), {
-            "rollout/refills": float(refills.rollouts - 1),
-            "rollout/informative_prompts": float(len(refills.chosen)),
-        }
+        return chosen(together, kept), metrics
 
     def _mutual_information(self, batch: Played, step: int) -> dict[str, float]:
         """The `mi/` metrics (Table 1) of the batch before refills and filter; advances the moving averages."""
