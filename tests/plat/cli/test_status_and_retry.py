@@ -9,6 +9,7 @@ from cli_files import GUESSING
 from plat.runner.execution import execute
 from plat.spec.experiment import load_experiment
 from plat.store.home import Home
+from plat.store.run_directory.artifact import save_artifact
 from plat.store.run_directory.creation import create
 
 
@@ -18,6 +19,14 @@ def test_why_says_the_identity_in_words(plat, home):
 
     facts = {"base": {"sha256": "06f687f8f34c427678a98aa4245b87ac"}, "environment": "1", "data": {}}
     assert _fingerprint_words(facts) == ["base sha256 06f687f8f34c", "environment 1"]
+
+
+def test_why_shows_what_a_run_has_left_behind(plat, executed):
+    run = executed()
+    kept = save_artifact(run.attempt(1), "model", lambda folder: (folder / "config.json").write_text("{}"))
+    assert f"artifact   model: 1 file, 2 B, in {kept.path}" in " ".join(plat("why", run.id)[1].split("\n"))
+    shown = json.loads(plat("why", run.id, "--json")[1])["artifacts"]
+    assert shown == {"model": {"path": str(kept.path), "files": 1, "bytes": 2, "sha256": kept.sha256}}
 
 
 def test_status_logs_why_and_sync(plat, spec, home, toy):

@@ -30,7 +30,8 @@ Step s is the policy after s iterations; step 0 is the base model. The rules:
         book.end_iteration(empty=not len(kept))
     return book.finish(description_of_the_model)
 
-**A trainer whose loop belongs to a library** calls the same methods from the library's hooks. In verl's `fit()`:
+**A trainer whose loop belongs to a library** calls the same methods from the library's hooks. Below verl's own `fit()`,
+for example, which the trainer with verl does not need because it calls verl's stages one by one:
 
     before the loop                 book.start(); the library's own step counter is set to `book.progress.step`
     on_step_begin                   book.begin_iteration()
