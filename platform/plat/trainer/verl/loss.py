@@ -6,7 +6,7 @@ from typing import Any
 
 import torch
 from verl.single_controller.base.decorator import Dispatch, register
-from verl.trainer.ppo.core_algos import agg_loss
+from verl.trainer.ppo.core_algos import agg_loss, kl_penalty
 from verl.utils import tensordict_utils as tu
 from verl.utils.metric import AggregationType, Metric
 from verl.workers.engine_workers import ActorRolloutRefWorker, TrainingWorker
@@ -17,19 +17,24 @@ SCALE = "plat_loss_scale"  # in a batch's extra_info: what the whole loss is mul
 
 
 def scaled_policy_loss(config: Any, model_output: Any, data: Any, dp_group: Any = None) -> tuple[Any, dict[str, Any]]:
-    """verl's `ppo_loss` times SCALE; the metric `entropy` is the token mean, whatever the aggregation of the loss."""
+    """verl's `ppo_loss` times SCALE; `entropy` and `kl` are token means, whatever the aggregation of the loss."""
     scale = tu.get_non_tensor_data(data=data, key=SCALE, default=1.0)
-    metrics: dict[str, Any] = {}
+    metrics = {}
     if model_output.get("entropy") is not None:
-        mask = data["response_mask"].to_padded_tensor(0).bool()
-        entropy = no_padding_2_padding(model_output["entropy"], data)
-        with torch.no_grad():
-            mean = agg_loss(
-                entropy, mask, "token-mean", dp_size=data["dp_size"], batch_num_tokens=data["batch_num_tokens"]
-            )
-        metrics["entropy"] = Metric(AggregationType.SUM, mean)
+        metrics["entropy"] = _token_mean(no_padding_2_padding(model_output["entropy"], data), data)
+    if config.use_kl_loss:
+        log_probs = no_padding_2_padding(model_output["log_probs"], data).detach()
+        estimate = kl_penalty(log_probs, data["ref_log_prob"].to_padded_tensor(0), config.kl_loss_type)
+        metrics["kl"] = _token_mean(estimate, data)
     loss, own = ppo_loss(config, model_output, data, dp_group)
     return loss * scale, own | metrics
+
+
+def _token_mean(values: torch.Tensor, data: Any) -> Metric:
+    """The mean over the response tokens of the whole mini-batch, of which these values are a part."""
+    mask = data["response_mask"].to_padded_tensor(0).bool()
+    divisors = {"dp_size": data["dp_size"], "batch_num_tokens": data["batch_num_tokens"]}
+    return Metric(AggregationType.SUM, agg_loss(values.detach(), mask, "token-mean", **divisors))
 
 
 def scaled_value_loss(config: Any, model_output: Any, data: Any, dp_group: Any = None) -> tuple[Any, dict[str, Any]]:

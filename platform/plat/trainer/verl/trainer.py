@@ -35,7 +35,6 @@ from verl.trainer.ppo.utils import Role
 from verl.trainer.ppo.v1 import AgentLoopManagerTQ
 from verl.trainer.ppo.v1.trainer_sync import PPOTrainerSync
 from verl.utils.config import omega_conf_to_dataclass
-from verl.utils.metric import reduce_metrics
 from verl.workers.utils.padding import response_to_nested
 
 from plat.errors import RunError
@@ -44,26 +43,11 @@ from plat.rl.filter import StepPlan
 from plat.trainer.verl.config import VerlRunConfig
 from plat.trainer.verl.cross_score import log_likelihoods
 from plat.trainer.verl.loss import SCALE, ActorWorker, CriticWorker, scaled_policy_loss, scaled_value_loss
+from plat.trainer.verl.metrics import ACTOR_METRICS, CRITIC_METRICS, renamed
 from plat.trainer.verl.mini_batches import mini_batches
 from plat.trainer.verl.play import Play, Played, Tokens, play, token_rewards
 
 POLL = 0.1  # seconds between two looks at what was played
-
-# Our names for what verl's workers measure in an update.
-ACTOR_METRICS = {
-    "actor/pg_loss": "actor/pg_loss",
-    "actor/pg_clipfrac": "actor/clip_fraction",
-    "actor/pg_clipfrac_lower": "actor/clip_fraction_lower",
-    "actor/ppo_kl": "actor/ppo_kl",
-    "entropy": "actor/entropy",
-    "kl_loss": "actor/kl",
-    "grad_norm": "actor/grad_norm",
-}
-CRITIC_METRICS = {
-    "critic/vf_loss": "critic/value_loss",
-    "critic/vf_clipfrac": "critic/value_clip_fraction",
-    "grad_norm": "critic/grad_norm",
-}
 
 
 class Trainer(PPOTrainerSync):  # type: ignore[misc]
@@ -203,12 +187,12 @@ class Trainer(PPOTrainerSync):  # type: ignore[misc]
             self.actor_rollout_wg.set_learning_rate(train.lr * plan.lr_scale)
             rows.extra_info = dict(information)
             output = self.actor_rollout_wg.update_actor(rows)
-            metrics |= _renamed(output["metrics"], ACTOR_METRICS)
+            metrics |= renamed(output["metrics"], ACTOR_METRICS)
         if self.use_critic:
             self.critic_wg.set_learning_rate(train.critic_lr * plan.lr_scale)
             rows.extra_info = dict(information)
             output = self.critic_wg.train_mini_batch(rows).get()
-            metrics |= _renamed(output["metrics"], CRITIC_METRICS)
+            metrics |= renamed(output["metrics"], CRITIC_METRICS)
         return metrics
 
     # --- checkpoints --------------------------------------------------------------------------------------------------
@@ -229,9 +213,3 @@ class Trainer(PPOTrainerSync):  # type: ignore[misc]
             self.critic_wg.load_checkpoint(local_path=str(folder / "critic"), del_local_after_load=False)
         self.global_steps = step
         self.checkpoint_manager.update_weights(step)
-
-
-def _renamed(measured: dict[str, Any], names: dict[str, str]) -> dict[str, float]:
-    """verl's metrics of a mini-batch under our names, as numbers."""
-    reduced = reduce_metrics({name: value for name, value in measured.items() if name in names})
-    return {names[name]: float(value) for name, value in reduced.items()}

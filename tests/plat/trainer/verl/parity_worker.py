@@ -2,10 +2,15 @@
 
     python parity_worker.py FOLDER
 
-FOLDER/cases.pt holds a list of dicts: `role` (actor | critic), `config` (JSON of a VerlRunConfig), `model` (a
-checkpoint's folder), `rows` (name -> list of tensors, a row each), `head` (of the critic: weight, bias), `scale`,
-`sequences`, `tokens` (of a micro-batch, at most). FOLDER/answers.pt gets a list of dicts: `loss`, `metrics`, and
-`gradients` by parameter. Nothing is stepped.
+FOLDER/cases.pt holds a list of dicts:
+
+    role, config, model     actor | critic | score; JSON of a VerlRunConfig; a checkpoint's folder
+    rows                    name -> list of tensors, a row each; of `score`: pairs, a list of (prompt, reasoning)
+    head                    of the critic: weight and bias
+    scale, sequences        of the loss; the trajectories of the mini-batch
+    tokens, temperature     of a micro-batch, at most; of the sampling
+
+FOLDER/answers.pt gets a list of dicts: `metrics` and `gradients` by parameter, or `scores`. Nothing is stepped.
 """
 
 from __future__ import annotations
@@ -14,6 +19,7 @@ import os
 import sys
 from functools import partial
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 from plat.trainer.verl.cpu import ENVIRONMENT
@@ -33,11 +39,11 @@ def worker_of(case: dict[str, Any]) -> Any:
     from plat.trainer.verl.overrides import compose, run_config
 
     composed = compose(run_config(case["config"]), case["model"])
-    is_actor = case["role"] == "actor"
+    is_actor = case["role"] != "critic"
     part = omega_conf_to_dataclass(composed.actor_rollout_ref.actor if is_actor else composed.critic)
     model = omega_conf_to_dataclass(composed.actor_rollout_ref.model) if is_actor else part.model
     part.engine.use_dynamic_bsz = True
-    part.engine.max_token_len_per_gpu = case["tokens"]
+    part.engine.max_token_len_per_gpu = part.engine.infer_max_token_len_per_gpu = case["tokens"]
     worker = CriticWorker(
         TrainingWorkerConfig(
             model_type="language_model" if is_actor else "value_model",
@@ -60,6 +66,11 @@ def answer(case: dict[str, Any]) -> dict[str, Any]:
     from plat.trainer.verl.loss import SCALE
 
     worker = worker_of(case)
+    if case["role"] == "score":
+        from plat.trainer.verl.cross_score import log_likelihoods
+
+        workers = SimpleNamespace(compute_log_prob=worker.infer_batch)
+        return {"scores": log_likelihoods(workers, case["pairs"], case["temperature"], processes=1)}
     if case["head"] is not None:
         with torch.no_grad():
             for parameter, value in zip(worker.engine.module.score.parameters(), case["head"], strict=True):
