@@ -9,11 +9,15 @@ from __future__ import annotations
 import logging
 import os
 import shutil
+import signal
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from importlib import import_module
+from pathlib import Path
 from typing import Any
+
+import psutil
 
 from plat.errors import RunError
 from plat.trainer.verl.config import VerlRunConfig
@@ -21,6 +25,7 @@ from plat.trainer.verl.cpu import ENVIRONMENT
 from plat.trainer.verl.models import workers
 from plat.trainer.verl.overrides import rollout_engine
 
+SCRATCH = "plat-verl-"
 OBJECT_STORE = 300_000_000  # bytes of shared memory for a Ray of one's own on the CPU
 CPUS_OF_A_WORKER = 3  # verl reserves so many beside each GPU, and waits for them without end
 CPUS_BESIDE = 8  # for servers, agent workers and TransferQueue
@@ -48,6 +53,18 @@ def import_plug_in() -> None:
 
 
 @contextmanager
+def _keeping_signal_handlers() -> Iterator[None]:
+    """Ray's own handler of SIGTERM would end the process; the platform's asks the run to save and stop."""
+    before = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT)}
+    try:
+        yield
+    finally:
+        with suppress(ValueError):  # not the main thread: nothing was installed
+            for number, handler in before.items():
+                signal.signal(number, handler)
+
+
+@contextmanager
 def ray_cluster(config: VerlRunConfig) -> Iterator[None]:
     """A Ray in which the run's processes live. RunError when the cluster that it joins is too small."""
     import ray
@@ -59,8 +76,9 @@ def ray_cluster(config: VerlRunConfig) -> Iterator[None]:
     joins = ray.is_initialized() or (address is not None and config.device != "cpu")
     scratch = None
     if not ray.is_initialized():
-        scratch = None if joins else tempfile.mkdtemp(prefix="plat-verl-", dir="/tmp")
-        ray.init(**(_own(config, scratch) if scratch else _joined(config, str(address))))
+        scratch = None if joins else _scratch()
+        with _keeping_signal_handlers():
+            ray.init(**(_own(config, scratch) if scratch else _joined(config, str(address))))
     try:
         if joins:
             _check_room(config)
@@ -69,6 +87,15 @@ def ray_cluster(config: VerlRunConfig) -> Iterator[None]:
         if scratch:
             ray.shutdown()
             shutil.rmtree(scratch, ignore_errors=True)
+
+
+def _scratch() -> str:
+    """A folder for a Ray of one's own; those of processes that were killed are removed."""
+    for folder in Path("/tmp").glob(f"{SCRATCH}*"):
+        owner = folder.name.removeprefix(SCRATCH).partition("-")[0]
+        if owner.isdigit() and not psutil.pid_exists(int(owner)):
+            shutil.rmtree(folder, ignore_errors=True)
+    return tempfile.mkdtemp(prefix=f"{SCRATCH}{os.getpid()}-", dir="/tmp")
 
 
 def _runtime(config: VerlRunConfig) -> dict[str, Any]:
@@ -82,6 +109,8 @@ def _runtime(config: VerlRunConfig) -> dict[str, Any]:
 def _own(config: VerlRunConfig, scratch: str) -> dict[str, Any]:
     """How to start a Ray on this machine. Its numbers of CPUs and GPUs are logical on a machine without GPUs."""
     count = workers(config)
+    # How long Ray's helpers look for the rest of it when this process was killed; Ray itself says a minute.
+    os.environ.setdefault("RAY_gcs_rpc_server_reconnect_timeout_s", "10")
     options: dict[str, Any] = {
         "address": "local",
         "num_cpus": CPUS_OF_A_WORKER * count + CPUS_BESIDE,

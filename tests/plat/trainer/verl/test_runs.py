@@ -8,7 +8,6 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +16,7 @@ import pytest
 
 pytestmark = pytest.mark.verl
 
-COMMON = ("trainer=verl", "scale=smoke", "task=sokoban", "train.iterations=2")
+COMMON = ("trainer=verl", "scale=smoke", "task=sokoban", "train.iterations=3", "early_stop.variance_window=0")
 LIMIT = 240  # seconds; a run takes about 45 on two free cores
 
 
@@ -81,9 +80,9 @@ def undisturbed(home: Path) -> Path:
 def test_an_algorithm_runs_from_its_beginning_to_its_end(home: Path, undisturbed: Path, name: str) -> None:
     place = undisturbed if name == "ppo" else home / name.split()[0].strip(",")
     result = run(place, *ALGORITHMS[name])  # what is done already is told at once
-    assert result["outcome"] == "finished" and result["step"] == 2
+    assert result["outcome"] == "finished" and result["step"] == 3
     metrics = history(place)
-    for step in (1, 2):
+    for step in (1, 2, 3):
         assert metrics[step, "filter/updates"] == 2 and metrics[step, "actor/grad_norm"] > 0
         assert 0 < metrics[step, "filter/kept_prompts"] <= 2
         assert ((step, "critic/grad_norm") in metrics) == ("ppo" in name)
@@ -112,24 +111,6 @@ def test_the_names_are_those_of_the_embedded_trainer(home: Path, undisturbed: Pa
     assert theirs - ours <= {"probe/retrieval_untrained"} | {name for name in theirs if name.startswith("probe/")}
 
 
-def ray_processes() -> list[psutil.Process]:
-    """What a run of ours leaves running, by its scratch folder."""
-    mine = []
-    for process in psutil.process_iter():
-        try:
-            line = " ".join(process.cmdline())
-            if "plat-verl-" in line or line.startswith("ray::"):
-                mine.append(process)
-        except psutil.Error:
-            continue
-    return mine
-
-
-@pytest.fixture
-def others() -> Iterator[set[int]]:
-    yield {process.pid for process in ray_processes()}
-
-
 def wait_for_step(home: Path, step: int, process: subprocess.Popen[str]) -> None:
     until = time.monotonic() + LIMIT
     while not any(event["step"] >= step and "metrics" in event for event in events(home)):
@@ -138,42 +119,36 @@ def wait_for_step(home: Path, step: int, process: subprocess.Popen[str]) -> None
 
 
 def test_a_run_that_was_asked_to_stop_goes_on_in_another_process(home: Path, undisturbed: Path) -> None:
-    """The first attempt ends with a checkpoint after step 1 or 2; the history is that of the undisturbed run."""
+    """The first attempt ends with a checkpoint before the last step; the history is that of the undisturbed run."""
     place = home / "stopped"
-    process = start(place, *ALGORITHMS["ppo"], "train.iterations=4", "early_stop.variance_window=0")
+    process = start(place, *ALGORITHMS["ppo"])
     wait_for_step(place, 1, process)
     process.send_signal(signal.SIGINT)
     process.wait(LIMIT)
     stopped = [json.loads(file.read_text())["outcome"] for file in place.glob("runs/*/*/attempts/*/outcome.json")]
     assert stopped == ["interrupted"], said(place)
-    result = run(place, *ALGORITHMS["ppo"], "train.iterations=4", "early_stop.variance_window=0")
-    assert result["outcome"] == "finished" and result["step"] == 4
+    result = run(place, *ALGORITHMS["ppo"])
+    assert result["outcome"] == "finished" and result["step"] == 3
     attempts = sorted(place.glob("runs/*/*/attempts/*/attempt.json"))
     assert json.loads(attempts[1].read_text())["restored_step"] >= 1
     expected, resumed = history(undisturbed), history(place)
-    for step in (0, 1, 2):
-        for name in (
-            "rollout/return_mean",
-            "rollout/response_tokens",
-            "val/return",
-            "actor/pg_loss",
-            "actor/grad_norm",
-        ):
-            if (step, name) in expected:
-                assert resumed[step, name] == pytest.approx(expected[step, name], rel=1e-3, abs=1e-4), (step, name)
+    assert resumed.keys() == expected.keys()
+    # What is drawn is a function of the seed and the step; sums of larger or smaller batches round differently.
+    for key, value in expected.items():
+        assert resumed[key] == pytest.approx(value, rel=1e-3, abs=1e-4, nan_ok=True), key
 
 
-@pytest.mark.parametrize("number", [signal.SIGKILL])
-def test_a_killed_run_leaves_no_process_behind(home: Path, others: set[int], number: int) -> None:
+def test_a_killed_run_leaves_no_process_behind(home: Path) -> None:
     place = home / "killed"
     process = start(place, *ALGORITHMS["ppo"], "train.iterations=50")
     wait_for_step(place, 1, process)
-    (lease,) = place.glob("runs/*/*/lease*")
-    worker = json.loads(lease.read_text())["pid"]
-    assert {running.pid for running in ray_processes()} - others, "a Ray of its own is running"
-    os.kill(worker, number)
-    os.killpg(process.pid, signal.SIGKILL)
-    until = time.monotonic() + 60
-    while left := [running for running in ray_processes() if running.pid not in others]:
-        assert time.monotonic() < until, [" ".join(running.cmdline())[:200] for running in left]
-        time.sleep(0.5)
+    (lease,) = place.glob("runs/*/*/lease.json")
+    worker = psutil.Process(json.loads(lease.read_text())["pid"])
+    family = [worker, *worker.children(recursive=True)]
+    names = [member.name() for member in family]
+    assert {"raylet", "gcs_server"} <= set(names) and len(family) > 6, names
+    os.killpg(process.pid, signal.SIGKILL)  # nobody is left who could clean up
+    worker.kill()
+    process.wait()
+    _, left = psutil.wait_procs(family, timeout=120)
+    assert not left, [member.as_dict(["pid", "name", "status"]) for member in left]
