@@ -19,7 +19,7 @@ from typing import Any
 
 from plat.cores import usable_cores
 from plat.plan.asked import Asked, asked_lines, asked_of
-from plat.plan.cost import History, bytes_per_run, rate_so_far
+from plat.plan.cost import History, bytes_per_run, disk_bytes, rate_so_far
 from plat.plan.kinds import Kind, kinds_of
 from plat.plan.view import SYMBOLS, kind_lines, matrix_lines
 from plat.spec.experiment import Experiment, Run
@@ -210,7 +210,7 @@ def make_plan(
         workers=workers,
         work_seconds=work if is_known else None,
         wall_seconds=max(work / workers, longest) if is_known else None,
-        disk_bytes=len(left) * bytes_per_run(home, done[:SAMPLED]),
+        disk_bytes=disk_bytes([row.run for row in left], bytes_per_run(home, done[:SAMPLED])),
         measured=measured,
     )
 

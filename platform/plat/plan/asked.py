@@ -15,12 +15,16 @@ from plat.units import duration
 
 @dataclass(frozen=True)
 class Asked:
-    """Runs of one trainer, model and task that ask for the same. `gpus` and `memory_mb` are of each node; 0 memory or
-    minutes: not stated. `minutes` is the limit that a scheduler is given."""
+    """Runs of one trainer, model, task and algorithm that ask for the same.
+
+    gpus, memory_mb   of each node; memory 0: not stated
+    minutes           the limit that a scheduler is given; 0: not stated
+    """
 
     trainer: str
     model: str
     task: str
+    algorithm: str
     nodes: int
     gpus: int
     memory_mb: int
@@ -37,8 +41,12 @@ def asked_of(runs: Iterable[Run]) -> list[Asked]:
     for run in runs:
         needed = Resources.of(run.resources)
         if needed.gpus:
-            model, task = (str(select(run.config, key) or "") for key in ("model.name", "task.name"))
-            counts[Asked(run.trainer, model, task, needed.nodes, needed.gpus, needed.memory_mb, needed.minutes)] += 1
+            model, task, algorithm = (
+                str(select(run.config, f"{group}.name") or "") for group in ("model", "task", "algorithm")
+            )
+            counts[
+                Asked(run.trainer, model, task, algorithm, needed.nodes, needed.gpus, needed.memory_mb, needed.minutes)
+            ] += 1
     return [Asked(**{**asdict(asked), "runs": count}) for asked, count in counts.items()]
 
 
@@ -46,13 +54,13 @@ def asked_lines(asked: Sequence[Asked]) -> list[str]:
     """The table as text, and the GPU-hours of all runs together where their minutes are stated; [] without GPUs."""
     if not asked:
         return []
-    header = ("trainer", "model", "task", "runs", "GPUs", "memory", "at most")
+    header = ("trainer", "model", "task", "algorithm", "runs", "GPUs", "memory", "at most")
     table = [list(header)]
     for row in asked:
         gpus = f"{row.nodes} x {row.gpus}" if row.nodes > 1 else str(row.gpus)
         memory = f"{row.memory_mb / 1024:.0f} GiB" if row.memory_mb else "?"
         time = duration(60.0 * row.minutes) if row.minutes else "?"
-        table.append([row.trainer, row.model, row.task, str(row.runs), gpus, memory, time])
+        table.append([row.trainer, row.model, row.task, row.algorithm, str(row.runs), gpus, memory, time])
     widths = [max(len(line[index]) for line in table) for index in range(len(header))]
     rows = ("  ".join(text.ljust(width) for text, width in zip(line, widths, strict=True)).rstrip() for line in table)
     lines = ["each run with GPUs asks for:", *(f"  {row}" for row in rows)]

@@ -19,7 +19,7 @@ from statistics import median
 from typing import Any
 
 from plat.runner.result import cost_facts
-from plat.spec.experiment import Run
+from plat.spec.experiment import Run, config_object
 from plat.store.durable import read_json
 from plat.store.home import Home, RunPaths
 from plat.store.run_directory.state import RunState
@@ -144,6 +144,15 @@ def rate_so_far(paths: RunPaths, state: RunState) -> float | None:
     except (OSError, KeyError, TypeError, ValueError):
         return None
     return seconds / iterations if iterations > 0 and seconds > 0 else None
+
+
+def disk_bytes(runs: Iterable[Run], usual: int) -> int:
+    """What these runs will keep on disk: what their trainer says of each, else `usual`."""
+    total = 0
+    for run in runs:
+        trainer = find_trainer(run.trainer)
+        total += usual if trainer.disk_bytes is None else trainer.disk_bytes(config_object(run, trainer))
+    return total
 
 
 def cached_keys(cache: Path) -> set[str]:

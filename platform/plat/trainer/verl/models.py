@@ -93,6 +93,17 @@ def host_gigabytes(config: VerlRunConfig) -> int:
     return 32 + 16 * workers(config) + round(TRAINED * _billions(config))
 
 
+KEPT = 4  # checkpoints at once: the last two, the peak's, and one that is being written
+SAVED = 12  # bytes of a trained parameter in a checkpoint: float32, and Adam's two means
+
+
+def checkpoint_bytes(config: VerlRunConfig) -> int:
+    """What a run keeps on disk at most."""
+    parameters = 1e9 * _billions(config)
+    actor = READ if config.verl.lora_rank else SAVED
+    return round(KEPT * parameters * (actor + (SAVED if config.algorithm.advantage == "gae" else 0))) + 8_000_000
+
+
 # Seconds of an iteration of 8 x 16 trajectories of 5 turns with 400 tokens, PPO on 3.09 billion parameters on 4 GPUs:
 # the middle of the paper's Table 5. What does not shrink with the work is a guess, and so is the scaling.
 SECONDS, FIXED_SECONDS = 78.0, 15.0

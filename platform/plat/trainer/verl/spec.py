@@ -16,7 +16,7 @@ from plat.trainer.resources import Resources
 from plat.trainer.validation import check_iteration, check_stand_in
 from plat.trainer.verl.config import VerlRunConfig
 from plat.trainer.verl.extra import require
-from plat.trainer.verl.models import host_gigabytes, is_stand_in, minutes, paper_model, workers
+from plat.trainer.verl.models import checkpoint_bytes, host_gigabytes, is_stand_in, minutes, paper_model, workers
 from plat.trainer.verl.overrides import rollout_engine
 
 # The base of conf/scale/smoke.yaml, and that of conf/model/qwen2.5-0.5b.yaml.
@@ -154,5 +154,6 @@ SPEC = TrainerSpec(
     stall_after=3600.0,  # a checkpoint of a large model, or its start on many GPUs
     less_memory=_less_memory,
     load_check=_load_check,
+    disk_bytes=checkpoint_bytes,
     cost_keys=("model.name", "verl.workers", "task.name", "algorithm.name", "filter.name"),
 )
