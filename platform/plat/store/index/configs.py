@@ -102,12 +102,11 @@ def _tables(
 
 
 def _sums(flags: np.ndarray, lengths: np.ndarray) -> np.ndarray:
-    """How many flags are set in each of consecutive parts of these lengths."""
+    """How many flags are set in each of consecutive parts of these lengths, none of which is 0."""
     import numpy as np
 
-    ends = np.cumsum(lengths)
-    totals = np.concatenate([[0], np.cumsum(flags)])
-    sums: np.ndarray = totals[ends] - totals[ends - lengths]
+    starts = np.cumsum(lengths) - lengths
+    sums: np.ndarray = np.add.reduceat(flags.view(np.uint8), starts, dtype=np.int32)
     return sums
 
 
