@@ -129,12 +129,13 @@ def misbehave(config: ToyConfig, step: int, io: RunIO) -> None:
         (io.cache / "child.txt").write_text(str(child.pid))
         if kind == "child_and_hang":
             time.sleep(1000)
-    elif kind.startswith("daemon"):
-        parent = subprocess.Popen([sys.executable, "-c", DAEMON], stdout=subprocess.PIPE)
+    elif "daemon" in kind:
+        environment = {} if kind.startswith("unmarked") else None  # {}: without anything that names the run
+        parent = subprocess.Popen([sys.executable, "-c", DAEMON], stdout=subprocess.PIPE, env=environment)
         assert parent.stdout is not None
         (io.cache / "daemon.txt").write_text(parent.stdout.readline().decode())
         parent.wait()
-        if kind == "daemon_and_hang":
+        if kind.endswith("_and_hang"):
             time.sleep(1000)
     elif kind == "disk":
         import resource

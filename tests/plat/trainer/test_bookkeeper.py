@@ -220,13 +220,15 @@ def test_success_that_is_not_a_number_fails_the_run(compose, memory_io):
 
 
 def test_empty_batches_end_a_run(compose, memory_io):
-    config = compose("train.iterations=9", "early_stop.empty_window=2")
-    trainer = Scripted(config, memory_io(), [0.5] * 10)
+    config = compose("train.iterations=9", "early_stop.empty_window=2", "eval.every=5")
+    io = memory_io()
+    trainer = Scripted(config, io, [0.5] * 10)
     trainer.book.start()
     while not trainer.book.is_over:
         trainer.iterate(trainer.book.begin_iteration())
         trainer.book.end_iteration(empty=True)
     assert trainer.book.finish({}).kind == "stopped:empty_batches" and trainer.book.progress.step == 2
+    assert ("val/success", 2) in io.metrics, "the policy at an early stop is evaluated"
 
 
 def test_files_are_written_with_every_checkpoint(compose, memory_io):
