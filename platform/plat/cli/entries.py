@@ -51,7 +51,7 @@ def states_asked(home: Home, experiments: Sequence[Experiment]) -> dict[str, Run
                 standing[run_id] = replace(standing[run_id], state=PREPARING)
     if snapshot is None:
         return standing
-    return {run_id: corrected(state, home.run(run_id), snapshot) for run_id, state in standing.items()}
+    return {run_id: corrected(home, run_id, state, snapshot) for run_id, state in standing.items()}
 
 
 def _needs(home: Home, experiments: Sequence[Experiment], standing: Mapping[str, RunState]) -> dict[str, str | None]:
@@ -85,7 +85,7 @@ def described(home: Home, experiments: Sequence[Experiment], standing: Mapping[s
 def standing(home: Home, run_ids: Iterable[str]) -> dict[str, RunState]:
     """Where runs stand now, for verbs that write nothing: schedulers are asked about the runs that they have."""
     snapshot = ask_schedulers(home, note=False)
-    return {id: corrected(state, home.run(id), snapshot) for id, state in states(home, list(run_ids)).items()}
+    return {id: corrected(home, id, state, snapshot) for id, state in states(home, list(run_ids)).items()}
 
 
 def entry_of(home: Home, run: Run) -> Entry:

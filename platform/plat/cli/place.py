@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from plat.store.home import Home, RunPaths
+from plat.store.home import Home
 from plat.store.run_directory.state import RunState
 from plat.store.submissions import newest_record
 
@@ -71,7 +71,7 @@ def ask_schedulers(home: Home, *, note: bool = True) -> Snapshot | None:
     return refresh_if_any(home)
 
 
-def corrected(state: RunState, paths: RunPaths, snapshot: Snapshot | None) -> RunState:
+def corrected(home: Home, run_id: str, state: RunState, snapshot: Snapshot | None) -> RunState:
     """The state of a run that a scheduler has, where the scheduler knows more than the run's own files.
 
     A lease written on another machine cannot be checked from here, so a run seems to go on there while its job waits
@@ -81,7 +81,7 @@ def corrected(state: RunState, paths: RunPaths, snapshot: Snapshot | None) -> Ru
         return state
     from plat.dispatch.slurm.states import OVER, PENDING
 
-    record = newest_record(paths)
+    record = newest_record(home.run(run_id))
     if record is None or state.reason != record.place:  # it runs here
         return state
     task = snapshot.tasks.get((record.submission.name, record.task))
