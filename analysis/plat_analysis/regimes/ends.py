@@ -201,9 +201,9 @@ def _table(
         notes=[
             Note(
                 "Success and moves: of the first and the last evaluation, on the validation instances. Retrieval, "
-                "H(Z|X) and reasonings that parse: of the first and the last probe of fresh reasonings, where there are "
-                "probes. All else: on the batches of training, from the first measurement to the mean of the last "
-                f"{last}."
+                "H(Z|X) and reasonings that parse: of the first and the last probe of fresh reasonings, where there "
+                "are probes. All else: on the batches of training, from the first measurement to the mean of the "
+                f"last {last}."
             )
         ],
     )
