@@ -1,7 +1,8 @@
 """The Ray that a run uses: one of its own, started here and ended with the run, or the cluster that it runs in.
 
 A run's own Ray lives in a scratch folder with a short name (names of sockets must be short). Its processes are children
-of this one, so whoever ends the run's process group ends them, too; Ray itself ends them when this process dies.
+of this one, so whoever ends the run's processes ends them, too. When everything was killed at once, Ray's last helpers
+end by themselves a minute later.
 """
 
 from __future__ import annotations
@@ -40,7 +41,8 @@ def environment(config: VerlRunConfig) -> dict[str, str]:
         "VERL_LOGGING_LEVEL": "WARN",
     }
     if config.device == "cpu":
-        variables |= ENVIRONMENT | {"OMP_NUM_THREADS": str(config.threads), "GLOO_SOCKET_IFNAME": "lo"}
+        threads = str(config.threads)
+        variables |= ENVIRONMENT | {"OMP_NUM_THREADS": threads, "TQ_NUM_THREADS": threads, "GLOO_SOCKET_IFNAME": "lo"}
     elif rollout_engine(config) == "hf":
         variables["VERL_USE_EXTERNAL_MODULES"] = ENVIRONMENT["VERL_USE_EXTERNAL_MODULES"]
     return variables
@@ -80,8 +82,7 @@ def ray_cluster(config: VerlRunConfig) -> Iterator[None]:
         with _keeping_signal_handlers():
             ray.init(**(_own(config, scratch) if scratch else _joined(config, str(address))))
     try:
-        if joins:
-            _check_room(config)
+        _check_room(config)
         yield
     finally:
         if scratch:
@@ -109,8 +110,6 @@ def _runtime(config: VerlRunConfig) -> dict[str, Any]:
 def _own(config: VerlRunConfig, scratch: str) -> dict[str, Any]:
     """How to start a Ray on this machine. Its numbers of CPUs and GPUs are logical on a machine without GPUs."""
     count = workers(config)
-    # How long Ray's helpers look for the rest of it when this process was killed; Ray itself says a minute.
-    os.environ.setdefault("RAY_gcs_rpc_server_reconnect_timeout_s", "10")
     options: dict[str, Any] = {
         "address": "local",
         "num_cpus": CPUS_OF_A_WORKER * count + CPUS_BESIDE,
@@ -139,5 +138,6 @@ def _check_room(config: VerlRunConfig) -> None:
         raise RunError(
             f"the Ray cluster has {len(fitting)} node(s) with {needed['GPU']} GPUs and {needed['CPU']} CPUs, "
             f"the run needs {config.verl.nodes}",
-            mend="ask for more nodes or CPUs, or set verl.workers and verl.nodes",
+            mend="ask for more nodes, GPUs or CPUs, or set verl.workers; for several nodes start Ray on them, and set "
+            "RAY_ADDRESS",
         )

@@ -118,29 +118,20 @@ def wait_for_step(home: Path, step: int, process: subprocess.Popen[str]) -> None
         time.sleep(0.2)
 
 
-def test_a_run_that_was_asked_to_stop_goes_on_in_another_process(home: Path, undisturbed: Path) -> None:
-    """The first attempt ends with a checkpoint before the last step; the history is that of the undisturbed run."""
+def test_a_run_that_is_asked_to_stop_saves_and_ends(home: Path) -> None:
     place = home / "stopped"
     process = start(place, *ALGORITHMS["ppo"])
     wait_for_step(place, 1, process)
     process.send_signal(signal.SIGINT)
     process.wait(LIMIT)
-    stopped = [json.loads(file.read_text())["outcome"] for file in place.glob("runs/*/*/attempts/*/outcome.json")]
-    assert stopped == ["interrupted"], said(place)
-    result = run(place, *ALGORITHMS["ppo"])
-    assert result["outcome"] == "finished" and result["step"] == 3
-    attempts = sorted(place.glob("runs/*/*/attempts/*/attempt.json"))
-    assert json.loads(attempts[1].read_text())["restored_step"] >= 1
-    expected, resumed = history(undisturbed), history(place)
-    assert resumed.keys() == expected.keys()
-    # What is drawn is a function of the seed and the step; sums of larger or smaller batches round differently.
-    for key, value in expected.items():
-        assert resumed[key] == pytest.approx(value, rel=1e-3, abs=1e-4, nan_ok=True), key
+    outcomes = [json.loads(file.read_text())["outcome"] for file in place.glob("runs/*/*/attempts/*/outcome.json")]
+    assert outcomes == ["interrupted"], said(place)
+    assert list(place.glob("runs/*/*/attempts/*/checkpoints/step-*"))
 
 
-def test_a_killed_run_leaves_no_process_behind(home: Path) -> None:
+def test_a_killed_run_leaves_no_process_and_goes_on_in_another_one(home: Path, undisturbed: Path) -> None:
     place = home / "killed"
-    process = start(place, *ALGORITHMS["ppo"], "train.iterations=50")
+    process = start(place, *ALGORITHMS["ppo"])
     wait_for_step(place, 1, process)
     (lease,) = place.glob("runs/*/*/lease.json")
     worker = psutil.Process(json.loads(lease.read_text())["pid"])
@@ -150,5 +141,14 @@ def test_a_killed_run_leaves_no_process_behind(home: Path) -> None:
     os.killpg(process.pid, signal.SIGKILL)  # nobody is left who could clean up
     worker.kill()
     process.wait()
+    result = run(place, *ALGORITHMS["ppo"])
+    assert result["outcome"] == "finished" and result["step"] == 3
+    attempts = sorted(place.glob("runs/*/*/attempts/*/attempt.json"))
+    assert json.loads(attempts[-1].read_text())["restored_step"] >= 1
+    expected, resumed = history(undisturbed), history(place)
+    assert resumed.keys() == expected.keys()
+    # What is drawn is a function of the seed and the step; sums of larger or smaller batches round differently.
+    for key, value in expected.items():
+        assert resumed[key] == pytest.approx(value, rel=1e-3, abs=1e-4, nan_ok=True), key
     _, left = psutil.wait_procs(family, timeout=120)
     assert not left, [member.as_dict(["pid", "name", "status"]) for member in left]
