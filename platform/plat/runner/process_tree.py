@@ -25,6 +25,7 @@ PR_SET_PDEATHSIG, PR_SET_CHILD_SUBREAPER, PR_GET_CHILD_SUBREAPER = 1, 36, 37  # 
 MARK = "PLAT_RUN_DIRECTORY"  # the environment variable that names the run a process belongs to
 GRACE = 3.0  # seconds that processes have to end when they are asked to
 DEADLINE = 5.0  # seconds to wait for killed processes: one that the kernel itself holds up may take longer
+SCANS = 5  # that find nothing in a row before it is believed: one scan may miss a process that forks during it
 
 
 def signal_when_parent_ends(number: int) -> None:
@@ -79,7 +80,10 @@ def end_below(pid: int, spared: Collection[int] = (), grace: float = 0.0) -> Non
         return
 
     def remaining() -> list[int]:
-        return descendants(pid, spared)
+        for _ in range(SCANS):
+            if left := descendants(pid, spared):
+                return left
+        return []
 
     if grace:
         _signal_all(remaining(), signal.SIGTERM)

@@ -24,7 +24,7 @@ def test_why_says_the_identity_in_words(plat, home):
 def test_why_shows_what_a_run_has_left_behind(plat, executed):
     run = executed()
     kept = save_artifact(run.attempt(1), "model", lambda folder: (folder / "config.json").write_text("{}"))
-    assert f"artifact   model: 1 file, 2 B, in {kept.path}" in " ".join(plat("why", run.id)[1].split("\n"))
+    assert f"artifact model: 1 file, 2 B, in {kept.path}" in " ".join(plat("why", run.id)[1].split())
     shown = json.loads(plat("why", run.id, "--json")[1])["artifacts"]
     assert shown == {"model": {"path": str(kept.path), "files": 1, "bytes": 2, "sha256": kept.sha256}}
 

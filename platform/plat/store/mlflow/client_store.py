@@ -19,6 +19,7 @@ from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from plat.errors import StoreError
 from plat.store.home import Home
 from plat.store.mlflow.backend import (
     SIGNATURE,
@@ -100,6 +101,16 @@ class ClientStore:
             return str(run.info.run_id)
 
     def write(self, record: RunRecord, known: Known | None, parent: str | None) -> bool:
+        try:
+            return self._write(record, known, parent)
+        except StoreError:
+            # An importer of another home may have created the same run, and deleted this one as the later of the two.
+            same = [run for run in self._search(f"tags.`plat.id` = '{record.id}'") if _is_active(run)]
+            if known is not None or not same:
+                raise
+            return self._write(record, _known(same[0]), parent)
+
+    def _write(self, record: RunRecord, known: Known | None, parent: str | None) -> bool:
         from mlflow.entities import Metric, Param
 
         with store_errors(self.uri):
@@ -141,10 +152,14 @@ class ClientStore:
             number = self._experiment(experiment)
             run = self._find_file(number, file)
             runs = self._search(f"tags.`plat.in.{file}` = '1'", [number])
-            active = [member.info for member in runs if member.info.lifecycle_stage == "active"]
-            status, _, end = together((info.status, info.start_time, info.end_time) for info in active)
-            if run is None or run.info.lifecycle_stage != "active":
+            active = [member for member in runs if _is_active(member)]
+            status, _, end = together((run.info.status, run.info.start_time, run.info.end_time) for run in active)
+            if run is None or not _is_active(run):
                 return
+            deleted = self._deleted_files(number, file)
+            for member in active:  # their parent may have been the later of two that were created at once
+                if member.data.tags.get("mlflow.parentRunId") in deleted:
+                    self.client.set_tag(member.info.run_id, "mlflow.parentRunId", run.info.run_id)
             if status == "RUNNING":
                 self.client.update_run(run.info.run_id, status=status)
             else:
@@ -201,7 +216,7 @@ class ClientStore:
         def order(run: Run) -> tuple[bool, str, int, str]:
             return _is_written(run), run.data.tags.get(SIGNATURE, ""), run.info.start_time, run.info.run_id
 
-        same = [run for run in self._search(query, experiments) if run.info.lifecycle_stage == "active"]
+        same = [run for run in self._search(query, experiments) if _is_active(run)]
         if len(same) < 2:
             return made
         first, *others = sorted(same, key=order)
@@ -226,6 +241,11 @@ class ClientStore:
     def _find_file(self, experiment: str, file: str) -> Run | None:
         runs = self._search(f"tags.`plat.file` = '{file}'", [experiment])
         return min(runs, key=lambda run: run.info.lifecycle_stage != "active", default=None)
+
+    def _deleted_files(self, experiment: str, file: str) -> set[str]:
+        """The runs of this file that are in MLflow's bin."""
+        runs = self._search(f"tags.`plat.file` = '{file}'", [experiment])
+        return {str(run.info.run_id) for run in runs if not _is_active(run)}
 
     def _search(self, query: str, experiments: list[str] | None = None) -> list[Run]:
         """Every run that matches, deleted ones too, in all experiments unless some are named."""
@@ -262,6 +282,11 @@ class ClientStore:
                 path.parent.mkdir(parents=True, exist_ok=True)
                 path.write_bytes(data)
             self.client.log_artifacts(run, folder)
+
+
+def _is_active(run: Run) -> bool:
+    """Whether the run is not in MLflow's bin."""
+    return bool(run.info.lifecycle_stage == "active")
 
 
 def _is_written(run: Run) -> bool:
