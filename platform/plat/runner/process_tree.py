@@ -91,6 +91,8 @@ def end_below(pid: int, spared: Collection[int] = (), grace: float = 0.0) -> Non
     until = time.monotonic() + DEADLINE
     while (pids := remaining()) and time.monotonic() < until:  # what forks while it is killed takes another round
         _signal_all(pids, signal.SIGKILL)
+        for _ in range(SCANS):  # a list of children is read faster than a process can fork and end, unlike all of /proc
+            _signal_all(set(children(pid)) - set(spared), signal.SIGKILL)
         _wait(lambda: not remaining(), 0.1)
 
 

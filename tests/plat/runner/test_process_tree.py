@@ -29,7 +29,7 @@ if "deaf" in kind:
 with open(file + ".part", "w") as part:
     part.write(str(os.getpid()))
 os.rename(file + ".part", file)
-time.sleep(1000)
+time.sleep(100)
 """
 KINDS = ("child", "fork, setsid", "fork twice, setsid", "fork twice, setsid, deaf")
 
@@ -83,7 +83,7 @@ def test_a_process_that_is_asked_to_end_can_tidy_up(tmp_path):
     script = (
         "import signal, sys, time, pathlib\n"
         "signal.signal(signal.SIGTERM, lambda *_: (pathlib.Path(sys.argv[1]).write_text('tidy'), sys.exit()))\n"
-        "print('ready', flush=True); time.sleep(1000)"
+        "print('ready', flush=True); time.sleep(100)"
     )
     with contained(tmp_path):
         process = subprocess.Popen([sys.executable, "-c", script, str(tmp_path / "file")], stdout=subprocess.PIPE)
@@ -108,8 +108,12 @@ def test_shared_memory_is_removed_by_the_process_that_python_keeps_for_that(tmp_
 
 
 def test_one_that_forks_without_end_is_killed(tmp_path):
-    """Each process forks another and ends: whoever looks for it finds its successor."""
-    script = "import os, time\nwhile True:\n    if os.fork(): os._exit(0)\n    os.setsid(); time.sleep(0.005)"
+    """Each process forks another and ends: whoever looks for it finds its successor. It gives up after 20 seconds,
+    so that a test that fails leaves nothing behind."""
+    script = (
+        "import os, time\nuntil = time.monotonic() + 20\n"
+        "while time.monotonic() < until:\n    if os.fork(): os._exit(0)\n    os.setsid(); time.sleep(0.005)"
+    )
     with contained(tmp_path):
         process = subprocess.Popen([sys.executable, "-c", script])
         time.sleep(0.2)
