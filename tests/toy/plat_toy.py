@@ -193,6 +193,11 @@ def prepare(config: ToyConfig) -> tuple[str, str] | None:
     return (config.recipe, f"recipe {config.recipe}") if config.recipe else None
 
 
+def check(config: ToyConfig) -> None:
+    if config.mischief == "unfit":
+        raise SpecError("the toy cannot do this", where="mischief", mend="mischief=none")
+
+
 def resources(config: Any) -> dict[str, int]:
     return {"threads": 1, "gpus": config.gpus}
 
@@ -210,4 +215,5 @@ SPEC = TrainerSpec(
     load_prepare=lambda: prepare_work,
     preload=("plat_toy",),
     less_memory=less_memory,
+    load_check=lambda: check,
 )

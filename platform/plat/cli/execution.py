@@ -136,6 +136,7 @@ def run(
 
     For example: plat run task=sokoban algorithm=grpo seed=1
     """
+    from plat.plan.check import check_runs
     from plat.spec.experiment import build_run
     from plat.store.run_directory.files import read_result
 
@@ -146,7 +147,10 @@ def run(
     if files:
         raise SpecError(f"`plat run` takes no file, and {files[0]} is one", mend=f"plat sweep {files[0]}")
     made = build_run(overrides)
-    place = Home.find(home).create()
+    place = Home.find(home)
+    if not place.run(made.id).result.exists():  # what is done needs no check, which takes seconds
+        check_runs([made])
+    place.create()
     progress_to = sys.stderr if as_json else None  # stdout is for the JSON alone
     report = run_missing(place, place.store_uri(store), [made], jobs=1, progress_to=progress_to)
     result = read_result(place.run(made.id))

@@ -82,7 +82,11 @@ def plan_searches(arguments: Arguments, home: Home) -> int:
 
 
 def load_searches(arguments: Arguments) -> list[Search]:
-    """The searches of the one file that is named, under the overrides; SpecError when it is not one file."""
+    """The searches of the one file that is named, under the overrides.
+
+    SpecError when it is not one file, or when a trainer refuses a corner of the space.
+    """
+    from plat.plan.check import check_runs
     from plat.search.file import read_searches
 
     files, overrides = split(arguments)
@@ -92,7 +96,9 @@ def load_searches(arguments: Arguments) -> list[Search]:
             where="the command line",
             mend="for example: plat tune sweeps/keep_rate.yaml",
         )
-    return read_searches(files[0], overrides)
+    searches = read_searches(files[0], overrides)
+    check_runs(searches[0].corner_runs())
+    return searches
 
 
 def _search(

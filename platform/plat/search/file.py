@@ -49,7 +49,7 @@ def read_searches(path: str | Path, overrides: Sequence[str] = ()) -> list[Searc
     file = _SearchFile(document, parse_overrides(tuple(overrides)))
     pruners = file.pruners()
     searches = [file.search(pruner, len(pruners) > 1, tuple(overrides)) for pruner in pruners]
-    _check_corners(searches[0])
+    searches[0].corner_runs()  # SpecError where one cannot be made
     return searches
 
 
@@ -77,19 +77,6 @@ def _check_keys(document: Document) -> None:
             where=str(document.path),
             mend="rename the file: letters, digits, `_`, `-`, `.` and spaces, beginning with a letter, a digit or `_`",
         )
-
-
-def _check_corners(search: Search) -> None:
-    """Make a run at every end of every parameter, the others at their first, so that most mistakes are seen at once."""
-    first = search.first_corner
-    search.runs_of(first, [*search.seeds[:1], *search.confirm[:1]])
-    for name, parameter in search.space.items():
-        for value in parameter.corners()[1:]:
-            try:
-                search.runs_of(first | {name: value}, search.seeds[:1])
-            except SpecError as error:
-                error.where = error.where or parameter.where
-                raise
 
 
 class _SearchFile:

@@ -8,6 +8,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from plat.errors import SpecError
 from plat.search.settings import Chosen, Objective
 from plat.search.space import Parameter
 from plat.spec.experiment import Experiment
@@ -67,6 +68,22 @@ class Search:
     @property
     def first_corner(self) -> dict[str, Any]:
         return {name: parameter.corners()[0] for name, parameter in self.space.items()}
+
+    def corner_runs(self) -> list[Run]:
+        """A run at every end of every parameter, the others at their first; SpecError when one cannot be made.
+
+        They stand for the whole space where it is checked, so that most mistakes are seen before the search begins.
+        """
+        first = self.first_corner
+        runs = self.runs_of(first, [*self.seeds[:1], *self.confirm[:1]])
+        for name, parameter in self.space.items():
+            for value in parameter.corners()[1:]:
+                try:
+                    runs += self.runs_of(first | {name: value}, self.seeds[:1])
+                except SpecError as error:
+                    error.where = error.where or parameter.where
+                    raise
+        return runs
 
     @property
     def iterations(self) -> int:

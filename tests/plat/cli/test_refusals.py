@@ -156,6 +156,17 @@ def test_permission_to_import_is_for_one_call(plat, spec, home, monkeypatch):
     assert plat("plan", path)[0] == 0
 
 
+@pytest.mark.parametrize("verb", ["plan", "sweep", "run"])
+def test_a_trainer_is_asked_before_anything_runs(plat, spec, home, toy_paper, monkeypatch, verb):
+    """What a trainer's `load_check` refuses is refused by every verb that would run it."""
+    monkeypatch.syspath_prepend(str(toy_paper))
+    overrides = ["trainer=plat_toy:SPEC", "mischief=unfit"]
+    text = "title: A test\nbase: {trainer: 'plat_toy:SPEC', mischief: unfit}\nmatrix:\n  seed: [0]\n"
+    code, _, err = plat(verb, *(overrides if verb == "run" else [spec(text)]))
+    assert code == 2 and "the toy cannot do this" in err and "fix: mischief=none" in err
+    assert not home.exists()
+
+
 def test_planning_runs_no_code_of_the_current_folder(tmp_path, spec):
     (tmp_path / "innocent.py").write_text("print('I ran')")
     (tmp_path / "x-1.dist-info").mkdir()

@@ -54,3 +54,13 @@ def test_wrong_command_lines_are_told_so(plat, file):
     for arguments, words in ((["tune"], "takes one search file"), (["tune", file, "spase=1"], "unknown key 'spase'")):
         code, _, err = plat(*arguments)
         assert code == 2 and words in err and "fix:" in err
+
+
+@pytest.mark.parametrize("verb", ["tune", "plan"])
+def test_a_trainer_is_asked_about_every_corner_before_anything_runs(plat, write, verb, tmp_path):
+    """One value of one parameter is enough for the trainer to refuse the search."""
+    text = TEXT.replace("  at: {int: [10, 50]}", "  mischief: [none, unfit]")
+    place = tmp_path / "elsewhere"
+    code, _, err = plat(verb, write(text), "--home", place)
+    assert code == 2 and "the toy cannot do this" in err and "mischief=none" in err
+    assert not place.exists()
