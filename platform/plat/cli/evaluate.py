@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import tempfile
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -11,9 +13,11 @@ import typer
 from plat.cli.common import HomeOption, JsonOption, find_run, print_json
 from plat.cli.output import tell
 from plat.cli.settings import verb
-from plat.errors import CheckpointError, SpecError
+from plat.errors import CheckpointError, PluginError, SpecError
 from plat.store.home import Home, RunPaths
 from plat.trainer.api import State
+
+SAID = 4000  # characters of what libraries printed before they failed, which are shown
 
 Target = Annotated[
     str, typer.Argument(metavar="RUN | CHECKPOINT", help="A run's name or id, or the path of a checkpoint folder.")
@@ -50,7 +54,8 @@ def evaluate(
         raise SpecError(f"trainer {trainer.name!r} has no evaluation of its own", where=str(checkpoint))
     config, options = _apply(config, overrides or ())
     typed = config_object(config, trainer)
-    measured = trainer.load_evaluate()(typed, state, Home.find(home).cache, options)
+    with _what_is_said_kept_back(trainer.name):
+        measured = trainer.load_evaluate()(typed, state, Home.find(home).cache, options)
     name = meta.get("name", run.id)
     if as_json:
         print_json({"run": run.id, "name": name, "checkpoint": str(checkpoint), "result": measured})
@@ -61,6 +66,22 @@ def evaluate(
             continue
         print(f"  {key:32} {value:.4f}" if isinstance(value, float) else f"  {key:32} {value}")
     return 0
+
+
+@contextmanager
+def _what_is_said_kept_back(trainer: str) -> Iterator[None]:
+    """What libraries print meanwhile is no result: it goes to stderr, its end alone, and only when they fail."""
+    from plat.runner.process import output_to
+    from plat.user_code import user_code
+
+    with tempfile.TemporaryDirectory() as scratch:
+        log = Path(scratch) / "said.txt"
+        try:
+            with output_to(log), user_code(f"the evaluation of the trainer {trainer!r} failed"):
+                yield
+        except PluginError:
+            tell(log.read_text(errors="replace")[-SAID:])
+            raise
 
 
 def _find(home: Home, target: str, *, peak: bool) -> tuple[RunPaths, Path, State]:

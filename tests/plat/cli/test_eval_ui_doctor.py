@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import sys
 from pathlib import Path
@@ -12,6 +13,7 @@ import pytest
 from cli_files import results_of
 
 from plat.cli import evaluate
+from plat.errors import PluginError
 from plat.store.home import Home
 from plat.store.run_directory import checkpoint
 from plat.trainer.api import State
@@ -44,6 +46,19 @@ def test_eval_takes_the_checkpoint_at_the_peak(peaks):
     home, run, folder = peaks
     assert evaluate._find(home, run, peak=True)[1] == folder / "step-000002"
     assert evaluate._find(home, run, peak=False)[1] == folder / "step-000004"
+
+
+def test_what_libraries_print_is_no_result(capfd):
+    with evaluate._what_is_said_kept_back("mine"):
+        print("a banner")
+        os.write(2, b"a warning\n")
+    assert capfd.readouterr() == ("", "")
+    with pytest.raises(PluginError, match="the evaluation of the trainer 'mine' failed: OSError: no room"):
+        with evaluate._what_is_said_kept_back("mine"):
+            print("a banner")
+            raise OSError("no room")
+    out, err = capfd.readouterr()
+    assert out == "" and "a banner" in err
 
 
 @pytest.mark.parametrize(

@@ -8,14 +8,13 @@ from typing import Any
 
 import numpy as np
 
-from plat.errors import SpecError
 from plat.trainer.api import State
 from plat.trainer.config import RunConfig
 from plat.trainer.embedded.batch import Batch
 from plat.trainer.embedded.rollout import Episodes, Sampling, rollout
 from plat.trainer.embedded.transformer.model import Weights
 from plat.trainer.embedded.transformer.tokenizer import Tokenizer
-from plat.trainer.loop.instances import SPLITS, FixedInstances
+from plat.trainer.loop.instances import FixedInstances, chosen_instances
 from plat.trainer.loop.randomness import EVALUATION
 from plat.trainer.loop.trajectories import evaluation_metrics, instance_results
 
@@ -39,28 +38,15 @@ def evaluate(
 def evaluate_checkpoint(
     config: RunConfig, state: State, cache: Path, overrides: Mapping[str, Any] | None = None
 ) -> dict[str, Any]:
-    """`plat eval`: metrics and per-instance results of a checkpoint's policy.
-
-    overrides: split (validation | heldout, default heldout), instances (default: as many as in the run); SpecError for
-    others.
-    """
+    """`plat eval`: metrics and per-instance results of a checkpoint's policy; see `chosen_instances` for overrides."""
     import torch
 
     from plat.trainer.embedded.base_model.load import empty_model
     from plat.trainer.embedded.transformer.model import unpack
 
-    options = dict(overrides or {})
-    for name in options.keys() - {"split", "instances"}:
-        raise SpecError(f"the evaluation has no option {name!r}", mend="one of: split, instances")
-    split = str(options.get("split", "heldout"))
-    if split not in SPLITS:
-        raise SpecError(f"there is no split {split!r}", where="split", mend=f"one of: {', '.join(SPLITS)}")
-    default = config.eval.heldout if split == "heldout" else config.eval.instances
-    count = options.get("instances", default or config.eval.instances)
-    if type(count) is not int or count < 1:
-        raise SpecError(f"{count!r} instances cannot be played", where="instances", mend="a whole number from 1")
+    instances = chosen_instances(config, overrides)
     torch.set_num_threads(config.threads)
     shape, tokenizer = empty_model(config)
     weights = unpack(shape, state.tensors["actor.parameters"].to(config.device))
-    metrics, batch = evaluate(weights, tokenizer, config, FixedInstances(config, split, count))
-    return {"split": split, "instances": count, **metrics, "results": instance_results(batch)}
+    metrics, batch = evaluate(weights, tokenizer, config, instances)
+    return {"split": instances.split, "instances": len(instances), **metrics, "results": instance_results(batch)}

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from typing import Any
 
 from plat.errors import SpecError
 from plat.trainer.config import RunConfig
@@ -44,3 +45,22 @@ class FixedInstances:
         for environment, seed in zip(self.environments, self.seeds, strict=True):
             environment.reset(seed)
             yield environment
+
+
+def chosen_instances(config: RunConfig, options: Mapping[str, Any] | None = None) -> FixedInstances:
+    """The instances that `plat eval` asks for.
+
+    options: split (validation | heldout, default heldout), instances (default: as many as in the run); SpecError for
+    others.
+    """
+    options = dict(options or {})
+    for name in options.keys() - {"split", "instances"}:
+        raise SpecError(f"the evaluation has no option {name!r}", mend="one of: split, instances")
+    split = str(options.get("split", "heldout"))
+    if split not in SPLITS:
+        raise SpecError(f"there is no split {split!r}", where="split", mend=f"one of: {', '.join(SPLITS)}")
+    default = config.eval.heldout if split == "heldout" else config.eval.instances
+    count = options.get("instances", default or config.eval.instances)
+    if type(count) is not int or count < 1:
+        raise SpecError(f"{count!r} instances cannot be played", where="instances", mend="a whole number from 1")
+    return FixedInstances(config, split, count)

@@ -124,6 +124,12 @@ def _load() -> Any:
     return train
 
 
+def _load_evaluate() -> Any:
+    from plat.trainer.verl.evaluate import evaluate_checkpoint
+
+    return evaluate_checkpoint
+
+
 def _load_check() -> Any:
     from plat.trainer.verl.checking import check_config
 
@@ -151,6 +157,7 @@ SPEC = TrainerSpec(
     fingerprint=_fingerprint,
     prepare=_prepare,
     load_prepare=_load_prepare,
+    load_evaluate=_load_evaluate,
     stall_after=3600.0,  # a checkpoint of a large model, or its start on many GPUs
     less_memory=_less_memory,
     load_check=_load_check,

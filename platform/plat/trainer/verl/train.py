@@ -22,19 +22,19 @@ from plat.errors import RunError
 from plat.trainer.api import Outcome, RunIO, State
 from plat.trainer.loop.bookkeeper import Bookkeeper
 from plat.trainer.loop.instances import FixedInstances
-from plat.trainer.loop.randomness import EVALUATION, SCORING, SELECTING, TRAINING, UPDATING, generator, training_seeds
+from plat.trainer.loop.randomness import SCORING, SELECTING, TRAINING, UPDATING, generator, training_seeds
 from plat.trainer.loop.refill import refill
 from plat.trainer.loop.scoring import mutual_information
 from plat.trainer.loop.selection import filter_batch, update_plan
 from plat.trainer.loop.trainable import Measured
-from plat.trainer.loop.trajectories import batch_metrics, evaluation_metrics, instance_results
-from plat.trainer.verl.cluster import import_plug_in, ray_cluster
+from plat.trainer.loop.trajectories import batch_metrics, instance_results
 from plat.trainer.verl.config import VerlRunConfig
+from plat.trainer.verl.evaluate import evaluate
 from plat.trainer.verl.extra import require
 from plat.trainer.verl.model_files import ModelFiles, model_files
-from plat.trainer.verl.overrides import compose
 from plat.trainer.verl.play import Play, Played, chosen, joined
 from plat.trainer.verl.probe import Probe, pairs_of, result_of
+from plat.trainer.verl.running import running_trainer
 
 
 def train(config: VerlRunConfig, io: RunIO) -> Outcome:
@@ -43,20 +43,8 @@ def train(config: VerlRunConfig, io: RunIO) -> Outcome:
     torch.set_num_threads(config.threads)
     files = model_files(config, io.cache)
     io.facts({"base_sha256": files.identity})  # before restoring: a run never goes on from another base model
-    with ray_cluster(config):
-        import transfer_queue as tq
-
-        import_plug_in()
-        from plat.trainer.verl.trainer import Trainer
-
-        composed = compose(config, files.path)
-        tq.init(composed.transfer_queue)
-        try:
-            trainer = Trainer(composed, config)
-            trainer.start()
-            return _Run(config, io, trainer, files).to_the_end()
-        finally:
-            tq.close()
+    with running_trainer(config, files) as trainer:
+        return _Run(config, io, trainer, files).to_the_end()
 
 
 class _Run:
@@ -167,11 +155,8 @@ class _Run:
         return self._evaluate(self.heldout)
 
     def _evaluate(self, instances: FixedInstances) -> Measured:
-        config = self.config
-        key = (EVALUATION, config.eval.seed, instances.split)
-        what = Play(instances.split, instances.seeds, 1, key, config.eval.temperature, config.task.turns)
-        batch = self.trainer.play(what, self.trainer.global_steps, "val")
-        return Measured(evaluation_metrics(batch), instance_results(batch))
+        metrics, batch = evaluate(self.trainer, self.config, instances)
+        return Measured(metrics, instance_results(batch))
 
     def probe(self, step: int, with_null: bool) -> Measured:
         assert self.reasoning_probe is not None, "asked for only where mi.probe is above 0"

@@ -206,6 +206,12 @@ class Trainer(PPOTrainerSync):  # type: ignore[misc]
         """Take back what `save` wrote, and give it to the rollout."""
         if not (folder / "actor").is_dir():
             raise RunError("the checkpoint has no actor", where=str(folder))
+        if not (folder / "actor" / f"model_world_size_{self.processes}_rank_0.pt").exists():
+            raise RunError(
+                f"the checkpoint was not written by {self.processes} training process(es)",
+                where=str(folder),
+                mend="leave verl.workers and verl.nodes as they were",
+            )
         self.checkpoint_manager.sleep_replicas()
         self.actor_rollout_wg.load_checkpoint(local_path=str(folder / "actor"), del_local_after_load=False)
         if self.use_critic:

@@ -111,6 +111,19 @@ def test_the_names_are_those_of_the_embedded_trainer(home: Path, undisturbed: Pa
     assert theirs - ours <= {"probe/retrieval_untrained"} | {name for name in theirs if name.startswith("probe/")}
 
 
+def test_a_kept_checkpoint_is_as_good_when_it_is_evaluated_again(home: Path, undisturbed: Path) -> None:
+    """`plat eval` has the very results that the run had, and prints nothing of what verl and Ray say."""
+    (run_folder,) = undisturbed.glob("runs/*/*/result.json")
+    command = ["eval", run_folder.parent.name, "--json", "--home", str(undisturbed)]
+    done = subprocess.run([sys.executable, "-m", "plat", *command], capture_output=True, text=True, timeout=LIMIT)
+    assert done.returncode == 0, done.stderr
+    again = json.loads(done.stdout)["result"]
+    (heldout,) = (event["data"] for event in events(undisturbed) if event.get("table") == "heldout_peak")
+    assert again["split"] == "heldout" and again["instances"] == 8
+    assert again["results"]["success"] == heldout["success"]
+    assert done.stderr == ""
+
+
 def wait_for_step(home: Path, step: int, process: subprocess.Popen[str]) -> None:
     until = time.monotonic() + LIMIT
     while not any(event["step"] >= step and "metrics" in event for event in events(home)):
