@@ -102,14 +102,20 @@ def find_environment(name: str) -> EnvironmentSpec:
     return spec
 
 
+@lru_cache(maxsize=256)
+def _option_types(config_type: type) -> dict[str, Any]:
+    """Option -> its type. Remembered, because a large matrix asks for it once per combination."""
+    kinds = get_type_hints(config_type)
+    return {field.name: kinds[field.name] for field in fields(config_type)}
+
+
 def configure(spec: EnvironmentSpec, options: Mapping[str, Any]) -> Any:
     """The environment's config from plain options; unknown names and wrong types raise BadEnvironment."""
-    kinds = get_type_hints(spec.config_type)
-    known = [field.name for field in fields(spec.config_type)]
+    kinds = _option_types(spec.config_type)
     values = {}
     for name, value in options.items():
-        if name not in known:
-            raise BadEnvironment(f"{spec.name} has no option {name!r}", mend=one_of(name, known))
+        if name not in kinds:
+            raise BadEnvironment(f"{spec.name} has no option {name!r}", mend=one_of(name, list(kinds)))
         kind = kinds[name]
         if kind is float and type(value) is int:
             value = float(value)

@@ -21,7 +21,7 @@ from plat.spec.yaml_reader import read
 from plat.suggest import mend
 from plat_analysis.plugins import registry
 from plat_analysis.plugins.annotations import check_type, type_of
-from plat_analysis.regimes.regime import Thresholds
+from plat_analysis.regimes.thresholds import Thresholds
 from plat_analysis.results.comparison import Comparison
 from plat_analysis.results.controlled import check_sides
 from plat_analysis.results.places import conditions, panels, places

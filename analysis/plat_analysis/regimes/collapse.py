@@ -24,8 +24,8 @@ from plat_analysis.regimes.ends import (
 )
 from plat_analysis.regimes.probe import PROBED, entropy_curve
 from plat_analysis.regimes.reference_ends import EndsReference
-from plat_analysis.regimes.regime import Thresholds
 from plat_analysis.regimes.regime_table import regime_table
+from plat_analysis.regimes.thresholds import Thresholds
 from plat_analysis.results import curves
 from plat_analysis.results.curves import ConditionCurves, condition_curves
 from plat_analysis.results.places import conditions

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from plat_analysis.regimes.regime import Thresholds
+from plat_analysis.regimes.thresholds import Thresholds
 from plat_analysis.results import curves
 from plat_analysis.results.curves import ConditionCurves
 from plat_analysis.results.labels import label

@@ -10,7 +10,7 @@ from plat.errors import SpecError
 from plat_analysis.artifact import Figure
 from plat_analysis.figures.style import INK, canvas
 from plat_analysis.regimes.points import Point, points
-from plat_analysis.regimes.regime import COLLAPSED, Thresholds
+from plat_analysis.regimes.thresholds import COLLAPSED, Thresholds
 from plat_analysis.results.labels import label
 from plat_analysis.results.runs import Results
 from plat_analysis.text import shortened

@@ -10,8 +10,8 @@ import numpy as np
 
 from plat.errors import SpecError
 from plat_analysis.regimes.probe import LEVEL_SHARE
-from plat_analysis.regimes.regime import Thresholds
 from plat_analysis.regimes.regime_table import RunRegime, measurements, run_regime
+from plat_analysis.regimes.thresholds import Thresholds
 from plat_analysis.results.places import add_run
 from plat_analysis.results.runs import Results, RunView
 from plat_analysis.statistics.replicates import Replicate

@@ -25,73 +25,25 @@ All probes are independent fresh samples.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields
+from collections.abc import Sequence
+from dataclasses import dataclass
 
-from plat.errors import SpecError
-from plat.suggest import mend
 from plat_analysis.regimes.probe import Array, Behaviour, Probe
+from plat_analysis.regimes.thresholds import (
+    COMPRESSED,
+    DEFAULTS,
+    DIVERSE,
+    LOW_ENTROPY,
+    NEVER,
+    NO_REASONING,
+    NOISE,
+    STOPPED_MOVING,
+    TEMPLATE,
+    UNDECIDED,
+    UNKNOWN,
+    Thresholds,
+)
 from plat_analysis.statistics.intervals import LEVEL, upper_bound, welch_lower_bound
-
-DIVERSE = "diverse"
-COMPRESSED = "compressed"
-TEMPLATE = "template collapse"
-LOW_ENTROPY = "low-entropy collapse"
-NO_REASONING = "no reasoning"
-NOISE = "noise"
-STOPPED_MOVING = "stopped moving"
-NEVER = "input-independent from the start"
-UNDECIDED = "undecided"
-UNKNOWN = "unknown"
-COLLAPSED = (TEMPLATE, LOW_ENTROPY, NO_REASONING, NOISE, STOPPED_MOVING)
-
-
-@dataclass(frozen=True)
-class Thresholds:
-    """The numbers of the rule.
-
-    fall         retrieval fell where, for a candidate, the lower bound of candidate minus final is above this
-    near_chance  and the upper bound of final is below chance plus this
-    level        of these one-sided bounds, for all candidates together
-    reasonings   fewer than this in any of these probes: unknown
-    fluent       share of reasonings that parse; fewer are noise
-    noise        share of ln V; a higher H(Z|X) is noise
-    low          share of the H(Z|X) at the start; a lower final one is low entropy
-    moves        share of the moves per turn at the start; shown to be below it: stopped moving
-    """
-
-    fall: float = 0.05
-    near_chance: float = 0.1
-    level: float = 0.999
-    reasonings: float = 512
-    fluent: float = 0.9
-    noise: float = 0.6
-    low: float = 0.5
-    moves: float = 0.8
-
-    @classmethod
-    def read(cls, given: Mapping[str, float] | None) -> Thresholds:
-        """The thresholds of an experiment file; SpecError for a name that is not a threshold."""
-        names = [field.name for field in fields(cls)]
-        for name in given or {}:
-            if name not in names:
-                raise SpecError(f"thresholds: there is no {name!r}", mend=mend(name, names, "thresholds"))
-        return cls(**(given or {}))
-
-    def __str__(self) -> str:
-        return (
-            "retrieval fell where that of some evaluation of the first half of the run (the start included) minus "
-            f"the final one is above {self.fall:g}, and the final one is below chance + {self.near_chance:g}, by "
-            f"one-sided {100 * self.level:g} % bounds, corrected for the number of these evaluations, on at least "
-            f"{self.reasonings:g} reasonings each, blocks of prompts as units. Fallen: {NO_REASONING} where most "
-            f"blocks have none; {NOISE} where fewer than {100 * self.fluent:g} % of the reasonings parse or H(Z|X) is "
-            f"above {self.noise:g} ln V, unless H(Z|X) is below {self.low:g} of that at the start; {STOPPED_MOVING} "
-            f"where moves per turn are shown to be below {self.moves:g} of those at the start and success did not "
-            f"rise; {LOW_ENTROPY} where H(Z|X) is that low; else {TEMPLATE}. Not fallen: {DIVERSE} where the final "
-            f"one is above chance + {self.near_chance:g}, or {COMPRESSED} where H(Z|X) is that low; {NEVER} where "
-            f"the start is not above it either; else {UNDECIDED}. {UNKNOWN.capitalize()}: something was not "
-            "measured. Start: the model before training; final: the last checkpoint"
-        )
 
 
 @dataclass(frozen=True)
@@ -111,7 +63,7 @@ def regime(
     start_behaviour: Behaviour | None,
     final_behaviour: Behaviour | None,
     log_vocabulary: float | None,
-    limits: Thresholds = Thresholds(),
+    limits: Thresholds = DEFAULTS,
 ) -> Regime:
     """The regime of one run; `unknown`, with the reason, where something that the rule needs was not measured.
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from plat_analysis.artifact import Cell, Column, Note, Row, Table, number
 from plat_analysis.regimes.points import Point, points, varied_axes
-from plat_analysis.regimes.regime import Thresholds
+from plat_analysis.regimes.thresholds import Thresholds
 from plat_analysis.results.labels import label
 from plat_analysis.results.runs import Results
 

@@ -39,14 +39,15 @@ def asked_of(runs: Iterable[Run]) -> list[Asked]:
     """What these runs ask for, in the order of the runs; those without GPUs are left out."""
     counts: Counter[Asked] = Counter()
     for run in runs:
+        if not run.resources.get("gpus"):
+            continue
         needed = Resources.of(run.resources)
-        if needed.gpus:
-            model, task, algorithm = (
-                str(select(run.config, f"{group}.name") or "") for group in ("model", "task", "algorithm")
-            )
-            counts[
-                Asked(run.trainer, model, task, algorithm, needed.nodes, needed.gpus, needed.memory_mb, needed.minutes)
-            ] += 1
+        model, task, algorithm = (
+            str(select(run.config, f"{group}.name") or "") for group in ("model", "task", "algorithm")
+        )
+        counts[
+            Asked(run.trainer, model, task, algorithm, needed.nodes, needed.gpus, needed.memory_mb, needed.minutes)
+        ] += 1
     return [Asked(**{**asdict(asked), "runs": count}) for asked, count in counts.items()]
 
 

@@ -9,6 +9,7 @@ already is looked up in the cache: <home>/cache/<kind>/<key>.
 
 from __future__ import annotations
 
+import functools
 import json
 import os
 from collections import defaultdict
@@ -52,6 +53,7 @@ class History:
                 for key in _keys(line.get("trainer"), line.get("scale"), known.items()):
                     self.rates[key].append(wall / iterations)
         self._percentiles: dict[Facts, tuple[float, float] | None] = {}
+        self._trainer = functools.cache(find_trainer)  # there may be 100,000 runs, and few trainers
 
     @classmethod
     def read(cls, path: Path) -> History:
@@ -82,11 +84,13 @@ class History:
 
     def spread(self, run: Run, done: int, rate_so_far: float | None = None) -> tuple[float, float] | None:
         """The median and the 90th percentile of the seconds that what is left of a run may take; see `seconds`."""
-        trainer = find_trainer(run.trainer)
+        trainer = self._trainer(run.trainer)
         iterations = trainer.iterations(run.config)
         left = max(0, (DEFAULT_ITERATIONS if iterations is None else iterations) - done)
         if rate_so_far is not None:
             return left * rate_so_far, left * rate_so_far
+        if not self.rates:
+            return None
         for key in _keys(run.trainer, run.config.get("scale"), cost_facts(run.config, trainer).items()):
             rates = self._rates(key)
             if rates is not None:
@@ -149,8 +153,9 @@ def rate_so_far(paths: RunPaths, state: RunState) -> float | None:
 def disk_bytes(runs: Iterable[Run], usual: int) -> int:
     """What these runs will keep on disk: what their trainer says of each, else `usual`."""
     total = 0
+    trainer_of = functools.cache(find_trainer)
     for run in runs:
-        trainer = find_trainer(run.trainer)
+        trainer = trainer_of(run.trainer)
         total += usual if trainer.disk_bytes is None else trainer.disk_bytes(config_object(run, trainer))
     return total
 

@@ -56,6 +56,20 @@ class CellSections:
                     self._unreached[name] = section
         return sections  # type: ignore[return-value]  # none is missing any more
 
+    def alone(self, bundle: Bundle) -> tuple[str, Section] | None:
+        """The only section that a bundle reaches, and what it is in cells where no other bundle reaches it.
+
+        None when the bundle reaches several sections, or when no such cell was made yet.
+        """
+        own = id(bundle)
+        reached = self._reached.get(own, ())
+        section = self._made[reached[0]].get((own,)) if len(reached) == 1 else None
+        return None if section is None else (reached[0], section)
+
+    def reach(self, bundles: Sequence[Bundle], name: str) -> bool:
+        """Whether one of these bundles reaches the section of this name."""
+        return any(name in self._reached_by(bundle) for bundle in bundles)
+
     def _reached_by(self, bundle: Bundle) -> tuple[str, ...]:
         """The sections that a bundle reaches."""
         names = {name for target in bundle for name in self._set_by[target]}

@@ -36,6 +36,11 @@ class Resolved:
     identity: dict[str, Any]  # see Run
     fingerprint: dict[str, Any]  # see Run
 
+    def replaced(self, identifier: str, config: dict[str, Any], canon: tuple[str, ...]) -> Resolved:
+        """The same of another config. Written out because `dataclasses.replace` takes several times as long."""
+        facts = (self.prepare, self.resources, self.identity, self.fingerprint)
+        return Resolved(identifier, self.label, config, canon, *facts)
+
 
 class Checked(NamedTuple):
     """What a trainer says of a config, and `extra`: the text that is hashed into the id besides the config.
@@ -108,6 +113,10 @@ class Resolver:
             identifier, label, config, canon, checked.prepare, checked.resources, checked.identity, checked.fingerprint
         )
 
+    def is_free(self, name: str) -> bool:
+        """Whether a section decides nothing: runs that differ in it alone differ in its value and in their ids."""
+        return name not in self._deciding and name not in self.sections.noting
+
     def _check(self, sections: Mapping[str, Section]) -> Checked:
         """What the trainer says of a config, remembered by the sections that decide it."""
         self._decide_by(self.sections.noting)
@@ -128,10 +137,12 @@ class Resolver:
         extra = canonical([self.spec.name, self.spec.version, plugins, facts])
         recorded = {"trainer": self.spec.name, "plugins": plugins, "left_out": left_out}
         checked = Checked(prepare, resources, facts, extra, recorded, normalised)
-        if normalised is None:  # otherwise every section may have decided it
+        if normalised is None:
             for function in (self._valid, self._facts, self._prepare, self._resources):
                 self._decide_by(function.names())
             self._checked[tuple([id(sections[name]) for name in self._deciding])] = checked
+        else:
+            self._decide_by(set(self.fields))  # every section may have decided it
         return checked
 
     def _decide_by(self, names: Set[str]) -> None:

@@ -14,6 +14,7 @@ from plat.spec.names import run_name
 from plat.spec.overrides import Assignment
 from plat.spec.pieces import Piece
 from plat.spec.resolver import OtherTrainer, Resolved, Resolver
+from plat.spec.sibling import Sibling
 from plat.trainer import api
 
 DEFAULT_TRAINER = "embedded"
@@ -154,9 +155,14 @@ class _Trainer:
         self.fixed = {**self.resolver.pieces.defaults, **self._bundle(base)}
         self.last = self._bundle(line)
         self.sections.add(self.fixed)
+        self.sibling: Sibling | None = None  # the run before, where runs like it differ in one value only
 
     def resolve(self, cell: Sequence[tuple[Assignment, ...]], place: Callable[[], str]) -> Resolved:
         known = self.bundles
+        if self.sibling is not None and cell and (last := known.get(id(cell[-1]))) is not None:
+            resolved = self.sibling.changed(cell, last, self.sections, self.resolver)
+            if resolved is not None:
+                return resolved
         bundles = [known.get(id(assignments)) or self._bundle(assignments) for assignments in cell]
 
         def chosen() -> dict[str, Piece]:
@@ -166,10 +172,12 @@ class _Trainer:
             return pieces
 
         try:
-            return self.resolver.resolve(self.sections.of(bundles, chosen), chosen, self.name, place)
+            resolved = self.resolver.resolve(self.sections.of(bundles, chosen), chosen, self.name, place)
         except SpecError as error:
             error.where = error.where or place()
             raise
+        self.sibling = Sibling.of(cell, bundles, resolved, self.sections)
+        return resolved
 
     def _bundle(self, assignments: tuple[Assignment, ...]) -> dict[str, Piece]:
         """What these overrides set, by target; made once."""

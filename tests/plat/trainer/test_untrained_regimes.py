@@ -18,8 +18,8 @@ from plat.spec.experiment import build_run, config_object
 from plat.trainer.embedded.base_model.load import build
 from plat.trainer.embedded.spec import SPEC
 from plat.trainer.embedded.train import train
-from plat_analysis.regimes.regime import COLLAPSED, DIVERSE, UNKNOWN, Thresholds
 from plat_analysis.regimes.regime_table import run_regime
+from plat_analysis.regimes.thresholds import COLLAPSED, DIVERSE, UNKNOWN, Thresholds
 from plat_analysis.results.runs import Results
 
 TASKS = ("sokoban", "frozenlake", "metamathqa", "countdown")

@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 
 from plat.errors import SpecError
 from plat_analysis.regimes.probe import Behaviour, Probe, early_probes, probes
-from plat_analysis.regimes.regime import (
+from plat_analysis.regimes.regime import fell, regime
+from plat_analysis.regimes.thresholds import (
     COLLAPSED,
     COMPRESSED,
     DIVERSE,
@@ -24,8 +25,6 @@ from plat_analysis.regimes.regime import (
     UNDECIDED,
     UNKNOWN,
     Thresholds,
-    fell,
-    regime,
 )
 from plat_analysis.results.runs import Results
 
