@@ -21,6 +21,8 @@ import time
 from collections.abc import Callable, Collection, Iterator
 from pathlib import Path
 
+from plat.marked import READABLE, kill_marked
+
 PR_SET_PDEATHSIG, PR_SET_CHILD_SUBREAPER, PR_GET_CHILD_SUBREAPER = 1, 36, 37  # of Linux, in prctl.h
 MARK = "PLAT_RUN_DIRECTORY"  # the environment variable that names the run a process belongs to
 GRACE = 3.0  # seconds that processes have to end when they are asked to
@@ -54,8 +56,10 @@ def contained(run: Path) -> Iterator[None]:
 
     run   the run's directory, by which `kill_leftovers` knows what was started here
     """
-    before, adopted, marked_before = children(os.getpid()), adopts_orphans(), os.environ.get(MARK)
-    os.environ[MARK] = os.path.realpath(run)
+    before, adopted = children(os.getpid()), adopts_orphans()
+    mark = {MARK: os.path.realpath(run), **READABLE}
+    environment = {name: os.environ.get(name) for name in mark}
+    os.environ.update(mark)
     adopt_orphans()
     try:
         yield
@@ -64,10 +68,11 @@ def contained(run: Path) -> Iterator[None]:
         if not set(_resource_tracker()) & set(before):
             _stop_resource_tracker()
         adopt_orphans(adopted)
-        if marked_before is None:
-            del os.environ[MARK]
-        else:
-            os.environ[MARK] = marked_before
+        for name, value in environment.items():
+            if value is None:
+                os.environ.pop(name, None)
+            else:
+                os.environ[name] = value
 
 
 def end_below(pid: int, spared: Collection[int] = (), grace: float = 0.0) -> None:
@@ -176,36 +181,13 @@ def kill_leftovers(run: Path) -> None:
     These are the programs that were started with the run's directory in their environment. This process and those
     above it are spared.
     """
-    mark = os.path.realpath(run)
     own: set[int] = set()
     parents = _parents()
     pid = os.getpid()
     while pid > 0 and pid not in own:
         own.add(pid)
         pid = parents.get(pid, 0)
-
-    def marked() -> list[int]:
-        return [pid for pid in _parents() if pid not in own and _carries(pid, mark)]
-
-    until = time.monotonic() + DEADLINE
-    while (pids := marked()) and time.monotonic() < until:
-        for pid in pids:
-            with contextlib.suppress(OSError):
-                handle = os.pidfd_open(pid)  # names this process for good, also when its number is used again
-                try:
-                    if _carries(pid, mark):
-                        signal.pidfd_send_signal(handle, signal.SIGKILL)
-                finally:
-                    os.close(handle)
-        _wait(lambda: not marked(), 0.1)
-
-
-def _carries(pid: int, mark: str) -> bool:
-    """Whether a process was started with this mark; a zombie has no environment any more."""
-    try:
-        return f"{MARK}={mark}".encode() in Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
-    except OSError:
-        return False
+    kill_marked(MARK, os.path.realpath(run), spared=own)
 
 
 def _signal_all(pids: Collection[int], number: int) -> None:

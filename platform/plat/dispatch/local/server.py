@@ -160,7 +160,8 @@ class Server:
                 _signal(pid, signal.SIGKILL)  # what it has started and left behind
                 status = os.waitpid(pid, 0)[1]
                 child = self._children.pop(pid)
-                process_tree.end_below(os.getpid(), spared=[*self._children, *self._helpers])
+                spared = [*self._children, *self._helpers]
+                process_tree.end_below(os.getpid(), spared, process_tree.GRACE)
                 self._send({"event": "exit", "job": child.job, "status": status, "result": _read_result(child.result)})
 
     def _send(self, message: dict[str, Any]) -> None:
@@ -174,7 +175,7 @@ class Server:
             select.select([self._wake], [], [], 0.5)
             self._reap()
         self._signal_all(signal.SIGKILL)
-        process_tree.end_below(os.getpid())
+        process_tree.end_below(os.getpid(), grace=process_tree.GRACE)
 
     def _suspend(self, number: int, frame: Any) -> None:
         """Ctrl-Z reaches the server, not the groups of its workers: they stop and continue with it."""

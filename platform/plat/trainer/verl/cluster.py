@@ -1,8 +1,8 @@
 """The Ray that a run uses: one of its own, started here and ended with the run, or the cluster that it runs in.
 
 A run's own Ray lives in a scratch folder with a short name (names of sockets must be short). Its processes are children
-of this one, so whoever ends the run's processes ends them, too. When everything was killed at once, Ray's last helpers
-end by themselves a minute later.
+of this one, so whoever ends the run's processes ends them, too. When this process is killed, its guard
+(`plat.trainer.verl.guard`) ends them and removes the folder.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import shutil
 import signal
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -23,6 +23,7 @@ import psutil
 from plat.errors import RunError
 from plat.trainer.verl.config import VerlRunConfig
 from plat.trainer.verl.cpu import ENVIRONMENT
+from plat.trainer.verl.guard import guarded
 from plat.trainer.verl.models import workers
 from plat.trainer.verl.overrides import rollout_engine
 
@@ -76,18 +77,16 @@ def ray_cluster(config: VerlRunConfig) -> Iterator[None]:
         os.environ["CUDA_VISIBLE_DEVICES"] = ",".join(map(str, range(workers(config))))
     address = os.environ.get("RAY_ADDRESS")
     joins = ray.is_initialized() or (address is not None and config.device != "cpu")
-    scratch = None
-    if not ray.is_initialized():
-        scratch = None if joins else _scratch()
-        with _keeping_signal_handlers():
-            ray.init(**(_own(config, scratch) if scratch else _joined(config, str(address))))
-    try:
-        _check_room(config)
-        yield
-    finally:
-        if scratch:
-            ray.shutdown()
-            shutil.rmtree(scratch, ignore_errors=True)
+    with nullcontext() if joins else guarded(_scratch()) as scratch:
+        if not ray.is_initialized():
+            with _keeping_signal_handlers():
+                ray.init(**(_own(config, scratch) if scratch else _joined(config, str(address))))
+        try:
+            _check_room(config)
+            yield
+        finally:
+            if scratch:
+                ray.shutdown()
 
 
 def _scratch() -> str:
