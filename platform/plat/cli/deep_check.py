@@ -1,4 +1,6 @@
-"""`plat doctor --deep`: the store held against the run directories, and mended from them with `--mend`."""
+"""`plat doctor --deep`: the store held against the run directories, and mended from them with `--mend`; and artifacts
+held against their hashes.
+"""
 
 from __future__ import annotations
 
@@ -11,6 +13,7 @@ from plat.store.home import Home
 from plat.store.run_directory.files import mend_of
 
 if TYPE_CHECKING:
+    from plat.store.artifact_check import ArtifactCheck
     from plat.store.mlflow.verify import StoreCheck
 
 SHOWN = 10  # runs named
@@ -69,6 +72,29 @@ def _findings(check: StoreCheck) -> Iterator[Finding]:
     alone = f"; {check.alone} runs of the store have no directory here and cannot be checked" if check.alone else ""
     if not check.differing and not check.damaged:
         yield Finding("ok", f"{check.runs} stored runs equal their directories, {check.values} values{alone}")
+
+
+def check_kept_files(home: Home) -> list[Finding]:
+    """What a check of every artifact found; nothing where there is none."""
+    from plat.store.artifact_check import check_artifacts
+
+    return list(_artifact_findings(check_artifacts(home)))
+
+
+def _artifact_findings(check: ArtifactCheck) -> Iterator[Finding]:
+    from plat.units import size
+
+    for run_id, problem in list(check.damaged.items())[:SHOWN]:
+        mend = "bring the folder back from a copy, or remove the run's directory and sweep again"
+        yield Finding("error", f"run {run_id}: {problem}", mend)
+    if len(check.damaged) > SHOWN:
+        yield Finding("error", f"and {len(check.damaged) - SHOWN} more runs with damaged artifacts")
+    if check.absent:
+        yield Finding(
+            "warning", f"{len(check.absent)} runs whose artifacts are not in this home: {_names(check.absent)}"
+        )
+    if check.artifacts:
+        yield Finding("ok", f"{check.artifacts} artifacts, {size(check.bytes)}, have the hashes they were kept with")
 
 
 def _names(runs: Sequence[str]) -> str:

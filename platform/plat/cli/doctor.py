@@ -37,7 +37,10 @@ class Check:
 @verb()
 def doctor(
     deep: Annotated[
-        bool, typer.Option("--deep", help="Compare every stored value with the run directories, too.")
+        bool,
+        typer.Option(
+            "--deep", help="Compare every stored value with the run directories, and artifacts with their hashes, too."
+        ),
     ] = False,
     mend: Annotated[
         bool, typer.Option("--mend", help="As --deep, and mend a SQLite store from the run directories; keeps a copy.")
@@ -64,9 +67,10 @@ def doctor(
     findings = [check() for check in checks]
     results: list[Check] = []
     if deep or mend:  # before the store is checked, so that a mended store is called whole
-        from plat.cli.deep_check import check_results
+        from plat.cli.deep_check import check_kept_files, check_results
 
         results = [Check("results", *finding) for finding in check_results(place, uri, mend)]
+        results += [Check("artifacts", *finding) for finding in check_kept_files(place)]
     findings += [check_store(place, uri), *results]
     if as_json:
         print_json({"checks": [check.__dict__ for check in findings]})

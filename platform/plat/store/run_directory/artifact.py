@@ -68,11 +68,19 @@ def save_artifact(attempt: AttemptPaths, name: str, write_files: WriteFiles) -> 
 def artifacts_of(attempt: AttemptPaths) -> dict[str, Artifact]:
     """The artifacts of an attempt by name, as their manifests describe them; damaged manifests left out."""
     described = {}
-    for name in sorted(_names(attempt.artifacts)):
+    for name in artifact_folders(attempt):
         sealed = _read_manifest(attempt.artifacts / name)
         if sealed is not None:
             described[name] = _artifact(attempt.artifacts / name, sealed)
     return described
+
+
+def artifact_folders(attempt: AttemptPaths) -> list[str]:
+    """The names of an attempt's artifacts, damaged ones included, in order."""
+    try:
+        return sorted(name for name in os.listdir(attempt.artifacts) if _NAME.fullmatch(name))
+    except OSError:
+        return []
 
 
 def damage(path: Path) -> str:
@@ -90,10 +98,3 @@ def _artifact(path: Path, sealed: manifest.Manifest) -> Artifact:
     content = json.dumps(sealed, sort_keys=True).encode()
     size = sum(facts["bytes"] for facts in sealed.values())
     return Artifact(path, len(sealed), size, hashlib.sha256(content).hexdigest())
-
-
-def _names(folder: Path) -> list[str]:
-    try:
-        return [name for name in os.listdir(folder) if _NAME.fullmatch(name)]
-    except OSError:
-        return []

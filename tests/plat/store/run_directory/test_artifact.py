@@ -8,8 +8,10 @@ import plat_toy
 import pytest
 from runner_runs import make
 
+from plat.cli.deep_check import check_kept_files
 from plat.errors import RunError
 from plat.runner.execution import execute
+from plat.store.artifact_check import check_artifacts
 from plat.store.bundle.run import read_run, write_run
 from plat.store.durable import remove_scratch
 from plat.store.garbage import garbage, remove_garbage
@@ -126,3 +128,30 @@ def test_it_is_collected_archived_and_copied_with_the_run(home, run, tmp_path):
     shutil.copytree(home.root, tmp_path / "copy")
     copied = artifacts_of(Home(tmp_path / "copy").run(run.id).attempt(2))["model"]
     assert copied.sha256 == last.sha256 and damage(copied.path) == damage(last.path) == ""
+
+
+def test_the_deep_check_hashes_the_artifacts_of_done_runs(home, run):
+    kept = artifacts_of(run.attempt(2))["model"]
+    assert (check_artifacts(home).artifacts, check_artifacts(home).bytes) == (1, kept.bytes)
+    assert [finding.level for finding in check_kept_files(home)] == ["ok"]
+    earlier = artifacts_of(run.attempt(1))["model"]
+    (earlier.path / "files" / "config.json").write_text("{ ")  # nobody will use it
+    assert check_artifacts(home).damaged == {}
+    (kept.path / "files" / "shards" / "1.safetensors").write_bytes(b"lost")
+    assert "artifact model: the checksum of shards/1.safetensors" in check_artifacts(home).damaged[run.id]
+    (finding,) = check_kept_files(home)
+    assert finding.level == "error" and run.id in finding.says and finding.mend
+
+
+def test_the_deep_check_knows_an_artifact_by_the_result(home, run):
+    attempt = run.attempt(2)
+    save_artifact(attempt, "model", model(b"another"))
+    assert "not the one whose hash the result names" in check_artifacts(home).damaged[run.id]
+    shutil.rmtree(attempt.artifacts / "model")
+    assert check_artifacts(home).absent == [run.id] and check_artifacts(home).damaged == {}
+    (finding,) = check_kept_files(home)
+    assert finding.level == "warning" and run.id in finding.says
+
+
+def test_a_home_without_artifacts_has_no_finding(home):
+    assert check_kept_files(home) == []
