@@ -42,7 +42,8 @@ def _load() -> Any:
     return train
 
 
-def _load_prepare() -> Any:
+def load_prepare() -> Any:
+    """What builds the base model of a config, unless it is in the cache."""
     from plat.trainer.embedded.base_model.load import obtain
 
     def prepare(config: RunConfig, cache: Path) -> None:
@@ -89,7 +90,7 @@ SPEC = TrainerSpec(
     resources=lambda config: {"threads": config.threads, "gpus": int(config.device == "cuda")},
     fingerprint=_fingerprint,
     prepare=_prepare,
-    load_prepare=_load_prepare,
+    load_prepare=load_prepare,
     load_evaluate=_load_evaluate,
     less_memory=_less_memory,
     preload=("plat.trainer.embedded.train", "verl.trainer.ppo.core_algos"),

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 from plat.errors import SpecError
@@ -11,6 +10,7 @@ from plat.trainer.api import TrainerSpec
 from plat.trainer.config import BaseConfig, RunConfig, ShapeConfig
 from plat.trainer.embedded.base_model.recipe import base_key
 from plat.trainer.embedded.base_model.record import base_identity, shipped_base
+from plat.trainer.embedded.spec import load_prepare
 from plat.trainer.environments import environment_of
 from plat.trainer.resources import Resources
 from plat.trainer.validation import check_iteration, check_stand_in
@@ -136,15 +136,6 @@ def _load_check() -> Any:
     return check_config
 
 
-def _load_prepare() -> Any:
-    from plat.trainer.embedded.base_model.load import obtain
-
-    def prepare(config: RunConfig, cache: Path) -> None:
-        obtain(config.model, cache)
-
-    return prepare
-
-
 SPEC = TrainerSpec(
     name="verl",
     version="1.0",
@@ -156,7 +147,7 @@ SPEC = TrainerSpec(
     resources=_resources,
     fingerprint=_fingerprint,
     prepare=_prepare,
-    load_prepare=_load_prepare,
+    load_prepare=load_prepare,
     load_evaluate=_load_evaluate,
     stall_after=3600.0,  # a checkpoint of a large model, or its start on many GPUs
     less_memory=_less_memory,
