@@ -79,14 +79,28 @@ def ray_cluster(config: VerlRunConfig) -> Iterator[None]:
     joins = ray.is_initialized() or (address is not None and config.device != "cpu")
     with nullcontext() if joins else guarded(_scratch()) as scratch:
         if not ray.is_initialized():
-            with _keeping_signal_handlers():
-                ray.init(**(_own(config, scratch) if scratch else _joined(config, str(address))))
+            _start_ray(_own(config, scratch) if scratch else _joined(config, str(address)))
         try:
             _check_room(config)
             yield
         finally:
             if scratch:
                 ray.shutdown()
+
+
+def _start_ray(options: dict[str, Any]) -> None:
+    """RunError, of the class that is tried again, when Ray does not answer: it gives its daemons half a minute."""
+    import ray
+
+    with _keeping_signal_handlers():
+        try:
+            ray.init(**options)
+        except Exception as error:
+            raise RunError(
+                f"Ray did not start, or cannot be reached: {error}",
+                failure_class="node",
+                mend="look whether this machine is overloaded, and whether RAY_ADDRESS names a cluster that runs",
+            ) from error
 
 
 def _scratch() -> str:
