@@ -170,9 +170,10 @@ def _usage_error(error: Exception, arguments: list[str]) -> SpecError:
     context = getattr(error, "ctx", None)
     verb = f"plat {arguments[0]}" if arguments and arguments[0] in {**VERBS, **GROUPS} else "plat"
     command = context.command_path if context is not None else verb
-    return SpecError(
-        message.rstrip("."), where=f"the command line: plat {shlex.join(arguments)}", mend=f"see `{command} --help`"
-    )
+    mend = f"see `{command} --help`"
+    if message.startswith("No such option: --seed"):
+        mend = f"seeds are an axis of the file, so an override: 'matrix.seed=range(5)'; {mend}"
+    return SpecError(message.rstrip("."), where=f"the command line: plat {shlex.join(arguments)}", mend=mend)
 
 
 def _unexpected(error: BaseException, arguments: list[str]) -> int:

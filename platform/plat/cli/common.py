@@ -70,7 +70,7 @@ def load_experiments(arguments: Sequence[str] | None, *, required: bool = True) 
             )
     files, overrides = split(arguments)
     if required and not files:
-        raise SpecError("no experiment file named", mend="for example: plat plan experiments/table4.yaml")
+        raise SpecError("no experiment file named", mend="name one, for example experiments/table4.yaml")
     for file in files:
         if file.exists() and not file.is_file() and not file.is_dir():  # a pipe would be waited for without end
             raise SpecError("an experiment file must be a regular file", where=str(file))

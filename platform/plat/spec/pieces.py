@@ -104,6 +104,8 @@ class PieceMaker:
         groups = self.conf.options if self.conf is not None else {}
         names = [*groups, *self.schema.names()]
         kind = "groups and keys" if groups else "keys"
+        if key == "seeds" and "seed" in names and not assignment.of_axis:
+            return SpecError("unknown key 'seeds'", mend="one seed: seed=3; several: 'matrix.seed=range(3)'")
         if not assignment.of_axis or "." in key or nearest(key, names) is not None:
             return SpecError(f"unknown key {key!r}", mend=mend(key, names, kind))
         group = next(iter(groups), None)

@@ -56,4 +56,4 @@ def test_help_says_every_exit_code(plat):
 
 
 def test_version(plat):
-    assert plat("--version")[:2] == (0, "plat 0.2.0\n")
+    assert plat("--version")[:2] == (0, "plat 0.3.0.dev0\n")

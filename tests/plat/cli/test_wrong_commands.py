@@ -22,6 +22,8 @@ COMMANDS = [
     ("plan {empty}", "the file is empty"),
     ("plan {file} =5", "an override needs `key=value`"),
     ("plan {file} seed=", "'' is not a whole number"),
+    ("plan {file} seeds=3", "several: 'matrix.seed=range(3)'"),
+    ("plan {file} --seeds 3", "'matrix.seed=range(5)'"),
     ("plan {file} seed=one", "'one' is not a whole number"),
     ("plan {file} filter.eps=lots", "'lots' is not a number"),
     ("plan {file} matrix.seeds=[0]", "did you mean 'seed'?"),
