@@ -127,12 +127,22 @@ class Packed:
 
 def packing(batch: Batch, device: str) -> Packed:
     """The token layout that advantages and losses are computed in."""
-    row, column = np.nonzero(batch.token_mask)
-    trajectory = batch.trajectory_of_row[row]
-    starts = np.zeros(batch.trajectories + 1, dtype=np.int64)
-    np.cumsum(np.bincount(trajectory, minlength=batch.trajectories), out=starts[1:])
+    return pack_tokens(batch.token_mask, batch.trajectory_of_row, batch.trajectories, device)
+
+
+def pack_tokens(
+    token_mask: np.ndarray, trajectory_of_row: np.ndarray, trajectories: int, device: str = "cpu"
+) -> Packed:
+    """The layout of the tokens where `token_mask` (rows, columns) is true; rows are sorted by trajectory, then turn.
+
+    Rows without a token need no trajectory.
+    """
+    row, column = np.nonzero(token_mask)
+    trajectory = trajectory_of_row[row]
+    starts = np.zeros(trajectories + 1, dtype=np.int64)
+    np.cumsum(np.bincount(trajectory, minlength=trajectories), out=starts[1:])
     position = np.arange(len(row)) - starts[trajectory]
-    mask = torch.zeros(batch.trajectories, int(position.max(initial=0)) + 1, device=device)
+    mask = torch.zeros(trajectories, int(position.max(initial=0)) + 1, device=device)
     rows, columns, lines, places = (torch.from_numpy(index).to(device) for index in (row, column, trajectory, position))
     mask[lines, places] = 1.0
     return Packed(rows, columns, lines, places, mask)

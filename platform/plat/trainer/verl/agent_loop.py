@@ -18,7 +18,7 @@ from plat.trainer.environments import make_environments
 from plat.trainer.loop.randomness import generator
 from plat.trainer.verl.config import VerlRunConfig
 from plat.trainer.verl.dialogue import Dialogue, dialogue_of
-from plat.trainer.verl.episode import Episode, Limits
+from plat.trainer.verl.episode import Episode, Limits, Sequence
 from plat.trainer.verl.overrides import run_config
 from plat.trainer.verl.play import PLAY
 
@@ -32,8 +32,9 @@ class PlatAgentLoop(AgentLoopBase):  # type: ignore[misc]
         self.server_manager = server_manager
         self.dialogue = _dialogue(self.config.train.rendering, tokenizer)
 
-    async def run(self, sampling_params: dict[str, Any], **row: Any) -> AgentLoopOutput:
-        """The episode of a row; one that fails is handed over with its traceback, and the trainer raises it."""
+    async def run(self, sampling_params: dict[str, Any], **row: Any) -> list[AgentLoopOutput]:
+        """The sequences of a row's episode; one that fails is handed over with its traceback, which the trainer
+        raises."""
         play, member = json.loads(row[PLAY]), int(row["session_id"])
         environment = make_environments(self.config, play["split"], 1)[0]
         episode = Episode(self.dialogue, environment, self._limits(play["turns"]))
@@ -56,34 +57,46 @@ class PlatAgentLoop(AgentLoopBase):  # type: ignore[misc]
                 episode.answer(list(answer.token_ids), list(answer.log_probs))
         except Exception:
             failure = traceback.format_exc()
-        return _output(episode, step, failure)
+        return _outputs(episode, step, failure)
 
     def _limits(self, turns: int) -> Limits:
         task, verl = self.config.task, self.config.verl
-        return Limits(turns, task.response_tokens, verl.prompt_tokens, verl.observation_tokens, task.token_cost)
+        return Limits(
+            turns,
+            task.response_tokens,
+            verl.prompt_tokens,
+            verl.observation_tokens,
+            task.token_cost,
+            self.config.train.context,
+        )
 
 
-def _output(episode: Episode, step: int | None, failure: str | None) -> AgentLoopOutput:
-    """An episode as verl stores it. One without a response has one token, which counts for nothing."""
+def _outputs(episode: Episode, step: int | None, failure: str | None) -> list[AgentLoopOutput]:
+    """An episode as verl stores it, a row for each sequence; the first row carries the record.
+
+    Of one that failed there is a single row with one token, which counts for nothing.
+    """
     record = episode.record() | {"failure": failure}
-    if not episode.response:
-        episode.prompt = episode.prompt or [episode.dialogue.stops[0]]
-        episode.response, episode.mask, episode.log_probs = [episode.dialogue.stops[0]], [0], [0.0]
-    return AgentLoopOutput(
-        prompt_ids=episode.prompt,
-        response_ids=episode.response,
-        response_mask=episode.mask,
-        response_logprobs=episode.log_probs,
-        reward_score=episode.total_reward,
-        num_turns=2 * len(episode.turns),
-        metrics=AgentLoopMetrics(),
-        extra_fields={
-            "plat": record,
-            "min_global_steps": step,
-            "max_global_steps": step,
-            "reward_extra_info": {},
-        },
-    )
+    stop = episode.dialogue.stops[0]
+    sequences = episode.sequences if failure is None else [Sequence([stop], [stop], [0], [0.0])]
+    return [
+        AgentLoopOutput(
+            prompt_ids=sequence.prompt,
+            response_ids=sequence.response,
+            response_mask=sequence.mask,
+            response_logprobs=sequence.log_probs,
+            reward_score=episode.total_reward,
+            num_turns=2 * len(episode.turns),
+            metrics=AgentLoopMetrics(),
+            extra_fields={
+                "plat": None if number else record,
+                "min_global_steps": step,
+                "max_global_steps": step,
+                "reward_extra_info": {},
+            },
+        )
+        for number, sequence in enumerate(sequences)
+    ]
 
 
 @lru_cache(maxsize=2)

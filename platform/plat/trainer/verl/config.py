@@ -10,7 +10,7 @@ from plat.trainer.config import RunConfig, TrainConfig
 
 @dataclass
 class VerlTrainConfig(TrainConfig):
-    # what the policy sees of an episode: everything so far, because an episode is one sequence of verl's
+    # what the policy sees of an episode: everything so far, in one sequence | the present state, a sequence a turn
     context: str = choice("full", "current")
 
 
@@ -26,7 +26,7 @@ class VerlConfig:
     tensor_parallel: int = number(1, minimum=1)  # GPUs that share one copy of the rollout's model [GPUs]
     gpu_memory: float = number(0.5, above=0, below=1)  # of each GPU, for the rollout engine. Operational [share]
     tokens_per_gpu: int = number(16384, minimum=128)  # of a micro-batch, at most. Operational [tokens]
-    prompt_tokens: int = number(1024, minimum=1)  # of the first prompt, at most [tokens]
+    prompt_tokens: int = number(1024, minimum=1)  # of the first prompt, or with train.context=current of any [tokens]
     observation_tokens: int = number(400, minimum=1)  # of each later observation, at most [tokens]
     lora_rank: int = number(0, minimum=0)  # train adapters of this rank; 0: train all weights
     lora_alpha: int = number(64, minimum=1)  # the adapters' scale, divided by their rank

@@ -2,21 +2,52 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from plat.trainer.verl.play import Tokens
+from plat.rl.config import MIConfig
+from plat.rl.mutual_information import SigmaEMA
+from plat.trainer.loop.scoring import mutual_information
+from plat.trainer.verl.play import Played, Tokens
 
+Pairs = Sequence[tuple[Tokens, Tokens]]  # prompts, and reasonings as their continuations
 ROWS = 4096  # pairs of a reasoning and a prompt in one request to the workers
+
+
+def measure(
+    batch: Played,
+    config: MIConfig,
+    ema: SigmaEMA,
+    rng: np.random.Generator,
+    score_pairs: Callable[[Pairs], NDArray[np.float64]],
+) -> dict[str, float]:
+    """The `mi/` metrics of a batch before refills and filter (`plat.trainer.loop.scoring`), and `mi/score_gap`.
+
+    Advances the EMA.
+
+    score_pairs   the log-likelihood of each (prompt, reasoning), in nats
+    """
+    gaps = []
+
+    def score(rows: NDArray[np.int64], prompts: list[Tokens]) -> torch.Tensor:
+        pairs = [(prompt, batch.reasonings[row]) for row in rows for prompt in prompts]
+        matrix = score_pairs(pairs).reshape(len(rows), len(prompts))
+        own = [prompts.index(batch.prompts[row]) for row in rows]
+        matched = matrix[np.arange(len(rows)), own]
+        gaps.append(float(np.max(np.abs(matched - batch.log_probs[rows]) / batch.reasoning_length[rows])))
+        return torch.from_numpy(matrix)
+
+    metrics = mutual_information(batch, batch.prompts, config, ema, rng, score)
+    return metrics | ({"mi/score_gap": max(gaps)} if metrics else {})
 
 
 def log_likelihoods(
     workers: Any,
-    pairs: Sequence[tuple[Tokens, Tokens]],
+    pairs: Pairs,
     temperature: float,
     processes: int,
 ) -> NDArray[np.float64]:
@@ -39,7 +70,7 @@ def log_likelihoods(
     return np.array([scored.get(pair, 0.0) for pair in pairs])
 
 
-def _rows(pairs: Sequence[tuple[Tokens, Tokens]], temperature: float) -> Any:
+def _rows(pairs: Pairs, temperature: float) -> Any:
     """The pairs as verl's workers take a batch without padding."""
     from verl.utils import tensordict_utils as tu
 

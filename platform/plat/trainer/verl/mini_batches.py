@@ -2,23 +2,38 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 from numpy.typing import NDArray
 
 
-def mini_batches(
-    trajectories: int, updates: int, processes: int, rng: np.random.Generator
-) -> tuple[list[NDArray[np.int64]], int]:
-    """The numbers of the rows of each mini-batch, and how many rows of padding there are in all.
+class MiniBatch(NamedTuple):
+    """sequences: the numbers of its rows in TransferQueue, padding included. trajectories: how many real ones."""
 
-    The trajectories are shuffled and split as evenly as possible, as in the embedded trainer: a mini-batch holds what
-    the filter kept and no more. Rows are numbered from 0; those from `trajectories` on are padding, which makes the
-    size of each mini-batch a multiple of the number of processes. More updates than trajectories: as many as those.
+    sequences: NDArray[np.int64]
+    trajectories: int
+
+
+def mini_batches(
+    trajectory_of_sequence: NDArray[np.int64], updates: int, processes: int, rng: np.random.Generator
+) -> tuple[list[MiniBatch], int]:
+    """The mini-batches of an iteration, and how many sequences of padding there are in all.
+
+    trajectory_of_sequence   (S,) with trajectories numbered from 0
+
+    The trajectories are shuffled and split as evenly as possible, as in the embedded trainer, each with all of its
+    sequences: a mini-batch holds what the filter kept and no more. Sequences are numbered from 0; those from S on are
+    padding, which makes the size of each mini-batch a multiple of the number of processes. More updates than
+    trajectories: as many as those.
     """
-    batches, filled = [], trajectories
+    batches, filled = [], len(trajectory_of_sequence)
+    trajectories = int(trajectory_of_sequence.max(initial=-1)) + 1
     for part in np.array_split(rng.permutation(trajectories), updates):
         if len(part):
-            padding = -len(part) % processes
-            batches.append(np.concatenate([np.sort(part), np.arange(filled, filled + padding)]).astype(np.int64))
+            sequences = np.flatnonzero(np.isin(trajectory_of_sequence, part))
+            padding = -len(sequences) % processes
+            numbers = np.concatenate([sequences, np.arange(filled, filled + padding)]).astype(np.int64)
+            batches.append(MiniBatch(numbers, len(part)))
             filled += padding
-    return batches, filled - trajectories
+    return batches, filled - len(trajectory_of_sequence)

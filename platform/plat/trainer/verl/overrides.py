@@ -34,8 +34,9 @@ def rollout_engine(config: VerlRunConfig) -> str:
 
 
 def response_tokens(config: VerlRunConfig) -> int:
-    """The most tokens of an episode after its first prompt: responses, and the observations between them."""
-    turns = config.task.turns
+    """The most tokens of a sequence after its prompt: one response, or with the context `full` those of all turns and
+    the observations between them."""
+    turns = config.task.turns if config.train.context == "full" else 1
     return turns * config.task.response_tokens + (turns - 1) * config.verl.observation_tokens
 
 

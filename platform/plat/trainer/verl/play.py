@@ -1,17 +1,18 @@
 """Episodes played through verl: what is submitted to its agent workers, and what comes back, as arrays.
 
-verl keeps a batch in TransferQueue, one row for each trajectory under the key `<prompt>_<member>_0`. Here the rows are
-read once, put in the order prompts, then members, and turned into `plat.trainer.loop.trajectories`, so that everything
-that is measured is computed by the same code as in the embedded trainer. The tokens stay where they are.
+verl keeps a batch in TransferQueue, one row for each sequence (`plat.trainer.verl.episode`) under the key
+`<prompt>_<member>_<sequence>`. Here the rows are read once, put in the order prompts, members, sequences, and turned
+into `plat.trainer.loop.trajectories`, so that everything that is measured is computed by the same code as in the
+embedded trainer. The tokens stay where they are.
 """
 
 from __future__ import annotations
 
 import json
 import uuid
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from dataclasses import dataclass
-from itertools import chain
+from itertools import chain, count, takewhile
 from typing import Any
 
 import numpy as np
@@ -44,23 +45,33 @@ class Play:
 
 @dataclass(kw_only=True)
 class Played(Trajectories):
-    """A batch that was played. B rows, a row for each turn; N trajectories.
+    """A batch that was played. B rows, a row for each turn; N trajectories of one sequence, or one for each turn; S
+    sequences, sorted by trajectory, then turn.
 
-    keys, tags   (N,) of the trajectories in TransferQueue, as verl wants them
-    prompts      (B,) all tokens that the policy saw before it answered in this turn
-    reasonings   (B,) the tokens of the reasoning, empty where there is none
-    log_probs    (B,) of the reasoning's tokens when they were drawn, summed
-    starts       (B,) where the response begins among the tokens after the first prompt
-    cut          (N,) whether an observation, or the prompt, was too long
+    keys, tags               (S,) of the sequences in TransferQueue, as verl wants them
+    trajectory_of_sequence   (S,)
+    prompts                  (B,) all tokens that the policy saw before it answered in this turn
+    reasonings               (B,) the tokens of the reasoning, empty where there is none
+    log_probs                (B,) of the reasoning's tokens when they were drawn, summed
+    cut                      (N,) whether an observation, or the prompt, was too long
     """
 
     keys: list[str]
     tags: list[dict[str, Any]]
+    trajectory_of_sequence: np.ndarray
     prompts: list[Tokens]
     reasonings: list[Tokens]
     log_probs: np.ndarray
-    starts: np.ndarray
     cut: np.ndarray
+
+    def keys_of_others(self, trajectories: np.ndarray) -> list[str]:
+        """The keys of all sequences but those of these trajectories."""
+        others = ~np.isin(self.trajectory_of_sequence, trajectories)
+        return [self.keys[number] for number in np.flatnonzero(others)]
+
+
+# What is not an array of rows.
+OF_SEQUENCES, OF_TRAJECTORIES = ("keys", "tags", "trajectory_of_sequence"), ("group", "success", "cut")
 
 
 def play(manager: Any, buffer: Any, play: Play, step: int, partition: str) -> Played:
@@ -108,28 +119,37 @@ def _objects(values: list[Any]) -> np.ndarray:
 
 
 def _read(done: Any, names: list[str], group_size: int) -> Played:
-    """The rows of a finished batch in the order of prompts and members."""
+    """The rows of a finished batch in the order of prompts, members and sequences."""
     import transfer_queue as tq
 
     tags = dict(zip(done.keys, done.tags, strict=True))
-    keys = [f"{name}_{member}_0" for name in names for member in range(group_size)]
-    missing = [key for key in keys if key not in tags]
+    episodes = [_keys_of_episode(f"{name}_{member}", tags) for name in names for member in range(group_size)]
+    missing = sum(not keys for keys in episodes)
     if missing:
         raise RunError(
-            f"{len(missing)} of {len(keys)} episodes did not come back from verl's agent workers",
+            f"{missing} of {len(episodes)} episodes did not come back from verl's agent workers",
             mend="the attempt's log.txt has what the workers said",
         )
+    keys = list(chain(*episodes))
     data = tq.kv_batch_get(
         keys=keys,
         partition_id=done.partition_id,
         select_fields=["prompts", "responses", "rollout_log_probs", "extra_fields"],
     )
-    records = [getattr(entry, "data", entry)["plat"] for entry in list(data["extra_fields"])]
+    entries = [getattr(entry, "data", entry)["plat"] for entry in list(data["extra_fields"])]
+    records = [record for record in entries if record is not None]
     for record in records:
         if record["failure"]:
             raise RunError(f"an episode failed in an agent worker:\n{record['failure']}")
+    if [record["sequences"] for record in records] != [len(keys) for keys in episodes]:
+        raise RunError("a part of an episode did not come back from verl's agent workers")
     prompts, responses, scores = (list(data[name].unbind()) for name in ("prompts", "responses", "rollout_log_probs"))
     return assemble(keys, [tags[key] for key in keys], records, prompts, responses, scores, group_size)
+
+
+def _keys_of_episode(name: str, stored: Container[str]) -> list[str]:
+    """The keys `<name>_0`, `<name>_1`, .. up to the first that is not stored."""
+    return list(takewhile(stored.__contains__, (f"{name}_{number}" for number in count())))
 
 
 def assemble(
@@ -141,18 +161,22 @@ def assemble(
     scores: list[torch.Tensor],
     group_size: int,
 ) -> Played:
-    """Arrays of trajectories whose records are those of `Episode.record`; tokens and log-probabilities as stored."""
+    """Arrays of trajectories whose records (N,) are those of `Episode.record`; tokens and log-probabilities (S,) of
+    their sequences as stored."""
+    sequences = np.array([record["sequences"] for record in records])
+    first_sequence = np.cumsum(sequences) - sequences
     rows = [(number, turn) for number, record in enumerate(records) for turn in range(len(record["turns"]))]
     turns = [records[number]["turns"][turn] for number, turn in rows]
     lengths = np.array([turn["length"] for turn in turns])
     sampled = np.zeros((len(rows), int(lengths.max(initial=1))), dtype=np.float32)
     seen, reasonings, log_probs = [], [], []
     for row, ((number, _), turn) in enumerate(zip(rows, turns, strict=True)):
-        start, said = turn["start"], responses[number].tolist()
-        drawn = scores[number][start : start + turn["length"]].numpy()
+        sequence, start = first_sequence[number] + turn["sequence"], turn["start"]
+        said = responses[sequence].tolist()
+        drawn = scores[sequence][start : start + turn["length"]].numpy()
         sampled[row, : turn["length"]] = -drawn
         reasoning = max(0, turn["reasoning_length"])
-        seen.append((*prompts[number].tolist(), *said[:start]))
+        seen.append((*prompts[sequence].tolist(), *said[:start]))
         reasonings.append(tuple(said[start : start + reasoning]))
         log_probs.append(float(drawn[:reasoning].astype(np.float64).sum()))
 
@@ -162,10 +186,10 @@ def assemble(
     return Played(
         keys=keys,
         tags=tags,
+        trajectory_of_sequence=np.repeat(np.arange(len(records)), sequences),
         prompts=seen,
         reasonings=reasonings,
         log_probs=np.array(log_probs),
-        starts=column("start", np.int64),
         cut=np.array([record["cut"] for record in records]),
         trajectory_of_row=np.array([number for number, _ in rows]),
         turn_of_row=np.array([turn for _, turn in rows]),
@@ -183,14 +207,6 @@ def assemble(
     )
 
 
-def token_rewards(played: Played, width: int) -> torch.Tensor:
-    """(N, width) float64: the reward of each turn at the last token of its response, in the response's coordinates."""
-    rewards = torch.zeros(played.trajectories, width, dtype=torch.float64)
-    last = torch.from_numpy(played.starts + played.response_length - 1)
-    rewards[torch.from_numpy(played.trajectory_of_row), last] = torch.from_numpy(played.rewards)
-    return rewards
-
-
 def joined(parts: list[Played]) -> Played:
     """Several batches as one; groups and trajectories are numbered on."""
     if len(parts) == 1:
@@ -201,7 +217,7 @@ def joined(parts: list[Played]) -> Played:
     together: dict[str, Any] = {}
     for name in Played.__dataclass_fields__:
         values = [getattr(part, name) for part in parts]
-        if name == "trajectory_of_row":
+        if name in ("trajectory_of_row", "trajectory_of_sequence"):
             values = [value + first for value, first in zip(values, trajectories, strict=False)]
         elif name == "group":
             values = [value + first for value, first in zip(values, groups, strict=False)]
@@ -215,12 +231,18 @@ def chosen(played: Played, trajectories: np.ndarray) -> Played:
     """The batch of these trajectories only, renumbered in the order given."""
     number = np.full(played.trajectories, -1)
     number[trajectories] = np.arange(len(trajectories))
-    rows = np.flatnonzero(number[played.trajectory_of_row] >= 0)
-    rows = rows[np.lexsort((played.turn_of_row[rows], number[played.trajectory_of_row[rows]]))]
+
+    def in_order(trajectory: np.ndarray) -> np.ndarray:
+        """The places whose trajectory was chosen, sorted by its new number; else they stay in order."""
+        places = np.flatnonzero(number[trajectory] >= 0)
+        return places[np.argsort(number[trajectory[places]], kind="stable")]
+
+    rows, sequences = in_order(played.trajectory_of_row), in_order(played.trajectory_of_sequence)
     picked: dict[str, Any] = {}
     for name in Played.__dataclass_fields__:
         value = getattr(played, name)
-        index = trajectories if name in ("keys", "tags", "group", "success", "cut") else rows
+        index = trajectories if name in OF_TRAJECTORIES else sequences if name in OF_SEQUENCES else rows
         picked[name] = [value[at] for at in index] if isinstance(value, list) else value[index]
-    picked["trajectory_of_row"] = number[picked["trajectory_of_row"]]
+    for name in ("trajectory_of_row", "trajectory_of_sequence"):
+        picked[name] = number[picked[name]]
     return Played(**picked)

@@ -36,7 +36,6 @@ def validate(config: RunConfig) -> RunConfig:
     elif config.model.path is None:
         paper_model(config)
     check_iteration(config)
-    _check_context(config)
     _check_engines(config)
     workers(config)
     return _with_a_base_that_can_act(config)
@@ -51,15 +50,6 @@ def _with_a_base_that_can_act(config: VerlRunConfig) -> VerlRunConfig:
     if not is_stand_in(config) or config.scale != "smoke" or config.model.base.steps != UNABLE.steps:
         return config
     return replace(config, model=replace(config.model, shape=SMALLEST, base=ABLE))
-
-
-def _check_context(config: VerlRunConfig) -> None:
-    if config.train.context == "current" and config.task.turns > 1:
-        raise SpecError(
-            "with verl an episode is one sequence of tokens, so the policy sees all of it",
-            where="train.context",
-            mend="train.context=full",
-        )
 
 
 def _check_engines(config: VerlRunConfig) -> None:

@@ -24,11 +24,11 @@ from plat.trainer.loop.bookkeeper import Bookkeeper
 from plat.trainer.loop.instances import FixedInstances
 from plat.trainer.loop.randomness import SCORING, SELECTING, TRAINING, UPDATING, generator, training_seeds
 from plat.trainer.loop.refill import refill
-from plat.trainer.loop.scoring import mutual_information
 from plat.trainer.loop.selection import filter_batch, update_plan
 from plat.trainer.loop.trainable import Measured
 from plat.trainer.loop.trajectories import batch_metrics, instance_results
 from plat.trainer.verl.config import VerlRunConfig
+from plat.trainer.verl.cross_score import measure
 from plat.trainer.verl.evaluate import evaluate
 from plat.trainer.verl.extra import require
 from plat.trainer.verl.model_files import ModelFiles, model_files
@@ -115,29 +115,18 @@ class _Run:
 
         batches, kept, metrics = refill(batch, roll_out, train.prompts, train.group_size, max_refills)
         together = joined(batches)
-        self.trainer.forget([key for at, key in enumerate(together.keys) if at not in set(kept.tolist())])
+        self.trainer.forget(together.keys_of_others(kept))
         return chosen(together, kept), metrics
 
     def _mutual_information(self, batch: Played, step: int) -> dict[str, float]:
         """The `mi/` metrics (Table 1) of the batch before refills and filter; advances the moving averages."""
-        gaps = [0.0]
-
-        def score(rows: np.ndarray, prompts: list[Any]) -> torch.Tensor:
-            pairs = [(prompt, batch.reasonings[row]) for row in rows for prompt in prompts]
-            matrix = self.trainer.log_likelihoods(pairs).reshape(len(rows), len(prompts))
-            own = [prompts.index(batch.prompts[row]) for row in rows]
-            matched = matrix[np.arange(len(rows)), own]
-            gaps.append(float(np.max(np.abs(matched - batch.log_probs[rows]) / batch.reasoning_length[rows])))
-            return torch.from_numpy(matrix)
-
         rng = generator(SCORING, self.config.seed, step)
-        metrics = mutual_information(batch, batch.prompts, self.config.mi, self.book.sigma_ema, rng, score)
-        return metrics | ({"mi/score_gap": max(gaps)} if metrics else {})
+        return measure(batch, self.config.mi, self.book.sigma_ema, rng, self.trainer.log_likelihoods)
 
     def _update(self, batch: Played, kept: np.ndarray, step: int) -> dict[str, float]:
         """Update the policy on the trajectories numbered in `kept`; no update when there are none."""
         plan, metrics = update_plan(len(kept), self.config.train, self.config.filter)
-        self.trainer.forget([key for at, key in enumerate(batch.keys) if at not in set(kept.tolist())])
+        self.trainer.forget(batch.keys_of_others(kept))
         if plan.updates:
             rng = generator(UPDATING, self.config.seed, step)
             metrics |= self.trainer.update(chosen(batch, kept), plan, step, rng)

@@ -24,7 +24,6 @@ from typing import Any
 
 import numpy as np
 import ray
-import torch
 import transfer_queue as tq
 from omegaconf import open_dict
 from tensordict import TensorDict
@@ -37,14 +36,14 @@ from verl.utils.config import omega_conf_to_dataclass
 from verl.workers.utils.padding import response_to_nested
 
 from plat.errors import RunError
-from plat.rl import algorithms
 from plat.rl.filter import StepPlan
 from plat.trainer.verl.config import VerlRunConfig
 from plat.trainer.verl.cross_score import log_likelihoods
 from plat.trainer.verl.loss import SCALE, ActorWorker, CriticWorker, scaled_policy_loss, scaled_value_loss
 from plat.trainer.verl.metrics import ACTOR_METRICS, CRITIC_METRICS, renamed
 from plat.trainer.verl.mini_batches import mini_batches
-from plat.trainer.verl.play import Play, Played, Tokens, play, token_rewards
+from plat.trainer.verl.play import Play, Played, Tokens, play
+from plat.trainer.verl.targets import targets
 
 POLL = 0.1  # seconds between two looks at what was played
 
@@ -118,23 +117,26 @@ class Trainer(PPOTrainerSync):  # type: ignore[misc]
     def update(self, kept: Played, plan: StepPlan, step: int, rng: np.random.Generator) -> dict[str, float]:
         """The updates of iteration `step` on the trajectories that the filter kept; returns their metrics."""
         self.global_steps = step
-        batches, padding = mini_batches(kept.trajectories, plan.updates, self.processes, rng)
-        rows = KVBatchMeta(partition_id="train", keys=list(kept.keys), tags=kept.tags)
-        rows.extra_info["temperature"] = self.plat.train.temperature
-        if padding:
-            rows = upsample_batch_to_divisible_size(rows, len(rows) + padding, self.tokenizer.eos_token_id)
+        batches, padding = mini_batches(kept.trajectory_of_sequence, plan.updates, self.processes, rng)
+        rows = self._padded(kept, padding)
         keys, tags = list(rows.keys), list(rows.tags)
-        self._with_targets(rows, kept, plan)
+        self._with_targets(rows, kept, plan.advantage_scale)
         history = [
             self._step(KVBatchMeta(
-                partition_id="train", keys=[keys[at] for at in batch], tags=[tags[at] for at in batch]
-            ), int((batch < kept.trajectories).sum()), plan, step)
+                partition_id="train", keys=[keys[at] for at in batch.sequences],
+                tags=[tags[at] for at in batch.sequences],
+            ), batch.trajectories, plan, step)
             for batch in batches
         ]  # fmt: skip
         self.forget(keys)
         return {name: float(np.mean([metrics[name] for metrics in history])) for name in history[0]}
 
-    def _with_targets(self, rows: KVBatchMeta, kept: Played, plan: StepPlan) -> None:
+    def _padded(self, played: Played, padding: int) -> KVBatchMeta:
+        """The rows of a batch, and so many rows of padding after them."""
+        rows = KVBatchMeta(partition_id="train", keys=list(played.keys), tags=played.tags)
+        return upsample_batch_to_divisible_size(rows, len(rows) + padding, self.tokenizer.eos_token_id)
+
+    def _with_targets(self, rows: KVBatchMeta, played: Played, advantage_scale: float) -> None:
         """Put old log-probs, the reference's, values, advantages and returns beside the rows, once per iteration."""
         unused: dict[str, Any] = {}
         keys, tags = list(rows.keys), list(rows.tags)
@@ -151,20 +153,11 @@ class Trainer(PPOTrainerSync):  # type: ignore[misc]
         fields = ["response_mask", *(["values"] if self.use_critic else [])]
         stored = tq.kv_batch_get(keys=keys, partition_id="train", select_fields=fields)
         nested_mask = stored["response_mask"]
-        mask = nested_mask.to_padded_tensor(0).float()
+        mask = nested_mask.to_padded_tensor(0)
         values = stored["values"].to_padded_tensor(0) if self.use_critic else None
-        rewards = torch.zeros(mask.shape, dtype=torch.float64)
-        rewards[: kept.trajectories] = token_rewards(kept, mask.shape[1])
-        groups = np.concatenate([kept.group, -1 - np.arange(len(keys) - kept.trajectories)])
-        advantages, returns = algorithms.advantages(self.plat.algorithm, rewards, mask, groups, values)
-        targets = TensorDict(
-            {
-                "advantages": response_to_nested(advantages * plan.advantage_scale, nested_mask),
-                "returns": response_to_nested(returns, nested_mask),
-            },
-            batch_size=len(keys),
-        )
-        tq.kv_batch_put(keys=keys, partition_id="train", fields=targets)
+        computed = targets(self.plat, played, played.trajectory_of_sequence, mask, values, advantage_scale)
+        nested = {name: response_to_nested(value, nested_mask) for name, value in computed.items()}
+        tq.kv_batch_put(keys=keys, partition_id="train", fields=TensorDict(nested, batch_size=len(keys)))
 
     def _step(self, rows: KVBatchMeta, trajectories: int, plan: StepPlan, step: int) -> dict[str, float]:
         """One optimiser step of the actor, and one of the critic, on a mini-batch with so many real trajectories."""

@@ -65,8 +65,12 @@ ALGORITHMS = {
     "ppo": ("algorithm=ppo", "filter=top_p"),
     "grpo, with a reference policy": ("algorithm=grpo", "filter=top_p", "algorithm.kl_coef=0.01"),
     "dapo on two workers": ("algorithm=dapo", "filter=none", "verl.workers=2"),
+    "turns, each a sequence, with a reference policy on two workers, ppo": (
+        "algorithm=ppo", "train.context=current", "algorithm.loss_agg=seq-mean-token-mean", "algorithm.kl_coef=0.01",
+        "filter=top_p", "verl.workers=2",
+    ),
     "drgrpo with adapters": ("algorithm=drgrpo", "filter=top_k", "filter.value=0.5", "verl.lora_rank=4"),
-}
+}  # fmt: skip
 
 
 @pytest.fixture(scope="module")

@@ -44,7 +44,6 @@ def test_a_model_that_fits_nowhere_is_refused(make_config: Make) -> None:
 @pytest.mark.parametrize(
     ("overrides", "message"),
     [
-        (("train.context=current", "task=sokoban"), "an episode is one sequence"),
         (("dtype=bfloat16",), "on the CPU verl computes in float32"),
         (("verl.rollout=vllm",), "on the CPU verl computes in float32 and generates with hf"),
         (("device=cuda", "dtype=float16"), "not run in float16"),
@@ -57,10 +56,6 @@ def test_a_model_that_fits_nowhere_is_refused(make_config: Make) -> None:
 def test_what_cannot_run_is_refused_with_a_reason(make_config: Make, overrides: tuple[str, ...], message: str) -> None:
     with pytest.raises(SpecError, match=message):
         make_config(*overrides)
-
-
-def test_one_turn_may_have_either_context(make_config: Make) -> None:
-    assert make_config("task=countdown", "train.context=current").train.context == "current"
 
 
 def test_a_smoke_run_starts_from_a_base_that_can_act(make_config: Make) -> None:
