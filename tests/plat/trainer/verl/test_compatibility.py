@@ -63,7 +63,7 @@ TOUCHED = (
         "a555f8b8",
     ),
     Touch("verl.workers.engine_workers:ActorRolloutRefWorker.update_weights", "HFAdapter gets the weights", "998cb7b3"),
-    Touch("verl.workers.utils.losses:ppo_loss", "loss.scaled_policy_loss scales it", "ad72f78a"),
+    Touch("verl.workers.utils.losses:ppo_loss", "loss.loss_terms has its terms one by one", "ad72f78a"),
     Touch("verl.workers.utils.losses:value_loss", "loss.scaled_value_loss scales it", "fde2e232"),
     Touch("verl.workers.utils.padding:response_from_nested", "positions of log-probs in cross_score", "d3d1acb9"),
     Touch("verl.workers.utils.padding:response_to_nested", "trainer stores advantages with it", "10bdac44"),
