@@ -137,6 +137,8 @@ def _attempt(
         traceback.print_exc()
         outcome, reason = classify(raised)
         error = raised.render() if isinstance(raised, PlatError) else f"{type(raised).__name__}: {raised}"
+    if stop.asked and outcome == "failed:node":  # the scheduler ended what the run had started before it could save
+        outcome, reason = INTERRUPTED, "asked to stop, and its nodes or processes were gone before it could save"
     if outcome == INTERRUPTED and paths.cancel.exists():
         outcome, reason = requested_end(paths)
     record = {

@@ -69,12 +69,19 @@ def test_a_wrong_ray_address_in_the_environment_is_named_there(monkeypatch):
         (Resources(threads=64), ""),
         (Resources(gpus=1), "1 GPUs"),
         (Resources(memory_mb=9000), "9000 MiB"),
-        (Resources(nodes=2), "2 nodes"),
+        (Resources(nodes=2), "asks for 2 nodes, and the Ray cluster has 1"),
     ],
 )
 def test_only_what_no_node_can_ever_do_is_refused(needed, said):
     problem = _never_fits(needed, HERE.nodes)
     assert said in problem and bool(problem) == bool(said)
+
+
+def test_several_nodes_must_each_have_what_a_part_of_the_run_needs():
+    nodes = (Node(4, 2, 2**30), Node(4, 2, 2**30), Node(64, 0, 2**40))
+    assert _never_fits(Resources(nodes=2, gpus=2), nodes) == ""
+    assert "asks for 3 nodes, and the Ray cluster has 2" in _never_fits(Resources(nodes=3, gpus=2), nodes)
+    assert "2000 MiB" in _never_fits(Resources(nodes=2, gpus=2, memory_mb=2000), nodes)
 
 
 def refresh(home, cluster, names, **options):

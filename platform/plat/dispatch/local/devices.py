@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import os
+
 from plat.dispatch.local import machine
 from plat.dispatch.local.jobs import LocalJob
 from plat.dispatch.local.shared_cores import SharedCores
 from plat.errors import SpecError
+from plat.trainer.allocation import machines
 
 
 class Devices:
@@ -21,7 +24,8 @@ class Devices:
         return len(self._free or ())
 
     def check(self, jobs: list[LocalJob]) -> None:
-        """SpecError when a job asks for more GPUs than this machine has."""
+        """SpecError when a job asks for more machines than we were given, or for more GPUs than this one has."""
+        _check_machines(jobs)
         wanted = max((job.gpus for job in jobs), default=0)
         if wanted and self._free is None:
             self._free = machine.gpus()
@@ -46,3 +50,14 @@ class Devices:
         if self._free is not None:
             self._free += job.devices
         job.devices = ()
+
+
+def _check_machines(jobs: list[LocalJob]) -> None:
+    """A run that joins the Ray cluster at RAY_ADDRESS finds its nodes there."""
+    given = machines()
+    for job in jobs:
+        if job.nodes > given and not os.environ.get("RAY_ADDRESS"):
+            raise SpecError(
+                f"{job.title} asks for {job.nodes} nodes; here {'is one machine' if given == 1 else f'are {given}'}",
+                mend="use --on slurm or --on ray, or choose verl.nodes=1",
+            )

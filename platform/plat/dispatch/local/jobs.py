@@ -26,6 +26,7 @@ class LocalJob(Job):
 
     threads: int = 1
     gpus: int = 0
+    nodes: int = 1
     needs: LocalJob | None = None
     ending: tuple[str, str] | None = None
     devices: tuple[str, ...] = ()
@@ -47,7 +48,7 @@ def make_jobs(runs: list[Run], cached: Collection[str] = ()) -> list[LocalJob]:
             key, title = run.prepare
             name = f"prepare:{run.trainer}:{key}"
             needs = preparations.setdefault(name, LocalJob(name, "prepare", title, run, threads=threads, gpus=gpus))
-        jobs.append(LocalJob(run.id, "run", run.name, run, threads=threads, gpus=gpus, needs=needs))
+        jobs.append(LocalJob(run.id, "run", run.name, run, threads, gpus, needed.nodes, needs))
     return [*preparations.values(), *jobs]
 
 

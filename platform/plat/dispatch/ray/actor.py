@@ -6,6 +6,7 @@ The actor ends itself when its task has ended.
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import subprocess
@@ -15,11 +16,14 @@ import time
 from collections.abc import Mapping
 from pathlib import Path
 
+from plat.dispatch.ray.groups import remove_group
+from plat.dispatch.ray.refresh import actor_name
 from plat.store import process
 from plat.store.durable import append_line, read_json
 from plat.store.home import Home
 from plat.store.run_directory import lease
 from plat.store.submissions import Submission
+from plat.trainer.allocation import OTHER_MACHINES
 
 SAVING = 120.0  # seconds that runs have to save when the process that did them was killed
 
@@ -29,12 +33,16 @@ class TaskActor:
 
     environment  added to what its process inherits
     directory    the working directory of whoever asked, in which a user's own modules are looked for
+    nodes        how many nodes the task's placement group has; 1: it has none, and the task is on one node
     """
 
-    def __init__(self, folder: str, number: int, environment: Mapping[str, str], directory: str) -> None:
+    def __init__(
+        self, folder: str, number: int, environment: Mapping[str, str], directory: str, nodes: int = 1
+    ) -> None:
         self._submission = Submission(Path(folder))
         self._number = number
         self._environment = dict(environment)
+        self._nodes = nodes
         self._directory = directory if os.path.isdir(directory) else None
         self._process: subprocess.Popen[bytes] | None = None
         self._stopped = False
@@ -61,6 +69,8 @@ class TaskActor:
                 self._wait_for_runs()
             self._note_over(code)
         finally:
+            if self._nodes > 1:
+                remove_group(actor_name(self._submission, self._number))
             ray.kill(ray.get_runtime_context().current_actor, no_restart=True)
 
     def _note_over(self, code: int) -> None:
@@ -76,6 +86,7 @@ class TaskActor:
         starts = self._submission.starts(self._number)
         restart = len(starts.read_text().splitlines()) if starts.exists() else 0
         append_line(starts, {**process.this_process(), "time": time.time()})
+        inherited = {name: value for name, value in os.environ.items() if name != "RAY_ADDRESS"}  # its place is here
         arguments = [str(self._submission.root), str(self._number), str(restart)]
         with open(self._submission.root / f"task-{self._number}.txt", "ab") as log:
             with self._lock:
@@ -83,7 +94,7 @@ class TaskActor:
                     return 0
                 self._process = subprocess.Popen(
                     [sys.executable, "-u", "-m", "plat.dispatch.ray.task", *arguments, str(os.getpid())],
-                    env={**os.environ, **self._environment},
+                    env={**inherited, **self._environment, **self._other_machines()},
                     cwd=self._directory,
                     stdin=subprocess.DEVNULL,
                     stdout=log,
@@ -91,6 +102,17 @@ class TaskActor:
                     start_new_session=True,
                 )
             return self._process.wait()
+
+    def _other_machines(self) -> dict[str, str]:
+        """What tells the runs how to start a program on the task's other nodes."""
+        if self._nodes == 1:
+            return {}
+        import ray
+
+        address = ray.get_runtime_context().gcs_address
+        group = actor_name(self._submission, self._number)
+        command = [sys.executable, "-m", "plat.dispatch.ray.elsewhere", address, group]
+        return {OTHER_MACHINES: json.dumps({"machines": self._nodes, "command": command})}
 
     def _wait_for_runs(self) -> None:
         """Wait until what the dead process has left behind on this machine has saved and let go of its runs."""

@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from plat.cores import usable_cores
+from plat.dispatch.ray.groups import OrphanedGroups, group_options, groups, remove_group
 from plat.dispatch.ray.settings import LOCAL
 from plat.store import process
 from plat.store.submissions import Submission
@@ -35,6 +36,7 @@ class Bridge:
     def __init__(self) -> None:
         self._scratch: str | None = None
         self._started: dict[str, tuple[Submission, int]] = {}
+        self._orphans = OrphanedGroups()
 
     def connect(self, address: str, within: float) -> dict[str, Any]:
         """Connect to a cluster, or start a Ray here. Says which cluster it is, and what its nodes have."""
@@ -100,7 +102,10 @@ class Bridge:
         """The actors that wait, run or are being started again."""
         from ray.util import list_named_actors
 
-        return {"names": list_named_actors()}
+        before = groups()
+        names = list_named_actors()
+        self._orphans.remove(before, names)
+        return {"names": names}
 
     def start(self, tasks: list[dict[str, Any]]) -> dict[str, Any]:
         """Start an actor for each task; one that is there already stays as it is."""
@@ -112,6 +117,11 @@ class Bridge:
         actor = ray.remote(TaskActor)
         for task in tasks:
             self._started[task["name"]] = Submission(Path(task["folder"])), task["number"]
+            place: dict[str, Any] = {}
+            if task["nodes"] > 1:
+                bundle = {"CPU": task["cpus"], "GPU": task["gpus"], "memory": task["memory"]}
+                asked = {name: amount for name, amount in bundle.items() if amount}
+                place = group_options(task["name"], task["nodes"], asked)
             options = actor.options(
                 name=task["name"],
                 lifetime="detached",
@@ -119,11 +129,10 @@ class Bridge:
                 num_gpus=task["gpus"],
                 memory=task["memory"] or None,
                 max_restarts=RESTARTS,
+                **place,
             )
-            try:
-                options.remote(task["folder"], task["number"], task["environment"], task["directory"])
-            except ActorAlreadyExistsError:
-                continue
+            with contextlib.suppress(ActorAlreadyExistsError):
+                options.remote(task["folder"], task["number"], task["environment"], task["directory"], task["nodes"])
         return {}
 
     def stop(self, names: list[str]) -> dict[str, Any]:
@@ -140,6 +149,7 @@ class Bridge:
                     actor.stop.remote()
                 else:
                     ray.kill(actor, no_restart=True)
+                    remove_group(name)
                     submission.note_over("interrupted", "asked to stop before it began", number)
         return {}
 
@@ -150,6 +160,7 @@ class Bridge:
         for name in names:
             with contextlib.suppress(ValueError):
                 ray.kill(ray.get_actor(name), no_restart=True)
+            remove_group(name)
         return {}
 
     def close(self) -> None:

@@ -142,8 +142,9 @@ class RayDispatcher(ScheduledDispatcher):
 
     def _room_for_runs(self) -> int:
         """How many of the runs that were asked for the cluster does at once, as far as that can be told."""
-        threads = max(self._needed(job.run).threads for job in self.jobs.values())
-        return max(1, sum(int(node.cpus // threads) for node in self._cluster.nodes))
+        asked = [self._needed(job.run) for job in self.jobs.values()]
+        threads, nodes = max(needed.threads for needed in asked), max(needed.nodes for needed in asked)
+        return max(1, sum(int(node.cpus // threads) for node in self._cluster.nodes) // nodes)
 
     # --- handing over -------------------------------------------------------------------------------------------------
 
@@ -195,12 +196,14 @@ class RayDispatcher(ScheduledDispatcher):
 
     def _actor(self, submission: Submission, number: int, needed: Resources) -> dict[str, Any]:
         """What `bridge.Bridge.start` is told about one actor."""
-        most = max((node.cpus for node in self._cluster.nodes), default=1.0)
+        most = sorted((node.cpus for node in _able(needed, self._cluster.nodes)), reverse=True)
+        each = most[needed.nodes - 1] if len(most) >= needed.nodes else 1.0
         return {
             "name": actor_name(submission, number),
             "folder": str(submission.root.absolute()),
             "number": number,
-            "cpus": needed.threads if self._settings.elastic else min(needed.threads, most),
+            "nodes": needed.nodes,
+            "cpus": needed.threads if self._settings.elastic else min(needed.threads, each),
             "gpus": needed.gpus,
             "memory": needed.memory_mb * 2**20,
             "environment": {k: v for k, v in os.environ.items() if k.startswith(INHERITED)},
@@ -223,15 +226,22 @@ class RayDispatcher(ScheduledDispatcher):
         return max(1, min(worth, len(runs) // (3 * (self.slots or 1))))
 
 
+def _able(needed: Resources, nodes: Sequence[Node]) -> list[Node]:
+    """The nodes that have the GPUs and the memory; more threads than CPUs do no harm."""
+    return [node for node in nodes if node.gpus >= needed.gpus and node.memory >= needed.memory_mb * 2**20]
+
+
 def _never_fits(needed: Resources, nodes: Sequence[Node]) -> str:
-    """Why no node can ever do a run that needs this; "" when one can. More threads than CPUs do no harm."""
-    if needed.nodes > 1:
-        return f"it asks for {needed.nodes} nodes, and Ray does a run on one"
-    if not any(node.gpus >= needed.gpus for node in nodes):
+    """Why the cluster can never do a run that needs this; "" when it can."""
+    with_gpus = [node for node in nodes if node.gpus >= needed.gpus]
+    if not with_gpus:
         most = max((node.gpus for node in nodes), default=0)
         return f"it asks for {needed.gpus} GPUs, and no node of the Ray cluster has more than {most:g}"
-    if not any(node.gpus >= needed.gpus and node.memory >= needed.memory_mb * 2**20 for node in nodes):
+    able = _able(needed, nodes)
+    if not able:
         return f"it asks for {needed.memory_mb} MiB of memory, and no node of the Ray cluster has so much"
+    if len(able) < needed.nodes:
+        return f"it asks for {needed.nodes} nodes, and the Ray cluster has {len(able)} that can have a part of it"
     return ""
 
 

@@ -1,36 +1,44 @@
 """The Ray that a run uses: one of its own, started here and ended with the run, or the cluster that it runs in.
 
-A run's own Ray lives in a scratch folder with a short name (names of sockets must be short). Its processes are children
-of this one, so whoever ends the run's processes ends them, too. When this process is killed, its guard
-(`plat.trainer.verl.guard`) ends them and removes the folder.
+A Ray of its own has a node on each machine that the run was given (`plat.trainer.allocation`): the head is here, and
+the others join it. It lives in a scratch folder with a short name (names of sockets must be short). Its processes are
+children of this one, or end when this one ends, so whoever ends the run's processes ends them, too. When this process
+is killed, its guard (`plat.trainer.verl.guard`) ends them and removes the folder.
+
+A run joins another Ray only where RAY_ADDRESS asks for it, and only one run at a time can: TransferQueue has one
+controller for a whole cluster. `--on ray` therefore gives each run machines, on which it starts a Ray of its own.
 """
 
 from __future__ import annotations
 
 import logging
 import os
-import shutil
 import signal
-import tempfile
-from collections.abc import Iterator
-from contextlib import contextmanager, nullcontext, suppress
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager, suppress
 from importlib import import_module
-from pathlib import Path
 from typing import Any
 
 import psutil
 
-from plat.errors import RunError
+from plat.errors import PlatError, RunError
+from plat.trainer.allocation import command_on_others, require_machines
 from plat.trainer.verl.config import VerlRunConfig
 from plat.trainer.verl.cpu import ENVIRONMENT
 from plat.trainer.verl.guard import guarded
 from plat.trainer.verl.models import workers
+from plat.trainer.verl.node import OBJECT_STORE
 from plat.trainer.verl.overrides import rollout_engine
+from plat.trainer.verl.room import CPUS_BESIDE, CPUS_OF_A_WORKER, Room, needed_room, wait_for_room
+from plat.trainer.verl.scratch import scratch_folder
 
-SCRATCH = "plat-verl-"
-OBJECT_STORE = 300_000_000  # bytes of shared memory for a Ray of one's own on the CPU
-CPUS_OF_A_WORKER = 3  # verl reserves so many beside each GPU, and waits for them without end
-CPUS_BESIDE = 8  # for servers, agent workers and TransferQueue
+HEAD = {"gcs_server", "raylet"}  # the processes without which there is no Ray
+JOIN_WITHIN = 300.0  # seconds that the other nodes of a run have to start Ray
+LEAVE_WITHIN = 20.0  # seconds that they have to end
+NOTICED_WITHIN = 10.0  # seconds in which Ray notices that a node is lost whose processes have ended
 
 
 def environment(config: VerlRunConfig) -> dict[str, str]:
@@ -43,7 +51,9 @@ def environment(config: VerlRunConfig) -> dict[str, str]:
     }
     if config.device == "cpu":
         threads = str(config.threads)
-        variables |= ENVIRONMENT | {"OMP_NUM_THREADS": threads, "TQ_NUM_THREADS": threads, "GLOO_SOCKET_IFNAME": "lo"}
+        variables |= ENVIRONMENT | {"OMP_NUM_THREADS": threads, "TQ_NUM_THREADS": threads}
+        if config.verl.nodes == 1:
+            variables["GLOO_SOCKET_IFNAME"] = "lo"
     elif rollout_engine(config) == "hf":
         variables["VERL_USE_EXTERNAL_MODULES"] = ENVIRONMENT["VERL_USE_EXTERNAL_MODULES"]
     return variables
@@ -69,23 +79,99 @@ def _keeping_signal_handlers() -> Iterator[None]:
 
 @contextmanager
 def ray_cluster(config: VerlRunConfig) -> Iterator[None]:
-    """A Ray in which the run's processes live. RunError when the cluster that it joins is too small."""
+    """A Ray in which the run's processes live.
+
+    RunError when it has too little room, when its other nodes do not come, or when another run uses it; of the class
+    `node` when the block fails because a part of it was lost.
+    """
     import ray
 
     os.environ.update(environment(config))
     if config.device == "cpu":  # Ray wants to see the GPUs that it is told of; these are slots
         os.environ["CUDA_VISIBLE_DEVICES"] = ",".join(map(str, range(workers(config))))
     address = os.environ.get("RAY_ADDRESS")
-    joins = ray.is_initialized() or (address is not None and config.device != "cpu")
-    with nullcontext() if joins else guarded(_scratch()) as scratch:
+    if ray.is_initialized() or (address and config.device != "cpu"):
         if not ray.is_initialized():
-            _start_ray(_own(config, scratch) if scratch else _joined(config, str(address)))
-        try:
-            _check_room(config)
+            _start_ray({"address": address, **_runtime(config)})
+        _refuse_company()
+        wait_for_room(_room(config), ray.nodes, within=0.0)
+        yield
+    else:
+        with _ray_of_our_own(config):
             yield
-        finally:
-            if scratch:
-                ray.shutdown()
+
+
+@contextmanager
+def _ray_of_our_own(config: VerlRunConfig) -> Iterator[None]:
+    """A Ray whose head is here, with a node on each machine of the run; ended with the block."""
+    import ray
+
+    require_machines(config.verl.nodes)
+    with guarded(scratch_folder()) as folder, ExitStack() as stack:
+        _start_ray(_own(config, folder))
+        stack.callback(ray.shutdown)
+        if config.verl.nodes == 1:
+            wait_for_room(_room(config), ray.nodes, within=0.0)
+        else:
+            others = stack.enter_context(_other_nodes(config, ray.get_runtime_context().gcs_address))
+            wait_for_room(_room(config), ray.nodes, JOIN_WITHIN, still_coming=lambda: others.poll() is None)
+        try:
+            yield
+        except Exception as error:
+            if not isinstance(error, PlatError) and _is_lost(config, ray.nodes):
+                raise RunError("Ray, or a node of the run, was lost", failure_class="node") from error
+            raise
+
+
+def _room(config: VerlRunConfig) -> Room:
+    return needed_room(config.verl.nodes, workers(config))
+
+
+@contextmanager
+def _other_nodes(config: VerlRunConfig, address: str) -> Iterator[subprocess.Popen[bytes]]:
+    """Ray on the other machines of the run, which joins the head at this address and leaves with the block."""
+    program = [sys.executable, "-m", "plat.trainer.verl.node", address, str(_cpus(config))]
+    if config.device == "cpu":
+        program.append(str(workers(config)))
+    process = subprocess.Popen(command_on_others(config.verl.nodes - 1, program), stdin=subprocess.PIPE)
+    assert process.stdin is not None
+    try:
+        yield process
+    finally:
+        process.stdin.close()
+        with suppress(subprocess.TimeoutExpired):
+            process.wait(LEAVE_WITHIN)
+        process.kill()
+        process.wait()
+
+
+def _is_lost(config: VerlRunConfig, nodes: Callable[[], list[dict[str, Any]]]) -> bool:
+    """Whether a part of the run's Ray has ended, as when a scheduler ends all processes of a job at once.
+
+    Ray takes a moment to notice that a node is lost.
+    """
+    until = time.monotonic() + NOTICED_WITHIN
+    while time.monotonic() < until:
+        below = psutil.Process().children(recursive=True)
+        if not HEAD <= {process.name() for process in below if process.status() != psutil.STATUS_ZOMBIE}:
+            return True
+        if sum(node["Alive"] for node in nodes()) < config.verl.nodes:
+            return True
+        time.sleep(0.5)
+    return False
+
+
+def _refuse_company() -> None:
+    """RunError where another run of verl uses this Ray: the two would read each other's batches."""
+    from ray.util import list_named_actors
+
+    taken = {"name": "TransferQueueController", "namespace": "transfer_queue"}
+    if taken in list_named_actors(all_namespaces=True):
+        raise RunError(
+            "another run of verl uses this Ray cluster, and only one can at a time",
+            where="RAY_ADDRESS",
+            mend="leave RAY_ADDRESS to `--on ray`, which gives each run nodes of its own, or wait until the other ends",
+        )
 
 
 def _start_ray(options: dict[str, Any]) -> None:
@@ -103,15 +189,6 @@ def _start_ray(options: dict[str, Any]) -> None:
             ) from error
 
 
-def _scratch() -> str:
-    """A folder for a Ray of one's own; those of processes that were killed are removed."""
-    for folder in Path("/tmp").glob(f"{SCRATCH}*"):
-        owner = folder.name.removeprefix(SCRATCH).partition("-")[0]
-        if owner.isdigit() and not psutil.pid_exists(int(owner)):
-            shutil.rmtree(folder, ignore_errors=True)
-    return tempfile.mkdtemp(prefix=f"{SCRATCH}{os.getpid()}-", dir="/tmp")
-
-
 def _runtime(config: VerlRunConfig) -> dict[str, Any]:
     return {
         "runtime_env": {"env_vars": environment(config)},
@@ -120,37 +197,25 @@ def _runtime(config: VerlRunConfig) -> dict[str, Any]:
     }
 
 
-def _own(config: VerlRunConfig, scratch: str) -> dict[str, Any]:
-    """How to start a Ray on this machine. Its numbers of CPUs and GPUs are logical on a machine without GPUs."""
-    count = workers(config)
+def _own(config: VerlRunConfig, folder: str) -> dict[str, Any]:
+    """How to start the head of a Ray on this machine."""
     options: dict[str, Any] = {
         "address": "local",
-        "num_cpus": CPUS_OF_A_WORKER * count + CPUS_BESIDE,
+        "num_cpus": _cpus(config),
         "include_dashboard": False,
-        "_temp_dir": scratch,
+        "_temp_dir": folder,
         **_runtime(config),
     }
     if config.device == "cpu":
-        options |= {"num_gpus": count, "object_store_memory": OBJECT_STORE, "_node_ip_address": "127.0.0.1"}
+        options |= {"num_gpus": workers(config), "object_store_memory": OBJECT_STORE}
+        if config.verl.nodes == 1:
+            options["_node_ip_address"] = "127.0.0.1"
     return options
 
 
-def _joined(config: VerlRunConfig, address: str) -> dict[str, Any]:
-    return {"address": address, **_runtime(config)}
-
-
-def _check_room(config: VerlRunConfig) -> None:
-    """RunError where verl would wait for ever: too few nodes with the GPUs and CPUs that it reserves."""
-    import ray
-
-    count = workers(config)
-    needed = {"GPU": count, "CPU": CPUS_OF_A_WORKER * count}
-    nodes = [node["Resources"] for node in ray.nodes() if node["Alive"]]
-    fitting = [have for have in nodes if all(have.get(name, 0) >= wanted for name, wanted in needed.items())]
-    if len(fitting) < config.verl.nodes:
-        raise RunError(
-            f"the Ray cluster has {len(fitting)} node(s) with {needed['GPU']} GPUs and {needed['CPU']} CPUs, "
-            f"the run needs {config.verl.nodes}",
-            mend="ask for more nodes, GPUs or CPUs, or set verl.workers; for several nodes start Ray on them, and set "
-            "RAY_ADDRESS",
-        )
+def _cpus(config: VerlRunConfig) -> int:
+    """The CPUs of a node that Ray is told of: with GPUs what SLURM gave, elsewhere as many as verl reserves."""
+    given = os.environ.get("SLURM_CPUS_ON_NODE", "")
+    if config.device != "cpu" and given.isdigit():
+        return int(given)
+    return CPUS_OF_A_WORKER * workers(config) + CPUS_BESIDE

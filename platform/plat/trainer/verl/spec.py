@@ -18,12 +18,11 @@ from plat.trainer.verl.config import VerlRunConfig
 from plat.trainer.verl.extra import require
 from plat.trainer.verl.models import checkpoint_bytes, host_gigabytes, is_stand_in, minutes, paper_model, workers
 from plat.trainer.verl.overrides import rollout_engine
+from plat.trainer.verl.room import CPUS_BESIDE, CPUS_OF_A_WORKER
 
 # The base of conf/scale/smoke.yaml, and that of conf/model/qwen2.5-0.5b.yaml.
 UNABLE = BaseConfig(steps=20, batch=16, pool=100)
 SMALLEST, ABLE = ShapeConfig(layers=1, width=32, heads=2, kv_heads=2, ffn=64), BaseConfig(steps=1500)
-
-CPUS_OF_A_GPU, CPUS_BESIDE = 3, 8  # what verl reserves beside each GPU, and what servers and agent workers need
 
 
 def validate(config: RunConfig) -> RunConfig:
@@ -76,7 +75,7 @@ def _resources(config: RunConfig) -> Resources:
     if config.device == "cpu":
         return Resources(threads=config.threads * count, nodes=config.verl.nodes)
     return Resources(
-        threads=CPUS_OF_A_GPU * count + CPUS_BESIDE,
+        threads=CPUS_OF_A_WORKER * count + CPUS_BESIDE,
         gpus=count,
         memory_mb=host_gigabytes(config) * 1024,
         minutes=minutes(config),

@@ -9,12 +9,11 @@ import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from plat.errors import RunError
-from plat.trainer.verl import cluster
+from plat.trainer.verl import cluster, scratch
 from plat.trainer.verl.config import VerlRunConfig
 
 Make = Callable[..., VerlRunConfig]
@@ -23,11 +22,11 @@ Make = Callable[..., VerlRunConfig]
 def test_scratch_folders_of_killed_runs_are_removed_and_those_of_living_ones_stay() -> None:
     gone = subprocess.Popen([sys.executable, "-c", ""])
     gone.wait()
-    left = Path(f"/tmp/{cluster.SCRATCH}{gone.pid}-left")
-    mine = Path(f"/tmp/{cluster.SCRATCH}{os.getpid()}-mine")
+    left = Path(f"/tmp/{scratch.SCRATCH}{gone.pid}-left")
+    mine = Path(f"/tmp/{scratch.SCRATCH}{os.getpid()}-mine")
     left.mkdir()
     mine.mkdir()
-    made = Path(cluster._scratch())
+    made = Path(scratch.scratch_folder())
     try:
         assert not left.exists() and mine.exists() and made.is_dir()
         assert len(str(made)) < 40, "names of sockets below it must stay short"
@@ -51,16 +50,31 @@ def test_on_the_cpu_every_process_loads_the_plug_in_and_on_gpus_none_does(make_c
     assert "VERL_PLATFORM" not in variables and "VERL_USE_EXTERNAL_MODULES" not in variables
 
 
-@pytest.mark.parametrize(("resources", "fits"), [({"GPU": 2.0, "CPU": 6.0}, True), ({"GPU": 2.0, "CPU": 5.0}, False)])
-def test_a_cluster_that_is_too_small_is_refused_before_verl_waits_for_it(
-    make_config: Make, monkeypatch: pytest.MonkeyPatch, resources: dict[str, Any], fits: bool
+def test_processes_of_several_machines_do_not_talk_over_the_loopback(make_config: Make) -> None:
+    assert cluster.environment(make_config())["GLOO_SOCKET_IFNAME"] == "lo"
+    assert "GLOO_SOCKET_IFNAME" not in cluster.environment(make_config("verl.nodes=2"))
+
+
+def test_with_gpus_ray_is_told_of_the_cpus_that_slurm_gave(make_config: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SLURM_CPUS_ON_NODE", "5")
+    config = make_config("verl.workers=2")
+    assert cluster._cpus(config) == 14, "on the CPU they are slots"
+    config.device, config.dtype = "cuda", "bfloat16"
+    assert cluster._cpus(config) == 5
+    monkeypatch.delenv("SLURM_CPUS_ON_NODE")
+    assert cluster._cpus(config) == 14
+
+
+def test_a_run_that_was_given_too_few_machines_is_refused_before_ray_starts(
+    make_config: Make, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     import ray
 
-    monkeypatch.setattr(ray, "nodes", lambda: [{"Alive": True, "Resources": resources}])
-    config = make_config("verl.workers=2")
-    if fits:
-        cluster._check_room(config)
-        return
-    with pytest.raises(RunError, match=r"0 node.s. with 2 GPUs and 6 CPUs"):
-        cluster._check_room(config)
+    monkeypatch.delenv("SLURM_JOB_NUM_NODES", raising=False)
+    monkeypatch.setattr(os, "environ", dict(os.environ))
+    with (
+        pytest.raises(RunError, match="needs 2 machines, and there is 1"),
+        cluster.ray_cluster(make_config("verl.nodes=2")),
+    ):
+        pass
+    assert not ray.is_initialized()

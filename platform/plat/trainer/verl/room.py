@@ -1,0 +1,82 @@
+"""What verl reserves on the nodes of a Ray cluster, and waiting until it is there.
+
+verl waits for its reservations without end and without a word, so this is asked before verl starts.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from plat.errors import RunError
+
+CPUS_OF_A_WORKER = 3  # what verl reserves beside each GPU
+CPUS_BESIDE = 8  # for servers, agent workers and TransferQueue
+TICK = 0.5  # seconds between two questions to Ray
+
+
+@dataclass(frozen=True)
+class Room:
+    """What is reserved: so many nodes, each with so many GPUs and CPUs."""
+
+    nodes: int
+    gpus: int
+    cpus: int
+
+    def fits(self, resources: Mapping[str, float]) -> bool:
+        """Whether one node has it, given its resources as Ray lists them."""
+        return resources.get("GPU", 0) >= self.gpus and resources.get("CPU", 0) >= self.cpus
+
+
+def needed_room(nodes: int, workers: int) -> Room:
+    """For a run on so many nodes with so many training processes on each."""
+    return Room(nodes, workers, CPUS_OF_A_WORKER * workers)
+
+
+def wait_for_room(
+    needed: Room,
+    nodes: Callable[[], Sequence[Mapping[str, Any]]],
+    within: float,
+    still_coming: Callable[[], bool] = lambda: True,
+) -> None:
+    """Return when enough nodes have the room. RunError, which says what is there and what is not, after `within`
+    seconds, or as soon as nothing more is coming.
+
+    nodes  what Ray says of the nodes of the cluster: a list of {"Alive", "Resources", ...}
+    """
+    started = time.monotonic()
+    while True:
+        last = time.monotonic() - started >= within or not still_coming()
+        alive = [node["Resources"] for node in nodes() if node["Alive"]]
+        if sum(map(needed.fits, alive)) >= needed.nodes:
+            return
+        if last:
+            raise _too_small(needed, alive, time.monotonic() - started)
+        time.sleep(TICK)
+
+
+def _too_small(needed: Room, alive: Sequence[Mapping[str, float]], waited: float) -> RunError:
+    each = "each " if needed.nodes > 1 else ""
+    there = "; ".join(f"{node.get('GPU', 0):g} GPUs and {node.get('CPU', 0):g} CPUs" for node in alive) or "nothing"
+    missing = len(alive) < needed.nodes
+    return RunError(
+        f"verl needs {needed.nodes} node(s) {each}with {needed.gpus} GPUs and {needed.cpus} CPUs; after {waited:.0f} s "
+        f"the Ray cluster has {len(alive)} node(s): {there}",
+        failure_class="node" if missing else "error",
+        mend=_what_to_do(needed, alive, missing),
+    )
+
+
+def _what_to_do(needed: Room, alive: Sequence[Mapping[str, float]], missing: bool) -> str:
+    if missing:
+        return (
+            "the run's log says why the other nodes did not come; on a cluster that is there already, start Ray on them"
+        )
+    if sum(node.get("GPU", 0) >= needed.gpus for node in alive) >= needed.nodes:
+        return (
+            f"ask for at least {needed.cpus} CPUs on each node ({CPUS_OF_A_WORKER} for each training process): "
+            f"cluster.threads={needed.cpus} with --on slurm, --num-cpus of `ray start`; or set fewer verl.workers"
+        )
+    return f"ask for {needed.gpus} GPUs on each node (cluster.gpus={needed.gpus}), or set fewer verl.workers"
