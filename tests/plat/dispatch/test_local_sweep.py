@@ -1,5 +1,6 @@
 """A sweep on this machine: what is done, how failures stay alone, and what is said."""
 
+import dataclasses
 import json
 import time
 from collections import Counter
@@ -121,6 +122,16 @@ def test_a_gpu_that_is_not_there_is_said_before_anything_starts(home, monkeypatc
     with pytest.raises(SpecError, match="asks for 1 GPU; this machine has none"):
         sweep(home, [toy_run(gpus=1)], 1)
     assert list(home.runs.iterdir()) == []
+
+
+def test_a_run_over_several_nodes_is_refused_on_one_machine_before_anything_starts(home, monkeypatch):
+    monkeypatch.delenv("SLURM_JOB_NUM_NODES", raising=False)
+    run = dataclasses.replace(toy_run(), resources={"threads": 1, "nodes": 2})
+    with pytest.raises(SpecError, match="asks for 2 nodes; here is one machine") as error:
+        sweep(home, [run], 1)
+    assert "--on slurm" in error.value.mend and list(home.runs.iterdir()) == []
+    monkeypatch.setenv("SLURM_JOB_NUM_NODES", "2")  # inside a job of SLURM
+    assert sweep(home, [run], 1).counts() == {"done": 1}
 
 
 def test_each_run_sees_its_own_gpu_and_others_none(home, monkeypatch):

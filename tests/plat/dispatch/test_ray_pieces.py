@@ -11,6 +11,7 @@ import pytest
 
 from plat.dispatch.api import SchedulerError
 from plat.dispatch.driver import sweep
+from plat.dispatch.ray import groups as ray_groups
 from plat.dispatch.ray import refresh as ray_refresh
 from plat.dispatch.ray.client import Cluster, Node
 from plat.dispatch.ray.dispatcher import _never_fits
@@ -82,6 +83,18 @@ def test_several_nodes_must_each_have_what_a_part_of_the_run_needs():
     assert _never_fits(Resources(nodes=2, gpus=2), nodes) == ""
     assert "asks for 3 nodes, and the Ray cluster has 2" in _never_fits(Resources(nodes=3, gpus=2), nodes)
     assert "2000 MiB" in _never_fits(Resources(nodes=2, gpus=2, memory_mb=2000), nodes)
+
+
+def test_a_group_without_its_actor_is_removed_when_it_was_missing_twice(monkeypatch):
+    removed = []
+    monkeypatch.setattr(ray_groups, "remove_group", removed.append)
+    orphans = ray_groups.OrphanedGroups()
+    orphans.remove({"plat-a_0", "plat-b_0"}, {"plat-a_0"})
+    assert removed == [], "its actor may not have been made yet"
+    orphans.remove({"plat-a_0", "plat-b_0"}, {"plat-b_0"})
+    assert removed == []
+    orphans.remove({"plat-a_0", "plat-b_0"}, set())
+    assert removed == ["plat-a_0"]
 
 
 def refresh(home, cluster, names, **options):

@@ -10,12 +10,13 @@ import pytest
 from runner_runs import make, outcome_of
 from toy_runs import comparable, no_step_twice
 
-from plat.errors import HomeError
+from plat.errors import HomeError, RunError
 from plat.runner.execution import execute
 from plat.store.home import Home
 from plat.store.run_directory import lease
 from plat.store.run_directory.attempts import record_failure, request_cancel, settle
 from plat.store.run_directory.state import run_state
+from plat.trainer.api import State
 
 
 def test_a_run_from_begin_to_end(home):
@@ -91,6 +92,22 @@ def test_a_signal_lets_it_save_and_the_next_goes_on(home):
     saved = recorded["step"]
     assert saved < 200 and execute(home, paths.id) == "finished"
     assert f"toy starts at step {saved}" in paths.attempt(2).log.read_text() and no_step_twice(paths)
+
+
+def test_a_run_whose_nodes_went_when_it_was_asked_to_stop_is_interrupted_not_failed(home, monkeypatch):
+    """A scheduler that ends a job asks all of its processes at once, on all nodes."""
+
+    def loses_its_node(config, io):
+        if io.restore() is None:
+            io.save(0, State({}))
+            os.kill(os.getpid(), signal.SIGTERM)
+        raise RunError("a node was lost", failure_class="node")
+
+    monkeypatch.setitem(plat_toy.SPEC.__dict__, "load", lambda: loses_its_node)
+    paths = make(home)
+    assert execute(home, paths.id) == "interrupted"
+    assert "before it could save" in outcome_of(paths)["reason"]
+    assert execute(home, paths.id) == "failed:node", "nobody asked it to stop this time"
 
 
 def test_cancelled_is_not_interrupted(home):

@@ -48,7 +48,7 @@ def make_jobs(runs: list[Run], cached: Collection[str] = ()) -> list[LocalJob]:
             key, title = run.prepare
             name = f"prepare:{run.trainer}:{key}"
             needs = preparations.setdefault(name, LocalJob(name, "prepare", title, run, threads=threads, gpus=gpus))
-        jobs.append(LocalJob(run.id, "run", run.name, run, threads, gpus, needed.nodes, needs))
+        jobs.append(LocalJob(run.id, "run", run.name, run, threads=threads, gpus=gpus, nodes=needed.nodes, needs=needs))
     return [*preparations.values(), *jobs]
 
 
