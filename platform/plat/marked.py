@@ -6,8 +6,8 @@ finds programs that nobody else remembers. It is read from /proc; on systems wit
 
 from __future__ import annotations
 
-import contextlib
 import os
+import select
 import signal
 import time
 from collections.abc import Collection
@@ -28,30 +28,44 @@ def marked(name: str, value: str) -> list[int]:
 
 
 def kill_marked(name: str, value: str, spared: Collection[int] = ()) -> bool:
-    """Kill the processes with this mark but for the spared ones, and whatever they start meanwhile.
+    """Kill the processes with this mark but for the spared ones, and whatever they start meanwhile; wait for their end.
 
     True when none is left; False when some are still there after DEADLINE seconds.
     """
     until = time.monotonic() + DEADLINE
     empty = 0
     while empty < SCANS and time.monotonic() < until:
-        pids = [pid for pid in marked(name, value) if pid not in spared]
-        empty = 0 if pids else empty + 1
-        for pid in pids:
-            _kill(pid, name, value)
+        killed = [handle for pid in marked(name, value) if pid not in spared for handle in _kill(pid, name, value)]
+        empty = 0 if killed else empty + 1
+        for handle in killed:  # a process loses its environment, and so its mark, some time before it has ended
+            _wait_for_end(handle, until)
         if empty < SCANS:
             time.sleep(PAUSE)
     return empty >= SCANS
 
 
-def _kill(pid: int, name: str, value: str) -> None:
-    with contextlib.suppress(OSError):
+def _kill(pid: int, name: str, value: str) -> list[int]:
+    """Kill a process if it has the mark; a handle of it, [] when there is no such process any more."""
+    try:
         handle = os.pidfd_open(pid)  # names this process for good, also when its number is used again
-        try:
-            if _carries(pid, name, value):
-                signal.pidfd_send_signal(handle, signal.SIGKILL)
-        finally:
-            os.close(handle)
+    except OSError:
+        return []
+    try:
+        if _carries(pid, name, value):
+            signal.pidfd_send_signal(handle, signal.SIGKILL)
+            return [handle]
+    except OSError:
+        pass
+    os.close(handle)
+    return []
+
+
+def _wait_for_end(handle: int, until: float) -> None:
+    """Wait for the end of the process that a handle names, and close the handle."""
+    poll = select.poll()
+    poll.register(handle, select.POLLIN)
+    poll.poll(max(0.0, until - time.monotonic()) * 1000)
+    os.close(handle)
 
 
 def _carries(pid: int, name: str, value: str) -> bool:
