@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
+from verl_processes import PPO, run
 
 from plat.spec.experiment import build_run, config_object
 from plat.trainer.verl.config import VerlRunConfig
@@ -61,3 +63,11 @@ def chat_tokenizer() -> Callable[[str], Any]:
 def make_config() -> Callable[..., VerlRunConfig]:
     """`make_config("algorithm=ppo", ...)`: the config of a smoke run with verl."""
     return lambda *overrides: config_object(build_run(["trainer=verl", "scale=smoke", *overrides]), SPEC)
+
+
+@pytest.fixture(scope="session")
+def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The home of a finished run of PPO with the filter."""
+    home = tmp_path_factory.mktemp("verl") / "ppo"
+    assert run(home, *PPO)["outcome"] == "finished"
+    return home
