@@ -20,6 +20,7 @@ PROMPTS = {
     "mixed": [(3, 4, 5, 6, 7, 8, 9), (10, 11), (16,)],
     "equal": [(3, 4, 5, 6), (10, 11, 12, 13), (3, 4, 6, 5)],
     "one token": [(16,), (17,), (18,)],
+    "longer than the least": [tuple(range(3, 45)) + (5,) * 20, (10, 11, 12), (16,) * 30 + (17,) * 25],
 }
 TOKENS, DROP = 60, 9  # tokens decoded; the step before which a row is dropped
 

@@ -7,7 +7,16 @@ import torch
 import torch.nn.functional as F
 
 from plat.trainer.embedded.transformer import layers
-from plat.trainer.embedded.transformer.layers import ScoreTokens, attend, rope, rotate, swiglu, turn_qkv, unit_norm
+from plat.trainer.embedded.transformer.layers import (
+    ScoreTokens,
+    attend,
+    rope,
+    rotate,
+    swiglu,
+    turn_into,
+    turn_qkv,
+    unit_norm,
+)
 
 
 def random(*shape: int, seed: int = 0, dtype: torch.dtype = torch.float64) -> torch.Tensor:
@@ -57,6 +66,15 @@ def test_the_rope_table_serves_passes_with_gradients_after_one_without():
     x = random(5, 6, dtype=torch.float32).requires_grad_()
     rotate(x, table[:5]).sum().backward()
     assert x.grad is not None
+
+
+@pytest.mark.parametrize("head_dim", [12, 14, 16, 32])
+def test_a_rotation_in_place_has_the_bits_of_one_that_is_not(head_dim):
+    fused = torch.randn(7, 12, head_dim)
+    turns = rope(head_dim, 10000.0, 20, fused)[torch.randint(0, 20, (7,))][:, None]
+    expected = rotate(fused[:, :8], turns)
+    turn_into(fused[:, :8], turns, fused[:, :8])
+    assert torch.equal(fused[:, :8], expected)
 
 
 def test_turning_queries_and_keys_and_its_gradient():

@@ -13,7 +13,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from plat.trainer.embedded.transformer.layers import rope, rotate, swiglu, unit_norm
+from plat.trainer.embedded.transformer.layers import rope, swiglu, turn_into, unit_norm
 from plat.trainer.embedded.transformer.model import Layer, Prefix, Shape, Weights
 
 _SMALL_PRODUCT = 400  # rows x columns x contraction below which ATen's bmm on a CPU takes its naive path
@@ -41,6 +41,9 @@ class Decoder:
         ]
         self.rotations = rope(shape.head_dim, shape.rope_theta, positions, weights.embed)
         self.mask = _mask(prefix, self.prompt_lengths, positions)
+        self.reads_ahead = prefix.length < self.least
+        if not self.reads_ahead:
+            self.mask[:, :, prefix.length :] = 0  # none of these is read before its token is there
 
     def step(self, ids: Tensor) -> Tensor:
         """Feed one token per row, ids (B,); returns the logits (B, vocabulary) of the next one."""
@@ -49,7 +52,8 @@ class Decoder:
             turns = self.rotations[self.prefix_length + self.generated]
         else:
             turns = self.rotations[self.prompt_lengths + self.generated][:, None]
-        self.mask[:, :, self.prefix_length + self.generated] = 0
+        if self.reads_ahead:
+            self.mask[:, :, self.prefix_length + self.generated] = 0
         x = F.embedding(ids, weights.embed)
         for layer, cache in zip(weights.layers, self.caches, strict=True):
             self._add_attention(x, layer, cache, turns)
@@ -63,13 +67,13 @@ class Decoder:
         heads, kv_heads, head_dim = shape.heads, shape.kv_heads, shape.head_dim
         fused = torch.addmm(layer.qkv_bias, unit_norm(x, shape.eps), layer.qkv.T)
         fused = fused.view(rows, heads + 2 * kv_heads, head_dim)
-        turned = rotate(fused[:, : heads + kv_heads], turns)
+        turned = fused[:, : heads + kv_heads]  # queries and keys
+        turn_into(turned, turns, turned)
         slot = self.prefix_length + self.generated
-        cache[0, :, :, slot] = turned[:, heads:]
-        cache[1, :, :, slot] = fused[:, heads + kv_heads :]
+        cache[:, :, :, slot] = fused[:, heads:].view(rows, 2, kv_heads, head_dim).transpose(0, 1)
         read = max(slot + 1, self.least)
         keys, values = cache[:, :, :, :read].flatten(1, 2)
-        queries = turned[:, :heads].reshape(rows * kv_heads, heads // kv_heads, head_dim)
+        queries = fused[:, :heads].reshape(rows * kv_heads, heads // kv_heads, head_dim)
         scores = torch.bmm(queries, keys.transpose(1, 2))  # the scale 1 / sqrt(head_dim) is part of the queries' matrix
         if read > slot + 1 or self.prompt_lengths is not None:
             scores.view(rows, heads, read).add_(self.mask[:, :, :read])

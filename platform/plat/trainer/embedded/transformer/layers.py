@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from functools import lru_cache
 from typing import Any
 
 import torch
@@ -48,8 +49,15 @@ def unit_norm(x: Tensor, eps: float) -> Tensor:
 def unit_and_norm(x: Tensor, eps: float) -> tuple[Tensor, Tensor]:
     """`unit_norm(x)`, and the norm (..., 1) that x was divided by, in at least float32."""
     norm = torch.linalg.vector_norm(at_least_float32(x), dim=-1, keepdim=True)
-    norm.hypot_(norm.new_full((), math.sqrt(x.shape[-1] * eps)))
+    norm.hypot_(_scalar(math.sqrt(x.shape[-1] * eps), norm.dtype, norm.device))
     return (x / norm).to(x.dtype), norm
+
+
+@lru_cache(maxsize=64)
+def _scalar(value: float, dtype: torch.dtype, device: torch.device) -> Tensor:
+    """A tensor without dimensions. It is kept: making one takes as long as a small operation."""
+    with torch.inference_mode(False):  # also for passes with gradients
+        return torch.full((), value, dtype=dtype, device=device)
 
 
 def unit_norm_backward(grad: Tensor, unit: Tensor, norm: Tensor) -> Tensor:
@@ -112,12 +120,12 @@ def _split(fused: Tensor, turns: Tensor, heads: int, kv_heads: int) -> tuple[Ten
     batch, tokens, _, head_dim = fused.shape
     queries = fused.new_empty(batch, heads, tokens, head_dim)
     keys = fused.new_empty(batch, kv_heads, tokens, head_dim)
-    _turn_into(fused[:, :, :heads], turns, queries.transpose(1, 2))
-    _turn_into(fused[:, :, heads : heads + kv_heads], turns, keys.transpose(1, 2))
+    turn_into(fused[:, :, :heads], turns, queries.transpose(1, 2))
+    turn_into(fused[:, :, heads : heads + kv_heads], turns, keys.transpose(1, 2))
     return queries, keys, fused[:, :, heads + kv_heads :].transpose(1, 2)
 
 
-def _turn_into(x: Tensor, turns: Tensor, out: Tensor) -> None:
+def turn_into(x: Tensor, turns: Tensor, out: Tensor) -> None:
     """out = rotate(x, turns), without temporary arrays where the dtype allows it."""
     if x.dtype not in (torch.float32, torch.float64):
         out.copy_(rotate(x, turns))
@@ -143,8 +151,8 @@ class _TurnQKV(torch.autograd.Function):
         heads, kv_heads = ctx.heads, ctx.kv_heads
         batch, _, tokens, head_dim = grad_keys.shape
         out = grad_keys.new_empty(batch, tokens, heads + 2 * kv_heads, head_dim)
-        _turn_into(grad_queries.transpose(1, 2), turns.conj(), out[:, :, :heads])
-        _turn_into(grad_keys.transpose(1, 2), turns.conj(), out[:, :, heads : heads + kv_heads])
+        turn_into(grad_queries.transpose(1, 2), turns.conj(), out[:, :, :heads])
+        turn_into(grad_keys.transpose(1, 2), turns.conj(), out[:, :, heads : heads + kv_heads])
         out[:, :, heads + kv_heads :] = grad_values.transpose(1, 2)
         return out, None, None, None
 
