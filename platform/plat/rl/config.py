@@ -108,6 +108,17 @@ class MIConfig:
 
 
 @dataclass
+class GradientConfig:
+    """The gradient probe (section 3, figure 3): how the gradient depends on the reward variance of prompts."""
+
+    # from one measurement to the next; iteration 1 is the first; 0: never [iterations]
+    every: int = number(0, minimum=0)
+    prompts: int = number(128, minimum=1)  # of a batch that is played for it [prompts]
+    group_size: int = number(16, minimum=2)  # trajectories of each of its prompts [trajectories]
+    buckets: int = number(6, minimum=1)  # of equally many prompts, by the spread of their returns [buckets]
+
+
+@dataclass
 class EarlyStopConfig:
     """Early stops of appendix B.2. A window of 0 switches a stop off."""
 

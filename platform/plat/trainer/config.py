@@ -17,7 +17,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-from plat.rl.config import AlgorithmConfig, EarlyStopConfig, FilterConfig, MIConfig, choice, number
+from plat.rl.config import AlgorithmConfig, EarlyStopConfig, FilterConfig, GradientConfig, MIConfig, choice, number
 
 
 @dataclass
@@ -119,6 +119,7 @@ class RunConfig:
     model: ModelConfig = field(default_factory=ModelConfig)
     filter: FilterConfig = field(default_factory=FilterConfig)
     mi: MIConfig = field(default_factory=MIConfig)
+    gradient: GradientConfig = field(default_factory=GradientConfig)
     early_stop: EarlyStopConfig = field(default_factory=EarlyStopConfig)
     train: TrainConfig = field(default_factory=TrainConfig)
     eval: EvalConfig = field(default_factory=EvalConfig)

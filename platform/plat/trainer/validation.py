@@ -61,6 +61,12 @@ def check_iteration(config: RunConfig) -> None:
             where="mi.probe",
             mend=f"use a multiple of {PROBE_BLOCK}; 0 switches the probe off",
         )
+    if config.gradient.every and config.gradient.prompts < config.gradient.buckets:
+        raise SpecError(
+            f"{config.gradient.prompts} prompts cannot be split into {config.gradient.buckets} buckets",
+            where="gradient.prompts",
+            mend="use at least as many prompts as buckets; gradient.every=0 switches the probe off",
+        )
     if config.algorithm.advantage == "grpo" and train.group_size < 2:
         raise SpecError("a group advantage needs at least 2 rollouts", where="train.group_size", mend="use 2 or more")
 

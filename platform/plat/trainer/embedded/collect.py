@@ -10,7 +10,7 @@ from plat.trainer.embedded.rollout import Episodes, Sampling, rollout
 from plat.trainer.embedded.transformer.model import Weights
 from plat.trainer.embedded.transformer.tokenizer import Tokenizer
 from plat.trainer.environments import make_environments
-from plat.trainer.loop.randomness import TRAINING, training_seeds
+from plat.trainer.loop.randomness import GRADIENT, TRAINING, gradient_seeds, training_seeds
 from plat.trainer.loop.refill import refill
 
 
@@ -40,6 +40,18 @@ class Collector:
         max_refills = self.config.algorithm.max_refills
         batches, trajectories, metrics = refill(batch, roll_out, train.prompts, train.group_size, max_refills)
         return concatenate(batches).select(trajectories), metrics
+
+    def gradient_probe(self, policy: Weights, step: int) -> Batch:
+        """The batch of a gradient probe: instances of the training split that the run does not train on."""
+        config, probe = self.config, self.config.gradient
+        instances = gradient_seeds(config.seed, step, probe.prompts)
+        episodes = Episodes(
+            make_environments(config, "train", probe.prompts * probe.group_size),
+            np.repeat(instances, probe.group_size).tolist(),
+            np.tile(np.arange(probe.group_size), probe.prompts).tolist(),
+            np.repeat(np.arange(probe.prompts), probe.group_size),
+        )
+        return rollout(policy, self.tokenizer, episodes, self.sampling, (GRADIENT, config.seed, step))
 
     def _rollout(self, policy: Weights, step: int, number: int, prompts: int) -> Batch:
         config, size = self.config, self.config.train.group_size

@@ -31,7 +31,7 @@ themselves are in `plat.rl.algorithms`.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -45,6 +45,8 @@ from plat.trainer.embedded.adam import Adam
 from plat.trainer.embedded.batch import Batch, Packed, packing, token_rewards
 from plat.trainer.embedded.scoring import token_log_probs, token_values
 from plat.trainer.embedded.transformer.model import Shape, Weights, unpack
+
+UNSCALED = StepPlan(updates=1, loss_scale=1.0, advantage_scale=1.0, lr_scale=1.0, share=1.0)
 
 
 @dataclass(frozen=True)
@@ -194,6 +196,41 @@ class Learner:
             _add_metrics(totals, metrics, share, loss_name="pg_loss")
         totals["grad_norm"] = self.actor.step(plan.lr_scale)
         return {f"actor/{name}": value for name, value in totals.items()}
+
+    def gradient_norms(self, batch: Batch, parts: Sequence[np.ndarray], pad: int) -> list[dict[str, float]]:
+        """The norm of the gradient of each term of the policy's loss, by name (`plat.rl.gradient_probe`).
+
+        parts   numbers of trajectories, each in rising order; each part is a mini-batch of its own. Advantages are
+                those of the whole batch
+
+        Parameters, gradients and optimisers stay as they are.
+        """
+        whole, train = self._with_targets(batch, UNSCALED, pad), self.config.train
+        size = train.micro_batch or -(-train.prompts * train.group_size // train.mini_batches)
+        norms = []
+        for part in parts:
+            mini_batch = whole.select(part)
+            total: dict[str, Tensor] = {}
+            for micro_batch, _ in mini_batch.micro_batches(size):
+                terms = self._terms(micro_batch, self._divisors(mini_batch), pad)
+                for name, term in terms.items():
+                    (gradient,) = torch.autograd.grad(term, self.actor.parameter, retain_graph=True)
+                    total[name] = total[name] + gradient if name in total else gradient
+            norms.append({name: float(gradient.norm()) for name, gradient in total.items()})
+        return norms
+
+    def _terms(self, micro_batch: TrainingBatch, divisors: algorithms.Aggregation, pad: int) -> dict[str, Tensor]:
+        """The terms of the policy's loss on the old policy's own trajectories, see `plat.rl.gradient_probe`."""
+        config, layout, targets = self.config.algorithm, micro_batch.layout, micro_batch.targets
+        log_probs, entropies = self._log_probs(self.actor.parameter, micro_batch.batch, pad)
+        packed, mask = layout.pack(log_probs), layout.mask
+        old = packed.detach()  # the policy is that which rolled out
+        terms = {"task": algorithms.policy_loss(config, old, packed, targets.advantages, mask, divisors)[0]}
+        if config.entropy_coef:
+            terms["entropy"] = algorithms.entropy_bonus(config, layout.pack(entropies), mask, divisors)[0]
+        if targets.reference_log_probs is not None:
+            terms["kl"] = algorithms.kl_loss(config, packed, targets.reference_log_probs, mask, divisors)[0]
+        return terms
 
     def _update_critic(self, critic: Adam, mini_batch: TrainingBatch, plan: StepPlan, pad: int) -> dict[str, float]:
         """One step on the clipped squared error between values and returns."""

@@ -7,6 +7,8 @@ between think tags, and then with actions. An iteration (`_Run._iterate`) has th
                   are a group; the return of a trajectory is the sum of its rewards
     cross_score   every `mi.every` iterations: how much the reasonings tell about their prompts, measured on the whole
                   batch before anything is dropped from it (`cross_score`, Table 1)
+    gradient      every `gradient.every` iterations: the norm of the gradient on prompts of small and of large reward
+                  spread, on a batch that nothing is learnt from (`plat.rl.gradient_probe`)
     refill        with `algorithm.dynamic_sampling` (DAPO): instances whose G returns are all equal teach nothing and
                   are replaced, as far as `max_refills` more rollouts find others (`collect`)
     filter        each instance gets a score, usually the spread of its G returns, and only the best are kept, each with
@@ -32,10 +34,12 @@ When something is measured, logged and saved, and when a run ends, is decided in
 from __future__ import annotations
 
 import os
+from functools import partial
 
 import numpy as np
 import torch
 
+from plat.rl.gradient_probe import gradient_metrics
 from plat.trainer.api import Outcome, RunIO, State
 from plat.trainer.config import RunConfig
 from plat.trainer.embedded.base_model.load import describe, load_base
@@ -107,6 +111,9 @@ class _Run:
         if book.measures_mutual_information:
             with book.timed("cross_score"):
                 book.add(self._mutual_information(policy, batch, step))
+        if book.measures_gradients:
+            with book.timed("gradient"):
+                book.add(self._gradients(policy, step))
         if config.algorithm.dynamic_sampling:
             with book.timed("refill"):
                 batch, refill_metrics = self.collector.replace_uninformative(policy, batch, step)
@@ -124,6 +131,14 @@ class _Run:
         rng = generator(SCORING, self.config.seed, step)
         pad, temperature = self.tokenizer.pad, self.config.train.temperature
         return measure(policy, batch, self.config.mi, self.book.sigma_ema, pad, temperature, rng)
+
+    def _gradients(self, policy: Weights, step: int) -> dict[str, float]:
+        """The `grad/` metrics (figure 3) at the current weights, on a batch of their own."""
+        config = self.config.gradient
+        batch = self.collector.gradient_probe(policy, step)
+        returns = batch.returns.reshape(-1, config.group_size)
+        norms = partial(self.learner.gradient_norms, batch, pad=self.tokenizer.pad)
+        return gradient_metrics(returns, config, norms)
 
     def _update(self, batch: Batch, kept: np.ndarray, step: int) -> dict[str, float]:
         """Update the policy on the trajectories numbered in `kept`; no update when there are none."""

@@ -9,6 +9,7 @@ Step s is the policy after s iterations; step 0 is the base model. The rules:
                  the validation instances decides which step is the peak: the highest, the earliest of equal ones
     probe        at step 0, at every `mi.probe_every`th evaluation and at the last step
     mi proxies   at step 1 and every `mi.every` iterations, on the batch before anything is dropped from it
+    gradients    at step 1 and every `gradient.every` iterations after it, on a batch of its own, before the update
     held-out     the base model at step 0; the peak and the final policy when the run ends
     early stops  those of appendix B.2 (`plat.rl.early_stop`), after each iteration and each evaluation
     checkpoint   at step 0, at every peak, every `train.checkpoint_every` iterations, at the last step, and when the
@@ -57,6 +58,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from plat.errors import RunError
+from plat.rl import gradient_probe
 from plat.rl.early_stop import EarlyStops
 from plat.rl.mutual_information import SigmaEMA, is_measured
 from plat.trainer.api import Outcome, RunIO, State, WriteFiles
@@ -138,6 +140,11 @@ class Bookkeeper:
     def measures_mutual_information(self) -> bool:
         """Whether the iteration that is going on scores reasonings under each other's prompts."""
         return is_measured(self.step, self.config.mi)
+
+    @property
+    def measures_gradients(self) -> bool:
+        """Whether the gradient is probed in the iteration that is going on, before its update."""
+        return gradient_probe.is_measured(self.step, self.config.gradient)
 
     def end_iteration(self, empty: bool) -> None:
         """After the update: evaluate and probe where it is time, log the step, save, and see whether the run is over.

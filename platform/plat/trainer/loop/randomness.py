@@ -7,13 +7,14 @@ numbers depend on, so that a resumed run needs no generator state to be bit-iden
     "training", seed, step, refill  the tokens of a training rollout
     "evaluation", eval.seed, split  the tokens of an evaluation on fixed instances: the same for every run and step
     "probe", seed, step             the tokens of a reasoning probe
+    "gradient", seed, step          the tokens of a gradient probe
     "untrained", seed               a model that was never trained, and the tokens it says
     "scoring", seed, step           which reasonings of a batch are cross-scored
     "selecting", seed, step         which prompts the filter `random` keeps
     "updating", seed, step          how a batch is shared out among the mini-batches
 
-Instances come from whole-number seeds, which the environments turn into instances themselves: `training_seeds` and
-`probe_seed` say which; those of evaluations are counted up from eval.seed * 100,000.
+Instances come from whole-number seeds, which the environments turn into instances themselves: `training_seeds`,
+`probe_seed` and `gradient_seeds` say which; those of evaluations are counted up from eval.seed * 100,000.
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ from numpy.typing import NDArray
 TRAINING = "training"
 EVALUATION = "evaluation"
 PROBE = "probe"
+GRADIENT = "gradient"
 UNTRAINED = "untrained"
 SCORING = "scoring"
 SELECTING = "selecting"
@@ -33,6 +35,7 @@ UPDATING = "updating"
 
 Key = tuple[str | int, ...]
 FIRST_PROBE_SEED = 10**15  # beyond the seeds of evaluations, which play instances of the same split
+FIRST_GRADIENT_SEED = 10**15  # beyond those of a run's training instances, which are of the same split
 
 
 def generator(*key: str | int) -> np.random.Generator:
@@ -68,3 +71,9 @@ def training_seeds(seed: int, step: int, refill: int, prompts: int) -> range:
 def probe_seed(seed: int, step: int, block: int, tries: int) -> int:
     """Where a block of a probe starts to look for distinct instances; it may look at `tries` seeds."""
     return FIRST_PROBE_SEED + pair(pair(seed, step), block) * tries
+
+
+def gradient_seeds(seed: int, step: int, prompts: int) -> range:
+    """The instance seeds of a gradient probe with so many prompts; no two of (seed, step, prompt) share one."""
+    first = FIRST_GRADIENT_SEED + pair(seed, step) * prompts
+    return range(first, first + prompts)

@@ -131,6 +131,12 @@ SPEC = TrainerSpec(
     config_type=VerlRunConfig,
     load=_load,
     conf="plat.conf",
+    legacy={
+        "gradient.every": 0,
+        "gradient.prompts": 128,
+        "gradient.group_size": 16,
+        "gradient.buckets": 6,
+    },
     operational_keys=("verl.tokens_per_gpu", "verl.gpu_memory", "verl.offload", "model.paper_name"),
     validate=validate,
     resources=_resources,

@@ -12,6 +12,7 @@ distribution; `rollout/cut` and `mi/score_gap` are new.
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -19,10 +20,20 @@ import numpy as np
 import torch
 
 from plat.errors import RunError
+from plat.rl.gradient_probe import gradient_metrics
 from plat.trainer.api import Outcome, RunIO, State
 from plat.trainer.loop.bookkeeper import Bookkeeper
 from plat.trainer.loop.instances import FixedInstances
-from plat.trainer.loop.randomness import SCORING, SELECTING, TRAINING, UPDATING, generator, training_seeds
+from plat.trainer.loop.randomness import (
+    GRADIENT,
+    SCORING,
+    SELECTING,
+    TRAINING,
+    UPDATING,
+    generator,
+    gradient_seeds,
+    training_seeds,
+)
 from plat.trainer.loop.refill import refill
 from plat.trainer.loop.selection import filter_batch, update_plan
 from plat.trainer.loop.trainable import Measured
@@ -86,10 +97,14 @@ class _Run:
             with book.timed("refill"):
                 learnt_from, refill_metrics = self._replace_uninformative(batch, step)
                 book.add(refill_metrics)
+        probed = self._play_gradient_probe(step) if book.measures_gradients else None
         with self.trainer.without_rollout():
             if book.measures_mutual_information:
                 with book.timed("cross_score"):
                     book.add(self._mutual_information(batch, step))
+            if probed is not None:
+                with book.timed("gradient"):
+                    book.add(self._gradients(probed))
             with book.timed("filter"):
                 rng = generator(SELECTING, config.seed, step)
                 selection, kept = filter_batch(learnt_from, config.filter, size, rng)
@@ -122,6 +137,19 @@ class _Run:
         """The `mi/` metrics (Table 1) of the batch before refills and filter; advances the moving averages."""
         rng = generator(SCORING, self.config.seed, step)
         return measure(batch, self.config.mi, self.book.sigma_ema, rng, self.trainer.log_likelihoods)
+
+    def _play_gradient_probe(self, step: int) -> Played:
+        """The batch of a gradient probe: instances of the training split that the run does not train on."""
+        config, probe = self.config, self.config.gradient
+        seeds, key = gradient_seeds(config.seed, step, probe.prompts), (GRADIENT, config.seed, step)
+        what = Play("train", seeds, probe.group_size, key, config.train.temperature, config.task.turns)
+        return self.trainer.play(what, step)  # type: ignore[no-any-return]
+
+    def _gradients(self, probed: Played) -> dict[str, float]:
+        """The `grad/` metrics (figure 3) at the current weights."""
+        returns = probed.returns.reshape(-1, self.config.gradient.group_size)
+        norms = partial(self.trainer.gradient_norms, probed)
+        return gradient_metrics(returns, self.config.gradient, norms)
 
     def _update(self, batch: Played, kept: np.ndarray, step: int) -> dict[str, float]:
         """Update the policy on the trajectories numbered in `kept`; no update when there are none."""

@@ -16,7 +16,7 @@ What differs from verl's own update, and why:
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
@@ -37,11 +37,12 @@ from verl.workers.utils.padding import response_to_nested
 
 from plat.errors import RunError
 from plat.rl.filter import StepPlan
+from plat.rl.gradient_probe import terms_of
 from plat.trainer.verl.config import VerlRunConfig
 from plat.trainer.verl.cross_score import log_likelihoods
-from plat.trainer.verl.loss import SCALE, ActorWorker, CriticWorker, scaled_policy_loss, scaled_value_loss
+from plat.trainer.verl.loss import SCALE, TERM, ActorWorker, CriticWorker, scaled_policy_loss, scaled_value_loss
 from plat.trainer.verl.metrics import ACTOR_METRICS, CRITIC_METRICS, renamed
-from plat.trainer.verl.mini_batches import mini_batches
+from plat.trainer.verl.mini_batches import MiniBatch, filled_up, mini_batches
 from plat.trainer.verl.play import Play, Played, Tokens, play
 from plat.trainer.verl.targets import targets
 
@@ -119,17 +120,32 @@ class Trainer(PPOTrainerSync):  # type: ignore[misc]
         self.global_steps = step
         batches, padding = mini_batches(kept.trajectory_of_sequence, plan.updates, self.processes, rng)
         rows = self._padded(kept, padding)
-        keys, tags = list(rows.keys), list(rows.tags)
         self._with_targets(rows, kept, plan.advantage_scale)
-        history = [
-            self._step(KVBatchMeta(
-                partition_id="train", keys=[keys[at] for at in batch.sequences],
-                tags=[tags[at] for at in batch.sequences],
-            ), batch.trajectories, plan, step)
-            for batch in batches
-        ]  # fmt: skip
-        self.forget(keys)
+        history = [self._step(_part(rows, batch), batch.trajectories, plan, step) for batch in batches]
+        self.forget(list(rows.keys))
         return {name: float(np.mean([metrics[name] for metrics in history])) for name in history[0]}
+
+    def gradient_norms(self, played: Played, parts: Sequence[np.ndarray]) -> list[dict[str, float]]:
+        """The norm of the gradient of each term of the policy's loss, by name (`plat.rl.gradient_probe`).
+
+        parts   numbers of trajectories; each part is a mini-batch of its own. Advantages are those of the whole batch
+
+        Weights and optimisers stay as they are; the batch is removed from TransferQueue.
+        """
+        batches, padding = filled_up(parts, played.trajectory_of_sequence, self.processes)
+        rows = self._padded(played, padding)
+        self._with_targets(rows, played, advantage_scale=1.0)
+        norms: list[dict[str, float]] = []
+        for batch in batches:
+            part = _part(rows, batch)
+            measured: dict[str, float] = {}
+            for term in terms_of(self.plat.algorithm):
+                part.extra_info = self._information(len(part), batch.trajectories) | {TERM: term}
+                output = self.actor_rollout_wg.gradient_norm(part)
+                measured |= renamed(output["metrics"], {"grad_norm": term})
+            norms.append(measured)
+        self.forget(list(rows.keys))
+        return norms
 
     def _padded(self, played: Played, padding: int) -> KVBatchMeta:
         """The rows of a batch, and so many rows of padding after them."""
@@ -162,18 +178,7 @@ class Trainer(PPOTrainerSync):  # type: ignore[misc]
     def _step(self, rows: KVBatchMeta, trajectories: int, plan: StepPlan, step: int) -> dict[str, float]:
         """One optimiser step of the actor, and one of the critic, on a mini-batch with so many real trajectories."""
         train = self.plat.train
-        information = {
-            "calculate_entropy": True,
-            "distillation_use_topk": False,
-            "distillation_only": False,
-            "global_batch_size": trajectories,
-            "mini_batch_size": len(rows),
-            "epochs": 1,
-            "seed": self.plat.seed,
-            "dataloader_kwargs": {"shuffle": False},
-            "temperature": train.temperature,
-            SCALE: plan.loss_scale,
-        }
+        information = self._information(len(rows), trajectories) | {SCALE: plan.loss_scale}
         metrics: dict[str, float] = {}
         if not (self.use_critic and step <= train.critic_warmup):
             self.actor_rollout_wg.set_learning_rate(train.lr * plan.lr_scale)
@@ -186,6 +191,20 @@ class Trainer(PPOTrainerSync):  # type: ignore[misc]
             output = self.critic_wg.train_mini_batch(rows).get()
             metrics |= renamed(output["metrics"], CRITIC_METRICS)
         return metrics
+
+    def _information(self, sequences: int, trajectories: int) -> dict[str, Any]:
+        """What verl's workers want to know of a mini-batch besides its rows."""
+        return {
+            "calculate_entropy": True,
+            "distillation_use_topk": False,
+            "distillation_only": False,
+            "global_batch_size": trajectories,
+            "mini_batch_size": sequences,
+            "epochs": 1,
+            "seed": self.plat.seed,
+            "dataloader_kwargs": {"shuffle": False},
+            "temperature": self.plat.train.temperature,
+        }
 
     # --- checkpoints --------------------------------------------------------------------------------------------------
 
@@ -211,3 +230,9 @@ class Trainer(PPOTrainerSync):  # type: ignore[misc]
             self.critic_wg.load_checkpoint(local_path=str(folder / "critic"), del_local_after_load=False)
         self.global_steps = step
         self.checkpoint_manager.update_weights(step)
+
+
+def _part(rows: KVBatchMeta, batch: MiniBatch) -> KVBatchMeta:
+    """The rows of a mini-batch."""
+    keys, tags = ([values[number] for number in batch.sequences] for values in (rows.keys, rows.tags))
+    return KVBatchMeta(partition_id="train", keys=keys, tags=tags)

@@ -17,6 +17,7 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tmp_path_factory.mktemp("verl")
 
 
+GRADIENT_PROBE = ("gradient.every=2", "gradient.prompts=4", "gradient.group_size=3", "gradient.buckets=3")
 ALGORITHMS = {
     "ppo": PPO,
     "grpo, with a reference policy": ("algorithm=grpo", "filter=top_p", "algorithm.kl_coef=0.01"),
@@ -45,6 +46,12 @@ def test_an_algorithm_runs_from_its_beginning_to_its_end(home: Path, undisturbed
         assert metrics[step, "rollout/cut"] == 0
     for event in ("val/success", "heldout/final_success", "probe/retrieval_acc"):
         assert any(metric == event for _, metric in metrics)
+    probed = {step for step, metric in metrics if metric.startswith("grad/")}
+    assert probed == ({1, 3} if "turns" in name else set())
+    for step in probed:
+        assert metrics[step, "grad/q1/reward_std_max"] <= metrics[step, "grad/q3/reward_std_min"]
+        assert metrics[step, "grad/q3/task"] > 0 < metrics[step, "grad/q3/entropy"]
+        assert metrics[step, "grad/q3/prompts"] == 1 and (step, "grad/q3/kl") in metrics
     tables = {event["table"] for event in events(place) if "table" in event}
     assert tables == {"reward_matrix", "val_instances", "probe", "heldout_base", "heldout_peak", "heldout_final"}
 
