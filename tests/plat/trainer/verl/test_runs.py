@@ -24,7 +24,7 @@ ALGORITHMS = {
     "dapo on two workers": ("algorithm=dapo", "filter=none", "verl.workers=2"),
     "turns, each a sequence, with a reference policy on two workers, ppo": (
         "algorithm=ppo", "train.context=current", "algorithm.loss_agg=seq-mean-token-mean", "algorithm.kl_coef=0.01",
-        "filter=top_p", "verl.workers=2",
+        "filter=top_k", "filter.value=0.5", "verl.workers=2", *GRADIENT_PROBE,
     ),
     "drgrpo with adapters": ("algorithm=drgrpo", "filter=top_k", "filter.value=0.5", "verl.lora_rank=4"),
 }  # fmt: skip
