@@ -6,8 +6,9 @@ ended; no other process is ever touched. Elsewhere processes that their parents 
 How. The process of a run adopts the orphans among its descendants (it is their *subreaper*), so that all of them stay
 below it, however often they fork and whatever session or process group they make. At the end of the run it asks them
 to end, and kills what does not. When the process of the run is itself killed, its parent adopts them: the worker
-server, which starts nothing else and kills them. When that one is killed at the same moment, they are left alone until
-the next attempt of the run kills them: a program that a run has started carries the run's directory in its environment.
+server, which starts nothing else and does the same. When that one is killed at the same moment, they are left alone
+until the next attempt of the run kills them: a program that a run has started carries the run's directory in its
+environment (`plat.marked`).
 """
 
 from __future__ import annotations
