@@ -26,7 +26,6 @@ from plat.spec.experiment import build_run
 from plat.spec.runs import Run
 from plat.store.home import Home
 from plat.store.run_directory.files import read_attempt_meta, read_outcome
-from plat.store.run_directory.state import run_state
 from plat.store.submissions import newest_record
 
 pytestmark = pytest.mark.cluster
@@ -47,7 +46,12 @@ def happens(condition: Callable[[], bool], within: float) -> None:
 
 
 def begun(home: Home, run: Run) -> None:
-    happens(lambda: (run_state(home.run(run.id)).step or 0) >= 1, PATIENCE)
+    """It has a whole checkpoint of a later step than the first."""
+    happens(lambda: any(int(folder.name.split("-")[1]) >= 1 for folder in checkpoints(home, run)), PATIENCE)
+
+
+def checkpoints(home: Home, run: Run) -> list[Path]:
+    return [folder for attempt in home.run(run.id).attempts() for folder in attempt.checkpoints.glob("step-*")]
 
 
 def went_on_over_two_nodes(home: Home, run: Run) -> None:

@@ -2,7 +2,8 @@
 
 A task on several nodes has a placement group of that name, with a bundle for each node; bundle 0 is the task's own. The
 command is run in so many of the others until the standard input of this program is closed, this program is ended, or
-one of the commands ends (see `plat.trainer.allocation`). The exit code is that of the command that ended, else 0.
+one of the commands ends (see `plat.trainer.allocation`). The exit code is that of the command that ended, 1 when its
+node was lost, else 0.
 """
 
 from __future__ import annotations
@@ -37,6 +38,7 @@ class Elsewhere:
 def run_on_others(address: str, group: str, count: int, command: list[str], closed: threading.Event) -> int:
     """Run the command on so many other nodes, until `closed` is set or one of them ends; the exit code."""
     import ray
+    from ray.exceptions import RayError
     from ray.util import get_placement_group
     from ray.util.scheduling_strategies import PlacementGroupSchedulingStrategy
 
@@ -58,7 +60,13 @@ def run_on_others(address: str, group: str, count: int, command: list[str], clos
     ended: list[Any] = []
     while not ended and not closed.is_set():
         ended, _ = ray.wait(results, timeout=TICK)
-    code = int(ray.get(ended[0])) if ended else 0
+    code = 0
+    if ended:
+        try:
+            code = int(ray.get(ended[0]))
+        except RayError as error:
+            print(f"a node of the run was lost: {error}", flush=True)
+            code = 1
     for actor in actors:
         ray.kill(actor)
     ray.shutdown()

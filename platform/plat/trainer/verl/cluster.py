@@ -17,7 +17,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from importlib import import_module
 from typing import Any
@@ -38,7 +38,7 @@ from plat.trainer.verl.scratch import scratch_folder
 HEAD = {"gcs_server", "raylet"}  # the processes without which there is no Ray
 JOIN_WITHIN = 300.0  # seconds that the other nodes of a run have to start Ray
 LEAVE_WITHIN = 20.0  # seconds that they have to end
-NOTICED_WITHIN = 10.0  # seconds in which Ray notices that a node is lost whose processes have ended
+NOTICED_WITHIN = 10.0  # seconds in which it is noticed that a node is lost whose workers have ended
 
 
 def environment(config: VerlRunConfig) -> dict[str, str]:
@@ -110,15 +110,15 @@ def _ray_of_our_own(config: VerlRunConfig) -> Iterator[None]:
     with guarded(scratch_folder()) as folder, ExitStack() as stack:
         _start_ray(_own(config, folder))
         stack.callback(ray.shutdown)
-        if config.verl.nodes == 1:
-            wait_for_room(_room(config), ray.nodes, within=0.0)
-        else:
+        others = None
+        if config.verl.nodes > 1:
             others = stack.enter_context(_other_nodes(config, ray.get_runtime_context().gcs_address))
-            wait_for_room(_room(config), ray.nodes, JOIN_WITHIN, still_coming=lambda: others.poll() is None)
+        waits = JOIN_WITHIN if others else 0.0
+        wait_for_room(_room(config), ray.nodes, waits, still_coming=lambda: others is None or others.poll() is None)
         try:
             yield
         except Exception as error:
-            if not isinstance(error, PlatError) and _is_lost(config, ray.nodes):
+            if not isinstance(error, PlatError) and _is_lost(others):
                 raise RunError("Ray, or a node of the run, was lost", failure_class="node") from error
             raise
 
@@ -145,17 +145,17 @@ def _other_nodes(config: VerlRunConfig, address: str) -> Iterator[subprocess.Pop
         process.wait()
 
 
-def _is_lost(config: VerlRunConfig, nodes: Callable[[], list[dict[str, Any]]]) -> bool:
-    """Whether a part of the run's Ray has ended, as when a scheduler ends all processes of a job at once.
+def _is_lost(others: subprocess.Popen[bytes] | None) -> bool:
+    """Whether a part of the run's Ray has ended: its head here, or a node, with which what started the others ends.
 
-    Ray takes a moment to notice that a node is lost.
+    A worker that misses another one fails first; that a whole node is gone is noticed a moment later.
     """
     until = time.monotonic() + NOTICED_WITHIN
     while time.monotonic() < until:
         below = psutil.Process().children(recursive=True)
         if not HEAD <= {process.name() for process in below if process.status() != psutil.STATUS_ZOMBIE}:
             return True
-        if sum(node["Alive"] for node in nodes()) < config.verl.nodes:
+        if others is not None and others.poll() is not None:
             return True
         time.sleep(0.5)
     return False

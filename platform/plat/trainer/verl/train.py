@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from plat.errors import RunError
+from plat.errors import PlatError, RunError
 from plat.rl.gradient_probe import gradient_metrics
 from plat.trainer.api import Outcome, RunIO, State
 from plat.trainer.loop.bookkeeper import Bookkeeper
@@ -54,8 +54,13 @@ def train(config: VerlRunConfig, io: RunIO) -> Outcome:
     torch.set_num_threads(config.threads)
     files = model_files(config, io.cache)
     io.facts({"base_sha256": files.identity})  # before restoring: a run never goes on from another base model
-    with running_trainer(config, files) as trainer:
-        return _Run(config, io, trainer, files).to_the_end()
+    try:
+        with running_trainer(config, files) as trainer:
+            return _Run(config, io, trainer, files).to_the_end()
+    except Exception as error:
+        if io.should_stop() and not isinstance(error, PlatError):  # a scheduler asks all processes of a job at once
+            raise RunError("the run's workers ended before it could save", failure_class="node") from error
+        raise
 
 
 class _Run:
