@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 from pathlib import Path
@@ -69,3 +70,18 @@ def test_the_names_are_those_of_the_embedded_trainer(home: Path, undisturbed: Pa
     only_here = {"rollout/cut", "mi/score_gap"}
     assert ours - theirs <= only_here | {name for name in ours if "/level/" in name or name.startswith("probe/")}
     assert theirs - ours <= {"probe/retrieval_untrained"} | {name for name in theirs if name.startswith("probe/")}
+
+
+def test_a_kept_checkpoint_is_as_good_when_it_is_evaluated_again(undisturbed: Path) -> None:
+    """`plat eval` has the very results that the run had, and prints nothing of what verl and Ray say."""
+    (result_file,) = undisturbed.glob("runs/*/*/result.json")
+    command = ["eval", result_file.parent.name, "--json", "--home", str(undisturbed)]
+    done = subprocess.run([sys.executable, "-m", "plat", *command], capture_output=True, text=True, timeout=LIMIT)
+    assert done.returncode == 0, done.stderr
+    again = json.loads(done.stdout)["result"]
+    (heldout,) = (event["data"] for event in events(undisturbed) if event.get("table") == "heldout_peak")
+    assert again["split"] == "heldout" and again["instances"] == 8
+    measured = {name: values for name, values in heldout.items() if isinstance(values, list)}
+    assert len(set(measured["return"])) > 1, "equal results of all instances would show nothing"
+    assert again["results"] == measured
+    assert done.stderr == ""
