@@ -134,3 +134,26 @@ def test_what_a_job_of_slurm_has_started_on_another_node_ends_with_the_killed_jo
         happens(lambda: not command_lines(word), 60)
     finally:
         subprocess.run(["scancel", job.stdout.strip()], timeout=60)
+
+
+# What a run finds on a Ray where another one is: the actor that TransferQueue has for a whole cluster.
+COMPANY = """
+import ray
+from plat.errors import RunError
+from plat.trainer.verl.cluster import refuse_company
+ray.init(address="{address}", log_to_driver=False)
+refuse_company()
+class Controller: ...
+other = ray.remote(Controller).options(name="TransferQueueController", namespace="transfer_queue", num_cpus=0).remote()
+ray.get(other.__ray_ready__.remote())
+try:
+    refuse_company()
+except RunError as error:
+    print(error.what)
+"""
+
+
+def test_a_ray_that_another_run_uses_is_not_joined(ray: Any) -> None:
+    script = COMPANY.format(address=ray.address)
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=PATIENCE)
+    assert "another run of verl uses this Ray cluster" in done.stdout, done.stderr

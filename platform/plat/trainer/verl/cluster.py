@@ -93,7 +93,7 @@ def ray_cluster(config: VerlRunConfig) -> Iterator[None]:
     if ray.is_initialized() or (address and config.device != "cpu"):
         if not ray.is_initialized():
             _start_ray({"address": address, **_runtime(config)})
-        _refuse_company()
+        refuse_company()
         wait_for_room(_room(config), ray.nodes, within=0.0)
         yield
     else:
@@ -161,7 +161,7 @@ def _is_lost(others: subprocess.Popen[bytes] | None) -> bool:
     return False
 
 
-def _refuse_company() -> None:
+def refuse_company() -> None:
     """RunError where another run of verl uses this Ray: the two would read each other's batches."""
     from ray.util import list_named_actors
 
