@@ -9,6 +9,7 @@ import torch.nn.functional as F
 from plat.trainer.embedded.transformer import layers
 from plat.trainer.embedded.transformer.layers import (
     ScoreTokens,
+    after_prompts,
     attend,
     rope,
     rotate,
@@ -66,6 +67,16 @@ def test_the_rope_table_serves_passes_with_gradients_after_one_without():
     x = random(5, 6, dtype=torch.float32).requires_grad_()
     rotate(x, table[:5]).sum().backward()
     assert x.grad is not None
+
+
+@pytest.mark.parametrize("kinds", [(), (2,)], ids=["keys", "keys and values"])
+def test_keys_after_those_of_their_prompts(kinds):
+    prompts, rows = torch.randn(*kinds, 3, 4, 5, 8), torch.tensor([2, 0, 2, 1, 2])
+    own = torch.randn(*kinds, 5, 6, 4, 8).transpose(-3, -2)  # tokens first, as projections are
+    expected = torch.cat((prompts[..., rows, :, :, :], own), -2)
+    assert torch.equal(after_prompts(prompts, rows, own), expected)
+    with torch.no_grad():
+        assert torch.equal(after_prompts(prompts, rows, own), expected)
 
 
 @pytest.mark.parametrize("head_dim", [12, 14, 16, 32])

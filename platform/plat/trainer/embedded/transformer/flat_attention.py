@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from plat.trainer.embedded.transformer.flat_layout import Block, Layout
+from plat.trainer.embedded.transformer.layers import after_prompts
 from plat.trainer.embedded.transformer.model import Shape
 
 
@@ -26,6 +27,7 @@ def attention(fused: Tensor, layout: Layout, last: bool) -> tuple[Tensor, list[A
     prompts = layout.prompts
     attended: list[Attended] = []
     queries, prompt_kv = _heads_first(fused[: layout.prompt_tokens], prompts, layout.shape)
+    prompt_kv = prompt_kv.contiguous()
     outputs = []
     if not last:
         mixed, kept = _attend(queries, prompt_kv, prompts, layout.shape)
@@ -34,7 +36,8 @@ def attention(fused: Tensor, layout: Layout, last: bool) -> tuple[Tensor, list[A
     start = layout.prompt_tokens
     for block in layout.responses:
         queries, own = _heads_first(fused[start : start + len(block.flat)], block, layout.shape)
-        mixed, kept = _attend(queries, torch.cat((prompt_kv[:, block.prompt_of_row], own), 3), block, layout.shape)
+        assert block.prompt_of_row is not None
+        mixed, kept = _attend(queries, after_prompts(prompt_kv, block.prompt_of_row, own), block, layout.shape)
         outputs.append(mixed)
         attended.append(kept)
         start += len(block.flat)
@@ -46,7 +49,7 @@ def _heads_first(fused: Tensor, block: Block, shape: Shape) -> tuple[Tensor, Ten
     heads, kv_heads, head_dim = shape.heads, shape.kv_heads, shape.head_dim
     padded = fused.index_select(0, block.padded).view(block.rows, block.length, heads + 2 * kv_heads, head_dim)
     queries = padded[:, :, :heads].transpose(1, 2).reshape(block.rows * kv_heads, -1, head_dim)
-    return queries, _by_kind(padded[:, :, heads:]).permute(2, 0, 3, 1, 4).contiguous()
+    return queries, _by_kind(padded[:, :, heads:]).permute(2, 0, 3, 1, 4)
 
 
 def _by_kind(keys_and_values: Tensor) -> Tensor:

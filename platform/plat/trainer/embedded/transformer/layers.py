@@ -183,6 +183,20 @@ def causal_mask(tokens: int, before: int, like: Tensor) -> Tensor:
     return torch.zeros(hidden.shape, dtype=like.dtype, device=like.device).masked_fill_(hidden, float("-inf"))
 
 
+def after_prompts(prompts: Tensor, rows: Tensor, own: Tensor) -> Tensor:
+    """Keys or values (.., B, kv_heads, P + T, head_dim): those of prompt rows[b], then own[.., b, :, :, :].
+
+    prompts (.., U, kv_heads, P, head_dim); rows (B,); own (.., B, kv_heads, T, head_dim), of any layout.
+    """
+    if torch.is_grad_enabled():
+        return torch.cat((prompts[..., rows, :, :, :], own), -2)
+    length = prompts.shape[-2]
+    joined = own.new_empty(*own.shape[:-2], length + own.shape[-2], own.shape[-1])
+    torch.index_select(prompts, -4, rows, out=joined[..., :length, :])  # each is copied once, unlike by torch.cat
+    joined[..., length:, :] = own
+    return joined
+
+
 SMALL = 1 << 23  # attention scores that are written out
 
 

@@ -22,7 +22,15 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from plat.trainer.embedded.transformer.layers import attend, causal_mask, rope, swiglu, turn_qkv, unit_norm
+from plat.trainer.embedded.transformer.layers import (
+    after_prompts,
+    attend,
+    causal_mask,
+    rope,
+    swiglu,
+    turn_qkv,
+    unit_norm,
+)
 
 
 @dataclass(frozen=True)
@@ -188,8 +196,9 @@ def extend(weights: Weights, prefix: Prefix | None, rows: Tensor | None, ids: Te
     for number, layer in enumerate(weights.layers):
         queries, keys, values = _project(shape, layer, x, turns)
         if prefix is not None:
-            keys = torch.cat((prefix.keys[number][rows], keys), 2)
-            values = torch.cat((prefix.values[number][rows], values), 2)
+            assert rows is not None
+            keys = after_prompts(prefix.keys[number], rows, keys)
+            values = after_prompts(prefix.values[number], rows, values)
         x = x + F.linear(attend(queries, keys, values, mask), layer.out)
         x = x + feed_forward(shape, layer, x)
     return unit_norm(x, shape.eps)
