@@ -14,6 +14,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -26,15 +27,20 @@ MARK = "PLAT_VERL_SCRATCH"  # the environment variable that names the folder of 
 def guarded(folder: str) -> Iterator[str]:
     """Everything that the block starts ends, and the folder is removed, when the block or this process ends.
 
-    The block gets the name of the folder. What should end in an orderly way must do so before the end of the block.
+    The block gets the name of the folder, in which what it starts makes its temporary files, too. What should end in an
+    orderly way must do so before the end of the block.
     """
     command = [sys.executable, "-m", "plat.trainer.verl.guard", folder]
     with subprocess.Popen(command, stdin=subprocess.PIPE, start_new_session=True) as guard:
-        os.environ.update({MARK: folder, **READABLE})
+        tempfile.gettempdir()  # of this process; remembered before what it starts gets another
+        before = os.environ.get("TMPDIR")
+        os.environ.update({MARK: folder, "TMPDIR": folder, **READABLE})
         try:
             yield folder
         finally:
-            del os.environ[MARK]
+            del os.environ[MARK], os.environ["TMPDIR"]
+            if before is not None:
+                os.environ["TMPDIR"] = before
             assert guard.stdin is not None
             guard.stdin.close()
             if guard.wait() != 0:  # somebody has killed it

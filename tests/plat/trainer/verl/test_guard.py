@@ -26,6 +26,8 @@ with guarded(folder):
     process = subprocess.Popen([sys.executable, "-c", daemon], stdout=subprocess.PIPE, start_new_session=True)
     process.stdout.readline()
     Path(folder, "socket").touch()
+    temporary = [sys.executable, "-c", "import tempfile; print(tempfile.mkstemp()[1])"]
+    assert subprocess.run(temporary, capture_output=True, text=True).stdout.startswith(folder)
     Path(folder + ".pid").write_text(str(process.pid))
     if way == "killed":
         os.killpg(0, signal.SIGKILL)
