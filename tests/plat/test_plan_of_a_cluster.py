@@ -49,7 +49,7 @@ def test_runs_without_gpus_ask_for_nothing() -> None:
 
 
 def test_verl_itself_refuses_a_run_before_it_is_submitted() -> None:
-    bad = "verl.overrides=['actor_rollout_ref.actor.loss_agg_mode=nothing']"
+    bad = "verl.overrides=['actor_rollout_ref.actor.use_dynamic_bsz=False']"
     runs = [build_run(["trainer=verl", "scale=paper"]), build_run(["trainer=verl", "scale=paper", "seed=3", bad])]
     with pytest.raises(SpecError, match="verl refuses this run") as caught:
         check_runs([build_run(["seed=0"]), *runs])

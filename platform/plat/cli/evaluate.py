@@ -108,7 +108,9 @@ def _find(home: Home, target: str, *, peak: bool) -> tuple[RunPaths, Path, State
     newest = next(valid_states(folders), None)
     if newest is None:
         raise CheckpointError(
-            f"run {target!r} has no whole checkpoint", where=str(run.root), mend="`plat retry` trains it again"
+            f"run {target!r} has no whole checkpoint",
+            where=str(run.root),
+            mend="one that runs has it soon (`plat status`); `plat retry` goes on with one that has ended",
         )
     if peak:
         tell(f"note: no checkpoint of this run is marked as its peak; the newest, {newest[1].name}, is evaluated")

@@ -107,7 +107,10 @@ def _named(key: str, known: list[Option]) -> list[Option]:
     chosen = [option for option in known if option.key == key or option.key.startswith(key + ".")]
     if not chosen:
         names = [option.key for option in known]
-        raise SpecError(f"there is no option {key!r}", where="the command line", mend=mend(key, names, "options"))
+        trainer = key.partition(".")[0]
+        of_trainer = trainer in published("plat.trainers")
+        how = f"see `plat options --trainer {trainer}`" if of_trainer else mend(key, names, "options")
+        raise SpecError(f"there is no option {key!r}", where="the command line", mend=how)
     return chosen
 
 

@@ -34,6 +34,7 @@ FIELDS = {
     "seconds": "the time that all attempts took together",
     "age": "seconds since its last sign of life",
     "reason": "why its last attempt ended",
+    "trainer": "what trains it",
     "files": "the experiment files that ask for it",
 }
 
@@ -101,6 +102,10 @@ class RunFacts:
         return sum(walls) if walls else None
 
     @property
+    def _trainer(self) -> str | None:
+        return self._meta.get("trainer")
+
+    @property
     def files(self) -> list[str]:
         """The names of the experiment files that have asked for it."""
         return list(self._meta.get("experiments") or ())
@@ -144,7 +149,7 @@ class RunFacts:
         return sorted(self._series(key).items())
 
 
-_READ = ("attempts", "best", "retrieval", "seconds", "files")  # facts that are read when they are asked for
+_READ = ("attempts", "best", "retrieval", "seconds", "trainer", "files")  # facts that are read when they are asked for
 
 
 def axes_of(runs: Sequence[RunFacts]) -> list[str]:

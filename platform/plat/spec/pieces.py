@@ -16,6 +16,7 @@ from plat.spec.conf import Conf
 from plat.spec.overrides import Assignment
 from plat.spec.schema import Schema, nested, select
 from plat.suggest import mend, nearest
+from plat.trainer.plugins import published
 
 ROOT = "_self_"  # the target of the root values in config.yaml
 
@@ -106,6 +107,9 @@ class PieceMaker:
         kind = "groups and keys" if groups else "keys"
         if key == "seeds" and "seed" in names and not assignment.of_axis:
             return SpecError("unknown key 'seeds'", mend="one seed: seed=3; several: 'matrix.seed=range(3)'")
+        trainer = key.partition(".")[0]
+        if trainer in published("plat.trainers"):
+            return SpecError(f"unknown key {key!r}", mend=f"it may be an option of that trainer: add trainer={trainer}")
         if not assignment.of_axis or "." in key or nearest(key, names) is not None:
             return SpecError(f"unknown key {key!r}", mend=mend(key, names, kind))
         group = next(iter(groups), None)

@@ -23,6 +23,8 @@ COMMANDS = [
     ("plan {file} =5", "an override needs `key=value`"),
     ("plan {file} seed=", "'' is not a whole number"),
     ("plan {file} seeds=3", "several: 'matrix.seed=range(3)'"),
+    ("plan {file} verl.workers=2", "add trainer=verl"),
+    ("options verl", "plat options --trainer verl"),
     ("plan {file} --seeds 3", "'matrix.seed=range(5)'"),
     ("plan {file} seed=one", "'one' is not a whole number"),
     ("plan {file} filter.eps=lots", "'lots' is not a number"),

@@ -175,18 +175,28 @@ def refuse_company() -> None:
 
 
 def _start_ray(options: dict[str, Any]) -> None:
-    """RunError, of the class that is tried again, when Ray does not answer: it gives its daemons half a minute."""
+    """RunError, of the class that is tried again, when Ray does not answer: it gives its daemons half a minute.
+
+    A SIGTERM meanwhile, with which Ray would end this process, goes to the handler of before, and Ray has not started.
+    """
     import ray
 
+    was_ended = False
     with _keeping_signal_handlers():
         try:
             ray.init(**options)
+        except SystemExit:
+            was_ended = True
         except Exception as error:
             raise RunError(
                 f"Ray did not start, or cannot be reached: {error}",
                 failure_class="node",
                 mend="look whether this machine is overloaded, and whether RAY_ADDRESS names a cluster that runs",
             ) from error
+    if was_ended:
+        ray.shutdown()
+        signal.raise_signal(signal.SIGTERM)
+        raise RunError("the run was asked to end while Ray started", failure_class="node")
 
 
 def _runtime(config: VerlRunConfig) -> dict[str, Any]:

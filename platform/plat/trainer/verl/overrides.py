@@ -215,7 +215,7 @@ def _left_to_us(config: VerlRunConfig) -> Settings:
 def compose(config: VerlRunConfig, model: str) -> Any:
     """verl's whole config for a run, an OmegaConf DictConfig with one more key: `plat`, the run's own config as JSON.
 
-    SpecError when verl's config has no such key, or refuses a value of `verl.overrides`.
+    SpecError when verl's config has no such key, or when `verl.overrides` changes what plat itself decides.
     """
     from hydra import compose as hydra_compose
     from hydra import initialize_config_module
@@ -239,9 +239,24 @@ def compose(config: VerlRunConfig, model: str) -> Any:
         ) from error
     finally:
         state.hydra = before
+    _refuse_ours(config, composed)
     with open_dict(composed):
         composed.plat = json.dumps(asdict(config))
     return composed
+
+
+def _refuse_ours(config: VerlRunConfig, composed: Any) -> None:
+    """SpecError where `verl.overrides` changes the algorithm, part of which plat computes, or what plat does."""
+    from omegaconf import OmegaConf
+
+    for key, value in {**_algorithm(config), **_left_to_us(config)}.items():
+        changed = OmegaConf.select(composed, key.lstrip("+"))
+        if changed != value:
+            raise SpecError(
+                f"verl.overrides sets {key} to {changed}, and plat decides that it is {value}",
+                where="verl.overrides",
+                mend="choose algorithm= and its options (`plat options algorithm --trainer verl`), or leave it out",
+            )
 
 
 def run_config(text: str) -> VerlRunConfig:

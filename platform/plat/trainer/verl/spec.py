@@ -54,10 +54,11 @@ def _with_a_base_that_can_act(config: VerlRunConfig) -> VerlRunConfig:
 def _check_engines(config: VerlRunConfig) -> None:
     engine = rollout_engine(config)
     if config.device == "cpu" and (engine != "hf" or config.dtype != "float32"):
+        wrong = [f"dtype={config.dtype}"] * (config.dtype != "float32") + [f"verl.rollout={engine}"] * (engine != "hf")
         raise SpecError(
-            f"on the CPU verl computes in float32 and generates with hf, not {config.dtype} and {engine}",
+            f"on the CPU verl computes in float32 and generates with hf: not {' and '.join(wrong)}",
             where="verl.rollout" if engine != "hf" else "dtype",
-            mend="verl.rollout=auto and dtype=float32, or device=cuda",
+            mend="device=cpu dtype=float32 verl.rollout=auto, or device=cuda; a small model on the CPU is scale=smoke",
         )
     if config.dtype not in ("float32", "bfloat16"):
         raise SpecError(f"verl is not run in {config.dtype} here", where="dtype", mend="bfloat16 or float32")

@@ -42,6 +42,24 @@ def test_handlers_of_signals_are_those_of_before() -> None:
     assert signal.getsignal(signal.SIGTERM) is before
 
 
+def test_a_request_to_end_while_ray_starts_goes_to_the_platform(monkeypatch: pytest.MonkeyPatch) -> None:
+    """While it starts, Ray has a handler of its own, which ends the process."""
+
+    def start(**options: object) -> None:
+        signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(number))
+        signal.raise_signal(signal.SIGTERM)
+
+    asked = []
+    before = signal.signal(signal.SIGTERM, lambda number, frame: asked.append(number))
+    monkeypatch.setattr("ray.init", start)
+    try:
+        with pytest.raises(RunError, match="asked to end while Ray started") as caught:
+            cluster._start_ray({})
+    finally:
+        signal.signal(signal.SIGTERM, before)
+    assert asked == [signal.SIGTERM] and caught.value.failure_class == "node"
+
+
 def test_on_the_cpu_every_process_loads_the_plug_in_and_on_gpus_none_does(make_config: Make) -> None:
     config = make_config()
     assert cluster.environment(config)["VERL_PLATFORM"] == "cpu"

@@ -53,12 +53,27 @@ def test_settings_of_verls_own_win_and_a_wrong_one_is_named(make_config: Make) -
 
 
 def test_what_verl_refuses_is_said_before_anything_runs(make_config: Make) -> None:
-    config = make_config("verl.overrides=['actor_rollout_ref.actor.loss_agg_mode=no-mode']")
-    with pytest.raises(SpecError, match=r"verl refuses this run: .*no-mode"):
+    config = make_config("verl.overrides=['actor_rollout_ref.actor.use_dynamic_bsz=False']")
+    with pytest.raises(SpecError, match=r"verl refuses this run: .*micro_batch"):
         check(compose(config, "some/model"))
     config = make_config("device=cuda", "dtype=bfloat16", "verl.workers=4", "verl.tensor_parallel=3")
     with pytest.raises(SpecError, match="4 GPUs cannot be shared out"):
         check(compose(config, "some/model"))
+
+
+@pytest.mark.parametrize(
+    "setting",
+    [
+        "critic.enable=True",
+        "actor_rollout_ref.actor.loss_agg_mode=token-mean",
+        "trainer.save_freq=5",
+        "algorithm.lam=.9",
+    ],
+)
+def test_what_plat_decides_is_not_changed_behind_its_back(make_config: Make, setting: str) -> None:
+    key = setting.partition("=")[0]
+    with pytest.raises(SpecError, match=f"verl.overrides sets {key} to .*, and plat decides"):
+        compose(make_config("algorithm=drgrpo", f"verl.overrides=['{setting}']"), "some/model")
 
 
 def test_agent_workers_read_the_runs_config_back(make_config: Make) -> None:
