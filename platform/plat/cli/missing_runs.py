@@ -146,7 +146,8 @@ def conclude(report: SweepReport) -> int:
         )
     if report.interrupted:
         done = len(report.ends) - len(bad)
-        print(f"interrupted: {done} of {len(report.ends)} runs are done; the same command goes on from here")
+        rest = "; the same command goes on from here" if bad else ""
+        print(f"interrupted: {done} of {len(report.ends)} runs are done{rest}")
     elif bad:
         print(f"\n{len(bad)} of {len(report.ends)} runs are not done:", file=sys.stderr)
         rows = [(end.run.name, end.outcome or end.state, " ".join(end.reason.split())) for end in bad[:20]]
