@@ -46,7 +46,7 @@ def test_plat_and_run_without_arguments_print_their_help(plat, home, arguments, 
 @pytest.mark.parametrize(
     ("arguments", "hint"),
     [
-        (["plan"], "plat plan experiments/table4.yaml"),
+        (["plan"], "name one, for example experiments/table4.yaml"),
         (["plan", "experiments/tabel4.yaml"], "tabel4.yaml"),
         (["plann", "experiments/table4.yaml"], "plann"),
         (["plan", "--jbos", "2", "x.yaml"], "--jbos"),
