@@ -108,7 +108,7 @@ class PieceMaker:
         if key == "seeds" and "seed" in names and not assignment.of_axis:
             return SpecError("unknown key 'seeds'", mend="one seed: seed=3; several: 'matrix.seed=range(3)'")
         trainer = key.partition(".")[0]
-        if trainer in published("plat.trainers"):
+        if trainer in published("plat.trainers") and not any(name.startswith(f"{trainer}.") for name in names):
             return SpecError(f"unknown key {key!r}", mend=f"it may be an option of that trainer: add trainer={trainer}")
         if not assignment.of_axis or "." in key or nearest(key, names) is not None:
             return SpecError(f"unknown key {key!r}", mend=mend(key, names, kind))

@@ -24,6 +24,7 @@ COMMANDS = [
     ("plan {file} seed=", "'' is not a whole number"),
     ("plan {file} seeds=3", "several: 'matrix.seed=range(3)'"),
     ("plan {file} verl.workers=2", "add trainer=verl"),
+    ("plan {file} trainer=verl verl.wrokers=2", "did you mean 'verl.workers'?"),
     ("options verl", "plat options --trainer verl"),
     ("plan {file} --seeds 3", "'matrix.seed=range(5)'"),
     ("plan {file} seed=one", "'one' is not a whole number"),
