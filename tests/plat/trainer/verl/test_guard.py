@@ -57,8 +57,11 @@ def test_nothing_is_left_behind(tmp_path: Path, way: str, status: int) -> None:
 
 def test_other_processes_are_left_alone(tmp_path: Path) -> None:
     other = {**os.environ, guard.MARK: str(tmp_path / "other")}
-    with subprocess.Popen(["sleep", "60"], env=other) as stranger:
+    with subprocess.Popen(["cat"], env=other, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as stranger:
         try:
+            # A process has no environment yet for a moment after Popen returns; one that answers has it.
+            os.write(stranger.stdin.fileno(), b"!")  # type: ignore[union-attr]
+            assert os.read(stranger.stdout.fileno(), 1) == b"!"  # type: ignore[union-attr]
             assert marked(guard.MARK, str(tmp_path / "other")) == [stranger.pid]
             guard.clear_up(str(tmp_path / "oth"))
             assert stranger.poll() is None
