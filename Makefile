@@ -30,7 +30,7 @@ sweep: $(INSTALLED)
 	@$(BIN)/plat sweep experiments/table4.yaml $(ARGS)
 
 test: $(INSTALLED)
-	@$(BIN)/python -m pytest $(ARGS)
+	@$(BIN)/python -m pytest -n auto --maxprocesses 4 --dist loadfile $(ARGS)
 
 test-cluster: $(INSTALLED)
 	@$(BIN)/python -m slurm.one_machine install
