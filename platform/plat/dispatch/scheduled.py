@@ -87,7 +87,7 @@ class ScheduledDispatcher(ABC):
                     self._follow(job)
                 if now >= self._not_before and not self.stopping:
                     self._hand_over_free()
-        if not self._changes and timeout:
+        elif not self._changes and timeout:  # after a refresh the caller has something to look at, or is done
             time.sleep(timeout)
         return self._changes.take()
 
