@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 from plat.errors import HomeError, SpecError
 from plat.search.samplers import make_sampler
 from plat.search.search import Search
+from plat.store.durable import locked
 from plat.store.home import Home
 
 if TYPE_CHECKING:
@@ -38,22 +39,14 @@ def storage_uri(home: Home) -> str:
 def open_study(home: Home, search: Search) -> Iterator[Study]:
     """The study of a search, made where there is none; HomeError while another process searches it, SpecError when a
     study of this name asks something else."""
-    from filelock import FileLock, Timeout
-
     home.logs.mkdir(exist_ok=True)
-    lock = FileLock(str(home.logs / f"study-{search.name}.lock"))
-    try:
-        lock.acquire(timeout=0)
-    except Timeout:
-        raise HomeError(
-            f"the study {search.name!r} is being searched by another process",
-            where=str(home.studies),
-            mend="wait for it to end, or end it: this command then goes on from there",
-        ) from None
-    try:
+    busy = HomeError(
+        f"the study {search.name!r} is being searched by another process",
+        where=str(home.studies),
+        mend="wait for it to end, or end it: this command then goes on from there",
+    )
+    with locked(home.logs / f"study-{search.name}.lock", timeout=0, busy=busy):
         yield Study(home, search)
-    finally:
-        lock.release()
 
 
 class Study:

@@ -22,7 +22,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from plat.errors import HomeError
+from plat.errors import HomeError, PlatError
 
 CHECKSUM = "checksum"  # the key in a JSON file
 SCRATCH = ".tmp-"  # the names of files and folders that are not whole yet begin with it
@@ -185,23 +185,29 @@ def append_line(path: Path, value: Any) -> None:
 
 
 @contextlib.contextmanager
-def locked(path: Path) -> Iterator[None]:
-    """Hold an exclusive lock on a file for the length of the block, waiting for it if needed.
+def locked(path: Path, timeout: float | None = None, busy: PlatError | None = None) -> Iterator[None]:
+    """Hold an exclusive lock on a file for the length of the block.
+
+    timeout  seconds to wait while another process holds it; None: as long as it takes
+    busy     raised when it is still held after that time
 
     On a file system without locks a file beside it, created exclusively, does the same; one whose process on this
     machine is gone is removed. HomeError when the file cannot be opened.
     """
-    from filelock import BaseFileLock, FileLock, SoftFileLock
+    from filelock import BaseFileLock, FileLock, SoftFileLock, Timeout
 
+    seconds = -1.0 if timeout is None else timeout  # -1: filelock's spelling of "wait without a limit"
     lock: BaseFileLock = FileLock(path, fallback_to_soft=False)
     try:
         try:
-            lock.acquire()
+            lock.acquire(seconds)
         except (OSError, NotImplementedError) as error:
             if isinstance(error, OSError) and error.errno not in NO_LOCKS:
                 raise
             lock = SoftFileLock(path.with_name(f"{path.name}.exclusive"))
-            lock.acquire()
+            lock.acquire(seconds)
+    except Timeout as error:
+        raise busy or HomeError("another process holds the lock", where=str(path), mend="wait for it to end") from error
     except OSError as error:
         raise HomeError(
             f"cannot lock a file of the home directory: {error.strerror or error}",

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import os
 import statistics
 
 import optuna
@@ -102,7 +104,13 @@ def test_optuna_opens_the_study_itself(home, search):
     assert study.direction.name == "MAXIMIZE" and study.best_value == max(value(t.params) for t in study.trials)
 
 
-def test_two_processes_do_not_search_one_study(home, search):
+@pytest.mark.parametrize("locks", [True, False], ids=["locks", "no locks"])
+def test_two_processes_do_not_search_one_study(home, search, monkeypatch, locks):
+    def refuse(*arguments):
+        raise OSError(errno.ENOLCK, os.strerror(errno.ENOLCK))
+
+    if not locks:  # as on some network file systems
+        monkeypatch.setattr("fcntl.flock", refuse)
     with open_study(home, search()), pytest.raises(HomeError, match="by another process"), open_study(home, search()):
         pass
 

@@ -25,7 +25,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from plat.errors import HomeError, StoreError
+from plat.errors import StoreError
+from plat.store.durable import locked
 from plat.store.home import Home, RunPaths
 from plat.store.mlflow.backend import Backend, Deleted, DeletedExperiment, FileInfo, Known
 from plat.store.mlflow.connect import open_backend
@@ -121,29 +122,15 @@ def import_runs(
 def import_lock(home: Home, timeout: float | None = None) -> Iterator[None]:
     """The lock that everybody who writes to a store of this home shares; StoreError when it stays taken (default:
     for LOCK_SECONDS), HomeError when the home is of a newer version or cannot be written."""
-    from filelock import FileLock, Timeout
-
     home.checked()
-    lock = FileLock(str(home.import_lock))
     seconds = LOCK_SECONDS if timeout is None else timeout
-    try:
-        lock.acquire(timeout=seconds)
-    except Timeout as error:
-        raise StoreError(
-            f"another import has been running for {seconds:.0f} s",
-            where=str(home.import_lock),
-            mend=f"wait for it or end that process; {KEPT}",
-        ) from error
-    except OSError as error:
-        raise HomeError(
-            f"cannot lock the home directory: {error.strerror or error}",
-            where=str(home.import_lock),
-            mend="make it writable or free some disk space",
-        ) from error
-    try:
+    busy = StoreError(
+        f"another import has been running for {seconds:.0f} s",
+        where=str(home.import_lock),
+        mend=f"wait for it or end that process; {KEPT}",
+    )
+    with locked(home.import_lock, seconds, busy):
         yield
-    finally:
-        lock.release()
 
 
 def file_info(experiment: Experiment) -> FileInfo:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import json
+import os
 import sqlite3
 
 import pytest
@@ -29,6 +31,18 @@ def test_another_import_that_does_not_end(home, recipe, monkeypatch):
     monkeypatch.setattr(importer, "LOCK_SECONDS", 0.1)
     with importer.import_lock(home), pytest.raises(StoreError, match="another import"):
         import_runs(home, home.store_uri())
+
+
+def test_on_a_file_system_without_locks_one_importer_excludes_another_as_well(home, recipe, monkeypatch):
+    def refuse(*arguments):
+        raise OSError(errno.ENOLCK, os.strerror(errno.ENOLCK))
+
+    recipe(1).write(home)
+    monkeypatch.setattr("fcntl.flock", refuse)
+    monkeypatch.setattr(importer, "LOCK_SECONDS", 0.1)
+    with importer.import_lock(home), pytest.raises(StoreError, match="another import"):
+        import_runs(home, home.store_uri())
+    assert import_runs(home, home.store_uri()).imported == [recipe(1).id]
 
 
 @pytest.mark.parametrize(
