@@ -10,7 +10,8 @@ from pathlib import Path
 from plat.cli.entries import Entry, counts
 from plat.store.home import Home
 from plat.store.run_directory.files import headline_of, load_meta
-from plat.store.run_directory.spool import read_events
+from plat.store.run_directory.spool import Event
+from plat.store.run_directory.spool_follower import SpoolFollower
 from plat.trainer.api import RETRIEVAL
 from plat.units import duration, percent
 
@@ -46,7 +47,7 @@ class Follower:
 
     def __init__(self, home: Home) -> None:
         self._home = home
-        self._spools: dict[str, _Spool] = {}
+        self._attempts: dict[str, _Attempt] = {}
 
     def progress(self, entries: Sequence[Entry]) -> list[Progress]:
         """How these runs are doing; of one that does not run, what its state says."""
@@ -55,50 +56,46 @@ class Follower:
     def _progress(self, entry: Entry) -> Progress:
         state = entry.state
         if state.state != "running":
-            self._spools.pop(entry.id, None)
+            self._attempts.pop(entry.id, None)
             return Progress(entry, state.step, state.iterations, state.success)
-        spool = self._spool(entry.id)
-        if spool is None:
+        attempt = self._attempt(entry.id)
+        if attempt is None:
             return Progress(entry, None, state.iterations)
-        spool.update()
-        return Progress(entry, spool.step, state.iterations, spool.success, spool.retrieval, spool.step_seconds())
+        pace = attempt.step_seconds()
+        return Progress(entry, attempt.step, state.iterations, attempt.success, attempt.retrieval, pace)
 
-    def _spool(self, run_id: str) -> _Spool | None:
+    def _attempt(self, run_id: str) -> _Attempt | None:
+        """The newest attempt of a run, read to the end of its spool; None before the first."""
         paths = self._home.run(run_id)
         attempts = paths.attempts()
         if not attempts:
             return None
-        spool = self._spools.get(run_id)
-        if spool is None or spool.path != attempts[-1].events:
-            spool = self._spools[run_id] = _Spool(attempts[-1].events, headline_of(load_meta(paths)))
-        return spool
+        attempt = self._attempts.get(run_id)
+        if attempt is None or attempt.path != attempts[-1].events:
+            attempt = self._attempts[run_id] = _Attempt(attempts[-1].events, headline_of(load_meta(paths)))
+        attempt.update()
+        return attempt
 
 
-class _Spool:
-    """The newest values in the spool of one attempt."""
+class _Attempt(SpoolFollower):
+    """The progress of the attempt that a run is at, with its newest retrieval and the time of its last steps."""
 
-    def __init__(self, path: Path, headline: str) -> None:
-        self.path = path
-        self.step: int | None = None
-        self.success: float | None = None
+    def __init__(self, events: Path, headline: str) -> None:
+        super().__init__(events, headline)
         self.retrieval: float | None = None
-        self._headline = headline
-        self._offset = 0
         self._ends: deque[tuple[int, float]] = deque(maxlen=WINDOW + 1)  # (step, when its last event was written)
 
-    def update(self) -> None:
-        events, self._offset = read_events(self.path, self._offset)
+    def update(self) -> list[Event]:
+        events = super().update()
         for event in events:
-            if event.is_damaged:
-                continue
-            self.step = event.step if self.step is None else max(self.step, event.step)
-            self.success = event.metrics.get(self._headline, self.success)
             self.retrieval = event.metrics.get(RETRIEVAL, self.retrieval)
             if self._ends and self._ends[-1][0] == event.step:
                 self._ends.pop()
             self._ends.append((event.step, event.time))
+        return events
 
     def step_seconds(self) -> float | None:
+        """The mean time of the last WINDOW steps; None before the second step."""
         if len(self._ends) < 2:
             return None
         (first, began), (last, ended) = self._ends[0], self._ends[-1]

@@ -15,11 +15,11 @@ from plat.dispatch.api import ENDED, QUEUED, RUNNING, WAITING, Job
 from plat.outcomes import failure_class
 from plat.store.home import Home
 from plat.store.preparations import progress_of
-from plat.store.run_directory.spool import read_events
-from plat.store.run_directory.spool_tail import read_newest
+from plat.store.run_directory.spool import Event
+from plat.store.run_directory.spool_follower import SpoolFollower
 from plat.trainer.api import find_trainer
 
-KNOWN_FROM = 0.05  # share of a preparation's steps from which on the time left can be told
+KNOWN_FROM = 0.05  # share of a preparation's steps that must be done before its time left is estimated
 
 
 @dataclass(frozen=True)
@@ -56,29 +56,25 @@ class Totals:
     eta: float | None
 
 
-class _Spool:
-    """The progress of one attempt. The end of its spool is read first, later what was appended since."""
+class _Attempt(SpoolFollower):
+    """The progress of the attempt that a run is at, and how fast it goes on.
 
-    def __init__(self, path: Path, headline: str, success: float | None) -> None:
-        newest = read_newest(path, headline)
-        self.path = path
-        self.headline = headline
-        self.step = newest.step
-        self.success = success if newest.value is None else newest.value
-        self._offset = newest.offset
-        self._first = (self.step, time.monotonic())
+    success  of an earlier attempt, shown until this one has measured it
+    """
 
-    def update(self) -> None:
-        events, self._offset = read_events(self.path, self._offset)
-        for event in events:
-            if event.kind != "corrupt":
-                self.step = event.step if self.step is None else max(self.step, event.step)
-                self.success = event.metrics.get(self.headline, self.success)
+    def __init__(self, events: Path, headline: str, success: float | None) -> None:
+        super().__init__(events, headline, from_end=True)
+        self.success = success if self.success is None else self.success
+        self._first = (self.step, time.monotonic())  # the first step that was seen, and when
+
+    def update(self) -> list[Event]:
+        events = super().update()
         if self._first[0] is None:
             self._first = (self.step, time.monotonic())
+        return events
 
     def seconds_left(self, iterations: int | None) -> float | None:
-        """Expected from the steps made since it was first read; None when that cannot be known yet."""
+        """Expected from the steps made since the first that was seen; None when that cannot be known yet."""
         first, when = self._first
         if not iterations or self.step is None or first is None or self.step <= first:
             return None
@@ -94,17 +90,19 @@ class Board:
         self._jobs = jobs
         self._done_before = done_before
         self._failed_before = failed_before
-        self._spools: dict[str, _Spool] = {}
+        self._attempts: dict[str, _Attempt] = {}
 
     def views(self) -> list[View]:
+        """The jobs that run now, here or elsewhere."""
         return [self._view(job) for job in self._jobs.values() if job.state in (RUNNING, WAITING)]
 
     def last(self, job: Job) -> tuple[int | None, float | None]:
         """(step, success) of a job, read to the end of its spool."""
-        spool = self._follow(job)
-        return (spool.step, spool.success) if spool else (None, None)
+        attempt = self._attempt(job)
+        return (attempt.step, attempt.success) if attempt else (None, None)
 
     def totals(self, views: list[View], slots: int) -> Totals:
+        """The counts of all jobs; `views` are those of `views()`, `slots` how many jobs run at once."""
         runs = [job for job in self._jobs.values() if job.kind == "run"]
         states = Counter(job.state for job in runs)
         good = sum(1 for job in runs if job.has_result)
@@ -139,20 +137,22 @@ class Board:
             eta = seconds * (of / done - 1) if done and of and of * KNOWN_FROM <= done <= of else None
             return View(job.title, job.kind, job.state, done, of, None, seconds, eta, line)
         iterations = find_trainer(job.run.trainer).iterations(job.run.config)
-        spool = self._follow(job)
-        if spool is None:
+        attempt = self._attempt(job)
+        if attempt is None:
             return View(job.title, job.kind, job.state, None, iterations, None, seconds, None)
-        eta = spool.seconds_left(iterations)
-        return View(job.title, job.kind, job.state, spool.step, iterations, spool.success, seconds, eta)
+        eta = attempt.seconds_left(iterations)
+        return View(job.title, job.kind, job.state, attempt.step, iterations, attempt.success, seconds, eta)
 
-    def _follow(self, job: Job) -> _Spool | None:
+    def _attempt(self, job: Job) -> _Attempt | None:
+        """The newest attempt of a run, read to the end of its spool; None before the first."""
         attempts = self._home.run(job.run.id).attempts()
         if not attempts:
             return None
-        spool = self._spools.get(job.id)
-        if spool is None or spool.path != attempts[-1].events:
-            headline = find_trainer(job.run.trainer).headline
-            spool = self._spools[job.id] = _Spool(attempts[-1].events, headline, spool.success if spool else None)
-        else:
-            spool.update()
-        return spool
+        events = attempts[-1].events
+        known = self._attempts.get(job.id)
+        if known is not None and known.path == events:
+            known.update()
+            return known
+        headline = find_trainer(job.run.trainer).headline
+        self._attempts[job.id] = _Attempt(events, headline, known.success if known else None)
+        return self._attempts[job.id]
