@@ -237,6 +237,19 @@ def test_nobody_imports_the_command_line():
                 and f.importer != "plat.entry"]  # fmt: skip
 
 
+def test_only_the_registry_knows_the_schedulers():
+    """It names their modules in texts, so no import statement outside of a dispatcher's own folder may."""
+    folders = [f"plat.dispatch.{name}" for name in ("local", "ray", "slurm")]
+    wrong = [
+        str(f)
+        for f in ALL
+        if (folder := owner(f.target, folders)) is not None
+        and owner(f.importer, [folder]) is None
+        and (f.importer, folder) != ("plat.dispatch.task", "plat.dispatch.local")  # a task does its runs locally
+    ]
+    assert not wrong, "\n".join(wrong)
+
+
 def test_the_analysis_reads_the_store_and_never_writes_it():
     readable = (
         "plat.store.mlflow.frames",

@@ -15,7 +15,7 @@ from toy_runs import comparable, no_step_twice, toy_run
 from plat.dispatch.api import SchedulerError
 from plat.dispatch.driver import sweep
 from plat.dispatch.slurm.commands import Slurm
-from plat.dispatch.slurm.refresh import refresh, refresh_if_any
+from plat.dispatch.slurm.refresh import refresh, task_states
 from plat.store.home import Home
 from plat.store.run_directory.state import run_state
 from plat.store.submissions import newest_record, open_submissions
@@ -47,7 +47,7 @@ def test_it_submits_and_leaves_and_the_same_command_follows(home, fake):
     wait_for(lambda: all(task["state"] == "COMPLETED" for task in fake.tasks()))
     assert follow(home, runs).counts() == {"done": 5}
     assert fake.calls()["sbatch"] == 1 and all(len(home.run(run.id).attempts()) == 1 for run in runs)
-    refresh_if_any(home)
+    task_states(home)
     assert open_submissions(home) == []
 
 
@@ -111,7 +111,7 @@ def test_a_question_that_is_not_answered_concludes_nothing(home, fake):
     run = toy_run()
     follow(home, [run], detach=True)
     fake.set(errors=1.0)
-    assert refresh_if_any(home) is None and state_of(home, run) == "queued"
+    assert task_states(home) == {} and state_of(home, run) == "queued"
 
 
 def test_a_job_that_the_site_hides_is_not_taken_for_gone(home, fake, monkeypatch):

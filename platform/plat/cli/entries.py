@@ -8,8 +8,8 @@ from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from plat.cli.missing_runs import distinct
-from plat.cli.place import ask_schedulers, corrected
 from plat.cli.standing import why_missing
+from plat.dispatch.schedulers import ask_schedulers, corrected
 from plat.store.home import Home, RunPaths
 from plat.store.index.runs import descriptions, states
 from plat.store.preparations import preparations
@@ -43,15 +43,13 @@ def states_asked(home: Home, experiments: Sequence[Experiment]) -> dict[str, Run
 
     Schedulers are asked about the runs that they have; a run whose preparation goes on is "preparing".
     """
-    snapshot, going_on = ask_schedulers(home), {preparation.key for preparation in preparations(home)}
+    tasks, going_on = ask_schedulers(home), {preparation.key for preparation in preparations(home)}
     standing = states(home, [run.id for run in distinct(experiments)] if experiments else None)
     if going_on:
         for run_id, key in _needs(home, experiments, standing).items():
             if standing[run_id].state == "missing" and key in going_on:
                 standing[run_id] = replace(standing[run_id], state=PREPARING)
-    if snapshot is None:
-        return standing
-    return {run_id: corrected(home, run_id, state, snapshot) for run_id, state in standing.items()}
+    return {run_id: corrected(home, run_id, state, tasks) for run_id, state in standing.items()}
 
 
 def _needs(home: Home, experiments: Sequence[Experiment], standing: Mapping[str, RunState]) -> dict[str, str | None]:
@@ -84,8 +82,8 @@ def described(home: Home, experiments: Sequence[Experiment], standing: Mapping[s
 
 def standing(home: Home, run_ids: Iterable[str]) -> dict[str, RunState]:
     """Where runs stand now, for verbs that write nothing: schedulers are asked about the runs that they have."""
-    snapshot = ask_schedulers(home, note=False)
-    return {id: corrected(home, id, state, snapshot) for id, state in states(home, list(run_ids)).items()}
+    tasks = ask_schedulers(home, note=False)
+    return {id: corrected(home, id, state, tasks) for id, state in states(home, list(run_ids)).items()}
 
 
 def entry_of(home: Home, run: Run) -> Entry:

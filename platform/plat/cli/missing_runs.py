@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, TextIO
 
 from plat.cli import importing
-from plat.cli.place import Place, ask_schedulers
+from plat.cli.place import Place
 from plat.cli.settings import settings
 from plat.cli.table import table
 from plat.errors import StoreError
@@ -52,6 +52,7 @@ def run_missing(
     """
     from plat.dispatch.driver import sweep as sweep_here
     from plat.dispatch.progress import choose
+    from plat.dispatch.schedulers import ask_schedulers
     from plat.store.mlflow.importer import import_runs
 
     waiting: list[RunPaths] = []

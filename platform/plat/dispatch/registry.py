@@ -1,12 +1,13 @@
 """The dispatchers that there are, by the name that `--on` takes. A dispatcher's module is imported when it is used.
 
-To add one: a line in DISPATCHERS, and a module with `open_dispatcher(setting) -> Dispatcher`,
-`check_place(cluster, detach)`, and, if it is a scheduler that keeps submissions, `end_tasks(tasks)`.
+To add one: a line in DISPATCHERS, and a module with `open_dispatcher(setting) -> Dispatcher` and
+`check_place(cluster, detach)`. A scheduler that keeps submissions also has `end_tasks(tasks)` there, and a line in
+SCHEDULERS with a module that has `task_states(home, note)`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
@@ -18,6 +19,7 @@ from plat.store.submissions import Submission
 from plat.suggest import mend
 
 if TYPE_CHECKING:
+    from plat.dispatch.schedulers import TaskKey, TaskState
     from plat.spec.runs import Run
 
 LOCAL = "local"
@@ -26,6 +28,7 @@ DISPATCHERS = {
     "slurm": "plat.dispatch.slurm.dispatcher",
     "ray": "plat.dispatch.ray.dispatcher",
 }
+SCHEDULERS = {"ray": "plat.dispatch.ray.refresh", "slurm": "plat.dispatch.slurm.refresh"}
 LEAVES = ("slurm",)  # by default a sweep leaves its runs to these as soon as they have them
 
 
@@ -63,6 +66,12 @@ def check_place(name: str, cluster: Sequence[str], detach: bool) -> None:
 def end_tasks(name: str, tasks: Sequence[tuple[Submission, int]]) -> None:
     """Let a scheduler end these tasks of submissions, none of whose runs is wanted any more."""
     _module(name).end_tasks(tasks)
+
+
+def task_states(name: str, home: Home, note: bool) -> Mapping[TaskKey, TaskState]:
+    """How the tasks stand that a scheduler has of a home; with `note`, what is over is written into the home."""
+    states: Mapping[TaskKey, TaskState] = import_module(SCHEDULERS[name]).task_states(home, note)
+    return states
 
 
 def cannot_detach(name: str) -> SpecError:

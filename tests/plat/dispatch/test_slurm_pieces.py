@@ -12,11 +12,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from toy_runs import toy_run
 
+from plat.dispatch.schedulers import OVER, PENDING, RUNNING, UNKNOWN
 from plat.dispatch.slurm.commands import indices, is_refusal
 from plat.dispatch.slurm.packing import chunks
 from plat.dispatch.slurm.profile import Profile, load_profile
 from plat.dispatch.slurm.script import script_text
-from plat.dispatch.slurm.states import OVER, PENDING, RUNNING, UNKNOWN, task_state
+from plat.dispatch.slurm.states import task_state
 from plat.dispatch.slurm.stops import PREEMPTED, TIMEOUT, Stops, reason_of_stop
 from plat.errors import SpecError
 from plat.spec import yaml_reader

@@ -8,10 +8,11 @@ at its address, or the process with which a Ray of our own ends has ended.
 from __future__ import annotations
 
 import socket
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
 from plat.dispatch.ray.client import Cluster
+from plat.dispatch.schedulers import TaskKey, TaskState
 from plat.dispatch.submitting import give_up, submitter_may_live
 from plat.store import process
 from plat.store.durable import read_json
@@ -50,8 +51,18 @@ def refresh(home: Home, cluster: Cluster, ask: Callable[[], Collection[str]], st
     return unneeded
 
 
+def task_states(home: Home, note: bool = True) -> Mapping[TaskKey, TaskState]:
+    """For `plat.dispatch.registry`. Empty: asking Ray takes seconds, and its actors keep the files of runs up to date.
+
+    With `note`, what was handed to clusters that are certainly gone is noted as over.
+    """
+    if note:
+        note_lost_clusters(home)
+    return {}
+
+
 def note_lost_clusters(home: Home) -> None:
-    """The same without asking Ray: note what was handed to clusters that are certainly gone."""
+    """As `refresh`, without asking Ray: note what was handed to clusters that are certainly gone."""
     lost = _Lost()
     for submission in open_submissions(home, SCHEDULER):
         facts = read_json(submission.manifest)

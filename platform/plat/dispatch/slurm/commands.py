@@ -17,7 +17,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from plat.dispatch.api import SchedulerError
-from plat.dispatch.slurm.states import UNKNOWN, TaskState, task_state
+from plat.dispatch.schedulers import TaskState
+from plat.dispatch.slurm.states import task_state, unknown
 
 UNREADABLE = -1  # the index of tasks that are listed in a way that is not understood
 MANY_NAMES = 300  # so many job names are spelled out in one call
@@ -176,7 +177,7 @@ def _read_task(line: str) -> list[ListedTask]:
     try:
         return [ListedTask(name, number, index, task_state(state), reason, comment) for index in indices(expression)]
     except ValueError:
-        return [ListedTask(name, number, UNREADABLE, TaskState(UNKNOWN, state), reason, comment)]
+        return [ListedTask(name, number, UNREADABLE, unknown(state), reason, comment)]
 
 
 def indices(expression: str) -> list[int]:

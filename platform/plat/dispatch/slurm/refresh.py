@@ -15,15 +15,15 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from plat.dispatch.api import SchedulerError
+from plat.dispatch.schedulers import OVER, TaskKey, TaskState
 from plat.dispatch.slurm.commands import UNREADABLE, ListedTask, Slurm
-from plat.dispatch.slurm.states import GONE, OVER, TaskState
+from plat.dispatch.slurm.states import GONE
 from plat.dispatch.slurm.submission import SCHEDULER
 from plat.dispatch.submitting import age, give_up
 from plat.store.home import Home
 from plat.store.submissions import Submission, open_submissions, user_name
 
 ACCEPT_WITHIN = 60.0
-TaskKey = tuple[str, int]  # name of a submission, index of a task
 
 
 @dataclass(frozen=True)
@@ -112,24 +112,20 @@ def _note_ends(submission: Submission, tasks: Mapping[TaskKey, TaskState]) -> No
         submission.note_over(None, "all of its tasks are over")
 
 
-def refresh_if_any(home: Home) -> Snapshot | None:
-    """`refresh` for whoever shows a home: None when no submission is open, or when SLURM does not answer."""
-    return _answered(home, lambda slurm: refresh(home, slurm))
+def task_states(home: Home, note: bool = True) -> Mapping[TaskKey, TaskState]:
+    """For `plat.dispatch.registry`: what SLURM says of its tasks; with `note`, what is over is written into the home.
 
-
-def ask_if_any(home: Home) -> Snapshot | None:
-    """The same for verbs that write nothing; ages are told from the clock of this machine."""
-
-    def seconds_since(then: float, submission: Submission) -> float:
-        return max(0.0, time.time() - then)
-
-    return _answered(home, lambda slurm: ask(home, slurm, ACCEPT_WITHIN, seconds_since))
-
-
-def _answered(home: Home, question: Callable[[Slurm], Snapshot]) -> Snapshot | None:
+    Empty when no submission is open, or when SLURM does not answer. Without `note` nothing is written at all, so that
+    the age of a job is judged by the clock of this machine.
+    """
     if not open_submissions(home, SCHEDULER):
-        return None
+        return {}
     try:
-        return question(Slurm())
+        return (refresh(home, Slurm()) if note else ask(home, Slurm(), ACCEPT_WITHIN, _seconds_since)).tasks
     except (SchedulerError, OSError):
-        return None
+        return {}
+
+
+def _seconds_since(then: float, submission: Submission) -> float:
+    """As `submitting.age`, which has to write a file to know the clock of the file server."""
+    return max(0.0, time.time() - then)

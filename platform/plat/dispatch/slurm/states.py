@@ -5,9 +5,7 @@ A word that is not known here means unknown, never dead: sites and versions have
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
-PENDING, RUNNING, OVER, UNKNOWN = "pending", "running", "over", "unknown"
+from plat.dispatch.schedulers import OVER, PENDING, RUNNING, UNKNOWN, TaskState
 
 _PENDING = {"PENDING", "REQUEUED", "REQUEUE_FED", "REQUEUE_HOLD", "SPECIAL_EXIT", "RESV_DEL_HOLD"}
 _RUNNING = {
@@ -30,25 +28,7 @@ _OVER = {
 }
 
 
-@dataclass(frozen=True)
-class TaskState:
-    """The state of one task (an array element).
-
-    phase    PENDING, RUNNING, OVER or UNKNOWN
-    word     SLURM's word; "" when SLURM does not know the task any more
-    outcome  of a task that is over, for runs that recorded nothing themselves; None where SLURM's word does not say
-    """
-
-    phase: str
-    word: str
-    outcome: str | None = None
-
-    @property
-    def in_words(self) -> str:
-        return f"SLURM says {self.word}" if self.word else "SLURM knows the job no more"
-
-
-GONE = TaskState(OVER, "")
+GONE = TaskState(OVER, "SLURM knows the job no more")
 
 
 def task_state(text: str) -> TaskState:
@@ -56,9 +36,18 @@ def task_state(text: str) -> TaskState:
     words = text.strip().rstrip("+").split()
     word = words[0].rstrip("+").upper() if words else ""
     if word in _PENDING:
-        return TaskState(PENDING, word)
+        return TaskState(PENDING, _in_words(word))
     if word in _RUNNING:
-        return TaskState(RUNNING, word)
+        return TaskState(RUNNING, _in_words(word))
     if word in _OVER:
-        return TaskState(OVER, word, _OVER[word])
-    return TaskState(UNKNOWN, word)
+        return TaskState(OVER, _in_words(word), _OVER[word])
+    return unknown(word)
+
+
+def unknown(word: str) -> TaskState:
+    """The state of a task of which SLURM says a word that is not understood."""
+    return TaskState(UNKNOWN, _in_words(word))
+
+
+def _in_words(word: str) -> str:
+    return f"SLURM says {word}" if word else "SLURM knows the job no more"
