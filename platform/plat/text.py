@@ -3,7 +3,7 @@
 Titles, names and values are printed on terminals, drawn into figures and written into a database. Control characters
 can make a terminal do things, marks that reverse the writing direction make a name look like another one, and lone
 surrogates are no text at all. Whole numbers have to fit into the 64 bits that the store and the tables give them.
-Names that are shown in a narrow column are broken here, and never cut.
+Names that are shown in a narrow column are broken here, and never cut. The output of programs is made readable here.
 """
 
 from __future__ import annotations
@@ -12,6 +12,10 @@ import re
 
 LARGEST = 2**63 - 1
 _FORBIDDEN = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff\u202a-\u202e\u2066-\u2069]")
+
+_COLOUR = re.compile(r"\x1b\[[0-9;]*m")
+_OTHER_SEQUENCE = re.compile(r"\x1b\[[0-?]*[ -/]*[@-ln-~]")  # moves the cursor, clears a line
+_OVERWRITTEN = re.compile(r"[^\n]*\r(?=[^\r\n])")  # what a progress bar has drawn earlier in the same line
 
 
 def forbidden_character(text: str) -> str | None:
@@ -28,6 +32,12 @@ def is_too_large(number: int) -> bool:
 def escaped(text: str) -> str:
     r"""The text with every forbidden character spelled out, e.g. `\x1b`."""
     return _FORBIDDEN.sub(lambda match: match[0].encode("unicode_escape", "surrogatepass").decode(), text)
+
+
+def as_lines(output: str, *, colours: bool = False) -> str:
+    """What a program has written for a terminal, as the lines that stay there; with its colours where asked for."""
+    lines = _OVERWRITTEN.sub("", _OTHER_SEQUENCE.sub("", output)).replace("\r", "")
+    return lines if colours else _COLOUR.sub("", lines)
 
 
 def wrapped(name: str, room: int) -> list[str]:

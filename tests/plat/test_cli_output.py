@@ -239,3 +239,36 @@ def test_logs_of_a_silent_run_are_its_evaluations(tmp_path):
     assert str(attempt.log) in lines[0] and lines[1:] == ["  step 10    success 25.0 % · retrieval accuracy 50.0 %"]
     attempt.log.write_text("words\n")
     assert plat("logs", "00ff", "--home", tmp_path).stdout == "words\n"
+
+
+COLOURED = "\x1b[36m(Worker pid=7)\x1b[0m starts\n  0%|  |\r\x1b[K 50%|# |\r100%|##|\r\nready\r\n"
+
+
+@pytest.mark.parametrize(("variables", "colour"), [({}, True), ({"NO_COLOR": "1"}, False)])
+def test_colours_of_a_log_are_for_terminals(tmp_path, variables, colour):
+    attempt = Home(tmp_path).create().run("00ff00ff00ff00ff").attempt(1)
+    attempt.root.mkdir(parents=True)
+    attempt.log.write_bytes(COLOURED.encode())
+    attempt.outcome.write_text("{}")
+    plain = "(Worker pid=7) starts\n100%|##|\nready\n"
+    assert plat("logs", "00ff", "--home", tmp_path, **variables).stdout == plain
+    assert plat("logs", "00ff", "--follow", "--home", tmp_path, **variables).stdout == plain
+    attempt.log.write_text("\x1b[31mred\x1b[0m\n")
+    command = [sys.executable, "-m", "plat", "logs", "00ff", "--home", str(tmp_path)]
+    child, terminal = pty.fork()
+    if child == 0:
+        os.environ.pop("NO_COLOR", None)
+        os.execve(sys.executable, command, {**os.environ, "TERM": "xterm", **variables})
+    shown = b""
+    while chunk := _read(terminal):
+        shown += chunk
+    os.waitpid(child, 0)
+    assert shown == (b"\x1b[31mred\x1b[0m\r\n" if colour else b"red\r\n")
+
+
+def _read(terminal: int) -> bytes:
+    """What stands on a terminal, b"" once the program has ended."""
+    try:
+        return os.read(terminal, 1 << 16)
+    except OSError:
+        return b""

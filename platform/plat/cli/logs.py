@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import os
 import time
+from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from plat.cli.common import HomeOption, RunArgument, find_run, run_name
+from plat.cli.common import HomeOption, RunArgument, find_run, on_terminal, run_name
 from plat.cli.settings import verb
 from plat.errors import SpecError
 from plat.store.home import AttemptPaths, Home, RunPaths
 from plat.store.run_directory.files import headline_of, load_meta
 from plat.store.run_directory.spool import Event, read_events
+from plat.text import as_lines
 from plat.trainer.api import RETRIEVAL
 from plat.units import percent
 
@@ -26,19 +29,19 @@ def logs(
 ) -> int:
     """Print what a run wrote to its log.
 
-    A healthy run writes nothing there: then its evaluations so far, and where the log is.
+    A healthy run writes nothing there: then its evaluations so far, and where the log is. Colours are kept on a
+    terminal alone, and not where NO_COLOR is set.
     """
     paths = find_run(Home.find(home), run)
     chosen = _attempt(paths, attempt)
     headline = headline_of(load_meta(paths))
+    colours = on_terminal() and not os.environ.get("NO_COLOR")
     position, offset, shown = 0, 0, 0
     while True:
         ended = chosen.outcome.exists()  # looked at before reading: what was written until then is printed
         if chosen.log.exists():
-            with open(chosen.log, encoding="utf-8", errors="replace") as file:
-                file.seek(position)
-                print(file.read(), end="", flush=True)
-                position = file.tell()
+            text, position = _read_on(chosen.log, position, whole_lines=follow and not ended)
+            print(as_lines(text, colours=colours), end="", flush=True)
         if not position or shown:
             events, offset = read_events(chosen.events, offset)
             lines = [line for event in events if (line := _evaluation(event, headline))]
@@ -51,6 +54,17 @@ def logs(
                 print(f"  no evaluation yet; `plat why {paths.id[:8]}` says how the run stands")
             return 0
         time.sleep(0.5)
+
+
+def _read_on(log: Path, position: int, *, whole_lines: bool) -> tuple[str, int]:
+    """What a log has from this byte on, and the byte after that. With `whole_lines`, a last line that may still grow is
+    left for the next call."""
+    with open(log, "rb") as file:
+        file.seek(position)
+        data = file.read()
+    if whole_lines:
+        data = data[: data.rfind(b"\n") + 1]
+    return data.decode(errors="replace"), position + len(data)
 
 
 def _evaluation(event: Event, headline: str) -> str:

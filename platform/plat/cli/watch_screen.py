@@ -18,7 +18,7 @@ from plat.cli.entries import STOPPABLE, Entry
 from plat.cli.follow import Follower, Progress, cells, ordered, totals
 from plat.store.home import Home
 from plat.store.live_sweeps import ask_not_to_start
-from plat.text import escaped, wrapped
+from plat.text import as_lines, escaped, wrapped
 
 COLUMNS = ("state", "iteration", "success", "retrieval", "step time", "left")
 KEYS = "arrows choose · l log · c cancel · r retry · q quit"
@@ -156,7 +156,7 @@ class Screen:
         try:
             with open(attempts[-1].log, "rb") as file:
                 file.seek(max(0, file.seek(0, os.SEEK_END) - LOG_TAIL))
-                lines = file.read().decode(errors="replace").splitlines()[-LOG_LINES:]
+                lines = as_lines(file.read().decode(errors="replace")).splitlines()[-LOG_LINES:]
         except OSError:
             lines = []
         return [escaped(line) for line in lines] or ["(its log is empty)"]
