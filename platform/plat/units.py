@@ -1,4 +1,4 @@
-"""Lengths of time, sizes and shares in words."""
+"""Lengths of time, sizes, shares and numbers of things in words."""
 
 from __future__ import annotations
 
@@ -12,6 +12,16 @@ def duration(seconds: float | None) -> str:
     if seconds < 100:
         return f"{seconds:.1f} s" if 0 < seconds < 9.95 else f"{seconds:.0f} s"
     return f"{seconds / 60:.1f} min" if seconds < 6000 else f"{seconds / 3600:.1f} h"
+
+
+def counted(number: int, noun: str) -> str:
+    """1 -> "1 run", 3 -> "3 runs"."""
+    return f"{number} {noun}{'s' if number != 1 else ''}"
+
+
+def are(number: int) -> str:
+    """The verb behind so many things: 1 -> "is", 3 -> "are"."""
+    return "is" if number == 1 else "are"
 
 
 def size(count: float) -> str:

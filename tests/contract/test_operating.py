@@ -106,7 +106,8 @@ def test_a_failed_run_is_tried_again_where_it_is_asked_for(home, slurm, plat):
     assert follow(home, runs).counts() == {"failed": 1, "done": 1}
     before = len(list(home.submissions.iterdir()))
     code, said = plat("retry", "--on", "slurm", *QUICK)
-    assert code == 0 and "1 of 1 runs are with the scheduler" in said
+    assert code == 0 and "1 of 1 run is with the scheduler" in said
+    assert "submitted job" in said and ": 1 run in 1 task\n" in said
     assert len(list(home.submissions.iterdir())) == before + 1
     wait_for(lambda: len(home.run(runs[0].id).attempts()) == 2)
     assert plat("watch")[0] == 3 and len(home.run(runs[1].id).attempts()) == 1

@@ -119,7 +119,7 @@ def test_two_sweeps_at_once_hand_each_run_over_once(home, ray):
 def test_what_no_node_can_do_is_refused(home, ray):
     report = follow(home, [toy_run(gpus=1)], ray)
     [end] = report.ends.values()
-    assert end.state == "missing" and "asks for 1 GPUs, and no node of the Ray cluster has more than 0" in end.reason
+    assert end.state == "missing" and "asks for 1 GPU, and no node of the Ray cluster has more than 0" in end.reason
 
 
 def test_a_run_that_waits_in_ray_is_cancelled_without_asking_ray(home, ray):

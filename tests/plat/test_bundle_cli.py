@@ -97,13 +97,13 @@ def test_imported_runs_are_done_for_every_verb(plat, swept):
     code, out, _ = plat("sweep", "small.yaml", "--home", "there")
     assert code == 0 and "started" not in out
     assert files(swept / "there" / "runs") == before
-    assert "6 were so already" in plat("sync", "--home", "there")[1]
+    assert "6 up to date already" in plat("sync", "--home", "there")[1]
 
 
 def test_an_incomplete_export_says_so(plat, swept):
     shutil.rmtree(next((swept / "here" / "runs").glob("*/*")))
     code, out, err = plat("export", "small.yaml", "--home", "here", "--out", "bundle")
-    assert code == 3 and "5 runs exported" in out and "1 runs of these files are not in the bundle" in err
+    assert code == 3 and "5 runs exported" in out and "1 run of these files is not in the bundle" in err
     assert "missing" in err
 
 

@@ -1,10 +1,10 @@
-"""Lengths of time, sizes and shares in words."""
+"""Lengths of time, sizes, shares and numbers of things in words."""
 
 from __future__ import annotations
 
 import math
 
-from plat.units import duration, percent, size
+from plat.units import are, counted, duration, percent, size
 
 
 def test_lengths_of_time() -> None:
@@ -20,3 +20,11 @@ def test_sizes() -> None:
 
 def test_shares() -> None:
     assert (percent(0.125), percent(None)) == ("12.5 %", "")
+
+
+def test_numbers_of_things() -> None:
+    assert [f"{counted(number, 'run')} {are(number)}" for number in (0, 1, 2)] == [
+        "0 runs are",
+        "1 run is",
+        "2 runs are",
+    ]

@@ -22,6 +22,7 @@ from plat.cli.output import tell
 from plat.cli.settings import verb
 from plat.errors import CheckpointError, PlatError, SpecError
 from plat.store.home import Home
+from plat.units import counted
 
 if TYPE_CHECKING:
     from plat.trainer.config import ModelConfig
@@ -136,7 +137,7 @@ def verify(
     if not records:
         raise SpecError("no base model is shipped with this version", mend="`plat base list` shows those built here")
     configs = [_evaluation(task, instances) for task in records[0].recipe["tasks"]]
-    tell(f"building {len(records)} base model{'s' if len(records) > 1 else ''} again; about a minute each")
+    tell(f"building {counted(len(records), 'base model')} again; about a minute each")
     results = verify_all(records, configs, margin, _jobs(jobs), tell, out)
     good = all(task.verdict == "as good" for result in results for task in result.tasks)
     if as_json:

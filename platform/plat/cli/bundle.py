@@ -19,6 +19,7 @@ from plat.cli.exit_codes import RUNS_FAILED
 from plat.cli.settings import settings, verb
 from plat.cli.table import fitted, table
 from plat.store.home import Home
+from plat.units import are, counted
 
 
 @verb(reads_trainers=True)
@@ -43,11 +44,14 @@ def export_(
     report = export_bundle(
         Home.find(home), experiments, out.absolute(), overrides=split(arguments)[1], with_diff=with_diff
     )
-    failed = f" and {report.failed} failed ones (without their history)" if report.failed else ""
-    print(fitted(f"{report.done} runs{failed} exported to {out}"))
+    failed = f" and {report.failed} failed (without their history)" if report.failed else ""
+    print(fitted(f"{counted(report.done, 'run')}{failed} exported to {out}"))
     if not report.left_out:
         return 0
-    print(f"{len(report.left_out)} runs of these files are not in the bundle:", file=sys.stderr)
+    print(
+        f"{counted(len(report.left_out), 'run')} of these files {are(len(report.left_out))} not in the bundle:",
+        file=sys.stderr,
+    )
     print(table(("run", "why"), list(report.left_out.items())[:20]), file=sys.stderr)
     if len(report.left_out) > 20:
         print(f"  and {len(report.left_out) - 20} more: `plat status` lists them", file=sys.stderr)
@@ -69,7 +73,7 @@ def import_(
     place = Home.find(home)
     report = import_bundle(place, place.store_uri(store), bundle.absolute())
     settings.concluded = True
-    print(f"{len(report.new)} runs imported into {place.root}, {report.present} were there already")
+    print(f"{counted(len(report.new), 'run')} imported into {place.root}, {report.present} were there already")
     for line in report.stored.warnings():
         print(f"warning: {line}", file=sys.stderr)
     return 0

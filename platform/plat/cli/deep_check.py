@@ -11,6 +11,7 @@ from plat.cli.freshness import forget
 from plat.errors import PlatError
 from plat.store.home import Home
 from plat.store.run_directory.files import mend_of
+from plat.units import counted, size
 
 if TYPE_CHECKING:
     from plat.store.artifact_check import ArtifactCheck
@@ -46,7 +47,11 @@ def check_results(home: Home, uri: str, mend: bool) -> list[Finding]:
             kept = mend_store(home, uri, check) if mend else None
             if kept is None:
                 return list(_findings(check))
-            mended = f"{len(check.differing)} runs were" if not check.file else f"the file ({check.file}) was"
+            mended = (
+                f"{counted(len(check.differing), 'run')} {'was' if len(check.differing) == 1 else 'were'}"
+                if not check.file
+                else f"the file ({check.file}) was"
+            )
             done = Finding("ok", f"{mended} mended; the store as it was is {kept}")
         forget(home)  # reports may have been made from what was wrong
         return [done, *_findings(verify_store(home, uri))]
@@ -66,12 +71,17 @@ def _findings(check: StoreCheck) -> Iterator[Finding]:
     if more:
         yield Finding("error", f"and {more} more runs")
     if check.behind:
-        yield Finding("warning", f"{len(check.behind)} runs not compared: {_names(check.behind)}", "`plat sync` first")
+        yield Finding(
+            "warning", f"{counted(len(check.behind), 'run')} not compared: {_names(check.behind)}", "`plat sync` first"
+        )
     if check.deleted:
-        yield Finding("warning", f"{len(check.deleted)} runs deleted in MLflow, not compared: {_names(check.deleted)}")
-    alone = f"; {check.alone} runs of the store have no directory here and cannot be checked" if check.alone else ""
+        yield Finding(
+            "warning", f"{counted(len(check.deleted), 'run')} deleted in MLflow, not compared: {_names(check.deleted)}"
+        )
+    alone = f"; not checked: {counted(check.alone, 'run')} of the store without a directory here" if check.alone else ""
     if not check.differing and not check.damaged:
-        yield Finding("ok", f"{check.runs} stored runs equal their directories, {check.values} values{alone}")
+        compared = f"{counted(check.runs, 'stored run')} compared with their directories"
+        yield Finding("ok", f"{compared}: all {check.values} values are equal{alone}")
 
 
 def check_kept_files(home: Home) -> list[Finding]:
@@ -82,19 +92,19 @@ def check_kept_files(home: Home) -> list[Finding]:
 
 
 def _artifact_findings(check: ArtifactCheck) -> Iterator[Finding]:
-    from plat.units import size
-
     for run_id, problem in list(check.damaged.items())[:SHOWN]:
         mend = "bring the folder back from a copy, or remove the run's directory and sweep again"
         yield Finding("error", f"run {run_id}: {problem}", mend)
     if len(check.damaged) > SHOWN:
-        yield Finding("error", f"and {len(check.damaged) - SHOWN} more runs with damaged artifacts")
+        yield Finding("error", f"and {len(check.damaged) - SHOWN} more with damaged artifacts")
     if check.absent:
         yield Finding(
-            "warning", f"{len(check.absent)} runs whose artifacts are not in this home: {_names(check.absent)}"
+            "warning",
+            f"{counted(len(check.absent), 'run')} whose artifacts are not in this home: {_names(check.absent)}",
         )
     if check.artifacts:
-        yield Finding("ok", f"{check.artifacts} artifacts, {size(check.bytes)}, have the hashes they were kept with")
+        checked = f"{counted(check.artifacts, 'artifact')} checked, {size(check.bytes)}"
+        yield Finding("ok", f"{checked}: the hashes are those they were kept with")
 
 
 def _names(runs: Sequence[str]) -> str:

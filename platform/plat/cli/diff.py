@@ -21,6 +21,7 @@ from plat.store.home import Home, RunPaths
 from plat.store.run_directory.files import headline_of, load_meta, read_config
 from plat.suggest import mend
 from plat.trainer.api import RETRIEVAL
+from plat.units import counted
 
 FACTS = ("state", "outcome", "iteration", "success", "best", "seconds")
 Panels = Mapping[str, Mapping[str, Curve]]  # metric -> run -> its curve
@@ -112,7 +113,7 @@ def _print(runs: Sequence[RunFacts], differing: dict[str, list[Any]], panels: Pa
     print(table(["   run", *FACTS], rows))
     if differing:
         letters = LETTERS[: len(runs)]
-        print(f"\n{len(differing)} values differ:")
+        print(f"\n{counted(len(differing), 'value')} differ{'s' if len(differing) == 1 else ''}:")
         print(table(["key", *letters], [[key, *map(_short, values)] for key, values in differing.items()]))
     else:
         print("\nno value differs")

@@ -20,6 +20,7 @@ from plat.cli.table import fitted
 from plat.cores import cpu_quota, usable_cores
 from plat.errors import PlatError
 from plat.store.home import Home
+from plat.units import counted
 
 NEEDED_GB = 1.0  # a table of stand-ins with its store takes a fraction of this
 
@@ -178,7 +179,7 @@ def check_home(home: Home) -> Check:
         except PlatError as error:
             return Check("home", "error", f"{home.root}: {error.what}", error.mend or "")
         runs = len(home.run_ids())
-        return Check("home", "ok", f"{home.root}, {runs} runs")
+        return Check("home", "ok", f"{home.root}, {counted(runs, 'run')}")
     parent = _nearest(home.root)
     if parent.is_dir() and os.access(parent, os.W_OK):
         return Check("home", "ok", f"{home.root} (will be made)")

@@ -14,6 +14,7 @@ from plat.cli.settings import settings
 from plat.cli.table import table
 from plat.errors import StoreError
 from plat.store.home import Home, RunPaths
+from plat.units import are, counted
 
 if TYPE_CHECKING:
     from plat.dispatch.report import RunEnd, SweepReport
@@ -112,7 +113,8 @@ def _store_gave_way(error: StoreError, report: SweepReport) -> StoreError:
     """What to say when the store went away while runs went on: how they ended. The mend says that nothing is lost."""
     done = sum(end.state == "done" for end in report.ends.values())
     return StoreError(
-        f"{done} of {len(report.ends)} runs are done, but the store could not be brought up to date: {error.what}",
+        f"{done} of {counted(len(report.ends), 'run')} {are(done)} done, "
+        f"but the store could not be brought up to date: {error.what}",
         where=error.where,
         mend=error.mend,
     )
@@ -136,11 +138,12 @@ def conclude(report: SweepReport) -> int:
     settings.concluded = True
     for line in report.trouble:
         print(f"warning: {line}", file=sys.stderr)
+    total = counted(len(report.ends), "run")
     queued = [end for end in report.ends.values() if end.state == "queued"]
     bad = [end for end in report.ends.values() if end.state not in ("done", "queued" if report.detached else "done")]
     if report.detached and queued:
         print(
-            f"{len(queued)} of {len(report.ends)} runs are with the scheduler ({places(queued)}); this command may end"
+            f"{len(queued)} of {total} {are(len(queued))} with the scheduler ({places(queued)}); this command may end"
         )
         print(
             "`plat status` shows how they are, `plat report` what there is, and the same command submits what is left"
@@ -148,9 +151,9 @@ def conclude(report: SweepReport) -> int:
     if report.interrupted:
         done = len(report.ends) - len(bad)
         rest = "; the same command goes on from here" if bad else ""
-        print(f"interrupted: {done} of {len(report.ends)} runs are done{rest}")
+        print(f"interrupted: {done} of {total} {are(done)} done{rest}")
     elif bad:
-        print(f"\n{len(bad)} of {len(report.ends)} runs are not done:", file=sys.stderr)
+        print(f"\n{len(bad)} of {total} {are(len(bad))} not done:", file=sys.stderr)
         rows = [(end.run.name, end.outcome or end.state, " ".join(end.reason.split())) for end in bad[:20]]
         print(table(("run", "outcome", "reason"), rows), file=sys.stderr)
         if len(bad) > len(rows):

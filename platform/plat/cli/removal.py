@@ -19,6 +19,7 @@ from plat.cli.targets import Chosen, Targets, choose_runs
 from plat.errors import SpecError
 from plat.store.home import Home, RunPaths
 from plat.store.run_directory import lease
+from plat.units import counted
 
 YesOption = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
 ForceOption = Annotated[bool, typer.Option("--force", help="Also runs that other experiment files asked for.")]
@@ -43,9 +44,9 @@ def rm(
 
     place = Home.find(home).checked()
     runs = _removable(choose_runs(place, arguments, where, "rm"), force)
-    if runs and _agreed(f"remove {_counted(runs)} for good, and what MLflow has of them", runs, yes):
+    if runs and _agreed(f"remove {counted(len(runs), 'run')} for good, and what MLflow has of them", runs, yes):
         _take_away(remove_runs, place, store, runs)
-        print(f"{_counted(runs)} removed")
+        print(f"{counted(len(runs), 'run')} removed")
     return 0
 
 
@@ -69,9 +70,9 @@ def archive(
     if restore:
         return _restore(place, place.store_uri(store), arguments or ())
     runs = _removable(choose_runs(place, arguments, where, "archive"), force)
-    if runs and _agreed(f"archive {_counted(runs)}", runs, yes):
+    if runs and _agreed(f"archive {counted(len(runs), 'run')}", runs, yes):
         _take_away(archive_runs, place, store, runs)
-        print(f"{_counted(runs)} archived; `plat archive --restore` brings them back")
+        print(f"{counted(len(runs), 'run')} archived; `plat archive --restore` brings them back")
     return 0
 
 
@@ -98,7 +99,7 @@ def _restore(home: Home, uri: str, names: Sequence[str]) -> int:
         )
     restore_runs(home, uri, runs)
     forget(home)
-    print(f"{len(runs)} run{'s' if len(runs) != 1 else ''} restored")
+    print(f"{counted(len(runs), 'run')} restored")
     return 0
 
 
@@ -139,7 +140,3 @@ def _agreed(what: str, runs: Sequence[RunFacts], yes: bool) -> bool:
         return True
     print("nothing was changed")
     return False
-
-
-def _counted(runs: Sequence[RunFacts]) -> str:
-    return f"{len(runs)} run{'s' if len(runs) != 1 else ''}"

@@ -23,6 +23,7 @@ from plat.cli.table import fitted
 from plat.errors import HomeError
 from plat.store.home import Home
 from plat.store.mlflow.uri import shown_uri
+from plat.units import counted
 
 OutOption = Annotated[Path | None, typer.Option("--out", metavar="DIR", help="Where the files go [HOME/reports/FILE].")]
 
@@ -55,7 +56,7 @@ def sync(
     done = import_all(place, uri, experiments, with_diff=with_diff)
     if not (done.imported or done.unchanged):
         check_store(place, uri)  # nothing to import: then nobody has asked the store yet
-    counts = f"{len(done.imported)} runs brought up to date, {done.unchanged} were so already"
+    counts = f"{counted(len(done.imported), 'run')} brought up to date, {done.unchanged} up to date already"
     print(fitted(f"{counts}: {shown_uri(uri)}"))
     return done.exit_code
 

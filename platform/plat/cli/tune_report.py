@@ -12,7 +12,7 @@ from plat.cli import reports
 from plat.cli.importing import unless_archived
 from plat.cli.table import table
 from plat.store.home import Home
-from plat.units import duration
+from plat.units import counted, duration
 
 if TYPE_CHECKING:
     from plat.search.search import Search
@@ -41,8 +41,9 @@ def report_search(home: Home, uri: str, summary: Summary, experiment: Experiment
     with unless_archived(home, uri, "the report is not logged into MLflow"):
         store.log_report(experiment, written, values)
     counts = ", ".join(f"{number} {state}" for state, number in summary.counts().items())
+    trials, iterations = counted(len(summary.trials), "trial"), counted(summary.iterations, "iteration")
     lines = [
-        f"{search.name}: {len(summary.trials)} trials ({counts}), {summary.iterations} iterations of training",
+        f"{search.name}: {trials} ({counts}), {iterations} of training",
         f"report: {reports.shown(folder / 'report.html')}",
         f"study: optuna trials --storage sqlite:///{reports.shown(home.studies)} --study-name {search.name}",
     ]
@@ -91,7 +92,7 @@ def render_plan(home: Home, search: Search) -> str:
         f"objectives: {', '.join(map(str, search.objectives))}",
         f"sampler: {search.sampler}",
         f"pruner: {search.pruner}",
-        f"{search.trials} trials on seeds {_listed(search.seeds)}: at most {every} runs{budget}",
+        f"{counted(search.trials, 'trial')} on seeds {_listed(search.seeds)}: at most {counted(every, 'run')}{budget}",
         f"winner confirmed on seeds {_listed(search.confirm)}"
         if search.confirm
         else "winner not confirmed: no `confirm`",

@@ -23,7 +23,7 @@ from plat.store.index.configs import nearest
 from plat.store.run_directory.artifact import Artifact, artifacts_of
 from plat.store.run_directory.files import load_meta, mend_of, read_attempt_meta, read_outcome
 from plat.store.run_directory.state import RunState
-from plat.units import duration, size
+from plat.units import counted, duration, size
 
 
 @verb()
@@ -55,7 +55,7 @@ def why(run: RunArgument, home: HomeOption = None, as_json: JsonOption = False) 
         return 0
     print(fitted("\n".join(_lines(paths, meta, state, problem, attempts, artifacts))))
     if near is not None:
-        values = f"{len(difference)} value{'s' if len(difference) != 1 else ''}"
+        values = counted(len(difference), "value")
         print(fitted(f"  nearest    {run_name(near)} differs in {values}:"))
         rows = [(key, repr(here), repr(there)) for key, (here, there) in difference.items()]
         print(table(("key", "here", "there"), rows, indent=" " * 13))
@@ -111,7 +111,7 @@ def _attempt_line(attempt: dict[str, Any]) -> str:
 
 
 def _artifact_words(kept: Artifact) -> str:
-    return f"{kept.files} file{'s' if kept.files != 1 else ''}, {size(kept.bytes)}, in {kept.path}"
+    return f"{counted(kept.files, 'file')}, {size(kept.bytes)}, in {kept.path}"
 
 
 def _damage(paths: RunPaths) -> str:

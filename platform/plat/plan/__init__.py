@@ -28,7 +28,7 @@ from plat.store.index.runs import states
 from plat.store.run_directory.state import STATES, RunState
 from plat.trainer.api import find_trainer
 from plat.trainer.resources import Resources
-from plat.units import duration, percent, size
+from plat.units import counted, duration, percent, size
 
 Standing = Callable[[Home, Iterable[str]], dict[str, RunState]]
 SAMPLED = 5  # finished runs whose size is measured
@@ -151,12 +151,12 @@ class Plan:
     def _cost(self) -> list[str]:
         left = [row for row in self.rows if row.state.state != "done"]
         if not left:
-            return [f"Nothing to do: all {len(self.rows)} runs are done."]
+            return [f"Nothing to do: {'the run is' if len(self.rows) == 1 else f'all {len(self.rows)} runs are'} done."]
         lines = []
         if self.preparations:
             lines.append(f"To prepare first: {', '.join(self.preparations)}")
-        workers = f"{self.workers} worker{'s' if self.workers != 1 else ''}"
-        head, disk = f"{len(left)} of {len(self.rows)} runs to do", f"{size(self.disk_bytes)} of disk"
+        workers = counted(self.workers, "worker")
+        head, disk = f"{len(left)} of {counted(len(self.rows), 'run')} to do", f"{size(self.disk_bytes)} of disk"
         if self.wall_seconds is None or self.work_seconds is None:
             return [*lines, f"{head} with {workers}, {disk}; how long they take is {self.basis()}"]
         slow = sum(row.spread[1] for row in left if row.spread is not None) - sum(row.seconds or 0.0 for row in left)

@@ -6,6 +6,7 @@ from plat.errors import SpecError
 from plat.rl.config import PROBE_BLOCK, FilterConfig
 from plat.trainer.config import RunConfig
 from plat.trainer.embedded.base_model.recipe import tasks_of
+from plat.units import counted
 
 
 def check_stand_in(config: RunConfig) -> None:
@@ -40,7 +41,7 @@ def check_iteration(config: RunConfig) -> None:
     spread = spread or config.filter.kept == "as_top_p"
     if config.filter.rule != "none" and spread and train.group_size <= config.filter.ddof:
         raise SpecError(
-            f"a spread over {train.group_size} rollout(s) is undefined with ddof {config.filter.ddof}",
+            f"a spread over {counted(train.group_size, 'rollout')} is undefined with ddof {config.filter.ddof}",
             where="train.group_size",
             mend="use a larger group, or filter=none",
         )

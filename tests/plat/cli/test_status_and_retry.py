@@ -43,7 +43,7 @@ def test_status_logs_why_and_sync(plat, spec, home, toy):
         assert code == 0 and run_id in out
     assert "policy" in out and "'wild'" in out and "'climber'" in out  # how it differs from the nearest
     assert plat("logs", run_id)[0] == 0
-    assert "0 runs brought up to date, 2 were so already" in plat("sync")[1]
+    assert "0 runs brought up to date, 2 up to date already" in plat("sync")[1]
 
 
 def test_a_failed_run_is_said_and_can_be_tried_again(plat, spec, home, toy):

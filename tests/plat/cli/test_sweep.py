@@ -115,7 +115,7 @@ def test_a_run_whose_folder_vanishes_during_the_sweep_is_not_called_done(plat, s
 
     monkeypatch.setattr(importing, "import_all", remove_one)
     code, _, err = plat("sweep", path)
-    assert code == 3 and "1 of 2 runs are not done" in err and "removed during the sweep" in err
+    assert code == 3 and "1 of 2 runs is not done" in err and "removed during the sweep" in err
     code, out, _ = plat("sweep", path)
     assert code == 0 and not out.startswith("nothing to do") and out.count("started") == 1
 

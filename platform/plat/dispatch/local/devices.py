@@ -9,6 +9,7 @@ from plat.dispatch.local.jobs import LocalJob
 from plat.dispatch.local.shared_cores import SharedCores
 from plat.errors import SpecError
 from plat.trainer.allocation import machines
+from plat.units import counted
 
 
 class Devices:
@@ -33,7 +34,7 @@ class Devices:
         if wanted > self._count:
             title = next(job.title for job in jobs if job.gpus > self._count)
             raise SpecError(
-                f"{title} asks for {wanted} GPU{'s' if wanted > 1 else ''}; this machine has {self._count or 'none'}",
+                f"{title} asks for {counted(wanted, 'GPU')}; this machine has {self._count or 'none'}",
                 mend="choose device=cpu or another scale=, or run it where there are GPUs",
             )
 

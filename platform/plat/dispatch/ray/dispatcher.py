@@ -27,6 +27,7 @@ from plat.plan.cost import History
 from plat.store.run_directory import lease
 from plat.store.submissions import Record, Submission
 from plat.trainer.resources import Resources
+from plat.units import counted
 
 if TYPE_CHECKING:
     from plat.spec.runs import Run
@@ -236,7 +237,7 @@ def _never_fits(needed: Resources, nodes: Sequence[Node]) -> str:
     with_gpus = [node for node in nodes if node.gpus >= needed.gpus]
     if not with_gpus:
         most = max((node.gpus for node in nodes), default=0)
-        return f"it asks for {needed.gpus} GPUs, and no node of the Ray cluster has more than {most:g}"
+        return f"it asks for {counted(needed.gpus, 'GPU')}, and no node of the Ray cluster has more than {most:g}"
     able = _able(needed, nodes)
     if not able:
         return f"it asks for {needed.memory_mb} MiB of memory, and no node of the Ray cluster has so much"

@@ -22,6 +22,7 @@ from plat.dispatch.slurm.refresh import refresh
 from plat.dispatch.slurm.submission import SCHEDULER, submit
 from plat.plan.cost import History
 from plat.store.submissions import Submission
+from plat.units import counted
 
 if TYPE_CHECKING:
     from plat.spec.runs import Run
@@ -77,9 +78,8 @@ class SlurmDispatcher(ScheduledDispatcher):
         try:
             submission = submit(self.home, self._slurm, self._profile, chunk, self.slots or 0)
             if submission is not None:
-                self.notices.append(
-                    f"submitted job {submission.job_id()}: {len(jobs)} runs in {len(chunk.tasks)} tasks"
-                )
+                size = f"{counted(len(jobs), 'run')} in {counted(len(chunk.tasks), 'task')}"
+                self.notices.append(f"submitted job {submission.job_id()}: {size}")
         except SchedulerError as error:
             if error.passes and self._followed:
                 self._not_before = time.monotonic() + LATER

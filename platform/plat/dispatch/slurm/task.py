@@ -23,6 +23,7 @@ from plat.spec.runs import Run
 from plat.store.run_directory.attempts import record_failure
 from plat.store.run_directory.state import run_state
 from plat.store.submissions import Submission
+from plat.units import are, counted
 
 
 class SlurmTask(Task):
@@ -55,7 +56,10 @@ class SlurmTask(Task):
             return 0
         job = os.environ.get("SLURM_ARRAY_JOB_ID")
         name = f"{job}_{self.number}" if job else self.job_id
-        print(f"{why}: {len(left)} runs are not done, so job {name} goes back into the queue", flush=True)
+        print(
+            f"{why}: {counted(len(left), 'run')} {are(len(left))} not done, so job {name} goes back into the queue",
+            flush=True,
+        )
         try:
             Slurm().requeue(name)
         except SchedulerError as error:

@@ -37,6 +37,7 @@ from plat.store.mlflow.sqlite_connection import connect_readonly
 from plat.store.mlflow.store_errors import KEPT, store_errors
 from plat.store.mlflow.uri import sqlite_path
 from plat.store.run_directory.files import mend_of
+from plat.units import are, counted
 
 if TYPE_CHECKING:
     from plat.spec.experiment import Experiment
@@ -71,13 +72,13 @@ class ImportReport:
                 "writes them again)",
             ),
         )
-        lines = [f"{len(ids)} run(s) {state}: {', '.join(ids[:5])}" for ids, state in kinds if ids]
+        lines = [f"{counted(len(ids), 'run')} {state}: {', '.join(ids[:5])}" for ids, state in kinds if ids]
         lines += [
             f"run {run} is damaged: {problem} ({mend_of(problem)}; what MLflow already holds stays)"
             for run, problem in list(self.damaged.items())[:5]
         ]
         unnamed = len(self.damaged) - 5
-        return lines + ([f"and {unnamed} more run(s) are damaged"] if unnamed > 0 else [])
+        return lines + ([f"and {unnamed} more {are(unnamed)} damaged"] if unnamed > 0 else [])
 
 
 def import_runs(

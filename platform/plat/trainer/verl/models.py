@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from plat.errors import SpecError
 from plat.suggest import mend
 from plat.trainer.verl.config import VerlRunConfig
+from plat.units import counted
 
 
 @dataclass(frozen=True)
@@ -81,8 +82,9 @@ def workers(config: VerlRunConfig) -> int:
     for gpus in SLOTS:
         if gpu_gigabytes(config, gpus * config.verl.nodes) <= USABLE * GPU_GB:
             return max(gpus, config.verl.tensor_parallel)
+    nodes = counted(config.verl.nodes, "node")
     raise SpecError(
-        f"{config.model.paper_name} does not fit into {SLOTS[-1]} GPUs of {GPU_GB} GB on {config.verl.nodes} node(s)",
+        f"{config.model.paper_name} does not fit into {SLOTS[-1]} GPUs of {GPU_GB} GB on {nodes}",
         where="verl.nodes",
         mend="more nodes, a smaller verl.tokens_per_gpu, or verl.lora_rank; verl.workers overrules this estimate",
     )

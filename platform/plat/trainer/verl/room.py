@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from plat.errors import RunError
+from plat.units import counted
 
 CPUS_OF_A_WORKER = 3  # what verl reserves beside each GPU
 CPUS_BESIDE = 8  # for servers, agent workers and TransferQueue
@@ -59,14 +60,18 @@ def wait_for_room(
 
 def _too_small(needed: Room, alive: Sequence[Mapping[str, float]], waited: float) -> RunError:
     each = "each " if needed.nodes > 1 else ""
-    there = "; ".join(f"{node.get('GPU', 0):g} GPUs and {node.get('CPU', 0):g} CPUs" for node in alive) or "nothing"
+    there = "; ".join(_counts(node.get("GPU", 0), node.get("CPU", 0)) for node in alive) or "nothing"
     missing = len(alive) < needed.nodes
     return RunError(
-        f"verl needs {needed.nodes} node(s) {each}with {needed.gpus} GPUs and {needed.cpus} CPUs; after {waited:.0f} s "
-        f"the Ray cluster has {len(alive)} node(s): {there}",
+        f"verl needs {counted(needed.nodes, 'node')} {each}with {_counts(needed.gpus, needed.cpus)}; "
+        f"after {waited:.0f} s the Ray cluster has {counted(len(alive), 'node')}: {there}",
         failure_class="node" if missing else "error",
         mend=_what_to_do(needed, alive, missing),
     )
+
+
+def _counts(gpus: float, cpus: float) -> str:
+    return f"{counted(int(gpus), 'GPU')} and {counted(int(cpus), 'CPU')}"
 
 
 def _what_to_do(needed: Room, alive: Sequence[Mapping[str, float]], missing: bool) -> str:
@@ -79,4 +84,4 @@ def _what_to_do(needed: Room, alive: Sequence[Mapping[str, float]], missing: boo
             f"ask for at least {needed.cpus} CPUs on each node ({CPUS_OF_A_WORKER} for each training process): "
             f"cluster.threads={needed.cpus} with --on slurm, --num-cpus of `ray start`; or set fewer verl.workers"
         )
-    return f"ask for {needed.gpus} GPUs on each node (cluster.gpus={needed.gpus}), or set fewer verl.workers"
+    return f"ask for {counted(needed.gpus, 'GPU')} on each node (cluster.gpus={needed.gpus}), or set fewer verl.workers"

@@ -33,16 +33,16 @@ def test_the_head_may_have_nothing_to_offer() -> None:
 @pytest.mark.parametrize(
     ("nodes", "said", "mend", "failure_class"),
     [
-        ([node(2, 6)], "1 node(s): 2 GPUs and 6 CPUs", "the run's log says why", "node"),
-        ([node(2, 6), node(2, 6, alive=False)], "1 node(s): 2 GPUs and 6 CPUs", "the run's log says why", "node"),
-        ([], "0 node(s): nothing", "the run's log says why", "node"),
+        ([node(2, 6)], "1 node: 2 GPUs and 6 CPUs", "the run's log says why", "node"),
+        ([node(2, 6), node(2, 6, alive=False)], "1 node: 2 GPUs and 6 CPUs", "the run's log says why", "node"),
+        ([], "0 nodes: nothing", "the run's log says why", "node"),
         (
             [node(2, 6), node(2, 5)],
             "2 GPUs and 6 CPUs; 2 GPUs and 5 CPUs",
             "cluster.threads=6 with --on slurm",
             "error",
         ),
-        ([node(2, 6), node(1, 9)], "2 GPUs and 6 CPUs; 1 GPUs and 9 CPUs", "cluster.gpus=2", "error"),
+        ([node(2, 6), node(1, 9)], "2 GPUs and 6 CPUs; 1 GPU and 9 CPUs", "cluster.gpus=2", "error"),
     ],
 )
 def test_what_is_missing_is_said_with_what_to_do(
@@ -50,7 +50,7 @@ def test_what_is_missing_is_said_with_what_to_do(
 ) -> None:
     with pytest.raises(RunError) as error:
         wait_for_room(needed_room(2, 2), lambda: nodes, within=0.01)
-    assert "verl needs 2 node(s) each with 2 GPUs and 6 CPUs" in error.value.what
+    assert "verl needs 2 nodes each with 2 GPUs and 6 CPUs" in error.value.what
     assert said in error.value.what and mend in str(error.value.mend) and error.value.failure_class == failure_class
 
 
