@@ -1,1 +1,1 @@
-"""Executes one run in this process: `execution.execute` takes its lease, trains, and records how it ended."""
+"""Executes one run in this process: `execution.execute` takes its lease, `attempt.perform` trains and records."""

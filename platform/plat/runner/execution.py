@@ -1,4 +1,4 @@
-"""Executes one run in this process: takes its lease, trains, records how it ended.
+"""Executes one run in this process: takes its lease, mends what earlier attempts left, makes the next attempt.
 
 Promised: `execute` may be killed at any moment and called again; it goes on from the newest valid checkpoint and ends
 with the same history. Whatever the trainer raises becomes an outcome, with the traceback in the attempt's log.txt.
@@ -7,28 +7,17 @@ with the same history. Whatever the trainer raises becomes an outcome, with the 
 
 from __future__ import annotations
 
-import json
 import os
-import time
-import traceback
-from typing import Any
 
-from plat.errors import PlatError, RunError
-from plat.outcomes import INTERRUPTED, is_result
-from plat.runner import memory
-from plat.runner.failures import classify
-from plat.runner.process import Stop, output_to, stop_on_signals
-from plat.runner.process_tree import contained, kill_leftovers
-from plat.runner.result import publish
-from plat.runner.training import train, typed_config
-from plat.store.durable import create, remove_scratch, set_aside, to_checked_json, to_json
-from plat.store.home import AttemptPaths, Home, RunPaths
+from plat.runner.attempt import Attempt, perform
+from plat.runner.process import output_to, stop_on_signals
+from plat.runner.process_tree import kill_leftovers
+from plat.store.durable import remove_scratch, set_aside
+from plat.store.home import Home, RunPaths
 from plat.store.run_directory import lease
-from plat.store.run_directory.attempts import close_abandoned, hardware_used, new_attempt, requested_end
+from plat.store.run_directory.attempts import close_abandoned, new_attempt
 from plat.store.run_directory.damage import spool_damage
-from plat.store.run_directory.files import headline_of, read_config, read_meta, read_result, result_damage
-from plat.store.run_directory.run_io import FileRunIO, read_facts
-from plat.trainer.api import find_trainer
+from plat.store.run_directory.files import read_config, read_meta, read_result, result_damage
 
 
 def execute(home: Home, run_id: str, *, steal: bool = False, redirect: bool = True) -> str:
@@ -61,7 +50,7 @@ def execute(home: Home, run_id: str, *, steal: bool = False, redirect: bool = Tr
         with output_to(attempt.log if redirect else None), stop_on_signals() as stop:
             for line in mended:
                 print(line, flush=True)
-            return _attempt(home, paths, attempt, config, meta, threads, stop)
+            return perform(Attempt(home, paths, attempt, config, meta, threads), stop)
     finally:
         held.release()
 
@@ -88,78 +77,3 @@ def _set_damage_aside(paths: RunPaths) -> list[str]:
     if problem and (aside := set_aside(attempts)):
         lines.append(f"{problem}; the attempts so far are now in {aside.name}, and the run starts anew")
     return lines
-
-
-def _plain(summary: dict[str, Any], trainer: str) -> dict[str, Any]:
-    """The summary of a trainer's outcome as JSON holds it; RunError for one that JSON cannot hold."""
-    try:
-        plain: dict[str, Any] = json.loads(to_json(summary))
-        return plain
-    except (TypeError, ValueError) as error:
-        raise RunError(
-            f"the summary that the trainer {trainer!r} returned cannot be saved as JSON: {error}",
-            where=trainer,
-            mend="put numbers, texts, lists and dicts into it; `float(x)` makes a number of an array's element",
-        ) from error
-
-
-def _attempt(
-    home: Home,
-    paths: RunPaths,
-    attempt: AttemptPaths,
-    config: dict[str, Any],
-    meta: dict[str, Any],
-    threads: int,
-    stop: Stop,
-) -> str:
-    started = time.monotonic()
-    outcome, reason, error, io = "failed:error", "", None, None
-    summary: dict[str, Any] = {}
-    try:
-        io = FileRunIO(paths, attempt, home.cache, lambda: stop.asked, headline_of(meta))
-        spec = find_trainer(meta["trainer"])
-        fitting, smaller = memory.fitted(spec, typed_config(config, spec), paths)
-        if smaller:
-            memory.note(attempt, smaller)
-            print(f"an earlier attempt ran out of memory: now {smaller}", flush=True)
-            summary = {memory.AFTER_OOM: smaller}
-        with contained(paths.root):
-            ended = train(home, fitting, spec, threads, io)
-        summary |= _plain(ended.summary, meta["trainer"])
-        outcome = ended.kind
-        if outcome == INTERRUPTED:
-            reason = "asked to stop"
-        elif not is_result(outcome):
-            raise RunError(f"the trainer returned the unknown outcome {outcome!r}", where=meta["trainer"])
-    except KeyboardInterrupt:
-        outcome, reason = INTERRUPTED, "interrupted before it could save"
-    except BaseException as raised:
-        traceback.print_exc()
-        outcome, reason = classify(raised)
-        error = raised.render() if isinstance(raised, PlatError) else f"{type(raised).__name__}: {raised}"
-    if stop.asked and outcome == "failed:node":  # the scheduler ended what the run had started before it could save
-        outcome, reason = INTERRUPTED, "asked to stop, and its nodes or processes were gone before it could save"
-    if outcome == INTERRUPTED and paths.cancel.exists():
-        outcome, reason = requested_end(paths)
-    record = {
-        "outcome": outcome,
-        "reason": reason,
-        "step": io.step if io else None,
-        "success": io.success if io else None,
-        "wall": round(time.monotonic() - started, 3),
-        "error": error,
-        "summary": {**read_facts(attempt), **summary},
-        "time": time.time(),
-        "events": io.events if io else None,
-        **hardware_used(),
-    }
-    try:
-        if io is not None:
-            io.close()
-        create(attempt.outcome, to_checked_json(record), sync=False)  # lost in a power cut, it counts as vanished
-        if is_result(outcome):
-            publish(home, paths, attempt, config, meta, record, io)
-    except OSError as full:  # nothing recorded is lost: the attempt is redone from its newest checkpoint
-        traceback.print_exc()
-        return classify(full)[0]
-    return outcome

@@ -3,41 +3,39 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from plat.spec.schema import select
 from plat.store.durable import append_line, create, to_checked_json
-from plat.store.home import AttemptPaths, Home, RunPaths
 from plat.store.run_directory.files import gpus_of, read_outcome
-from plat.store.run_directory.run_io import FileRunIO
 from plat.trainer.api import TrainerSpec, find_trainer
 
+if TYPE_CHECKING:
+    from plat.runner.attempt import Attempt
 
-def publish(
-    home: Home,
-    paths: RunPaths,
-    attempt: AttemptPaths,
-    config: dict[str, Any],
-    meta: dict[str, Any],
-    record: dict[str, Any],
-    io: FileRunIO | None,
-) -> None:
-    """Write result.json, the last file of a run, unless it is there; then note the measured time, for `plat plan`."""
-    attempts = paths.attempts()
+
+def publish(attempt: Attempt, record: dict[str, Any], restored_step: int) -> None:
+    """Write result.json, the last file of a run, unless it is there; then note the measured time, for `plat plan`.
+
+    record         what outcome.json of the attempt holds
+    restored_step  the step of the checkpoint that the attempt went on from, 0 without one
+    """
+    run, meta = attempt.run, attempt.meta
+    attempts = run.attempts()
     outcomes = [read_outcome(past) or {} for past in attempts]
     kept = {key: record[key] for key in ("outcome", "reason", "step", "success", "summary", "time")}
     result = {
-        "id": paths.id,
+        "id": run.id,
         "name": meta["name"],
         **kept,
-        "iterations": find_trainer(meta["trainer"]).iterations(config),
-        "attempt": attempt.number,
+        "iterations": find_trainer(meta["trainer"]).iterations(attempt.config),
+        "attempt": attempt.paths.number,
         "attempts": [past.number for past in attempts],
         "wall": round(sum(outcome.get("wall") or 0.0 for outcome in outcomes), 3),
     }
-    if create(paths.result, to_checked_json(result)):
-        start = (io.restored_step if io else None) or 0
-        append_line(home.history, {**_history_line(config, meta, record, start), "spent": result["wall"]})
+    if create(run.result, to_checked_json(result)):
+        line = _history_line(attempt.config, meta, record, restored_step)
+        append_line(attempt.home.history, {**line, "spent": result["wall"]})
 
 
 def _history_line(config: dict[str, Any], meta: dict[str, Any], record: dict[str, Any], start: int) -> dict[str, Any]:

@@ -13,7 +13,7 @@ from runner_runs import make, outcome_of
 from toy_runs import no_step_twice
 
 from plat.errors import HomeError, RunError, SpecError
-from plat.runner import execution
+from plat.runner import attempt as runner_attempt
 from plat.runner.execution import execute
 from plat.runner.failures import classify
 from plat.store import process
@@ -58,7 +58,7 @@ def test_a_disk_too_full_for_the_outcome_still_ends_in_class_disk(home, monkeypa
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
     with monkeypatch.context() as patch:
-        patch.setattr(execution, "create", full)
+        patch.setattr(runner_attempt, "create", full)
         assert execute(home, paths.id) == "failed:disk"
     assert not paths.result.exists() and lease.state(paths) == "free"
     assert execute(home, paths.id) == "finished" and no_step_twice(paths)
