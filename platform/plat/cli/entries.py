@@ -26,15 +26,16 @@ STOPPABLE = ("running", "queued", "unknown")  # the states of runs that a reques
 
 @dataclass(frozen=True)
 class Entry:
-    """One run and where it stands."""
+    """One run and where it stands. `from_file`: some experiment file has asked for it; not so of `plat run`."""
 
     id: str
     name: str
     axes: dict[str, Any]
     state: RunState
+    from_file: bool = True
 
     def as_json(self) -> dict[str, Any]:
-        why = why_missing(self.state) or None
+        why = why_missing(self.state, from_file=self.from_file) or None
         return {"id": self.id, "name": self.name, "axes": self.axes, **asdict(self.state), "why": why}
 
 
@@ -77,7 +78,16 @@ def described(home: Home, experiments: Sequence[Experiment], standing: Mapping[s
         runs = {run.id: run for run in distinct(experiments)}
         return [Entry(run_id, runs[run_id].name, runs[run_id].axes, state) for run_id, state in standing.items()]
     known = descriptions(home, standing)
-    return [Entry(run_id, known[run_id].name, known[run_id].axes, state) for run_id, state in standing.items()]
+    return [
+        Entry(run_id, known[run_id].name, known[run_id].axes, state, bool(known[run_id].experiments))
+        for run_id, state in standing.items()
+    ]
+
+
+def without_file(home: Home, standing: Mapping[str, RunState]) -> list[str]:
+    """The ids of those of these runs that have no result and that no experiment file has asked for."""
+    unfinished = [run_id for run_id, state in standing.items() if state.state != "done"]
+    return [run_id for run_id, known in descriptions(home, unfinished).items() if not known.experiments]
 
 
 def standing(home: Home, run_ids: Iterable[str]) -> dict[str, RunState]:
@@ -95,7 +105,8 @@ def entry_in(paths: RunPaths) -> Entry:
     """The run of a directory, as its meta.json names it."""
     meta = load_meta(paths) or {}
     name, axes = str(meta.get("name", paths.id)), meta.get("axes")
-    return Entry(paths.id, name, axes if isinstance(axes, dict) else {}, run_state(paths))
+    from_file = bool(meta.get("experiments"))
+    return Entry(paths.id, name, axes if isinstance(axes, dict) else {}, run_state(paths), from_file)
 
 
 def counts(states: Iterable[RunState]) -> str:

@@ -110,7 +110,7 @@ def _find(home: Home, target: str, *, peak: bool) -> tuple[RunPaths, Path, State
         raise CheckpointError(
             f"run {target!r} has no whole checkpoint",
             where=str(run.root),
-            mend="one that runs has it soon (`plat status`); `plat retry` goes on with one that has ended",
+            mend=f"one that runs has it soon; `plat why {run.id[:8]}` says how to go on with one that does not",
         )
     if peak:
         tell(f"note: no checkpoint of this run is marked as its peak; the newest, {newest[1].name}, is evaluated")

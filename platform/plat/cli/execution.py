@@ -128,13 +128,14 @@ def sweep(
 def run(
     context: typer.Context,
     arguments: Annotated[list[str] | None, typer.Argument(metavar="KEY=VALUE...", help="The run's options.")] = None,
+    steal: StealOption = False,
     home: HomeOption = None,
     store: StoreOption = None,
     as_json: JsonOption = False,
 ) -> int:
     """One run, from overrides alone.
 
-    For example: plat run task=sokoban algorithm=grpo seed=1
+    Given again, it goes on where it was interrupted. For example: plat run task=sokoban algorithm=grpo seed=1
     """
     from plat.plan.check import check_runs
     from plat.spec.experiment import build_run
@@ -152,7 +153,7 @@ def run(
         check_runs([made])
     place.create()
     progress_to = sys.stderr if as_json else None  # stdout is for the JSON alone
-    report = run_missing(place, place.store_uri(store), [made], jobs=1, progress_to=progress_to)
+    report = run_missing(place, place.store_uri(store), [made], jobs=1, steal=steal, progress_to=progress_to)
     result = read_result(place.run(made.id))
     if as_json:
         print_json({"id": made.id, "name": made.name, "result": result})

@@ -79,7 +79,11 @@ def _evaluation(event: Event, headline: str) -> str:
 def _attempt(paths: RunPaths, number: int | None) -> AttemptPaths:
     known = paths.attempts()
     if not known:
-        raise SpecError(f"{run_name(paths)} was never started", where=str(paths.root), mend="`plat sweep` starts it")
+        raise SpecError(
+            f"{run_name(paths)} was never started",
+            where=str(paths.root),
+            mend=f"`plat why {paths.id[:8]}` says who asks for it, and how it is started",
+        )
     if number is None:
         return known[-1]
     for attempt in known:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -20,40 +20,52 @@ if TYPE_CHECKING:
 
 MOST_REASONS = 6  # lines of reasons; the rest is counted
 LONGEST = 160  # characters of one reason
-MEANING = {
-    "done": "it has a result; `plat sweep` will not do it again",
+_MEANING = {
+    "done": "it has a result, and is not done again",
     "running": "a live process holds its lease",
     "queued": "a scheduler has it; it starts there by itself",
-    "unknown": "a lease is held from elsewhere and cannot be checked from here; `plat sweep --steal` takes it over",
+    "unknown": "a lease is held from elsewhere and cannot be checked from here; `{command} --steal` takes it over",
     "failed": "its last attempt failed; `plat retry` tries again",
-    "interrupted": "its last attempt ended early; the next `plat sweep` goes on from its newest checkpoint",
+    "interrupted": "its last attempt ended early; the {which} `{command}` goes on from its newest checkpoint",
     "preparing": "what it needs is being made (its base model); it starts after that",
     "missing": "it was never started",
 }
+_COMMAND = {"which": "next", "command": "plat sweep"}
+_COMMAND_WITHOUT_FILE = {"which": "same", "command": "plat run"}
+_WHICH_COMMAND = " (`plat why RUN` has the command)"
 
 
-def why_missing(state: RunState) -> str:
+def meaning(state: str, *, from_file: bool = True) -> str:
+    """What a state means, and which command goes on: of a run that no experiment file has asked for, `plat run`."""
+    return _MEANING.get(state, state).format(**_COMMAND if from_file else _COMMAND_WITHOUT_FILE)
+
+
+def why_missing(state: RunState, *, from_file: bool = True) -> str:
     """Why a run has no result, and what changes that; "" for one that is done or runs."""
     if state.state in ("done", "running"):
         return ""
+    command = "the next `plat sweep` {does}" if from_file else "the same `plat run` {does}" + _WHICH_COMMAND
     if state.state == "missing":
-        return "never started; `plat sweep` starts it"
+        return "never started; " + ("`plat sweep` starts it" if from_file else command.format(does="starts it"))
     if state.state == "failed":
-        again = "`plat retry` tries again" if state.outcome in FINAL else "the next `plat sweep` tries again"
+        again = "`plat retry` tries again" if state.outcome in FINAL else command.format(does="tries again")
         return f"{state.outcome}: {_shortened(state.reason)}; {again}"
     if state.state == "interrupted":
         reason = state.outcome if state.outcome in ENDED_ON_REQUEST else _shortened(state.reason) or "interrupted"
-        return f"{reason}; the next `plat sweep` goes on from its newest checkpoint"
+        return f"{reason}; {command.format(does='goes on from its newest checkpoint')}"
     if state.state == "queued" and state.reason:
         return _shortened(state.reason)
-    return MEANING.get(state.state, state.state)
+    return meaning(state.state, from_file=from_file)
 
 
-def reasons(states: Iterable[RunState]) -> list[str]:
-    """Why runs are missing, a line for each reason with the number of its runs, the commonest first."""
+def reasons(states: Mapping[str, RunState], without_file: Collection[str] = ()) -> list[str]:
+    """Why runs are missing, a line for each reason with the number of its runs, the commonest first.
+
+    without_file  ids of the runs among them that no experiment file has asked for
+    """
     numbers: dict[tuple[str, str], int] = {}
-    for state in states:
-        if reason := why_missing(state):
+    for run_id, state in states.items():
+        if reason := why_missing(state, from_file=run_id not in without_file):
             numbers[state.state, reason] = numbers.get((state.state, reason), 0) + 1
     ordered = sorted(numbers.items(), key=lambda item: -item[1])
     lines = [f"{number} {state}: {reason}" for (state, reason), number in ordered[:MOST_REASONS]]

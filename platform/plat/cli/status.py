@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from plat.cli.common import Arguments, HomeOption, JsonOption, load_experiments, print_json
-from plat.cli.entries import Entry, counts, described, states_asked
+from plat.cli.entries import Entry, counts, described, states_asked, without_file
 from plat.cli.missing_runs import distinct
 from plat.cli.settings import verb
 from plat.cli.standing import cost_line, reasons, work_done, work_to_go
@@ -67,7 +67,7 @@ def _summary(home: Home, states: dict[str, RunState], runs: Sequence[Run]) -> li
     if any(state.attempt for state in states.values()):
         to_go = None if is_over or not runs else work_to_go(home, runs, states)
         lines.append(cost_line(work_done(home, states), to_go, is_over or not runs))
-    return [*lines, *reasons(states.values())]
+    return [*lines, *reasons(states, () if runs else without_file(home, states))]
 
 
 def _listed(standing: Mapping[str, RunState], show_all: bool) -> tuple[dict[str, RunState], list[str]]:

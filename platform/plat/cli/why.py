@@ -13,8 +13,9 @@ from plat.cli.common import (
     run_name,
 )
 from plat.cli.entries import standing
+from plat.cli.run_command import command_of
 from plat.cli.settings import verb
-from plat.cli.standing import MEANING
+from plat.cli.standing import meaning
 from plat.cli.table import fitted, table
 from plat.errors import HomeError
 from plat.runner.memory import AFTER_OOM
@@ -54,6 +55,8 @@ def why(run: RunArgument, home: HomeOption = None, as_json: JsonOption = False) 
         )
         return 0
     print(fitted("\n".join(_lines(paths, meta, state, problem, attempts, artifacts))))
+    if not meta.get("experiments") and state.state not in ("done", "running", "queued"):
+        print(f"  go on      {command_of(place, meta)}")  # in one line: it is copied and pasted
     if near is not None:
         values = counted(len(difference), "value")
         print(fitted(f"  nearest    {run_name(near)} differs in {values}:"))
@@ -77,7 +80,7 @@ def _lines(
         str(meta.get("name", paths.id)),
         f"  id         {paths.id}",
         f"  directory  {paths.root}",
-        f"  state      {state.state}: {_state_words(state, attempts)}",
+        f"  state      {state.state}: {_state_words(state, attempts, from_file=bool(meta.get('experiments')))}",
         *([f"  damaged    {problem}", f"  fix        {mend_of(problem)}"] if problem else []),
         *(_attempt_line(attempt) for attempt in attempts),
         *(f"  artifact   {name}: {_artifact_words(kept)}" for name, kept in artifacts.items()),
@@ -86,10 +89,10 @@ def _lines(
     ]
 
 
-def _state_words(state: RunState, attempts: list[dict[str, Any]]) -> str:
+def _state_words(state: RunState, attempts: list[dict[str, Any]], *, from_file: bool) -> str:
     """What the state means, and its reason where no attempt says the same: where it stands in a scheduler's queue."""
     said = ["", *(str(attempt.get("reason") or "") for attempt in attempts)]
-    return MEANING.get(state.state, "") + (f" ({state.reason})" if state.reason not in said else "")
+    return meaning(state.state, from_file=from_file) + (f" ({state.reason})" if state.reason not in said else "")
 
 
 def _attempt_facts(attempt: AttemptPaths) -> dict[str, Any]:

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from plat.cli.standing import MEANING, MOST_REASONS, Work, cost_line, reasons, why_missing, work_done
+from plat.cli.standing import MOST_REASONS, Work, cost_line, meaning, reasons, why_missing, work_done
 from plat.store.home import Home
 from plat.store.run_directory.state import STATES, RunState, run_state
 
@@ -14,7 +14,8 @@ from plat.store.run_directory.state import STATES, RunState, run_state
 @pytest.mark.parametrize("state", [state for state in STATES if state not in ("done", "running")])
 def test_every_state_without_a_result_has_a_reason_and_a_way_on(state):
     reason = why_missing(RunState(state, "failed:oom" if state == "failed" else None, reason="no room"))
-    assert reason and ("`plat" in reason or state == "queued") and state in MEANING
+    assert reason and ("`plat" in reason or state == "queued")
+    assert meaning(state)
 
 
 def test_a_failure_that_would_repeat_names_retry():
@@ -23,15 +24,24 @@ def test_a_failure_that_would_repeat_names_retry():
     assert "cancelled" in why_missing(RunState("interrupted", "cancelled", reason="cancelled"))
 
 
+@pytest.mark.parametrize("outcome", [None, "interrupted", "cancelled", "failed:node"])
+def test_what_no_file_asks_for_goes_on_with_plat_run(outcome):
+    state = "missing" if outcome is None else "failed" if outcome == "failed:node" else "interrupted"
+    lines = reasons({"a": RunState(state, outcome), "b": RunState(state, outcome)}, without_file=["a"])
+    assert sum("`plat run`" in line for line in lines) == 1 and sum("`plat sweep`" in line for line in lines) == 1
+    assert "plat sweep" not in meaning(state, from_file=False)
+
+
 def test_reasons_are_counted_and_few():
     states = [RunState("failed", "failed:error", reason=f"reason {number // 3}") for number in range(30)]
-    lines = reasons([*states, RunState("done"), *[RunState("missing")] * 9])
+    states += [RunState("done"), *[RunState("missing")] * 9]
+    lines = reasons({str(number): state for number, state in enumerate(states)})
     assert lines[0].startswith("9 missing: never started") and len(lines) == MOST_REASONS + 1
     assert lines[1].startswith("3 failed: failed:error: reason") and lines[-1].startswith("15 for other reasons")
 
 
 def test_long_reasons_keep_to_a_line():
-    (line,) = reasons([RunState("failed", "failed:error", reason="word\n" * 200)])
+    (line,) = reasons({"id": RunState("failed", "failed:error", reason="word\n" * 200)})
     assert "\n" not in line and len(line) < 250 and line.endswith("`plat retry` tries again")
 
 

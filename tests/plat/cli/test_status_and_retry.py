@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import shlex
+from pathlib import Path
 
 from cli_files import GUESSING
 
 from plat.runner.execution import execute
 from plat.spec.experiment import load_experiment
-from plat.store.home import Home
+from plat.store.home import Home, RunPaths
 from plat.store.run_directory.artifact import save_artifact
 from plat.store.run_directory.creation import create
 
@@ -127,3 +129,44 @@ def test_status_knows_what_is_left_from_what_was_done(plat, spec, home):
     assert "1 missing: never started; `plat sweep` starts it" in out and "to go" in out
     other = text + "  scale: [toy, other]\n"
     assert "what is left is not known yet" in plat("status", spec(other, "other.yaml"))[1]
+
+
+GUESS = ("trainer=toy_hill_climber", "climb.games=5", "climb.iterations=2", "policy=wild")
+
+
+def killed(home: Path) -> RunPaths:
+    """The only run of a home, as if its process had been killed before it could say how it ended."""
+    (run,) = Home(home).all_runs()
+    run.result.unlink()
+    run.attempts()[-1].outcome.unlink()
+    return run
+
+
+def command_in(said: str) -> list[str]:
+    """The words of the command that `plat why` gives, without `plat`."""
+    (line,) = [line for line in said.splitlines() if line.startswith("  go on ")]
+    program, *words = shlex.split(line.removeprefix("  go on "))
+    assert program == "plat"
+    return words
+
+
+def test_a_run_of_no_file_goes_on_with_the_command_that_why_gives(plat, home, toy, monkeypatch):
+    assert plat("run", *GUESS)[0] == 0
+    run = killed(home)
+    said = plat("status")[1]
+    assert "1 interrupted: the process vanished; the same `plat run` goes on" in said and "plat sweep" not in said
+    assert "`plat run`" in json.loads(plat("status", "--json")[1])["runs"][0]["why"]
+    monkeypatch.delenv("PLAT_HOME")
+    monkeypatch.chdir(home.parent.parent)  # where another home would be used
+    said = plat("why", run.id, "--home", home)[1]
+    assert "plat sweep" not in said
+    assert plat(*command_in(said))[0] == 0 and run.result.exists()
+    assert "go on" not in plat("why", run.id, "--home", home)[1]
+
+
+def test_options_that_make_another_run_are_no_command(plat, home, toy):
+    assert plat("run", *GUESS)[0] == 0
+    run = killed(home)
+    meta = json.loads(run.meta.read_text())
+    run.meta.write_text(json.dumps({**meta, "axes": {**meta["axes"], "policy": "climber"}}))
+    assert command_in(plat("why", run.id)[1])[:2] == ["run,", "with"]

@@ -35,7 +35,10 @@ def mend_of(damage: str) -> str:
     if damage == CONFIG_DAMAGE or damage.startswith(CONFIG_UNREADABLE):
         return CONFIG_MEND
     if damage.startswith(RESULT_DAMAGE):
-        return "`plat sweep` of the experiment file sets it aside and goes on from the newest checkpoint"
+        return (
+            "`plat sweep` of the experiment file (or the same `plat run`) sets it aside and goes on from the newest "
+            "checkpoint"
+        )
     return "remove the run's directory and sweep again"
 
 
@@ -114,7 +117,7 @@ def read_meta(paths: RunPaths) -> dict[str, Any]:
         raise HomeError(
             "the run's meta.json is missing or damaged",
             where=str(paths.meta),
-            mend="`plat sweep` of the experiment file writes it again",
+            mend="`plat sweep` of the experiment file (or the same `plat run`) writes it again",
         )
     meta.setdefault("experiments", [])
     return meta
