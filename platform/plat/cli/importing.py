@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import sys
+import time
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
@@ -12,8 +13,11 @@ from plat.errors import HomeError, StoreError
 from plat.store.home import Home, RunPaths
 
 if TYPE_CHECKING:
-    from plat.spec.experiment import Experiment
+    from plat.spec.experiment import Experiment, Run
     from plat.store.mlflow.importer import ImportReport
+
+IMPORT_TIMEOUT = 2.0  # seconds to wait for a locked store while runs go on: no run is started meanwhile
+IMPORT_EVERY = 5.0  # seconds between imports while runs go on: the cores belong to the runs
 
 
 def import_all(
@@ -35,6 +39,32 @@ def import_all(
     for line in done.warnings():
         print(f"warning: {line}", file=sys.stderr)
     return done
+
+
+class ImportAsTheyEnd:
+    """Brings runs into the store while others still run: at most every IMPORT_EVERY seconds, several at once.
+
+    What could not be imported is tried again with the next run that ends.
+    """
+
+    def __init__(self, home: Home, uri: str, experiments: Sequence[Experiment]) -> None:
+        self._home = home
+        self._uri = uri
+        self._experiments = experiments
+        self._waiting: list[RunPaths] = []
+        self._imported = time.monotonic()
+
+    def add(self, run: Run) -> None:
+        """A run has ended. StoreError when the store cannot be used now."""
+        from plat.store.mlflow.importer import import_runs
+
+        self._waiting.append(self._home.run(run.id))
+        if time.monotonic() - self._imported >= IMPORT_EVERY:
+            try:
+                import_runs(self._home, self._uri, self._experiments, self._waiting, timeout=IMPORT_TIMEOUT)
+                self._waiting.clear()
+            finally:
+                self._imported = time.monotonic()
 
 
 def catch_up(home: Home, uri: str, experiments: Sequence[Experiment]) -> int:

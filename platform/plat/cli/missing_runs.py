@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, TextIO
@@ -13,17 +12,16 @@ from plat.cli.place import Place
 from plat.cli.settings import settings
 from plat.cli.table import table
 from plat.errors import StoreError
-from plat.store.home import Home, RunPaths
+from plat.store.home import Home
 from plat.units import are, counted
 
 if TYPE_CHECKING:
+    from plat.dispatch.progress import Progress
     from plat.dispatch.report import RunEnd, SweepReport
     from plat.dispatch.source import Source
     from plat.spec.experiment import Experiment, Run
 
 HERE = Place()
-IMPORT_TIMEOUT = 2.0  # seconds to wait for a locked store meanwhile: no run starts while we wait
-IMPORT_EVERY = 5.0  # seconds between imports while runs go on: the cores belong to the runs
 
 
 def distinct(experiments: Sequence[Experiment]) -> list[Run]:
@@ -54,32 +52,14 @@ def run_missing(
     from plat.dispatch.driver import sweep as sweep_here
     from plat.dispatch.progress import choose
     from plat.dispatch.schedulers import ask_schedulers
-    from plat.store.mlflow.importer import import_runs
-
-    waiting: list[RunPaths] = []
-    imported = time.monotonic()
-
-    def bring_in(run: Run) -> None:
-        nonlocal imported
-        if on_ended is not None:
-            on_ended(run)
-        waiting.append(home.run(run.id))
-        if time.monotonic() - imported >= IMPORT_EVERY:
-            try:
-                import_runs(home, uri, experiments, waiting, timeout=IMPORT_TIMEOUT)
-                waiting.clear()  # else they are tried again with the next ones
-            finally:
-                imported = time.monotonic()
 
     progress = choose(progress_to)
+    imports = importing.ImportAsTheyEnd(home, uri, experiments)
 
-    def check_store() -> None:
-        if uri == f"sqlite:///{home.database}" and not home.database.exists():
-            progress.message("making the store, once for this home")
-        open_store(home, uri)
-        settings.dispatched = True
-        if target.on == HERE.on:
-            progress.message("starting workers")
+    def ended(run: Run) -> None:
+        if on_ended is not None:
+            on_ended(run)
+        imports.add(run)
 
     ask_schedulers(home)
     report = sweep_here(
@@ -91,22 +71,42 @@ def run_missing(
         cluster=target.cluster,
         detach=target.detach,
         experiments=experiments,
-        before_runs=check_store,
-        on_finished=bring_in,
+        before_runs=lambda: _prepare_store(home, uri, target, progress),
+        on_finished=ended,
         steal=steal,
         retry=retry,
     )
     settings.dispatched = report.exit_code != 0
+    _import_rest(home, uri, experiments, report)
+    _note_removed(home, report)
+    return report
+
+
+def _prepare_store(home: Home, uri: str, target: Place, progress: Progress) -> None:
+    """Make sure that the store can be written to, just before the first run starts; StoreError otherwise."""
+    if uri == f"sqlite:///{home.database}" and not home.database.exists():
+        progress.message("making the store, once for this home")
+    open_store(home, uri)
+    settings.dispatched = True
+    if target.on == HERE.on:
+        progress.message("starting workers")
+
+
+def _import_rest(home: Home, uri: str, experiments: Sequence[Experiment], report: SweepReport) -> None:
+    """Bring the store up to date with every run of a sweep, those included that could not be imported meanwhile."""
     try:
-        brought = importing.import_all(home, uri, experiments, (home.run(run_id) for run_id in report.ends))
-        report.import_failed = brought.exit_code != 0
+        imported = importing.import_all(home, uri, experiments, (home.run(run_id) for run_id in report.ends))
     except StoreError as error:
         raise _store_gave_way(error, report) from error
+    report.import_failed = imported.exit_code != 0
+
+
+def _note_removed(home: Home, report: SweepReport) -> None:
+    """Call runs missing whose directory somebody has removed since they were done."""
     for run_id, end in list(report.ends.items()):
         if end.state == "done" and not home.run(run_id).result.exists():
             reason = "its directory was removed during the sweep; the same command does it again"
             report.ends[run_id] = replace(end, state="missing", outcome=None, reason=reason)
-    return report
 
 
 def _store_gave_way(error: StoreError, report: SweepReport) -> StoreError:
