@@ -53,6 +53,7 @@ def run_missing(
     from plat.dispatch.progress import choose
     from plat.dispatch.schedulers import ask_schedulers
 
+    ask_schedulers(home)
     progress = choose(progress_to)
     imports = importing.ImportAsTheyEnd(home, uri, experiments)
 
@@ -61,7 +62,6 @@ def run_missing(
             on_ended(run)
         imports.add(run)
 
-    ask_schedulers(home)
     report = sweep_here(
         home,
         runs,

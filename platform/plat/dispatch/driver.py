@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections import Counter, deque
+from collections import deque
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
@@ -17,11 +17,13 @@ from plat.dispatch import interrupts, registry
 from plat.dispatch.admission import Admission
 from plat.dispatch.api import ENDED, QUEUED, WAITING, Change, Dispatcher, Handle
 from plat.dispatch.board import Board
+from plat.dispatch.feed import Feed
 from plat.dispatch.progress import Progress, Silent
-from plat.dispatch.report import RunEnd, SweepReport, end_of
+from plat.dispatch.report import SweepReport, end_of
 from plat.dispatch.source import FixedRuns, Source
 from plat.store import live_sweeps
 from plat.store.home import Home
+from plat.store.live_sweeps import LiveSweep
 
 if TYPE_CHECKING:
     from plat.spec.experiment import Experiment, Run
@@ -61,13 +63,19 @@ def sweep(
     stall_after  seconds without an event after which a run is killed as stalled; None: as its trainer says
     """
     started = time.monotonic()
+    progress = progress or Silent()
     report = SweepReport(detached=detach)
     follows = registry.check_name(on) != registry.LOCAL
     admission = Admission(home, experiments, report.trouble, steal=steal, retry=retry, follows=follows)
     setting = registry.Setting(home, admission.make, jobs, steal, stall_after, tuple(cluster))
-    source = FixedRuns(runs) if isinstance(runs, Sequence) else runs
-    drive = _Drive(home, source, admission, progress or Silent(), report, before_runs, on_finished)
-    drive.go(lambda: _opened(on, setting, detach))
+    feed = Feed(FixedRuns(runs) if isinstance(runs, Sequence) else runs, admission, report)
+    try:
+        missing = feed.next()
+        if missing:
+            dispatcher = _opened(on, setting, detach)
+            _Drive(home, dispatcher, feed, progress, report, on_finished).do(missing, before_runs)
+    finally:
+        progress.end()
     report.seconds = time.monotonic() - started
     return report
 
@@ -80,108 +88,86 @@ def _opened(on: str, setting: registry.Setting, detach: bool) -> Dispatcher:
 
 
 class _Drive:
-    """One call of `sweep`: a source, a dispatcher that is opened when the first run is missing, and what is shown."""
+    """Gives the runs of one sweep to a dispatcher; shows and notes what becomes of them."""
 
     def __init__(
         self,
         home: Home,
-        source: Source,
-        admission: Admission,
+        dispatcher: Dispatcher,
+        feed: Feed,
         progress: Progress,
         report: SweepReport,
-        before_runs: Callable[[], None] | None,
         on_finished: Callable[[Run], None] | None,
     ) -> None:
         self._home = home
-        self._source = source
-        self._admission = admission
+        self._dispatcher = dispatcher
+        self._feed = feed
         self._progress = progress
         self._report = report
-        self._before_runs = before_runs
         self._on_finished = on_finished
-        self._given: Counter[str] = Counter()  # how often the source has given a run that has not ended
-        self._ended: deque[Run] = deque()
+        counts = report.counts()
+        done = counts.get("done", 0)
+        failed = len(report.ends) - done - counts.get("missing", 0)
+        self._board = Board(home, dispatcher.jobs, done_before=done, failed_before=failed)
+        self._finished: deque[Run] = deque()  # runs that have ended and whose `on_finished` is still to be called
         self._stop_announced = False
         self._shown = 0.0
 
-    def go(self, open_dispatcher: Callable[[], Dispatcher]) -> None:
-        missing = self._admit()
-        if not missing:
-            return
-        self._dispatcher = dispatcher = open_dispatcher()
-        counts = self._report.counts()
-        done = counts.get("done", 0)
-        before = len(self._report.ends) - done - len(missing)
-        self._board = Board(self._home, dispatcher.jobs, done_before=done, failed_before=before)
+    def do(self, missing: Sequence[Run], before_runs: Callable[[], None] | None) -> None:
+        """Do these runs, and those that the source gives as they end."""
         with contextlib.ExitStack() as stack:
-            stack.callback(self._progress.end)
-            stack.callback(dispatcher.close)
+            stack.callback(self._dispatcher.close)
             live = stack.enter_context(live_sweeps.announced(self._home))
-            dispatcher.submit(missing)
-            live.give(run.id for run in missing)
-            if self._before_runs is not None:
-                self._before_runs()
-            signals = stack.enter_context(interrupts.counted(dispatcher))
-            while self._goes_on(dispatcher):
-                for change in dispatcher.poll(0.0 if self._ended else TICK):
-                    self._note(change)
-                while dispatcher.notices:
-                    self._progress.message(dispatcher.notices.pop(0))
-                self._obey(len(signals))
-                self._leave_out(live.cancelled())
-                if self._ended:
-                    self._call_back(self._ended.popleft())
-                if not dispatcher.stopping and (further := self._admit()):
-                    dispatcher.submit(further)
-                    live.give(run.id for run in further)
-                self._show()
-            while self._ended and len(signals) < 2:
-                self._call_back(self._ended.popleft())
-        self._report.interrupted = dispatcher.stopping
-        for job in dispatcher.jobs.values():
+            self._submit(missing, live)
+            if before_runs is not None:
+                before_runs()
+            signals = stack.enter_context(interrupts.counted(self._dispatcher))
+            while self._goes_on():
+                self._advance(live, interruptions=len(signals))
+            while self._finished and len(signals) < 2:
+                self._call_back(self._finished.popleft())
+        self._report.interrupted = self._dispatcher.stopping
+        for job in self._dispatcher.jobs.values():
             if job.kind == "run":
                 self._report.ends[job.run.id] = end_of(job)
 
-    def _goes_on(self, dispatcher: Dispatcher) -> bool:
-        if self._report.detached and self._source.exhausted and dispatcher.handed_over():
+    def _goes_on(self) -> bool:
+        if self._report.detached and self._feed.exhausted and self._dispatcher.handed_over():
             return False
-        return dispatcher.active()
+        return self._dispatcher.active()
 
-    def _admit(self) -> list[Run]:
-        """Take what the source gives now; the runs of it that are to be done. The source hears of the others."""
-        missing: list[Run] = []
-        while given := self._source.next():
-            new = []
-            for run in given:
-                self._given[run.id] += 1
-                if self._given[run.id] == 1:  # else it is under way already
-                    new.append(run)
-            for end in self._admission.judge(new):
-                self._report.ends[end.run.id] = end
-                if end.state == "missing":
-                    missing.append(end.run)
-                else:
-                    self._tell(end)
-        return missing
+    def _advance(self, live: LiveSweep, interruptions: int) -> None:
+        """One round: take in what has changed, do what was asked for, submit what the source gives, show it all."""
+        for change in self._dispatcher.poll(0.0 if self._finished else TICK):
+            self._note(change)
+        while self._dispatcher.notices:
+            self._progress.message(self._dispatcher.notices.pop(0))
+        self._stop_if_interrupted(interruptions)
+        self._cancel(live.cancelled())
+        if self._finished:
+            self._call_back(self._finished.popleft())
+        if not self._dispatcher.stopping and (further := self._feed.next()):
+            self._submit(further, live)
+        self._show()
 
-    def _tell(self, end: RunEnd) -> None:
-        """Tell the source that a run has ended, as often as the source has given it."""
-        for _ in range(self._given.pop(end.run.id, 0)):
-            self._source.ended(end)
+    def _submit(self, runs: Sequence[Run], live: LiveSweep) -> None:
+        self._dispatcher.submit(runs)
+        live.give(run.id for run in runs)
 
     def _note(self, change: Change) -> None:
+        """Show a change; when a run has ended, let the source know."""
         job = self._dispatcher.jobs[change.job]
         ended = change.state == ENDED
         success = self._board.last(job)[1] if ended and job.kind == "run" else None
         self._progress.change(change, success=success, seconds=job.seconds if ended else 0.0)
         if not ended or job.kind != "run":
             return
-        self._report.ends[job.run.id] = end_of(job)
-        self._tell(self._report.ends[job.run.id])
+        self._feed.ended(end_of(job))
         if change.outcome not in ("unknown", None):
-            self._ended.append(job.run)
+            self._finished.append(job.run)
 
-    def _obey(self, interruptions: int) -> None:
+    def _stop_if_interrupted(self, interruptions: int) -> None:
+        """Let runs save and stop on the first interruption, kill them on the second."""
         if interruptions and not self._stop_announced:
             self._stop_announced = True
             self._dispatcher.stop()
@@ -189,12 +175,13 @@ class _Drive:
         if interruptions >= 2:
             self._dispatcher.kill()
 
-    def _leave_out(self, run_ids: Sequence[str]) -> None:
+    def _cancel(self, run_ids: Sequence[str]) -> None:
         """Do not start these runs, which somebody has cancelled."""
         jobs = [self._dispatcher.jobs[run_id] for run_id in run_ids if run_id in self._dispatcher.jobs]
         self._dispatcher.cancel([Handle(job.run.id, job.id) for job in jobs if job.state in (QUEUED, WAITING)])
 
     def _call_back(self, run: Run) -> None:
+        """Call `on_finished`; what it raises is shown and noted, and stops nothing."""
         if self._on_finished is None:
             return
         try:

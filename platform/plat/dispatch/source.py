@@ -1,4 +1,4 @@
-"""Where the driver gets its runs: from a list, at once (a sweep); from an asker, as earlier ones end (a search)."""
+"""Where the driver gets its runs: from a list, all at once (a sweep), or from a search, some as earlier ones end."""
 
 from __future__ import annotations
 
@@ -34,6 +34,7 @@ class FixedRuns:
         self._runs = list(runs)
 
     def next(self) -> Sequence[Run]:
+        """All of them, at the first call."""
         runs, self._runs = self._runs, []
         return runs
 

@@ -1,15 +1,20 @@
 """The driver with a source that gives further runs as earlier ones end; dispatchers by name; resources."""
 
+import contextlib
+import io
+
 import pytest
+from rich.console import Console
 from toy_runs import toy_run
 
 from plat.dispatch.driver import sweep
+from plat.dispatch.progress import Live
 from plat.errors import SpecError
 from plat.trainer.resources import Resources
 
 
-class Asker:
-    """A search: two runs under way at once, six in all, each asked for when an earlier one has ended."""
+class Search:
+    """Two runs under way at once, six in all, each asked for when an earlier one has ended."""
 
     def __init__(self, seeds):
         self.seeds, self.under_way, self.most, self.ends = list(seeds), 0, 0, []
@@ -31,7 +36,7 @@ class Asker:
 
 def test_a_source_that_asks_gives_further_runs_as_earlier_ones_end(home):
     sweep(home, [toy_run(seed=2)], 1)
-    source = Asker([0, 1, 2, 3, 4, 3])
+    source = Search([0, 1, 2, 3, 4, 3])
     report = sweep(home, source, 2)
     assert report.counts() == {"done": 5} and report.exit_code == 0
     assert source.most == 2 and source.exhausted
@@ -42,7 +47,7 @@ def test_a_source_that_asks_gives_further_runs_as_earlier_ones_end(home):
 
 
 def test_a_source_hears_of_runs_that_fail(home):
-    class Failing(Asker):
+    class Failing(Search):
         def next(self):
             return [toy_run(seed=run.axes["seed"], mischief="error") for run in super().next()]
 
@@ -63,6 +68,16 @@ def test_local_runs_cannot_be_left(home):
     with pytest.raises(SpecError, match="executed on this machine"):
         sweep(home, [toy_run()], cluster=["cluster=lab"])
     assert not home.logs.exists()
+
+
+def test_the_cursor_is_shown_again_when_there_is_nothing_to_do_and_when_no_dispatcher_opens(home):
+    sweep(home, [toy_run()], 1)
+    for arguments in ({}, {"cluster": ["cluster=lab"]}):
+        terminal = io.StringIO()
+        runs = [toy_run(seed=1)] if arguments else [toy_run()]
+        with pytest.raises(SpecError) if arguments else contextlib.nullcontext():
+            sweep(home, runs, progress=Live(Console(file=terminal, force_terminal=True)), **arguments)
+        assert terminal.getvalue().count("\x1b[?25l") == terminal.getvalue().count("\x1b[?25h") == 1
 
 
 def test_resources_are_typed():
