@@ -11,8 +11,9 @@ from typing import Any
 import numpy
 import pytest
 
-from plat.plan import Plan, make_plan
+from plat.plan import make_plan
 from plat.plan.cost import DEFAULT_PREPARE_SECONDS, DEFAULT_RUN_BYTES, History
+from plat.plan.plan import Plan
 from plat.spec.experiment import Experiment, Run, build_run, load_experiments
 from plat.store.home import Home
 from plat.store.run_directory.creation import create

@@ -12,157 +12,19 @@ Wall time is the total work divided by the number of workers, and at least the l
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from plat.cores import usable_cores
-from plat.plan.asked import Asked, asked_lines, asked_of
 from plat.plan.cost import History, bytes_per_run, disk_bytes, rate_so_far
-from plat.plan.kinds import Kind, kinds_of
-from plat.plan.view import SYMBOLS, kind_lines, matrix_lines
+from plat.plan.plan import Plan, PlanRow
 from plat.spec.experiment import Experiment, Run
 from plat.store.home import Home
 from plat.store.index.runs import states
-from plat.store.run_directory.state import STATES, RunState
-from plat.trainer.api import find_trainer
+from plat.store.run_directory.state import RunState
 from plat.trainer.resources import Resources
-from plat.units import counted, duration, percent, size
 
 Standing = Callable[[Home, Iterable[str]], dict[str, RunState]]
 SAMPLED = 5  # finished runs whose size is measured
-
-
-@dataclass(frozen=True)
-class PlanRow:
-    """One run; `experiments` ask for it.
-
-    seconds  the work still to do, None when that is not known
-    spread   the median and the 90th percentile of that work, as similar runs took here
-    """
-
-    run: Run
-    state: RunState
-    experiments: tuple[str, ...]
-    seconds: float | None
-    spread: tuple[float, float] | None = None
-
-    @property
-    def id(self) -> str:
-        return self.run.id
-
-    def to_json(self) -> dict[str, Any]:
-        return {
-            "id": self.run.id,
-            "name": self.run.name,
-            "state": self.state.state,
-            "axes": self.run.axes,
-            "experiments": list(self.experiments),
-            "trainer": self.run.trainer,
-            "outcome": self.state.outcome,
-            "step": self.state.step,
-            "iterations": find_trainer(self.run.trainer).iterations(self.run.config),
-            "success": self.state.success,
-            "attempt": self.state.attempt,
-            "seconds": _rounded(self.seconds),
-        }
-
-
-@dataclass(frozen=True)
-class Plan:
-    """The runs of some experiments and where they stand. `measured` counts runs whose cost has a history.
-
-    work_seconds, wall_seconds  None while the cost of some run is not known
-    """
-
-    experiments: list[Experiment]
-    rows: list[PlanRow]
-    preparations: list[str]  # titles of shared work still to do
-    workers: int
-    work_seconds: float | None
-    wall_seconds: float | None
-    disk_bytes: int
-    measured: int
-
-    @property
-    def counts(self) -> dict[str, int]:
-        """State -> number of runs, every state named."""
-        counts = Counter(row.state.state for row in self.rows)
-        return {state: counts[state] for state in STATES}
-
-    def to_json(self) -> dict[str, Any]:
-        return {
-            "runs": [row.to_json() for row in self.rows],
-            "counts": self.counts,
-            "experiments": [
-                {
-                    "name": experiment.name,
-                    "title": experiment.title,
-                    "path": str(experiment.path),
-                    "paper": experiment.paper,
-                    "scale": experiment.scale,
-                }
-                for experiment in self.experiments
-            ],
-            "cost": {
-                "workers": self.workers,
-                "work_seconds": _rounded(self.work_seconds),
-                "wall_seconds": _rounded(self.wall_seconds),
-                "disk_bytes": self.disk_bytes,
-                "preparations": self.preparations,
-                "measured_runs": self.measured,
-                "basis": self.basis(),
-                "kinds": [kind.to_json() for kind in self.kinds],
-                "asked": [asked.to_json() for asked in self.asked],
-            },
-        }
-
-    @property
-    def kinds(self) -> list[Kind]:
-        """What the runs that are left cost, by trainer, model and task."""
-        return kinds_of((row.run, row.spread) for row in self.rows if row.state.state != "done")
-
-    @property
-    def asked(self) -> list[Asked]:
-        """What the runs that are left ask for, those with GPUs."""
-        return asked_of(row.run for row in self.rows if row.state.state != "done")
-
-    def basis(self) -> str:
-        """Where the expected time comes from."""
-        left = sum(1 for row in self.rows if row.state.state != "done")
-        if not left:
-            return "nothing left to do"
-        if self.measured == left:
-            return "measured on earlier runs here"
-        return f"not known before {'a run' if not self.measured else 'one of each kind'} has made an iteration here"
-
-    def render(self, verbose: bool = False) -> str:
-        """The matrix of every experiment, the counts and the cost, as plain text."""
-        state_of = {row.id: row.state.state for row in self.rows}
-        parts = [line for experiment in self.experiments for line in matrix_lines(experiment, state_of)]
-        parts.append("   ".join(f"{SYMBOLS[state]} {count} {state}" for state, count in self.counts.items() if count))
-        if verbose:
-            width = max((len(row.run.name) for row in self.rows), default=0)
-            parts += ["", *(_line(row, width) for row in self.rows), "", *kind_lines(self.kinds)]
-        asked = asked_lines(self.asked)
-        return "\n".join([*parts, *(["", *asked] if asked else []), "", *self._cost()])
-
-    def _cost(self) -> list[str]:
-        left = [row for row in self.rows if row.state.state != "done"]
-        if not left:
-            return [f"Nothing to do: {'the run is' if len(self.rows) == 1 else f'all {len(self.rows)} runs are'} done."]
-        lines = []
-        if self.preparations:
-            lines.append(f"To prepare first: {', '.join(self.preparations)}")
-        workers = counted(self.workers, "worker")
-        head, disk = f"{len(left)} of {counted(len(self.rows), 'run')} to do", f"{size(self.disk_bytes)} of disk"
-        if self.wall_seconds is None or self.work_seconds is None:
-            return [*lines, f"{head} with {workers}, {disk}; how long they take is {self.basis()}"]
-        slow = sum(row.spread[1] for row in left if row.spread is not None) - sum(row.seconds or 0.0 for row in left)
-        most = f", {duration(self.work_seconds + slow)} if all are as slow as the slowest tenth" if slow >= 1 else ""
-        time = f"about {duration(self.wall_seconds)} with {workers} ({duration(self.work_seconds)} of work{most})"
-        return [*lines, f"{head}: {time}, {disk} ({self.basis()})"]
 
 
 def make_plan(
@@ -171,30 +33,20 @@ def make_plan(
     """Where every distinct run of these experiments stands, and what those that are not done will cost.
 
     jobs      workers at once; by default as many as the cores allow
-    standing  tells where runs of a home stand, given their ids; by default from their files alone
+    standing  gives the states of runs of a home, by id; by default from their files alone
     """
-    wanted: dict[str, tuple[Run, list[str]]] = {}
+    runs: dict[str, Run] = {}
+    names: dict[str, list[str]] = {}  # of the experiments that ask for a run
     for experiment in experiments:
         for run in experiment.runs:
-            wanted.setdefault(run.id, (run, []))[1].append(experiment.name)
+            runs.setdefault(run.id, run)
+            names.setdefault(run.id, []).append(experiment.name)
+    state_of = standing(home, runs)
     history = History.read(home.history)
-    state_of = standing(home, wanted)
-    rates = {}  # seconds per iteration of the runs in progress
-    for run, _ in wanted.values():
-        state = state_of[run.id]
-        if state.state in ("running", "interrupted") and (rate := rate_so_far(home.run(run.id), state)) is not None:
-            rates[run.id] = rate
-            history.note(run, rate)
-    rows, measured = [], 0
-    for run, names in wanted.values():
-        state = state_of[run.id]
-        seconds: float | None = 0.0
-        spread: tuple[float, float] | None = None
-        if state.state != "done":
-            spread = history.spread(run, state.step or 0, rates.get(run.id))
-            seconds = None if spread is None else spread[0]
-            measured += seconds is not None
-        rows.append(PlanRow(run, state, tuple(names), seconds, spread))
+    rates = _rates_so_far(home, runs.values(), state_of)
+    for run_id, rate in rates.items():
+        history.note(runs[run_id], rate)
+    rows = [_row(run, state_of[run.id], names[run.id], history, rates.get(run.id)) for run in runs.values()]
     left = [row for row in rows if row.state.state != "done"]
     done = [row.id for row in rows if row.state.state == "done"]
     preparing = history.unprepared((row.run for row in left), home.cache)
@@ -211,24 +63,25 @@ def make_plan(
         work_seconds=work if is_known else None,
         wall_seconds=max(work / workers, longest) if is_known else None,
         disk_bytes=disk_bytes([row.run for row in left], bytes_per_run(home, done[:SAMPLED])),
-        measured=measured,
+        measured=len(costs),
     )
 
 
-def _rounded(seconds: float | None) -> float | None:
-    return None if seconds is None else round(seconds, 1)
+def _rates_so_far(home: Home, runs: Iterable[Run], state_of: Mapping[str, RunState]) -> dict[str, float]:
+    """Seconds per iteration of the runs that have begun and are not done, by id."""
+    begun = [run.id for run in runs if state_of[run.id].state in ("running", "interrupted")]
+    rates = {run_id: rate_so_far(home.run(run_id), state_of[run_id]) for run_id in begun}
+    return {run_id: rate for run_id, rate in rates.items() if rate is not None}
+
+
+def _row(run: Run, state: RunState, names: Sequence[str], history: History, rate: float | None) -> PlanRow:
+    if state.state == "done":
+        return PlanRow(run, state, tuple(names), 0.0)
+    spread = history.spread(run, state.step or 0, rate)
+    return PlanRow(run, state, tuple(names), None if spread is None else spread[0], spread)
 
 
 def _workers(left: Sequence[PlanRow]) -> int:
     """As many runs at once as the cores allow."""
     threads = max((Resources.of(row.run.resources).threads for row in left), default=1)
     return max(1, min(usable_cores() // max(1, threads), len(left) or 1))
-
-
-def _line(row: PlanRow, width: int) -> str:
-    parts = [f"{SYMBOLS[row.state.state]} {row.run.name.ljust(width)}", row.state.outcome or row.state.state]
-    if row.state.success is not None:
-        parts.append(f"success {percent(row.state.success)}")
-    if row.state.state != "done" and row.state.step:
-        parts.append(f"at iteration {row.state.step}")
-    return "  ".join(parts)
