@@ -40,7 +40,7 @@ def export_(
 
     if out is None:
         raise SpecError("a bundle needs a place", where="--out", mend="name a new folder with --out DIR")
-    experiments = load_experiments(arguments)
+    experiments = load_experiments(arguments, home=home, without_file="runs that belong to no file are not exported")
     report = export_bundle(
         Home.find(home), experiments, out.absolute(), overrides=split(arguments)[1], with_diff=with_diff
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shlex
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -20,6 +21,8 @@ if TYPE_CHECKING:
     from plat.spec.experiment import Experiment
 
 
+OF_A_RUN = "`plat why {id}{home}` explains it, `plat runs --where id={id}{home}` shows its results"
+SHORTEST_ID = 4  # letters of a missing file's name that may be the beginning of a run's id
 _ADDRESS = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://")
 
 
@@ -57,8 +60,22 @@ def split(arguments: Sequence[str] | None) -> tuple[list[Path], list[str]]:
     return files, overrides
 
 
-def load_experiments(arguments: Sequence[str] | None, *, required: bool = True) -> list[Experiment]:
-    """The experiments named on the command line, each with all the overrides. SpecError when none is named."""
+def load_experiments(
+    arguments: Sequence[str] | None,
+    *,
+    required: bool = True,
+    home: str | None = None,
+    without_file: str = "`plat run KEY=VALUE...` does one run without a file",
+    of_a_run: str = OF_A_RUN,
+) -> list[Experiment]:
+    """The experiments named on the command line, each with all the overrides. SpecError when none is named.
+
+    home          the verb's --home, to tell the names of its runs from those of files
+    without_file  what to type where there is no file
+    of_a_run      what to type where a run was named; `{id}` is its id
+
+    In both `{home}` is the option that names the home, where that is needed.
+    """
     from plat.spec import experiment
 
     for argument in arguments or ():
@@ -70,7 +87,8 @@ def load_experiments(arguments: Sequence[str] | None, *, required: bool = True) 
             )
     files, overrides = split(arguments)
     if required and not files:
-        raise SpecError("no experiment file named", mend="name one, for example experiments/table4.yaml")
+        instead = without_file.format(home=home_option(Home.find(home)))
+        raise SpecError("no experiment file named", mend=f"name one, for example experiments/table4.yaml; {instead}")
     for file in files:
         if file.exists() and not file.is_file() and not file.is_dir():  # a pipe would be waited for without end
             raise SpecError("an experiment file must be a regular file", where=str(file))
@@ -78,6 +96,7 @@ def load_experiments(arguments: Sequence[str] | None, *, required: bool = True) 
         return experiment.load_experiments(files, overrides)
     except SpecError:
         _refuse_searches(files)
+        _refuse_runs(files, Home.find(home), of_a_run)
         raise
 
 
@@ -88,6 +107,24 @@ def _refuse_searches(files: Sequence[Path]) -> None:
     for file in files:
         if file.is_file() and is_search(file):
             raise SpecError("this is a search file", where=str(file), mend=f"plat tune {file}")
+
+
+def _refuse_runs(files: Sequence[Path], home: Home, of_a_run: str) -> None:
+    """SpecError for a run among files that are to be experiments."""
+    for file in files:
+        if file.is_file() or len(file.name) < SHORTEST_ID:
+            continue
+        try:
+            run = find_run(home, str(file))
+        except SpecError:
+            continue
+        command = of_a_run.format(id=run.id, home=home_option(home))
+        raise SpecError("this names a run, and not an experiment file", where=str(file), mend=command)
+
+
+def home_option(home: Home) -> str:
+    """` --home DIR`, where a command without it would use another home; else ""."""
+    return "" if Home.find().root == home.root else f" --home {shlex.quote(str(home.root))}"
 
 
 def find_run(home: Home, text: str) -> RunPaths:

@@ -49,7 +49,7 @@ def plan(
     place = Home.find(home).checked()
     if names_search(arguments):
         return plan_searches(arguments, place)
-    experiments = load_experiments(arguments)
+    experiments = load_experiments(arguments, home=home)
     for experiment in experiments:
         reports.check_report(experiment)
     check_runs(distinct(experiments))
@@ -85,7 +85,7 @@ def sweep(
     target = chosen_place(arguments, on, wait)
     if dry_run:
         return plan(arguments, jobs, home)
-    experiments = load_experiments(arguments)
+    experiments = load_experiments(arguments, home=home)
     place = Home.find(home)
     uri = place.store_uri(store)
     layout = reports.layout()

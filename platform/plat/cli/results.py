@@ -25,6 +25,9 @@ from plat.store.home import Home
 from plat.store.mlflow.uri import shown_uri
 from plat.units import counted
 
+WITHOUT_FILE = (
+    "`plat runs{home}` shows runs that belong to no file (`plat run`), `plat diff RUN RUN{home}` compares them"
+)
 OutOption = Annotated[Path | None, typer.Option("--out", metavar="DIR", help="Where the files go [HOME/reports/FILE].")]
 
 
@@ -44,7 +47,7 @@ def sync(
     from plat.store.mlflow.connect import check_store
 
     place = Home.find(home)
-    experiments = load_experiments(arguments, required=False)
+    experiments = load_experiments(arguments, required=False, home=home)
     if not place.exists():
         raise HomeError(
             "there is no home directory here, so there are no runs to copy",
@@ -72,7 +75,7 @@ def report(
 
     From the store alone, which is brought up to date first.
     """
-    experiments = load_experiments(arguments)
+    experiments = load_experiments(arguments, home=home, without_file=WITHOUT_FILE)
     place = Home.find(home).checked()
     uri = place.store_uri(store)
     exit_code = catch_up(place, uri, experiments)
@@ -94,7 +97,7 @@ def claims(
     """The verdict on each claim of the paper."""
     from plat.store.mlflow.frames import Store
 
-    experiments = load_experiments(arguments or _all_files())
+    experiments = load_experiments(arguments or _all_files(), home=home, without_file=WITHOUT_FILE)
     place = Home.find(home).checked()
     uri = place.store_uri(store)
     exit_code = catch_up(place, uri, experiments)

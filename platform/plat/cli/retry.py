@@ -46,7 +46,7 @@ def retry(
     """
     target = chosen_place(arguments, on, wait)
     selection = parse_where(where)
-    experiments = load_experiments(arguments, required=False)
+    experiments = load_experiments(arguments, required=False, home=home, of_a_run="plat retry --where id={id}{home}")
     for experiment in experiments:
         reports.check_report(experiment)
     place = Home.find(home)

@@ -1,4 +1,4 @@
-"""The command that a run of `plat run` was started with, to be copied and pasted; no experiment file names its options."""
+"""The command that a run of `plat run` was started with, to be copied and pasted: no file names its options."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import shlex
 from collections.abc import Mapping
 from typing import Any
 
+from plat.cli.common import home_option
 from plat.errors import PlatError
 from plat.store.home import Home
 
@@ -27,11 +28,6 @@ def command_of(home: Home, meta: Mapping[str, Any]) -> str:
     except PlatError:
         return UNKNOWN
     return shlex.join(["plat", "run", *options]) + home_option(home)
-
-
-def home_option(home: Home) -> str:
-    """` --home DIR`, where a command without it would use another home; else ""."""
-    return "" if Home.find().root == home.root else f" --home {shlex.quote(str(home.root))}"
 
 
 def _spelled(value: Any) -> str:

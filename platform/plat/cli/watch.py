@@ -29,7 +29,7 @@ def watch(
     log, c cancels it, r tries it again, q leaves. Piped, a line for each change, until nothing goes on any more.
     """
     place = Home.find(home).checked()
-    experiments = load_experiments(arguments, required=False)
+    experiments = load_experiments(arguments, required=False, home=home, of_a_run="plat logs {id} --follow{home}")
 
     def standing() -> list[Entry]:
         return entries_asked(place, experiments)

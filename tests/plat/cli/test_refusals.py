@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import re
+import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -77,6 +79,25 @@ def test_a_wrong_command_line_gets_a_message_and_writes_nothing(plat, home, argu
     assert err.startswith("error: ") and len(err.splitlines()) <= 3
     assert hint in err
     assert not home.exists()
+
+
+@pytest.mark.parametrize("verb", ["report", "claims", "status", "plan", "sweep", "retry", "watch", "runs", "sync"])
+def test_a_run_in_the_place_of_a_file_is_met_with_a_command_that_works(plat, executed, home, verb, monkeypatch):
+    run = executed()
+    for name in (run.id[:6], run.root):
+        code, out, err = plat(verb, name)
+        assert (code, out) == (2, "") and "this names a run" in err
+        (command, *_) = re.findall("plat [a-z]+ [^`;]*", err.splitlines()[-1])
+        assert run.id in command and "--home" not in command
+        assert plat(*shlex.split(command)[1:])[0] == 0
+    monkeypatch.delenv("PLAT_HOME")
+    assert f"--home {home}" in plat(verb, run.id, "--home", home)[2]
+
+
+def test_who_has_no_file_hears_what_needs_none(plat, executed):
+    executed()
+    said = {verb: plat(verb)[2] for verb in ("report", "sweep")}
+    assert "`plat runs`" in said["report"] and "`plat diff RUN RUN`" in said["report"] and "`plat run " in said["sweep"]
 
 
 def test_a_wrong_override_names_itself(plat, spec, home):
