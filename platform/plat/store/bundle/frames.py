@@ -17,7 +17,7 @@ from plat.store.bundle.format import EXPORT_AGAIN, Bundle
 from plat.store.bundle.manifest import read_manifest
 from plat.store.bundle.reading import read_bundle
 from plat.store.mlflow.frames import Frames
-from plat.store.mlflow.record import result_tags
+from plat.store.mlflow.run_tags import result_tags
 from plat.store.mlflow.spelling import clean_key
 
 if TYPE_CHECKING:

@@ -10,15 +10,15 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from plat.errors import HomeError
-from plat.outcomes import ENDED_ON_REQUEST, is_failure, is_result
+from plat.outcomes import is_result
 from plat.store.home import AttemptPaths, RunPaths
+from plat.store.mlflow.run_tags import code_tags, identity_tags, result_tags, status_of
 from plat.store.mlflow.spelling import PARAM_LENGTH, TAG_LENGTH, clean_key, cut, flatten, millis, text
 from plat.store.run_directory.damage import damage
 from plat.store.run_directory.files import (
@@ -34,7 +34,6 @@ from plat.store.run_directory.history import run_history
 FORMAT = 2  # raise it when records change, and every run is compared with the store once more
 TABLES = "tables.jsonl"
 DAMAGED = "damaged"  # outcome of a done run whose history is not whole
-CODE_FACTS = ("commit", "dirty", "diff_sha256")  # of meta.json's `code`, as tags
 NOT_COMPARED = ("time/", "mem/")  # may differ between two executions of one run
 
 
@@ -120,77 +119,65 @@ def read_record(paths: RunPaths, wanted_by: Sequence[str] = (), with_diff: bool 
         return None
     files = list(dict.fromkeys(clean_key(name) for name in [*meta.get("experiments", []), *wanted_by]))
     wrong_config = config_damage(meta, config)
-    points, tables, wrong = _history(paths)
+    trusted = {} if wrong_config else config
+    points, tables, wrong_history = _history(paths)
     result = read_result(paths)
     attempts = paths.attempts()
-    ended = result or (read_outcome(attempts[-1]) if attempts else None) or {}
-    outcome = str(ended.get("outcome", ""))
-    if result is None and is_result(outcome):  # only result.json makes a run done
-        ended, outcome = {}, ""
-    status = _status(outcome)
+    ended = _ended(result, attempts)
+    status = status_of(str(ended.get("outcome", "")))
     end = None if status == "RUNNING" else millis(ended.get("time"))
-    first = [millis(meta.get("created")), *(point.time for point in points[:1]), end]
-    start = min((time for time in first if time is not None), default=0)
-    trusted = {} if wrong_config else config
-    scale = meta.get("scale") or trusted.get("scale")
-    facts = read_attempt_meta(attempts[-1]).get("facts") if attempts else None  # what it started from
+    times = [millis(meta.get("created")), *(point.time for point in points[:1]), end]
+    newest = read_attempt_meta(attempts[-1]) if attempts else {}
+    number = (result or {}).get("attempt") or (attempts[-1].number if attempts else 0)
     tags = {
-        "plat.kind": "run",
-        "plat.id": paths.id,
-        "plat.name": str(meta.get("name", paths.id)),
-        "plat.attempt": str((result or {}).get("attempt") or (attempts[-1].number if attempts else 0)),
-        "plat.axes": json.dumps(meta.get("axes", {}), ensure_ascii=False),
-        **{f"plat.axis.{axis}": text(value) for axis, value in meta.get("axes", {}).items()},
-        **{f"plat.in.{file}": "1" for file in files},
-        **{f"plat.study.{study}": ", ".join(trials) for study, trials in (meta.get("studies") or {}).items()},
-        **_code_tags(meta, attempts[-1] if attempts else None),
-        **result_tags(meta, ended, facts),
+        **identity_tags(paths.id, meta, files, number),
+        **code_tags(meta, newest),
+        **result_tags(meta, ended, newest.get("facts")),
     }
-    kept = [paths.config, paths.code, *([paths.diff] if with_diff else [])]
-    artifacts = {path.name: data for path in kept if (data := _read(path.read_bytes)) is not None}
-    if wrong_config:
-        del artifacts[paths.config.name]
-    if tables:
-        artifacts[TABLES] = "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in tables).encode()
     return RunRecord(
         id=paths.id,
         name=tags["plat.name"],
-        experiment=experiment_name(meta.get("paper"), files[0] if files else None, scale),
+        experiment=experiment_name(
+            meta.get("paper"), files[0] if files else None, meta.get("scale") or trusted.get("scale")
+        ),
         files=files,
         signature=mark,
         status=status,
-        start=start,
+        start=min((time for time in times if time is not None), default=0),
         end=end,
         params={clean_key(key): cut(text(value), PARAM_LENGTH) for key, value in flatten(trusted).items()},
         tags={clean_key(key): cut(value, TAG_LENGTH) for key, value in tags.items()},
         points=points,
-        artifacts=artifacts,
-        damage=wrong_config or wrong,
+        artifacts=_artifacts(paths, tables, with_config=not wrong_config, with_diff=with_diff),
+        damage=wrong_config or wrong_history,
     )
 
 
-def result_tags(meta: Mapping[str, Any], ended: Mapping[str, Any], facts: Mapping[str, Any] | None) -> dict[str, str]:
-    """The tags that say what made a run and how it ended.
+def _ended(result: dict[str, Any] | None, attempts: Sequence[AttemptPaths]) -> dict[str, Any]:
+    """What result.json says, else outcome.json of the newest attempt; {} while the run goes on."""
+    if result is not None:
+        return result
+    ended = (read_outcome(attempts[-1]) if attempts else None) or {}
+    return {} if is_result(str(ended.get("outcome", ""))) else ended  # only result.json makes a run done
 
-    ended  the content of result.json, or of the last attempt's outcome.json; empty where the run goes on
-    facts  what the last attempt recorded at its start
-    """
-    tags = {
-        "plat.trainer": f"{meta.get('trainer', '')} {meta.get('trainer_version', '')}".strip(),
-        "plat.identity_scheme": str(meta.get("identity_scheme", 1)),  # the first scheme did not say its number
-    }
-    summary = {**(facts or {}), **(ended.get("summary") or {})}
-    tags |= {f"plat.summary.{key}": text(value) for key, value in summary.items()}
-    outcome = str(ended.get("outcome", ""))
-    if _status(outcome) == "RUNNING":
-        return tags
-    tags["plat.outcome"] = outcome
-    end = millis(ended.get("time"))
-    if end is not None:
-        tags["plat.ended"] = datetime.fromtimestamp(end // 1000, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
-    if ended.get("reason"):
-        tags["plat.reason"] = str(ended["reason"])
-    return tags
+
+def _artifacts(
+    paths: RunPaths, tables: Sequence[dict[str, Any]], *, with_config: bool, with_diff: bool
+) -> dict[str, bytes]:
+    """The files to store with a run, by name: those that say what it is, and its tables as JSON lines."""
+    files = [*([paths.config] if with_config else []), paths.code, *([paths.diff] if with_diff else [])]
+    artifacts = {path.name: data for path in files if (data := _content(path)) is not None}
+    if tables:
+        artifacts[TABLES] = "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in tables).encode()
+    return artifacts
+
+
+def _content(path: Path) -> bytes | None:
+    """What a file holds; None when it is absent or cannot be read: one bad file does not hide the rest of a run."""
+    try:
+        return path.read_bytes()
+    except OSError:
+        return None
 
 
 def without_history(record: RunRecord) -> RunRecord:
@@ -204,6 +191,7 @@ def without_history(record: RunRecord) -> RunRecord:
 
 
 def _history(paths: RunPaths) -> tuple[list[Point], list[dict[str, Any]], str]:
+    """(metrics, tables, what is missing of them because a file is damaged) of a run."""
     metrics, tables = run_history(paths)
     first: dict[tuple[str, int], Point] = {}
     names: dict[str, str] = {}
@@ -213,39 +201,3 @@ def _history(paths: RunPaths) -> tuple[list[Point], list[dict[str, Any]], str]:
     points = sorted(first.values(), key=lambda point: (point.step, point.key))
     rows = [{"name": row.name, "step": row.step, "data": row.data} for row in tables]
     return points, rows, damage(paths, metrics, tables)
-
-
-def _status(outcome: str) -> str:
-    if is_result(outcome):
-        return "FINISHED"
-    if is_failure(outcome):
-        return "FAILED"
-    return "KILLED" if outcome in ENDED_ON_REQUEST else "RUNNING"  # interrupted: it will go on
-
-
-def _code_tags(meta: Mapping[str, Any], attempt: AttemptPaths | None) -> dict[str, str]:
-    """What the run was made with: commit and versions, and the hardware of the newest attempt."""
-    code = meta.get("code") or {}
-    tags = {f"plat.versions.{package}": str(number) for package, number in (code.get("versions") or {}).items()}
-    tags |= {f"plat.code.{key}": text(code[key]) for key in CODE_FACTS if code.get(key) is not None}
-    for plug_in in code.get("plug_ins") or ():
-        tags[f"plat.plug_in.{plug_in['package']}"] = text(plug_in)
-    if code.get("commit"):
-        tags["mlflow.source.git.commit"] = str(code["commit"])
-    facts = read_attempt_meta(attempt) if attempt else {}
-    hardware = facts.get("hardware")
-    if isinstance(hardware, Mapping):
-        tags |= {f"plat.hardware.{key}": text(value) for key, value in flatten(hardware).items()}
-    elif hardware:
-        tags["plat.hardware"] = text(hardware)
-    return tags | ({"plat.host": str(facts["host"])} if facts.get("host") else {})
-
-
-def _read(read: Any) -> Any:
-    """What `read()` gives, or None when the file is absent or damaged: one bad file does not hide the rest of a run."""
-    import yaml
-
-    try:
-        return read()
-    except (OSError, ValueError, RecursionError, yaml.YAMLError):
-        return None

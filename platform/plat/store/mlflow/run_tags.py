@@ -1,0 +1,85 @@
+"""The tags of a run in MLflow: which run it is, what made it, and how it ended."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+from typing import Any
+
+from plat.outcomes import ENDED_ON_REQUEST, is_failure, is_result
+from plat.store.mlflow.spelling import flatten, millis, text
+
+CODE_FACTS = ("commit", "dirty", "diff_sha256")  # of meta.json's `code`, as tags
+
+
+def identity_tags(run_id: str, meta: Mapping[str, Any], files: Sequence[str], attempt: int) -> dict[str, str]:
+    """The tags by which a run is recognised: ids, axes, and the files and studies that asked for it.
+
+    files    the experiment files, as MLflow may spell them
+    attempt  the number of the attempt that made the result, else of the newest one, 0 before the first
+    """
+    axes = meta.get("axes", {})
+    return {
+        "plat.kind": "run",
+        "plat.id": run_id,
+        "plat.name": str(meta.get("name", run_id)),
+        "plat.attempt": str(attempt),
+        "plat.axes": json.dumps(axes, ensure_ascii=False),
+        **{f"plat.axis.{axis}": text(value) for axis, value in axes.items()},
+        **{f"plat.in.{file}": "1" for file in files},
+        **{f"plat.study.{study}": ", ".join(trials) for study, trials in (meta.get("studies") or {}).items()},
+    }
+
+
+def code_tags(meta: Mapping[str, Any], attempt: Mapping[str, Any]) -> dict[str, str]:
+    """What the run was made with: commit and versions, and the hardware of its newest attempt.
+
+    attempt  what attempt.json of the newest attempt says, {} before the first
+    """
+    code = meta.get("code") or {}
+    tags = {f"plat.versions.{package}": str(number) for package, number in (code.get("versions") or {}).items()}
+    tags |= {f"plat.code.{key}": text(code[key]) for key in CODE_FACTS if code.get(key) is not None}
+    for plug_in in code.get("plug_ins") or ():
+        tags[f"plat.plug_in.{plug_in['package']}"] = text(plug_in)
+    if code.get("commit"):
+        tags["mlflow.source.git.commit"] = str(code["commit"])
+    hardware = attempt.get("hardware")
+    if isinstance(hardware, Mapping):
+        tags |= {f"plat.hardware.{key}": text(value) for key, value in flatten(hardware).items()}
+    elif hardware:
+        tags["plat.hardware"] = text(hardware)
+    return tags | ({"plat.host": str(attempt["host"])} if attempt.get("host") else {})
+
+
+def result_tags(meta: Mapping[str, Any], ended: Mapping[str, Any], facts: Mapping[str, Any] | None) -> dict[str, str]:
+    """The tags that say what made a run and how it ended.
+
+    ended  the content of result.json, or of the last attempt's outcome.json; empty where the run goes on
+    facts  what the last attempt recorded at its start
+    """
+    tags = {
+        "plat.trainer": f"{meta.get('trainer', '')} {meta.get('trainer_version', '')}".strip(),
+        "plat.identity_scheme": str(meta.get("identity_scheme", 1)),  # the first scheme did not say its number
+    }
+    summary = {**(facts or {}), **(ended.get("summary") or {})}
+    tags |= {f"plat.summary.{key}": text(value) for key, value in summary.items()}
+    outcome = str(ended.get("outcome", ""))
+    if status_of(outcome) == "RUNNING":
+        return tags
+    tags["plat.outcome"] = outcome
+    end = millis(ended.get("time"))
+    if end is not None:
+        tags["plat.ended"] = datetime.fromtimestamp(end // 1000, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
+    if ended.get("reason"):
+        tags["plat.reason"] = str(ended["reason"])
+    return tags
+
+
+def status_of(outcome: str) -> str:
+    """MLflow's word for how a run ended; RUNNING for "", and for one that was interrupted, because it will go on."""
+    if is_result(outcome):
+        return "FINISHED"
+    if is_failure(outcome):
+        return "FAILED"
+    return "KILLED" if outcome in ENDED_ON_REQUEST else "RUNNING"
