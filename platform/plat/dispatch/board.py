@@ -13,8 +13,9 @@ from pathlib import Path
 
 from plat.dispatch.api import ENDED, QUEUED, RUNNING, WAITING, Job
 from plat.outcomes import failure_class
-from plat.store.home import Home
+from plat.store.home import AttemptPaths, Home
 from plat.store.preparations import progress_of
+from plat.store.run_directory.files import read_status
 from plat.store.run_directory.spool import Event
 from plat.store.run_directory.spool_follower import SpoolFollower
 from plat.trainer.api import find_trainer
@@ -28,7 +29,7 @@ class View:
 
     step, iterations  of a run its iterations; of a preparation the steps that its log counts ("step 51/1500")
     eta               seconds that are left, None when it cannot be known yet
-    note              of a preparation, the last line of its log
+    note              of a preparation, the last line of its log; of a run before its first event, what it is doing
     """
 
     title: str
@@ -141,7 +142,8 @@ class Board:
         if attempt is None:
             return View(job.title, job.kind, job.state, None, iterations, None, seconds, None)
         eta = attempt.seconds_left(iterations)
-        return View(job.title, job.kind, job.state, attempt.step, iterations, attempt.success, seconds, eta)
+        note = read_status(AttemptPaths(attempt.path.parent)) if attempt.step is None else ""
+        return View(job.title, job.kind, job.state, attempt.step, iterations, attempt.success, seconds, eta, note)
 
     def _attempt(self, job: Job) -> _Attempt | None:
         """The newest attempt of a run, read to the end of its spool; None before the first."""

@@ -1,6 +1,7 @@
 """Live progress of a sweep: a table on a terminal, plain lines when piped.
 
 [  12.3 s] started   sokoban-grpo-3b-s0-1a2b3c4d
+[  12.9 s] starting  sokoban-grpo-3b-s0-1a2b3c4d: starting Ray
 [  40.1 s] finished  sokoban-grpo-3b-s0-1a2b3c4d (28 s, success 43.0 %)
 [  45.0 s] preparing   base model for qwen2.5-3b (23 s, about 12 s left): base model: step 851/1500, loss 0.5
 [  50.0 s] 12 of 72 done, 2 running, 58 to go, about 12.5 min left
@@ -10,6 +11,7 @@ from __future__ import annotations
 
 import contextlib
 import sys
+import textwrap
 import time
 from typing import Any, Literal, Protocol, TextIO
 
@@ -49,18 +51,24 @@ class Silent:
 
 
 class Plain:
-    """One line per start and end; every SUMMARY_EVERY seconds how the preparations go, and a summary if it is new."""
+    """One line per start and end, and for what a run says before its first event; every SUMMARY_EVERY seconds how the
+    preparations go, and a summary if it is new."""
 
     def __init__(self, stream: TextIO | None = None) -> None:
         self._stream = stream or sys.stdout
         self._started = time.monotonic()
         self._summary_at = time.monotonic()
         self._last_summary = ""
+        self._notes: dict[str, str] = {}  # title of a run -> what it said last before its first event
 
     def change(self, change: Change, *, success: float | None = None, seconds: float = 0.0) -> None:
         self.message(describe(change, success, seconds))
 
     def update(self, views: list[View], totals: Totals) -> None:
+        for view in views:
+            if is_starting(view) and self._notes.get(view.title) != view.note:
+                self._notes[view.title] = view.note
+                self.message(f"{'starting':<11} {view.title}: {view.note}")
         now = time.monotonic()
         if now - self._summary_at < SUMMARY_EVERY:
             return
@@ -131,14 +139,23 @@ class Live:
         for name, width in zip(COLUMNS, widths, strict=True):
             side: Literal["left", "right"] = "left" if name in ("run", "state") else "right"
             table.add_column(name, justify=side, min_width=min(width, room) if name == "run" else width, no_wrap=True)
-        for title, *others in rows:
-            table.add_row(Text("\n".join(wrapped(escaped(title), room))), *(Text(escaped(cell)) for cell in others))
+        for view, (title, *others) in zip(views, rows, strict=True):
+            lines = wrapped(escaped(title), room)
+            if is_starting(view):
+                lines += textwrap.wrap(escaped(view.note), room, initial_indent="  ", subsequent_indent="  ")
+            table.add_row(Text("\n".join(lines)), *(Text(escaped(cell)) for cell in others))
         return table
+
+
+def is_starting(view: View) -> bool:
+    """Whether it is a run that has not logged anything yet, and says what it is doing."""
+    return view.kind == "run" and bool(view.note)
 
 
 def _cells(view: View) -> tuple[str, ...]:
     """One job as texts, in the order of COLUMNS."""
-    state = {WAITING: "elsewhere"}.get(view.state, "preparing" if view.kind == "prepare" else "running")
+    running = "preparing" if view.kind == "prepare" else "starting" if is_starting(view) else "running"
+    state = {WAITING: "elsewhere"}.get(view.state, running)
     step = "" if view.step is None else f"{view.step}/{view.iterations}" if view.iterations else str(view.step)
     left = "" if view.eta is None else duration(view.eta)
     return (view.title, state, step, percent(view.success), duration(view.seconds), left)

@@ -64,6 +64,11 @@ class AttemptPaths:
         return self.root / "outcome.json"
 
     @property
+    def status(self) -> Path:
+        """What the attempt is doing before its first event, in words (see `RunIO.status`)."""
+        return self.root / "status.txt"
+
+    @property
     def meta(self) -> Path:
         """JSON: attempt, host, boot_id, pid, hardware, restored_step, facts (see `RunIO.facts`), time."""
         return self.root / "attempt.json"

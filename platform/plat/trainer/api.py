@@ -63,6 +63,12 @@ class RunIO(Protocol):
         two attempts that start from different things must not become one history.
         """
 
+    def status(self, text: str) -> None:
+        """Say in a few words what the run is doing before its first event, e.g. "starting Ray".
+
+        `plat sweep` and `plat run` show the newest one until there is an event. It is no part of what is recorded.
+        """
+
     def log(self, step: int, metrics: Mapping[str, float]) -> None:
         """Record metrics of one step. Non-finite values are kept as they are."""
 

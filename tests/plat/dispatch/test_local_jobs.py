@@ -19,6 +19,10 @@ from plat.dispatch.local.jobs import make_jobs, signal_name, trainers_that_train
 from plat.dispatch.progress import summary
 from plat.store.home import Home
 from plat.store.preparations import announced
+from plat.store.provenance.code_state import CodeState
+from plat.store.run_directory.attempts import new_attempt
+from plat.store.run_directory.creation import create
+from plat.store.run_directory.run_io import FileRunIO
 from plat.store.run_directory.spool import SpoolWriter
 
 
@@ -167,6 +171,46 @@ def test_what_was_logged_before_the_first_look_is_known_and_damage_is_passed_ove
     assert [(view.step, view.success) for view in board.views()] == [(3, 0.5)]
     spool.append(4, {"val/success": 0.75})
     assert [(view.step, view.success) for view in board.views()] == [(4, 0.75)]
+
+
+def test_what_a_run_is_doing_is_shown_until_its_first_event(home):
+    job = job_for()
+    job.state = RUNNING
+    paths = create(home, job.run, "a", code=CodeState(None, False))
+    attempt = FileRunIO(paths, new_attempt(paths, 1), home.cache, lambda: False)
+    board = Board(home, {job.id: job})
+    assert board.views()[0].note == ""
+    attempt.status("starting Ray\n")
+    assert board.views()[0].note == "starting Ray"
+    attempt.status("starting 2 workers")
+    assert board.views()[0].note == "starting 2 workers"
+    attempt.log(0, {"val/success": 0.5})
+    attempt.close()
+    assert board.views()[0].note == ""
+
+
+STARTING = View("toy-s0", "run", RUNNING, None, 10, None, 2.0, None, "starting Ray and its workers")
+
+
+def test_a_line_for_each_thing_that_a_starting_run_is_doing():
+    stream = io.StringIO()
+    plain = progress.Plain(stream)
+    for note in ("starting Ray", "starting Ray", "importing verl", ""):
+        plain.update([replace(STARTING, note=note)], TOTALS)
+    lines = [line.split("] ", 1)[1] for line in stream.getvalue().splitlines()]
+    assert lines == ["starting    toy-s0: starting Ray", "starting    toy-s0: importing verl"]
+
+
+@pytest.mark.parametrize("width", [70, 110])
+def test_the_table_shows_what_a_starting_run_is_doing_below_its_name(width):
+    from rich.console import Console
+
+    console = Console(file=io.StringIO(), width=width)
+    with console.capture() as captured:
+        console.print(progress.Live(console)._table([STARTING, VIEW], TOTALS))
+    lines = captured.get().splitlines()
+    assert max(map(len, lines)) <= width and "starting  " in next(line for line in lines if "toy-s0" in line)
+    assert "starting Ray and its workers" in " ".join(" ".join(line.split()) for line in lines[3:-3])
 
 
 VIEW = View("toy-s0", "run", RUNNING, 3, 10, 0.5, 12.0, 28.0)

@@ -110,6 +110,14 @@ def gpus_of(meta: Mapping[str, Any]) -> int:
     return gpus if isinstance(gpus, int) else 0
 
 
+def read_status(attempt: AttemptPaths) -> str:
+    """What the attempt said last that it is doing before its first event, in one line; "" when it said nothing."""
+    try:
+        return " ".join(attempt.status.read_text(encoding="utf-8", errors="replace").split())
+    except OSError:
+        return ""
+
+
 def read_meta(paths: RunPaths) -> dict[str, Any]:
     """meta.json; HomeError when it is missing or damaged."""
     meta = load_meta(paths)

@@ -7,6 +7,7 @@ is not damaged either; `load_peak` gives the run's peak or nothing, never an old
 
 from __future__ import annotations
 
+import contextlib
 import logging
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -64,6 +65,10 @@ class FileRunIO:
             if attempt.number < self._attempt.number and durable_step(attempt.checkpoints) is not None:
                 _compare_facts(read_facts(attempt), facts, attempt)
         self._record_facts(facts)
+
+    def status(self, text: str) -> None:
+        with contextlib.suppress(OSError):  # a full disk: the run's records will say so
+            write(self._attempt.status, text.encode(), sync=False)
 
     def log(self, step: int, metrics: Mapping[str, float]) -> None:
         self._advance(step)

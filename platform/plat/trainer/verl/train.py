@@ -55,7 +55,8 @@ def train(config: VerlRunConfig, io: RunIO) -> Outcome:
     files = model_files(config, io.cache)
     io.facts({"base_sha256": files.identity})  # before restoring: a run never goes on from another base model
     try:
-        with running_trainer(config, files) as trainer:
+        with running_trainer(config, files, io.status) as trainer:
+            io.status("verl has started; the first evaluation or iteration follows")
             return _Run(config, io, trainer, files).to_the_end()
     except Exception as error:
         if io.should_stop() and not isinstance(error, PlatError):  # a scheduler asks all processes of a job at once

@@ -72,6 +72,11 @@ def test_the_names_are_those_of_the_embedded_trainer(home: Path, undisturbed: Pa
     assert theirs - ours <= {"probe/retrieval_untrained"} | {name for name in theirs if name.startswith("probe/")}
 
 
+def test_a_long_start_says_what_it_is_doing(undisturbed: Path) -> None:
+    (said,) = undisturbed.glob("runs/*/*/attempts/*/status.txt")
+    assert said.read_text().startswith("verl has started")
+
+
 def test_a_kept_checkpoint_is_as_good_when_it_is_evaluated_again(undisturbed: Path) -> None:
     """`plat eval` has the very results that the run had, and prints nothing of what verl and Ray say."""
     (result_file,) = undisturbed.glob("runs/*/*/result.json")
