@@ -1,9 +1,8 @@
 """The loss of input dependence, and what the treatment does to it: one figure over training, and two tables of its end.
 
-The regimes are decided by the probes of fresh reasonings at each evaluation (see `regimes`). The figure draws these in
-bold where a run has them, and what was measured on the batches of training faintly. The table of differences shows the
-batches of training ("start" is the first measurement of a run, "end" the mean of its last `last`), and for success and
-moves the first and the last evaluation.
+The regimes are decided by the probes of fresh reasonings at each evaluation (`regimes.regime`). The figure draws these
+in bold where a run has them, and what was measured on the batches of training faintly. What the start and the end of a
+quantity are, `regimes.ends` says.
 """
 
 from __future__ import annotations
@@ -15,13 +14,8 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from plat_analysis.artifact import Figure, Table
 from plat_analysis.regimes.collapse_figure import draw
-from plat_analysis.regimes.ends import (
-    QUANTITIES,
-    VALIDATED,
-    differences_table,
-    metric_of,
-    values_of,
-)
+from plat_analysis.regimes.ends import QUANTITIES, VALIDATED, metric_of, values_of
+from plat_analysis.regimes.ends_table import differences_table
 from plat_analysis.regimes.probe import PROBED, entropy_curve
 from plat_analysis.regimes.reference_ends import EndsReference
 from plat_analysis.regimes.regime_table import regime_table
@@ -48,9 +42,13 @@ def build(
     thresholds: Mapping[str, float] | None = None,
     name: str = "collapse",
 ) -> list[Figure | Table]:
-    """pair, baseline, treatment: the axis and its values that are compared (default: its first other value); scope: of
-    the mutual-information proxies of the figure; last: measurements whose mean is the end; thresholds: of the regimes
-    (see `regimes.Thresholds`)."""
+    """The figure, the table of regimes and the table of differences.
+
+    pair        the axis whose values are compared: `baseline` with `treatment` (default: its first other value)
+    scope       of the mutual-information proxies that the figure draws and the differences are of
+    last        how many measurements on the batches of training the end is the mean of
+    thresholds  of the regimes, by name (`regimes.thresholds`)
+    """
     results = Results(frames, experiment)
     groups, baseline, treatment = conditions(results, pair, baseline, treatment)
     limits = Thresholds.read(thresholds)

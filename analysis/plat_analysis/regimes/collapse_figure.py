@@ -23,6 +23,8 @@ TITLES = {
     "moves": "Moves per turn",
 }
 RATES = ("retrieval", "parses", "success")
+IN_NATS = ("entropy", "actor_entropy")
+BELOW = ("actor_entropy", "moves", "success")  # the panels of the lower row
 
 
 def draw(
@@ -57,36 +59,41 @@ def draw(
     )
     for key, place in places.items():
         axis = figure.add_subplot(place)
-        rate = key in RATES
+        bounds = (0.0, 1.0) if key in RATES else (0.0, float("inf"))
         for condition in conditions:
-            curves.draw(
-                axis, panels[key, condition], colours[condition], bounds=(0.0, 1.0) if rate else (0.0, float("inf"))
-            )
+            curves.draw(axis, panels[key, condition], colours[condition], bounds=bounds)
             if (key, condition) in faint:
                 _draw_probe(axis, panels[key, condition], faint[key, condition], colours[condition])
-        axis.set_title(TITLES[key])
-        style.quiet_grid(axis)
-        axis.margins(x=0.02)
-        if rate:
-            axis.set_ylim(0, 1.02)
-            axis.set_yticks([0, 0.25, 0.5, 0.75, 1], ["0", "25 %", "50 %", "75 %", "100 %"])
-        else:
-            axis.set_ylim(bottom=0)
+        _scale(axis, key)
         if key == "retrieval" and chance is not None:
             _reference(axis, chance, f"chance {100 * chance:g} %", above=False, left=True)
         if key == "entropy":
             _entropy_references(axis, [panels[key, condition] for condition in conditions], log_vocabulary, limits)
         if key == "parses":
             _reference(axis, limits.fluent, f"{100 * limits.fluent:g} %", above=False)
-        if key in ("entropy", "actor_entropy"):
-            axis.set_ylabel("nats per token")
         if not axis.lines:
             axis.text(
                 0.5, 0.5, "not measured", transform=axis.transAxes, ha="center", color=style.QUIET, style="italic"
             )
-        if key in ("actor_entropy", "moves", "success"):
-            axis.set_xlabel("training iteration")
     return figure
+
+
+def _scale(axis: Axes, key: str) -> None:
+    """Title, limits, ticks and labels of a panel."""
+    from plat_analysis.figures import style
+
+    axis.set_title(TITLES[key])
+    style.quiet_grid(axis)
+    axis.margins(x=0.02)
+    if key in RATES:
+        axis.set_ylim(0, 1.02)
+        axis.set_yticks([0, 0.25, 0.5, 0.75, 1], ["0", "25 %", "50 %", "75 %", "100 %"])
+    else:
+        axis.set_ylim(bottom=0)
+    if key in IN_NATS:
+        axis.set_ylabel("nats per token")
+    if key in BELOW:
+        axis.set_xlabel("training iteration")
 
 
 def _draw_probe(axis: Axes, probed: ConditionCurves, batches: ConditionCurves, colour: str) -> None:
