@@ -198,6 +198,11 @@ def check(config: ToyConfig) -> None:
         raise SpecError("the toy cannot do this", where="mischief", mend="mischief=none")
 
 
+def check_machine(config: ToyConfig) -> None:
+    if config.mischief == "huge":
+        raise SpecError("the toy has no room here", where="mischief", mend="mischief=none")
+
+
 def resources(config: Any) -> dict[str, int]:
     return {"threads": 1, "gpus": config.gpus}
 
@@ -216,4 +221,5 @@ SPEC = TrainerSpec(
     preload=("plat_toy",),
     less_memory=less_memory,
     load_check=lambda: check,
+    check_machine=check_machine,
 )

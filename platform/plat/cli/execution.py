@@ -23,7 +23,7 @@ from plat.cli.entries import standing
 from plat.cli.exit_codes import RUNS_FAILED
 from plat.cli.missing_runs import conclude, distinct, run_missing
 from plat.cli.notify import Notifier, NotifyOption
-from plat.cli.place import OnOption, WaitOption, chosen_place
+from plat.cli.place import OnOption, WaitOption, chosen_place, warn_of_machine
 from plat.cli.settings import settings, verb
 from plat.cli.table import fitted
 from plat.cli.tune import names_search, plan_searches
@@ -52,7 +52,9 @@ def plan(
     experiments = load_experiments(arguments, home=home)
     for experiment in experiments:
         reports.check_report(experiment)
-    check_runs(distinct(experiments))
+    runs = distinct(experiments)
+    check_runs(runs)
+    warn_of_machine(runs, place)
     made = make_plan(experiments, place, jobs=jobs, standing=standing)
     if as_json:
         print_json({"home": str(place.root), **made.to_json()})
@@ -80,7 +82,7 @@ def sweep(
     Given again, it does nothing that is done; after Ctrl-C or a kill it goes on from there. On slurm it submits what is
     missing and returns; `plat status` and `plat report` follow.
     """
-    from plat.plan.check import check_runs
+    from plat.plan.check import check_machine, check_runs
 
     target = chosen_place(arguments, on, wait)
     if dry_run:
@@ -98,6 +100,8 @@ def sweep(
         reports.check_report(experiment)
         reports.check_reference(experiment)
     check_runs(distinct(experiments))
+    if target.is_here:
+        check_machine(distinct(experiments), place)
     place.create()
     notifier = Notifier(notify, place, experiments)
     report = run_missing(
@@ -137,7 +141,7 @@ def run(
 
     Given again, it goes on where it was interrupted. For example: plat run task=sokoban algorithm=grpo seed=1
     """
-    from plat.plan.check import check_runs
+    from plat.plan.check import check_machine, check_runs
     from plat.spec.experiment import build_run
     from plat.store.run_directory.files import read_result
 
@@ -151,6 +155,7 @@ def run(
     place = Home.find(home)
     if not place.run(made.id).result.exists():  # what is done needs no check, which takes seconds
         check_runs([made])
+        check_machine([made], place)
     place.create()
     progress_to = sys.stderr if as_json else None  # stdout is for the JSON alone
     report = run_missing(place, place.store_uri(store), [made], jobs=1, steal=steal, progress_to=progress_to)

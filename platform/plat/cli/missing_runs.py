@@ -88,7 +88,7 @@ def _prepare_store(home: Home, uri: str, target: Place, progress: Progress) -> N
         progress.message("making the store, once for this home")
     open_store(home, uri)
     settings.dispatched = True
-    if target.on == HERE.on:
+    if target.is_here:
         progress.message("starting workers")
 
 

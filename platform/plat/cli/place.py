@@ -4,9 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
+
+from plat.cli.output import tell
+from plat.errors import SpecError
+
+if TYPE_CHECKING:
+    from plat.spec.experiment import Run
+    from plat.store.home import Home
 
 OnOption = Annotated[
     str, typer.Option("--on", metavar="NAME", help="Where to run: local (this machine), slurm or ray (see docs).")
@@ -32,6 +39,11 @@ class Place:
     cluster: tuple[str, ...] = ()
     detach: bool = False
 
+    @property
+    def is_here(self) -> bool:
+        """Whether this machine executes the runs."""
+        return self.on == "local"
+
 
 def chosen_place(arguments: Sequence[str] | None, on: str, wait: bool | None) -> Place:
     """From the options and arguments of a verb; SpecError for what no dispatcher can do."""
@@ -46,3 +58,13 @@ def chosen_place(arguments: Sequence[str] | None, on: str, wait: bool | None) ->
 def is_cluster_argument(text: str) -> bool:
     """Whether an argument says how a scheduler is to be used, and nothing about a run."""
     return text.startswith(("cluster=", "cluster."))
+
+
+def warn_of_machine(runs: Sequence[Run], home: Home) -> None:
+    """Say on stderr where this machine is too small for one of these runs, which another place may execute."""
+    from plat.plan.check import check_machine
+
+    try:
+        check_machine(runs, home)
+    except SpecError as error:
+        tell(f"warning: not on this machine: {error.what} (fix: {error.mend})")

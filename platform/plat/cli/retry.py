@@ -44,6 +44,8 @@ def retry(
     Those of the named files, or all of this home; here, or with --on where a scheduler has them executed. For example:
     plat retry table4.yaml --where task=sokoban --on slurm cluster=mine
     """
+    from plat.plan.check import check_machine
+
     target = chosen_place(arguments, on, wait)
     selection = parse_where(where)
     experiments = load_experiments(arguments, required=False, home=home, of_a_run="plat retry --where id={id}{home}")
@@ -56,6 +58,8 @@ def retry(
     if not chosen:
         print("no failed run to try again")
         return 0
+    if target.is_here:
+        check_machine(chosen, place)
     place.create()
     report = run_missing(
         place, place.store_uri(store), chosen, experiments, jobs=jobs, steal=steal, retry=True, target=target

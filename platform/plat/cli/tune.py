@@ -9,7 +9,7 @@ from plat.cli import reports
 from plat.cli.common import Arguments, HomeOption, JobsOption, StealOption, StoreOption, split
 from plat.cli.exit_codes import RUNS_FAILED
 from plat.cli.missing_runs import conclude, run_missing
-from plat.cli.place import OnOption, chosen_place
+from plat.cli.place import OnOption, chosen_place, warn_of_machine
 from plat.cli.settings import verb
 from plat.cores import usable_cores
 from plat.errors import SpecError
@@ -42,9 +42,12 @@ def tune(
     it was; `trials=40` makes the study longer. For example: plat tune sweeps/keep_rate.yaml trials=10
     """
     from plat.cli.tune_report import print_summaries, report_search
+    from plat.plan.check import check_machine
 
     target = chosen_place(arguments, on, wait=True)
     searches = load_searches(arguments)
+    if target.is_here:
+        check_machine(searches[0].corner_runs(), Home.find(home))
     place = Home.find(home).create()
     uri = place.store_uri(store)
     summaries: list[Summary] = []
@@ -76,7 +79,9 @@ def plan_searches(arguments: Arguments, home: Home) -> int:
     """Print what the searches of a file would do, and how far they are."""
     from plat.cli.tune_report import render_plan
 
-    print("\n\n".join(render_plan(home, search) for search in load_searches(arguments)))
+    searches = load_searches(arguments)
+    warn_of_machine(searches[0].corner_runs(), home)
+    print("\n\n".join(render_plan(home, search) for search in searches))
     print(f"home: {reports.shown(home.root)}")
     return 0
 

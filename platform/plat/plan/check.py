@@ -1,27 +1,47 @@
-"""What a trainer itself checks of the runs that are planned or about to be submitted, where that takes seconds."""
+"""What a trainer itself checks of the runs that are planned or about to be submitted."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
 
 from plat.errors import SpecError
 from plat.spec.experiment import Run, config_object
-from plat.trainer.api import find_trainer
+from plat.store.home import Home
+from plat.trainer.api import TrainerSpec, find_trainer
 from plat.user_code import user_code
 
 
 def check_runs(runs: Iterable[Run]) -> None:
-    """Ask each run's trainer, once for each run; SpecError names the first run that cannot run."""
+    """Ask each run's trainer, once for each run, wherever they are to be executed; SpecError names the first run that
+    cannot run."""
+    for run, spec in _with_trainers(runs):
+        if spec.load_check is not None:
+            with user_code(f"`load_check` of the trainer {spec.name!r} failed"):
+                _ask(spec.load_check(), run, spec)
+
+
+def check_machine(runs: Iterable[Run], home: Home) -> None:
+    """Ask about runs that are to be executed on this machine; SpecError names the first for which it is too small.
+
+    Runs that are done in this home are not asked about: somebody else may have done them.
+    """
+    for run, spec in _with_trainers(runs):
+        if spec.check_machine is not None and not home.run(run.id).result.exists():
+            with user_code(f"`check_machine` of the trainer {spec.name!r} failed"):
+                _ask(spec.check_machine, run, spec)
+
+
+def _with_trainers(runs: Iterable[Run]) -> Iterator[tuple[Run, TrainerSpec]]:
+    """Each run once, with its trainer, which is looked for once."""
     different = {run.id: run for run in runs}.values()
-    trainers = {name: find_trainer(name) for name in {run.trainer for run in different}}  # not once for each run
-    for run in different:
-        spec = trainers[run.trainer]
-        if spec.load_check is None:
-            continue
-        with user_code(f"`load_check` of the trainer {spec.name!r} failed"):
-            check = spec.load_check()
-            try:
-                check(config_object(run, spec))
-            except SpecError as error:
-                error.what = f"{run.name}: {error.what}"
-                raise
+    trainers = {name: find_trainer(name) for name in {run.trainer for run in different}}
+    return ((run, trainers[run.trainer]) for run in different)
+
+
+def _ask(check: Callable[[Any], None], run: Run, spec: TrainerSpec) -> None:
+    try:
+        check(config_object(run, spec))
+    except SpecError as error:
+        error.what = f"{run.name}: {error.what}"
+        raise

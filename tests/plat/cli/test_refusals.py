@@ -188,6 +188,20 @@ def test_a_trainer_is_asked_before_anything_runs(plat, spec, home, toy_paper, mo
     assert not home.exists()
 
 
+HUGE = "title: A test\nbase: {trainer: 'plat_toy:SPEC', mischief: huge}\nmatrix:\n  seed: [0]\n"
+
+
+def test_what_this_machine_is_too_small_for_is_refused_here_alone(plat, spec, home, toy_paper, monkeypatch):
+    monkeypatch.syspath_prepend(str(toy_paper))
+    for command in (["run", "trainer=plat_toy:SPEC", "mischief=huge"], ["sweep", spec(HUGE)]):
+        code, _, err = plat(*command)
+        assert code == 2 and "the toy has no room here" in err and "fix: mischief=none" in err
+    code, out, err = plat("plan", spec(HUGE))
+    assert code == 0 and "1 of 1 run to do" in out and err.startswith("warning: not on this machine: ")
+    assert "no cluster profile" in plat("sweep", spec(HUGE), "--on", "slurm", "cluster=nosuch")[2]
+    assert not home.exists()
+
+
 def test_planning_runs_no_code_of_the_current_folder(tmp_path, spec):
     (tmp_path / "innocent.py").write_text("print('I ran')")
     (tmp_path / "x-1.dist-info").mkdir()

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
+from plat.cores import usable_cores
 from plat.errors import SpecError
 from plat.trainer.api import TrainerSpec
 from plat.trainer.config import BaseConfig, RunConfig, ShapeConfig
@@ -84,6 +85,18 @@ def _resources(config: RunConfig) -> Resources:
     )
 
 
+def _check_machine(config: RunConfig) -> None:
+    """More training processes than cores wait for each other at every step; with GPUs the dispatcher counts those."""
+    assert isinstance(config, VerlRunConfig)
+    count, cores = workers(config), usable_cores()
+    if config.device == "cpu" and count > cores:
+        raise SpecError(
+            f"{count} training processes on the CPU need a core each, and this machine has {cores}",
+            where="verl.workers",
+            mend=f"verl.workers={cores}, or a larger machine (--on slurm, --on ray)",
+        )
+
+
 def _fingerprint(config: RunConfig) -> dict[str, Any]:
     """What else a run is a function of: its base model, and the environment's version and data."""
     assert isinstance(config, VerlRunConfig)
@@ -148,6 +161,7 @@ SPEC = TrainerSpec(
     stall_after=3600.0,  # a checkpoint of a large model, or its start on many GPUs
     less_memory=_less_memory,
     load_check=_load_check,
+    check_machine=_check_machine,
     disk_bytes=checkpoint_bytes,
     cost_keys=("model.name", "verl.workers", "task.name", "algorithm.name", "filter.name"),
 )

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
+from plat.cores import usable_cores
 from plat.errors import SpecError
+from plat.plan.check import check_machine
 from plat.spec.experiment import build_run
+from plat.store.home import Home
 from plat.trainer.verl import extra
 from plat.trainer.verl.config import VerlRunConfig
 from plat.trainer.verl.models import PAPER_MODELS, gpu_gigabytes, workers
@@ -85,3 +89,22 @@ def test_a_run_that_ran_out_of_memory_gets_smaller_micro_batches(make_config: Ma
     assert smaller.verl.tokens_per_gpu == 8192
     smaller.verl.tokens_per_gpu = 1024
     assert SPEC.less_memory(smaller) is None
+
+
+def test_more_training_processes_than_cores_are_refused_on_this_machine(make_config: Make) -> None:
+    assert SPEC.check_machine is not None
+    cores = usable_cores()
+    SPEC.check_machine(make_config(f"verl.workers={cores}"))
+    with pytest.raises(SpecError, match=f"this machine has {cores}") as error:
+        SPEC.check_machine(make_config(f"verl.workers={cores + 1}"))
+    assert f"verl.workers={cores}" in str(error.value.mend)
+    SPEC.check_machine(make_config("device=cuda", "dtype=bfloat16", "verl.workers=1000"))
+
+
+def test_a_run_that_is_done_asks_nothing_of_this_machine(tmp_path: Path) -> None:
+    run, home = build_run(["trainer=verl", "scale=smoke", "verl.workers=1000"]), Home(tmp_path)
+    with pytest.raises(SpecError, match="1000 training processes"):
+        check_machine([run], home)
+    home.run(run.id).root.mkdir(parents=True)
+    home.run(run.id).result.write_text("{}")
+    check_machine([run], home)
