@@ -17,9 +17,10 @@ from pathlib import Path
 from plat.spec.experiment import Experiment, load_experiment
 from plat.spec.runs import Run
 from plat.store.durable import to_checked_json, write_file
-from plat.store.home import Home, RunPaths
+from plat.store.home import Home
 from plat.store.provenance.code_state import CodeState
 from plat.store.run_directory.creation import create
+from plat.store.run_directory.paths import RunPaths
 from plat.store.run_directory.spool import SpoolWriter
 
 AXES = {

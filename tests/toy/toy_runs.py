@@ -10,9 +10,9 @@ from typing import Any
 import plat_toy
 
 from plat.spec.experiment import Run
-from plat.store.home import RunPaths
 from plat.store.run_directory.checkpoint import list_checkpoints, load_checkpoint
 from plat.store.run_directory.history import run_history
+from plat.store.run_directory.paths import RunPaths
 
 
 def toy_run(iterations: int = 6, checkpoint_every: int = 2, **options: Any) -> Run:

@@ -13,8 +13,9 @@ import typer
 
 from plat.cli.place import is_cluster_argument
 from plat.errors import SpecError
-from plat.store.home import Home, RunPaths
+from plat.store.home import Home
 from plat.store.run_directory.files import load_meta
+from plat.store.run_directory.paths import RunPaths
 from plat.suggest import nearest
 
 if TYPE_CHECKING:

@@ -17,8 +17,9 @@ from plat.cli.settings import verb
 from plat.cli.table import table, terminal_width
 from plat.cli.targets import Targets, choose_runs
 from plat.errors import SpecError
-from plat.store.home import Home, RunPaths
+from plat.store.home import Home
 from plat.store.run_directory.files import headline_of, load_meta, read_config
+from plat.store.run_directory.paths import RunPaths
 from plat.suggest import mend
 from plat.trainer.api import RETRIEVAL
 from plat.units import counted

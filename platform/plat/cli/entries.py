@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING, Any
 from plat.cli.missing_runs import distinct
 from plat.cli.standing import why_missing
 from plat.dispatch.schedulers import ask_schedulers, corrected
-from plat.store.home import Home, RunPaths
+from plat.store.home import Home
 from plat.store.index.runs import descriptions, states
 from plat.store.preparations import preparations
 from plat.store.run_directory.files import load_meta
+from plat.store.run_directory.paths import RunPaths
 from plat.store.run_directory.state import STATES, RunState, run_state
 
 if TYPE_CHECKING:

@@ -14,7 +14,8 @@ from plat.cli.common import HomeOption, JsonOption, find_run, print_json
 from plat.cli.output import tell
 from plat.cli.settings import verb
 from plat.errors import CheckpointError, PluginError, SpecError
-from plat.store.home import Home, RunPaths
+from plat.store.home import Home
+from plat.store.run_directory.paths import RunPaths
 from plat.trainer.api import State
 
 SAID = 4000  # characters of what libraries printed before they failed, which are shown

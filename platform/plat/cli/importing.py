@@ -10,7 +10,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from plat.errors import HomeError, StoreError
-from plat.store.home import Home, RunPaths
+from plat.store.home import Home
+from plat.store.run_directory.paths import RunPaths
 
 if TYPE_CHECKING:
     from plat.spec.experiment import Experiment, Run

@@ -12,8 +12,9 @@ import typer
 from plat.cli.common import HomeOption, RunArgument, find_run, on_terminal, run_name
 from plat.cli.settings import verb
 from plat.errors import SpecError
-from plat.store.home import AttemptPaths, Home, RunPaths
+from plat.store.home import Home
 from plat.store.run_directory.files import headline_of, load_meta
+from plat.store.run_directory.paths import AttemptPaths, RunPaths
 from plat.store.run_directory.spool import Event, read_events
 from plat.text import as_lines
 from plat.trainer.api import RETRIEVAL

@@ -17,8 +17,9 @@ from plat.cli.settings import verb
 from plat.cli.table import table
 from plat.cli.targets import Chosen, Targets, choose_runs
 from plat.errors import SpecError
-from plat.store.home import Home, RunPaths
+from plat.store.home import Home
 from plat.store.run_directory import lease
+from plat.store.run_directory.paths import RunPaths
 from plat.units import counted
 
 YesOption = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]

@@ -19,10 +19,11 @@ from plat.cli.standing import meaning
 from plat.cli.table import fitted, table
 from plat.errors import HomeError
 from plat.runner.memory import AFTER_OOM
-from plat.store.home import AttemptPaths, Home, RunPaths
+from plat.store.home import Home
 from plat.store.index.configs import nearest
 from plat.store.run_directory.artifact import Artifact, artifacts_of
 from plat.store.run_directory.files import load_meta, mend_of, read_attempt_meta, read_outcome
+from plat.store.run_directory.paths import AttemptPaths, RunPaths
 from plat.store.run_directory.state import RunState
 from plat.units import counted, duration, size
 

@@ -12,10 +12,11 @@ from typing import TYPE_CHECKING
 
 from plat.dispatch.report import RunEnd
 from plat.runner.failures import FINAL
-from plat.store.home import Home, RunPaths
+from plat.store.home import Home
 from plat.store.index.runs import Description, descriptions, states
 from plat.store.run_directory.creation import create
 from plat.store.run_directory.files import config_changed_since_result, config_hash, set_damaged_config_aside
+from plat.store.run_directory.paths import RunPaths
 from plat.store.run_directory.state import RunState
 
 if TYPE_CHECKING:

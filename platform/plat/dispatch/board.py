@@ -13,9 +13,10 @@ from pathlib import Path
 
 from plat.dispatch.api import ENDED, QUEUED, RUNNING, WAITING, Job
 from plat.outcomes import failure_class
-from plat.store.home import AttemptPaths, Home
+from plat.store.home import Home
 from plat.store.preparations import progress_of
 from plat.store.run_directory.files import read_status
+from plat.store.run_directory.paths import AttemptPaths
 from plat.store.run_directory.spool import Event
 from plat.store.run_directory.spool_follower import SpoolFollower
 from plat.trainer.api import find_trainer

@@ -14,8 +14,8 @@ from plat.outcomes import CANCELLED, ENDED_ON_REQUEST, INTERRUPTED, failure_clas
 from plat.runner import memory
 from plat.runner.failures import FINAL, RETRIES
 from plat.runner.training import typed_config
-from plat.store.home import RunPaths
 from plat.store.run_directory import lease
+from plat.store.run_directory.paths import RunPaths
 from plat.store.run_directory.state import run_state
 from plat.trainer.api import find_trainer
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from plat.outcomes import is_failure
-from plat.store.home import RunPaths
 from plat.store.run_directory.attempts import record_failure, requested_end, settle
 from plat.store.run_directory.files import read_outcome
+from plat.store.run_directory.paths import RunPaths
 from plat.store.run_directory.state import run_state
 from plat.store.submissions import Record
 

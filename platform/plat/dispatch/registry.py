@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Any
 
 from plat.dispatch.api import Dispatcher
 from plat.errors import SpecError
-from plat.store.home import Home, RunPaths
+from plat.store.home import Home
+from plat.store.run_directory.paths import RunPaths
 from plat.store.submissions import Submission
 from plat.suggest import mend
 

@@ -22,7 +22,8 @@ from typing import Any
 from plat.runner.result import cost_facts
 from plat.spec.experiment import Run, config_object
 from plat.store.durable import read_json
-from plat.store.home import Home, RunPaths
+from plat.store.home import Home
+from plat.store.run_directory.paths import RunPaths
 from plat.store.run_directory.state import RunState
 from plat.trainer.api import find_trainer
 

@@ -17,9 +17,10 @@ from plat.runner.process_tree import contained
 from plat.runner.result import publish
 from plat.runner.training import train, typed_config
 from plat.store.durable import create, to_checked_json, to_json
-from plat.store.home import AttemptPaths, Home, RunPaths
+from plat.store.home import Home
 from plat.store.run_directory.attempts import hardware_used, requested_end
 from plat.store.run_directory.files import headline_of
+from plat.store.run_directory.paths import AttemptPaths, RunPaths
 from plat.store.run_directory.run_io import FileRunIO, read_facts
 from plat.trainer.api import find_trainer
 

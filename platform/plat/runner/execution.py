@@ -13,11 +13,12 @@ from plat.runner.attempt import Attempt, perform
 from plat.runner.process import output_to, stop_on_signals
 from plat.runner.process_tree import kill_leftovers
 from plat.store.durable import remove_scratch, set_aside
-from plat.store.home import Home, RunPaths
+from plat.store.home import Home
 from plat.store.run_directory import lease
 from plat.store.run_directory.attempts import close_abandoned, new_attempt
 from plat.store.run_directory.damage import spool_damage
 from plat.store.run_directory.files import read_config, read_meta, read_result, result_damage
+from plat.store.run_directory.paths import RunPaths
 
 
 def execute(home: Home, run_id: str, *, steal: bool = False, redirect: bool = True) -> str:

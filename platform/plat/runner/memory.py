@@ -15,8 +15,8 @@ from plat.errors import RunError
 from plat.spec.identity import is_operational
 from plat.spec.schema import leaves
 from plat.store.durable import to_checked_json, write
-from plat.store.home import AttemptPaths, RunPaths
 from plat.store.run_directory.files import read_attempt_meta, read_outcome
+from plat.store.run_directory.paths import AttemptPaths, RunPaths
 from plat.trainer.api import TrainerSpec
 
 OOM = "failed:oom"

@@ -10,8 +10,8 @@ import math
 from collections.abc import Iterable, Mapping
 
 from plat.search.settings import Objective
-from plat.store.home import RunPaths
 from plat.store.run_directory.files import headline_of, load_meta
+from plat.store.run_directory.paths import RunPaths
 from plat.store.run_directory.spool import read_events
 
 Curve = dict[int, float]  # step -> value

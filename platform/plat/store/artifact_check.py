@@ -10,9 +10,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from plat.store.home import AttemptPaths, Home
+from plat.store.home import Home
 from plat.store.run_directory.artifact import FACT, artifact_folders, artifacts_of, damage
 from plat.store.run_directory.files import read_result
+from plat.store.run_directory.paths import AttemptPaths
 
 
 @dataclass

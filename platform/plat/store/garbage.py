@@ -21,11 +21,12 @@ from pathlib import Path
 
 from plat.store import process
 from plat.store.durable import read_json, scratch_name
-from plat.store.home import Home, RunPaths
+from plat.store.home import Home
 from plat.store.run_directory import lease
 from plat.store.run_directory.artifact import artifacts_of
 from plat.store.run_directory.checkpoint import is_peak, list_checkpoints
 from plat.store.run_directory.files import read_result
+from plat.store.run_directory.paths import RunPaths
 
 OLD = 3600.0  # seconds after which a half-written file belongs to nobody
 SCRATCH = (".tmp-*", ".probe-*", ".home-*.json")

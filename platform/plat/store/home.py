@@ -1,8 +1,8 @@
-"""The single owner of every file name under $PLAT_HOME.
+"""The single owner of every file name under $PLAT_HOME, but for those in a run's directory.
 
 <home>/
     home.json                     format version of this home
-    runs/<ab>/<id>/               one run (RunPaths); <ab> is the beginning of its id, see `plat.store.layout`
+    runs/<ab>/<id>/               one run (`plat.store.run_directory.paths`); <ab>: see `plat.store.layout`
     archive/<id>/                 a run that was set aside
     cache/                        shared by runs: base models, content-addressed
     mlflow.db  mlartifacts/       the default store
@@ -10,6 +10,8 @@
     reports/<file>/               what `plat report` writes by default; under overrides: <file>@<mark>/
     history.jsonl                 measured wall times, for `plat plan`
     preparations/                 one file for each preparation that is going on
+    sweeps/<name>/                one folder for each sweep that is going on (plat.store.live_sweeps)
+    index.db                      what the run directories say, remembered (plat.store.index)
     submissions/<name>/           what was handed to a scheduler (plat.store.submissions)
     logs/                         of preparations and of the worker server
     import.lock  meta.lock        one importer, one editor of a run's meta.json at a time
@@ -27,116 +29,10 @@ from pathlib import Path
 
 from plat.errors import HomeError
 from plat.store.layout import Layout, is_flat
+from plat.store.run_directory.paths import RunPaths
 
 FLAT, SHARDED = 1, 2  # formats of a home: they differ in the layout of its run directories
 FORMAT = SHARDED  # of new homes, and the newest one known
-_ATTEMPT = re.compile(r"[0-9]+")
-
-
-@dataclass(frozen=True)
-class AttemptPaths:
-    """One attempt's folder: attempts/001/."""
-
-    root: Path
-
-    @property
-    def number(self) -> int:
-        return int(self.root.name)
-
-    @property
-    def events(self) -> Path:
-        return self.root / "events.jsonl"
-
-    @property
-    def log(self) -> Path:
-        return self.root / "log.txt"
-
-    @property
-    def checkpoints(self) -> Path:
-        return self.root / "checkpoints"
-
-    @property
-    def artifacts(self) -> Path:
-        return self.root / "artifacts"
-
-    @property
-    def outcome(self) -> Path:
-        return self.root / "outcome.json"
-
-    @property
-    def status(self) -> Path:
-        """What the attempt is doing before its first event, in words (see `RunIO.status`)."""
-        return self.root / "status.txt"
-
-    @property
-    def meta(self) -> Path:
-        """JSON: attempt, host, boot_id, pid, hardware, restored_step, facts (see `RunIO.facts`), time."""
-        return self.root / "attempt.json"
-
-
-@dataclass(frozen=True)
-class RunPaths:
-    """One run's folder: runs/<ab>/<id>/."""
-
-    root: Path
-
-    @property
-    def id(self) -> str:
-        return self.root.name
-
-    @property
-    def config(self) -> Path:
-        return self.root / "config.yaml"
-
-    @property
-    def meta(self) -> Path:
-        """JSON: id, identity (what it was hashed from), name, trainer, trainer_version, axes, experiments, fingerprint,
-        paper, scale, code, created; their types are in `plat.store.run_directory.types`."""
-        return self.root / "meta.json"
-
-    @property
-    def code(self) -> Path:
-        return self.root / "code.txt"
-
-    @property
-    def diff(self) -> Path:
-        return self.root / "code.diff"
-
-    @property
-    def lease(self) -> Path:
-        return self.root / "lease.json"
-
-    @property
-    def lock(self) -> Path:
-        """Locked (flock) by the process that runs this run, for as long as it lives. Never deleted."""
-        return self.root / "lease.lock"
-
-    @property
-    def cancel(self) -> Path:
-        """Exists while somebody asks the run to stop for good (`plat cancel`)."""
-        return self.root / "cancel"
-
-    @property
-    def submissions(self) -> Path:
-        """001.json, 002.json, ...: to which tasks of schedulers the run was handed (plat.store.submissions)."""
-        return self.root / "submissions"
-
-    @property
-    def result(self) -> Path:
-        return self.root / "result.json"
-
-    def attempt(self, number: int) -> AttemptPaths:
-        return AttemptPaths(self.root / "attempts" / f"{number:03d}")
-
-    def attempts(self) -> list[AttemptPaths]:
-        """Every attempt so far, oldest first."""
-        folder = self.root / "attempts"
-        if not folder.is_dir():
-            return []
-        return sorted(
-            (AttemptPaths(path) for path in folder.iterdir() if _ATTEMPT.fullmatch(path.name)),
-            key=lambda attempt: attempt.number,
-        )
 
 
 @dataclass(frozen=True)

@@ -14,9 +14,10 @@ from collections.abc import Callable, Iterator, Sequence
 
 from plat.errors import HomeError, SpecError
 from plat.store.durable import fsync_folder
-from plat.store.home import Home, RunPaths
+from plat.store.home import Home
 from plat.store.mlflow import removal
 from plat.store.run_directory import lease
+from plat.store.run_directory.paths import RunPaths
 
 
 def remove_runs(home: Home, uri: str, runs: Sequence[RunPaths]) -> None:

@@ -29,7 +29,8 @@ from typing import Any
 
 from plat.store import process
 from plat.store.durable import create, read_json, to_checked_json
-from plat.store.home import Home, RunPaths
+from plat.store.home import Home
+from plat.store.run_directory.paths import RunPaths
 
 # Set in the processes of a task, so that leases can say which task of which submission took them.
 NAME_VARIABLE, TASK_VARIABLE, RESTART_VARIABLE = "PLAT_SUBMISSION", "PLAT_TASK", "PLAT_RESTART"

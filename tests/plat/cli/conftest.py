@@ -9,7 +9,8 @@ import pytest
 from runner_runs import make
 
 from plat.runner.execution import execute
-from plat.store.home import Home, RunPaths
+from plat.store.home import Home
+from plat.store.run_directory.paths import RunPaths
 
 
 @pytest.fixture(autouse=True)

@@ -10,9 +10,10 @@ from cli_files import GUESSING
 
 from plat.runner.execution import execute
 from plat.spec.experiment import load_experiment
-from plat.store.home import Home, RunPaths
+from plat.store.home import Home
 from plat.store.run_directory.artifact import save_artifact
 from plat.store.run_directory.creation import create
+from plat.store.run_directory.paths import RunPaths
 
 
 def test_why_says_the_identity_in_words(plat, home):

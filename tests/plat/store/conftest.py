@@ -15,10 +15,11 @@ import pytest
 
 from plat.spec.experiment import Experiment, Run
 from plat.store.durable import write
-from plat.store.home import Home, RunPaths
+from plat.store.home import Home
 from plat.store.run_directory.checkpoint import save_checkpoint
 from plat.store.run_directory.config_text import to_yaml
 from plat.store.run_directory.files import config_hash
+from plat.store.run_directory.paths import RunPaths
 from plat.store.run_directory.spool import SpoolWriter
 from plat.trainer.api import State
 

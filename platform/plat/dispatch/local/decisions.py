@@ -17,9 +17,10 @@ from plat.dispatch.local import machine
 from plat.dispatch.local.jobs import LocalJob, signal_name
 from plat.errors import PlatError
 from plat.outcomes import INTERRUPTED, failure_class
-from plat.store.home import Home, RunPaths
+from plat.store.home import Home
 from plat.store.preparations import is_being_prepared
 from plat.store.run_directory.attempts import record_failure, settle
+from plat.store.run_directory.paths import RunPaths
 
 if TYPE_CHECKING:
     from plat.spec.runs import Run

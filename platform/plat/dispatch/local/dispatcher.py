@@ -25,7 +25,8 @@ from plat.dispatch.registry import LOCAL, Setting, cannot_detach
 from plat.errors import SpecError
 from plat.outcomes import CANCELLED, FINISHED, INTERRUPTED
 from plat.plan.cost import cached_keys
-from plat.store.home import Home, RunPaths
+from plat.store.home import Home
+from plat.store.run_directory.paths import RunPaths
 from plat.trainer.api import find_trainer
 
 if TYPE_CHECKING:

@@ -23,12 +23,13 @@ from plat.store.bundle.rows import runs_of
 from plat.store.bundle.run import BundledRun, differences, read_run
 from plat.store.bundle.staging import put_in_place, staged_runs
 from plat.store.durable import fsync_folder, locked, to_checked_json, write
-from plat.store.home import Home, RunPaths
+from plat.store.home import Home
 from plat.store.mlflow.backend import Backend, Known, conflict
 from plat.store.mlflow.connect import open_backend
 from plat.store.mlflow.importer import ImportReport, import_lock, import_runs
 from plat.store.mlflow.record import read_record
 from plat.store.run_directory.files import read_meta
+from plat.store.run_directory.paths import RunPaths
 from plat.store.run_directory.state import run_state
 
 SHOWN = 5  # conflicts named in an error

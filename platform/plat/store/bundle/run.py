@@ -20,7 +20,6 @@ from typing import Any
 
 from plat.outcomes import is_failure
 from plat.store.durable import to_checked_json, write_file
-from plat.store.home import AttemptPaths, RunPaths
 from plat.store.mlflow.record import NOT_COMPARED
 from plat.store.run_directory.files import (
     config_hash,
@@ -31,6 +30,7 @@ from plat.store.run_directory.files import (
     read_result,
 )
 from plat.store.run_directory.history import Metric, Table, run_history
+from plat.store.run_directory.paths import AttemptPaths, RunPaths
 from plat.store.run_directory.spool import Event, SpoolWriter
 
 PRIVATE = ("host", "boot_id", "pid")  # of an attempt's meta; they say where it ran, and nothing about the result

@@ -9,7 +9,8 @@ from contextlib import contextmanager
 
 from plat.errors import HomeError
 from plat.store.bundle.run import BundledRun, write_run
-from plat.store.home import Home, RunPaths
+from plat.store.home import Home
+from plat.store.run_directory.paths import RunPaths
 
 SCRATCH = ".tmp-bundle"  # in the home; used under the import lock, so an old one is of an import that was killed
 _NO_PLACE = "mend the permissions or free some disk space, and give the same command again; nothing was imported"

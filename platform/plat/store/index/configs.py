@@ -13,12 +13,13 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from plat.errors import HomeError
-from plat.store.home import Home, RunPaths
+from plat.store.home import Home
 from plat.store.index.database import number_pairs, read_pairs
 from plat.store.index.remembered import Remembered
 from plat.store.index.stamp import stamps
 from plat.store.mlflow.spelling import flatten
 from plat.store.run_directory.files import read_config
+from plat.store.run_directory.paths import RunPaths
 
 if TYPE_CHECKING:
     import numpy as np

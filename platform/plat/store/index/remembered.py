@@ -7,9 +7,10 @@ import time
 from collections.abc import Callable, Container, Sequence
 from typing import Any
 
-from plat.store.home import Home, RunPaths
+from plat.store.home import Home
 from plat.store.index.database import read_rows, save_rows
 from plat.store.index.stamp import is_settled
+from plat.store.run_directory.paths import RunPaths
 
 SAVED_FROM = 50  # changed files from which on the index is saved; fewer are read again, which takes milliseconds
 LARGEST = 2**63  # of SQLite's integers

@@ -7,11 +7,12 @@ import os
 from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
-from plat.store.home import Home, RunPaths
+from plat.store.home import Home
 from plat.store.index.database import forget_rows
 from plat.store.index.remembered import SAVED_FROM, Columns, Remembered
 from plat.store.index.stamp import stamp, stamps
 from plat.store.run_directory.files import load_meta, read_result
+from plat.store.run_directory.paths import RunPaths
 from plat.store.run_directory.state import RunState, done_state, run_state
 
 FEW = 100  # runs that are read from their directories, without an index

@@ -27,7 +27,7 @@ from typing import TYPE_CHECKING
 
 from plat.errors import StoreError
 from plat.store.durable import locked
-from plat.store.home import Home, RunPaths
+from plat.store.home import Home
 from plat.store.mlflow.backend import Backend, Deleted, DeletedExperiment, FileInfo, Known
 from plat.store.mlflow.connect import open_backend
 from plat.store.mlflow.record import RunRecord, has_begun, read_record, signature, without_history
@@ -37,6 +37,7 @@ from plat.store.mlflow.sqlite_connection import connect_readonly
 from plat.store.mlflow.store_errors import KEPT, store_errors
 from plat.store.mlflow.uri import sqlite_path
 from plat.store.run_directory.files import mend_of
+from plat.store.run_directory.paths import RunPaths
 from plat.units import are, counted
 
 if TYPE_CHECKING:

@@ -17,7 +17,6 @@ from typing import Any, NamedTuple
 
 from plat.errors import HomeError
 from plat.outcomes import is_result
-from plat.store.home import AttemptPaths, RunPaths
 from plat.store.mlflow.run_tags import code_tags, identity_tags, result_tags, status_of
 from plat.store.mlflow.spelling import PARAM_LENGTH, TAG_LENGTH, clean_key, cut, flatten, millis, text
 from plat.store.run_directory.damage import damage
@@ -30,6 +29,7 @@ from plat.store.run_directory.files import (
     read_result,
 )
 from plat.store.run_directory.history import run_history
+from plat.store.run_directory.paths import AttemptPaths, RunPaths
 
 FORMAT = 2  # raise it when records change, and every run is compared with the store once more
 TABLES = "tables.jsonl"

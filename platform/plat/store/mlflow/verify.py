@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from plat.errors import StoreError
-from plat.store.home import Home, RunPaths
+from plat.store.home import Home
 from plat.store.mlflow.backend import Backend, Known, Stored, sql_value
 from plat.store.mlflow.connect import open_backend, open_reader
 from plat.store.mlflow.importer import import_lock, import_runs
@@ -26,6 +26,7 @@ from plat.store.mlflow.record import NOT_COMPARED, RunRecord, has_begun, read_re
 from plat.store.mlflow.sqlite_connection import connect_readonly
 from plat.store.mlflow.store_errors import store_errors
 from plat.store.mlflow.uri import sqlite_path
+from plat.store.run_directory.paths import RunPaths
 
 
 @dataclass

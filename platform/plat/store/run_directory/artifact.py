@@ -21,8 +21,8 @@ from pathlib import Path
 
 from plat.errors import RunError
 from plat.store.durable import fsync_folder, publish_folder, read_json, scratch_name, to_checked_json, write_file
-from plat.store.home import AttemptPaths
 from plat.store.run_directory import manifest
+from plat.store.run_directory.paths import AttemptPaths
 from plat.trainer.api import WriteFiles
 
 FILES, MANIFEST = "files", "manifest.json"

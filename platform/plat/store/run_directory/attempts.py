@@ -19,9 +19,9 @@ from plat.errors import RunError
 from plat.outcomes import CANCELLED, PRUNED
 from plat.store import process
 from plat.store.durable import create, read_json, to_checked_json, write
-from plat.store.home import AttemptPaths, RunPaths
 from plat.store.run_directory import lease
 from plat.store.run_directory.files import headline_of, load_meta, read_outcome
+from plat.store.run_directory.paths import AttemptPaths, RunPaths
 from plat.store.run_directory.state import last_progress
 
 

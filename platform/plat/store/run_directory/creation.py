@@ -17,7 +17,7 @@ from plat.errors import HomeError, SpecError
 from plat.spec.identity import SCHEME, is_operational
 from plat.spec.schema import leaves
 from plat.store.durable import locked, scratch_name, set_aside, to_checked_json, write, write_file
-from plat.store.home import Home, RunPaths
+from plat.store.home import Home
 from plat.store.provenance.code_state import CodeState, collect
 from plat.store.run_directory.config_text import to_yaml
 from plat.store.run_directory.files import (
@@ -27,6 +27,7 @@ from plat.store.run_directory.files import (
     read_meta,
     recomputed_id,
 )
+from plat.store.run_directory.paths import RunPaths
 from plat.trainer.api import HEADLINE, find_trainer
 
 if TYPE_CHECKING:

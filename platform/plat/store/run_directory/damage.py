@@ -11,7 +11,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from plat.store.home import AttemptPaths, RunPaths
 from plat.store.run_directory.files import (
     attempt_damage,
     headline_of,
@@ -21,6 +20,7 @@ from plat.store.run_directory.files import (
     result_damage,
 )
 from plat.store.run_directory.history import Coverage, Metric, Table, covered_attempts
+from plat.store.run_directory.paths import AttemptPaths, RunPaths
 from plat.store.run_directory.spool import read_events
 
 CHECKED_SCHEME = 2  # of the identity: the plat that wrote it gave every line a number and a checksum

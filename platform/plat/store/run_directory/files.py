@@ -16,8 +16,8 @@ from typing import Any
 from plat.errors import HomeError
 from plat.spec.identity import SCHEME, recomputed
 from plat.store.durable import read_json, set_aside
-from plat.store.home import AttemptPaths, RunPaths
 from plat.store.run_directory.config_text import load_by_sections, load_whole
+from plat.store.run_directory.paths import AttemptPaths, RunPaths
 from plat.store.run_directory.types import ATTEMPT_META, META, OUTCOME, RESULT, wrong_type
 from plat.trainer.api import HEADLINE
 

@@ -12,9 +12,9 @@ from __future__ import annotations
 import math
 from typing import Any, NamedTuple
 
-from plat.store.home import AttemptPaths, RunPaths
 from plat.store.run_directory.checkpoint import list_checkpoints, read_notes
 from plat.store.run_directory.files import read_outcome, read_result
+from plat.store.run_directory.paths import AttemptPaths, RunPaths
 from plat.store.run_directory.spool import read_events
 
 

@@ -39,7 +39,7 @@ from plat.errors import HomeError, PlatError
 from plat.store import process, submissions
 from plat.store.durable import NO_LOCKS, create, read_json, scratch_name, to_json
 from plat.store.file_system import is_local
-from plat.store.home import RunPaths
+from plat.store.run_directory.paths import RunPaths
 
 JOB_VARIABLES = ("SLURM_CLUSTER_NAME", "SLURM_ARRAY_JOB_ID", "SLURM_ARRAY_TASK_ID", "SLURM_JOB_ID", "RAY_JOB_ID")
 

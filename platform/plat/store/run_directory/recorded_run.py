@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from plat.spec.runs import Run
-from plat.store.home import RunPaths
 from plat.store.run_directory.files import headline_of, read_config, read_meta
+from plat.store.run_directory.paths import RunPaths
 
 
 def read_run(paths: RunPaths) -> Run:

@@ -15,7 +15,6 @@ from typing import Any
 
 from plat.errors import RunError
 from plat.store.durable import to_checked_json, write
-from plat.store.home import AttemptPaths, RunPaths
 from plat.store.run_directory.artifact import FACT, save_artifact
 from plat.store.run_directory.checkpoint import (
     Notes,
@@ -27,6 +26,7 @@ from plat.store.run_directory.checkpoint import (
     valid_states,
 )
 from plat.store.run_directory.files import read_attempt_meta
+from plat.store.run_directory.paths import AttemptPaths, RunPaths
 from plat.store.run_directory.spool import SpoolWriter
 from plat.trainer.api import HEADLINE, State, WriteFiles
 

@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from plat.outcomes import is_failure, is_result
-from plat.store.home import AttemptPaths, RunPaths
 from plat.store.run_directory import lease
 from plat.store.run_directory.files import headline_of, load_meta, read_outcome, read_result, result_damage
+from plat.store.run_directory.paths import AttemptPaths, RunPaths
 from plat.store.run_directory.spool_tail import read_newest
 from plat.store.submissions import open_record
 from plat.trainer.api import HEADLINE

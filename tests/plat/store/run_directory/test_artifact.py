@@ -15,9 +15,10 @@ from plat.store.artifact_check import check_artifacts
 from plat.store.bundle.run import read_run, write_run
 from plat.store.durable import remove_scratch
 from plat.store.garbage import garbage, remove_garbage
-from plat.store.home import AttemptPaths, Home, RunPaths
+from plat.store.home import Home
 from plat.store.removal import archive_runs, archived_runs, restore_runs
 from plat.store.run_directory.artifact import artifacts_of, damage, save_artifact
+from plat.store.run_directory.paths import AttemptPaths, RunPaths
 from plat.trainer.api import Outcome
 
 

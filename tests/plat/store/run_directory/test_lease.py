@@ -10,8 +10,8 @@ from types import SimpleNamespace
 import pytest
 
 from plat.store import file_system, process
-from plat.store.home import RunPaths
 from plat.store.run_directory import lease
+from plat.store.run_directory.paths import RunPaths
 
 
 @pytest.fixture

@@ -12,8 +12,8 @@ from safetensors.torch import load_file, save_file
 
 from plat.errors import CheckpointError, PlatError, RunError, SpecError
 from plat.spec.experiment import build_run, config_object
-from plat.store.home import RunPaths
 from plat.store.run_directory.attempts import new_attempt
+from plat.store.run_directory.paths import RunPaths
 from plat.store.run_directory.run_io import FileRunIO
 from plat.trainer.config import ModelConfig, RunConfig
 from plat.trainer.embedded.base_model import record
