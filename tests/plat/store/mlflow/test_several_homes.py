@@ -8,6 +8,7 @@ import threading
 import pytest
 
 from plat.store.mlflow import connect
+from plat.store.mlflow.client_runs import ClientRuns
 from plat.store.mlflow.client_store import ClientStore
 from plat.store.mlflow.dump import dump
 from plat.store.mlflow.importer import import_runs
@@ -29,8 +30,8 @@ def all_ask_first(monkeypatch):
 
         return ask
 
-    for name in ("known", "_find_file"):
-        monkeypatch.setattr(ClientStore, name, together(getattr(ClientStore, name)))
+    for owner, name in ((ClientStore, "known"), (ClientRuns, "of_file")):
+        monkeypatch.setattr(owner, name, together(getattr(owner, name)))
     monkeypatch.setattr(connect, "DIRECT_SCHEMAS", frozenset())  # the client, also for a SQLite file
     return barrier
 

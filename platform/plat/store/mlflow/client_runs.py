@@ -1,0 +1,127 @@
+"""The runs of a store that MLflow's own client reaches: found by their tags, and one kept where homes made it twice.
+
+The lock of a home does not reach the other homes whose runs go to the same server, and MLflow cannot create a run on
+the condition that there is none. So whoever has created one searches again: of several runs that are the same, all
+importers keep the same one (`keep_one`) and delete the others. Until a run is stored as a whole, its tag
+`plat.imported` says which home writes it, and other homes wait for that one, PATIENCE seconds at most.
+"""
+
+from __future__ import annotations
+
+import socket
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from plat.store.mlflow.backend import SIGNATURE, Known
+from plat.store.mlflow.store_errors import store_errors
+
+if TYPE_CHECKING:
+    from mlflow import MlflowClient
+    from mlflow.entities import Run
+
+WRITING = "being written since "  # the tag plat.imported of a run that is not stored as a whole yet
+PATIENCE = 30.0  # seconds; then the home that began to write is taken for dead
+
+
+class ClientRuns:
+    """Finds runs, those in MLflow's bin too, and remembers what it has read. `home` is the one that writes runs here.
+
+    StoreError, from `search` and what uses it, when the store does not answer; other methods leave that to the caller.
+    """
+
+    def __init__(self, uri: str, client: MlflowClient, home: Path) -> None:
+        self._uri = uri
+        self._client = client
+        self._read: dict[str, Run] = {}  # by MLflow id
+        self._writer = f" by {socket.gethostname()}:{home.resolve()}"
+
+    def get(self, mlflow_id: str) -> Run:
+        """A run as it was last read."""
+        return self._read.get(mlflow_id) or self._client.get_run(mlflow_id)
+
+    def forget(self, mlflow_id: str) -> None:
+        """The run has changed: read it anew when it is next asked for."""
+        self._read.pop(mlflow_id, None)
+
+    def clear(self) -> None:
+        """Forget every run that was read."""
+        self._read.clear()
+
+    def search(self, query: str, experiments: list[str] | None = None) -> list[Run]:
+        """Every run that matches, deleted ones too, in all MLflow experiments unless some are named."""
+        from mlflow.entities import ViewType
+
+        runs: list[Any] = []
+        with store_errors(self._uri):
+            if experiments is None:
+                known = self._client.search_experiments(view_type=ViewType.ALL, max_results=10000)
+                experiments = [experiment.experiment_id for experiment in known]
+            token = None
+            while True:
+                page = self._client.search_runs(experiments, query, ViewType.ALL, max_results=1000, page_token=token)
+                runs += page
+                token = page.token
+                if not token:
+                    break
+        self._read.update({run.info.run_id: run for run in runs})
+        return runs
+
+    def of_file(self, experiment: str, file: str) -> Run | None:
+        """The own run of an experiment file in an MLflow experiment; an active one before one in MLflow's bin."""
+        runs = self.search(f"tags.`plat.file` = '{file}'", [experiment])
+        return min(runs, key=lambda run: not is_active(run), default=None)
+
+    def deleted_of_file(self, experiment: str, file: str) -> set[str]:
+        """The MLflow ids of the runs of this file that are in MLflow's bin."""
+        runs = self.search(f"tags.`plat.file` = '{file}'", [experiment])
+        return {str(run.info.run_id) for run in runs if not is_active(run)}
+
+    def keep_one(self, made: Run, query: str, experiments: list[str] | None = None) -> Run:
+        """The run to keep of those that a query finds, after `made` was created because it had found none.
+
+        One that is stored as a whole comes first, then the one that was created first. The others are deleted.
+        """
+
+        def order(run: Run) -> tuple[bool, str, int, str]:
+            return is_being_written(run), run.data.tags.get(SIGNATURE, ""), run.info.start_time, run.info.run_id
+
+        same = [run for run in self.search(query, experiments) if is_active(run)]
+        if len(same) < 2:
+            return made
+        first, *others = sorted(same, key=order)
+        for run in others:
+            self._client.delete_run(run.info.run_id)
+        return first
+
+    def writing_mark(self) -> str:
+        """The tag `plat.imported` of a run that this home begins to write now."""
+        return f"{WRITING}{time.time_ns()}{self._writer}"
+
+    def wait_for_writer(self, run: Run) -> Run:
+        """The run once no other home is writing it any more; one that stays as it is becomes ours to write."""
+        until = time.monotonic() + PATIENCE
+        while is_being_written(run) and not run.data.tags[SIGNATURE].endswith(self._writer):
+            if time.monotonic() > until:
+                self._client.set_tag(run.info.run_id, SIGNATURE, self.writing_mark())
+                break
+            time.sleep(0.2)
+            run = self._client.get_run(run.info.run_id)
+        return run
+
+
+def is_active(run: Run) -> bool:
+    """Whether the run is not in MLflow's bin."""
+    return bool(run.info.lifecycle_stage == "active")
+
+
+def is_being_written(run: Run) -> bool:
+    """Whether some home is writing the run, or was when it was killed."""
+    return str(run.data.tags.get(SIGNATURE, "")).startswith(WRITING)
+
+
+def known_of(run: Run) -> Known:
+    """What the tags of a run say of it."""
+    tags = run.data.tags
+    files = frozenset(key.removeprefix("plat.in.") for key in tags if key.startswith("plat.in."))
+    return Known(run.info.run_id, tags.get(SIGNATURE), files, not is_active(run), tags.get("plat.outcome"))
