@@ -13,8 +13,8 @@ from plat.dispatch.api import SchedulerError
 from plat.dispatch.driver import sweep
 from plat.dispatch.ray import groups as ray_groups
 from plat.dispatch.ray import refresh as ray_refresh
+from plat.dispatch.ray.capacity import never_fits
 from plat.dispatch.ray.client import Cluster, Node
-from plat.dispatch.ray.dispatcher import _never_fits
 from plat.dispatch.ray.refresh import note_lost_clusters
 from plat.dispatch.ray.settings import RaySettings, read_settings
 from plat.dispatch.submitting import hand_over
@@ -68,21 +68,21 @@ def test_a_wrong_ray_address_in_the_environment_is_named_there(monkeypatch):
     ("needed", "said"),
     [
         (Resources(threads=64), ""),
-        (Resources(gpus=1), "1 GPUs"),
+        (Resources(gpus=1), "1 GPU,"),
         (Resources(memory_mb=9000), "9000 MiB"),
         (Resources(nodes=2), "asks for 2 nodes, and the Ray cluster has 1"),
     ],
 )
 def test_only_what_no_node_can_ever_do_is_refused(needed, said):
-    problem = _never_fits(needed, HERE.nodes)
+    problem = never_fits(needed, HERE.nodes)
     assert said in problem and bool(problem) == bool(said)
 
 
 def test_several_nodes_must_each_have_what_a_part_of_the_run_needs():
     nodes = (Node(4, 2, 2**30), Node(4, 2, 2**30), Node(64, 0, 2**40))
-    assert _never_fits(Resources(nodes=2, gpus=2), nodes) == ""
-    assert "asks for 3 nodes, and the Ray cluster has 2" in _never_fits(Resources(nodes=3, gpus=2), nodes)
-    assert "2000 MiB" in _never_fits(Resources(nodes=2, gpus=2, memory_mb=2000), nodes)
+    assert never_fits(Resources(nodes=2, gpus=2), nodes) == ""
+    assert "asks for 3 nodes, and the Ray cluster has 2" in never_fits(Resources(nodes=3, gpus=2), nodes)
+    assert "2000 MiB" in never_fits(Resources(nodes=2, gpus=2, memory_mb=2000), nodes)
 
 
 def test_a_group_without_its_actor_is_removed_when_it_was_missing_twice(monkeypatch):

@@ -17,7 +17,8 @@ from typing import TYPE_CHECKING, Any
 from plat.dispatch.api import ENDED, REFUSED, Job, SchedulerError
 from plat.dispatch.cancel import cancel_runs
 from plat.dispatch.decisions import Decision
-from plat.dispatch.ray.client import Cluster, Node, RayClient
+from plat.dispatch.ray.capacity import cpus_each, never_fits, room_for_runs
+from plat.dispatch.ray.client import Cluster, RayClient
 from plat.dispatch.ray.refresh import SCHEDULER, actor_name, refresh
 from plat.dispatch.ray.settings import RaySettings, read_settings
 from plat.dispatch.registry import Setting, cannot_detach
@@ -27,7 +28,6 @@ from plat.plan.cost import History
 from plat.store.run_directory import lease
 from plat.store.submissions import Record, Submission
 from plat.trainer.resources import Resources
-from plat.units import counted
 
 if TYPE_CHECKING:
     from plat.spec.runs import Run
@@ -126,7 +126,8 @@ class RayDispatcher(ScheduledDispatcher):
             return False
         self._lost_since = None
         if self.slots is None:
-            self.slots = self._room_for_runs()
+            needed = [self._needed(job.run) for job in self.jobs.values()]
+            self.slots = room_for_runs(needed, self._cluster.nodes)
         return True
 
     def _lose_client(self, error: SchedulerError) -> None:
@@ -141,12 +142,6 @@ class RayDispatcher(ScheduledDispatcher):
         if self._cluster is NOWHERE or now - self._lost_since > self._settings.connect_within:
             raise error
 
-    def _room_for_runs(self) -> int:
-        """How many of the runs that were asked for the cluster does at once, as far as that can be told."""
-        asked = [self._needed(job.run) for job in self.jobs.values()]
-        threads, nodes = max(needed.threads for needed in asked), max(needed.nodes for needed in asked)
-        return max(1, sum(int(node.cpus // threads) for node in self._cluster.nodes) // nodes)
-
     # --- handing over -------------------------------------------------------------------------------------------------
 
     def _room(self) -> int:
@@ -158,7 +153,7 @@ class RayDispatcher(ScheduledDispatcher):
         classes: dict[Resources, list[Job]] = {}
         for job in ready:
             needed = self._needed(job.run)
-            problem = "" if self._settings.elastic else _never_fits(needed, self._cluster.nodes)
+            problem = "" if self._settings.elastic else never_fits(needed, self._cluster.nodes)
             if problem:
                 self._apply(job, Decision(ENDED, REFUSED, problem))
             else:
@@ -197,14 +192,13 @@ class RayDispatcher(ScheduledDispatcher):
 
     def _actor(self, submission: Submission, number: int, needed: Resources) -> dict[str, Any]:
         """What `bridge.Bridge.start` is told about one actor."""
-        most = sorted((node.cpus for node in _able(needed, self._cluster.nodes)), reverse=True)
-        each = most[needed.nodes - 1] if len(most) >= needed.nodes else 1.0
+        cpus = needed.threads if self._settings.elastic else min(needed.threads, cpus_each(needed, self._cluster.nodes))
         return {
             "name": actor_name(submission, number),
             "folder": str(submission.root.absolute()),
             "number": number,
             "nodes": needed.nodes,
-            "cpus": needed.threads if self._settings.elastic else min(needed.threads, each),
+            "cpus": cpus,
             "gpus": needed.gpus,
             "memory": needed.memory_mb * 2**20,
             "environment": {k: v for k, v in os.environ.items() if k.startswith(INHERITED)},
@@ -225,25 +219,6 @@ class RayDispatcher(ScheduledDispatcher):
             return 1
         worth = round(WORTH_AN_ACTOR / max(1.0, sum(expected) / len(expected)))
         return max(1, min(worth, len(runs) // (3 * (self.slots or 1))))
-
-
-def _able(needed: Resources, nodes: Sequence[Node]) -> list[Node]:
-    """The nodes that have the GPUs and the memory; more threads than CPUs do no harm."""
-    return [node for node in nodes if node.gpus >= needed.gpus and node.memory >= needed.memory_mb * 2**20]
-
-
-def _never_fits(needed: Resources, nodes: Sequence[Node]) -> str:
-    """Why the cluster can never do a run that needs this; "" when it can."""
-    with_gpus = [node for node in nodes if node.gpus >= needed.gpus]
-    if not with_gpus:
-        most = max((node.gpus for node in nodes), default=0)
-        return f"it asks for {counted(needed.gpus, 'GPU')}, and no node of the Ray cluster has more than {most:g}"
-    able = _able(needed, nodes)
-    if not able:
-        return f"it asks for {needed.memory_mb} MiB of memory, and no node of the Ray cluster has so much"
-    if len(able) < needed.nodes:
-        return f"it asks for {needed.nodes} nodes, and the Ray cluster has {len(able)} that can have a part of it"
-    return ""
 
 
 def check_place(cluster: Sequence[str], detach: bool) -> None:
