@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from difflib import get_close_matches
+from difflib import SequenceMatcher, get_close_matches
 
 SHOWN = 12  # valid names listed when none is near
+LIKE = 0.6  # how alike the last parts of two dotted names of one section must be, from 0 to 1
 
 
 def nearest(name: str, valid: Iterable[str], cutoff: float = 0.6) -> str | None:
@@ -16,18 +17,33 @@ def nearest(name: str, valid: Iterable[str], cutoff: float = 0.6) -> str | None:
     if same_end:
         return (get_close_matches(name, same_end, 1, 0.0) or same_end)[0]
     lowered = {candidate.lower(): candidate for candidate in names}
-    matches = get_close_matches(name.lower(), lowered, 1, cutoff)
-    if matches:
-        return lowered[matches[0]]
+    for match in get_close_matches(name.lower(), lowered, 5, cutoff):
+        if _are_alike(name.lower(), match):
+            return lowered[match]
     ends = {candidate.rpartition(".")[2].lower(): candidate for candidate in reversed(names)}
     matches = get_close_matches(last.lower(), ends, 1, max(cutoff, 0.75))
     return ends[matches[0]] if matches else None
 
 
+def _are_alike(name: str, other: str) -> bool:
+    """Whether more than the section of two dotted names is alike: `train.epochs` is like neither `train.prompts` nor
+    `train`."""
+    (section, _, last), (other_section, _, other_last) = name.rpartition("."), other.rpartition(".")
+    if not section or section != other_section:
+        return other != section
+    return last in other_last or other_last in last or SequenceMatcher(None, last, other_last).ratio() >= LIKE
+
+
 def mend(name: object, valid: Iterable[str], kind: str = "valid names") -> str:
-    """A line for SpecError.mend: `did you mean 'x'?`, and the valid names when they are few enough to read."""
+    """A line for SpecError.mend: `did you mean 'x'?`, and the valid names when they are few enough to read.
+
+    Where none is near, those of the same section are listed, if it has any: `train.iterations, train.prompts, ...`.
+    """
     names = list(dict.fromkeys(valid))
     near = nearest(str(name), names) if names else None
+    section = str(name).rpartition(".")[0] + "."
+    if near is None:
+        names = [other for other in names if other.startswith(section)] or names
     listed = ", ".join(names[:SHOWN]) + (f", ... ({len(names)} in all)" if len(names) > SHOWN else "")
     if near is not None:
         return f"did you mean {near!r}?" + (f" ({kind}: {listed})" if len(names) <= SHOWN else "")

@@ -18,6 +18,7 @@ from plat.errors import SpecError
 from plat.spec.conf import conf_of
 from plat.spec.descriptions import describe
 from plat.spec.leaf import Leaf, show
+from plat.spec.other_names import hint
 from plat.spec.schema import Schema, schema_of, select
 from plat.suggest import mend
 from plat.trainer.api import TrainerSpec, find_trainer
@@ -110,6 +111,7 @@ def _named(key: str, known: list[Option]) -> list[Option]:
         trainer = key.partition(".")[0]
         of_trainer = trainer in published("plat.trainers")
         how = f"see `plat options --trainer {trainer}`" if of_trainer else mend(key, names, "options")
+        how = hint(key, "VALUE", names) or how
         raise SpecError(f"there is no option {key!r}", where="the command line", mend=how)
     return chosen
 

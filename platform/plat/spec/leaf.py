@@ -19,7 +19,7 @@ LIMITS = (  # key of a field's metadata, what violates it, and its words
     ("above", operator.le, "more than"),
     ("below", operator.ge, "less than"),
 )
-_KINDS = {int: "a whole number", float: "a number", bool: "true or false", str: "text"}
+_KINDS = {int: "a whole number", float: "a number", bool: "true or false", str: "text", list: "a list"}
 
 
 @dataclass(frozen=True)
@@ -41,6 +41,8 @@ class Leaf:
         kind = inner[0] if len(inner) == 1 and get_origin(self.kind) not in (list, dict, tuple) else self.kind
         if isinstance(kind, type) and issubclass(kind, Enum):
             return f"one of: {', '.join(member.name for member in kind)}"
+        if get_origin(kind) is list:
+            kind = list
         text = _KINDS.get(kind, getattr(kind, "__name__", str(kind)))
         return f"{text} or null" if type(None) in get_args(self.kind) else text
 

@@ -24,6 +24,7 @@ SCALARS = (str, int, float, bool, type(None))
 WORDS_WITH_A_MEANING = ("true", "false", "null", "nan", "inf")  # in upper and lower case
 RANGES = "range(STOP), range(START,STOP) or range(START,STOP,STEP), each of them a number"
 QUOTING = "quote odd characters: key='\"a value\"'"  # the outer quotes are for the shell
+_QUOTES = " \"'"
 _EVALUATING = re.compile(r"\w+ while evaluating ('.*?'): ")  # how Hydra begins what a function's exception says
 
 
@@ -123,7 +124,16 @@ def _refusal(text: str, place: str, error: Exception) -> SpecError:
         return SpecError(f"{value} is not a range", where=place, mend=f"write {RANGES}")
     reason = str(error).splitlines()[0] if str(error) else type(error).__name__
     reason = _EVALUATING.sub(r"\1: ", reason)
-    return SpecError(f"not a valid override: {reason}", where=place, mend=QUOTING)
+    return SpecError(f"not a valid override: {reason}", where=place, mend=_quoted(text) or QUOTING)
+
+
+def _quoted(text: str) -> str:
+    """How an override is written whose value, or the values in whose list, have an = in them; "" for any other."""
+    key, _, value = text.partition("=")
+    if "=" not in value:
+        return ""
+    items = ",".join(f'"{item.strip(_QUOTES)}"' for item in value.strip("[] ").split(","))
+    return f"""quote what has an = in it: '{key}={f"[{items}]" if value.startswith("[") else items}'"""
 
 
 def is_sweep(value: Any) -> bool:

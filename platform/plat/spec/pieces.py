@@ -13,6 +13,7 @@ from typing import Any
 
 from plat.errors import SpecError
 from plat.spec.conf import Conf
+from plat.spec.other_names import hint
 from plat.spec.overrides import Assignment
 from plat.spec.schema import Schema, nested, select
 from plat.suggest import mend, nearest
@@ -110,6 +111,8 @@ class PieceMaker:
         trainer = key.partition(".")[0]
         if trainer in published("plat.trainers") and not any(name.startswith(f"{trainer}.") for name in names):
             return SpecError(f"unknown key {key!r}", mend=f"it may be an option of that trainer: add trainer={trainer}")
+        if (known_elsewhere := hint(key, assignment.value, names)) is not None:
+            return SpecError(f"unknown key {key!r}", mend=known_elsewhere)
         if not assignment.of_axis or "." in key or nearest(key, names) is not None:
             return SpecError(f"unknown key {key!r}", mend=mend(key, names, kind))
         group = next(iter(groups), None)

@@ -9,6 +9,7 @@ listed in `plat.trainer.config`.
 from __future__ import annotations
 
 import dataclasses
+import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
@@ -120,7 +121,9 @@ class Schema:
         from omegaconf import OmegaConf
         from omegaconf.errors import OmegaConfBaseException
 
-        wrong = SpecError(f"{leaf.key}: {show(value)} is not {leaf.describe()}", mend=f"give {leaf.describe()}")
+        is_list = get_origin(leaf.kind) is list
+        given = f"write a list: [{json.dumps(value, default=str)}]" if is_list else f"give {leaf.describe()}"
+        wrong = SpecError(f"{leaf.key}: {show(value)} is not {leaf.describe()}", mend=given)
         if value == MISSING:
             raise wrong
         try:

@@ -154,5 +154,8 @@ def test_suggestions() -> None:
     assert nearest("SOKOBAN", ["sokoban"]) == "sokoban"
     assert nearest("lr", ["train.lr", "train.prompts"]) == "train.lr"
     assert nearest("quite-different", ["sokoban"]) is None
+    assert nearest("train.epochs", ["train", "train.prompts", "train.group_size"]) is None
+    assert nearest("train.prompt", ["train", "train.prompts"]) == "train.prompts"
+    assert mend("train.epochs", ["seed", "train.prompts"], "keys") == "keys: train.prompts"
     assert "valid names: a, b" in mend("quite-different", ["a", "b"])
     assert "(40 in all)" in mend("quite-different", [f"n{i:02d}" for i in range(40)])

@@ -11,12 +11,14 @@ of checkpoints, DAPO's refills, and the size of mini-batches, which follows the 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+import re
+from collections.abc import Callable, Mapping
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 from plat.errors import SpecError
+from plat.suggest import mend
 from plat.trainer.verl.config import VerlRunConfig
 from plat.trainer.verl.models import workers
 
@@ -225,17 +227,21 @@ def compose(config: VerlRunConfig, model: str) -> Any:
     from omegaconf.errors import OmegaConfBaseException
 
     settings = [f"{key}={_written(value)}" for key, value in overrides_of(config, model).items()]
+
+    def merged(overrides: list[str]) -> Any:
+        with initialize_config_module("verl.trainer.config", version_base=None):
+            return hydra_compose("ppo_trainer", overrides=[*settings, *overrides])
+
     state = GlobalHydra.instance()
     before = state.hydra
     state.clear()
     try:
-        with initialize_config_module("verl.trainer.config", version_base=None):
-            composed = hydra_compose("ppo_trainer", overrides=[*settings, *config.verl.overrides])
+        composed = merged(config.verl.overrides)
     except (HydraException, OmegaConfBaseException) as error:
         raise SpecError(
             f"verl's config does not take these settings: {' '.join(str(error).split())[:300]}",
             where="verl.overrides",
-            mend="see verl's ppo_trainer.yaml for its keys",
+            mend=_nearest_key(str(error), merged) or "see verl's ppo_trainer.yaml for its keys",
         ) from error
     finally:
         state.hydra = before
@@ -245,17 +251,38 @@ def compose(config: VerlRunConfig, model: str) -> Any:
     return composed
 
 
+def _nearest_key(said: str, merged: Callable[[list[str]], Any]) -> str:
+    """The key of verl's config most like the one that Hydra did not find there; "" where it says another thing."""
+    from omegaconf import OmegaConf
+
+    unknown = re.search(r"Could not override '([^']+)'", said)
+    if unknown is None:
+        return ""
+    return mend(unknown[1], _keys(OmegaConf.to_container(merged([]))), "keys of verl")
+
+
+def _keys(values: Any, section: str = "") -> list[str]:
+    """The dotted keys of everything in nested mappings."""
+    if not isinstance(values, Mapping):
+        return [section.removesuffix(".")]
+    return [key for name, inner in values.items() for key in _keys(inner, f"{section}{name}.")]
+
+
 def _refuse_ours(config: VerlRunConfig, composed: Any) -> None:
     """SpecError where `verl.overrides` changes the algorithm, part of which plat computes, or what plat does."""
     from omegaconf import OmegaConf
 
-    for key, value in {**_algorithm(config), **_left_to_us(config)}.items():
+    rates = {
+        key: value for key, value in _optimisers(config).items() if key.endswith(".optim.lr")
+    }  # set at each update
+    for key, value in {**_algorithm(config), **_left_to_us(config), **rates}.items():
         changed = OmegaConf.select(composed, key.lstrip("+"))
         if changed != value:
             raise SpecError(
                 f"verl.overrides sets {key} to {changed}, and plat decides that it is {value}",
                 where="verl.overrides",
-                mend="choose algorithm= and its options (`plat options algorithm --trainer verl`), or leave it out",
+                mend="choose algorithm= and its options (`plat options algorithm --trainer verl`), train.lr or "
+                "train.critic_lr; or leave it out",
             )
 
 

@@ -50,6 +50,9 @@ def test_settings_of_verls_own_win_and_a_wrong_one_is_named(make_config: Make) -
     with pytest.raises(SpecError, match="no_such_key") as caught:
         compose(make_config("verl.overrides=['actor_rollout_ref.rollout.no_such_key=1']"), "some/model")
     assert caught.value.where == "verl.overrides"
+    with pytest.raises(SpecError) as caught:
+        compose(make_config("verl.overrides=['critic.optm.lr=1']"), "some/model")
+    assert caught.value.mend == "did you mean 'critic.optim.lr'?"
 
 
 def test_what_verl_refuses_is_said_before_anything_runs(make_config: Make) -> None:
@@ -68,6 +71,8 @@ def test_what_verl_refuses_is_said_before_anything_runs(make_config: Make) -> No
         "actor_rollout_ref.actor.loss_agg_mode=token-mean",
         "trainer.save_freq=5",
         "algorithm.lam=.9",
+        "actor_rollout_ref.actor.optim.lr=1",
+        "critic.optim.lr=1",
     ],
 )
 def test_what_plat_decides_is_not_changed_behind_its_back(make_config: Make, setting: str) -> None:
