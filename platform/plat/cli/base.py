@@ -187,7 +187,7 @@ def _wanted(arguments: Sequence[str] | None) -> dict[str, Wanted]:
 
 
 def _wanted_by_files(arguments: Sequence[str] | None) -> dict[str, Wanted]:
-    """As `_wanted`, of the files named or of those in experiments/; a file that cannot be read is told and left out."""
+    """As `_wanted`, of the named files or those in experiments/; one that cannot be read is reported and left out."""
     files, overrides = split(arguments)
     wanted: dict[str, Wanted] = {}
     for file in files or sorted(Path("experiments").glob("*.yaml")):

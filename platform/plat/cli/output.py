@@ -92,7 +92,7 @@ def _open_missing() -> None:
 
 
 def tell(text: str) -> None:
-    """A line on stderr; nobody is told when the terminal is gone."""
+    """A line on stderr; dropped when the terminal is gone."""
     try:
         print(text, file=sys.stderr)
     except OSError:

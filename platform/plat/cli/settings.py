@@ -13,7 +13,7 @@ import typer
 
 from plat.trainer.plugins import ALLOW_IMPORT
 
-Given = ParamSpec("Given")
+P = ParamSpec("P")
 
 
 @dataclass
@@ -61,7 +61,7 @@ AllowImportOption = Annotated[
 ]
 
 
-def verb(*, reads_trainers: bool = False) -> Callable[[Callable[Given, int]], Callable[Given, int]]:
+def verb(*, reads_trainers: bool = False) -> Callable[[Callable[P, int]], Callable[P, int]]:
     """Give a verb `-v` on its command line, and `--allow-import` where it reads files or runs that name a trainer.
 
     Both have done their work when the verb is called, so that it does not take them.
@@ -72,9 +72,9 @@ def verb(*, reads_trainers: bool = False) -> Callable[[Callable[Given, int]], Ca
         for name, option in {**added, "verbose": VerboseOption}.items()
     ]
 
-    def decorate(function: Callable[Given, int]) -> Callable[Given, int]:
+    def decorate(function: Callable[P, int]) -> Callable[P, int]:
         @wraps(function)
-        def call(*arguments: Given.args, **options: Given.kwargs) -> int:
+        def call(*arguments: P.args, **options: P.kwargs) -> int:
             for parameter in parameters:
                 options.pop(parameter.name, None)
             return function(*arguments, **options)

@@ -129,7 +129,7 @@ class Dispatcher(Protocol):
         """Queue runs, in this order, and get ready to start them. PlatError when none of them could ever run here."""
 
     def poll(self, timeout: float = 0.0) -> list[Change]:
-        """Start what can start, wait at most `timeout` seconds for news, and give them."""
+        """Start what can start, wait at most `timeout` seconds for changes, and give them."""
 
     def active(self) -> bool:
         """Whether there is anything left to poll for."""

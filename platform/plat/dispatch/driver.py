@@ -28,7 +28,7 @@ from plat.store.live_sweeps import LiveSweep
 if TYPE_CHECKING:
     from plat.spec.experiment import Experiment, Run
 
-TICK = 0.2  # seconds between two updates of what is shown, and the longest wait for news
+TICK = 0.2  # seconds between two updates of what is shown, and the longest wait for changes
 
 
 def sweep(
@@ -121,7 +121,7 @@ class _Drive:
             self._submit(missing, live)
             if before_runs is not None:
                 before_runs()
-            signals = stack.enter_context(interrupts.counted(self._dispatcher))
+            signals = stack.enter_context(interrupts.recorded(self._dispatcher))
             while self._goes_on():
                 self._advance(live, interruptions=len(signals))
             while self._finished and len(signals) < 2:

@@ -12,11 +12,11 @@ from plat.dispatch.api import Dispatcher
 
 
 @contextlib.contextmanager
-def counted(dispatcher: Dispatcher) -> Iterator[list[int]]:
-    """A list that grows by one with every SIGINT, SIGTERM or SIGHUP; from the first on, nothing is started any more.
+def recorded(dispatcher: Dispatcher) -> Iterator[list[int]]:
+    """A list of every SIGINT, SIGTERM and SIGHUP that comes meanwhile; from the first on, nothing is started any more.
 
-    Nothing may be started even before the driver has seen the signal: workers may have got it too and be gone, and
-    their runs must not be started again. A signal that is ignored stays so (`nohup`).
+    The dispatcher is stopped in the signal handler, before the driver looks at the list: workers may have got the
+    signal too and be gone, and their runs must not be started again. A signal that is ignored stays so (`nohup`).
     """
     seen: list[int] = []
 

@@ -2,9 +2,9 @@
 
 history.jsonl gets one line per finished run and per preparation from the runner. The estimate is the median seconds per
 iteration of the most similar runs: same trainer and scale, then, as far as there are any, the same values of the keys
-that the trainer says cost depends on (`TrainerSpec.cost_keys`). Before there is any, the
-cost of a run is not known, and DEFAULT_PREPARE_SECONDS are assumed of a preparation. Whether shared work is there
-already is looked up in the cache: <home>/cache/<kind>/<key>.
+that the trainer says cost depends on (`TrainerSpec.cost_keys`). Before there is any, the cost of a run is not known,
+and DEFAULT_PREPARE_SECONDS are assumed of a preparation. Whether shared work is there already is looked up in the
+cache: <home>/cache/<kind>/<key>.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from plat.trainer.api import find_trainer
 DEFAULT_ITERATIONS = 40  # of a run whose config does not say
 DEFAULT_PREPARE_SECONDS = 30.0  # one base model on one CPU core
 DEFAULT_RUN_BYTES = 8_000_000  # three checkpoints with optimiser state, spool and log
-NEWEST = 50  # runs of a kind from which its time is told
+NEWEST = 50  # how many runs of a kind its time is estimated from
 HISTORY_TAIL = 4_000_000  # bytes of history.jsonl that are read
 
 Facts = tuple[Any, ...]

@@ -1,7 +1,7 @@
 """A run as a tree of processes: whatever a run starts ends with it, daemons in sessions of their own included.
 
-Promised, on Linux: when a run ends in whatever way, every process below it ends, before anybody is told how the run
-ended; no other process is ever touched. Elsewhere processes that their parents have left behind are not found.
+Promised, on Linux: when a run ends in whatever way, every process below it ends, before its outcome is
+reported; no other process is ever touched. Elsewhere processes that their parents have left behind are not found.
 
 How. The process of a run adopts the orphans among its descendants (it is their *subreaper*), so that all of them stay
 below it, however often they fork and whatever session or process group they make. At the end of the run it asks them

@@ -16,7 +16,7 @@ from pathlib import Path
 
 from plat.runner.process_tree import MARK, contained, signal_when_parent_ends
 
-TICK = 0.2  # seconds between two looks at the command
+TICK = 0.2  # seconds between two checks of the command
 
 
 def run_until_closed(command: list[str]) -> int:

@@ -46,7 +46,7 @@ def fsync_folder(folder: Path) -> None:
             os.close(handle)
 
 
-def exchange(one: Path, other: Path) -> bool:
+def exchange(first: Path, second: Path) -> bool:
     """Let two files or folders swap their names at once; False (and nothing changed) where the system cannot do that.
 
     Linux can, except on some network file systems.
@@ -54,7 +54,7 @@ def exchange(one: Path, other: Path) -> bool:
     import ctypes
 
     function = getattr(ctypes.CDLL(None), "renameat2", None) if sys.platform == "linux" else None
-    names = (os.fsencode(one), os.fsencode(other))
+    names = (os.fsencode(first), os.fsencode(second))
     return function is not None and function(AT_FDCWD, names[0], AT_FDCWD, names[1], RENAME_EXCHANGE) == 0
 
 

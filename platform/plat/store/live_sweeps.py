@@ -18,7 +18,7 @@ from plat.store import process
 from plat.store.durable import read_json, to_json, write
 from plat.store.home import Home
 
-ASKED = "cancel-"
+CANCEL = "cancel-"
 
 
 class LiveSweep:
@@ -38,12 +38,12 @@ class LiveSweep:
     def cancelled(self) -> list[str]:
         """The runs that somebody has asked not to start since the last call."""
         try:
-            names = [name for name in os.listdir(self._folder) if name.startswith(ASKED)]
+            names = [name for name in os.listdir(self._folder) if name.startswith(CANCEL)]
         except OSError:
             return []
         for name in names:
             (self._folder / name).unlink(missing_ok=True)
-        return [name.removeprefix(ASKED) for name in names]
+        return [name.removeprefix(CANCEL) for name in names]
 
 
 @contextlib.contextmanager
@@ -76,7 +76,7 @@ def ask_not_to_start(home: Home, run_ids: Iterable[str]) -> list[str]:
         for run_id in wanted:
             if run_id in given:
                 with contextlib.suppress(OSError):  # the sweep has just ended
-                    (folder / f"{ASKED}{run_id}").touch()
+                    (folder / f"{CANCEL}{run_id}").touch()
                     asked.append(run_id)
     return list(dict.fromkeys(asked))
 

@@ -78,7 +78,7 @@ def announced(home: Home, job: str, title: str) -> Iterator[None]:
 
 
 def is_being_prepared(home: Home, job: str) -> bool:
-    """Whether somebody is preparing this now, as far as that can be told from here."""
+    """Whether somebody is preparing this now, as far as that is known here."""
     facts = read_json(home.preparation(job))
     return facts is not None and _may_go_on(home, facts)
 

@@ -1,4 +1,4 @@
-"""The parent's end of the worker server: starts it, sends requests, collects news. For one thread only."""
+"""The parent's end of the worker server: starts it, sends requests, collects its messages. For one thread only."""
 
 from __future__ import annotations
 
@@ -37,14 +37,13 @@ class WorkerServer:
         self.log = log
         self.ready = False
         log.parent.mkdir(parents=True, exist_ok=True)
-        ours, theirs = socket.socketpair()
-        self._connection = ours
+        self._connection, server_end = socket.socketpair()
         self._buffer = b""
-        arguments = [str(theirs.fileno()), json.dumps(sys.path), json.dumps(list(trainers))]
-        with open(log, "ab") as output, _ignoring_interrupts(), theirs:
+        arguments = [str(server_end.fileno()), json.dumps(sys.path), json.dumps(list(trainers))]
+        with open(log, "ab") as output, _ignoring_interrupts(), server_end:
             self._process = subprocess.Popen(
                 [sys.executable, "-c", _START, *arguments],
-                pass_fds=[theirs.fileno()],
+                pass_fds=[server_end.fileno()],
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=output,

@@ -93,7 +93,7 @@ class LocalDispatcher:
 
     def poll(self, timeout: float = 0.0) -> list[Change]:
         self._start_ready()
-        self._read_news(0.0 if self._changes else timeout)
+        self._read_ends(0.0 if self._changes else timeout)
         gap = time.monotonic() - self._checked
         if gap >= CHECK_EVERY:
             self._checked += gap
@@ -121,7 +121,7 @@ class LocalDispatcher:
         self._processes.close()
 
     def active(self) -> bool:
-        """Is there anything to poll for?"""
+        """Whether a job may still change; once stopping, one that runs."""
         alive = (RUNNING,) if self.stopping else (QUEUED, RUNNING, WAITING)
         return any(job.state in alive for job in self.jobs.values())
 
@@ -131,7 +131,7 @@ class LocalDispatcher:
     def stop(self) -> None:
         """Start nothing more; ask what runs to save and stop."""
         self.stopping = True
-        self._read_news(0.0)
+        self._read_ends(0.0)
         if self._processes.loading:
             self.close()
             for job in self._running():
@@ -189,8 +189,8 @@ class LocalDispatcher:
         environment = machine.thread_environment(threads.pop() if len(threads) == 1 else 1)
         return trainers_that_train(job.run for job in self.jobs.values()), environment
 
-    def _read_news(self, timeout: float) -> None:
-        """Take in which processes have ended, waiting at most `timeout` seconds for the first."""
+    def _read_ends(self, timeout: float) -> None:
+        """Note which processes have ended, waiting at most `timeout` seconds for the first."""
         try:
             for message in self._processes.ended(min(timeout, CHECK_EVERY)):
                 self._note_end(self.jobs[message["job"]], message["status"], message["result"])

@@ -5,7 +5,7 @@ Promised: it is single-threaded, runs no job itself, and ends when its parent en
 the whole process group: the parent decides what they mean. Every worker leads a process group of its own: a worker is
 asked to stop alone, so that it can save, but it is killed together with every process it has started, and those do not
 outlive it, whatever group or session they have made: when a worker is gone, the server is their parent
-(`plat.runner.process_tree`), and the end of the job is told only after theirs.
+(`plat.runner.process_tree`), and the end of the job is reported only after theirs.
 
 It speaks JSON lines over a socket. In: {"op": "start", "job": ..., ...}, {"op": "signal", "job": ..., "number": ...}.
 Out: {"event": "ready"}, {"event": "exit", "job": ..., "status": <wait status>, "result": <of `work`> | null}.

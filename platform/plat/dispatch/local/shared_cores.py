@@ -21,7 +21,7 @@ class SharedCores:
         self.count = usable_cores()
         self._folder = folder or Path(tempfile.gettempdir()) / f"plat-cores-{os.getuid()}"
         self._held: dict[str, list[int]] = {}  # job -> open files
-        self._said = False
+        self._is_noted = False
         self._usable = self._make_folder()
 
     def _make_folder(self) -> bool:
@@ -54,8 +54,8 @@ class SharedCores:
         others = self.count - free - sum(map(len, self._held.values()))
         if free or not others:
             return True
-        if not self._said:
-            self._said = True
+        if not self._is_noted:
+            self._is_noted = True
             text = f"other sweeps use {others} of {self.count} cores: this one takes what is left (--jobs N takes N)"
             notices.append(text)
         return False

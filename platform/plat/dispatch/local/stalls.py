@@ -1,6 +1,6 @@
 """Heartbeat by progress: a run that logs nothing for too long is stalled, however alive its process is.
 
-Time is the observer's own monotonic clock between two looks, so clocks that jump or disagree do no harm. Preparations
+Time is measured on the monotonic clock of whoever checks, so clocks that jump or disagree do no harm. Preparations
 have no spool and are never called stalled.
 """
 

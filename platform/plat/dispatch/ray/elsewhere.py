@@ -17,7 +17,7 @@ from typing import Any
 
 from plat.dispatch.ray.bridge import NAMESPACE
 
-TICK = 0.5  # seconds between two looks at the commands
+TICK = 0.5  # seconds between two checks of the commands
 NOT_PASSED = ("RAY_", "CUDA_VISIBLE_DEVICES")  # what Ray sets for each of its processes
 
 

@@ -1,4 +1,4 @@
-"""SLURM's commands: called with a time limit, their output read, their failures told apart.
+"""SLURM's commands: called with a time limit, their output read, their failures classified.
 
 Nothing here decides what a failure means for a run. `sbatch` that fails or takes too long may have been obeyed all the
 same (`SchedulerError.certain` is False); a question that cannot be answered raises, and never looks like the answer
@@ -21,7 +21,7 @@ from plat.dispatch.schedulers import TaskState
 from plat.dispatch.slurm.states import task_state, unknown
 
 UNREADABLE = -1  # the index of tasks that are listed in a way that is not understood
-MANY_NAMES = 300  # so many job names are spelled out in one call
+NAMES_AT_ONCE = 300  # job names in one call
 # What sbatch says when it is not known whether the job was accepted; whatever else it says is a refusal.
 _IN_DOUBT = re.compile(
     r"time[d-]? ?out|socket|contact|connect|transport|zero bytes|communicat|network|no route|broken pipe|"
@@ -81,7 +81,7 @@ class Slurm:
     def tasks(self, names: Sequence[str]) -> list[ListedTask]:
         """Every task of the jobs of these names that SLURM still knows, those that ended a short while ago included."""
         question = ["--noheader", "--states=all", "--format=%F|%K|%T|%j|%r|%k", "--name"]
-        listed = "".join(self._ask("squeue", *question, ",".join(some)) for some in _portions(names))
+        listed = "".join(self._ask("squeue", *question, ",".join(portion)) for portion in _portions(names))
         wanted = set(names)
         return [task for line in listed.splitlines() for task in _read_task(line) if task.name in wanted]
 
@@ -89,7 +89,7 @@ class Slurm:
         """How tasks ended that squeue lists no more, by job name and index; empty where there is no accounting."""
         question = ["-X", "-n", "-P", "-S", "now-30days", "--format=JobName%60,JobID%60,State%30", "--name"]
         try:
-            listed = "".join(self._ask("sacct", *question, ",".join(some)) for some in _portions(names))
+            listed = "".join(self._ask("sacct", *question, ",".join(portion)) for portion in _portions(names))
         except SchedulerError:
             return {}
         ends: dict[tuple[str, int], TaskState] = {}
@@ -103,8 +103,8 @@ class Slurm:
 
     def cancel(self, jobs: Sequence[str]) -> None:
         """End jobs or array elements ("12_3") for good; those that are gone already are no error."""
-        for some in _portions(jobs):
-            self._ask("scancel", "--quiet", *some)
+        for portion in _portions(jobs):
+            self._ask("scancel", "--quiet", *portion)
 
     def requeue(self, job: str) -> None:
         """Put a job (the one that asks, as a rule) back into the queue."""
@@ -125,20 +125,20 @@ class Slurm:
                 raise SchedulerError(f"{command} has not answered for {self._timeout:.0f} s") from late
         if process.returncode == 0:
             return output
-        said = " ".join((errors or output).split())[:400]
-        refused = command == "sbatch" and is_refusal(said)
-        what = f"{command} failed: {said or f'exit code {process.returncode}'}"
-        raise SchedulerError(what, certain=refused, passes=refused and _LIMIT.search(said) is not None)
+        message = " ".join((errors or output).split())[:400]
+        refused = command == "sbatch" and is_refusal(message)
+        what = f"{command} failed: {message or f'exit code {process.returncode}'}"
+        raise SchedulerError(what, certain=refused, passes=refused and _LIMIT.search(message) is not None)
 
 
-def is_refusal(said: str) -> bool:
-    """Whether what a failed sbatch said means that the job was certainly not accepted."""
-    return bool(said) and _IN_DOUBT.search(said) is None
+def is_refusal(message: str) -> bool:
+    """Whether the message of a failed sbatch means that the job was certainly not accepted."""
+    return bool(message) and _IN_DOUBT.search(message) is None
 
 
 def _portions(names: Sequence[str]) -> list[Sequence[str]]:
     """As many names at a time as one command takes."""
-    return [names[start : start + MANY_NAMES] for start in range(0, len(names), MANY_NAMES)]
+    return [names[start : start + NAMES_AT_ONCE] for start in range(0, len(names), NAMES_AT_ONCE)]
 
 
 @contextlib.contextmanager

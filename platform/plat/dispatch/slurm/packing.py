@@ -18,9 +18,9 @@ from plat.trainer.resources import Resources
 if TYPE_CHECKING:
     from plat.spec.runs import Run
 
-WORTH_A_TASK = 600.0  # seconds of work; runs that are shorter share a task
+WORTH_A_TASK = 600.0  # seconds of work that justify starting a task; shorter runs share one
 MOST_IN_A_TASK = 32  # what one lost node may interrupt
-FEW_ARRAYS = 3  # above so many arrays, tasks are packed fuller instead
+MOST_ARRAYS = 3  # before there are more arrays, tasks are packed fuller
 
 
 @dataclass(frozen=True)
@@ -57,4 +57,4 @@ def _runs_per_task(
     if expected:
         mean = max(1.0, sum(expected) / len(expected))
         size = min(MOST_IN_A_TASK, max(1, round(WORTH_A_TASK * profile.runs_at_once / mean)))
-    return max(size, math.ceil(len(runs) / (FEW_ARRAYS * max_array_size)))
+    return max(size, math.ceil(len(runs) / (MOST_ARRAYS * max_array_size)))
