@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from plat.cli.output import tell
 from plat.cli.place import is_cluster_argument
 from plat.errors import SpecError
 from plat.store.home import Home
@@ -19,7 +20,7 @@ from plat.store.run_directory.paths import RunPaths
 from plat.suggest import nearest
 
 if TYPE_CHECKING:
-    from plat.spec.experiment import Experiment
+    from plat.spec.experiment import Experiment, Run
 
 
 OF_A_RUN = "`plat why {id}{home}` explains it, `plat runs --where id={id}{home}` shows its results"
@@ -99,6 +100,15 @@ def load_experiments(
         _refuse_searches(files)
         _refuse_runs(files, Home.find(home), of_a_run)
         raise
+
+
+def warn_of_idle(runs: Sequence[Run], overrides: Sequence[str]) -> None:
+    """Say on stderr which of the overrides on the command line change nothing in any of the runs."""
+    from plat.plan.check import idle_overrides
+
+    keys = [override.partition("=")[0].strip().removeprefix("matrix.") for override in overrides]
+    for key, reason in idle_overrides(runs, keys).items() if runs and keys else ():
+        tell(f"warning: {key} has no effect: {reason}")
 
 
 def _refuse_searches(files: Sequence[Path]) -> None:

@@ -18,6 +18,7 @@ from plat.cli.common import (
     load_experiments,
     print_json,
     split,
+    warn_of_idle,
 )
 from plat.cli.entries import standing
 from plat.cli.exit_codes import RUNS_FAILED
@@ -55,6 +56,7 @@ def plan(
     runs = distinct(experiments)
     check_runs(runs)
     warn_of_machine(runs, place)
+    warn_of_idle(runs, split(arguments)[1])
     made = make_plan(experiments, place, jobs=jobs, standing=standing)
     if as_json:
         print_json({"home": str(place.root), **made.to_json()})
@@ -100,6 +102,7 @@ def sweep(
         reports.check_report(experiment)
         reports.check_reference(experiment)
     check_runs(distinct(experiments))
+    warn_of_idle(distinct(experiments), split(arguments)[1])
     if target.is_here:
         check_machine(distinct(experiments), place)
     place.create()
@@ -152,6 +155,7 @@ def run(
     if files:
         raise SpecError(f"`plat run` takes no file, and {files[0]} is one", mend=f"plat sweep {files[0]}")
     made = build_run(overrides)
+    warn_of_idle([made], overrides)
     place = Home.find(home)
     if not place.run(made.id).result.exists():  # what is done needs no check, which takes seconds
         check_runs([made])

@@ -32,6 +32,18 @@ def check_machine(runs: Iterable[Run], home: Home) -> None:
                 _ask(spec.check_machine, run, spec)
 
 
+def idle_overrides(runs: Iterable[Run], keys: Iterable[str]) -> dict[str, str]:
+    """Which of these keys have no effect in any of the runs, each with the reason that the last of them gives."""
+    idle: dict[str, str] = dict.fromkeys(keys, "")
+    for run, spec in _with_trainers(runs):
+        if not idle:
+            break
+        with user_code(f"`idle_keys` of the trainer {spec.name!r} failed"):
+            reasons = spec.idle_keys(run.config)
+        idle = {key: reasons[key] for key in idle if key in reasons}
+    return idle
+
+
 def _with_trainers(runs: Iterable[Run]) -> Iterator[tuple[Run, TrainerSpec]]:
     """Each run once, with its trainer, which is looked for once."""
     different = {run.id: run for run in runs}.values()

@@ -143,6 +143,8 @@ class TrainerSpec:
                       whenever a file is read, must be quick
     check_machine     None, or config -> None: SpecError for a config that this machine is too small for. It is asked
                       where runs are to be executed here, and must be quick; a cluster judges by its own nodes
+    idle_keys         plain config (as in config.yaml) -> the dotted keys that have no effect in it, with the reasons.
+                      Whoever sets one of them on a command line is told
     disk_bytes        None, or config -> bytes that a run of it keeps on disk; None: as much as earlier runs did
     headline          the metric that live progress, `plat status` and result.json show as success (a share, 0 to 1)
     iterations        plain config (as in config.yaml) -> the number of iterations of the run, None when it does not say
@@ -168,6 +170,7 @@ class TrainerSpec:
     less_memory: Callable[[Any], Any | None] | None = None
     load_check: Callable[[], Callable[[Any], None]] | None = None
     check_machine: Callable[[Any], None] | None = None
+    idle_keys: Callable[[Mapping[str, Any]], Mapping[str, str]] = lambda config: {}
     disk_bytes: Callable[[Any], int] | None = None
     headline: str = HEADLINE
     iterations: Callable[[Mapping[str, Any]], int | None] = train_iterations

@@ -2,11 +2,31 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 from plat.errors import SpecError
 from plat.rl.config import PROBE_BLOCK, FilterConfig
 from plat.trainer.config import RunConfig
 from plat.trainer.embedded.base_model.recipe import tasks_of
 from plat.units import counted
+
+OF_THE_CRITIC = ("train.critic_lr", "train.critic_warmup", "algorithm.value_clip", "algorithm.lam", "algorithm.gamma")
+
+
+def idle_keys(config: Mapping[str, Any]) -> dict[str, str]:
+    """The keys of an algorithm that have no effect in a plain config of a built-in trainer, with the reason."""
+    algorithm = config["algorithm"]
+    idle: dict[str, str] = {}
+    if algorithm["advantage"] != "gae":
+        idle |= dict.fromkeys(OF_THE_CRITIC, f"the algorithm {algorithm['name']} has no critic")
+    if algorithm["advantage"] != "grpo":
+        idle["algorithm.norm_by_std"] = (
+            f"the algorithm {algorithm['name']} does not compare the trajectories of a group"
+        )
+    if not algorithm["dynamic_sampling"]:
+        idle["algorithm.max_refills"] = "without algorithm.dynamic_sampling=true there are no refills"
+    return idle
 
 
 def check_stand_in(config: RunConfig) -> None:

@@ -202,6 +202,14 @@ def test_what_this_machine_is_too_small_for_is_refused_here_alone(plat, spec, ho
     assert not home.exists()
 
 
+def test_an_override_that_changes_nothing_is_met_with_the_reason(plat, spec):
+    file = spec(GOOD + "  algorithm: [grpo, ppo]\n")
+    code, _, err = plat("plan", file, "matrix.algorithm=[grpo,dapo]", "train.critic_lr=0.1", "train.lr=0.1")
+    assert code == 0 and err == "warning: train.critic_lr has no effect: the algorithm dapo has no critic\n"
+    assert plat("plan", file, "train.critic_lr=0.1")[2] == "", "ppo has a critic"
+    assert "has no effect" in plat("plan", file, "matrix.algorithm=[ppo]", "matrix.algorithm.norm_by_std=[true]")[2]
+
+
 def test_planning_runs_no_code_of_the_current_folder(tmp_path, spec):
     (tmp_path / "innocent.py").write_text("print('I ran')")
     (tmp_path / "x-1.dist-info").mkdir()

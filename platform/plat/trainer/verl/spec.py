@@ -14,7 +14,7 @@ from plat.trainer.embedded.base_model.record import base_identity, shipped_base
 from plat.trainer.embedded.spec import load_prepare
 from plat.trainer.environments import environment_of
 from plat.trainer.resources import Resources
-from plat.trainer.validation import check_iteration, check_stand_in
+from plat.trainer.validation import check_iteration, check_stand_in, idle_keys
 from plat.trainer.verl.config import VerlRunConfig
 from plat.trainer.verl.extra import require
 from plat.trainer.verl.models import checkpoint_bytes, host_gigabytes, is_stand_in, minutes, paper_model, workers
@@ -160,6 +160,7 @@ SPEC = TrainerSpec(
     load_evaluate=_load_evaluate,
     stall_after=3600.0,  # a checkpoint of a large model, or its start on many GPUs
     less_memory=_less_memory,
+    idle_keys=idle_keys,
     load_check=_load_check,
     check_machine=_check_machine,
     disk_bytes=checkpoint_bytes,
