@@ -9,7 +9,7 @@ from collections.abc import Sequence
 SETTLED = 2.0  # seconds after its last change from which on a file's stamp is remembered
 SAMPLE = 64  # files after which it is known whether the file system is slow
 SLOW = 1e-4  # seconds for one file; a network file system takes longer, a local one a few microseconds
-AT_ONCE, PART = 32, 100  # questions that a slow file system is asked at once, and how many each asker has
+AT_ONCE, PART = 32, 100  # threads that ask a slow file system at once, and files that each asks for at a time
 
 
 def stamp(path: str | os.PathLike[str]) -> str | None:
