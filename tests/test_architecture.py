@@ -69,7 +69,7 @@ EVERYWHERE = (
 ONLY_IN = {
     "mlflow": ("plat.store", "plat.cli"),
     "sqlalchemy": ("plat.store",),
-    "hydra": ("plat.spec", "plat.trainer.verl.overrides"),
+    "hydra": ("plat.spec", "plat.trainer.verl.composition"),
     "ray": ("plat.dispatch.ray", "plat.search", "plat.trainer.verl"),
     "transfer_queue": ("plat.trainer.verl",),
     "optuna": ("plat.search",),
@@ -101,7 +101,7 @@ LIGHT = (
     "plat.cli", "plat.__main__", "plat.entry", "plat.plan", "plat.dispatch", "plat.runner", "plat.spec", "plat.store",
     "plat.trainer.api", "plat.trainer.config", "plat.trainer.embedded.spec", "plat.rl.config", "plat_envs.api",
     "plat.trainer.validation", "plat.trainer.verl.spec", "plat.trainer.verl.config", "plat.trainer.verl.models",
-    "plat.trainer.verl.overrides", "plat.trainer.verl.extra",
+    "plat.trainer.verl.overrides", "plat.trainer.verl.composition", "plat.trainer.verl.extra",
 )  # fmt: skip
 # Loaded only by a verb that reads the store into frames.
 HEAVY_ALLOWED = {"plat.store.mlflow.frames": {"pandas", "numpy"}}

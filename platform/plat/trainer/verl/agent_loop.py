@@ -16,10 +16,10 @@ from verl.experimental.agent_loop.agent_loop import AgentLoopBase, AgentLoopMetr
 
 from plat.trainer.environments import make_environments
 from plat.trainer.loop.randomness import generator
+from plat.trainer.verl.composition import run_config
 from plat.trainer.verl.config import VerlRunConfig
 from plat.trainer.verl.dialogue import Dialogue, dialogue_of
 from plat.trainer.verl.episode import Episode, Limits, Sequence
-from plat.trainer.verl.overrides import run_config
 from plat.trainer.verl.play import PLAY
 
 

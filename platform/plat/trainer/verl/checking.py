@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 
+from plat.trainer.verl.composition import check, compose
 from plat.trainer.verl.config import VerlRunConfig
-from plat.trainer.verl.overrides import check, compose, overrides_of
+from plat.trainer.verl.overrides import overrides_of
 
 MODEL = "any/model"  # what is checked does not depend on the checkpoint, which may not be on this machine
 _CHECKED: set[str] = set()  # what was composed and accepted in this process

@@ -1,8 +1,7 @@
 """The run's config as verl's: the one place where a name of ours becomes a name of verl's.
 
-`overrides_of` gives the settings as pairs of dotted key and value, in groups by what they are about. `compose` lets
-Hydra merge them with verl's own defaults, so that a key that verl does not know is an error, and `check` builds verl's
-own config objects from the result and runs verl's checks.
+`overrides_of` gives the settings as pairs of dotted key and value, in groups by what they are about.
+`plat.trainer.verl.composition` merges them with verl's own defaults.
 
 What is not here, because our own code does it: data files (instances come from seeds), validation, logging, the rhythm
 of checkpoints, DAPO's refills, and the size of mini-batches, which follows the rows that the filter keeps.
@@ -10,15 +9,9 @@ of checkpoints, DAPO's refills, and the size of mini-batches, which follows the 
 
 from __future__ import annotations
 
-import json
-import re
-from collections.abc import Callable, Mapping
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from plat.errors import SpecError
-from plat.suggest import mend
 from plat.trainer.verl.config import VerlRunConfig
 from plat.trainer.verl.models import workers
 
@@ -53,6 +46,14 @@ def overrides_of(config: VerlRunConfig, model: str) -> Settings:
         **_devices(config),
         **_left_to_us(config),
     }
+
+
+def decided_by_plat(config: VerlRunConfig) -> Settings:
+    """What `verl.overrides` may not change: the algorithm, part of which plat computes, and what plat itself does."""
+    rates = {
+        key: value for key, value in _optimisers(config).items() if key.endswith(".optim.lr")
+    }  # set at each update
+    return {**_algorithm(config), **_left_to_us(config), **rates}
 
 
 def _algorithm(config: VerlRunConfig) -> Settings:
@@ -212,133 +213,3 @@ def _left_to_us(config: VerlRunConfig) -> Settings:
         "reward.num_workers": 0,  # environments give the rewards
         "transfer_queue.backend.SimpleStorage.num_data_storage_units": config.verl.nodes,
     }
-
-
-def compose(config: VerlRunConfig, model: str) -> Any:
-    """verl's whole config for a run, an OmegaConf DictConfig with one more key: `plat`, the run's own config as JSON.
-
-    SpecError when verl's config has no such key, or when `verl.overrides` changes what plat itself decides.
-    """
-    from hydra import compose as hydra_compose
-    from hydra import initialize_config_module
-    from hydra.core.global_hydra import GlobalHydra
-    from hydra.errors import HydraException
-    from omegaconf import open_dict
-    from omegaconf.errors import OmegaConfBaseException
-
-    settings = [f"{key}={_written(value)}" for key, value in overrides_of(config, model).items()]
-
-    def merged(overrides: list[str]) -> Any:
-        with initialize_config_module("verl.trainer.config", version_base=None):
-            return hydra_compose("ppo_trainer", overrides=[*settings, *overrides])
-
-    state = GlobalHydra.instance()
-    before = state.hydra
-    state.clear()
-    try:
-        composed = merged(config.verl.overrides)
-    except (HydraException, OmegaConfBaseException) as error:
-        raise SpecError(
-            f"verl's config does not take these settings: {' '.join(str(error).split())[:300]}",
-            where="verl.overrides",
-            mend=_nearest_key(str(error), merged) or "see verl's ppo_trainer.yaml for its keys",
-        ) from error
-    finally:
-        state.hydra = before
-    _refuse_ours(config, composed)
-    with open_dict(composed):
-        composed.plat = json.dumps(asdict(config))
-    return composed
-
-
-def _nearest_key(said: str, merged: Callable[[list[str]], Any]) -> str:
-    """The key of verl's config most like the one that Hydra did not find there; "" where it says another thing."""
-    from omegaconf import OmegaConf
-
-    unknown = re.search(r"Could not override '([^']+)'", said)
-    if unknown is None:
-        return ""
-    return mend(unknown[1], _keys(OmegaConf.to_container(merged([]))), "keys of verl")
-
-
-def _keys(values: Any, section: str = "") -> list[str]:
-    """The dotted keys of everything in nested mappings."""
-    if not isinstance(values, Mapping):
-        return [section.removesuffix(".")]
-    return [key for name, inner in values.items() for key in _keys(inner, f"{section}{name}.")]
-
-
-def _refuse_ours(config: VerlRunConfig, composed: Any) -> None:
-    """SpecError where `verl.overrides` changes the algorithm, part of which plat computes, or what plat does."""
-    from omegaconf import OmegaConf
-
-    rates = {
-        key: value for key, value in _optimisers(config).items() if key.endswith(".optim.lr")
-    }  # set at each update
-    for key, value in {**_algorithm(config), **_left_to_us(config), **rates}.items():
-        changed = OmegaConf.select(composed, key.lstrip("+"))
-        if changed != value:
-            raise SpecError(
-                f"verl.overrides sets {key} to {changed}, and plat decides that it is {value}",
-                where="verl.overrides",
-                mend="choose algorithm= and its options (`plat options algorithm --trainer verl`), train.lr or "
-                "train.critic_lr; or leave it out",
-            )
-
-
-def run_config(text: str) -> VerlRunConfig:
-    """The run's own config from verl's key `plat`."""
-    from omegaconf import OmegaConf
-
-    values = OmegaConf.merge(OmegaConf.structured(VerlRunConfig), json.loads(text))
-    config = OmegaConf.to_object(values)
-    assert isinstance(config, VerlRunConfig)
-    return config
-
-
-def _written(value: Any) -> str:
-    """A value in the grammar of Hydra's command line."""
-    if value is None:
-        return "null"
-    if isinstance(value, bool):
-        return str(value).lower()
-    if isinstance(value, str):
-        return "'" + value.replace("'", "\\'") + "'"
-    if isinstance(value, Mapping):
-        return "{" + ",".join(f"{name}:{_written(inner)}" for name, inner in value.items()) + "}"
-    if isinstance(value, list):
-        return "[" + ",".join(map(_written, value)) + "]"
-    return repr(value)
-
-
-def check(composed: Any) -> None:
-    """Build verl's own config objects from a composed config and run verl's checks; SpecError says what they refuse.
-
-    Needs neither a GPU nor vllm nor the model's weights: the parts that read a checkpoint are left out.
-    """
-    from hydra.errors import HydraException
-    from omegaconf import OmegaConf
-    from omegaconf.errors import OmegaConfBaseException
-    from verl.utils.config import omega_conf_to_dataclass
-
-    gpus = composed.trainer.n_gpus_per_node * composed.trainer.nnodes
-    batch = composed.data.train_batch_size
-    try:
-        actor = omega_conf_to_dataclass(composed.actor_rollout_ref.actor)
-        actor.validate(gpus, batch, composed.actor_rollout_ref.model)
-        rollout = omega_conf_to_dataclass(composed.actor_rollout_ref.rollout)
-        omega_conf_to_dataclass(composed.algorithm)
-        if composed.critic.enable:
-            critic = OmegaConf.to_container(composed.critic, resolve=True)
-            assert isinstance(critic, dict)
-            # The model's own dataclass would read the checkpoint.
-            others = OmegaConf.create({name: value for name, value in critic.items() if name != "model"})
-            omega_conf_to_dataclass(others).validate(gpus, batch)
-        shared = rollout.tensor_model_parallel_size * rollout.data_parallel_size * rollout.pipeline_model_parallel_size
-        if gpus % shared:
-            raise ValueError(f"{gpus} GPUs cannot be shared out among copies of the rollout's model of {shared} each")
-    except (HydraException, OmegaConfBaseException, ValueError, TypeError, AssertionError) as error:
-        cause = error.__cause__ or error
-        raise SpecError(
-            f"verl refuses this run: {' '.join(str(cause).split())[:300]}", where="verl", mend="change what it names"
-        ) from error

@@ -7,10 +7,11 @@ from contextlib import contextmanager
 from typing import Any
 
 from plat.trainer.verl.cluster import import_plug_in, ray_cluster
+from plat.trainer.verl.composition import compose
 from plat.trainer.verl.config import VerlRunConfig
 from plat.trainer.verl.model_files import ModelFiles
 from plat.trainer.verl.models import workers
-from plat.trainer.verl.overrides import compose, rollout_engine
+from plat.trainer.verl.overrides import rollout_engine
 from plat.units import counted
 
 

@@ -7,8 +7,9 @@ from collections.abc import Callable
 import pytest
 
 from plat.errors import SpecError
+from plat.trainer.verl.composition import check, compose, run_config
 from plat.trainer.verl.config import VerlRunConfig
-from plat.trainer.verl.overrides import check, compose, overrides_of, response_tokens, run_config
+from plat.trainer.verl.overrides import overrides_of, response_tokens
 
 Make = Callable[..., VerlRunConfig]
 

@@ -36,8 +36,8 @@ def worker_of(case: dict[str, Any]) -> Any:
     from verl.utils.config import omega_conf_to_dataclass
     from verl.workers.config import TrainingWorkerConfig
 
+    from plat.trainer.verl.composition import compose, run_config
     from plat.trainer.verl.loss import CriticWorker, scaled_policy_loss, scaled_value_loss
-    from plat.trainer.verl.overrides import compose, run_config
 
     composed = compose(run_config(case["config"]), case["model"])
     is_actor = case["role"] != "critic"
