@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import sys
-from typing import Annotated
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -31,6 +32,10 @@ from plat.cli.tune import names_search, plan_searches
 from plat.errors import SpecError
 from plat.store.home import Home
 from plat.units import percent
+
+if TYPE_CHECKING:
+    from plat.dispatch.report import SweepReport
+    from plat.spec.experiment import Experiment
 
 
 @verb(reads_trainers=True)
@@ -92,43 +97,47 @@ def sweep(
     experiments = load_experiments(arguments, home=home)
     place = Home.find(home)
     uri = place.store_uri(store)
-    layout = reports.layout()
-    printed = [freshness.recall(place, uri, experiment, layout) for experiment in experiments]
+    printed = [freshness.recall(place, uri, experiment, reports.layout()) for experiment in experiments]
     if all(text is not None for text in printed):
         print("nothing to do: every run is done, and the report is up to date\n")
         print("\n".join(text for text in printed if text), end="")
         return 0
+    runs = distinct(experiments)
     for experiment in experiments:
         reports.check_report(experiment)
         reports.check_reference(experiment)
-    check_runs(distinct(experiments))
-    warn_of_idle(distinct(experiments), split(arguments)[1])
+    check_runs(runs)
+    warn_of_idle(runs, split(arguments)[1])
     if target.is_here:
-        check_machine(distinct(experiments), place)
+        check_machine(runs, place)
     place.create()
     notifier = Notifier(notify, place, experiments)
     report = run_missing(
-        place,
-        uri,
-        distinct(experiments),
-        experiments,
-        jobs=jobs,
-        steal=steal,
-        target=target,
-        on_ended=notifier.run_ended,
+        place, uri, runs, experiments, jobs=jobs, steal=steal, target=target, on_ended=notifier.run_ended
     )
-    whole = True
+    are_whole = True
     if not report.interrupted and not (report.detached and report.counts().get("queued")):
-        for experiment in experiments:
-            made = reports.make_report(place, uri, experiment)
-            if made.whole and all(report.ends[run.id].state == "done" for run in experiment.runs):
-                freshness.remember(place, uri, experiment, layout, made.printed, made.files)
-            print(made.printed, end="")
-            whole = whole and made.whole
+        are_whole = _print_reports(place, uri, experiments, report)
     exit_code = conclude(report)
-    exit_code = exit_code if whole else exit_code or RUNS_FAILED
+    if not are_whole:
+        exit_code = exit_code or RUNS_FAILED
     notifier.sweep_ended(report, exit_code)
     return exit_code
+
+
+def _print_reports(home: Home, uri: str, experiments: Sequence[Experiment], report: SweepReport) -> bool:
+    """Make and print the report of each experiment; remember those that can be printed again as they are.
+
+    False when a part of one could not be made.
+    """
+    are_whole = True
+    for experiment in experiments:
+        made = reports.make_report(home, uri, experiment)
+        if made.whole and all(report.ends[run.id].state == "done" for run in experiment.runs):
+            freshness.remember(home, uri, experiment, reports.layout(), made.printed, made.files)
+        print(made.printed, end="")
+        are_whole = are_whole and made.whole
+    return are_whole
 
 
 @verb(reads_trainers=True)

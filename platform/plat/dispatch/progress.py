@@ -26,12 +26,19 @@ COLUMNS = ("run", "state", "iteration", "success", "time", "left")
 
 
 class Progress(Protocol):
-    """Told by `sweep` what happens. All calls come from one thread."""
+    """Shows how a sweep proceeds. All calls come from one thread."""
 
-    def change(self, change: Change, *, success: float | None = None, seconds: float = 0.0) -> None: ...
-    def update(self, views: list[View], totals: Totals) -> None: ...
-    def message(self, text: str) -> None: ...
-    def end(self) -> None: ...
+    def change(self, change: Change, *, success: float | None = None, seconds: float = 0.0) -> None:
+        """A job went to another state; of one that ended, its success and how long it took."""
+
+    def update(self, views: list[View], totals: Totals) -> None:
+        """How everything stands now; called several times a second."""
+
+    def message(self, text: str) -> None:
+        """A line for whoever watches."""
+
+    def end(self) -> None:
+        """The sweep is over, or could not begin."""
 
 
 class Silent:
@@ -197,6 +204,7 @@ def describe_preparation(view: View) -> str:
 
 
 def summary(totals: Totals) -> str:
+    """One line about the whole sweep: `12 of 72 done, 2 running, 58 to go, about 12.5 min left`."""
     parts = [f"{totals.done} of {totals.runs} done"]
     parts += [f"{totals.failed} failed"] if totals.failed else []
     parts += [f"{totals.preparing} preparing"] if totals.preparing else []

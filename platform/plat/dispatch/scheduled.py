@@ -78,6 +78,7 @@ class ScheduledDispatcher(ABC):
         return [Handle(run.id, run.id) for run in runs]
 
     def poll(self, timeout: float = 0.0) -> list[Change]:
+        """Ask the scheduler if it is time, hand over what is free, and give what has changed."""
         now = time.monotonic()
         due = self._refreshed is None or now - self._refreshed >= self._refresh_every
         if due and self.active():
@@ -92,10 +93,14 @@ class ScheduledDispatcher(ABC):
         return self._changes.take()
 
     def active(self) -> bool:
+        """Whether anything is followed that has not ended."""
         return not self.stopping and any(job.state != ENDED for job in self.jobs.values())
 
     def handed_over(self) -> bool:
-        """A submission whose number nobody knows yet may still have to be made again."""
+        """Whether a scheduler has every run that has not ended, under a number that is known.
+
+        A submission whose number nobody knows yet may still have to be made again.
+        """
         followed = {record.submission for record in self._followed.values()}
         known = all(submission.job_id() is not None for submission in followed)
         return self._refreshed is not None and not self._to_submit and known

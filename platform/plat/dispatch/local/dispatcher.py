@@ -92,6 +92,7 @@ class LocalDispatcher:
         return known is None or (known.kind == "run" and known.state == ENDED)
 
     def poll(self, timeout: float = 0.0) -> list[Change]:
+        """Start what can start, take in what has ended, check for stalls now and then, and give what has changed."""
         self._start_ready()
         self._read_ends(0.0 if self._changes else timeout)
         gap = time.monotonic() - self._checked
@@ -103,6 +104,7 @@ class LocalDispatcher:
         return self._changes.take()
 
     def cancel(self, handles: Sequence[Handle]) -> None:
+        """Stop these runs for good, and preparations that no other run needs."""
         for handle in handles:
             job = self.jobs[handle.job]
             job.cancelled = True
@@ -126,6 +128,7 @@ class LocalDispatcher:
         return any(job.state in alive for job in self.jobs.values())
 
     def handed_over(self) -> bool:
+        """Not before all is over: runs here need this process."""
         return not self.active()
 
     def stop(self) -> None:

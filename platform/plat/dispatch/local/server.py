@@ -47,6 +47,8 @@ class _Child:
 
 
 class Server:
+    """The worker server, see the module. `connection`: the socket to its parent."""
+
     def __init__(self, connection: socket.socket) -> None:
         self._connection = connection
         self._children: dict[int, _Child] = {}
@@ -74,6 +76,7 @@ class Server:
         gc.freeze()  # keeps the garbage collector of the workers off the shared pages
 
     def serve(self) -> None:
+        """Obey the parent until it is gone."""
         self._helpers = process_tree.children(os.getpid())
         process_tree.adopt_orphans()
         self._send({"event": "ready", "pid": os.getpid()})
