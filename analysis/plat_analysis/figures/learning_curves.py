@@ -62,7 +62,7 @@ def _figure(
         name=f"{name}_{metric.rsplit('/', 1)[-1]}",
         title=f"{label(results.metric(metric))} over training",
         draw=partial(_draw, by_line, results, metric, baseline, pair),
-        caption=_caption(metric, by_line),
+        caption=" ".join([_caption(metric, by_line), *results.unlogged([metric])]),
     )
     for index, ((row, column, line), curves_of_line) in enumerate(by_line.items()):
         figure.points += curves.points(curves_of_line, row=row, column=column, line=line, metric=results.metric(metric))

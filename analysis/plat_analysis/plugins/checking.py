@@ -2,9 +2,10 @@
 
 Arguments are checked against the signature of the builder or check and its annotations. Names have a meaning too, for
 every package's builders: `rows`, `columns` and `pair` are axes, `baseline` and `treatment` values of the axis `pair`,
-`paper` a table of the paper's file, `only`, `row` and `than` some of the rows, `thresholds` those of the regimes, and
-`differ_in` the options in which the two sides of a pair may differ. The runs of the matrix are then laid out as the
-entry asks: no place may get two runs of one seed, and the two sides of a pair must have the same seeds.
+`metric` and `metrics` what runs log, `paper` a table of the paper's file, `only`, `row` and `than` some of the rows,
+`thresholds` those of the regimes, and `differ_in` the options in which the two sides of a pair may differ. The runs of
+the matrix are then laid out as the entry asks: no place may get two runs of one seed, and the two sides of a pair must
+have the same seeds.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from plat.errors import PlatError, SpecError
+from plat.spec.metrics import check_metric
 from plat.spec.yaml_reader import read
 from plat.suggest import mend
 from plat_analysis.plugins import registry
@@ -34,6 +36,7 @@ if TYPE_CHECKING:
 AXES = ("rows", "columns", "pair")
 VALUES = ("baseline", "treatment")
 ROWS = ("row", "than")
+METRICS = ("metric", "metrics")
 COMPARED = frozenset(field.name for field in fields(Comparison))
 
 
@@ -67,6 +70,7 @@ def _check_entry(
     for name in unknown:  # each is reported at its own place
         registry.check_arguments(function, given, place(experiment, *path, name))
     registry.check_arguments(function, given, where)
+    checked.check_metrics()
 
 
 @dataclass(frozen=True)
@@ -118,6 +122,14 @@ class _Entry:
         if "paper" in self.parameters and self.given.get("paper") is not None:
             with self._at("paper"):
                 printed_table(self.experiment, self.given["paper"])
+
+    def check_metrics(self) -> None:
+        """SpecError for a metric that no trainer of these runs logs."""
+        for name in METRICS:
+            given = self.given.get(name) if name in self.parameters else None
+            for metric in [given] if isinstance(given, str) else given or ():
+                with self._at(name):
+                    check_metric(metric, self.experiment.runs)
 
     def check_matrix(self) -> None:
         """SpecError where thresholds are wrong, or where the matrix cannot be laid out as the arguments ask."""

@@ -11,7 +11,7 @@ stays, with the reason.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 
 from plat.errors import SpecError
 from plat.outcomes import is_result
+from plat.suggest import nearest
 from plat_analysis.statistics.replicates import Replicate
 from plat_analysis.text import printable, shortened
 
@@ -142,6 +143,16 @@ class Results:
     def metric(self, key: str) -> str:
         """The metrics that a key stands for, as text: the headlines of the runs for SUCCESS, otherwise the key."""
         return ", ".join(dict.fromkeys(self._headlines.values())) if key == SUCCESS else key
+
+    def unlogged(self, keys: Iterable[str]) -> list[str]:
+        """A sentence, with the nearest logged name, for each metric that no run logged although some are done: its
+        name may be misspelt."""
+        if self._metrics is None or all(run.missing for run in self.runs):
+            return []
+        logged = [str(key) for key in self._metrics["key"].unique()]
+        absent = [key for key in dict.fromkeys(keys) if key != SUCCESS and key not in logged]
+        near = {key: nearest(key, logged) for key in absent}
+        return [f"No run logged {key!r}" + (f": did you mean {near[key]!r}?" if near[key] else ".") for key in absent]
 
     def last_step(self, run_id: str) -> int | None:
         """The newest step at which validation was measured, or None."""

@@ -66,7 +66,7 @@ def build(
                     table.values[f"{name}/{row}/{column}/{metric}"] = estimate.value
             table.rows.append(Row(tuple(line), rule=index == 0))
     table.caption = _caption(shown, at, percent)
-    table.notes = marks.notes() + [Note(text) for text in _notes(shown)]
+    table.notes = marks.notes() + [Note(text) for text in [*_notes(shown), *results.unlogged(metrics)]]
     return [table]
 
 

@@ -22,7 +22,9 @@ from plat.search.space import read_space
 from plat.spec.experiment import NAME
 from plat.spec.identity import canonical
 from plat.spec.matrix_reader import assignments
+from plat.spec.metrics import check_metric
 from plat.spec.overrides import CommandLine, is_sweep, parse_overrides
+from plat.spec.runs import Run
 from plat.spec.yaml_reader import Document, read
 from plat.suggest import mend
 
@@ -49,8 +51,18 @@ def read_searches(path: str | Path, overrides: Sequence[str] = ()) -> list[Searc
     file = _SearchFile(document, parse_overrides(tuple(overrides)))
     pruners = file.pruners()
     searches = [file.search(pruner, len(pruners) > 1, tuple(overrides)) for pruner in pruners]
-    searches[0].corner_runs()  # SpecError where one cannot be made
+    _check_objectives(searches[0], searches[0].corner_runs())
     return searches
+
+
+def _check_objectives(search: Search, corner_runs: Sequence[Run]) -> None:
+    """SpecError for an objective that none of these runs would log."""
+    for objective in search.objectives:
+        try:
+            check_metric(objective.metric, corner_runs)
+        except SpecError as error:
+            error.where = objective.where
+            raise
 
 
 def _check_keys(document: Document) -> None:

@@ -146,6 +146,8 @@ class TrainerSpec:
     idle_keys         plain config (as in config.yaml) -> the dotted keys that have no effect in it, with the reasons.
                       Whoever sets one of them on a command line is told
     disk_bytes        None, or config -> bytes that a run of it keeps on disk; None: as much as earlier runs did
+    metrics           names of all metrics that it can log, with wildcards as in `fnmatch` (`grad/q*/task`): a report or
+                      a search that asks for another is refused before anything runs. Empty: it does not say
     headline          the metric that live progress, `plat status` and result.json show as success (a share, 0 to 1)
     iterations        plain config (as in config.yaml) -> the number of iterations of the run, None when it does not say
     cost_keys         dotted config keys that a run's time depends on, the most important first: `plat plan` expects a
@@ -172,6 +174,7 @@ class TrainerSpec:
     check_machine: Callable[[Any], None] | None = None
     idle_keys: Callable[[Mapping[str, Any]], Mapping[str, str]] = lambda config: {}
     disk_bytes: Callable[[Any], int] | None = None
+    metrics: tuple[str, ...] = ()
     headline: str = HEADLINE
     iterations: Callable[[Mapping[str, Any]], int | None] = train_iterations
     cost_keys: tuple[str, ...] = ("task.name", "model.name", "algorithm.name", "filter.name")

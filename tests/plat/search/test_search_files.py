@@ -98,6 +98,13 @@ def test_a_wrong_file_is_told_what_where_and_how_to_mend_it(write, old, new, wha
     assert mend in str(error.value.mend)
 
 
+def test_an_objective_that_the_trainer_does_not_log_is_refused(write):
+    text = "title: T\nbase: {scale: smoke}\nspace: {train.lr: [1e-3, 1e-4]}\nobjectives: [{maximize: val/sucess}]\n"
+    with pytest.raises(SpecError, match="no run logs the metric 'val/sucess'") as error:
+        read_searches(write(text))
+    assert "toy.yaml:4:13" in str(error.value.where) and "did you mean 'val/success'" in str(error.value.mend)
+
+
 @pytest.mark.parametrize(
     ("override", "what"),
     [("micro=1", "is searched over"), ("at=1,2", "takes one value"), ("matrix.at=[1]", "no matrix"), ("att=1", "att")],

@@ -12,6 +12,7 @@ import pytest
 import torch
 
 from plat.trainer.embedded.train import train
+from plat.trainer.metric_names import METRICS
 
 TASKS = ("sokoban", "frozenlake", "metamathqa", "countdown")
 ALWAYS = {
@@ -37,6 +38,7 @@ def test_every_task_runs_and_says_everything(compose, memory_io, task, algorithm
     assert outcome.kind == "finished"
     assert {key for key, step in io.metrics if step == 2} >= ALWAYS | HELD_OUT
     assert ("critic/value_loss", 1) in io.metrics or algorithm != "ppo"
+    assert {key for key, _ in io.metrics} <= set(METRICS)
     at_start = {key for key, step in io.metrics if step == 0}
     assert {"val/success", "heldout/base_success", "probe/retrieval_acc", "probe/retrieval_untrained"} <= at_start
     assert ("probe/retrieval_untrained", 1) not in io.metrics

@@ -41,12 +41,23 @@ def test_what_is_shipped_can_be_made(path):
         ("{builder: collapse, thresholds: {low: much}}", "a mapping to a number", "number"),
         ("{builder: collapse, treatmnt: top_p}", "unknown argument 'treatmnt'", "'treatment'"),
         ("{builder: paired_deltas, paper: table4}", "no table 'table4'", "tables"),
+        (
+            "{builder: learning_curves, metrics: [val/sucess], rows: algorithm}",
+            "no run logs the metric 'val/sucess'",
+            "'val/success'",
+        ),
+        (
+            "{builder: metric_table, metrics: [success, nosuch/x], rows: [algorithm, filter]}",
+            "the metric 'nosuch/x'",
+            "metrics: success",
+        ),
+        ("{check: increasing, metric: probe/retrieval, rows: [algorithm, filter], id: a}", "probe/retrieval'", "_acc'"),
         ("{builder: paired_deltas, heldout: 1}", "1 is not true or false", "true or false"),
     ],
 )
 def test_wrong_arguments(tmp_path, entry, what, mend):
     path = tmp_path / "x.yaml"
-    texts = {"report": entry}
+    texts = {"claims" if "check:" in entry else "report": entry}
     if "paired_deltas" in entry and "paper" not in entry and "heldout" not in entry:  # the claim has the same arguments
         texts["claims"] = entry.replace("builder: paired_deltas", "id: a, check: mean_delta_positive")
     for key, text in texts.items():

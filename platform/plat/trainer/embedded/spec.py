@@ -13,6 +13,7 @@ from plat.trainer.config import RunConfig
 from plat.trainer.embedded.base_model.recipe import base_key
 from plat.trainer.embedded.base_model.record import base_identity, shipped_base
 from plat.trainer.environments import environment_of
+from plat.trainer.metric_names import METRICS
 from plat.trainer.validation import check_iteration, check_stand_in, idle_keys
 
 
@@ -98,5 +99,6 @@ SPEC = TrainerSpec(
     load_evaluate=_load_evaluate,
     less_memory=_less_memory,
     idle_keys=idle_keys,
+    metrics=METRICS,
     preload=("plat.trainer.embedded.train", "verl.trainer.ppo.core_algos"),
 )

@@ -13,6 +13,7 @@ from plat.trainer.embedded.base_model.recipe import base_key
 from plat.trainer.embedded.base_model.record import base_identity, shipped_base
 from plat.trainer.embedded.spec import load_prepare
 from plat.trainer.environments import environment_of
+from plat.trainer.metric_names import VERL_METRICS
 from plat.trainer.resources import Resources
 from plat.trainer.validation import check_iteration, check_stand_in, idle_keys
 from plat.trainer.verl.config import VerlRunConfig
@@ -161,6 +162,7 @@ SPEC = TrainerSpec(
     stall_after=3600.0,  # a checkpoint of a large model, or its start on many GPUs
     less_memory=_less_memory,
     idle_keys=idle_keys,
+    metrics=VERL_METRICS,
     load_check=_load_check,
     check_machine=_check_machine,
     disk_bytes=checkpoint_bytes,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from fnmatch import fnmatchcase
 
 import numpy as np
 import pytest
@@ -11,6 +12,7 @@ import torch
 from plat.rl.filter import StepPlan
 from plat.trainer.embedded.learner import Learner
 from plat.trainer.embedded.train import train
+from plat.trainer.metric_names import METRICS
 
 PARTS = [np.arange(4), np.arange(4, 12)]
 ONE_UPDATE = StepPlan(1, 1.0, 1.0, 1.0, 1.0)
@@ -71,6 +73,7 @@ def test_a_run_that_is_probed_goes_as_it_goes_without(compose, memory_io) -> Non
     measured = {key for key in probed.history() if key[0].startswith("grad/")}
     assert {step for _, step in measured} == {1, 3}
     assert {name.split("/")[1] for name, _ in measured} == {"q1", "q2", "q3"}
+    assert all(any(fnmatchcase(name, metric) for metric in METRICS) for name, _ in measured)
     assert all(probed.metrics["grad/q2/prompts", step] == 2 for step in (1, 3))
     assert {key: value for key, value in probed.history().items() if key not in measured} == plain.history()
     assert probed.final() == plain.final()

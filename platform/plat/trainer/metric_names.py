@@ -1,0 +1,40 @@
+"""The names of all metrics that the trainers of this package log (`TrainerSpec.metrics`).
+
+A name may hold wildcards as in `fnmatch`: `grad/q*/task` stands for `grad/q1/task`, `grad/q2/task`, ...
+"""
+
+from __future__ import annotations
+
+from plat_envs.api import LEVELS
+
+
+def _named(prefix: str, names: str) -> tuple[str, ...]:
+    """`prefix` before each of the names, which spaces separate."""
+    return tuple(prefix + name for name in names.split())
+
+
+_MUTUAL_INFORMATION = (
+    "retrieval_acc retrieval_chance retrieval_above_chance recall_at_2 recall_at_4 recall_at_8 "
+    "mi_est mi_seq_est mi_zscore mi_zscore_ema mi_zscore_seq h_z h_z_seq h_z_given_x h_z_given_x_seq upper_bound "
+    "mi_est_code mi_zscore_code mi_zscore_ema_code h_z_code retrieval_chance_code"
+)
+
+METRICS = (
+    *_named("val/", "success return turns actions_per_turn moves_per_turn format_valid response_tokens"),
+    *_named("heldout/", "success final_success base_success peak_step"),
+    *_named("rollout/", "success return_mean reward_std reward_var rv_std_over_mean zero_variance_prompts"),
+    *_named("rollout/", "format_valid reasoning_parses response_tokens entropy refills informative_prompts"),
+    *_named("rollout/level/", " ".join(LEVELS)),
+    *_named("mi/first_turn/", _MUTUAL_INFORMATION),
+    *_named("mi/trajectory/", _MUTUAL_INFORMATION),
+    *_named("probe/", "retrieval_acc retrieval_chance retrieval_untrained fluent h_z_given_x"),
+    *_named("probe/level/", " ".join(LEVELS)),
+    *_named("probe/retrieval_acc/", " ".join(LEVELS)),
+    *_named("filter/", "kept_prompts kept_share kept_mass empty loss_scale updates"),
+    *_named("actor/", "pg_loss kl entropy grad_norm clip_fraction clip_fraction_lower ppo_kl"),
+    *_named("critic/", "value_loss value_clip_fraction grad_norm"),
+    *_named("grad/q*/", "task entropy kl reward_std_mean reward_std_min reward_std_max prompts"),
+    *_named("time/", "rollout refill cross_score gradient filter update eval probe step"),
+    "mem/peak_mb",
+)
+VERL_METRICS = (*METRICS, "rollout/cut", "mi/score_gap")

@@ -1,0 +1,43 @@
+"""Which metrics runs log, as their trainers say."""
+
+from __future__ import annotations
+
+import pytest
+
+from plat.errors import SpecError
+from plat.spec.experiment import build_run
+from plat.spec.metrics import check_metric
+from plat.trainer.metric_names import VERL_METRICS
+from plat.trainer.verl.metrics import ACTOR_METRICS, CRITIC_METRICS
+
+EMBEDDED = ("scale=smoke",)
+TOY = ("trainer=plat_toy:SPEC",)
+
+
+@pytest.mark.parametrize("name", ["success", "val/success", "grad/q7/task", "probe/level/template", "time/step"])
+def test_what_a_trainer_logs_is_accepted(name):
+    check_metric(name, [build_run(EMBEDDED)])
+
+
+@pytest.mark.parametrize(
+    ("name", "mend"),
+    [
+        ("val/sucess", "did you mean 'val/success'"),
+        ("entropy", "did you mean 'actor/entropy'"),
+        ("mem/kb", "did you mean 'mem/peak_mb'"),
+        ("foo", "metrics: success, val/success"),
+    ],
+)
+def test_what_it_does_not_log_is_refused_with_the_nearest_name(name, mend):
+    with pytest.raises(SpecError, match=f"no run logs the metric {name!r}") as error:
+        check_metric(name, [build_run(EMBEDDED)])
+    assert str(error.value.mend).startswith(mend)
+
+
+def test_a_trainer_that_does_not_say_what_it_logs_may_log_anything():
+    check_metric("val/sucess", [build_run(TOY)])
+    check_metric("val/sucess", [build_run(EMBEDDED), build_run(TOY)])
+
+
+def test_what_verl_measures_is_declared():
+    assert {*ACTOR_METRICS.values(), *CRITIC_METRICS.values()} <= set(VERL_METRICS)
