@@ -54,6 +54,7 @@ class _Layout:
         return sum(self._inside(at, span) for at, (_, span) in self._starts()) + len(BETWEEN) * (len(self.groups) - 1)
 
     def render(self) -> Group:
+        """The table as lines for `rich` to print."""
         from rich.console import Group
         from rich.padding import Padding
         from rich.text import Text

@@ -55,6 +55,7 @@ class Side:
 
     @classmethod
     def of(cls, results: Results, runs: Mapping[Replicate, RunView]) -> Side:
+        """The runs of one condition, with each of SCORES for those that have it."""
         runs = {replicate: runs[replicate] for replicate in sorted(runs, key=replicate_order)}
         scores: dict[str, dict[Replicate, Score]] = {}
         for name, score_of in SCORES.items():

@@ -155,6 +155,7 @@ VERBS: dict[str, Callable[..., int]] = {"list": list_bases, "build": build, "ver
 
 
 def application() -> typer.Typer:
+    """The group `plat base`, with its verbs."""
     app = typer.Typer(rich_markup_mode=None, add_completion=False)
 
     @app.callback(invoke_without_command=True, help="The base models of the stand-ins.")

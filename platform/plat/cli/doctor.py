@@ -152,6 +152,7 @@ def check_torch() -> Check:
 
 
 def check_cores() -> Check:
+    """How many cores and how much memory the runs may use; a warning when memory is scarce for so many workers."""
     import psutil
 
     cores = usable_cores()

@@ -45,6 +45,7 @@ class Screen:
         self._shows_log = False
 
     def show(self) -> int:
+        """Show the screen until the user leaves it; the exit code."""
         from rich.console import Console
         from rich.live import Live
 

@@ -136,6 +136,7 @@ class _SearchFile:
         )
 
     def pruners(self) -> list[Chosen]:
+        """The pruners of the file, each of which gives a search; SpecError for none, and for one named twice."""
         value, where = self._setting("pruner")
         values = value if isinstance(value, list) else [value]
         chosen = [read_chosen("pruner", entry, where) for entry in values]

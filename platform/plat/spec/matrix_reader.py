@@ -58,6 +58,7 @@ class MatrixReader:
         self.zipped: set[str] = set()  # zipped axes may list a value twice, because the other axis distinguishes them
 
     def matrix(self) -> Matrix:
+        """The matrix of the file; SpecError, with its place, for anything wrong in it."""
         document = self.document
         data = document.data.get("matrix") or {}
         if not isinstance(data, dict):

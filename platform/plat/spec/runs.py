@@ -158,6 +158,7 @@ class _Trainer:
         self.sibling: Sibling | None = None  # the run before, where runs like it differ in one value only
 
     def resolve(self, cell: Sequence[tuple[Assignment, ...]], place: Callable[[], str]) -> Resolved:
+        """The config of a cell of the matrix; `place()` says, in an error that names no place, which cell it is."""
         known = self.bundles
         if self.sibling is not None and cell and (last := known.get(id(cell[-1]))) is not None:
             resolved = self.sibling.changed(cell, last, self.sections, self.resolver)

@@ -214,6 +214,7 @@ def _read_result(reader: int) -> dict[str, Any] | None:
 
 
 def main(descriptor: int, trainers: list[str]) -> None:
+    """Be the worker server on a socket of this number, for these trainers."""
     server = Server(socket.socket(fileno=descriptor))
     server.warm_up(trainers)
     server.serve()

@@ -178,6 +178,7 @@ class Bridge:
 
 
 def serve(requests: IO[str], answers: IO[str]) -> None:
+    """Answer requests, one JSON line each, until their file is closed."""
     bridge = Bridge()
     try:
         for line in requests:

@@ -74,6 +74,7 @@ def run_on_others(address: str, group: str, count: int, command: list[str], clos
 
 
 def main(address: str, group: str, count: str, *command: str) -> int:
+    """Run the command until standard input is closed; the exit code."""
     closed = threading.Event()
 
     def wait_until_closed() -> None:

@@ -17,6 +17,7 @@ from plat.store.submissions import Submission
 
 
 def main(folder: str, number: int, restart: int, parent: int) -> int:
+    """Do the runs of a task; the exit code, 1 when it could not begin."""
     signal_when_parent_ends(signal.SIGTERM)
     if os.getppid() != parent:  # it ended before we asked
         return 1

@@ -74,6 +74,7 @@ class SlurmTask(Task):
 
 
 def main(folder: str) -> int:
+    """Do the runs of the task that this job is; the exit code of the job."""
     try:
         return SlurmTask(Submission(Path(folder).absolute())).go()
     except PlatError as error:

@@ -63,6 +63,7 @@ class FileInfo:
     paper: str | None = None
 
     def tags(self) -> dict[str, str]:
+        """The tags of the file's own run, with a description that MLflow's UI shows."""
         tags = {"plat.kind": "experiment", "plat.file": self.name}
         if self.title is not None:
             origin = " of ".join(part for part in (self.source, self.paper) if part)

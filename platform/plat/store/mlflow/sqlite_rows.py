@@ -65,6 +65,7 @@ def insert_run(
 
 
 def set_tags(db: sqlite3.Connection, run: str, tags: Mapping[str, str]) -> None:
+    """Write the tags of a run that are new or changed; its other tags stay."""
     db.executemany(
         "INSERT INTO tags (key, value, run_uuid) VALUES (?, ?, ?)"
         " ON CONFLICT (key, run_uuid) DO UPDATE SET value = excluded.value WHERE value IS NOT excluded.value",

@@ -119,6 +119,7 @@ def end_attempt(paths: RunPaths, attempt: AttemptPaths, outcome: str, reason: st
 
 
 def where_it_runs(threads: int) -> dict[str, Any]:
+    """The machine, the process and the hardware of an attempt, as attempt.json records them."""
     return {
         "host": platform.node(),
         "boot_id": process.boot_id(),
