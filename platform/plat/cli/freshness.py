@@ -159,4 +159,6 @@ def _stored(uri: str, experiment: Experiment) -> list[Any] | None:
         return None
     if any(outcome == DAMAGED for plat_id, outcome, _ in rows if plat_id in wanted):
         return None  # a damaged run is reported at every sweep
+    if not wanted.issubset(plat_id for plat_id, _, _ in rows):
+        return None  # so is one that somebody deleted in MLflow
     return [os.stat(path).st_ino, sorted([list(map(str, row)) for row in rows if row[0] in wanted]), sorted(own)]

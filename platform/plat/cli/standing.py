@@ -12,7 +12,7 @@ from plat.outcomes import ENDED_ON_REQUEST
 from plat.runner.failures import FINAL
 from plat.store.home import Home
 from plat.store.run_directory.files import gpus_of, load_meta, read_outcome
-from plat.store.run_directory.state import RunState
+from plat.store.run_directory.state import IN_ARCHIVE, RunState
 from plat.units import duration
 
 if TYPE_CHECKING:
@@ -45,6 +45,8 @@ def why_missing(state: RunState, *, from_file: bool = True) -> str:
     if state.state in ("done", "running"):
         return ""
     command = "the next `plat sweep` {does}" if from_file else "the same `plat run` {does}" + _WHICH_COMMAND
+    if state.state == "missing" and state.reason == IN_ARCHIVE:
+        return "in the archive; `plat archive --restore` brings it back, `plat sweep` does it anew"
     if state.state == "missing":
         return "never started; " + ("`plat sweep` starts it" if from_file else command.format(does="starts it"))
     if state.state == "failed":

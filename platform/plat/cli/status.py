@@ -18,7 +18,7 @@ from plat.cli.table import fitted, table
 from plat.store.home import Home
 from plat.store.preparations import preparations
 from plat.store.run_directory.state import RunState
-from plat.units import duration, percent
+from plat.units import counted, duration, percent
 
 if TYPE_CHECKING:
     from plat.spec.experiment import Run
@@ -51,6 +51,8 @@ def status(
             print(f"{experiment.name}: {counts(standing[run.id] for run in experiment.runs)}")
         if not experiments:
             print(f"{place.root}: {counts(standing.values())}")
+            if archived := place.archived_ids():
+                print(f"  {counted(len(archived), 'run')} in the archive; `plat archive --restore` brings them back")
         for preparation in preparations(place):
             print(f"  preparing {preparation.title}, for {duration(preparation.seconds)}: {preparation.progress}")
         for line in _summary(place, standing, distinct(experiments)):

@@ -10,9 +10,9 @@ from plat.plan.asked import Asked, asked_lines, asked_of
 from plat.plan.kinds import Kind, kinds_of
 from plat.plan.view import SYMBOLS, kind_lines, matrix_lines
 from plat.spec.experiment import Experiment, Run
-from plat.store.run_directory.state import STATES, RunState
+from plat.store.run_directory.state import IN_ARCHIVE, STATES, RunState
 from plat.trainer.api import find_trainer
-from plat.units import counted, duration, percent, size
+from plat.units import are, counted, duration, percent, size
 
 
 @dataclass(frozen=True)
@@ -144,6 +144,9 @@ class Plan:
         lines = []
         if self.preparations:
             lines.append(f"To prepare first: {', '.join(self.preparations)}")
+        if archived := sum(row.state.reason == IN_ARCHIVE for row in left):
+            mend = "`plat archive --restore` brings back what was done"
+            lines.append(f"{counted(archived, 'run')} {are(archived)} in the archive; {mend}")
         workers = counted(self.workers, "worker")
         head, disk = f"{len(left)} of {counted(len(self.rows), 'run')} to do", f"{size(self.disk_bytes)} of disk"
         if self.wall_seconds is None or self.work_seconds is None:

@@ -100,6 +100,13 @@ class Home:
         """The directory that a run has in the archive, whether it is there or not."""
         return RunPaths(self.archive / run_id)
 
+    def archived_ids(self) -> list[str]:
+        """The ids of the runs in the archive, sorted."""
+        try:
+            return sorted(entry.name for entry in os.scandir(self.archive) if entry.is_dir())
+        except FileNotFoundError:
+            return []
+
     @property
     def cache(self) -> Path:
         return self.root / "cache"

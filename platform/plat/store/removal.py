@@ -2,7 +2,7 @@
 
 Promised: a run that somebody works on is left alone, and nobody can start one meanwhile, because its lease is held. The
 store is changed first: after a kill in between, the next import makes the MLflow run again from the directory that is
-still there, and the same call goes on.
+still there, and the same call goes on. A run that was archived can be done anew: it is imported as a new MLflow run.
 """
 
 from __future__ import annotations
@@ -50,18 +50,16 @@ def restore_runs(home: Home, uri: str, runs: Sequence[RunPaths]) -> None:
             where=str(home.runs),
             mend="`plat rm` them first, or leave the archived ones where they are",
         )
+    removal.take_out_of_bin(home, uri, [run.id for run in runs])
     for run in runs:
         target = home.run(run.id)
         target.root.parent.mkdir(parents=True, exist_ok=True)
         _rename(run, target)
-    removal.take_out_of_bin(home, uri, [run.id for run in runs])
 
 
 def archived_runs(home: Home) -> list[RunPaths]:
     """The runs in the archive, by id."""
-    if not home.archive.is_dir():
-        return []
-    return [RunPaths(path) for path in sorted(home.archive.iterdir()) if path.is_dir()]
+    return [home.archived(run_id) for run_id in home.archived_ids()]
 
 
 def _take_away(

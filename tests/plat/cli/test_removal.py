@@ -7,6 +7,7 @@ import json
 import sys
 
 import pytest
+from cli_files import GUESSING
 
 from plat.store.run_directory import lease
 
@@ -68,6 +69,41 @@ def test_archive_and_back(plat, executed):
     assert code == 2 and "no run 'nothing' in the archive" in err
     assert plat("archive", "--restore", run.id[:8])[:2] == (0, "1 run restored\n")
     assert run.result.exists()
+
+
+def test_runs_in_the_archive_are_named_and_a_sweep_does_them_anew(plat, toy, spec):
+    path = spec(GUESSING)
+    first = plat("sweep", path)[1]
+    table = first[first.index("A test") :]
+    assert plat("archive", path, "--yes")[0] == 0
+    for verb in (["status", path], ["plan", path], ["status"]):
+        assert "archive --restore" in plat(*verb)[1], verb
+    code, out, err = plat("sweep", path)
+    assert code == 0 and "warning" not in err and "nothing to do" not in out and out.endswith(table)
+    code, again, err = plat("sweep", path)
+    assert code == 0 and "nothing to do" in again and not err
+    assert ", 2 up to date already" in plat("sync", path)[1]
+
+
+def test_what_a_person_deleted_in_mlflow_is_said_at_every_sweep_and_the_advice_works(plat, toy, spec, home):
+    import shlex
+    import subprocess
+
+    from plat.store.mlflow.client import mlflow_client
+
+    path = spec(GUESSING)
+    assert plat("sweep", path)[0] == 0
+    client = mlflow_client(f"sqlite:///{home}/mlflow.db")
+    numbers = [experiment.experiment_id for experiment in client.search_experiments()]
+    client.delete_run(client.search_runs(numbers, "tags.`plat.kind` = 'run'")[0].info.run_id)
+    for _ in range(2):
+        code, out, err = plat("sweep", path)
+        assert code == 0 and "nothing to do" not in out and "1 run deleted in MLflow" in err
+    (command,) = [line.partition("afresh: ")[2] for line in err.splitlines() if "mlflow gc" in line]
+    forget, _, then = command.partition(" && ")
+    subprocess.run([sys.executable, "-m", *shlex.split(forget)], check=True, capture_output=True)
+    assert then == "plat sync" and "1 run brought up to date" in plat("sync")[1]
+    assert plat("sweep", path)[::2] == (0, "")
 
 
 def test_cancel_reaches_a_run_that_goes_on(plat, executed, spec):

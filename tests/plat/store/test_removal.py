@@ -11,6 +11,9 @@ from toy_runs import comparable
 from plat.errors import SpecError
 from plat.runner.execution import execute
 from plat.store.home import Home
+from plat.store.mlflow import importer, removal
+from plat.store.mlflow.client import mlflow_client
+from plat.store.mlflow.client_store import ClientStore
 from plat.store.mlflow.dump import dump
 from plat.store.mlflow.importer import import_runs
 from plat.store.removal import archive_runs, archived_runs, remove_runs, restore_runs
@@ -67,6 +70,67 @@ def test_a_run_that_was_done_again_meanwhile_is_not_overwritten(two):
         restore_runs(home, uri, archived_runs(home))
     with pytest.raises(SpecError, match="in the archive already"):
         archive_runs(home, uri, [home.run(first.id)])
+
+
+def through_the_client(monkeypatch):
+    """Write to the SQLite store as to a server: through MLflow's client, which chooses the MLflow ids."""
+    monkeypatch.setattr(removal, "sqlite_path", lambda uri: None)
+    monkeypatch.setattr(importer, "sqlite_path", lambda uri: None)
+    monkeypatch.setattr(importer, "open_backend", lambda home, uri, timeout=None: ClientStore(uri, home))
+
+
+@pytest.mark.parametrize("kind", ["file", "server"])
+def test_an_archived_run_that_is_done_anew_is_imported_anew(two, kind, monkeypatch):
+    home, uri, (first, second) = two
+    before = dump(uri)
+    if kind == "server":
+        through_the_client(monkeypatch)
+    archive_runs(home, uri, [first])
+    again = make(home, seed=0)
+    execute(home, again.id)
+    report = import_runs(home, uri)
+    assert report.imported == [again.id] and not report.deleted and stored_ids(uri) == {first.id, second.id}
+    assert import_runs(home, uri).unchanged == 2
+    remove_runs(home, uri, [again])
+    assert stored_ids(uri) == {second.id}
+    restore_runs(home, uri, archived_runs(home))
+    assert import_runs(home, uri).unchanged == 2 and dump(uri) == before, "the archived one is there, as it was"
+
+
+@pytest.mark.parametrize("kind", ["file", "server"])
+def test_a_run_that_a_person_deleted_in_mlflow_stays_deleted_when_it_is_archived_too(two, kind, monkeypatch):
+    home, uri, (first, _) = two
+    client = mlflow_client(uri)
+    (stored,) = client.search_runs(
+        [experiment.experiment_id for experiment in client.search_experiments()], f"tags.`plat.id` = '{first.id}'"
+    )
+    client.delete_run(stored.info.run_id)
+    if kind == "server":
+        through_the_client(monkeypatch)
+    archive_runs(home, uri, [first])
+    execute(home, make(home, seed=0).id)
+    report = import_runs(home, uri)
+    assert report.deleted == [first.id] and report.in_bin == [stored.info.run_id]
+
+
+def test_a_kill_amid_archiving_loses_nothing(two, monkeypatch):
+    home, uri, (first, _) = two
+    before = dump(uri)
+    with monkeypatch.context() as killed, pytest.raises(KeyboardInterrupt):
+        killed.setattr("plat.store.removal._rename", interrupted)
+        archive_runs(home, uri, [first])
+    assert import_runs(home, uri).imported == [first.id]
+    archive_runs(home, uri, [first])
+    with monkeypatch.context() as killed, pytest.raises(KeyboardInterrupt):
+        killed.setattr("plat.store.removal._rename", interrupted)
+        restore_runs(home, uri, archived_runs(home))
+    restore_runs(home, uri, archived_runs(home))
+    assert import_runs(home, uri).unchanged == 2
+    assert {name: sorted(runs) for name, runs in dump(uri).items()} == {n: sorted(r) for n, r in before.items()}
+
+
+def interrupted(*_):
+    raise KeyboardInterrupt
 
 
 @pytest.mark.parametrize("take_away", [remove_runs, archive_runs])

@@ -13,7 +13,7 @@ from plat.store.index.remembered import SAVED_FROM, Columns, Remembered
 from plat.store.index.stamp import stamp, stamps
 from plat.store.run_directory.files import load_meta, read_result
 from plat.store.run_directory.paths import RunPaths
-from plat.store.run_directory.state import RunState, done_state, run_state
+from plat.store.run_directory.state import IN_ARCHIVE, RunState, done_state, run_state
 
 FEW = 100  # runs that are read from their directories, without an index
 UNTOUCHED = frozenset({"config.yaml", "meta.json", "code.txt", "code.diff"})  # all that a run has before it is started
@@ -38,7 +38,16 @@ class Description(NamedTuple):
 
 def states(home: Home, ids: Iterable[str] | None = None) -> dict[str, RunState]:
     """Where these runs stand, in this order (default: every run that has a directory in this home, by id): of each
-    what `run_state` says of its directory."""
+    what `run_state` says of its directory. The reason of one that has none, and is in the archive, is IN_ARCHIVE."""
+    if ids is None:
+        return _states_of_directories(home, None)
+    standing = _states_of_directories(home, ids)
+    missing = [id for id in home.archived_ids() if id in standing and standing[id].state == "missing"]
+    archived = [run_id for run_id in missing if not home.run(run_id).root.exists()]
+    return standing | {run_id: RunState("missing", reason=IN_ARCHIVE) for run_id in archived}
+
+
+def _states_of_directories(home: Home, ids: Iterable[str] | None) -> dict[str, RunState]:
     wanted = home.run_ids() if ids is None else list(dict.fromkeys(ids))
     if len(wanted) <= FEW:
         return {run_id: run_state(home.run(run_id)) for run_id in wanted}

@@ -3,7 +3,9 @@
 `plat.store.mlflow.connect` chooses between them.
 
 Both keep the same promises: a plat run id is one MLflow run, a write may be cut short at any moment and repeated, a
-(run, key, step) is stored once and the first value wins, and what the user deleted in MLflow stays deleted.
+(run, key, step) is stored once and the first value wins, and what the user deleted in MLflow stays deleted. What `plat
+archive` has put into MLflow's bin (tag `plat.archived`) is not known to them: a run that is done anew gets an MLflow
+run of its own.
 """
 
 from __future__ import annotations
@@ -17,6 +19,7 @@ from plat.outcomes import is_result
 from plat.store.mlflow.record import NOT_COMPARED, RunRecord
 
 SIGNATURE = "plat.imported"
+ARCHIVED = "plat.archived"  # when `plat archive` put the run into MLflow's bin, in milliseconds since 1970
 BASE_TAG = "plat.summary.base_sha256"  # content hash of the base model that a run started from
 LARGEST = 1.7976931348623157e308  # how MLflow's SQL stores spell infinity
 
@@ -90,7 +93,7 @@ class Backend(Protocol):
         """StoreError unless the store answers and, as far as that can be asked, can be written to; changes nothing."""
 
     def known(self, ids: Iterable[str] | None = None) -> dict[str, Known]:
-        """Runs by plat id, deleted ones too; `ids` is a hint: others may be left out."""
+        """Runs by plat id, those too that a person deleted; `ids` is a hint: others may be left out."""
 
     def stored(self, known: Known) -> Stored:
         """What the store holds of this run."""

@@ -13,7 +13,7 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from plat.store.mlflow.backend import SIGNATURE, Known
+from plat.store.mlflow.backend import ARCHIVED, SIGNATURE, Known
 from plat.store.mlflow.store_errors import store_errors
 
 if TYPE_CHECKING:
@@ -113,6 +113,11 @@ class ClientRuns:
 def is_active(run: Run) -> bool:
     """Whether the run is not in MLflow's bin."""
     return bool(run.info.lifecycle_stage == "active")
+
+
+def is_archived(run: Run) -> bool:
+    """Whether the run is in MLflow's bin because `plat archive` has put it there."""
+    return not is_active(run) and ARCHIVED in run.data.tags
 
 
 def is_being_written(run: Run) -> bool:

@@ -29,7 +29,7 @@ from plat.store.mlflow.backend import (
     together,
 )
 from plat.store.mlflow.client import mlflow_client
-from plat.store.mlflow.client_runs import ClientRuns, is_active, known_of
+from plat.store.mlflow.client_runs import ClientRuns, is_active, is_archived, known_of
 from plat.store.mlflow.record import Point, RunRecord
 from plat.store.mlflow.store_errors import store_errors
 from plat.store.mlflow.uri import artifact_root
@@ -66,7 +66,7 @@ class ClientStore:
         by_id: dict[str, Known] = {}
         for run in (run for query in filters for run in self._runs.search(query)):
             plat_id, known = run.data.tags.get("plat.id"), known_of(run)
-            if plat_id and (plat_id not in by_id or by_id[plat_id].deleted):
+            if plat_id and not is_archived(run) and (plat_id not in by_id or by_id[plat_id].deleted):
                 by_id[plat_id] = known
         return by_id
 

@@ -7,7 +7,8 @@ Promised:
   import (`plat sync`, or any importing verb) catches up; so it does when the whole store was removed;
 - what the user deleted in MLflow stays deleted: such runs are neither brought back nor made anew, the report names
   them. Restoring them in MLflow brings them up to date at the next import; `mlflow gc` forgets them, and then a run
-  directory that still exists is imported afresh;
+  directory that still exists is imported afresh. What `plat archive` deleted there does not count: a run that was
+  archived and is done anew is imported anew;
 - a run that was redone and gives other values than those recorded is left as it was recorded, and named;
 - a run that has not begun (one that waits in the queue of a scheduler) is not in MLflow yet;
 - a done run whose history is damaged never passes for whole: unless the store has all of it already, it is recorded
@@ -35,7 +36,7 @@ from plat.store.mlflow.relocation import is_moved
 from plat.store.mlflow.spelling import clean_key
 from plat.store.mlflow.sqlite_connection import connect_readonly
 from plat.store.mlflow.store_errors import KEPT, store_errors
-from plat.store.mlflow.uri import sqlite_path
+from plat.store.mlflow.uri import gc_command, sqlite_path
 from plat.store.run_directory.files import mend_of
 from plat.store.run_directory.paths import RunPaths
 from plat.units import are, counted
@@ -48,11 +49,13 @@ LOCK_SECONDS = 120.0  # how long to wait for another importer
 
 @dataclass
 class ImportReport:
-    """What an import did, by plat run id."""
+    """What an import into the store at `uri` did, by plat run id."""
 
+    uri: str = ""
     imported: list[str] = field(default_factory=list)  # new or brought up to date
     unchanged: int = 0
     deleted: list[str] = field(default_factory=list)  # in MLflow's bin, left there
+    in_bin: list[str] = field(default_factory=list)  # the MLflow ids of the deleted runs
     differing: list[str] = field(default_factory=list)  # redone with other values; the recorded ones are kept
     unreadable: list[str] = field(default_factory=list)  # meta.json or config.yaml is missing or damaged
     damaged: dict[str, str] = field(default_factory=dict)  # what is wrong with its history (file and line)
@@ -63,10 +66,13 @@ class ImportReport:
         return 3 if self.damaged or self.unreadable else 0
 
     def warnings(self) -> list[str]:
-        """One line for each kind of run that was not imported."""
+        """A line or two for each kind of run that was not imported."""
         kinds = (
-            (self.deleted, "deleted in MLflow and left so (restore them there, or `mlflow gc` to import them afresh)"),
-            (self.differing, "redone with other values; MLflow keeps the first (delete them there and `mlflow gc`)"),
+            (self.deleted, "deleted in MLflow and left so (restore them there, or have it forget them)"),
+            (
+                self.differing,
+                "redone with other values; MLflow keeps the first (delete them there, and `plat sync` says what then)",
+            ),
             (
                 self.unreadable,
                 "without a readable meta.json and config.yaml, not imported (`plat sweep` of the experiment file "
@@ -74,6 +80,8 @@ class ImportReport:
             ),
         )
         lines = [f"{counted(len(ids), 'run')} {state}: {', '.join(ids[:5])}" for ids, state in kinds if ids]
+        if self.in_bin:
+            lines.insert(1, f"to have MLflow forget them and import them afresh: {gc_command(self.uri, self.in_bin)}")
         lines += [
             f"run {run} is damaged: {problem} ({mend_of(problem)}; what MLflow already holds stays)"
             for run, problem in list(self.damaged.items())[:5]
@@ -106,7 +114,7 @@ def import_runs(
     for experiment in experiments:
         for run in experiment.runs:
             wanted.setdefault(run.id, []).append(clean_key(experiment.name))
-    report = ImportReport()
+    report = ImportReport(uri)
     changed = _changed(folders, wanted, _peek(uri, timeout), report, again=with_diff)
     if not changed and not is_moved(uri):
         return report
@@ -174,6 +182,7 @@ def _changed(
             continue
         elif have and have.deleted:
             report.deleted.append(run_id)
+            report.in_bin.append(have.mlflow_id)
         elif not again and have and have.signature == mark and have.files.issuperset(wanted.get(run_id, ())):
             report.unchanged += 1
         else:

@@ -7,11 +7,12 @@ from __future__ import annotations
 
 import getpass
 import hashlib
+import itertools
 import sqlite3
 import time as clock
 from collections.abc import Iterable, Mapping
 
-from plat.store.mlflow.backend import SIGNATURE, DeletedExperiment, Known, sql_value
+from plat.store.mlflow.backend import ARCHIVED, SIGNATURE, DeletedExperiment, Known, sql_value
 from plat.store.mlflow.record import Point
 
 CACHE = 16_000  # KiB that SQLite may keep of a store while the runs that it knows are read
@@ -23,11 +24,22 @@ LEFT JOIN tags AS signature ON signature.key = ? AND signature.run_uuid = id.run
 LEFT JOIN tags AS outcome ON outcome.key = 'plat.outcome' AND outcome.run_uuid = id.run_uuid
 WHERE id.key = 'plat.id' ORDER BY id.run_uuid
 """
+IN_ARCHIVE = """
+SELECT run_uuid FROM tags JOIN runs USING (run_uuid) WHERE key = ? AND lifecycle_stage = 'deleted'
+"""
 
 
 def mlflow_id(name: str) -> str:
     """An MLflow run id made from a name: the same in every store."""
     return hashlib.sha256(f"plat {name}".encode()).hexdigest()[:32]
+
+
+def id_of_new_run(db: sqlite3.Connection, plat_id: str) -> str:
+    """The MLflow id of a run that the store does not know: always the same one, unless `plat archive` has set aside an
+    earlier run that has it."""
+    names = itertools.chain([f"run {plat_id}"], (f"run {plat_id} {number}" for number in itertools.count(2)))
+    ids = (mlflow_id(name) for name in names)
+    return next(run for run in ids if db.execute(f"{IN_ARCHIVE} AND run_uuid = ?", (ARCHIVED, run)).fetchone() is None)
 
 
 def find_or_make_experiment(db: sqlite3.Connection, name: str, root: str | None) -> tuple[int, str]:
@@ -95,13 +107,14 @@ def insert_points(db: sqlite3.Connection, run: str, points: Iterable[Point]) -> 
 
 
 def read_known(connection: sqlite3.Connection) -> dict[str, Known]:
-    """Runs by plat id. Of several MLflow runs with one plat id (none of ours) an active one is taken."""
+    """Runs by plat id, but for what `plat archive` has set aside. Of several with one plat id an active one counts."""
     connection.execute(f"PRAGMA cache_size = -{CACHE}")
+    archived = {row[0] for row in connection.execute(IN_ARCHIVE, (ARCHIVED,))}
     files = _files_of_runs(connection)
     nothing: frozenset[str] = frozenset()
     by_id: dict[str, Known] = {}
     for run, plat_id, signature, outcome, stage in connection.execute(KNOWN, (SIGNATURE,)):
-        if plat_id and (plat_id not in by_id or by_id[plat_id].deleted):
+        if plat_id and run not in archived and (plat_id not in by_id or by_id[plat_id].deleted):
             by_id[plat_id] = Known(run, signature, files.get(run, nothing), stage not in ("active", None), outcome)
     return by_id
 

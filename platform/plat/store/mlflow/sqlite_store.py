@@ -29,6 +29,7 @@ from plat.store.mlflow.sqlite_connection import connect
 from plat.store.mlflow.sqlite_creation import ensure_sqlite
 from plat.store.mlflow.sqlite_rows import (
     find_or_make_experiment,
+    id_of_new_run,
     insert_points,
     insert_run,
     mlflow_id,
@@ -102,7 +103,7 @@ class SqliteStore:
 
     def write(self, record: RunRecord, known: Known | None, parent: str | None) -> bool:
         with self.transaction() as db:
-            run = known.mlflow_id if known else mlflow_id(f"run {record.id}")
+            run = known.mlflow_id if known else id_of_new_run(db, record.id)
             # a home that shares this store may have been faster
             new = known is None and self._first_value("SELECT run_uuid FROM runs WHERE run_uuid = ?", run) is None
             if new:

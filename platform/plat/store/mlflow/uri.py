@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+import shlex
+from collections.abc import Sequence
 from pathlib import Path
 
 from plat.errors import StoreError
@@ -11,6 +13,7 @@ from plat.suggest import mend
 KINDS = ("sqlite", "postgresql", "mysql", "mssql", "http", "https", "databricks", "file")
 _USER_INFO = re.compile(r"(?P<scheme>\b[a-zA-Z][\w+.-]*://)(?P<userinfo>[^/\s?#]*)@")
 _PARAMETER = re.compile(r"(?i)(?P<name>[?&;](?:\w*passw(?:or)?d|pwd|\w*token|\w*secret|\w*key|sig)=)[^&#;\s]+")
+MOST_FORGOTTEN = 50  # runs named in one command: a longer one is hard to paste
 
 
 def check_kind(uri: str) -> None:
@@ -59,3 +62,12 @@ def artifact_root(uri: str) -> str | None:
     """Where a new MLflow experiment keeps its artifacts: beside a SQLite file; elsewhere the store decides (None)."""
     path = sqlite_path(uri)
     return str(path.parent / "mlartifacts") if path else None
+
+
+def gc_command(uri: str, mlflow_ids: Sequence[str]) -> str:
+    """The commands by which MLflow forgets runs that are in its bin, the first MOST_FORGOTTEN, and they are imported
+    afresh; of a server, whoever types it puts in the database that it keeps."""
+    shown = shlex.quote(shown_uri(uri))
+    database = "DATABASE_OF_THE_SERVER" if uri.startswith(("http", "databricks")) else shown
+    ids = ",".join(mlflow_ids[:MOST_FORGOTTEN])
+    return f"mlflow gc --tracking-uri {shown} --backend-store-uri {database} --run-ids {ids} && plat sync"

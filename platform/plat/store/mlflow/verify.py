@@ -147,7 +147,7 @@ def mend_store(home: Home, uri: str, check: StoreCheck) -> Path | None:
         raise StoreError(
             "only a SQLite store can be mended from here",
             where="--store",
-            mend="delete the runs named above in MLflow, `mlflow gc`, and `plat sync`",
+            mend="delete the runs named above in MLflow; then `plat sync` says how to import them afresh",
         )
     with import_lock(home), store_errors(uri):
         kept = _free_name(path, "damaged" if check.file else "backup")

@@ -16,6 +16,7 @@ from plat.store.run_directory.spool_tail import read_newest
 from plat.store.submissions import open_record
 from plat.trainer.api import HEADLINE
 
+IN_ARCHIVE = "in the archive"  # the reason of a run that is missing since `plat archive`
 STATES = ("done", "running", "queued", "unknown", "failed", "interrupted", "missing")
 
 
