@@ -149,6 +149,10 @@ def find_run(home: Home, text: str) -> RunPaths:
             where=str(path.absolute()),
             mend="name a run by its name or the beginning of its id; `plat status` lists those of a home",
         )
+    if path.is_file():
+        raise SpecError(
+            "this is a file, not a run", where=text, mend=f"`plat runs {text}` lists the runs that it names"
+        )
     beginning = text.rsplit("-", 1)[-1]  # a name ends in the first half of the id
     hits = home.layout.ids_beginning(beginning) if beginning else []
     if len(hits) == 1:

@@ -85,11 +85,17 @@ def _described(paths: RunPaths) -> dict[str, Any]:
 
 def _runs(chosen: Sequence[RunFacts]) -> list[RunPaths]:
     runs = [facts.paths for facts in chosen if facts.paths.root.is_dir()]
+    if len(chosen) == 1:
+        raise SpecError(
+            f"`plat diff` compares two runs or more, and {chosen[0].entry.name} is one",
+            where="the command line",
+            mend="name another run; `plat runs` lists those of a home",
+        )
     if len(runs) < 2:
         raise SpecError(
             "`plat diff` compares two runs or more",
             where=f"{len(runs)} of the {len(chosen)} runs named {'has' if len(runs) == 1 else 'have'} been started",
-            mend="name another run; `plat runs` lists those of a home",
+            mend="name one that was started; `plat runs` lists those of a home",
         )
     if len(runs) > len(LETTERS):
         raise SpecError(f"{len(runs)} runs are too many to draw", mend=f"choose at most {len(LETTERS)} with --where")

@@ -161,8 +161,15 @@ def run(
         print(context.get_help())
         return SpecError.exit_code
     files, overrides = split(arguments)
-    if files:
+    if files and files[0].exists():
         raise SpecError(f"`plat run` takes no file, and {files[0]} is one", mend=f"plat sweep {files[0]}")
+    if files:
+        key, _, value = str(files[0]).partition(":")
+        raise SpecError(
+            f"`plat run` takes options as KEY=VALUE, and {str(files[0])!r} has no =",
+            where="the command line",
+            mend=f"for example {key}={value or 'VALUE'}; a file is given to `plat sweep`",
+        )
     made = build_run(overrides)
     warn_of_idle([made], overrides)
     place = Home.find(home)

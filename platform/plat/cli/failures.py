@@ -74,6 +74,7 @@ def _cut(text: str, room: int = 100) -> str:
 
 def usage_error(error: Exception, arguments: list[str]) -> SpecError:
     """What the parser of the command line complains about, in our three lines."""
+    from plat.cli.usage import advice
     from plat.cli.verbs import GROUPS, VERBS
 
     message = error.format_message() if hasattr(error, "format_message") else str(error)
@@ -81,8 +82,8 @@ def usage_error(error: Exception, arguments: list[str]) -> SpecError:
     verb = f"plat {arguments[0]}" if arguments and arguments[0] in {**VERBS, **GROUPS} else "plat"
     command = context.command_path if context is not None else verb
     mend = f"see `{command} --help`"
-    if message.startswith("No such option: --seed"):
-        mend = f"seeds are an axis of the file, so an override: 'matrix.seed=range(5)'; {mend}"
+    better = advice(message, arguments)
+    mend = mend if better is None else f"{better}; {mend}"
     return SpecError(message.rstrip("."), where=f"the command line: plat {shlex.join(arguments)}", mend=mend)
 
 

@@ -99,6 +99,12 @@ def _check_columns(names: Sequence[str], runs: Sequence[RunFacts]) -> None:
         metric = name.removeprefix("max:").removeprefix("min:")
         if name in known or not runs:
             continue
+        if " " in name:
+            raise SpecError(
+                f"there is no column {name!r}",
+                where="the command line",
+                mend=f"columns have commas between them: --columns {','.join(name.split())}",
+            )
         metrics = list(dict.fromkeys(key for facts in runs for key in facts.metric_names()))
         if metric not in metrics:
             raise SpecError(

@@ -29,7 +29,7 @@ WhereOption = Annotated[
         "means either value, several keys must all fit.",
     ),
 ]
-_CONDITION = re.compile(r"([^=<>!]+)(!=|<=|>=|=|<|>)(.*)", re.DOTALL)
+_CONDITION = re.compile(r"([^=<>!]+)(!=|<=|>=|==?|<|>)(.*)", re.DOTALL)
 _ORDER: dict[str, Callable[[Any, Any], bool]] = {
     "<": operator.lt,
     "<=": operator.le,
@@ -112,6 +112,7 @@ def parse_where(texts: Sequence[str] | None) -> Selection:
                 f"--where takes KEY=VALUE, not {text!r}", where=place, mend="for example --where task=sokoban"
             )
         key, sign, value = (part.strip() for part in match.groups())
+        sign = "=" if sign == "==" else sign
         if sign in _ORDER and _number(value) is None:
             raise SpecError(
                 f"{key}{sign} needs a number, and {value!r} is none", where=place, mend=f"for example {key}{sign}0.5"

@@ -57,6 +57,9 @@ EPILOG = (
 )
 
 
+HELP = {"help_option_names": ["--help", "-h"]}
+
+
 class LazyGroup(TyperGroup):
     """Knows the names and summaries of the verbs, and imports the one that is asked for."""
 
@@ -69,6 +72,7 @@ def application() -> typer.Typer:
     """The typer application. Plain help texts: rich would take a third of the start-up time."""
     app = _plain_typer(
         cls=LazyGroup,
+        context_settings=HELP,
         help="Runs the experiments of a paper and says which of its claims hold.",
         epilog=EPILOG,
     )
@@ -99,7 +103,7 @@ def load(name: str) -> Any:
         app = function()
     else:
         app = _plain_typer()
-        app.command(name)(function)
+        app.command(name, context_settings=HELP)(function)
     command = typer.main.get_command(app)
     command.name = name
     return command

@@ -124,12 +124,17 @@ def _refusal(text: str, place: str, error: Exception) -> SpecError:
         return SpecError(f"{value} is not a range", where=place, mend=f"write {RANGES}")
     reason = str(error).splitlines()[0] if str(error) else type(error).__name__
     reason = _EVALUATING.sub(r"\1: ", reason)
-    return SpecError(f"not a valid override: {reason}", where=place, mend=_quoted(text) or QUOTING)
+    return SpecError(f"not a valid override: {reason}", where=place, mend=_well_written(text) or QUOTING)
 
 
-def _quoted(text: str) -> str:
-    """How an override is written whose value, or the values in whose list, have an = in them; "" for any other."""
+def _well_written(text: str) -> str:
+    """How an override is written that has blanks around its =, two of them, an open bracket, or an = in its value or in
+    the values of its list; "" for any other."""
     key, _, value = text.partition("=")
+    if value.startswith("=") or key != key.strip() or value != value.strip():
+        return f"write {key.strip()}={value.strip('= ')}"
+    if value.count("[") != value.count("]"):
+        return "close what is open: as many ] as ["
     if "=" not in value:
         return ""
     items = ",".join(f'"{item.strip(_QUOTES)}"' for item in value.strip("[] ").split(","))

@@ -20,6 +20,8 @@ from plat.suggest import mend, nearest
 from plat.trainer.plugins import published
 
 ROOT = "_self_"  # the target of the root values in config.yaml
+# Keys of an experiment file, which are no options of runs.
+OF_FILES = ("title", "paper", "source", "reference", "matrix", "zip", "include", "exclude", "report", "claims")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -108,7 +110,13 @@ class PieceMaker:
         kind = "groups and keys" if groups else "keys"
         if key == "seeds" and "seed" in names and not assignment.of_axis:
             return SpecError("unknown key 'seeds'", mend="one seed: seed=3; several: 'matrix.seed=range(3)'")
-        trainer = key.partition(".")[0]
+        section = key.partition(".")[0]
+        if section in OF_FILES and not assignment.of_axis:
+            mended = (
+                f"{section} is changed in the file; an override is an option of runs, or an axis: matrix.AXIS=[...]"
+            )
+            return SpecError(f"unknown key {key!r}", mend=mended)
+        trainer = section
         if trainer in published("plat.trainers") and not any(name.startswith(f"{trainer}.") for name in names):
             return SpecError(f"unknown key {key!r}", mend=f"it may be an option of that trainer: add trainer={trainer}")
         if (known_elsewhere := hint(key, assignment.value, names)) is not None:

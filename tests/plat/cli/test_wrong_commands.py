@@ -78,6 +78,24 @@ COMMANDS = [
     ("doctor extra", "unexpected extra argument"),
     ("base lst", "Did you mean 'list'?"),
     ("base build model=nosuch", "options: llama3.2-3b"),
+    ("run --task=sokoban", "options of runs have no dashes: task=sokoban"),
+    ("run --algorithm grpo", "options of runs have no dashes: algorithm=grpo"),
+    ("run task sokoban", "for example task=VALUE"),
+    ("run task:sokoban", "for example task=sokoban"),
+    ("run task==sokoban", "write task=sokoban"),
+    ("plan {file} train.lr==1e-3", "write train.lr=1e-3"),
+    ("plan {file} matrix.task=[frozenlake,sokoban", "as many ] as ["),
+    ("plan {file} title=Mine", "title is changed in the file"),
+    ("plan {file} exclude=[]", "exclude is changed in the file"),
+    ("plan {file} matrix=3", "matrix.AXIS=[...]"),
+    ("plan {file} --on slurm", "--on is an option of `plat sweep`"),
+    ("why abc --follow", "--follow is an option of `plat logs`"),
+    ("--home {folder} status", "plat status --home {folder}"),
+    ("help", "plat --help"),
+    ("help sweep", "plat sweep --help"),
+    ("why {file}", "`plat runs {file}`"),
+    ("logs {file}", "`plat runs {file}`"),
+    ("plan {file} critic.lr=1", "did you mean 'train.critic_lr'?"),
     ("base verify --margin 2", "less than or equal to 1"),
 ]
 
@@ -105,3 +123,16 @@ def test_a_wrong_command_is_explained_and_nothing_is_made(plat, home, files, typ
     assert lines[0].startswith("error: ") and lines[-1].startswith("  fix: ") and len(lines) <= 3
     assert hint.format(**files) in err
     assert not home.exists()
+
+
+def test_a_command_line_in_quotes_is_taken_apart(plat, files):
+    assert f"plat sweep {files['file']} seed=1" in plat(f"sweep {files['file']}", "seed=1")[2]
+    assert "write seed=1" in plat("plan", files["file"], "seed = 1")[2]
+
+
+def test_h_is_help_and_two_signs_are_one(plat, executed):
+    assert plat("-h")[1] == plat("--help")[1] and plat("why", "-h")[1] == plat("why", "--help")[1]
+    run = executed()
+    assert run.id[:8] in plat("runs", "--where", "state==done")[1]
+    assert "--columns run,state" in plat("runs", "--columns", "run state")[2]
+    assert "is one" in plat("diff", run.id, run.id)[2]
