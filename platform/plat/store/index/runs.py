@@ -52,8 +52,8 @@ def _states_of_directories(home: Home, ids: Iterable[str] | None) -> dict[str, R
     if len(wanted) <= FEW:
         return {run_id: run_state(home.run(run_id)) for run_id in wanted}
     present = wanted if ids is None else home.run_ids()
-    there = set(present)
-    return _States(home, [run_id for run_id in wanted if run_id in there], there).of(wanted)
+    all_present = set(present)
+    return _States(home, [run_id for run_id in wanted if run_id in all_present], all_present).of(wanted)
 
 
 def descriptions(home: Home, ids: Iterable[str]) -> dict[str, Description]:
@@ -73,19 +73,19 @@ def descriptions(home: Home, ids: Iterable[str]) -> dict[str, Description]:
 
 
 class _States:
-    """Reads the states of some runs of a home, of all that are `there`."""
+    """Reads the states of runs that have a directory in a home; `all_present` are the ids of all such runs."""
 
-    def __init__(self, home: Home, ids: Sequence[str], there: set[str]) -> None:
+    def __init__(self, home: Home, ids: Sequence[str], all_present: set[str]) -> None:
         self._home = home
         self._ids = ids
-        self._there = there
-        # Of most runs, all rows are read at once.
-        self._asked_for = ids if 2 * len(ids) < len(there) else None
-        self._results = Remembered(home, "results", _result_columns, self._asked_for)
+        self._all_present = all_present
+        # Of most runs of a home, all rows are read at once (None), which is quicker than asking for each.
+        self._read_ids = ids if 2 * len(ids) < len(all_present) else None
+        self._results = Remembered(home, "results", _result_columns, self._read_ids)
         self._metas: Remembered | None = None
 
     def of(self, wanted: Sequence[str]) -> dict[str, RunState]:
-        """The states of these runs: of those that were asked for, and of others that have no directory."""
+        """The states of these runs: of those with a directory as it says, "missing" for the others."""
         standing = dict.fromkeys(wanted, RunState("missing"))
         for run_id, mark in zip(self._ids, _stamps_of(self._home, self._ids, "result.json"), strict=True):
             columns = self._results.get(run_id, mark)
@@ -98,7 +98,7 @@ class _States:
         if not _is_untouched(paths):
             return run_state(paths)
         if self._metas is None:
-            self._metas = Remembered(self._home, "metas", _meta_columns, self._asked_for)
+            self._metas = Remembered(self._home, "metas", _meta_columns, self._read_ids)
         meta = self._metas.get(run_id, stamp(paths.meta))
         return RunState("missing", iterations=None if meta is None else meta[-1])
 
@@ -106,10 +106,10 @@ class _States:
         self._results.save()
         if self._metas is not None:
             self._metas.save()
-        if self._asked_for is None:
-            gone = self._results.gone(self._there)
-            if len(gone) >= SAVED_FROM:
-                forget_rows(self._home, gone)
+        if self._read_ids is None:
+            removed = self._results.gone(self._all_present)
+            if len(removed) >= SAVED_FROM:
+                forget_rows(self._home, removed)
 
 
 def _stamps_of(home: Home, ids: Sequence[str], file: str) -> list[str | None]:

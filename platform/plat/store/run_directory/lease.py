@@ -28,17 +28,16 @@ process that wrote the lease is gone: an orphan.
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import os
 import time
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 from plat.errors import HomeError, PlatError
 from plat.store import process, submissions
-from plat.store.durable import NO_LOCKS, create, read_json, scratch_name, to_json
+from plat.store.durable import create, read_json, scratch_name, to_json
 from plat.store.file_system import is_local
+from plat.store.run_directory import run_lock
 from plat.store.run_directory.paths import RunPaths
 
 JOB_VARIABLES = ("SLURM_CLUSTER_NAME", "SLURM_ARRAY_JOB_ID", "SLURM_ARRAY_TASK_ID", "SLURM_JOB_ID", "RAY_JOB_ID")
@@ -65,7 +64,7 @@ class Lease:
         if self._handle is not None:
             if (read_json(self.paths.lease) or {}).get("attempt") == self.attempt:  # else somebody has stolen the run
                 self.paths.lease.unlink(missing_ok=True)
-            _forget(self._handle)
+            run_lock.let_go(self._handle)
             self._handle = None
 
 
@@ -75,13 +74,13 @@ def take(paths: RunPaths, *, steal: bool = False) -> Lease | None:
     HomeError when lease.lock cannot be opened or locked for another reason than that the file system has no locks.
     """
     try:
-        handle = os.open(paths.lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
+        handle = run_lock.open_lock(paths.lock)
     except FileNotFoundError:
         return None  # the run's directory was removed
     except OSError as error:
         raise _cannot_lock(paths, error) from error
     try:
-        has_lock = _lock(handle)
+        has_lock = run_lock.try_lock(handle)
     except OSError as error:
         os.close(handle)
         raise _cannot_lock(paths, error) from error
@@ -101,7 +100,7 @@ def take(paths: RunPaths, *, steal: bool = False) -> Lease | None:
     except BaseException:
         os.close(handle)
         raise
-    _held.add(handle)
+    run_lock.keep(handle)
     return Lease(paths, number, handle)
 
 
@@ -118,7 +117,7 @@ def state(paths: RunPaths) -> str:
     if not paths.lease.exists():
         return "free"
     facts = read_json(paths.lease)
-    if _is_locked(paths.lock) or (process.is_of_this_boot(facts) and process.runs(facts)):
+    if run_lock.is_locked(paths.lock) or (process.is_of_this_boot(facts) and process.runs(facts)):
         return "live"
     if not paths.lease.exists():
         return "free"
@@ -204,42 +203,6 @@ def _take_away(paths: RunPaths, facts: dict[str, Any] | None) -> bool:
     return same
 
 
-def _lock(handle: int) -> bool | None:
-    """Whether we have the lock; None where the file system has none.
-
-    Tried three times: a reader's test (`_is_locked`) may hold it for an instant.
-    """
-    for wait in (0.002, 0.01, None):
-        try:
-            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            return True
-        except BlockingIOError:
-            if wait is None:
-                return False
-            time.sleep(wait)
-        except OSError as error:
-            if error.errno in NO_LOCKS:
-                return None
-            raise
-    return False
-
-
-def _is_locked(path: Path) -> bool:
-    try:
-        handle = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-    except OSError:
-        return False
-    try:
-        fcntl.flock(handle, fcntl.LOCK_SH | fcntl.LOCK_NB)
-        return False
-    except BlockingIOError:
-        return True
-    except OSError:  # there are no locks here
-        return False
-    finally:
-        os.close(handle)
-
-
 def _describe(attempt: int) -> dict[str, Any]:
     return {
         **process.this_process(),
@@ -248,22 +211,3 @@ def _describe(attempt: int) -> dict[str, Any]:
         "attempt": attempt,
         "time": time.time(),
     }
-
-
-# A forked child shares the lock of its parent; it must not keep it alive when the parent is gone.
-_held: set[int] = set()
-
-
-def _forget(handle: int) -> None:
-    _held.discard(handle)
-    os.close(handle)
-
-
-def _drop_in_child() -> None:
-    for handle in _held:
-        with contextlib.suppress(OSError):
-            os.close(handle)
-    _held.clear()
-
-
-os.register_at_fork(after_in_child=_drop_in_child)
