@@ -1,4 +1,4 @@
-"""`plat cancel`: runs that go on are asked to stop for good, after a checkpoint."""
+"""`plat cancel`: runs that go on are asked to stop, after a checkpoint, until somebody asks for them again."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def cancel(
     ] = False,
     home: HomeOption = None,
 ) -> int:
-    """Stop runs for good, after a checkpoint.
+    """Stop runs, after a checkpoint.
 
     Their outcome is "cancelled"; the next `plat sweep` that wants them goes on from there. For example: plat cancel
     table4.yaml --where task=sokoban

@@ -187,4 +187,4 @@ def run(
         measured = f"success {success}" if success else "no success measured"
         print(f"{made.name}: {result['outcome']} at step {result.get('step')}, {measured}")
         print(f"  in {reports.shown(place.run(made.id).root)}; `plat why {made.id[:8]}` explains it")
-    return conclude(report)
+    return conclude(report, "run")

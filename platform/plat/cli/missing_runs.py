@@ -133,8 +133,8 @@ def open_store(home: Home, uri: str) -> None:
             backend.close()
 
 
-def conclude(report: SweepReport) -> int:
-    """Say what did not go well, and give the exit code."""
+def conclude(report: SweepReport, verb: str = "sweep") -> int:
+    """Say what did not go well, and give the exit code; `verb` goes on with runs that were stopped."""
     settings.concluded = True
     for line in report.trouble:
         print(f"warning: {line}", file=sys.stderr)
@@ -158,8 +158,18 @@ def conclude(report: SweepReport) -> int:
         print(table(("run", "outcome", "reason"), rows), file=sys.stderr)
         if len(bad) > len(rows):
             print(f"  and {len(bad) - len(rows)} more: `plat status` lists them", file=sys.stderr)
-        print("`plat logs RUN` shows what a run said, `plat retry` tries again", file=sys.stderr)
+        print("\n".join(_how_to_go_on(bad, verb)), file=sys.stderr)
     return report.exit_code
+
+
+def _how_to_go_on(bad: Sequence[RunEnd], verb: str) -> list[str]:
+    """Which commands go on with runs that are not done: not the same for one that failed and one that was stopped."""
+    states = {end.state for end in bad}
+    lines = ["`plat logs RUN` shows what a run said, `plat retry` tries again"] if "failed" in states else []
+    if states & {"interrupted", "missing"}:
+        which = "those that were stopped or did not start" if "failed" in states else "them"
+        lines.append(f"the next `plat {verb}` goes on with {which}")
+    return lines or ["`plat why RUN` says what is known of a run"]
 
 
 def places(queued: Sequence[RunEnd]) -> str:

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 
 from plat.cli import reports
 from plat.cli.common import (
-    Arguments,
     HomeOption,
     JobsOption,
     StealOption,
@@ -20,9 +19,10 @@ from plat.cli.place import OnOption, WaitOption, chosen_place
 from plat.cli.run_facts import RunFacts
 from plat.cli.selection import WhereOption, parse_where
 from plat.cli.settings import verb
-from plat.cli.targets import selected
+from plat.cli.targets import Targets, named_runs, selected
 from plat.errors import PlatError
 from plat.store.home import Home
+from plat.units import are, counted
 
 if TYPE_CHECKING:
     from plat.spec.experiment import Run
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 @verb(reads_trainers=True)
 def retry(
-    arguments: Arguments = None,
+    arguments: Targets = None,
     where: WhereOption = None,
     jobs: JobsOption = None,
     steal: StealOption = False,
@@ -41,22 +41,28 @@ def retry(
 ) -> int:
     """Run failed runs again.
 
-    Those of the named files, or all of this home; here, or with --on where a scheduler has them executed. For example:
-    plat retry table4.yaml --where task=sokoban --on slurm cluster=mine
+    Those that are named, those of the named files, or all of this home; here, or with --on where a scheduler has them
+    executed. For example: plat retry table4.yaml --where task=sokoban --on slurm cluster=mine
     """
     from plat.plan.check import check_machine
+    from plat.store.run_directory.recorded_run import read_run
 
     target = chosen_place(arguments, on, wait)
     selection = parse_where(where)
-    experiments = load_experiments(arguments, required=False, home=home, of_a_run="plat retry --where id={id}{home}")
+    place = Home.find(home)
+    named, others = named_runs(place, arguments)
+    experiments = load_experiments(others, required=False)
     for experiment in experiments:
         reports.check_report(experiment)
-    place = Home.find(home)
-    runs = {run.id: run for run in (distinct(experiments) if experiments else _runs_of(place))}
+    asked = [*map(read_run, named), *distinct(experiments)] if named or experiments else _runs_of(place)
+    runs = {run.id: run for run in asked}
     everything = [RunFacts(place, entry_of(place, run)) for run in runs.values()]
-    chosen = [runs[facts.entry.id] for facts in selected(everything, selection) if facts.entry.state.state == "failed"]
+    states = {facts.entry.id: facts.entry.state.state for facts in selected(everything, selection)}
+    chosen = [runs[run_id] for run_id, state in states.items() if state == "failed"]
     if not chosen:
-        print("no failed run to try again")
+        stopped = sum(state == "interrupted" for state in states.values())
+        mend = f"; {counted(stopped, 'run')} {are(stopped)} interrupted: `plat sweep` goes on there" if stopped else ""
+        print(f"no failed run to try again{mend}")
         return 0
     if target.is_here:
         check_machine(chosen, place)

@@ -15,6 +15,7 @@ from plat.cli.run_facts import FIELDS, RunFacts, axes_of
 from plat.cli.selection import Selection, parse_where
 from plat.errors import SpecError
 from plat.store.home import Home
+from plat.store.run_directory.paths import RunPaths
 
 if TYPE_CHECKING:
     from plat.spec.experiment import Experiment
@@ -45,13 +46,19 @@ def choose_runs(home: Home, arguments: Sequence[str] | None, where: Sequence[str
             mend="name runs or experiment files, or give a condition such as --where state=failed",
         )
     selection = parse_where(where)
-    names = [text for text in arguments or () if _is_run(text)]
-    experiments = load_experiments([text for text in arguments or () if text not in names], required=False)
-    everything = {paths.id: RunFacts(home, entry_in(paths)) for paths in (find_run(home, name) for name in names)}
-    if experiments or not names:
+    named, others = named_runs(home, arguments)
+    experiments = load_experiments(others, required=False)
+    everything = {paths.id: RunFacts(home, entry_in(paths)) for paths in named}
+    if experiments or not named:
         for entry in entries_asked(home, experiments):
             everything.setdefault(entry.id, RunFacts(home, entry))
     return Chosen(selected(list(everything.values()), selection), experiments)
+
+
+def named_runs(home: Home, arguments: Sequence[str] | None) -> tuple[list[RunPaths], list[str]]:
+    """(the runs that arguments name, the other arguments); SpecError for a name that no run has."""
+    names = [text for text in arguments or () if _is_run(text)]
+    return [find_run(home, name) for name in names], [text for text in arguments or () if text not in names]
 
 
 def selected(runs: Sequence[RunFacts], selection: Selection) -> list[RunFacts]:

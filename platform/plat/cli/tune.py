@@ -54,7 +54,7 @@ def tune(
     worst = 0
     for search in searches:
         report, summary, experiment = _search(place, uri, search, jobs, steal, target)
-        code = conclude(report)
+        code = conclude(report, "tune")
         if report.interrupted:
             return code
         print(report_search(place, uri, summary, experiment), end="")

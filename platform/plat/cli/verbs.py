@@ -30,7 +30,7 @@ VERBS = {
     "diff": Verb("diff", "diff", "How runs differ: their options, results and curves."),
     "logs": Verb("logs", "logs", "Print what a run wrote to its log."),
     "why": Verb("why", "why", "Explain a run: its state and identity."),
-    "cancel": Verb("cancel", "cancel", "Stop runs for good, after a checkpoint."),
+    "cancel": Verb("cancel", "cancel", "Stop runs, after a checkpoint."),
     "retry": Verb("retry", "retry", "Run failed runs again."),
     "sync": Verb("results", "sync", "Copy what runs recorded into MLflow."),
     "report": Verb("results", "report", "Build tables, figures and one HTML page."),

@@ -82,7 +82,7 @@ class Screen:
             self._shows_log = not self._shows_log
         elif key == "c" and self._progress:
             self._to_cancel = self._progress[index]
-            self._message = f"stop {self._to_cancel.entry.name} for good? y or n"
+            self._message = f"stop {self._to_cancel.entry.name} until it is asked for again? y or n"
         elif key == "r" and self._progress:
             self._message = self._retry(self._progress[index])
 

@@ -83,7 +83,7 @@ def _lines(
         f"  directory  {paths.root}",
         f"  state      {state.state}: {_state_words(state, attempts, from_file=bool(meta.get('experiments')))}",
         *([f"  damaged    {problem}", f"  fix        {mend_of(problem)}"] if problem else []),
-        *(_attempt_line(attempt) for attempt in attempts),
+        *(_attempt_line(attempt, _without_end(state, is_newest=attempt is attempts[-1])) for attempt in attempts),
         *(f"  artifact   {name}: {_artifact_words(kept)}" for name, kept in artifacts.items()),
         f"  identity   its config (config.yaml), trainer {trainer}" + "".join(f", {fact}" for fact in facts),
         f"  asked by   {asked}",
@@ -103,8 +103,17 @@ def _attempt_facts(attempt: AttemptPaths) -> dict[str, Any]:
     return {"attempt": attempt.number, **facts, **(read_outcome(attempt) or {})}
 
 
-def _attempt_line(attempt: dict[str, Any]) -> str:
-    ended = attempt.get("outcome", "did not say how it ended (killed, or still going)")
+def _without_end(state: RunState, *, is_newest: bool) -> str:
+    """What to say of an attempt that has not recorded how it ended."""
+    if is_newest and state.state == "running":
+        return "goes on"
+    if is_newest and state.state in ("queued", "unknown"):
+        return "has not said how it ended (killed, or still going)"
+    return "did not say how it ended (killed)"
+
+
+def _attempt_line(attempt: dict[str, Any], without_end: str) -> str:
+    ended = attempt.get("outcome", without_end)
     facts = [
         f"step {attempt['step']}" if attempt.get("step") is not None else "",
         str(attempt.get("reason") or ""),

@@ -81,7 +81,7 @@ def test_a_wrong_command_line_gets_a_message_and_writes_nothing(plat, home, argu
     assert not home.exists()
 
 
-@pytest.mark.parametrize("verb", ["report", "claims", "status", "plan", "sweep", "retry", "watch", "runs", "sync"])
+@pytest.mark.parametrize("verb", ["report", "claims", "status", "plan", "sweep", "watch", "runs", "sync"])
 def test_a_run_in_the_place_of_a_file_is_met_with_a_command_that_works(plat, executed, home, verb, monkeypatch):
     run = executed()
     for name in (run.id[:6], run.root):

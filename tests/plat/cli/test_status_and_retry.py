@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import io
 import json
 import shlex
 from pathlib import Path
@@ -11,9 +13,11 @@ from cli_files import GUESSING
 from plat.runner.execution import execute
 from plat.spec.experiment import load_experiment
 from plat.store.home import Home
+from plat.store.run_directory import lease
 from plat.store.run_directory.artifact import save_artifact
 from plat.store.run_directory.creation import create
 from plat.store.run_directory.paths import RunPaths
+from plat.store.run_directory.recorded_run import read_run
 
 
 def test_why_says_the_identity_in_words(plat, home):
@@ -70,6 +74,48 @@ def test_retry_takes_an_axis_given_twice_as_either_value(plat, spec, home, toy):
     plat("sweep", path)
     code, out, _ = plat("retry", path, "--where", "seed=0", "--where", "seed=2", "--where", "policy=wild")
     assert code == 3 and out.count("started") == 2 and "s1-" not in out
+
+
+def test_retry_takes_the_name_or_the_id_of_a_run(plat, spec, home, toy):
+    path = spec(GUESSING.replace("climb.games: 5", "climb.games: 0"))
+    plat("sweep", path)
+    first, second = json.loads(plat("status", path, "--json")[1])["runs"]
+    for arguments in ((first["id"][:6],), (first["name"],), (first["id"], second["id"], "--where", "policy=wild")):
+        code, out, _ = plat("retry", *arguments)
+        assert code == 3 and out.count("started") == 1, arguments
+    code, _, err = plat("retry", "nothing")
+    assert code == 2 and "no run 'nothing'" in err
+
+
+def test_what_goes_on_with_a_cancelled_run_is_no_retry(plat, executed):
+    """What a sweep says at its end, and what `plat retry` says then."""
+    from plat.cli.missing_runs import conclude
+    from plat.dispatch.report import RunEnd, SweepReport
+
+    run = executed()
+    run.result.unlink()
+    outcome = json.loads(run.attempt(1).outcome.read_text())
+    del outcome["checksum"]
+    run.attempt(1).outcome.write_text(json.dumps(outcome | {"outcome": "cancelled", "reason": "cancelled"}))
+    assert "1 run is interrupted: `plat sweep` goes on" in plat("retry", run.id)[1]
+    ended = {state: RunEnd(read_run(run), state, reason="why") for state in ("interrupted", "failed")}
+    for states, retried in ((["interrupted"], False), (["failed"], True), (["failed", "interrupted"], True)):
+        err = io.StringIO()
+        with contextlib.redirect_stderr(err):
+            assert conclude(SweepReport({state: ended[state] for state in states})) == 3
+        assert ("plat retry" in err.getvalue()) == retried
+        assert ("next `plat sweep` goes on" in err.getvalue()) == ("interrupted" in states)
+
+
+def test_why_says_of_an_attempt_that_goes_on_that_it_does(plat, executed):
+    run = executed()
+    run.result.unlink()
+    run.attempt(1).outcome.unlink()
+    held = lease.take(run)
+    assert "attempt 1  goes on" in plat("why", run.id)[1]
+    held.release()
+    said = plat("why", run.id)[1]
+    assert "attempt 1  did not say how it ended (killed)" in said and "going" not in said
 
 
 def test_retry_checks_the_report_before_anything_runs(plat, spec, home, toy):
