@@ -33,10 +33,21 @@ def table(header: Sequence[str], rows: Sequence[Sequence[Any]], width: int | Non
     if not rows:
         return ""
     room = width if width is not None else terminal_width()
+    heading, blocks = row_blocks(header, rows, room, indent)
+    return "\n".join([*heading, *(line for block in blocks for line in block)])
+
+
+def row_blocks(
+    header: Sequence[str], rows: Sequence[Sequence[Any]], room: int | None, indent: str = ""
+) -> tuple[list[str], list[list[str]]]:
+    """The lines of the header, none where each row names its columns, and the lines of each row.
+
+    room  columns that a line may take; None for as many as it needs
+    """
     lines = _lines(header, rows, indent)
     if room is not None and max(map(columns_of, lines)) > room:
-        lines = [line for row in rows for line in _stacked(header, row, room, indent)]
-    return "\n".join(lines)
+        return [], [_stacked(header, row, room, indent) for row in rows]
+    return lines[:1], [[line] for line in lines[1:]]
 
 
 def columns_of(text: str) -> int:

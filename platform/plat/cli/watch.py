@@ -25,8 +25,9 @@ def watch(
 ) -> int:
     """How runs are doing, live.
 
-    Those of the named files, or all of this home. On a terminal a table with keys: arrows choose a run, l shows its
-    log, c cancels it, r tries it again, q leaves. Piped, a line for each change, until nothing goes on any more.
+    Those of the named files, or all of this home; those that are done only when all are. On a terminal a table with
+    keys: arrows choose a run, l shows its log, c cancels it, r tries it again, q leaves. Piped, a line for each change,
+    until nothing goes on any more.
     """
     place = Home.find(home).checked()
     experiments = load_experiments(arguments, required=False, home=home, of_a_run="plat logs {id} --follow{home}")

@@ -16,6 +16,7 @@ from typing import Any
 
 from plat.cli.entries import STOPPABLE, Entry
 from plat.cli.follow import Follower, Progress, cells, ordered, totals
+from plat.cli.table import row_blocks
 from plat.store.home import Home
 from plat.store.live_sweeps import ask_not_to_start
 from plat.text import as_lines, escaped, wrapped
@@ -26,11 +27,12 @@ _KEY = re.compile(r"\x1b\[[A-Z]|.", re.DOTALL)
 UP, DOWN = ("\x1b[A", "k"), ("\x1b[B", "j")
 LOG_LINES = 12
 LOG_TAIL = 8192  # bytes of a log that are read
-Row = tuple[str, list[str], tuple[str, ...]]  # id, name in lines, the other cells
+Row = tuple[str, list[str]]  # id, lines
 
 
 class Screen:
-    """Shows the runs that `standing` gives, every so many seconds, until `q`."""
+    """Shows the runs that `standing` gives, every so many seconds, until `q`: those that are not done, or all of them
+    where all are done."""
 
     def __init__(self, home: Home, standing: Callable[[], list[Entry]], every: float) -> None:
         self._home = home
@@ -65,7 +67,7 @@ class Screen:
     def _update(self) -> None:
         self._entries = self._standing()
         unfinished = [entry for entry in self._entries if entry.state.state != "done"]
-        self._progress = ordered(self._follower.progress(unfinished))
+        self._progress = ordered(self._follower.progress(unfinished or self._entries))
         if self._progress and self._chosen not in [run.entry.id for run in self._progress]:
             self._chosen = self._progress[0].entry.id
 
@@ -117,24 +119,23 @@ class Screen:
         return f"trying again: {run.entry.name} ({log})"
 
     def _drawn(self, width: int, height: int) -> Any:
-        from rich import box
         from rich.console import Group
-        from rich.table import Table
         from rich.text import Text
 
-        rows = [(run.entry.id, escaped(run.entry.name), cells(run)) for run in self._progress]
-        widths = [max(len(row[2][i]) for row in [("", "", COLUMNS), *rows]) for i in range(len(COLUMNS))]
-        room = max(16, width - sum(widths) - 2 * (len(COLUMNS) + 1) - 2)
-        table = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 2, 0, 0))
-        table.add_column("run", min_width=min(room, max((len(row[1]) for row in rows), default=3)), no_wrap=True)
-        for name, size in zip(COLUMNS, widths, strict=True):
-            table.add_column(name, min_width=size, no_wrap=True, justify="left" if name == "state" else "right")
         log = self._log_tail() if self._shows_log else []
-        for run_id, lines, row in self._visible([(i, wrapped(n, room), c) for i, n, c in rows], height - len(log) - 6):
-            style = "reverse" if run_id == self._chosen else ""
-            table.add_row(Text("\n".join(lines), style=style), *(Text(cell) for cell in row))
-        texts = [Text(escaped(totals(self._entries, self._progress))), Text(escaped(self._message), style="bold")]
-        return Group(table, *(Text(line, style="dim") for line in log), *texts)
+        room = max(1, height - len(log) - 4)  # lines for the runs, under a header and above two lines of text
+        header, rows = _laid_out(self._near_chosen(room), width)
+        texts = [Text(line, style="bold") for line in header]
+        for run_id, lines in self._visible(rows, room):
+            texts += [Text(line, style="reverse" if run_id == self._chosen else "") for line in lines]
+        texts += [Text(), *(Text(line, style="dim") for line in log)]
+        totals_line = Text(escaped(totals(self._entries, self._progress)))
+        return Group(*texts, totals_line, Text(escaped(self._message), style="bold"))
+
+    def _near_chosen(self, room: int) -> list[Progress]:
+        """The runs that may be visible in so many lines, so that thousands of others are not laid out."""
+        index = next((i for i, run in enumerate(self._progress) if run.entry.id == self._chosen), 0)
+        return self._progress[max(0, index - room) : index + room]
 
     def _visible(self, rows: list[Row], room: int) -> list[Row]:
         """As many rows as so many lines of the terminal hold, the chosen one among them."""
@@ -161,6 +162,21 @@ class Screen:
         except OSError:
             lines = []
         return [escaped(line) for line in lines] or ["(its log is empty)"]
+
+
+def _laid_out(runs: list[Progress], width: int) -> tuple[list[str], list[Row]]:
+    """The header and the rows, without the columns that are empty for all of these runs. No cell is cut: where a line
+    would be too long, a run's name stands above its other cells."""
+    names, values = [escaped(run.entry.name) for run in runs], [cells(run) for run in runs]
+    shown = [index for index in range(len(COLUMNS)) if index == 0 or any(row[index] for row in values)]
+    columns, facts = [COLUMNS[index] for index in shown], [[row[index] for index in shown] for row in values]
+    texts = [[name, *row] for name, row in zip(names, facts, strict=True)]
+    header, blocks = row_blocks(["run", *columns], texts, width) if runs else ([], [])
+    if runs and not header:
+        header, blocks = row_blocks(columns, facts, width, "  ")
+        blocks = [[name, *block] for name, block in zip(names, blocks, strict=True)]
+    fitting = [[part for line in block for part in wrapped(line, width)] for block in blocks]
+    return header, [(run.entry.id, block) for run, block in zip(runs, fitting, strict=True)]
 
 
 @contextlib.contextmanager

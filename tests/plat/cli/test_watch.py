@@ -16,12 +16,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from plat.cli.entries import entry_in
-from plat.cli.follow import Follower, describe, ordered
+from plat.cli.entries import Entry, entry_in
+from plat.cli.follow import Follower, Progress, describe, ordered
+from plat.cli.watch_screen import _laid_out
 from plat.store.home import Home
 from plat.store.run_directory import lease
 from plat.store.run_directory.attempts import new_attempt
 from plat.store.run_directory.spool import SpoolWriter
+from plat.store.run_directory.state import RunState
 from plat.text import wrapped
 
 
@@ -77,6 +79,48 @@ def test_names_are_broken_behind_hyphens():
     assert wrapped("sokoban-grpo-qwen2.5-3b", 13) == ["sokoban-grpo-", "qwen2.5-3b"]
 
 
+def running(name, **values):
+    state = RunState("running", iterations=40)
+    return Progress(Entry(name[-8:], name, {}, state), 27, 40, success=0.5, step_seconds=1.0, **values)
+
+
+NAMES = ["sokoban-grpo-qwen2.5-3b-none-s0-0123abcd", "metamathqa-dapo-qwen2.5-0.5b-top_p-fixed_size-s4-89ef4567"]
+
+
+@pytest.mark.parametrize(("width", "lines_each"), [(72, 2), (80, 2), (100, 2), (200, 1)])
+def test_no_cell_is_cut_and_no_line_is_too_long(width, lines_each):
+    header, rows = _laid_out([running(name, retrieval=0.125) for name in NAMES], width)
+    assert header[0].endswith("left")
+    for name, (_, lines) in zip(NAMES, rows, strict=True):
+        assert len(lines) == lines_each and all(len(line) <= width for line in lines)
+        assert lines[0].startswith(name)
+        assert all(cell in lines[-1] for cell in ("27/40", "50.0 %", "12.5 %", "1.00 s", "13 s"))
+
+
+def test_a_very_narrow_terminal_shows_every_character():
+    _, rows = _laid_out([running(name) for name in NAMES], 20)
+    assert all(len(line) <= 20 for _, lines in rows for line in lines)
+    assert NAMES[1] in "".join(rows[1][1]) and "27/40" in " ".join(rows[1][1])
+
+
+def test_a_column_that_is_empty_for_every_run_takes_no_room():
+    assert "retrieval" not in _laid_out([running(name) for name in NAMES], 200)[0][0]
+    assert "retrieval" in _laid_out([running(NAMES[0], retrieval=0.5), running(NAMES[1])], 200)[0][0]
+
+
+def test_runs_that_are_all_done_can_be_chosen(executed, home):
+    run = executed(seed=0)
+    terminal = Terminal(sys.executable, "-m", "plat", "watch", "--home", str(home), "--every", "0.3")
+    try:
+        terminal.wait_for(run.id[:8])
+        terminal.press("l")
+        terminal.wait_for("toy starts at step 0")
+        terminal.press("q")
+        terminal.wait_for_end()
+    finally:
+        terminal.end()
+
+
 class Terminal:
     """A process on a terminal of its own."""
 
@@ -106,6 +150,11 @@ class Terminal:
         self.text = ""
         os.write(self.side, keys.encode())
 
+    def end(self):
+        self.process.kill()
+        self.process.wait()
+        os.close(self.side)
+
 
 def test_the_keys(going_on, home):
     run, spool = going_on
@@ -130,6 +179,4 @@ def test_the_keys(going_on, home):
         terminal.wait_for_end()
         assert terminal.process.returncode == 0 and not run.cancel.exists()
     finally:
-        terminal.process.kill()
-        terminal.process.wait()
-        os.close(terminal.side)
+        terminal.end()
