@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from difflib import SequenceMatcher, get_close_matches
 
+ALSO_CALLED = {"gpu": "cuda", "fp32": "float32", "fp16": "float16", "bf16": "bfloat16", "fp64": "float64"}
 SHOWN = 12  # valid names listed when none is near
 LIKE = 0.6  # how alike the last parts of two dotted names of one section must be, from 0 to 1
 
@@ -12,6 +13,8 @@ LIKE = 0.6  # how alike the last parts of two dotted names of one section must b
 def nearest(name: str, valid: Iterable[str], cutoff: float = 0.6) -> str | None:
     """The valid name most like `name`, those with the same last dotted part first; None if none is near."""
     names = list(valid)
+    if ALSO_CALLED.get(name.lower()) in names:
+        return ALSO_CALLED[name.lower()]
     last = name.rpartition(".")[2]
     same_end = [candidate for candidate in names if candidate.rpartition(".")[2] == last]
     if same_end:

@@ -29,12 +29,7 @@ def ui(
     if uri.startswith(("http://", "https://")):
         print(f"the store is a server already: open {shown_uri(uri)}")
         return 0
-    if uri == f"sqlite:///{place.database}" and not place.database.exists():
-        raise StoreError(
-            "there is no store yet",
-            where=str(place.database),
-            mend="`plat sweep experiments/quickstart.yaml` makes one",
-        )
+    _check_there_is_one(uri)
     from plat.store.mlflow.client import quiet
     from plat.store.mlflow.importer import import_lock
     from plat.store.mlflow.relocation import adopt_artifacts, is_moved
@@ -53,6 +48,19 @@ def ui(
         command += ["--default-artifact-root", artifacts]
     print(f"MLflow on {shown_uri(uri)}: {page} (Ctrl-C ends it)", flush=True)
     os.execv(sys.executable, command)
+
+
+def _check_there_is_one(uri: str) -> None:
+    """StoreError where MLflow would make a new store, or end with a traceback."""
+    from plat.store.mlflow.uri import sqlite_path
+
+    path = sqlite_path(uri)
+    if path is not None and not path.exists():
+        raise StoreError(
+            "there is no store yet", where=str(path), mend="`plat sweep experiments/quickstart.yaml` makes one"
+        )
+    if uri.startswith("file:") or ("://" not in uri and uri != "databricks"):
+        raise StoreError("MLflow's page shows no plain folder", where=uri, mend="name sqlite:///FILE.db or a server")
 
 
 def _check_port(port: int) -> None:

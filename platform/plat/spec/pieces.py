@@ -121,6 +121,10 @@ class PieceMaker:
             return SpecError(f"unknown key {key!r}", mend=f"it may be an option of that trainer: add trainer={trainer}")
         if (known_elsewhere := hint(key, assignment.value, names)) is not None:
             return SpecError(f"unknown key {key!r}", mend=known_elsewhere)
+        path, _, last = key.rpartition(".")
+        free = next((name for name in self.schema.free if name.rpartition(".")[0] == path), None)
+        if path and free is not None and nearest(key, names) is None:  # task.size
+            return SpecError(f"unknown key {key!r}", mend=f"if it is an option of the {path} itself: {free}.{last}")
         if not assignment.of_axis or "." in key or nearest(key, names) is not None:
             return SpecError(f"unknown key {key!r}", mend=mend(key, names, kind))
         group = next(iter(groups), None)

@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import os
 import re
+import shlex
 import shutil
 import signal
 import subprocess
@@ -128,7 +129,13 @@ class Slurm:
         message = " ".join((errors or output).split())[:400]
         refused = command == "sbatch" and is_refusal(message)
         what = f"{command} failed: {message or f'exit code {process.returncode}'}"
-        raise SchedulerError(what, certain=refused, passes=refused and _LIMIT.search(message) is not None)
+        raise SchedulerError(
+            what,
+            certain=refused,
+            passes=refused and _LIMIT.search(message) is not None,
+            where=shlex.join([command, *arguments])[:200],
+            mend="mend what SLURM says there; where there is no SLURM, leave --on slurm out",
+        )
 
 
 def is_refusal(message: str) -> bool:
