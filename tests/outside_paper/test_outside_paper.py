@@ -45,6 +45,29 @@ def test_a_second_paper_runs_by_yaml_and_entry_points_alone(plat, tmp_path):
     assert again.returncode == 0 and again.stdout.startswith("nothing to do")
 
 
+def test_its_environment_is_an_option_of_task(plat, tmp_path):
+    """By its bare name, as for those that come with plat, and with the identity that `task.name` gives it."""
+    numbers = ["eval.instances=15", "eval.heldout=15", "--json"]
+    plans = []
+    for key in ("task", "task.name"):
+        path = tmp_path / "own.yaml"
+        path.write_text(f"title: Guessing\nbase: {{{key}: number_guessing}}\nmatrix: {{seed: [0]}}\n")
+        done = plat("plan", path, *numbers)
+        assert done.returncode == 0, done.stderr
+        plans.append(json.loads(done.stdout)["runs"][0]["id"])
+    assert plans[0] == plans[1]
+    path.write_text("title: Guessing\nbase: {task: number_gessing}\nmatrix: {seed: [0]}\n")
+    assert "fix: did you mean 'number_guessing'?" in plat("plan", path).stderr
+    assert "number_guessing" in plat("options", "task").stdout
+
+
+def test_too_few_problems_of_an_environment_of_ones_own_are_refused_by_plan(plat, tmp_path):
+    (tmp_path / "own.yaml").write_text("title: Guessing\nbase: {task: number_guessing}\nmatrix: {seed: [0]}\n")
+    done = plat("plan", "own.yaml")
+    assert done.returncode == 2 and "number_guessing has 15 different problems for validation, 256" in done.stderr
+    assert "fix: eval.instances=15" in done.stderr and not (tmp_path / "home").exists()
+
+
 def test_without_the_package_the_message_says_what_is_missing(tmp_path):
     environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
     command = [sys.executable, "-m", "plat", "plan", str(SPEC), "--home", str(tmp_path / "home")]

@@ -19,6 +19,7 @@ from plat.spec.conf import conf_of
 from plat.spec.descriptions import describe
 from plat.spec.leaf import Leaf, show
 from plat.spec.other_names import hint
+from plat.spec.pieces import group_options
 from plat.spec.schema import Schema, schema_of, select
 from plat.suggest import mend
 from plat.trainer.api import TrainerSpec, find_trainer
@@ -138,7 +139,8 @@ def _options_of(trainer: TrainerSpec) -> Iterator[Option]:
     defaults = _defaults(trainer, schema)
     if trainer.conf:
         conf = conf_of(trainer.conf)
-        for group, choices in conf.options.items():
+        for group in conf.options:
+            choices = group_options(conf, schema, group)
             about = f"each choice sets several of the keys below `{group}` together"
             yield Option(group, "group", "config group", conf.defaults[group], choices, means=about)
     for key, leaf in schema.leaves.items():

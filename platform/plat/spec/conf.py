@@ -82,11 +82,15 @@ class Conf:
         """The YAML file of an option."""
         return self.folder / group / f"{option}.yaml"
 
-    def check_option(self, group: str, option: Any) -> str:
-        """The option's name; SpecError (without `where`) when the group has no such option."""
+    def check_option(self, group: str, option: Any, known: tuple[str, ...] | None = None) -> str:
+        """The option's name; SpecError (without `where`) when the group has no file for it.
+
+        known   the options that the message names; None: those with a file
+        """
         name = option if isinstance(option, str) else str(option)
         if name not in self.options[group]:
-            raise SpecError(f"{group}: unknown option {name!r}", mend=mend(name, self.options[group], "options"))
+            options = self.options[group] if known is None else known
+            raise SpecError(f"{group}: unknown option {name!r}", mend=mend(name, options, "options"))
         return name
 
     def delta(self, group: str, option: str) -> dict[str, Any]:

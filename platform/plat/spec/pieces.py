@@ -82,7 +82,9 @@ class PieceMaker:
     def _make(self, assignment: Assignment) -> tuple[Piece, ...]:
         key, value = assignment.key, assignment.value
         if self.conf is not None and key in self.conf.options and not isinstance(value, dict):
-            option = self.conf.check_option(key, value)
+            if value in published_options(self.conf, self.schema, key):
+                return (Piece(f"group:{key}", {key: {"name": value}}, assignment),)
+            option = self.conf.check_option(key, value, group_options(self.conf, self.schema, key))
             delta = self._checked(self.conf.delta(key, option), assignment, str(self.conf.option_file(key, option)))
             return (Piece(f"group:{key}", delta, assignment),)
         if key == "trainer" and key not in self.schema.leaves:
@@ -149,6 +151,22 @@ class PieceMaker:
                 below = below.setdefault(name, {})
             below[last] = value
         return result
+
+
+def published_options(conf: Conf, schema: Schema, group: str) -> tuple[str, ...]:
+    """What installed packages add to a config group: the plug-ins that its `name` may name and it has no file for.
+
+    Such an option sets `name` alone; the other keys of the group keep the defaults of their schema.
+    """
+    leaf = schema.leaves.get(f"{group}.name")
+    if leaf is None or "plugin" not in leaf.metadata:
+        return ()
+    return tuple(name for name in published(leaf.metadata["plugin"]) if name not in conf.options[group])
+
+
+def group_options(conf: Conf, schema: Schema, group: str) -> tuple[str, ...]:
+    """Every option of a config group, sorted: those with a file, and those that installed packages add."""
+    return tuple(sorted([*conf.options[group], *published_options(conf, schema, group)]))
 
 
 def place_of(key: str, pieces: Iterable[Piece]) -> str | None:
