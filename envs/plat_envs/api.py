@@ -74,6 +74,8 @@ class EnvironmentSpec:
     version      part of a run's identity: bump it when instances, renderings or rewards change
     stochastic, multi_turn, state, reward   the columns of the paper's Table 3
     fingerprint  config -> what its problems depend on beyond it (the hash of a data file); part of a run's identity
+    countable    config -> whether its problems can be drawn, and so counted, where runs are only planned: not where
+                 they must be downloaded first
     """
 
     name: str
@@ -85,6 +87,7 @@ class EnvironmentSpec:
     state: str  # grid | text
     reward: str  # dense | binary
     fingerprint: Callable[[Any], dict[str, str]] = lambda config: {}
+    countable: Callable[[Any], bool] = lambda config: True
 
 
 @lru_cache(maxsize=4)

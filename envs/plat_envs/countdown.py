@@ -17,7 +17,7 @@ from itertools import accumulate, combinations
 from typing import Any
 
 from plat_envs.api import EnvironmentSpec
-from plat_envs.data import check_source, fingerprint, of_split, rows_of
+from plat_envs.data import check_source, fingerprint, is_here, of_split, rows_of
 from plat_envs.episode import Episode, EpisodeConfig
 from plat_envs.errors import BadEnvironment, check_choice, check_range
 from plat_envs.expression import evaluate
@@ -231,4 +231,5 @@ SPEC = EnvironmentSpec(
     state="text",
     reward="binary",
     fingerprint=fingerprint,
+    countable=is_here,
 )

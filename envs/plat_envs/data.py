@@ -90,6 +90,11 @@ def _file_hash(path: str, size: int, changed: int) -> str:
     return digest.hexdigest()
 
 
+def is_here(config: Any) -> bool:
+    """Whether the rows can be read without a network."""
+    return bool(config.data != "hub")
+
+
 def fingerprint(config: Any) -> dict[str, str]:
     """What the problems depend on beyond the config: the content of the file."""
     if config.data != "file":

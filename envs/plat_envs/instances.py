@@ -73,7 +73,7 @@ def distinct_seeds(environment: Environment, first: int, count: int, excluded: C
     """
     seen = set(excluded)
     seeds: list[int] = []
-    for seed in range(first, first + TRIES * count):
+    for seed in _tries(first, count):
         environment.reset(seed)
         if environment.problem not in seen:
             seen.add(environment.problem)
@@ -88,4 +88,17 @@ def evaluation_seeds(environment: Environment, eval_seed: int, count: int) -> li
 
     Of two counts the smaller set is the beginning of the larger one.
     """
-    return distinct_seeds(environment, eval_seed * 100_000, count)
+    return distinct_seeds(environment, _first_seed(eval_seed), count)
+
+
+def evaluation_tries(eval_seed: int, count: int) -> range:
+    """The instance seeds among which `evaluation_seeds` looks for `count` distinct problems, in its order."""
+    return _tries(_first_seed(eval_seed), count)
+
+
+def _first_seed(eval_seed: int) -> int:
+    return eval_seed * 100_000
+
+
+def _tries(first: int, count: int) -> range:
+    return range(first, first + TRIES * count)

@@ -17,7 +17,7 @@ from functools import lru_cache, partial
 from typing import Any
 
 from plat_envs.api import EnvironmentSpec
-from plat_envs.data import check_source, fingerprint, of_split, rows_of
+from plat_envs.data import check_source, fingerprint, is_here, of_split, rows_of
 from plat_envs.episode import Episode, EpisodeConfig
 from plat_envs.errors import BadEnvironment, check_range
 from plat_envs.instances import Candidate, draw
@@ -176,4 +176,5 @@ SPEC = EnvironmentSpec(
     state="text",
     reward="dense",
     fingerprint=fingerprint,
+    countable=is_here,
 )

@@ -50,7 +50,7 @@ def plan(
     The matrix, what is done, running and missing, and the expected time. Writes nothing.
     """
     from plat.plan import make_plan
-    from plat.plan.check import check_runs
+    from plat.plan.check import check_runs, not_done
 
     place = Home.find(home).checked()
     if names_search(arguments):
@@ -59,7 +59,7 @@ def plan(
     for experiment in experiments:
         reports.check_report(experiment)
     runs = distinct(experiments)
-    check_runs(runs)
+    check_runs(not_done(runs, place))
     warn_of_machine(runs, place)
     warn_of_idle(runs, split(arguments)[1])
     made = make_plan(experiments, place, jobs=jobs, standing=standing)
@@ -89,7 +89,7 @@ def sweep(
     Given again, it does nothing that is done; after Ctrl-C or a kill it goes on from there. On slurm it submits what is
     missing and returns; `plat status` and `plat report` follow.
     """
-    from plat.plan.check import check_machine, check_runs
+    from plat.plan.check import check_machine, check_runs, not_done
 
     target = chosen_place(arguments, on, wait)
     if dry_run:
@@ -106,7 +106,7 @@ def sweep(
     for experiment in experiments:
         reports.check_report(experiment)
         reports.check_reference(experiment)
-    check_runs(runs)
+    check_runs(not_done(runs, place))
     warn_of_idle(runs, split(arguments)[1])
     if target.is_here:
         check_machine(runs, place)

@@ -3,31 +3,44 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
+from functools import partial
 from typing import Any
 
 from plat.errors import SpecError
 from plat.spec.experiment import Run, config_object
+from plat.spec.recorded import NEW, Recorded
 from plat.store.home import Home
 from plat.trainer.api import TrainerSpec, find_trainer
 from plat.user_code import user_code
 
 
 def check_runs(runs: Iterable[Run]) -> None:
-    """Ask each run's trainer, once for each run, wherever they are to be executed; SpecError names the first run that
-    cannot run."""
+    """Ask each run's trainer, wherever the runs are to be executed; SpecError names the first run that cannot run.
+
+    Runs that differ only in what the trainer's check does not read are asked about once.
+    """
+    checks: dict[str, Recorded] = {}
     for run, spec in _with_trainers(runs):
-        if spec.load_check is not None:
-            with user_code(f"`load_check` of the trainer {spec.name!r} failed"):
-                _ask(spec.load_check(), run, spec)
+        if spec.load_check is None:
+            continue
+        with user_code(f"`load_check` of the trainer {spec.name!r} failed"):
+            if run.trainer not in checks:
+                checks[run.trainer] = Recorded(spec.load_check())
+            check = checks[run.trainer]
+            if check.recall(run.config) is NEW:
+                _ask(partial(check, sections=run.config), run, spec)
+
+
+def not_done(runs: Iterable[Run], home: Home) -> list[Run]:
+    """The runs that have no result in this home: the others need no check, for somebody else may have done them."""
+    return [run for run in runs if not home.run(run.id).result.exists()]
 
 
 def check_machine(runs: Iterable[Run], home: Home) -> None:
-    """Ask about runs that are to be executed on this machine; SpecError names the first for which it is too small.
-
-    Runs that are done in this home are not asked about: somebody else may have done them.
-    """
-    for run, spec in _with_trainers(runs):
-        if spec.check_machine is not None and not home.run(run.id).result.exists():
+    """Ask about the runs that are still to be executed on this machine; SpecError names the first for which it is too
+    small."""
+    for run, spec in _with_trainers(not_done(runs, home)):
+        if spec.check_machine is not None:
             with user_code(f"`check_machine` of the trainer {spec.name!r} failed"):
                 _ask(spec.check_machine, run, spec)
 

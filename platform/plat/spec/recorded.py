@@ -14,6 +14,7 @@ from typing import Any
 Function = Callable[[Any], Any]
 _HARMLESS = {"__class__", "__dataclass_fields__"}
 SAME = object()  # the result of a function that gave back its argument
+NEW = object()  # stands for the result of a call that has not been made yet
 
 
 class Recorded:
@@ -29,13 +30,20 @@ class Recorded:
         self.results: dict[tuple[str, ...], dict[tuple[int, ...], Any]] = {}
 
     def __call__(self, config: Any, sections: Mapping[str, Any]) -> Any:
+        known = self.recall(sections)
+        if known is not NEW:
+            return known
+        result, names = _watch(self.function, config, sections)
+        self.results.setdefault(names, {})[tuple(id(sections[name]) for name in names)] = result
+        return result
+
+    def recall(self, sections: Mapping[str, Any]) -> Any:
+        """The remembered result for these sections, without a config; NEW where there is none."""
         for names, known in self.results.items():
             key = tuple([id(sections[name]) for name in names])
             if key in known:
                 return known[key]
-        result, names = _watch(self.function, config, sections)
-        self.results.setdefault(names, {})[tuple(id(sections[name]) for name in names)] = result
-        return result
+        return NEW
 
     def names(self) -> set[str]:
         """The top-level keys that have been read so far."""

@@ -12,6 +12,9 @@ from pathlib import Path
 import pytest
 from cli_files import GOOD
 
+from plat.plan.check import check_runs
+from plat.spec.experiment import load_experiments
+
 ROOT = Path(__file__).parents[3]
 BAD_FILES = {
     "a misspelt key": ("title: A test\nmatrx:\n  seed: [0]\n", "matrix"),
@@ -186,6 +189,27 @@ def test_a_trainer_is_asked_before_anything_runs(plat, spec, home, toy_paper, mo
     code, _, err = plat(verb, *(overrides if verb == "run" else [spec(text)]))
     assert code == 2 and "the toy cannot do this" in err and "fix: mischief=none" in err
     assert not home.exists()
+
+
+@pytest.mark.parametrize("verb", ["plan", "sweep", "run"])
+def test_a_task_with_too_few_problems_is_refused_before_anything_runs(plat, spec, home, verb):
+    small = "title: A test\nbase: {task: frozenlake, task.env.size: 2, scale: smoke}\nmatrix:\n  seed: [0, 1]\n"
+    overrides = ["task=frozenlake", "task.env.size=2", "scale=smoke"]
+    code, _, err = plat(verb, *(overrides if verb == "run" else [spec(small)]))
+    assert code == 2 and "7 different problems for validation, 8 are asked for" in err
+    assert "fix: eval.instances=7" in err and not home.exists()
+
+
+def test_a_trainers_check_is_asked_once_for_what_it_reads(spec, toy_paper, monkeypatch):
+    """A matrix of many seeds would else build as many configs."""
+    import plat_toy
+
+    asked = []
+    monkeypatch.setattr(plat_toy, "check", lambda config: asked.append(config.mischief))
+    text = "title: A test\nbase: {trainer: 'plat_toy:SPEC'}\nmatrix: {mischief: [none, slow], seed: range(20)}\n"
+    (experiment,) = load_experiments([spec(text)], [])
+    check_runs(experiment.runs)
+    assert sorted(asked) == ["none", "slow"]
 
 
 HUGE = "title: A test\nbase: {trainer: 'plat_toy:SPEC', mischief: huge}\nmatrix:\n  seed: [0]\n"

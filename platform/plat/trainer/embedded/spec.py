@@ -53,6 +53,12 @@ def load_prepare() -> Any:
     return prepare
 
 
+def _load_check() -> Any:
+    from plat.trainer.loop.enough_problems import check_instances
+
+    return check_instances
+
+
 def _load_evaluate() -> Any:
     from plat.trainer.embedded.evaluate import evaluate_checkpoint
 
@@ -97,6 +103,7 @@ SPEC = TrainerSpec(
     prepare=_prepare,
     load_prepare=load_prepare,
     load_evaluate=_load_evaluate,
+    load_check=_load_check,
     less_memory=_less_memory,
     idle_keys=idle_keys,
     metrics=METRICS,

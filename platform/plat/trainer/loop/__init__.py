@@ -8,6 +8,7 @@
     selection      the filter of section 4 on a batch, and the plan of the update that follows
     scoring        which reasonings are scored under which prompts for the proxies of mutual information
     instances      the fixed instances of an evaluation
+    enough_problems  whether the task has as many of them, before any run starts
     randomness     where the random numbers of a run come from
 
 A trainer that owns its loop reads like `plat.trainer.embedded.train`. A trainer whose loop belongs to a library calls

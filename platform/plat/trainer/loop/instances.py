@@ -8,6 +8,7 @@ from typing import Any
 from plat.errors import SpecError
 from plat.trainer.config import RunConfig
 from plat.trainer.environments import make_environments
+from plat.units import counted
 from plat_envs.api import Environment
 from plat_envs.instances import evaluation_seeds
 
@@ -27,12 +28,7 @@ class FixedInstances:
         self.seeds = evaluation_seeds(self.environments[0], config.eval.seed, count)
         distinct = len(self.problems())
         if distinct < count:
-            key = "eval.heldout" if split == "heldout" else "eval.instances"
-            raise SpecError(
-                f"{config.task.name} has {distinct} different problems for {split}, {count} are asked for",
-                where=key,
-                mend=f"{key}={distinct}, or more problems (task.env)",
-            )
+            raise too_few(config.task.name, split, distinct, count)
 
     def __len__(self) -> int:
         return len(self.seeds)
@@ -45,6 +41,21 @@ class FixedInstances:
         for environment, seed in zip(self.environments, self.seeds, strict=True):
             environment.reset(seed)
             yield environment
+
+
+def count_key(split: str) -> str:
+    """The option that says how many problems of this split a run is evaluated on."""
+    return "eval.heldout" if split == "heldout" else "eval.instances"
+
+
+def too_few(task: str, split: str, distinct: int, count: int) -> SpecError:
+    """The error of a task that has fewer problems than are asked for; evaluations play no problem twice."""
+    key = count_key(split)
+    return SpecError(
+        f"{task} has {counted(distinct, 'different problem')} for {split}, {count} are asked for",
+        where=key,
+        mend=f"{key}={distinct}, or more problems (task.env)",
+    )
 
 
 def chosen_instances(config: RunConfig, options: Mapping[str, Any] | None = None) -> FixedInstances:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 
+from plat.trainer.loop.enough_problems import check_instances
 from plat.trainer.verl.composition import check, compose
 from plat.trainer.verl.config import VerlRunConfig
 from plat.trainer.verl.overrides import overrides_of
@@ -13,7 +14,11 @@ _CHECKED: set[str] = set()  # what was composed and accepted in this process
 
 
 def check_config(config: VerlRunConfig) -> None:
-    """SpecError where verl does not take this run's settings; those that only seed and model differ in, once."""
+    """SpecError where verl does not take this run's settings, or its task has too few problems for its evaluations.
+
+    Settings that differ in the seed and the model alone are composed once.
+    """
+    check_instances(config)
     settings = {name: value for name, value in overrides_of(config, MODEL).items() if not name.endswith(".seed")}
     key = json.dumps([settings, config.verl.overrides])
     if key not in _CHECKED:
