@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import cached_property
 from typing import Any
 
@@ -19,7 +19,6 @@ from plat.store.run_directory.spool import read_events
 from plat.trainer.api import RETRIEVAL
 from plat.units import duration, percent
 
-STEP_TIME = "time/step"
 FIELDS = {
     "run": "its name",
     "id": "its id",
@@ -56,7 +55,7 @@ class RunFacts:
         if key in self.entry.axes:
             return self.entry.axes[key]
         if key in FIELDS:
-            return self._field(key)
+            return _READERS[key](self)
         if key.startswith(("max:", "min:")):
             values = [value for value in self._series(key[4:]).values() if not math.isnan(value)]
             return (max if key.startswith("max:") else min)(values, default=None)
@@ -64,33 +63,18 @@ class RunFacts:
 
     def as_json(self) -> dict[str, Any]:
         """Every fact, apart from those for which the whole spool must be read."""
-        return {"axes": self.entry.axes, **{key: self._field(key) for key in FIELDS if key != "retrieval"}}
+        return {"axes": self.entry.axes, **{key: _READERS[key](self) for key in FIELDS if key != "retrieval"}}
 
-    def _field(self, key: str) -> Any:
-        return getattr(self, f"_{key}") if key in _READ else self._plain(key)
-
-    def _plain(self, key: str) -> Any:
-        """A fact that the entry holds."""
-        entry, state = self.entry, self.entry.state
-        plain: dict[str, Any] = {"run": entry.name, "id": entry.id, "state": state.state, "outcome": state.outcome}
-        plain |= {"iteration": state.step, "iterations": state.iterations, "success": state.success}
-        return (plain | {"age": state.age, "reason": state.reason or None})[key]
-
-    @property
-    def _attempts(self) -> int:
+    def attempts(self) -> int:
+        """How often it was started."""
         return len(self._result.get("attempts") or ()) or self.entry.state.attempt
 
-    @property
-    def _best(self) -> float | None:
+    def best(self) -> float | None:
+        """The best value of its headline metric: the peak where its result says it, else the highest logged so far."""
         peak = (self._result.get("summary") or {}).get("peak_success")
         return peak if isinstance(peak, float) else self.value(f"max:{headline_of(self._meta)}")
 
-    @property
-    def _retrieval(self) -> float | None:
-        return self._newest(RETRIEVAL)
-
-    @property
-    def _seconds(self) -> float | None:
+    def seconds(self) -> float | None:
         """Of ended attempts what they recorded; of one that runs the time since it began."""
         if "wall" in self._result:
             return float(self._result["wall"])
@@ -101,18 +85,14 @@ class RunFacts:
             walls.append(max(0.0, time.time() - began) if isinstance(began, int | float) else 0.0)
         return sum(walls) if walls else None
 
-    @property
-    def _trainer(self) -> str | None:
+    def trainer(self) -> str | None:
+        """The name of its trainer."""
         return self._meta.get("trainer")
 
     @property
     def files(self) -> list[str]:
         """The names of the experiment files that have asked for it."""
         return list(self._meta.get("experiments") or ())
-
-    @property
-    def _files(self) -> str | None:
-        return " ".join(self.files) or None
 
     @cached_property
     def _result(self) -> dict[str, Any]:
@@ -149,7 +129,23 @@ class RunFacts:
         return sorted(self._series(key).items())
 
 
-_READ = ("attempts", "best", "retrieval", "seconds", "trainer", "files")  # facts that are read when they are asked for
+_READERS: dict[str, Callable[[RunFacts], Any]] = {
+    "run": lambda facts: facts.entry.name,
+    "id": lambda facts: facts.entry.id,
+    "state": lambda facts: facts.entry.state.state,
+    "outcome": lambda facts: facts.entry.state.outcome,
+    "attempts": RunFacts.attempts,
+    "iteration": lambda facts: facts.entry.state.step,
+    "iterations": lambda facts: facts.entry.state.iterations,
+    "success": lambda facts: facts.entry.state.success,
+    "best": RunFacts.best,
+    "retrieval": lambda facts: facts._newest(RETRIEVAL),
+    "seconds": RunFacts.seconds,
+    "age": lambda facts: facts.entry.state.age,
+    "reason": lambda facts: facts.entry.state.reason or None,
+    "trainer": RunFacts.trainer,
+    "files": lambda facts: " ".join(facts.files) or None,
+}
 
 
 def axes_of(runs: Sequence[RunFacts]) -> list[str]:
