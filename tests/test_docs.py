@@ -106,6 +106,35 @@ def test_pages_name_only_files_that_exist():
     assert not wrong, wrong
 
 
+def test_modules_that_are_named_exist():
+    """In pages, docstrings and comments: `plat.store.home` is a module, and `plat.store.home.Home` a name in it.
+
+    What begins otherwise than a package of ours (`plat.trainers`, `plat.file`) is an entry point or a tag.
+    """
+    folders = {"plat": "platform/plat", "plat_envs": "envs/plat_envs", "plat_analysis": "analysis/plat_analysis"}
+    sources = {package: sorted((ROOT / folder).rglob("*.py")) for package, folder in folders.items()}
+    modules = {}
+    for package, paths in sources.items():
+        for path in paths:
+            parts = [package, *path.relative_to(ROOT / folders[package]).with_suffix("").parts]
+            modules[".".join(parts).removesuffix(".__init__")] = path
+
+    def exists(name: str) -> bool:
+        known = max((module for module in modules if f"{name}.".startswith(f"{module}.")), key=len)
+        rest = name.removeprefix(known).strip(".").partition(".")[0]
+        path = modules[known]
+        return bool(re.search(rf"\b{rest}\b", path.read_text(encoding="utf-8"))) or bool(
+            [*path.parent.glob(f"{rest}.*")]
+        )
+
+    wrong = []
+    for path in [*PAGES, *ON_A_CLUSTER, *(path for paths in sources.values() for path in paths)]:
+        for name in re.findall(r"`((?:plat|plat_envs|plat_analysis)(?:\.\w+)+)`", path.read_text(encoding="utf-8")):
+            if ".".join(name.split(".")[:2]) in modules and not exists(name):
+                wrong.append(f"{path.relative_to(ROOT)}: {name}")
+    assert not wrong, "\n".join(wrong)
+
+
 def test_every_direct_dependency_is_explained():
     import tomllib
 
