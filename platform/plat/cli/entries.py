@@ -27,13 +27,18 @@ STOPPABLE = ("running", "queued", "unknown")  # the states of runs that a reques
 
 @dataclass(frozen=True)
 class Entry:
-    """One run and where it stands. `from_file`: some experiment file has asked for it; not so of `plat run`."""
+    """One run and where it stands.
+
+    from_file  some experiment file has asked for it; not so of `plat run`
+    config     its resolved config, where the run was named by a file; None: the run's directory has it
+    """
 
     id: str
     name: str
     axes: dict[str, Any]
     state: RunState
     from_file: bool = True
+    config: Mapping[str, Any] | None = None
 
     def as_json(self) -> dict[str, Any]:
         why = why_missing(self.state, from_file=self.from_file) or None
@@ -77,7 +82,8 @@ def described(home: Home, experiments: Sequence[Experiment], standing: Mapping[s
     """These runs with their names and axes, as the files name them, or as the home does when there are none."""
     if experiments:
         runs = {run.id: run for run in distinct(experiments)}
-        return [Entry(run_id, runs[run_id].name, runs[run_id].axes, state) for run_id, state in standing.items()]
+        asked = [(runs[run_id], state) for run_id, state in standing.items()]
+        return [Entry(run.id, run.name, run.axes, state, config=run.config) for run, state in asked]
     known = descriptions(home, standing)
     return [
         Entry(run_id, known[run_id].name, known[run_id].axes, state, bool(known[run_id].experiments))

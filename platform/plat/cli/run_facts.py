@@ -1,4 +1,5 @@
-"""What can be said of one run, by the name of a column: its axes, how it stands, what it cost, and its metrics.
+"""What can be said of one run, by the name of a column: its axes, how it stands, what it cost, its config and its
+metrics.
 
 Facts come from the run's own directory, never from MLflow, so that they are true while it runs. Most are read when
 they are first asked for.
@@ -8,13 +9,21 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from typing import Any
 
 from plat.cli.entries import Entry
+from plat.errors import HomeError
 from plat.store.home import Home
-from plat.store.run_directory.files import headline_of, load_meta, read_attempt_meta, read_outcome, read_result
+from plat.store.run_directory.files import (
+    headline_of,
+    load_config,
+    load_meta,
+    read_attempt_meta,
+    read_outcome,
+    read_result,
+)
 from plat.store.run_directory.spool import read_events
 from plat.trainer.api import RETRIEVAL
 from plat.units import duration, percent
@@ -48,7 +57,8 @@ class RunFacts:
         self.paths = home.run(entry.id)
 
     def value(self, key: str) -> Any:
-        """The value of a column: of an axis of the run, else of a field, else the newest value of a metric.
+        """The value of a column: of an axis of the run, else of a field, else of a key of its config, else the newest
+        value of a metric.
 
         `max:KEY` and `min:KEY` give the largest and the smallest value of a metric. None where the run has none.
         """
@@ -59,7 +69,22 @@ class RunFacts:
         if key.startswith(("max:", "min:")):
             values = [value for value in self._series(key[4:]).values() if not math.isnan(value)]
             return (max if key.startswith("max:") else min)(values, default=None)
-        return self._newest(key)
+        value = self.config_value(key)
+        return self._newest(key) if value is None else value
+
+    def config_value(self, key: str) -> Any:
+        """The value of a dotted key of the run's config, of a group (`task`) its name; None where it has none."""
+        value: Any = self._config
+        for part in key.split("."):
+            value = value.get(part) if isinstance(value, Mapping) else None
+        return value.get("name") if isinstance(value, Mapping) else value
+
+    def config_keys(self) -> list[str]:
+        """The dotted keys of the run's config, its groups first."""
+        from plat.spec.schema import leaves
+
+        keys = list(leaves(dict(self._config)))
+        return [*(key.removesuffix(".name") for key in keys if key.endswith(".name")), *keys]
 
     def as_json(self) -> dict[str, Any]:
         """Every fact, apart from those for which the whole spool must be read."""
@@ -101,6 +126,16 @@ class RunFacts:
     @cached_property
     def _meta(self) -> dict[str, Any]:
         return load_meta(self.paths) or {}
+
+    @cached_property
+    def _config(self) -> Mapping[str, Any]:
+        """The resolved config; empty where its file is missing or cannot be read."""
+        if self.entry.config is not None:
+            return self.entry.config
+        try:
+            return load_config(self.paths, self._meta)
+        except HomeError:
+            return {}
 
     @cached_property
     def _metrics(self) -> dict[str, dict[int, float]]:

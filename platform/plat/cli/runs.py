@@ -42,7 +42,8 @@ def runs(
         typer.Option(
             "--columns",
             metavar="A,B,...",
-            help="Fields, axes or metrics (val/return, max:val/return); +A,+B adds to the usual ones.",
+            help="Fields, axes, config keys (train.lr) or metrics (val/return, max:val/return); +A,+B adds to the "
+            "usual ones.",
         ),
     ] = None,
     as_csv: Annotated[bool, typer.Option("--csv", help="Print comma-separated values, unrounded.")] = False,
@@ -93,11 +94,11 @@ def chosen_columns(text: str | None, runs: Sequence[RunFacts]) -> list[str]:
 
 
 def _check_columns(names: Sequence[str], runs: Sequence[RunFacts]) -> None:
-    """SpecError for a column that is no field, no axis and no metric of any run."""
+    """SpecError for a column that is no field, no axis, no config key and no metric of any run."""
     known = [*FIELDS, *axes_of(runs)]
     for name in names:
         metric = name.removeprefix("max:").removeprefix("min:")
-        if name in known or not runs:
+        if name in known or not runs or any(facts.config_value(name) is not None for facts in runs):
             continue
         if " " in name:
             raise SpecError(

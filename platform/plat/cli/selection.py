@@ -1,6 +1,6 @@
 """Which runs are meant: the conditions of `--where`.
 
-    --where task=sokoban                      an axis, or one of `plat.cli.run_facts.FIELDS`, or a metric
+    --where task=sokoban                      an axis, one of `plat.cli.run_facts.FIELDS`, a config key, or a metric
     --where filter=none --where filter=top_p  several values of one key are alternatives
     --where task=sokoban --where success>0.5  conditions on several keys must all hold
 
@@ -18,15 +18,15 @@ from typing import Annotated, Any
 import typer
 
 from plat.errors import SpecError
-from plat.suggest import mend
+from plat.suggest import mend, nearest
 
 WhereOption = Annotated[
     list[str] | None,
     typer.Option(
         "--where",
         metavar="KEY=VALUE",
-        help="Only runs with this value of an axis or a column; also !=, <, <=, > and >=. A key given twice with = "
-        "means either value, several keys must all fit.",
+        help="Only runs with this value of an axis, a column or a config key (train.lr); also !=, <, <=, > and >=. "
+        "A key given twice with = means either value, several keys must all fit.",
     ),
 ]
 _CONDITION = re.compile(r"([^=<>!]+)(!=|<=|>=|==?|<|>)(.*)", re.DOTALL)
@@ -78,27 +78,47 @@ class Selection:
                 return False
         return True
 
-    def check(self, known: Iterable[str], values_of: Callable[[str], Iterable[Any]]) -> None:
+    def check(
+        self,
+        known: Sequence[str],
+        config_keys: Callable[[], Iterable[str]],
+        values_of: Callable[[str], Iterable[Any]],
+    ) -> None:
         """SpecError for a key that is not known, and for a value that no run has while it has others.
 
-        values_of  the values that the runs have of a key
+        known        the names of axes and columns
+        config_keys  the keys of a run's config, asked for where one may be misspelt
+        values_of    the values that the runs have of a key
         """
-        names = list(known)
         for condition in self.conditions:
             place = f"the command line: --where {condition.written}"
-            if condition.key not in names and "/" not in condition.key:  # metrics have names of their own
-                raise SpecError(
-                    f"no run has an axis or a column {condition.key!r}", where=place, mend=mend(condition.key, names)
-                )
-            if condition.sign in ("=", "!="):
-                values = [value for value in values_of(condition.key) if value is not None]
-                if values and not any(_same(value, condition.value) for value in values):
-                    texts = list(dict.fromkeys(str(value) for value in values))
+            values = [value for value in values_of(condition.key) if value is not None]
+            is_metric = "/" in condition.key  # metrics have names of their own
+            if not values and not is_metric and condition.key not in known:
+                keys = list(config_keys())
+                if condition.key not in keys:
                     raise SpecError(
-                        f"no run has {condition.key}={condition.value}",
+                        f"no run has an axis, a column or a config key {condition.key!r}",
                         where=place,
-                        mend=mend(condition.value, texts, "values"),
+                        mend=_mend_key(condition.key, known, keys),
                     )
+            is_wrong = values and not any(_same(value, condition.value) for value in values)
+            if condition.sign in ("=", "!=") and is_wrong:
+                texts = list(dict.fromkeys(str(value) for value in values))
+                raise SpecError(
+                    f"no run has {condition.key}={condition.value}",
+                    where=place,
+                    mend=mend(condition.value, texts, "values"),
+                )
+
+
+def _mend_key(key: str, known: Sequence[str], config_keys: Sequence[str]) -> str:
+    """The nearest key, of a dotted one among those of the config first; else what may be asked for."""
+    first, second = (config_keys, known) if "." in key else (known, config_keys)
+    near = nearest(key, first) or nearest(key, second)
+    if near:
+        return f"did you mean {near!r}?"
+    return f"axes and columns: {', '.join(known)}; or a key of the configs, such as task or train.lr (plat options)"
 
 
 def parse_where(texts: Sequence[str] | None) -> Selection:

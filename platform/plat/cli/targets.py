@@ -65,13 +65,17 @@ def selected(runs: Sequence[RunFacts], selection: Selection) -> list[RunFacts]:
     """The runs that fulfil the conditions; SpecError for a condition on something that no run has."""
 
     def values_of(key: str) -> Sequence[Any]:
-        """Of an axis, the values that runs have: another one is a mistake. Of anything else, any value may be meant."""
-        if key in axes_of(runs):
+        """Of an axis and of a key of the configs, the values that runs have: another one is a mistake. Of a field or a
+        metric, any value may be meant."""
+        if key == "state":
+            return SHOWN
+        if key in axes:
             return [facts.value(key) for facts in runs]
-        return SHOWN if key == "state" else ()
+        return [] if key in FIELDS or "/" in key else [facts.config_value(key) for facts in runs]
 
+    axes = axes_of(runs)
     if runs:
-        selection.check([*axes_of(runs), *FIELDS], values_of)
+        selection.check([*axes, *FIELDS], runs[0].config_keys, values_of)
     return [facts for facts in runs if selection.holds(facts.value)]
 
 

@@ -47,6 +47,15 @@ def test_conditions_order_and_the_axes_that_vary(plat, three):
     assert "seed" not in table_of(plat, "--where", "seed=0")[0], "one run has no axis that varies"
 
 
+def test_runs_are_chosen_by_config_keys_that_no_axis_varies(plat, three, spec):
+    assert len(table_of(plat, "--where", "micro=1", "--where", "train.iterations>1")) == 3
+    assert plat("runs", "--where", "train.iterations>1000") == (0, "no run fits\n", "")
+    rows = table_of(plat, "--columns", "seed,train.iterations", "--sort", "train.iterations")
+    assert {row["train.iterations"] for row in rows} == {"6"}
+    planned = spec("title: t\nbase: {trainer: 'plat_toy:SPEC', recipe: soup}\nmatrix: {seed: [7]}\n", "planned.yaml")
+    assert len(table_of(plat, planned, "--where", "recipe=soup")) == 1, "a run without a directory has a config, too"
+
+
 def test_json_has_every_field_of_every_run(plat, three):
     listed = json.loads(plat("runs", "--json", "--where", "seed=1")[1])["runs"]
     assert len(listed) == 1
@@ -73,6 +82,8 @@ def test_runs_that_no_home_has_yet(plat, spec, home):
         (["--sort", "sead"], "'seed'"),
         (["--where", "sead=1"], "'seed'"),
         (["--where", "state=don"], "'done'"),
+        (["--where", "train.iteration=6"], "'train.iterations'"),
+        (["--where", "mischief=nonne"], "'none'"),
     ],
 )
 def test_misspelt_columns_get_the_nearest_name(plat, three, arguments, hint):

@@ -50,11 +50,24 @@ def test_what_is_no_condition_is_refused_with_its_place(condition, what):
 
 def test_keys_and_values_that_no_run_has_get_the_nearest():
     known = {"task": ["sokoban", "frozenlake"], "seed": [0]}
-    for condition, near in (("tsak=sokoban", "'task'"), ("task=sokobann", "'sokoban'")):
+    values = known | {"train.lr": [0.1]}
+
+    def check(conditions):
+        keys = lambda: ["train.lr", "model.path"]  # noqa: E731
+        parse_where(conditions).check(list(known), keys, lambda key: values.get(key, ()))
+
+    for condition, near in (
+        ("tsak=sokoban", "'task'"),
+        ("task=sokobann", "'sokoban'"),
+        ("train.l=1", "'train.lr'"),
+    ):
         with pytest.raises(SpecError) as caught:
-            parse_where([condition]).check(known, lambda key: known[key])
+            check([condition])
         assert f"did you mean {near}?" in str(caught.value.mend)
-    parse_where(["val/anything>0", "seed=0"]).check(known, lambda key: known[key])
+    check(["val/anything>0", "seed=0", "model.path=null"])
+    with pytest.raises(SpecError) as caught:
+        check(["quux=1"])
+    assert "axes and columns: task, seed; or a key of the configs" in str(caught.value.mend)
 
 
 @given(st.floats(allow_nan=False, allow_infinity=False), st.floats(allow_nan=False, allow_infinity=False))
