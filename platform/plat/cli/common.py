@@ -69,12 +69,14 @@ def load_experiments(
     home: str | None = None,
     without_file: str = "`plat run KEY=VALUE...` does one run without a file",
     of_a_run: str = OF_A_RUN,
+    with_searches: bool = False,
 ) -> list[Experiment]:
     """The experiments named on the command line, each with all the overrides. SpecError when none is named.
 
     home          the verb's --home, to tell the names of its runs from those of files
     without_file  what to type where there is no file
     of_a_run      what to type where a run was named; `{id}` is its id
+    with_searches  take search files, too: for the runs of their trials so far (`plat.cli.searches`)
 
     In both `{home}` is the option that names the home, where that is needed.
     """
@@ -97,6 +99,11 @@ def load_experiments(
     try:
         return experiment.load_experiments(files, overrides)
     except SpecError:
+        if with_searches:
+            from plat.cli.searches import any_search, load_all
+
+            if any_search(files):
+                return load_all(Home.find(home), files, overrides)
         _refuse_searches(files)
         _refuse_runs(files, Home.find(home), of_a_run)
         raise

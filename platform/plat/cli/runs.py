@@ -62,7 +62,7 @@ def runs(
             "--columns names no column", where=f"--columns {columns}", mend="for example --columns run,state"
         )
     selection = parse_where(where)
-    experiments = load_experiments(arguments, required=False, home=home)
+    experiments = load_experiments(arguments, required=False, home=home, with_searches=True)
     place = Home.find(home).checked()
     everything = [RunFacts(place, entry) for entry in entries_asked(place, experiments)]
     chosen = selected(everything, selection)

@@ -41,7 +41,7 @@ def status(
     code 3 when some failed.
     """
     place = Home.find(home)
-    experiments = load_experiments(arguments, required=False, home=home)
+    experiments = load_experiments(arguments, required=False, home=home, with_searches=True)
     standing = states_asked(place, experiments)
     if as_json:
         runs = [entry.as_json() for entry in described(place, experiments, standing)]

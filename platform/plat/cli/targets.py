@@ -47,7 +47,7 @@ def choose_runs(home: Home, arguments: Sequence[str] | None, where: Sequence[str
         )
     selection = parse_where(where)
     named, others = named_runs(home, arguments)
-    experiments = load_experiments(others, required=False)
+    experiments = load_experiments(others, required=False, home=str(home.root), with_searches=True)
     everything = {paths.id: RunFacts(home, entry_in(paths)) for paths in named}
     if experiments or not named:
         for entry in entries_asked(home, experiments):

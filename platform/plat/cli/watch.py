@@ -11,6 +11,7 @@ import typer
 from plat.cli.common import Arguments, HomeOption, load_experiments, on_terminal
 from plat.cli.entries import Entry, counts, entries_asked
 from plat.cli.follow import GOING_ON, Follower, describe, is_going_on, ordered
+from plat.cli.searches import brought_up_to_date, any_search
 from plat.cli.settings import verb
 from plat.store.home import Home
 
@@ -30,10 +31,13 @@ def watch(
     until nothing goes on any more.
     """
     place = Home.find(home).checked()
-    experiments = load_experiments(arguments, required=False, home=home, of_a_run="plat logs {id} --follow{home}")
+    experiments = load_experiments(
+        arguments, required=False, home=home, of_a_run="plat logs {id} --follow{home}", with_searches=True
+    )
+    has_search = any_search([experiment.path for experiment in experiments])
 
     def standing() -> list[Entry]:
-        return entries_asked(place, experiments)
+        return entries_asked(place, brought_up_to_date(place, experiments) if has_search else experiments)
 
     if on_terminal():
         from plat.cli.watch_screen import Screen

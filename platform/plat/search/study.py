@@ -30,6 +30,10 @@ REASON = "plat.reason"  # why it was pruned or failed
 STEPS = "plat.iterations"  # iterations of training that it took
 
 
+# Optuna calls a trial running until it has values, whether or not any process works on it.
+WORDS = {"COMPLETE": "complete", "PRUNED": "pruned", "FAIL": "failed", "RUNNING": "unfinished", "WAITING": "unfinished"}
+
+
 def storage_uri(home: Home) -> str:
     """Where the studies of a home are, as Optuna's tools take it (`--storage`)."""
     return f"sqlite:///{home.studies}"
@@ -130,7 +134,7 @@ class Study:
 
 
 def count_states(home: Home, name: str) -> dict[str, int]:
-    """How many trials of a study are complete, pruned, and so on; {} when there is none of that name."""
+    """How many trials of a study are complete, pruned, failed and unfinished; {} when there is none of that name."""
     import optuna
 
     storage = open_storage(home)
@@ -138,7 +142,7 @@ def count_states(home: Home, name: str) -> dict[str, int]:
         study = optuna.load_study(study_name=name, storage=storage)
     except KeyError:
         return {}
-    return dict(Counter(trial.state.name.lower() for trial in study.get_trials(deepcopy=False)))
+    return dict(Counter(WORDS[trial.state.name] for trial in study.get_trials(deepcopy=False)))
 
 
 def open_storage(home: Home) -> RDBStorage:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from plat.search.search import Search
 from plat.search.settings import Objective
-from plat.search.study import REASON, RUNS, STEPS, Study
+from plat.search.study import REASON, RUNS, STEPS, WORDS, Study
 from plat.search.values import Curves, value_of
 from plat.store.home import Home
 from plat.store.run_directory.files import read_result
@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     from optuna.trial import FrozenTrial
 
     from plat.spec.runs import Run
-
-WORDS = {"COMPLETE": "complete", "PRUNED": "pruned", "FAIL": "failed", "RUNNING": "unfinished", "WAITING": "unfinished"}
 
 
 @dataclass(frozen=True)

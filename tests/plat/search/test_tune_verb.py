@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 import sqlite3
 import subprocess
@@ -9,6 +10,12 @@ import sys
 
 import pytest
 from search_files import TOY_SEARCH
+
+from plat.runner.execution import execute
+from plat.search.file import read_searches
+from plat.search.source import TrialSource
+from plat.search.study import open_study
+from plat.store.run_directory import lease
 
 TEXT = (
     TOY_SEARCH
@@ -64,3 +71,26 @@ def test_a_trainer_is_asked_about_every_corner_before_anything_runs(plat, write,
     code, _, err = plat(verb, write(text), "--home", place)
     assert code == 2 and "the toy cannot do this" in err and "mischief=none" in err
     assert not place.exists()
+
+
+def test_verbs_about_runs_take_a_search_file_for_its_runs_so_far(plat, file, home):
+    assert plat("status", file)[1].splitlines() == ["toy.none: no runs", "toy.median: no runs"]
+    searches = read_searches(file)
+    with open_study(home, searches[0]) as study:
+        source = TrialSource(home, searches[0], study, 1)
+        runs = source.next()
+        assert len(runs) == 1
+    assert "so far: 1 unfinished" in plat("plan", file)[1], "nobody works on it"
+    execute(home, runs[0].id)
+    assert "toy.none: 1 done of 1" in plat("status", file)[1]
+    assert json.loads(plat("runs", file, "--json")[1])["runs"][0]["id"] == runs[0].id
+    assert "1 done" in plat("watch", file)[1] and "at" in plat("runs", file)[1]
+    home.run(runs[0].id).result.unlink()
+    held = lease.take(home.run(runs[0].id))
+    assert plat("cancel", file)[1] == f"asked to stop: {runs[0].name}\n"
+    held.release()
+    for verb in ("report", "claims", "sweep"):
+        code, _, err = plat(verb, file)
+        assert code == 2 and f"plat tune {file}" in err
+    code, _, err = plat("status", file, "spase=1")
+    assert code == 2 and "spase" in err
