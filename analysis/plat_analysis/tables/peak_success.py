@@ -144,21 +144,27 @@ def _lines(
         ),
     ]
     if printed:
-        cells = []
-        for column in grid.averaged:
-            published = printed.cell(row, column)
-            mark = "".join(
-                marks.get(id(d), "") for d in contradictions if d.cell and printed.same(d.cell, (row, column))
-            )
-            cells += [
-                Cell(number(published.value), tone="dim"),
-                Cell(number(published.delta, signed=True), tone="dim", mark=mark),
-            ]
-        lines.append(("paper", cells))
+        lines.append(("paper", _paper_cells(grid, row, printed, contradictions, marks)))
     treated = pick("peak_treated")
     if any(e.wanted > 1 and not e.complete for e in [*peak, *treated, *delta]):
         lines.append(("seeds", interleave([seeds_cell(e) for e in peak], [seeds_cell(e) for e in delta])))
     return lines
+
+
+def _paper_cells(
+    grid: Grid, row: str, printed: PrintedTable, contradictions: list[Discrepancy], marks: dict[int, str]
+) -> list[Cell]:
+    """What the paper prints for a variant, marked where it contradicts itself or its code."""
+    cells = []
+    for column in grid.averaged:
+        published = printed.cell(row, column)
+        concerning = [d for d in contradictions if d.cell and printed.same(d.cell, (row, column))]
+        mark = "".join(marks.get(id(d), "") for d in concerning)
+        cells += [
+            Cell(number(published.value), tone="dim"),
+            Cell(number(published.delta, signed=True), tone="dim", mark=mark),
+        ]
+    return cells
 
 
 def _fallen(grid: Grid, row: str, column: str) -> tuple[list[Fall], list[Fall]]:

@@ -33,7 +33,11 @@ CONFIRM = "confirm"  # stands for the number of a trial, of a run that confirms 
 
 
 class TrialSource:
-    """`at_once`: a new trial is asked for while fewer runs than this are under way. `runs`: every run so far."""
+    """A source of runs (`plat.dispatch.source.Source`) that asks the study for trials.
+
+    at_once  a new trial is asked for while fewer runs than this are under way
+    runs     every run so far
+    """
 
     def __init__(self, home: Home, search: Search, study: Study, at_once: int) -> None:
         self.runs: list[Run] = []
@@ -53,9 +57,11 @@ class TrialSource:
 
     @property
     def exhausted(self) -> bool:
+        """Whether the search is over: no trial is open or to come, and the winner is being confirmed."""
         return not self._open and not self._may_ask() and self._confirming is not None
 
     def next(self) -> Sequence[Run]:
+        """The runs to do now: of open trials, of new ones as far as there is room, at the end those of the winner."""
         self._judge()
         given: list[Run] = []
         for trial in list(self._open.values()):
@@ -68,6 +74,7 @@ class TrialSource:
         return given
 
     def ended(self, end: RunEnd) -> None:
+        """Settle the trials of a run that is done; those of one that failed have failed."""
         self._under_way.discard(end.run.id)
         trials = [trial for trial in self._open.values() if any(run.id == end.run.id for run in trial.runs)]
         if end.state == "done":
