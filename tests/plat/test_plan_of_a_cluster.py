@@ -13,7 +13,7 @@ from plat.plan.asked import asked_lines, asked_of
 from plat.plan.check import check_runs
 from plat.spec.experiment import build_run, load_experiments
 from plat.store.home import Home
-from plat.trainer.verl import checking, overrides
+from plat.trainer.verl import checking, composition
 
 TEXT = """
 title: At paper scale
@@ -61,7 +61,7 @@ def test_runs_that_differ_in_the_seed_alone_are_composed_once(monkeypatch: pytes
 
     def compose(config: Any, model: str) -> Any:
         composed.append(config.seed)
-        return overrides.compose(config, model)
+        return composition.compose(config, model)
 
     monkeypatch.setattr(checking, "compose", compose)
     monkeypatch.setattr(checking, "_CHECKED", set())
