@@ -113,9 +113,23 @@ def warn_of_idle(runs: Sequence[Run], overrides: Sequence[str]) -> None:
     """Say on stderr which of the overrides on the command line change nothing in any of the runs."""
     from plat.plan.check import idle_overrides
 
-    keys = [override.partition("=")[0].strip().removeprefix("matrix.") for override in overrides]
-    for key, reason in idle_overrides(runs, keys).items() if runs and keys else ():
+    for key, reason in idle_overrides(runs, _keys_of(overrides)).items() if runs and overrides else ():
         tell(f"warning: {key} has no effect: {reason}")
+
+
+def warn_of_idle_axes(experiments: Sequence[Experiment], overrides: Sequence[str]) -> None:
+    """Say on stderr which axes of the files, but for those of the command line, change nothing in any of their runs."""
+    from plat.plan.check import idle_overrides
+
+    for experiment in experiments:
+        axes = [axis for axis, values in experiment.axes.items() if len(values) > 1 and axis not in _keys_of(overrides)]
+        for axis, reason in idle_overrides(experiment.runs, axes).items() if experiment.runs else ():
+            tell(f"warning: {experiment.path}: the runs of the axis {axis} cannot differ: {reason}")
+
+
+def _keys_of(overrides: Sequence[str]) -> list[str]:
+    """The keys, or axes, that overrides give values to."""
+    return [override.partition("=")[0].strip().removeprefix("matrix.") for override in overrides]
 
 
 def _refuse_searches(files: Sequence[Path]) -> None:

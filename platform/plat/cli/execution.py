@@ -20,6 +20,7 @@ from plat.cli.common import (
     print_json,
     split,
     warn_of_idle,
+    warn_of_idle_axes,
 )
 from plat.cli.entries import standing
 from plat.cli.exit_codes import RUNS_FAILED
@@ -62,6 +63,7 @@ def plan(
     check_runs(not_done(runs, place))
     warn_of_machine(runs, place)
     warn_of_idle(runs, split(arguments)[1])
+    warn_of_idle_axes(experiments, split(arguments)[1])
     made = make_plan(experiments, place, jobs=jobs, standing=standing)
     if as_json:
         print_json({"home": str(place.root), **made.to_json()})
@@ -108,6 +110,7 @@ def sweep(
         reports.check_reference(experiment)
     check_runs(not_done(runs, place))
     warn_of_idle(runs, split(arguments)[1])
+    warn_of_idle_axes(experiments, split(arguments)[1])
     if target.is_here:
         check_machine(runs, place)
     place.create()

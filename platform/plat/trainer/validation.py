@@ -13,9 +13,21 @@ from plat.units import counted
 
 OF_THE_CRITIC = ("train.critic_lr", "train.critic_warmup", "algorithm.value_clip", "algorithm.lam", "algorithm.gamma")
 
+# Keys of the filter that only these rules read; the ranking of prompts is read by all that drop any.
+READ_BY = {
+    "low": {"percentile"},
+    "high": {"percentile"},
+    "at_least_one": {"top_k"},
+    "eps": {"top_p"},
+    "within_group_rounding": {"within_group"},
+}
+KEEP_EVERY_PROMPT = ("none", "within_group")
+OF_RANKING = {"metric", "ddof", "keep", "include_zero", "on_empty"}
+
 
 def idle_keys(config: Mapping[str, Any]) -> dict[str, str]:
-    """The keys of an algorithm that have no effect in a plain config of a built-in trainer, with the reason."""
+    """The keys of the algorithm and the filter that have no effect in a plain config of a built-in trainer, with the
+    reason."""
     algorithm = config["algorithm"]
     idle: dict[str, str] = {}
     if algorithm["advantage"] != "gae":
@@ -26,7 +38,20 @@ def idle_keys(config: Mapping[str, Any]) -> dict[str, str]:
         )
     if not algorithm["dynamic_sampling"]:
         idle["algorithm.max_refills"] = "without algorithm.dynamic_sampling=true there are no refills"
-    return idle
+    return idle | _idle_filter_keys(config["filter"])
+
+
+def _idle_filter_keys(chosen: Mapping[str, Any]) -> dict[str, str]:
+    """The keys of the filter that its rule does not read (`plat.rl.filter.select`), with the reason."""
+    rule = chosen["rule"]
+    idle = {key for key, rules in READ_BY.items() if rule not in rules}
+    if rule in KEEP_EVERY_PROMPT:
+        idle |= OF_RANKING
+    if rule in ("none", "percentile") or chosen["kept"] == "as_top_p":
+        idle.add("value")
+    why = "there is no filter" if rule == "none" else f"the filter {chosen['name']} does not use it"
+    unscaled = {"filter.scale_power": "filter.scale is none"} if chosen["scale"] == "none" else {}
+    return {f"filter.{key}": why for key in idle} | unscaled
 
 
 def check_stand_in(config: RunConfig) -> None:

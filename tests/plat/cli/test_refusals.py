@@ -234,6 +234,18 @@ def test_an_override_that_changes_nothing_is_met_with_the_reason(plat, spec):
     assert "has no effect" in plat("plan", file, "matrix.algorithm=[ppo]", "matrix.algorithm.norm_by_std=[true]")[2]
 
 
+def test_an_axis_that_changes_nothing_is_met_with_the_reason(plat, spec):
+    def warnings(axes):
+        code, _, err = plat("plan", spec(GOOD + axes))
+        assert code == 0
+        return err
+
+    told = warnings("  filter.value: [0.5, 0.9]\n")
+    assert "the runs of the axis filter.value cannot differ: there is no filter" in told
+    assert "the filter top_k does not use it" in warnings("  filter: [top_k]\n  filter.eps: [0.01, 0.1]\n")
+    assert warnings("  filter: [none, top_p]\n  filter.value: [0.5, 0.9]\n") == "", "Top-p uses it"
+
+
 def test_planning_runs_no_code_of_the_current_folder(tmp_path, spec):
     (tmp_path / "innocent.py").write_text("print('I ran')")
     (tmp_path / "x-1.dist-info").mkdir()
