@@ -45,7 +45,7 @@ COMMANDS = [
     ("sweep {file} --store mysqll://host/db", "did you mean 'mysql'?"),
     ("sweep {file} --notify", "requires an argument"),
     ("sweep {search}", "plat tune {search}"),
-    ("status {search}", "plat tune {search}"),
+    ("report {search}", "plat tune {search}"),
     ("tune {file}", "plat sweep {file}"),
     ("tune {search} {search}", "takes one search file"),
     ("tune {search} trials=none", "a whole number above 0"),
