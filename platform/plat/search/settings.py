@@ -99,8 +99,8 @@ def read_chosen(kind: str, value: Any, where: str) -> Chosen:
             raise SpecError(f"{kind}: {name} has no option {key!r}", where=where, mend=names)
         number = int if isinstance(options[key], int) else (int, float)
         if not isinstance(option, number) or isinstance(option, bool) or option < 0:
-            what = "a whole number" if number is int else "a number"
-            raise SpecError(f"{kind}: {key} is {show(option)}", where=where, mend=f"give {what} that is not negative")
+            wanted = "a whole number" if number is int else "a number"
+            raise SpecError(f"{kind}: {key} is {show(option)}", where=where, mend=f"give {wanted} that is not negative")
         options[key] = option
     return Chosen(name, options)
 

@@ -13,7 +13,7 @@ from plat.units import counted
 
 
 class Devices:
-    """Looks for GPUs only when a job asks for one."""
+    """Hands out the GPUs and cores of this machine; looks for GPUs only when a job asks for one."""
 
     def __init__(self) -> None:
         self._free: list[str] | None = None

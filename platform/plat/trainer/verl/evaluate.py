@@ -29,8 +29,8 @@ def evaluate(trainer: Any, config: VerlRunConfig, instances: FixedInstances) -> 
     Random numbers are a function of `eval.seed`, the split and the instance's number.
     """
     key = (EVALUATION, config.eval.seed, instances.split)
-    what = Play(instances.split, instances.seeds, 1, key, config.eval.temperature, config.task.turns)
-    batch = trainer.play(what, trainer.global_steps, "val")
+    play = Play(instances.split, instances.seeds, 1, key, config.eval.temperature, config.task.turns)
+    batch = trainer.play(play, trainer.global_steps, "val")
     return evaluation_metrics(batch), batch
 
 

@@ -172,12 +172,12 @@ def assemble(
     seen, reasonings, log_probs = [], [], []
     for row, ((number, _), turn) in enumerate(zip(rows, turns, strict=True)):
         sequence, start = first_sequence[number] + turn["sequence"], turn["start"]
-        said = responses[sequence].tolist()
+        response = responses[sequence].tolist()
         drawn = scores[sequence][start : start + turn["length"]].numpy()
         sampled[row, : turn["length"]] = -drawn
         reasoning = max(0, turn["reasoning_length"])
-        seen.append((*prompts[sequence].tolist(), *said[:start]))
-        reasonings.append(tuple(said[start : start + reasoning]))
+        seen.append((*prompts[sequence].tolist(), *response[:start]))
+        reasonings.append(tuple(response[start : start + reasoning]))
         log_probs.append(float(drawn[:reasoning].astype(np.float64).sum()))
 
     def column(name: str, kind: Any) -> np.ndarray:

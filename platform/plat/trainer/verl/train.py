@@ -124,8 +124,8 @@ class _Run:
         config = self.config
         seeds = training_seeds(config.seed, step, refill, config.train.prompts)[:prompts]
         key = (TRAINING, config.seed, step, refill)
-        what = Play("train", seeds, config.train.group_size, key, config.train.temperature, config.task.turns)
-        return self.trainer.play(what, step)  # type: ignore[no-any-return]
+        play = Play("train", seeds, config.train.group_size, key, config.train.temperature, config.task.turns)
+        return self.trainer.play(play, step)  # type: ignore[no-any-return]
 
     def _replace_uninformative(self, batch: Played, step: int) -> tuple[Played, dict[str, float]]:
         """DAPO's dynamic sampling, with a bound: prompts whose returns are all equal give way to fresh ones."""
@@ -148,8 +148,8 @@ class _Run:
         """The batch of a gradient probe: instances of the training split that the run does not train on."""
         config, probe = self.config, self.config.gradient
         seeds, key = gradient_seeds(config.seed, step, probe.prompts), (GRADIENT, config.seed, step)
-        what = Play("train", seeds, probe.group_size, key, config.train.temperature, config.task.turns)
-        return self.trainer.play(what, step)  # type: ignore[no-any-return]
+        play = Play("train", seeds, probe.group_size, key, config.train.temperature, config.task.turns)
+        return self.trainer.play(play, step)  # type: ignore[no-any-return]
 
     def _gradients(self, probed: Played) -> dict[str, float]:
         """The `grad/` metrics (figure 3) at the current weights."""
