@@ -11,7 +11,7 @@ import typer
 from plat.cli.common import Arguments, HomeOption, load_experiments, on_terminal
 from plat.cli.entries import Entry, counts, entries_asked
 from plat.cli.follow import GOING_ON, Follower, describe, is_going_on, ordered
-from plat.cli.searches import brought_up_to_date, any_search
+from plat.cli.searches import any_search, brought_up_to_date
 from plat.cli.settings import verb
 from plat.store.home import Home
 
