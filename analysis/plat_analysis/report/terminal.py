@@ -1,12 +1,16 @@
 """A Table on the terminal: columns of one group stand close together; intervals are shortened where space is scarce.
 
+A table that is too wide even then is printed in parts, one below the other, each with some of the groups of columns
+and with the names of the rows.
+
 Lines are laid out here rather than by rich's own table, whose columns cannot share a heading or a section line.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from plat_analysis.artifact import Cell, Table
 from plat_analysis.report.render import STARRED, groups
@@ -21,7 +25,10 @@ BETWEEN = "   "  # groups
 
 
 def print_table(console: Console, table: Table) -> None:
-    """Print it, as wordy as the console's width allows. What is starred has its star with and without colour."""
+    """Print it, as wordy as the console's width allows, in parts where the shortest form is too wide. What is starred
+    has its star with and without colour."""
+    from rich.text import Text
+
     levels = 1 + max((len(cell.shorter) for row in table.rows for cell in row.cells), default=0)
     layouts = (_Layout(table, level) for level in range(levels))
     chosen = None
@@ -29,14 +36,57 @@ def print_table(console: Console, table: Table) -> None:
         if chosen.width <= console.width:
             break
     assert chosen is not None
-    console.print(chosen.render(), crop=False)
+    console.print(Text(table.title, style="bold"))
+    if table.caption:
+        console.print(Text(table.caption, style=STYLES["dim"]), Text(), sep="\n")
+    for index, part in enumerate(
+        _parts(table, chosen.level, console.width) if chosen.width > console.width else [table]
+    ):
+        if index:
+            console.print()
+        console.print(_Layout(part, chosen.level).render(), crop=False)
+    console.print(_notes(table), end="")
+
+
+def _parts(table: Table, level: int, width: int) -> list[Table]:
+    """Tables of at most this width where that is possible, each with the columns that name the rows and with some of
+    the groups of the others."""
+    numeric = [column.numeric for column in table.columns]
+    named = numeric.index(True) if True in numeric else 1
+    parts: list[list[int]] = []
+    at = 0
+    for _, span in groups(table):
+        group = [index for index in range(at, at + span) if index >= named]
+        at += span
+        if parts and _Layout(_only(table, [*parts[-1], *group]), level).width <= width:
+            parts[-1] += group
+        elif group:
+            parts.append([*range(named), *group])
+    return [_only(table, part) for part in parts] or [table]
+
+
+def _only(table: Table, columns: Sequence[int]) -> Table:
+    """The table with these columns alone."""
+    rows = [replace(row, cells=tuple(row.cells[index] for index in columns)) for row in table.rows]
+    return replace(table, columns=[table.columns[index] for index in columns], rows=rows)
+
+
+def _notes(table: Table) -> Group:
+    """The footnotes, below an empty line; nothing where there are none."""
+    from rich.console import Group
+    from rich.padding import Padding
+    from rich.text import Text
+
+    notes = [Text(f"{n.mark.translate(SUPERSCRIPT)} {n.text}".strip(), style=STYLES["dim"]) for n in table.notes]
+    padded = [Padding(note, (0, 0, 0, 1)) for note in notes]
+    return Group(Text(), *padded) if notes else Group()
 
 
 class _Layout:
     """A table at one level of brevity (0 is the full text): the text of every cell, and the width of every column."""
 
     def __init__(self, table: Table, level: int) -> None:
-        self.table, self.groups = table, groups(table)
+        self.table, self.level, self.groups = table, level, groups(table)
         self.gap = " " if level > 1 else "  "  # inside a group
         self.titles = [(column.shorter if level > 1 else "") or column.title for column in table.columns]
         stars = [any(row.cells[i].tone in STARRED for row in table.rows) for i in range(len(table.columns))]
@@ -54,9 +104,8 @@ class _Layout:
         return sum(self._inside(at, span) for at, (_, span) in self._starts()) + len(BETWEEN) * (len(self.groups) - 1)
 
     def render(self) -> Group:
-        """The table as lines for `rich` to print."""
+        """The heading and the rows, as lines for `rich` to print."""
         from rich.console import Group
-        from rich.padding import Padding
         from rich.text import Text
 
         table = self.table
@@ -74,10 +123,7 @@ class _Layout:
             lines.append(self._line(texts, [STYLES[cell.tone] for cell in row.cells]))
         for line in lines:
             line.no_wrap, line.overflow = True, "ignore"  # too narrow a terminal breaks lines; nothing is cut off
-        caption = [Text(table.caption, style=STYLES["dim"]), Text()] if table.caption else []
-        notes = [Text(f"{n.mark.translate(SUPERSCRIPT)} {n.text}".strip(), style=STYLES["dim"]) for n in table.notes]
-        spaced: list[Any] = [Text(), *(Padding(note, (0, 0, 0, 1)) for note in notes)] if notes else []
-        return Group(Text(table.title, style="bold"), *caption, *lines, *spaced)
+        return Group(*lines)
 
     def _line(self, texts: Sequence[str], styles: Sequence[str]) -> Text:
         from rich.text import Text

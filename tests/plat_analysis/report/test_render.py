@@ -74,6 +74,19 @@ def test_terminal_of_the_whole_table_fits_120_columns(make_experiment, make_fram
         assert "…\n" not in console.export_text()
 
 
+def test_a_table_too_wide_for_the_terminal_is_printed_in_parts(make_experiment, make_frames):
+    experiment = make_experiment()
+    table = peak_success.BUILDER(make_frames(experiment, steps=20), experiment)[0]
+    console = Console(width=80, record=True, file=io.StringIO())
+    terminal.print_table(console, table)
+    shown = console.export_text()
+    assert max(map(len, shown.splitlines())) <= 80
+    parts = shown.count("\n──")
+    assert parts > 1 and shown.count(table.title) == shown.count(table.caption[:40]) == 1
+    assert all(shown.count(f"\n{row.section}\n") == parts for row in table.rows if row.section)
+    assert all(column.group in shown for column in table.columns)
+
+
 def test_narrow_terminals_keep_every_number(table):
     console = Console(width=40, record=True, file=io.StringIO())
     terminal.print_table(console, table)
