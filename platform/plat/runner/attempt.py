@@ -58,7 +58,7 @@ def perform(attempt: Attempt, stop: Stop) -> str:
     try:
         cache, headline = attempt.home.cache, headline_of(attempt.meta)
         io = FileRunIO(attempt.run, attempt.paths, cache, lambda: stop.asked, headline)
-        end = _train(attempt, io, summary)
+        end = _train(attempt, io, summary, stop)
     except KeyboardInterrupt:
         end = End(INTERRUPTED, "interrupted before it could save")
     except BaseException as error:
@@ -91,7 +91,7 @@ def perform(attempt: Attempt, stop: Stop) -> str:
     return end.outcome
 
 
-def _train(attempt: Attempt, io: FileRunIO, summary: dict[str, Any]) -> End:
+def _train(attempt: Attempt, io: FileRunIO, summary: dict[str, Any], stop: Stop) -> End:
     """Let the trainer train. What belongs into the record whatever happens is put into `summary` as it is known."""
     name = attempt.meta["trainer"]
     spec = find_trainer(name)
@@ -105,7 +105,7 @@ def _train(attempt: Attempt, io: FileRunIO, summary: dict[str, Any]) -> End:
     summary |= _plain(ended.summary, name)
     if ended.kind != INTERRUPTED and not is_result(ended.kind):
         raise RunError(f"the trainer returned the unknown outcome {ended.kind!r}", where=name)
-    return End(ended.kind, "asked to stop" if ended.kind == INTERRUPTED else "")
+    return End(ended.kind, stop.reason if ended.kind == INTERRUPTED else "")
 
 
 def _plain(summary: dict[str, Any], trainer: str) -> dict[str, Any]:

@@ -5,17 +5,48 @@ from __future__ import annotations
 import contextlib
 import faulthandler
 import os
+import select
 import signal
 import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+COMMAND_GONE = "the command that had started it was gone (killed, or it crashed)"
+
 
 class Stop:
-    """Whether the run was asked to stop."""
+    """Whether the run was asked to stop, and how that came about."""
 
     asked = False
+    reason = "asked to stop"
+
+
+class Command:
+    """The process that has this one started: the sweep of a worker. Elsewhere, and where it has no handle, unknown."""
+
+    handle: int | None = None  # a pidfd; whoever forks this process opens it
+
+    @classmethod
+    def has_ended(cls) -> bool:
+        return cls.handle is not None and wait_for_end(cls.handle, 0.0)
+
+
+def handle_of(pid: int) -> int | None:
+    """A handle (pidfd) of a process; None on systems that have none, and of a process that is gone."""
+    if sys.platform != "linux":
+        return None
+    try:
+        return os.pidfd_open(pid)
+    except OSError:
+        return None
+
+
+def wait_for_end(handle: int, seconds: float) -> bool:
+    """Whether the process of a handle has ended after at most so many seconds."""
+    poll = select.poll()
+    poll.register(handle, select.POLLIN)
+    return bool(poll.poll(1000 * seconds))
 
 
 @contextlib.contextmanager
@@ -26,6 +57,8 @@ def stop_on_signals() -> Iterator[Stop]:
     def ask(number: int, frame: Any) -> None:
         if stop.asked and number == signal.SIGINT:
             raise KeyboardInterrupt
+        if not stop.asked and Command.has_ended():
+            stop.reason = COMMAND_GONE
         stop.asked = True
 
     before: dict[signal.Signals, Any] = {}

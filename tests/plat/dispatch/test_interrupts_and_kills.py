@@ -49,7 +49,7 @@ def test_one_interrupt_saves_and_the_same_command_goes_on(home, number):
     assert last["counts"] == {"interrupted": 2, "missing": 1}
     for path in paths[:2]:
         state = run_state(path)
-        assert state.outcome == "interrupted"
+        assert (state.outcome, state.reason) == ("interrupted", "asked to stop")
         assert (
             max(int(p.name[5:]) for p in path.attempt(1).checkpoints.iterdir()) == state.step
         )  # saved where it stopped
@@ -133,7 +133,9 @@ def test_workers_do_not_outlive_a_killed_parent(home):
     os.kill(process.pid, signal.SIGKILL)
     process.communicate()
     wait_for(lambda: members(process.pid) == [])
-    assert [run_state(path).outcome for path in paths[:2]] == ["interrupted"] * 2  # they saved first
+    states = [run_state(path) for path in paths[:2]]
+    assert [state.outcome for state in states] == ["interrupted"] * 2  # they saved first
+    assert all("the command that had started it was gone" in state.reason for state in states)
     assert finish(start(home, SLOW))[2]["counts"] == {"done": 3}
 
 

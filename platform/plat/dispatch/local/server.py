@@ -33,9 +33,11 @@ from typing import Any
 
 from plat.dispatch.local import worker
 from plat.runner import process_tree
+from plat.runner.process import handle_of, wait_for_end
 from plat.runner.training import warm_up
 
 GRACE = 60.0
+PARENT_SECONDS = 1.0  # a parent that is killed closes its line a moment before it has ended
 MODULES = ("omegaconf", "yaml", "numpy", "safetensors.numpy", "ctypes", "plat.spec.experiment")
 LONGEST_RESULT = 30_000  # bytes; a pipe holds at least twice that, so a worker never waits for us
 
@@ -62,6 +64,7 @@ class Server:
         signal.signal(signal.SIGCHLD, lambda number, frame: None)
         signal.set_wakeup_fd(wake.fileno(), warn_on_full_buffer=False)
         self._wake_writer = wake
+        self._parent = handle_of(os.getppid())
         self._helpers: list[int] = []  # processes that an imported module has started for itself
 
     def warm_up(self, trainers: list[str]) -> None:
@@ -133,7 +136,7 @@ class Server:
         """Never returns."""
         code = 1
         try:
-            worker.become_worker(server)
+            worker.become_worker(server, self._parent)
             for end in (self._connection, self._wake, self._wake_writer):
                 end.close()
             for child in self._children.values():
@@ -172,6 +175,8 @@ class Server:
             self._connection.sendall(json.dumps(message).encode() + b"\n")
 
     def _shut_down(self) -> None:
+        if self._children and self._parent is not None:
+            wait_for_end(self._parent, PARENT_SECONDS)  # workers say whether it has ended
         until = time.monotonic() + GRACE
         self._signal_all(signal.SIGTERM)
         while self._children and time.monotonic() < until:

@@ -20,7 +20,7 @@ from plat.errors import PlatError
 from plat.outcomes import FINISHED
 from plat.runner.execution import execute
 from plat.runner.failures import classify
-from plat.runner.process import output_to
+from plat.runner.process import Command, output_to
 from plat.runner.process_tree import adopt_orphans, signal_when_parent_ends
 from plat.runner.training import prepare
 from plat.store.durable import append_line
@@ -70,8 +70,12 @@ def _words(error: BaseException) -> str:
     return error.render() if isinstance(error, PlatError) else f"{type(error).__name__}: {error}"
 
 
-def become_worker(server: int) -> None:
-    """Set up a freshly forked process: a process group, signals, no core dumps, and an end when the server ends."""
+def become_worker(server: int, command: int | None) -> None:
+    """Set up a freshly forked process: a process group, signals, no core dumps, and an end when the server ends.
+
+    command  a handle of the process for which the server works, None where it has none
+    """
+    Command.handle = command
     os.setpgid(0, 0)
     signal.set_wakeup_fd(-1)
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent decides what Ctrl-C means
