@@ -38,6 +38,7 @@ def page(report: Report, pictures: Mapping[str, bytes]) -> str:
         counts=_counts(report),
         missing=", ".join(f"{count} {reason}" for reason, count in sorted(absent.items())),
         stand_in=model_that_ran(runs) if any(is_stand_in(run) for run in runs) else "",
+        has_paper=experiment.paper is not None,
         warnings=report.warnings,
         provenance=provenance_facts(report.provenance, experiment, runs),
         failures=report.failures,

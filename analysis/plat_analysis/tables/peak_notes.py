@@ -25,9 +25,10 @@ def star_rule(changes: Iterable[Estimate]) -> str:
     tested = sum(estimate.error is not None for estimate in changes)
     if not tested:
         return f"No change is starred: that takes {MIN_UNITS} seeds."
+    family = f" over all {tested} changes of the table" if tested > 1 else ""
     return (
-        f"A star on a change: not zero by Student's t over runs, with the error over all {tested} changes "
-        f"of the table held at 5 % (Holm), a cell's spread taken as at least {SPREAD_SHARE:g} of its column's, and as "
+        f"A star on a change: not zero by Student's t over runs, with the error{family} held at 5 % (Holm), "
+        f"a cell's spread taken as at least {SPREAD_SHARE:g} of its column's, and as "
         "at least that of the rounding of a success rate to one instance. The "
         "intervals printed are the plain 95 % ones of single cells."
     )
@@ -87,9 +88,9 @@ def _fallen(grid: Grid, runs: Sequence[RunView]) -> list[str]:
 def _models(experiment: Experiment, runs: Sequence[RunView]) -> list[str]:
     if not any(is_stand_in(run) for run in runs):
         return []
+    advice = " in the place of the paper's models; compare signs and orders, not levels" if experiment.paper else ""
     return [
-        f"Scale {experiment.scale}: small stand-ins trained from scratch (parameter counts in the table) ran in the "
-        "place of the paper's models; compare signs and orders, not levels."
+        f"Scale {experiment.scale}: small stand-ins trained from scratch (parameter counts in the table) ran{advice}."
     ]
 
 

@@ -57,7 +57,8 @@ class ReferenceLines:
             return texts
         few = self.cells.without_range()
         if few:
-            texts.append(Note(f"No range in {few} cells: fewer than {MIN_RUNS} reference runs besides their own."))
+            needed = f"fewer than {MIN_RUNS} reference runs besides their own, too few for a range"
+            texts.append(Note(f"The line “range” has the number of runs in {few} cells: {needed}."))
         counts = [count for count in self.cells.counts() if count.cells]
         if counts:
             parts = [

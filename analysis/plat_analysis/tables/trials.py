@@ -91,7 +91,8 @@ def _winner_row(winner: Winner, estimate: Estimate | None, wanted: tuple[int, in
     text = DASH
     if estimate is not None:
         difference, low, high = estimate
-        text = f"{difference:+.3g}" + ("" if low is None or high is None else f" [{low:.3g}, {high:.3g}]")
+        bounds = "" if low is None or high is None else f" [{_short(low)}, {_short(high)}]"
+        text = f"{'+' if difference > 0 else ''}{_short(difference)}{bounds}"
     means = (_mean(winner.searched, wanted[0]), _mean(winner.fresh, wanted[1]))
     cells = [Cell(words) for words in (str(winner.trial), winner.objective, *means)]
     return Row((*cells, Cell(text, title=" ".join(winner.run_ids))))
@@ -116,6 +117,11 @@ def spelled(value: Any) -> str:
     if value is None:
         return DASH
     return f"{value:.4g}" if isinstance(value, float) else str(value)
+
+
+def _short(value: float) -> str:
+    """Three digits; never a negative zero."""
+    return f"{value + 0.0:.3g}"
 
 
 def _mean(values: Sequence[float], wanted: int) -> str:

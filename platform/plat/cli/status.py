@@ -40,7 +40,7 @@ def status(
     Those of the named files, or all of this home; of hundreds of runs, those that are neither done nor missing. Exit
     code 3 when some failed.
     """
-    place = Home.find(home)
+    place = Home.find(home).checked()
     experiments = load_experiments(arguments, required=False, home=home, with_searches=True)
     standing = states_asked(place, experiments)
     if as_json:

@@ -14,6 +14,8 @@ from typing import Any
 
 from plat.spec.identity import NAME_LIMIT, readable
 
+LONGEST_NUMBER = 10  # characters; a longer one, as a search draws it, is shown with four digits
+
 
 def run_name(label: str, axes: Iterable[tuple[str, Any]], seed: Any, identifier: str) -> str:
     """The name of a run.
@@ -40,6 +42,8 @@ def _part(axis: str, value: Any) -> str:
         key = ".".join(axis.split(".")[-2:])
     if isinstance(value, bool) or value is None:
         return readable([key, str(value).lower() if value is not None else "null"])
+    if isinstance(value, float) and len(str(value)) > LONGEST_NUMBER:
+        return readable([f"{key}{value:.4g}"])
     if isinstance(value, int | float):
         return readable([f"{key}{value}"])
     return readable([key, value] if "." in axis else [str(value)])

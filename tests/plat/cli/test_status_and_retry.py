@@ -217,3 +217,9 @@ def test_options_that_make_another_run_are_no_command(plat, home, toy):
     meta = json.loads(run.meta.read_text())
     run.meta.write_text(json.dumps({**meta, "axes": {**meta["axes"], "policy": "climber"}}))
     assert command_in(plat("why", run.id)[1])[:2] == ["run,", "with"]
+
+
+def test_a_home_that_is_a_file_is_refused(plat, tmp_path):
+    (tmp_path / "file").write_text("")
+    code, out, err = plat("status", "--home", str(tmp_path / "file"))
+    assert (code, out) == (2, "") and "the home directory is a file" in err

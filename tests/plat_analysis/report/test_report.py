@@ -19,6 +19,7 @@ from plat_analysis.claims.engine import Verdict, check_claims
 from plat_analysis.plugins import registry
 from plat_analysis.report.build import build_report
 from plat_analysis.report.files import report_files, write_report
+from plat_analysis.report.page import page as html_page
 from plat_analysis.report.print_report import print_report
 from plat_analysis.report.provenance import Provenance
 
@@ -239,3 +240,10 @@ def test_an_experiment_without_a_report_prints_its_runs(make_experiment, make_fr
     printed = console.file.getvalue()
     assert all(run.id in printed for run in experiment.runs) and "finished" in printed
     assert "no filter" in printed and "Top-p" in printed
+
+
+def test_a_page_of_a_file_without_a_paper_compares_with_none(make_experiment, make_frames):
+    for paper in ("ragen2", None):
+        experiment = make_experiment(rows=["PPO"], tasks=["sokoban"], report=[], claims=[], paper=paper)
+        shown = html_page(build_report(make_frames(experiment), experiment), {})
+        assert "small stand-ins" in shown and ("compare signs and orders with the paper" in shown) == bool(paper)

@@ -14,8 +14,9 @@ from plat_analysis.artifact import DASH
 from plat_analysis.report import render
 from plat_analysis.results.grid import Grid, Layout
 from plat_analysis.results.runs import Results
-from plat_analysis.statistics.intervals import newcombe_paired, t_interval
+from plat_analysis.statistics.intervals import Estimate, newcombe_paired, t_interval
 from plat_analysis.tables import peak_success
+from plat_analysis.tables.peak_notes import star_rule
 
 LAYOUT = Layout(("variant",), "task", "filter", "none", "top_p")
 
@@ -194,3 +195,14 @@ def test_a_remark_on_a_column_stands_under_tables_with_that_column(make_experime
         experiment = replace(experiment, paper_data=experiment.paper_data | {"discrepancies": [remark]})
         table = peak_success.build(make_frames(experiment), experiment)[0]
         assert sum(note.text == "blind to holes" for note in table.notes) == expected
+
+
+def test_a_file_without_a_paper_is_compared_with_none(make_experiment, make_frames):
+    experiment = replace(make_experiment(rows=["PPO"], tasks=["sokoban"]), paper=None, paper_data={})
+    table = peak_success.BUILDER(make_frames(experiment, steps=20), experiment)[0]
+    assert any("stand-ins" in note.text for note in table.notes) and not any("paper" in n.text for n in table.notes)
+
+
+def test_one_change_is_no_family():
+    (few, many) = (star_rule([Estimate(value=1.0, error=0.5)] * count) for count in (1, 3))
+    assert "with the error held at 5 %" in few and "over all 3 changes of the table" in many

@@ -20,6 +20,14 @@ def test_optimism_and_its_interval_are_welchs(maximize):
     assert (value, low, high) == pytest.approx(expected)
 
 
+def test_an_optimism_of_nothing_has_no_sign():
+    winner = Winner(0, "success", False, (0.5, 0.5, 0.5), (0.5, 0.5, 0.5), ())
+    (row,) = winners_table([winner], (3, 3)).rows
+    assert "-0" not in row.cells[-1].text and "+" not in row.cells[-1].text
+    better = Winner(0, "success", True, (0.75,), (0.5,), ())
+    assert winners_table([better], (1, 1)).rows[0].cells[-1].text == "+0.25"
+
+
 def test_two_runs_have_no_interval_and_none_has_no_optimism():
     assert optimism(Winner(0, "success", True, SEARCHED, FRESH[:2], ()))[1:] == (None, None)
     assert optimism(Winner(0, "success", True, SEARCHED, (), ())) is None

@@ -66,7 +66,10 @@ def chosen_instances(config: RunConfig, options: Mapping[str, Any] | None = None
     """
     options = dict(options or {})
     for name in options.keys() - {"split", "instances"}:
-        raise SpecError(f"the evaluation has no option {name!r}", mend="one of: split, instances")
+        raise SpecError(
+            f"the evaluation has no option {name!r}",
+            mend="split, instances, or a key of the run's config such as eval.temperature",
+        )
     split = str(options.get("split", "heldout"))
     if split not in SPLITS:
         raise SpecError(f"there is no split {split!r}", where="split", mend=f"one of: {', '.join(SPLITS)}")
