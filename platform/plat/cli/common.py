@@ -180,6 +180,12 @@ def find_run(home: Home, text: str) -> RunPaths:
         return home.run(hits[0])
     if hits:
         raise SpecError(f"{text!r} is the beginning of {len(hits)} runs", mend=f"one of: {', '.join(hits[:8])}")
+    archived = [run_id for run_id in home.archived_ids() if beginning and run_id.startswith(beginning)]
+    if archived:
+        command = f"plat archive --restore {archived[0]}{home_option(home)}"
+        raise SpecError(
+            f"the run {text!r} is in the archive", where=str(home.archive), mend=f"bring it back: {command}"
+        )
     names = [name for run_id in home.run_ids() if (name := run_name(home.run(run_id)))]
     near = nearest(text, names, cutoff=0.3)
     raise SpecError(

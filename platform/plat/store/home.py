@@ -104,7 +104,7 @@ class Home:
         """The ids of the runs in the archive, sorted."""
         try:
             return sorted(entry.name for entry in os.scandir(self.archive) if entry.is_dir())
-        except FileNotFoundError:
+        except (FileNotFoundError, NotADirectoryError):
             return []
 
     @property

@@ -65,6 +65,8 @@ def test_a_run_that_another_file_wants_is_refused_unless_forced(plat, executed):
 def test_archive_and_back(plat, executed):
     run = executed()
     assert plat("archive", run.id[:8], "--yes")[0] == 0 and "no runs" in plat("runs")[1]
+    code, _, err = plat("why", run.id[:8])
+    assert code == 2 and f"plat archive --restore {run.id}" in err
     code, _, err = plat("archive", "--restore", "nothing")
     assert code == 2 and "no run 'nothing' in the archive" in err
     assert plat("archive", "--restore", run.id[:8])[:2] == (0, "1 run restored\n")

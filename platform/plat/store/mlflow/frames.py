@@ -113,7 +113,7 @@ class Store:
                 raise StoreError(
                     f"the MLflow run of {experiment.name} was deleted, so the report cannot be logged into it",
                     where=f"{shown_uri(self.uri)}, experiment {place}",
-                    mend="restore it in MLflow, or `mlflow gc` to forget it",
+                    mend="restore it in MLflow: `plat ui` shows what was deleted there",
                 ) from error
             finally:
                 backend.close()
