@@ -113,13 +113,14 @@ def check_packages() -> Check:
 
 
 def check_plugins() -> Check:
-    """Every published trainer, environment, report builder and claim check can be imported."""
+    """Every published trainer, environment, report builder and claim check can be imported; names them."""
     from importlib.metadata import entry_points
 
-    counts, broken = [], []
+    groups, broken = [], []
     for group in ("plat.trainers", "plat.environments", "plat.reports", "plat.claims"):
-        points = entry_points(group=group)
-        counts.append(f"{len(points)} {group.removeprefix('plat.')}")
+        points = sorted(entry_points(group=group), key=lambda point: point.name)
+        names = ", ".join(point.name for point in points)
+        groups.append(f"{len(points)} {group.removeprefix('plat.')} ({names})")
         for point in points:
             try:
                 point.load()
@@ -127,7 +128,7 @@ def check_plugins() -> Check:
                 broken.append(f"{point.name} in {group} ({type(error).__name__}: {error})")
     if broken:
         return Check("plugins", "error", "; ".join(broken), "mend or uninstall the package that publishes it")
-    return Check("plugins", "ok", ", ".join(counts))
+    return Check("plugins", "ok", ", ".join(groups))
 
 
 def check_torch() -> Check:

@@ -150,7 +150,8 @@ class Plan:
         workers = counted(self.workers, "worker")
         head, disk = f"{len(left)} of {counted(len(self.rows), 'run')} to do", f"{size(self.disk_bytes)} of disk"
         if self.wall_seconds is None or self.work_seconds is None:
-            return [*lines, f"{head} with {workers}, {disk}; how long they take is {self.basis()}"]
+            limits = "the times above are limits, and " if any(asked.minutes for asked in self.asked) else ""
+            return [*lines, f"{head} with {workers}, {disk}; {limits}how long they take is {self.basis()}"]
         slow = sum(row.spread[1] for row in left if row.spread is not None) - sum(row.seconds or 0.0 for row in left)
         most = f", {duration(self.work_seconds + slow)} if all are as slow as the slowest tenth" if slow >= 1 else ""
         time = f"about {duration(self.wall_seconds)} with {workers} ({duration(self.work_seconds)} of work{most})"

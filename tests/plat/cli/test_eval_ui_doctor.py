@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import sys
 from pathlib import Path
@@ -95,6 +96,18 @@ def test_doctor_looks_at_everything_and_creates_nothing(plat, home):
     assert set(checks) == {"python", "packages", "plugins", "torch", "cores", "home", "disk", "store"}
     assert code == 0, out
     assert not home.exists()
+
+
+def test_doctor_names_the_plugins(plat):
+    """Somebody who has installed a package of their own sees that it was met."""
+    checks = json.loads(plat("doctor", "--json")[1])["checks"]
+    plugins = next(check["says"] for check in checks if check["name"] == "plugins")
+    for kind, names in {
+        "trainers": "embedded",
+        "environments": "countdown, frozenlake",
+        "claims": "increasing",
+    }.items():
+        assert re.search(rf"\d+ {kind} \([^)]*{names}", plugins), plugins
 
 
 def test_doctor_fails_on_a_broken_store(plat, home):
