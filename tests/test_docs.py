@@ -27,6 +27,22 @@ def commands(page: Path) -> list[str]:
     return [line[2:] for block in blocks for line in block.splitlines() if line.startswith("$ ")]
 
 
+def shell_lines(page: Path) -> list[str]:
+    """The lines of the page's code blocks that somebody would give to a shell."""
+    blocks = re.findall(r"^```(\w*)\n(.*?)^```", page.read_text(encoding="utf-8"), flags=re.M | re.S)
+    shell = [block for language, block in blocks if language in ("", "console", "sh")]
+    lines = [line.removeprefix("$ ") for block in shell for line in block.splitlines()]
+    return [line for line in lines if line.startswith(("plat ", "python ", "make "))]
+
+
+@pytest.mark.parametrize("page", [*PAGES, *sorted(ON_A_CLUSTER)], ids=lambda page: page.name)
+def test_no_shell_takes_a_documented_value_for_its_own_grammar(page: Path):
+    """Parentheses end a command in every shell, and some refuse brackets that match no file: both need quotes."""
+    quoted = r"'[^']*'|\"[^\"]*\""
+    wrong = [line for line in shell_lines(page) if re.search(r"=\S*[][(){}<>*?;&|]", re.sub(quoted, "", line))]
+    assert not wrong
+
+
 def at_smoke_scale(command: str) -> list[str]:
     words = shlex.split(command)
     assert words[0] == "plat", f"only plat is run from the documentation: {command}"
