@@ -124,6 +124,7 @@ class _Drive:
             signals = stack.enter_context(interrupts.recorded(self._dispatcher))
             while self._goes_on():
                 self._advance(live, interruptions=len(signals))
+            self._stop_if_interrupted(len(signals))  # where a signal came just before the loop ended
             while self._finished and len(signals) < 2:
                 self._call_back(self._finished.popleft())
         self._report.interrupted = self._dispatcher.stopping

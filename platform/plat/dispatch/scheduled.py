@@ -81,6 +81,7 @@ class ScheduledDispatcher(ABC):
         """Ask the scheduler if it is time, hand over what is free, and give what has changed."""
         now = time.monotonic()
         due = self._refreshed is None or now - self._refreshed >= self._refresh_every
+        to_submit = len(self._to_submit)
         if due and self.active():
             self._refreshed = now
             if self._refresh():
@@ -88,7 +89,7 @@ class ScheduledDispatcher(ABC):
                     self._follow(job)
                 if now >= self._not_before and not self.stopping:
                     self._hand_over_free()
-        elif not self._changes and timeout:  # after a refresh the caller has something to look at, or is done
+        if not self._changes and timeout and len(self._to_submit) == to_submit:  # nothing has happened
             time.sleep(timeout)
         return self._changes.take()
 

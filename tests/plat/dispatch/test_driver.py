@@ -2,13 +2,17 @@
 
 import contextlib
 import io
+import os
+import signal
 
 import pytest
 from rich.console import Console
 from toy_runs import toy_run
 
+from plat.dispatch import registry
 from plat.dispatch.driver import sweep
-from plat.dispatch.progress import Live
+from plat.dispatch.progress import Live, Silent
+from plat.dispatch.scheduled import ScheduledDispatcher
 from plat.errors import SpecError
 from plat.trainer.resources import Resources
 
@@ -89,3 +93,39 @@ def test_resources_are_typed():
     for wrong in ({"threads": -1}, {"gpus": "one"}, {"partition": 3}, {"threads": True}):
         with pytest.raises(SpecError, match="must be"):
             Resources.of(wrong)
+
+
+class Interrupted(ScheduledDispatcher):
+    """A scheduler that takes nothing; this process gets a SIGINT just before the driver asks whether to go on."""
+
+    scheduler, farewell = "none", "following no more"
+
+    def _refresh(self):
+        return True
+
+    def _hand_over(self, ready):
+        self._to_submit += ready
+
+    def _cancel(self, run_ids):
+        pass
+
+    def active(self):
+        if not self.stopping and self._refreshed is not None:
+            os.kill(os.getpid(), signal.SIGINT)
+        return super().active()
+
+    def close(self):
+        pass
+
+
+def test_an_interruption_between_two_rounds_is_answered(home, monkeypatch):
+    class Messages(Silent):
+        texts = []
+
+        def message(self, text):
+            self.texts.append(text)
+
+    monkeypatch.setattr(registry, "open_dispatcher", lambda name, setting: Interrupted(setting, refresh_every=60.0))
+    report = sweep(home, [toy_run()], progress=Messages())
+    assert report.interrupted and report.exit_code == 130
+    assert Messages.texts == ["following no more"]
