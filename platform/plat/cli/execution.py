@@ -176,12 +176,13 @@ def run(
     made = build_run(overrides)
     warn_of_idle([made], overrides)
     place = Home.find(home)
+    uri = place.store_uri(store)
     if not place.run(made.id).result.exists():  # what is done needs no check, which takes seconds
         check_runs([made])
         check_machine([made], place)
     place.create()
     progress_to = sys.stderr if as_json else None  # stdout is for the JSON alone
-    report = run_missing(place, place.store_uri(store), [made], jobs=1, steal=steal, progress_to=progress_to)
+    report = run_missing(place, uri, [made], jobs=1, steal=steal, progress_to=progress_to)
     result = read_result(place.run(made.id))
     if as_json:
         print_json({"id": made.id, "name": made.name, "result": result})

@@ -50,6 +50,7 @@ def retry(
     target = chosen_place(arguments, on, wait)
     selection = parse_where(where)
     place = Home.find(home)
+    uri = place.store_uri(store)
     named, others = named_runs(place, arguments)
     experiments = load_experiments(others, required=False)
     for experiment in experiments:
@@ -67,9 +68,7 @@ def retry(
     if target.is_here:
         check_machine(chosen, place)
     place.create()
-    report = run_missing(
-        place, place.store_uri(store), chosen, experiments, jobs=jobs, steal=steal, retry=True, target=target
-    )
+    report = run_missing(place, uri, chosen, experiments, jobs=jobs, steal=steal, retry=True, target=target)
     return conclude(report)
 
 

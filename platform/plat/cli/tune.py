@@ -46,10 +46,11 @@ def tune(
 
     target = chosen_place(arguments, on, wait=True)
     searches = load_searches(arguments)
-    if target.is_here:
-        check_machine(searches[0].corner_runs(), Home.find(home))
-    place = Home.find(home).create()
+    place = Home.find(home)
     uri = place.store_uri(store)
+    if target.is_here:
+        check_machine(searches[0].corner_runs(), place)
+    place.create()
     summaries: list[Summary] = []
     worst = 0
     for search in searches:
