@@ -119,13 +119,13 @@ class Interrupted(ScheduledDispatcher):
 
 
 def test_an_interruption_between_two_rounds_is_answered(home, monkeypatch):
-    class Messages(Silent):
-        texts = []
+    texts = []
 
+    class Messages(Silent):
         def message(self, text):
-            self.texts.append(text)
+            texts.append(text)
 
     monkeypatch.setattr(registry, "open_dispatcher", lambda name, setting: Interrupted(setting, refresh_every=60.0))
     report = sweep(home, [toy_run()], progress=Messages())
     assert report.interrupted and report.exit_code == 130
-    assert Messages.texts == ["following no more"]
+    assert texts == ["following no more"]
