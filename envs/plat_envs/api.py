@@ -76,6 +76,8 @@ class EnvironmentSpec:
     fingerprint  config -> what its problems depend on beyond it (the hash of a data file); part of a run's identity
     countable    config -> whether its problems can be drawn, and so counted, where runs are only planned: not where
                  they must be downloaded first
+    plenty       every split has at least so many different problems under the default options (`config_type()`), which
+                 need not be counted then
     """
 
     name: str
@@ -88,6 +90,7 @@ class EnvironmentSpec:
     reward: str  # dense | binary
     fingerprint: Callable[[Any], dict[str, str]] = lambda config: {}
     countable: Callable[[Any], bool] = lambda config: True
+    plenty: int = 0
 
 
 @lru_cache(maxsize=4)

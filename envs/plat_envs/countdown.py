@@ -232,4 +232,5 @@ SPEC = EnvironmentSpec(
     reward="binary",
     fingerprint=fingerprint,
     countable=is_here,
+    plenty=512,
 )

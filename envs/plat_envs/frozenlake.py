@@ -303,4 +303,5 @@ SPEC = EnvironmentSpec(
     multi_turn=True,
     state="grid",
     reward="binary",
+    plenty=512,
 )

@@ -177,4 +177,5 @@ SPEC = EnvironmentSpec(
     reward="dense",
     fingerprint=fingerprint,
     countable=is_here,
+    plenty=512,
 )

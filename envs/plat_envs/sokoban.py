@@ -289,4 +289,5 @@ SPEC = EnvironmentSpec(
     multi_turn=True,
     state="grid",
     reward="dense",
+    plenty=512,
 )

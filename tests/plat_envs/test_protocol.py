@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from plat_envs.api import LEVELS, configure, find_environment, make_environment
 from plat_envs.demonstrations import Mix, demonstrations
 from plat_envs.errors import BadEnvironment
-from plat_envs.instances import SPLITS
+from plat_envs.instances import SPLITS, evaluation_tries
 from plat_envs.parsing import parse
 from plat_envs.vocabulary import IDS, MAX_NUMBER, WORDS
 
@@ -53,6 +53,20 @@ def test_same_seed_same_episode(task, rendering):
             responses = iter(script)
             histories.append(play(environment, seed, lambda _, responses=responses: next(responses)))
         assert histories[0] == histories[1]
+
+
+@every_task
+@pytest.mark.parametrize("split", SPLITS)
+def test_a_task_has_as_many_different_problems_as_it_says(task, split):
+    spec = find_environment(task)
+    environment = make_environment(task, split=split)
+    problems = set()
+    for seed in evaluation_tries(3, spec.plenty):
+        environment.reset(seed)
+        problems.add(environment.problem)
+        if len(problems) == spec.plenty:
+            break
+    assert len(problems) == spec.plenty >= 512
 
 
 @every_task

@@ -27,6 +27,8 @@ def check_instances(config: RunConfig) -> None:
     if not spec.countable(options):
         return
     for split, count in (("validation", config.eval.instances), ("heldout", config.eval.heldout)):
+        if count <= spec.plenty and options == spec.config_type():
+            continue
         key = repr((spec.name, options, split, config.train.rendering, config.eval.seed, count))
         if key not in _COUNTED:
             _COUNTED[key] = _count(config, spec, options, split, count) if count else 0
