@@ -51,7 +51,7 @@ def plan(
     The matrix, what is done, running and missing, and the expected time. Writes nothing.
     """
     from plat.plan import make_plan
-    from plat.plan.check import check_runs, not_done
+    from plat.plan.check import check_runs
 
     place = Home.find(home).checked()
     if names_search(arguments):
@@ -59,12 +59,12 @@ def plan(
     experiments = load_experiments(arguments, home=home)
     for experiment in experiments:
         reports.check_report(experiment)
-    runs = distinct(experiments)
-    check_runs(not_done(runs, place))
-    warn_of_machine(runs, place)
-    warn_of_idle(runs, split(arguments)[1])
-    warn_of_idle_axes(experiments, split(arguments)[1])
     made = make_plan(experiments, place, jobs=jobs, standing=standing)
+    not_done = [row.run for row in made.rows if row.state.state != "done"]
+    check_runs(not_done)
+    warn_of_machine(not_done, place)
+    warn_of_idle(distinct(experiments), split(arguments)[1])
+    warn_of_idle_axes(experiments, split(arguments)[1])
     if as_json:
         print_json({"home": str(place.root), **made.to_json()})
     else:

@@ -10,6 +10,7 @@ from plat.errors import SpecError
 from plat.spec.experiment import Run, config_object
 from plat.spec.recorded import NEW, Recorded
 from plat.store.home import Home
+from plat.store.index.runs import states
 from plat.trainer.api import TrainerSpec, find_trainer
 from plat.user_code import user_code
 
@@ -33,14 +34,15 @@ def check_runs(runs: Iterable[Run]) -> None:
 
 def not_done(runs: Iterable[Run], home: Home) -> list[Run]:
     """The runs that have no result in this home: the others need no check, for somebody else may have done them."""
-    return [run for run in runs if not home.run(run.id).result.exists()]
+    different = {run.id: run for run in runs}
+    return [different[run_id] for run_id, state in states(home, different).items() if state.state != "done"]
 
 
 def check_machine(runs: Iterable[Run], home: Home) -> None:
     """Ask about the runs that are still to be executed on this machine; SpecError names the first for which it is too
     small."""
-    for run, spec in _with_trainers(not_done(runs, home)):
-        if spec.check_machine is not None:
+    for run, spec in _with_trainers(runs):
+        if spec.check_machine is not None and not home.run(run.id).result.exists():
             with user_code(f"`check_machine` of the trainer {spec.name!r} failed"):
                 _ask(spec.check_machine, run, spec)
 
