@@ -10,9 +10,11 @@ from __future__ import annotations
 
 import socket
 import time
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
+from plat.errors import StoreError
 from plat.store.mlflow.backend import ARCHIVED, SIGNATURE, Known
 from plat.store.mlflow.store_errors import store_errors
 
@@ -20,6 +22,7 @@ if TYPE_CHECKING:
     from mlflow import MlflowClient
     from mlflow.entities import Run
 
+T = TypeVar("T")
 WRITING = "being written since "  # the tag plat.imported of a run that is not stored as a whole yet
 PATIENCE = 30.0  # seconds; then the home that began to write is taken for dead
 
@@ -83,25 +86,43 @@ class ClientRuns:
         One that is stored as a whole comes first, then the one that was created first. The others are deleted.
         """
 
-        def order(run: Run) -> tuple[bool, str, int, str]:
-            return is_being_written(run), run.data.tags.get(SIGNATURE, ""), run.info.start_time, run.info.run_id
-
-        same = [run for run in self.search(query, experiments) if is_active(run)]
-        if len(same) < 2:
-            return made
-        first, *others = sorted(same, key=order)
+        first, *others = self._same(query, experiments) or [made]
         for run in others:
             self._client.delete_run(run.info.run_id)
         return first
+
+    def write_kept(self, write: Callable[[Run | None], T], query: str, experiments: list[str] | None = None) -> T:
+        """What `write` gives for the run that is kept of those that a query finds; for None it creates the run.
+
+        Another importer may delete a run while it is written here, because one that it has created comes first. Then
+        that one is written, and so on: there are as many at most as there are importers.
+        """
+        written: Run | None = None
+        while True:
+            try:
+                return write(written)
+            except StoreError:
+                same = self._same(query, experiments)
+                if not same or (written is not None and same[0].info.run_id == written.info.run_id):
+                    raise
+                written = same[0]
+
+    def _same(self, query: str, experiments: list[str] | None) -> list[Run]:
+        """The active runs that a query finds, the one to keep first."""
+
+        def order(run: Run) -> tuple[bool, str, int, str]:
+            return is_being_written(run), run.data.tags.get(SIGNATURE, ""), run.info.start_time, run.info.run_id
+
+        return sorted((run for run in self.search(query, experiments) if is_active(run)), key=order)
 
     def writing_mark(self) -> str:
         """The tag `plat.imported` of a run that this home begins to write now."""
         return f"{WRITING}{time.time_ns()}{self._writer}"
 
     def wait_for_writer(self, run: Run) -> Run:
-        """The run once no other home is writing it any more; one that stays as it is becomes ours to write."""
+        """The run once no other home writes it any more, or one has deleted it; one that stays as it is becomes ours."""
         until = time.monotonic() + PATIENCE
-        while is_being_written(run) and not run.data.tags[SIGNATURE].endswith(self._writer):
+        while is_active(run) and is_being_written(run) and not run.data.tags[SIGNATURE].endswith(self._writer):
             if time.monotonic() > until:
                 self._client.set_tag(run.info.run_id, SIGNATURE, self.writing_mark())
                 break

@@ -14,7 +14,6 @@ from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from plat.errors import StoreError
 from plat.store.home import Home
 from plat.store.mlflow.backend import (
     SIGNATURE,
@@ -82,7 +81,12 @@ class ClientStore:
     def file_run(self, experiment: str, file: FileInfo) -> str:
         with store_errors(self.uri):
             number = self._experiment(experiment)
-            run = self._runs.of_file(number, file.name)
+        query = f"tags.`plat.file` = '{file.name}'"
+        return self._runs.write_kept(lambda run: self._write_file_run(run, number, file), query, [number])
+
+    def _write_file_run(self, run: Run | None, number: str, file: FileInfo) -> str:
+        with store_errors(self.uri):
+            run = run or self._runs.of_file(number, file.name)
             if run is None:
                 tags = {"mlflow.runName": file.name, **file.tags()}
                 made = self.client.create_run(number, tags=tags, run_name=file.name)
@@ -94,36 +98,35 @@ class ClientStore:
             return str(run.info.run_id)
 
     def write(self, record: RunRecord, known: Known | None, parent: str | None) -> bool:
-        try:
-            return self._write(record, known, parent)
-        except StoreError:
-            # An importer of another home may have created the same run, and deleted this one as the later of the two.
-            same = [run for run in self._runs.search(f"tags.`plat.id` = '{record.id}'") if is_active(run)]
-            if known is not None or not same:
-                raise
-            return self._write(record, known_of(same[0]), parent)
+        if known is not None:
+            with store_errors(self.uri):
+                return self._write(record, self._runs.get(known.mlflow_id))
+        query = f"tags.`plat.id` = '{record.id}'"
+        return self._runs.write_kept(lambda run: self._write_or_create(record, run, parent), query)
 
-    def _write(self, record: RunRecord, known: Known | None, parent: str | None) -> bool:
+    def _write_or_create(self, record: RunRecord, run: Run | None, parent: str | None) -> bool:
         with store_errors(self.uri):
-            run = self._create(record, parent) if known is None else self._runs.get(known.mlflow_id)
-            run = self._runs.wait_for_writer(run)
-            run_id = run.info.run_id
-            stored = self._stored(run)
-            if conflict(record, stored):
-                return False
-            self._log_points(run_id, [point for point in record.points if (point.key, point.step) not in stored.values])
-            self._log_params(run, record.params)
-            self._upload(run_id, record.artifacts)
-            for key in stale_tags(run.data.tags, record.tags):
-                self.client.delete_tag(run_id, key)
-            self._set_tags(run, record.tags)
-            if record.status == "RUNNING":
-                self.client.update_run(run_id, status="RUNNING")
-            else:
-                self.client.set_terminated(run_id, record.status, record.end)
-            self._set_tags(run, {SIGNATURE: record.signature})
-            self._runs.forget(run_id)
-            return True
+            return self._write(record, run or self._create(record, parent))
+
+    def _write(self, record: RunRecord, run: Run) -> bool:
+        run = self._runs.wait_for_writer(run)
+        run_id = run.info.run_id
+        stored = self._stored(run)
+        if conflict(record, stored):
+            return False
+        self._log_points(run_id, [point for point in record.points if (point.key, point.step) not in stored.values])
+        self._log_params(run, record.params)
+        self._upload(run_id, record.artifacts)
+        for key in stale_tags(run.data.tags, record.tags):
+            self.client.delete_tag(run_id, key)
+        self._set_tags(run, record.tags)
+        if record.status == "RUNNING":
+            self.client.update_run(run_id, status="RUNNING")
+        else:
+            self.client.set_terminated(run_id, record.status, record.end)
+        self._set_tags(run, {SIGNATURE: record.signature})
+        self._runs.forget(run_id)
+        return True
 
     def _create(self, record: RunRecord, parent: str | None) -> Run:
         """A new MLflow run for a record, or the one that another home has created at the same moment."""

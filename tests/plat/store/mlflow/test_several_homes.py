@@ -7,11 +7,15 @@ import threading
 
 import pytest
 
+from plat.errors import StoreError
 from plat.store.mlflow import connect
-from plat.store.mlflow.client_runs import ClientRuns
+from plat.store.mlflow.backend import SIGNATURE
+from plat.store.mlflow.client import mlflow_client
+from plat.store.mlflow.client_runs import WRITING, ClientRuns
 from plat.store.mlflow.client_store import ClientStore
 from plat.store.mlflow.dump import dump
 from plat.store.mlflow.importer import import_runs
+from plat.store.mlflow.store_errors import store_errors
 
 IMPORTERS = 3
 
@@ -64,3 +68,45 @@ def test_a_run_that_several_homes_import_at_once_is_stored_once(make_home, recip
     assert not trouble
     import_runs(alone, alone.store_uri(), [file], [item.write(alone) for item in recipes])
     assert dump(uri) == dump(alone.store_uri())
+
+
+@pytest.fixture
+def store(make_home):
+    """The URI of an empty store, and its client."""
+    uri = make_home("alone").store_uri()
+    return uri, mlflow_client(uri)
+
+
+def test_importers_that_begin_earlier_and_create_later_take_a_run_over_one_after_the_other(store, tmp_path):
+    uri, client = store
+    written = []
+
+    def created(mark):
+        return client.create_run("0", tags={"plat.id": "run", SIGNATURE: f"{WRITING}{mark}"}).info.run_id
+
+    def write(run):
+        mlflow_id = created(mark=3) if run is None else run.info.run_id
+        written.append(mlflow_id)
+        if len(written) < 3:  # meanwhile another importer creates the run, with an earlier mark, and deletes this one
+            created(mark=3 - len(written))
+            client.delete_run(mlflow_id)
+        with store_errors(uri):
+            client.set_terminated(mlflow_id)
+        return mlflow_id
+
+    assert ClientRuns(uri, client, tmp_path).write_kept(write, "tags.`plat.id` = 'run'") == written[-1]
+    assert len(set(written)) == 3
+    assert [client.get_run(mlflow_id).info.lifecycle_stage for mlflow_id in written] == ["deleted"] * 2 + ["active"]
+
+
+def test_what_fails_on_a_run_that_nobody_deletes_is_not_tried_for_ever(store, tmp_path):
+    uri, client = store
+    written = []
+
+    def write(run):
+        written.append(run or client.create_run("0", tags={"plat.id": "run"}))
+        raise StoreError("the disk is full")
+
+    with pytest.raises(StoreError, match="the disk is full"):
+        ClientRuns(uri, client, tmp_path).write_kept(write, "tags.`plat.id` = 'run'")
+    assert len(written) == 2
