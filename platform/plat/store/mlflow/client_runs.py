@@ -120,7 +120,7 @@ class ClientRuns:
         return f"{WRITING}{time.time_ns()}{self._writer}"
 
     def wait_for_writer(self, run: Run) -> Run:
-        """The run once no other home writes it any more, or one has deleted it; one that stays as it is becomes ours."""
+        """The run once no other home writes it any more, or it is deleted; one that stays as it is becomes ours."""
         until = time.monotonic() + PATIENCE
         while is_active(run) and is_being_written(run) and not run.data.tags[SIGNATURE].endswith(self._writer):
             if time.monotonic() > until:

@@ -139,6 +139,11 @@ class ClientStore:
     def settle(self, experiment: str, file: str) -> None:
         with store_errors(self.uri):
             number = self._experiment(experiment)
+        query = f"tags.`plat.file` = '{file}'"
+        self._runs.write_kept(lambda _: self._settle(number, file), query, [number])
+
+    def _settle(self, number: str, file: str) -> None:
+        with store_errors(self.uri):
             run = self._runs.of_file(number, file)
             runs = self._runs.search(f"tags.`plat.in.{file}` = '1'", [number])
             active = [member for member in runs if is_active(member)]
