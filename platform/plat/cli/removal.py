@@ -8,8 +8,9 @@ from typing import Annotated
 
 import typer
 
-from plat.cli.common import HomeOption, StoreOption
+from plat.cli.common import HomeOption, StoreOption, run_name
 from plat.cli.entries import STOPPABLE
+from plat.cli.exit_codes import RUNS_FAILED
 from plat.cli.freshness import forget
 from plat.cli.run_facts import RunFacts
 from plat.cli.selection import WhereOption
@@ -20,11 +21,12 @@ from plat.errors import SpecError
 from plat.store.home import Home
 from plat.store.run_directory import lease
 from plat.store.run_directory.paths import RunPaths
-from plat.units import counted
+from plat.store.run_directory.state import run_state
+from plat.units import are, counted
 
 YesOption = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
 ForceOption = Annotated[bool, typer.Option("--force", help="Also runs that other experiment files asked for.")]
-SHOWN = 10  # runs named in the question
+SHOWN = 10  # runs named in the question, and of those that stay in the archive
 
 
 @verb(reads_trainers=True)
@@ -64,6 +66,7 @@ def archive(
     """Set runs aside, so that they can be brought back.
 
     They go to HOME/archive, and their MLflow runs into MLflow's bin. Asks first; refuses what `plat rm` refuses.
+    --restore leaves runs in the archive that were started again meanwhile, and ends with exit code 3.
     """
     from plat.store.removal import archive_runs
 
@@ -98,10 +101,19 @@ def _restore(home: Home, uri: str, names: Sequence[str]) -> int:
         raise SpecError(
             f"no run {unknown[0]!r} in the archive", where=str(home.archive), mend="leave the names out for all"
         )
-    restore_runs(home, uri, runs)
+    left = restore_runs(home, uri, runs)
     forget(home)
-    print(f"{counted(len(runs), 'run')} restored")
-    return 0
+    print(f"{counted(len(runs) - len(left), 'run')} restored")
+    if not left:
+        return 0
+    heading = f"{counted(len(left), 'run')} {are(len(left))} still in the archive, having been started again meanwhile:"
+    print(heading, file=sys.stderr)
+    rows = [(run_name(home.run(run_id)), f"the newer one is {run_state(home.run(run_id)).state}") for run_id in left]
+    print(table(("run", "why"), rows[:SHOWN]), file=sys.stderr)
+    if len(rows) > SHOWN:
+        print(f"  and {len(rows) - SHOWN} more", file=sys.stderr)
+    print("`plat rm RUN` removes a newer one; then the same command brings back the older", file=sys.stderr)
+    return RUNS_FAILED
 
 
 def _removable(chosen: Chosen, force: bool) -> list[RunFacts]:

@@ -38,23 +38,26 @@ def archive_runs(home: Home, uri: str, runs: Sequence[RunPaths]) -> None:
     _take_away(home, uri, runs, removal.put_in_bin, lambda run: _rename(run, home.archived(run.id)))
 
 
-def restore_runs(home: Home, uri: str, runs: Sequence[RunPaths]) -> None:
-    """Bring runs back from the archive, and their MLflow runs from MLflow's bin.
+def restore_runs(home: Home, uri: str, runs: Sequence[RunPaths]) -> list[str]:
+    """Bring runs back from the archive, and their MLflow runs from MLflow's bin; the ids of those that stay there.
 
-    SpecError when one was done again meanwhile: then two of them would be one run.
+    A run that was started again meanwhile stays: two directories would be one run. SpecError when that is so of all.
     """
-    again = [run.id for run in runs if home.run(run.id).root.exists()]
-    if again:
+    again = [run.id for run in runs if os.path.lexists(home.run(run.id).root)]
+    if again and len(again) == len(runs):
         raise SpecError(
-            f"{len(again)} of these runs were started again meanwhile: {', '.join(again[:5])}",
+            f"started again meanwhile, so that nothing can be restored: {', '.join(again[:5])}"
+            + (f" and {len(again) - 5} more" if len(again) > 5 else ""),
             where=str(home.runs),
-            mend="`plat rm` them first, or leave the archived ones where they are",
+            mend="`plat rm` removes the newer ones; then give the same command again",
         )
-    removal.take_out_of_bin(home, uri, [run.id for run in runs])
-    for run in runs:
+    restorable = [run for run in runs if run.id not in again]
+    removal.take_out_of_bin(home, uri, [run.id for run in restorable])
+    for run in restorable:
         target = home.run(run.id)
         target.root.parent.mkdir(parents=True, exist_ok=True)
         _rename(run, target)
+    return again
 
 
 def archived_runs(home: Home) -> list[RunPaths]:

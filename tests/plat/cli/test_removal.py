@@ -73,6 +73,19 @@ def test_archive_and_back(plat, executed):
     assert run.result.exists()
 
 
+def test_restore_brings_back_what_it_can_and_names_the_rest(plat, executed):
+    first, second = executed(seed=0), executed(seed=1)
+    assert plat("archive", first.id, second.id, "--yes")[0] == 0
+    executed(seed=0)
+    code, out, err = plat("archive", "--restore")
+    assert code == 3 and out == "1 run restored\n" and second.result.exists()
+    assert "1 run is still in the archive" in err and first.id[:8] in err and "the newer one is done" in err
+    code, _, err = plat("archive", "--restore")
+    assert code == 2 and first.id in err and "plat rm" in err, "nothing was done"
+    assert plat("rm", first.id, "--yes")[0] == 0
+    assert plat("archive", "--restore")[:2] == (0, "1 run restored\n") and first.result.exists()
+
+
 def test_runs_in_the_archive_are_named_and_a_sweep_does_them_anew(plat, toy, spec):
     path = spec(GUESSING)
     first = plat("sweep", path)[1]

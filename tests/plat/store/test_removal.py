@@ -72,6 +72,22 @@ def test_a_run_that_was_done_again_meanwhile_is_not_overwritten(two):
         archive_runs(home, uri, [home.run(first.id)])
 
 
+def test_of_several_those_come_back_that_were_not_done_again(two):
+    home, uri, (first, second) = two
+    content = comparable(second)
+    archive_runs(home, uri, [first, second])
+    again = make(home, seed=0)
+    execute(home, again.id)
+    import_runs(home, uri)
+    newer = again.result.stat()
+    assert restore_runs(home, uri, archived_runs(home)) == [first.id]
+    assert comparable(second) == content and again.result.stat() == newer
+    assert [run.id for run in archived_runs(home)] == [first.id]
+    assert import_runs(home, uri).unchanged == 2 and stored_ids(uri) == {first.id, second.id}
+    remove_runs(home, uri, [again])
+    assert restore_runs(home, uri, archived_runs(home)) == [] and import_runs(home, uri).unchanged == 2
+
+
 def through_the_client(monkeypatch):
     """Write to the SQLite store as to a server: through MLflow's client, which chooses the MLflow ids."""
     monkeypatch.setattr(removal, "sqlite_path", lambda uri: None)
