@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, ClassVar
 
 from plat.dispatch import decisions
@@ -178,11 +178,14 @@ class ScheduledDispatcher(ABC):
 
     def _is_free(self, job: Job) -> bool:
         """Make the run's directory. Whether the run is to be submitted now; if not, the job is on its way already."""
+        was_there = self.home.run(job.run.id).root.exists()
         try:
             paths = self._setting.create(job.run)
         except PlatError as error:
             self._apply(job, decisions.without_directory(error))
             return False
+        if not was_there:  # nobody can have it; should somebody be as quick as we are, the run's record decides
+            return True
         record = open_record(paths)
         if record is not None and record.facts.get("scheduler") != self.scheduler:
             self._apply(job, Decision(ENDED, "unknown", record.place))
@@ -200,10 +203,11 @@ class ScheduledDispatcher(ABC):
         paths.cancel.unlink(missing_ok=True)
         return True
 
-    def _adopt_or_put_back(self, jobs: Sequence[Job]) -> None:
-        """After a submission: follow the jobs that it, or another, has; the others are handed over again."""
+    def _adopt_or_put_back(self, jobs: Sequence[Job], records: Mapping[str, Record]) -> None:
+        """After a submission that made these records: follow the jobs that it, or another, has; the others are handed
+        over again."""
         for job in jobs:
-            record = open_record(self.home.run(job.run.id))
+            record = records.get(job.run.id) or open_record(self.home.run(job.run.id))
             if record is None:
                 self._to_submit.append(job)
             else:

@@ -24,7 +24,7 @@ from plat.dispatch.api import SchedulerError
 from plat.store import process
 from plat.store.durable import NO_LOCKS, create, read_json, to_checked_json, to_json
 from plat.store.home import Home
-from plat.store.submissions import Submission, claim, new_submission, submitter
+from plat.store.submissions import Record, Submission, claim, new_submission, submitter
 
 if TYPE_CHECKING:
     from plat.spec.runs import Run
@@ -38,8 +38,8 @@ def hand_over(
     tasks: Sequence[Sequence[Run]],
     describe: Callable[[Submission, list[list[str]], str], Mapping[str, Any]],
     call: Callable[[Submission, list[list[str]], int], str],
-) -> Submission | None:
-    """Submit the runs of these tasks that nobody else has; None when somebody has all of them.
+) -> dict[str, Record]:
+    """Submit the runs of these tasks that nobody else has. Their new records, by run id; none when others have them all.
 
     place     what the runs' records say of the scheduler: `scheduler`, `cluster`, ...
     describe  (submission, ids of the runs by task, comment) -> further entries of submission.json; it may write files
@@ -53,20 +53,23 @@ def hand_over(
     with _locked(submission, to_json(by)) as lock:
         facts = {**place, "job_name": submission.name, "by": by}
         ids: list[list[str]] = []
+        records: dict[str, Record] = {}
         for runs in tasks:
-            ours = [run.id for run in runs if claim(home.run(run.id), submission, len(ids), facts)]
+            claimed = {run.id: claim(home.run(run.id), submission, len(ids), facts) for run in runs}
+            ours = {run_id: record for run_id, record in claimed.items() if record is not None}
             if ours:
-                ids.append(ours)
+                ids.append(list(ours))
+                records |= ours
         if not ids:
             submission.note_over(None, "other submissions have all of its runs")
-            return None
+            return {}
         comment = f"plat {submission.name} by {by['user']}@{by['host']}"
         manifest = {**facts, "name": submission.name, "comment": comment, "tasks": ids, "time": time.time()}
         manifest |= describe(submission, ids, comment)
         create(submission.manifest, to_checked_json(manifest), sync=False)
         _flush(home)
         if submission.is_over():  # somebody took us for dead
-            return None
+            return {}
         try:
             job_id = call(submission, ids, lock)
         except SchedulerError as error:
@@ -74,7 +77,7 @@ def hand_over(
                 submission.note_over(None, f"not accepted: {error.what}")
             raise
         submission.note_job(job_id, "the answer")
-    return submission
+    return records
 
 
 def give_up(submission: Submission, scheduler: str, accept_within: float) -> None:

@@ -170,23 +170,19 @@ def user_name() -> str:
         return str(os.getuid())
 
 
-def claim(paths: RunPaths, submission: Submission, task: int, facts: Mapping[str, Any]) -> bool:
-    """Create the run's next record; False when the run is in the hands of another submission, or just went there.
+def claim(paths: RunPaths, submission: Submission, task: int, facts: Mapping[str, Any]) -> Record | None:
+    """Create the run's next record; None when the run is in the hands of another submission, or just went there.
 
     Not flushed to the disk by itself: the submitter does that once for all its records, before it calls the scheduler.
     """
     numbers = _numbers(paths)
     if numbers and _read(paths, numbers[-1]).is_open:
-        return False
+        return None
+    attempts = len(paths.attempts())
+    content = {**facts, "submission": submission.name, "task": task, "attempts": attempts, "time": time.time()}
     paths.submissions.mkdir(exist_ok=True)
-    record = {
-        **facts,
-        "submission": submission.name,
-        "task": task,
-        "attempts": len(paths.attempts()),
-        "time": time.time(),
-    }
-    return create(_file(paths, (numbers[-1] if numbers else 0) + 1), to_checked_json(record), sync=False)
+    is_ours = create(_file(paths, (numbers[-1] if numbers else 0) + 1), to_checked_json(content), sync=False)
+    return Record(submission, task, attempts, content) if is_ours else None
 
 
 def newest_record(paths: RunPaths) -> Record | None:

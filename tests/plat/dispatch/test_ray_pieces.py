@@ -113,7 +113,8 @@ def submitted(home, toy_run, count=2, call=lambda *_: "job", **facts):
         create(home, run, "")
     manifest = {"session": "one", "address": HERE.address, "local": False, "owner": this_process(), **facts}
     place = {"scheduler": "ray", "cluster": HERE.address}
-    submission = hand_over(home, place, [[run] for run in runs], lambda *_: manifest, call)
+    records = hand_over(home, place, [[run] for run in runs], lambda *_: manifest, call)
+    submission = records[runs[0].id].submission
     return submission, [home.run(run.id) for run in runs]
 
 

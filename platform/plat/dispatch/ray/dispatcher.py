@@ -164,10 +164,10 @@ class RayDispatcher(ScheduledDispatcher):
                 self._to_submit += jobs
                 continue
             runs = [job.run for job in jobs]
-            self._submit(needed, [runs[start : start + size] for start in range(0, len(runs), size)])
-            self._adopt_or_put_back(jobs)
+            records = self._submit(needed, [runs[start : start + size] for start in range(0, len(runs), size)])
+            self._adopt_or_put_back(jobs, records)
 
-    def _submit(self, needed: Resources, tasks: Sequence[Sequence[Run]]) -> None:
+    def _submit(self, needed: Resources, tasks: Sequence[Sequence[Run]]) -> dict[str, Record]:
         client, cluster = self._client, self._cluster
         assert client is not None
         place = {"scheduler": SCHEDULER, "cluster": "a local Ray" if self._settings.is_local else cluster.address}
@@ -184,11 +184,13 @@ class RayDispatcher(ScheduledDispatcher):
             client.start([self._actor(submission, number, needed) for number in range(len(ids))])
             return submission.name
 
+        records: dict[str, Record] = {}
         try:
-            hand_over(self.home, place, tasks, lambda *_: facts, call)
+            records = hand_over(self.home, place, tasks, lambda *_: facts, call)
         except SchedulerError as error:
             self._lose_client(error)
         self._submitted = time.monotonic()
+        return records
 
     def _actor(self, submission: Submission, number: int, needed: Resources) -> dict[str, Any]:
         """What `bridge.Bridge.start` is told about one actor."""

@@ -21,7 +21,7 @@ from plat.dispatch.slurm.profile import Profile, load_profile
 from plat.dispatch.slurm.refresh import refresh
 from plat.dispatch.slurm.submission import SCHEDULER, submit
 from plat.plan.cost import History
-from plat.store.submissions import Submission
+from plat.store.submissions import Record, Submission
 from plat.units import counted
 
 if TYPE_CHECKING:
@@ -75,9 +75,10 @@ class SlurmDispatcher(ScheduledDispatcher):
 
     def _submit(self, chunk: Chunk, jobs: list[Job]) -> None:
         """Submit one chunk; whatever happens, each of its jobs ends up followed, to be submitted again, or refused."""
+        records: dict[str, Record] = {}
         try:
-            submission = submit(self.home, self._slurm, self._profile, chunk, self.slots or 0)
-            if submission is not None:
+            records = submit(self.home, self._slurm, self._profile, chunk, self.slots or 0)
+            for submission in {record.submission for record in records.values()}:
                 size = f"{counted(len(jobs), 'run')} in {counted(len(chunk.tasks), 'task')}"
                 self.notices.append(f"submitted job {submission.job_id()}: {size}")
         except SchedulerError as error:
@@ -90,7 +91,7 @@ class SlurmDispatcher(ScheduledDispatcher):
                 return
             else:
                 self.notices.append(f"{error.what}; whether SLURM has the job will be seen")
-        self._adopt_or_put_back(jobs)
+        self._adopt_or_put_back(jobs, records)
 
     def _cancel(self, run_ids: Sequence[str]) -> None:
         """In SLURM's queue and in its jobs."""

@@ -15,13 +15,13 @@ from plat.dispatch.slurm.script import script_text
 from plat.dispatch.submitting import hand_over
 from plat.store.durable import write
 from plat.store.home import Home
-from plat.store.submissions import Submission
+from plat.store.submissions import Record, Submission
 
 SCHEDULER = "slurm"
 
 
-def submit(home: Home, slurm: Slurm, profile: Profile, chunk: Chunk, parallel: int) -> Submission | None:
-    """Submit the runs of a chunk that nobody else has; None when somebody has all of them.
+def submit(home: Home, slurm: Slurm, profile: Profile, chunk: Chunk, parallel: int) -> dict[str, Record]:
+    """Submit the runs of a chunk that nobody else has. Their new records, by run id; none when others have them all.
 
     SchedulerError when sbatch fails (see `hand_over`).
     """

@@ -75,8 +75,11 @@ def _make(home: Home, paths: RunPaths, run: Run, name: str, paper: str | None, c
         scratch.mkdir(parents=True)
         for file, data in _contents(run, name, paper, code).items():
             write_file(scratch / file, data, sync=False)
-        paths.root.parent.mkdir(exist_ok=True)
-        os.rename(scratch, paths.root)
+        try:
+            os.rename(scratch, paths.root)
+        except FileNotFoundError:  # the first run of its shard
+            paths.root.parent.mkdir(exist_ok=True)
+            os.rename(scratch, paths.root)
     except OSError as error:
         shutil.rmtree(scratch, ignore_errors=True)
         if error.errno in (errno.ENOTEMPTY, errno.EEXIST):
