@@ -74,7 +74,7 @@ def _cut(text: str, room: int = 100) -> str:
 
 def usage_error(error: Exception, arguments: list[str]) -> SpecError:
     """What the parser of the command line complains about, in our three lines."""
-    from plat.cli.usage import advice
+    from plat.cli.usage import advice, in_words
     from plat.cli.verbs import GROUPS, VERBS
 
     message = error.format_message() if hasattr(error, "format_message") else str(error)
@@ -84,7 +84,7 @@ def usage_error(error: Exception, arguments: list[str]) -> SpecError:
     mend = f"see `{command} --help`"
     better = advice(message, arguments)
     mend = mend if better is None else f"{better}; {mend}"
-    return SpecError(message.rstrip("."), where=f"the command line: plat {shlex.join(arguments)}", mend=mend)
+    return SpecError(in_words(message.rstrip(".")), where=f"the command line: plat {shlex.join(arguments)}", mend=mend)
 
 
 def _explain_mistake(error: BaseException, arguments: list[str]) -> int:

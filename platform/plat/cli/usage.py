@@ -1,4 +1,7 @@
-"""How to mend a command line with an unknown verb or option. Reads the options of every verb, which takes a moment."""
+"""A command line that the parser refuses: what is wrong in plain words, and how to mend an unknown verb or option.
+
+Reads the options of every verb, which takes a moment.
+"""
 
 from __future__ import annotations
 
@@ -10,6 +13,21 @@ from plat.cli.verbs import GROUPS, VERBS, load
 
 SEEDS = "seeds are an axis of the file, so an override: 'matrix.seed=range(5)'"
 _OPTION = re.compile(r"No such option: (-{1,2}[\w-]+)")
+_RANGE = re.compile(r" is not in the range (?:([\d.]+)<=)?x(?:(<=|>=)([\d.]+))?$")
+
+
+def in_words(complaint: str) -> str:
+    """What the parser says of a wrong number, without its names of types and its inequalities."""
+    complaint = re.sub(r"is not a valid int( range)?$", "is not a whole number", complaint)
+    complaint = re.sub(r"is not a valid float( range)?$", "is not a number", complaint)
+    return _RANGE.sub(_limits, complaint)
+
+
+def _limits(match: re.Match[str]) -> str:
+    lowest, comparison, other = match.groups()
+    if lowest is not None:
+        return f": it must be from {lowest} to {other}"
+    return f": it must be at {'least' if comparison == '>=' else 'most'} {other}"
 
 
 def advice(complaint: str, arguments: Sequence[str]) -> str | None:

@@ -39,7 +39,7 @@ def hand_over(
     describe: Callable[[Submission, list[list[str]], str], Mapping[str, Any]],
     call: Callable[[Submission, list[list[str]], int], str],
 ) -> dict[str, Record]:
-    """Submit the runs of these tasks that nobody else has. Their new records, by run id; none when others have them all.
+    """Submit the runs of these tasks that nobody else has. Their new records by run id; none when others have them all.
 
     place     what the runs' records say of the scheduler: `scheduler`, `cluster`, ...
     describe  (submission, ids of the runs by task, comment) -> further entries of submission.json; it may write files

@@ -114,7 +114,7 @@ def submitted(home, toy_run, count=2, call=lambda *_: "job", **facts):
     manifest = {"session": "one", "address": HERE.address, "local": False, "owner": this_process(), **facts}
     place = {"scheduler": "ray", "cluster": HERE.address}
     records = hand_over(home, place, [[run] for run in runs], lambda *_: manifest, call)
-    submission = records[runs[0].id].submission
+    submission = records[runs[-1].id].submission
     return submission, [home.run(run.id) for run in runs]
 
 
