@@ -121,10 +121,10 @@ def cells(progress: Progress) -> tuple[str, ...]:
 
 
 def describe(progress: Progress) -> str:
-    """One run in a line, e.g. `NAME  running  iteration 3/30  success 12.5 %`."""
+    """One run in a line, e.g. `NAME  running  iteration 3/30  success 12.5 %`; at its end what a starting run does."""
     words = ("", "iteration ", "success ", "retrieval ", "step ", "left ")
     facts = [f"{word}{cell}" for word, cell in zip(words, cells(progress), strict=True) if cell]
-    return f"{progress.entry.name}  {'  '.join(facts)}"
+    return "  ".join([progress.entry.name, *facts, *filter(None, [progress.entry.state.starting])])
 
 
 def totals(entries: Sequence[Entry], progress: Sequence[Progress]) -> str:

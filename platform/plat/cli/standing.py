@@ -41,9 +41,9 @@ def meaning(state: str, *, from_file: bool = True) -> str:
 
 
 def why_missing(state: RunState, *, from_file: bool = True) -> str:
-    """Why a run has no result, and what changes that; "" for one that is done or runs."""
+    """Why a run has no result, and what changes that; "" for one that is done or trains."""
     if state.state in ("done", "running"):
-        return ""
+        return _shortened(state.starting)
     command = "the next `plat sweep` {does}" if from_file else "the same `plat run` {does}" + _WHICH_COMMAND
     if state.state == "missing" and state.reason == IN_ARCHIVE:
         return "in the archive; `plat archive --restore` brings it back, `plat sweep` does it anew"

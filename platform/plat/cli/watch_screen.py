@@ -122,7 +122,7 @@ class Screen:
         from rich.console import Group
         from rich.text import Text
 
-        log = self._log_tail() if self._shows_log else []
+        log = self._log_tail() if self._shows_log else self._starting()
         room = max(1, height - len(log) - 4)  # lines for the runs, under a header and above two lines of text
         header, rows = _laid_out(self._near_chosen(room), width)
         texts = [Text(line, style="bold") for line in header]
@@ -149,6 +149,11 @@ class Screen:
                 first -= 1
                 used += len(rows[first][1])
         return rows[first : last + 1] if used <= room or first == last else rows[first:last]
+
+    def _starting(self) -> list[str]:
+        """What the chosen run says that it is doing while it has no step yet, as no or one line."""
+        texts = [run.entry.state.starting for run in self._progress if run.entry.id == self._chosen]
+        return [escaped(text) for text in texts if text]
 
     def _log_tail(self) -> list[str]:
         """The last lines of the newest log of the chosen run."""

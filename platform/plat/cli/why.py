@@ -91,9 +91,11 @@ def _lines(
 
 
 def _state_words(state: RunState, attempts: list[dict[str, Any]], *, from_file: bool) -> str:
-    """What the state means, and its reason where no attempt says the same: where it stands in a scheduler's queue."""
+    """What the state means, its reason where no attempt says the same (where it stands in a scheduler's queue), and
+    what a run that is starting does."""
     said = ["", *(str(attempt.get("reason") or "") for attempt in attempts)]
-    return meaning(state.state, from_file=from_file) + (f" ({state.reason})" if state.reason not in said else "")
+    more = [*([state.reason] if state.reason not in said else []), *([state.starting] if state.starting else [])]
+    return meaning(state.state, from_file=from_file) + (f" ({'; '.join(more)})" if more else "")
 
 
 def _attempt_facts(attempt: AttemptPaths) -> dict[str, Any]:

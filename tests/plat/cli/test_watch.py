@@ -58,6 +58,18 @@ def test_progress_is_read_as_the_spool_grows(going_on, home):
     assert "iteration 3/40" in describe(now) and "retrieval 50.0 %" in describe(now)
 
 
+def test_a_run_that_is_starting_says_what_it_does_until_its_first_step(plat, going_on, home):
+    run, spool = going_on
+    run.attempts()[-1].status.write_text("waiting for the GPUs of 2 nodes\n")
+    (before,) = Follower(Home(home)).progress([entry_in(run)])
+    assert describe(before).endswith("  waiting for the GPUs of 2 nodes")
+    assert "1 running: waiting for the GPUs of 2 nodes" in plat("status")[1]
+    assert "(waiting for the GPUs of 2 nodes)" in plat("why", run.id)[1]
+    log(spool, 0, val__success=0.25)
+    for verb in (("status",), ("why", run.id)):
+        assert "waiting for the GPUs" not in plat(*verb)[1]
+
+
 def test_what_goes_on_comes_first(going_on, executed, home):
     runs = [executed(seed=0), executed(seed=1, mischief="error"), going_on[0]]
     order = ordered(Follower(Home(home)).progress([entry_in(run) for run in runs]))

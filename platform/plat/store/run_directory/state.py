@@ -10,7 +10,7 @@ from pathlib import Path
 
 from plat.outcomes import is_failure, is_result
 from plat.store.run_directory import lease
-from plat.store.run_directory.files import headline_of, load_meta, read_outcome, read_result, result_damage
+from plat.store.run_directory.files import headline_of, load_meta, read_outcome, read_result, read_status, result_damage
 from plat.store.run_directory.paths import AttemptPaths, RunPaths
 from plat.store.run_directory.spool_tail import read_newest
 from plat.store.submissions import open_record
@@ -34,6 +34,7 @@ class RunState:
     age         seconds since the last sign of life
     reason      why the last attempt ended, one line
     damage      what is wrong with result.json, "" when nothing is; the next attempt sets a damaged one aside
+    starting    what a run that has no step yet says that it is doing ("" when it says nothing)
     """
 
     state: str
@@ -45,6 +46,7 @@ class RunState:
     age: float | None = None
     reason: str = ""
     damage: str = ""
+    starting: str = ""
 
 
 def run_state(paths: RunPaths) -> RunState:
@@ -91,7 +93,8 @@ def _state_of_unfinished(paths: RunPaths) -> RunState:
         number = attempts[-1].number if attempts else 0
         place = "" if held == "live" else lease.task_of(paths) or ""
         state = "running" if held == "live" or place else "unknown"
-        return RunState(state, None, step, success, iterations, number, age, place)
+        starting = read_status(attempts[-1]) if attempts and step is None else ""
+        return RunState(state, None, step, success, iterations, number, age, place, starting=starting)
     queued = _queued(paths, attempts, iterations, headline)
     if queued is not None:
         return queued
