@@ -33,17 +33,21 @@ def export_(
 ) -> int:
     """Write the results of experiment files as a bundle: small Parquet files, to keep in git or to send.
 
-    `plat import` makes runs of it again. Exit code 3 when some runs of the files are not in it.
+    `plat import` makes runs of it again. Exit code 3 when some runs of the files are not in it. Of a search file, the
+    runs of its trials so far, without those that it gave up.
     """
+    from plat.cli.searches import without_given_up
     from plat.errors import SpecError
     from plat.store.bundle.exporter import export_bundle
 
     if out is None:
         raise SpecError("a bundle needs a place", where="--out", mend="name a new folder with --out DIR")
-    experiments = load_experiments(arguments, home=home, without_file="runs that belong to no file are not exported")
-    report = export_bundle(
-        Home.find(home), experiments, out.absolute(), overrides=split(arguments)[1], with_diff=with_diff
+    experiments = load_experiments(
+        arguments, home=home, without_file="runs that belong to no file are not exported", with_searches=True
     )
+    place = Home.find(home).checked()
+    experiments = without_given_up(place, experiments)
+    report = export_bundle(place, experiments, out.absolute(), overrides=split(arguments)[1], with_diff=with_diff)
     failed = f" and {report.failed} failed (without their history)" if report.failed else ""
     print(fitted(f"{counted(report.done, 'run')}{failed} exported to {out}"))
     if not report.left_out:

@@ -29,19 +29,19 @@ STOPPABLE = ("running", "queued", "unknown")  # the states of runs that a reques
 class Entry:
     """One run and where it stands.
 
-    from_file  some experiment file has asked for it; not so of `plat run`
-    config     its resolved config, where the run was named by a file; None: the run's directory has it
+    asked_by  which verb goes on with it, see `goes_on`
+    config    its resolved config, where the run was named by a file; None: the run's directory has it
     """
 
     id: str
     name: str
     axes: dict[str, Any]
     state: RunState
-    from_file: bool = True
+    asked_by: str = "sweep"
     config: Mapping[str, Any] | None = None
 
     def as_json(self) -> dict[str, Any]:
-        why = why_missing(self.state, from_file=self.from_file) or None
+        why = why_missing(self.state, self.asked_by) or None
         return {"id": self.id, "name": self.name, "axes": self.axes, **asdict(self.state), "why": why}
 
 
@@ -83,18 +83,40 @@ def described(home: Home, experiments: Sequence[Experiment], standing: Mapping[s
     if experiments:
         runs = {run.id: run for run in distinct(experiments)}
         asked = [(runs[run_id], state) for run_id, state in standing.items()]
-        return [Entry(run.id, run.name, run.axes, state, config=run.config) for run, state in asked]
+        verbs = asked_by(home, experiments, ())
+        return [
+            Entry(run.id, run.name, run.axes, state, verbs.get(run.id, "sweep"), run.config) for run, state in asked
+        ]
     known = descriptions(home, standing)
     return [
-        Entry(run_id, known[run_id].name, known[run_id].axes, state, bool(known[run_id].experiments))
+        Entry(
+            run_id,
+            known[run_id].name,
+            known[run_id].axes,
+            state,
+            goes_on(known[run_id].experiments, known[run_id].searches),
+        )
         for run_id, state in standing.items()
     ]
 
 
-def without_file(home: Home, standing: Mapping[str, RunState]) -> list[str]:
-    """The ids of those of these runs that have no result and that no experiment file has asked for."""
-    unfinished = [run_id for run_id, state in standing.items() if state.state != "done"]
-    return [run_id for run_id, known in descriptions(home, unfinished).items() if not known.experiments]
+def goes_on(files: Iterable[str], searches: Iterable[str]) -> str:
+    """Which verb goes on with a run that these files have asked for, some of which are searches: "sweep" where one is
+    an experiment file, else "tune" where one is a search, else "run"."""
+    if set(files) - set(searches):
+        return "sweep"
+    return "tune" if files else "run"
+
+
+def asked_by(home: Home, experiments: Sequence[Experiment], run_ids: Iterable[str]) -> dict[str, str]:
+    """Which verb goes on with runs, by id, where it is not "sweep": with those of named searches "tune"; without any
+    file, see `goes_on`, with these runs what their directories say."""
+    if experiments:
+        swept = {run.id for experiment in experiments if not experiment.is_search for run in experiment.runs}
+        searched = [run.id for experiment in experiments if experiment.is_search for run in experiment.runs]
+        return {run_id: "tune" for run_id in searched if run_id not in swept}
+    known = descriptions(home, run_ids)
+    return {run_id: goes_on(run.experiments, run.searches) for run_id, run in known.items()}
 
 
 def standing(home: Home, run_ids: Iterable[str]) -> dict[str, RunState]:
@@ -112,8 +134,8 @@ def entry_in(paths: RunPaths) -> Entry:
     """The run of a directory, as its meta.json names it."""
     meta = load_meta(paths) or {}
     name, axes = str(meta.get("name", paths.id)), meta.get("axes")
-    from_file = bool(meta.get("experiments"))
-    return Entry(paths.id, name, axes if isinstance(axes, dict) else {}, run_state(paths), from_file)
+    verb = goes_on(meta.get("experiments") or (), meta.get("studies") or ())
+    return Entry(paths.id, name, axes if isinstance(axes, dict) else {}, run_state(paths), verb)
 
 
 def counts(states: Iterable[RunState]) -> str:

@@ -47,7 +47,7 @@ def sync(
     from plat.store.mlflow.connect import check_store
 
     place = Home.find(home)
-    experiments = load_experiments(arguments, required=False, home=home)
+    experiments = load_experiments(arguments, required=False, home=home, with_searches=True)
     if not place.exists():
         raise HomeError(
             "there is no home directory here, so there are no runs to copy",

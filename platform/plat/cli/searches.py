@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING
 
 from plat.cli.output import tell
 from plat.errors import PlatError
+from plat.outcomes import PRUNED
 from plat.store.home import Home
-from plat.store.index.runs import descriptions
+from plat.store.index.runs import descriptions, states
 from plat.store.run_directory.recorded_run import read_run
 
 if TYPE_CHECKING:
@@ -56,9 +57,21 @@ def runs_so_far(home: Home, search: str) -> list[Run]:
     return runs
 
 
+def without_given_up(home: Home, experiments: Sequence[Experiment]) -> list[Experiment]:
+    """The same experiments, searches without the runs that were given up: those have no result, and need none."""
+    ids = [run.id for experiment in experiments if experiment.is_search for run in experiment.runs]
+    given_up = {run_id for run_id, state in states(home, ids).items() if state.outcome == PRUNED}
+    return [
+        replace(experiment, runs=[run for run in experiment.runs if run.id not in given_up])
+        if experiment.is_search
+        else experiment
+        for experiment in experiments
+    ]
+
+
 def brought_up_to_date(home: Home, experiments: Sequence[Experiment]) -> list[Experiment]:
     """The same experiments, searches with the runs that they have begun by now."""
     return [
-        replace(experiment, runs=runs_so_far(home, experiment.name)) if any_search([experiment.path]) else experiment
+        replace(experiment, runs=runs_so_far(home, experiment.name)) if experiment.is_search else experiment
         for experiment in experiments
     ]

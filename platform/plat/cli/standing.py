@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import contextlib
 import json
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from plat.outcomes import ENDED_ON_REQUEST
+from plat.outcomes import ENDED_ON_REQUEST, PRUNED
 from plat.runner.failures import FINAL
 from plat.store.home import Home
 from plat.store.run_directory.files import gpus_of, load_meta, read_outcome
@@ -24,50 +24,55 @@ _MEANING = {
     "done": "it has a result, and is not done again",
     "running": "a live process holds its lease",
     "queued": "a scheduler has it; it starts there by itself",
-    "unknown": "a lease is held from elsewhere and cannot be checked from here; `{command} --steal` takes it over",
+    "unknown": "a lease is held from elsewhere and cannot be checked from here; {command} with --steal takes it over",
     "failed": "its last attempt failed; `plat retry` tries again",
-    "interrupted": "its last attempt ended early; the {which} `{command}` goes on from its newest checkpoint",
+    "interrupted": "its last attempt ended early; {command} goes on from its newest checkpoint",
     "preparing": "what it needs is being made (its base model); it starts after that",
     "missing": "it was never started",
 }
-_COMMAND = {"which": "next", "command": "plat sweep"}
-_COMMAND_WITHOUT_FILE = {"which": "same", "command": "plat run"}
+COMMANDS = {"sweep": "the next `plat sweep`", "tune": "the next `plat tune FILE`", "run": "the same `plat run`"}
+NO_ONE: Mapping[str, str] = {}
 _WHICH_COMMAND = " (`plat why RUN` has the command)"
 
 
-def meaning(state: str, *, from_file: bool = True) -> str:
-    """What a state means, and which command goes on: of a run that no experiment file has asked for, `plat run`."""
-    return _MEANING.get(state, state).format(**_COMMAND if from_file else _COMMAND_WITHOUT_FILE)
+def meaning(state: str, asked_by: str = "sweep") -> str:
+    """What a state means, and which command goes on; `asked_by` is one of COMMANDS."""
+    return _MEANING.get(state, state).format(command=COMMANDS[asked_by])
 
 
-def why_missing(state: RunState, *, from_file: bool = True) -> str:
-    """Why a run has no result, and what changes that; "" for one that is done or trains."""
+def why_missing(state: RunState, asked_by: str = "sweep") -> str:
+    """Why a run has no result, and what changes that; "" for one that is done or trains. `asked_by`: see `meaning`."""
     if state.state in ("done", "running"):
         return _shortened(state.starting)
-    command = "the next `plat sweep` {does}" if from_file else "the same `plat run` {does}" + _WHICH_COMMAND
+    command = COMMANDS[asked_by] + " {does}" + (_WHICH_COMMAND if asked_by == "run" else "")
     if state.state == "missing" and state.reason == IN_ARCHIVE:
         return "in the archive; `plat archive --restore` brings it back, `plat sweep` does it anew"
     if state.state == "missing":
-        return "never started; " + ("`plat sweep` starts it" if from_file else command.format(does="starts it"))
+        return "never started; " + (
+            "`plat sweep` starts it" if asked_by == "sweep" else command.format(does="starts it")
+        )
     if state.state == "failed":
-        again = "`plat retry` tries again" if state.outcome in FINAL else command.format(does="tries again")
+        is_left = state.outcome in FINAL or asked_by == "tune"  # the trial has failed, and is not taken up again
+        again = "`plat retry` tries again" if is_left else command.format(does="tries again")
         return f"{state.outcome}: {_shortened(state.reason)}; {again}"
+    if state.state == "interrupted" and state.outcome == PRUNED:
+        return f"{PRUNED}: its search gave it up; whatever asks for it next goes on from its newest checkpoint"
     if state.state == "interrupted":
         reason = state.outcome if state.outcome in ENDED_ON_REQUEST else _shortened(state.reason) or "interrupted"
         return f"{reason}; {command.format(does='goes on from its newest checkpoint')}"
     if state.state == "queued" and state.reason:
         return _shortened(state.reason)
-    return meaning(state.state, from_file=from_file)
+    return meaning(state.state, asked_by)
 
 
-def reasons(states: Mapping[str, RunState], without_file: Collection[str] = ()) -> list[str]:
+def reasons(states: Mapping[str, RunState], asked_by: Mapping[str, str] = NO_ONE) -> list[str]:
     """Why runs are missing, a line for each reason with the number of its runs, the commonest first.
 
-    without_file  ids of the runs among them that no experiment file has asked for
+    asked_by  which of COMMANDS goes on with a run, by its id; "sweep" with those that are not in it
     """
     numbers: dict[tuple[str, str], int] = {}
     for run_id, state in states.items():
-        if reason := why_missing(state, from_file=run_id not in without_file):
+        if reason := why_missing(state, asked_by.get(run_id, "sweep")):
             numbers[state.state, reason] = numbers.get((state.state, reason), 0) + 1
     ordered = sorted(numbers.items(), key=lambda item: -item[1])
     lines = [f"{number} {state}: {reason}" for (state, reason), number in ordered[:MOST_REASONS]]

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from plat.cli.common import Arguments, HomeOption, JsonOption, load_experiments, print_json
-from plat.cli.entries import Entry, counts, described, states_asked, without_file
+from plat.cli.entries import Entry, asked_by, counts, described, states_asked
 from plat.cli.missing_runs import distinct
 from plat.cli.settings import verb
 from plat.cli.standing import cost_line, reasons, work_done, work_to_go
@@ -21,7 +21,7 @@ from plat.store.run_directory.state import RunState
 from plat.units import counted, duration, percent
 
 if TYPE_CHECKING:
-    from plat.spec.experiment import Run
+    from plat.spec.experiment import Experiment
 
 MOST_ROWS = 40  # of the table without --all: more than that nobody reads
 FOLDED = ("done", "missing")  # the states of which a long table shows only the number
@@ -55,21 +55,23 @@ def status(
                 print(f"  {counted(len(archived), 'run')} in the archive; `plat archive --restore` brings them back")
         for preparation in preparations(place):
             print(f"  preparing {preparation.title}, for {duration(preparation.seconds)}: {preparation.progress}")
-        for line in _summary(place, standing, distinct(experiments)):
+        for line in _summary(place, standing, experiments):
             print(fitted(f"  {line}"))
         shown, notes = _listed(standing, show_all)
         print(_listing(described(place, experiments, shown), notes), end="")
     return 3 if any(state.state == "failed" for state in standing.values()) else 0
 
 
-def _summary(home: Home, states: dict[str, RunState], runs: Sequence[Run]) -> list[str]:
+def _summary(home: Home, states: dict[str, RunState], experiments: Sequence[Experiment]) -> list[str]:
     """What the runs have cost and will cost, and why those without a result have none."""
+    runs = distinct(experiments)
+    unfinished = [run_id for run_id, state in states.items() if state.state != "done"]
     is_over = all(state.state == "done" for state in states.values())
     lines = []
     if any(state.attempt for state in states.values()):
         to_go = None if is_over or not runs else work_to_go(home, runs, states)
         lines.append(cost_line(work_done(home, states), to_go, is_over or not runs))
-    return [*lines, *reasons(states, () if runs else without_file(home, states))]
+    return [*lines, *reasons(states, asked_by(home, experiments, unfinished))]
 
 
 def _listed(standing: Mapping[str, RunState], show_all: bool) -> tuple[dict[str, RunState], list[str]]:

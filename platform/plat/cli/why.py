@@ -12,7 +12,7 @@ from plat.cli.common import (
     print_json,
     run_name,
 )
-from plat.cli.entries import standing
+from plat.cli.entries import goes_on, standing
 from plat.cli.run_command import command_of
 from plat.cli.settings import verb
 from plat.cli.standing import meaning
@@ -76,12 +76,13 @@ def _lines(
 ) -> list[str]:
     trainer = f"{meta.get('trainer', '?')} {meta.get('trainer_version', '')}".strip()
     facts = _fingerprint_words(meta.get("fingerprint") or {})
+    verb = goes_on(meta.get("experiments") or (), meta.get("studies") or ())
     asked = ", ".join(meta.get("experiments", ())) or "no file (`plat run`)"
     return [
         str(meta.get("name", paths.id)),
         f"  id         {paths.id}",
         f"  directory  {paths.root}",
-        f"  state      {state.state}: {_state_words(state, attempts, from_file=bool(meta.get('experiments')))}",
+        f"  state      {state.state}: {_state_words(state, attempts, verb)}",
         *([f"  damaged    {problem}", f"  fix        {mend_of(problem)}"] if problem else []),
         *(_attempt_line(attempt, _without_end(state, is_newest=attempt is attempts[-1])) for attempt in attempts),
         *(f"  artifact   {name}: {_artifact_words(kept)}" for name, kept in artifacts.items()),
@@ -90,12 +91,12 @@ def _lines(
     ]
 
 
-def _state_words(state: RunState, attempts: list[dict[str, Any]], *, from_file: bool) -> str:
+def _state_words(state: RunState, attempts: list[dict[str, Any]], verb: str) -> str:
     """What the state means, its reason where no attempt says the same (where it stands in a scheduler's queue), and
     what a run that is starting does."""
     said = ["", *(str(attempt.get("reason") or "") for attempt in attempts)]
     more = [*([state.reason] if state.reason not in said else []), *([state.starting] if state.starting else [])]
-    return meaning(state.state, from_file=from_file) + (f" ({'; '.join(more)})" if more else "")
+    return meaning(state.state, verb) + (f" ({'; '.join(more)})" if more else "")
 
 
 def _attempt_facts(attempt: AttemptPaths) -> dict[str, Any]:

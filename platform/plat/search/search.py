@@ -123,4 +123,5 @@ class Search:
             paper_data={},
             scale=scale,
             overrides=self.overrides,
+            is_search=True,
         )

@@ -44,6 +44,7 @@ class Experiment:
     reference  a bundle with the results of earlier runs, as the file names it: a folder, relative to the file's own
     left_out   axis -> the values that the file lists for it and the command line did not choose
     overrides  the overrides of the command line, as they were typed
+    is_search  it stands for a search: its runs are those that the trials have asked for so far, and it has no matrix
     mark       a readable text and a hash that distinguish results under these overrides from those of the file as it
                is; "" where there are no overrides
     """
@@ -64,6 +65,7 @@ class Experiment:
     overrides: tuple[str, ...] = ()
     mark: str = ""
     reference: str | None = None
+    is_search: bool = False
 
     @property
     def reference_folder(self) -> Path | None:

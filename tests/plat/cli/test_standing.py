@@ -6,6 +6,7 @@ import json
 
 import pytest
 
+from plat.cli.entries import goes_on
 from plat.cli.standing import MOST_REASONS, Work, cost_line, meaning, reasons, why_missing, work_done
 from plat.store.home import Home
 from plat.store.run_directory.state import STATES, RunState, run_state
@@ -27,9 +28,25 @@ def test_a_failure_that_would_repeat_names_retry():
 @pytest.mark.parametrize("outcome", [None, "interrupted", "cancelled", "failed:node"])
 def test_what_no_file_asks_for_goes_on_with_plat_run(outcome):
     state = "missing" if outcome is None else "failed" if outcome == "failed:node" else "interrupted"
-    lines = reasons({"a": RunState(state, outcome), "b": RunState(state, outcome)}, without_file=["a"])
+    lines = reasons({"a": RunState(state, outcome), "b": RunState(state, outcome)}, {"a": "run"})
     assert sum("`plat run`" in line for line in lines) == 1 and sum("`plat sweep`" in line for line in lines) == 1
-    assert "plat sweep" not in meaning(state, from_file=False)
+    assert "plat sweep" not in meaning(state, "run")
+
+
+@pytest.mark.parametrize(
+    ("outcome", "verb"),
+    [(None, "tune FILE"), ("interrupted", "tune FILE"), ("cancelled", "tune FILE"), ("failed:node", "retry")],
+)
+def test_what_only_a_search_asks_for_goes_on_with_plat_tune(outcome, verb):
+    state = "missing" if outcome is None else "failed" if outcome == "failed:node" else "interrupted"
+    (line,) = reasons({"a": RunState(state, outcome)}, {"a": "tune"})
+    assert f"`plat {verb}`" in line and "plat sweep" not in line
+    assert "gave it up" in why_missing(RunState("interrupted", "stopped:pruned"), "tune")
+
+
+def test_a_run_goes_on_with_the_verb_of_the_file_that_asks_for_it():
+    assert goes_on(["table"], []) == goes_on(["table", "search"], ["search"]) == "sweep"
+    assert goes_on(["search"], ["search"]) == "tune" and goes_on([], []) == "run"
 
 
 def test_reasons_are_counted_and_few():

@@ -97,7 +97,7 @@ def test_what_goes_on_with_a_cancelled_run_is_no_retry(plat, executed):
     outcome = json.loads(run.attempt(1).outcome.read_text())
     del outcome["checksum"]
     run.attempt(1).outcome.write_text(json.dumps(outcome | {"outcome": "cancelled", "reason": "cancelled"}))
-    assert "1 run is interrupted: `plat sweep` goes on" in plat("retry", run.id)[1]
+    assert "1 run is interrupted: the next `plat sweep` goes on" in plat("retry", run.id)[1]
     ended = {state: RunEnd(read_run(run), state, reason="why") for state in ("interrupted", "failed")}
     for states, retried in ((["interrupted"], False), (["failed"], True), (["failed", "interrupted"], True)):
         err = io.StringIO()

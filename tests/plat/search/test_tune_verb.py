@@ -11,11 +11,13 @@ import sys
 import pytest
 from search_files import TOY_SEARCH
 
+from plat.outcomes import INTERRUPTED, PRUNED
 from plat.runner.execution import execute
 from plat.search.file import read_searches
 from plat.search.source import TrialSource
 from plat.search.study import open_study
 from plat.store.run_directory import lease
+from plat.store.run_directory.attempts import end_attempt, new_attempt
 
 TEXT = (
     TOY_SEARCH
@@ -71,6 +73,66 @@ def test_a_trainer_is_asked_about_every_corner_before_anything_runs(plat, write,
     code, _, err = plat(verb, write(text), "--home", place)
     assert code == 2 and "the toy cannot do this" in err and "mischief=none" in err
     assert not place.exists()
+
+
+def begun(home, file, number):
+    """The first runs of the first search of a file, their directories made; nobody works on them."""
+    (search, *_) = read_searches(file)
+    with open_study(home, search) as study:
+        return TrialSource(home, search, study, number).next()
+
+
+def test_the_way_on_with_runs_of_a_search_is_plat_tune(plat, file, home):
+    first, second = begun(home, file, 2)
+    new_attempt(home.run(first.id), 1)
+    for named in ([], [file]):
+        out = plat("status", *named)[1]
+        assert "1 interrupted" in out and "1 missing" in out and "plat sweep" not in out, out
+        assert "the next `plat tune FILE` goes on" in out and "the next `plat tune FILE` starts it" in out
+    assert "`plat tune FILE` goes on" in plat("why", first.id)[1]
+    whys = [run["why"] for run in json.loads(plat("status", "--json")[1])["runs"]]
+    assert all("plat tune" in why for why in whys) and second.id != first.id
+    assert "the next `plat tune FILE` goes on there" in plat("retry", file)[1]
+
+
+def test_failed_runs_of_a_search_are_tried_again_and_exported(plat, file, home, tmp_path, empty_store):
+    file.write_text(TEXT.replace("SPEC", 'SPEC", mischief: "error_once').replace("[10, 50]", "[1, 2]"))
+    assert plat("tune", file, "--jobs", 1)[0] == 3
+    shown = " ".join(plat("status", file)[1].split())
+    assert "2 failed: failed:error" in shown and "`plat retry` tries again" in shown, shown
+    code, out, err = plat("export", file, "--out", tmp_path / "failed")
+    assert code == 0 and "and 2 failed (without their history)" in out, out + err
+    code, out, err = plat("retry", file)
+    runs = [run["id"] for run in json.loads(plat("runs", file, "--json")[1])["runs"]]
+    assert code == 0 and len(runs) >= 2 and all(home.run(run_id).result.exists() for run_id in runs)
+    assert f"0 runs brought up to date, {len(runs)} up to date already" in " ".join(plat("sync", file)[1].split())
+    assert plat("retry", file)[1] == "no failed run to try again\n"
+    code, out, _ = plat("export", file, "--out", tmp_path / "bundle")
+    assert (code, out) == (0, f"{len(runs)} runs exported to {tmp_path / 'bundle'}\n")
+    assert (tmp_path / "bundle/experiments/toy.yaml").read_text() == file.read_text()
+    (tmp_path / "there").mkdir()
+    shutil.copy(empty_store, tmp_path / "there/mlflow.db")
+    there = ("--home", tmp_path / "there")
+    assert plat("import", tmp_path / "bundle", *there)[0] == 0
+    assert f"toy.none: {len(runs)} done of {len(runs)}" in plat("status", file, *there)[1]
+
+
+def test_a_retry_of_a_search_that_was_interrupted_goes_on_with_the_next_one(plat, file, home):
+    (run, *_) = begun(home, file, 1)
+    for number, outcome in ((1, "failed:error"), (2, INTERRUPTED)):
+        end_attempt(home.run(run.id), new_attempt(home.run(run.id), number), outcome, "a test")
+    assert plat("retry", file)[0] == 0 and home.run(run.id).result.exists()
+
+
+def test_runs_that_a_search_gave_up_are_not_missing_from_its_bundle(plat, file, home, tmp_path):
+    done, given_up = begun(home, file, 2)
+    execute(home, done.id)
+    end_attempt(home.run(given_up.id), new_attempt(home.run(given_up.id), 1), PRUNED, "a test")
+    assert plat("export", file, "--out", tmp_path / "bundle")[::2] == (0, "")
+    assert "gave it up" in plat("status", file)[1]
+    end_attempt(home.run(given_up.id), new_attempt(home.run(given_up.id), 2), INTERRUPTED, "a test")
+    code, _, err = plat("export", file, "--out", tmp_path / "other")
+    assert code == 3 and "interrupted" in err
 
 
 def test_verbs_about_runs_take_a_search_file_for_its_runs_so_far(plat, file, home):

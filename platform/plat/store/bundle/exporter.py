@@ -85,14 +85,14 @@ def _nothing_to_export(home: Home, left_out: Mapping[str, str]) -> BundleError:
         return BundleError(
             "there is nothing to export: none of these runs has ended here",
             where=str(home.runs),
-            mend="`plat sweep` does them; another home is named with --home DIR (or PLAT_HOME)",
+            mend="`plat sweep` (of a search: `plat tune`) does them; --home DIR (or PLAT_HOME) names another home",
         )
     reasons = damaged[:SHOWN] + ([f"and {len(damaged) - SHOWN} more"] if len(damaged) > SHOWN else [])
     reasons += [f"{count} {state}" for state, count in states.items()]
     return BundleError(
         f"there is nothing to export: {'; '.join(reasons)}",
         where=str(home.runs),
-        mend="`plat why RUN` says how to mend a damaged run, `plat sweep` does the missing ones",
+        mend="`plat why RUN` says how to mend a damaged run; `plat sweep`, of a search `plat tune`, does missing ones",
     )
 
 
@@ -120,7 +120,7 @@ def _files(experiments: Sequence[Experiment]) -> dict[str, str]:
     """The experiment files and the papers they name, under the paths that a reader of them expects."""
     files: dict[str, str] = {}
     for experiment in experiments:
-        paths = {f"{experiment.name}.yaml": experiment.path}
+        paths = {f"{experiment.path.stem}.yaml": experiment.path}  # several searches may be of one file
         if experiment.paper is not None:
             paths[f"papers/{experiment.paper}.yaml"] = paper_file(experiment.path, experiment.paper)
         for name, path in paths.items():

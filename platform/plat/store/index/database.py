@@ -15,14 +15,14 @@ from typing import Any, TypeVar
 
 from plat.store.home import Home
 
-FORMAT = 2  # of the tables; a file of another format is made anew
+FORMAT = 3  # of the tables; a file of another format is made anew
 WAIT = 0.5  # seconds to wait for another process that writes
 AT_ONCE = 500  # ids in one query: SQLite has a limit
 
 # One table for each file that is remembered, with the columns behind its stamp.
 TABLES = {
     "results": ("outcome", "step", "success", "iterations", "attempt", "ended", "reason"),
-    "metas": ("name", "axes", "experiments", "config_sha256", "needs", "iterations"),
+    "metas": ("name", "axes", "experiments", "searches", "config_sha256", "needs", "iterations"),
     "configs": ("pairs",),
 }
 T = TypeVar("T")

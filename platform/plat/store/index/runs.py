@@ -24,7 +24,8 @@ class Description(NamedTuple):
 
     name           its readable name, or its id when meta.json does not say
     axes           axis -> value, for the file that asked first
-    experiments    the files that ask for it
+    experiments    the files that ask for it, searches among them
+    searches       the searches that ask for it
     config_sha256  the hash of its config, "" when meta.json does not say
     needs          the key of the preparation (a base model, say) that it needs, or None
     """
@@ -32,6 +33,7 @@ class Description(NamedTuple):
     name: str
     axes: dict[str, Any]
     experiments: tuple[str, ...]
+    searches: tuple[str, ...]
     config_sha256: str
     needs: str | None
 
@@ -64,10 +66,11 @@ def descriptions(home: Home, ids: Iterable[str]) -> dict[str, Description]:
     files: dict[str, tuple[str, ...]] = {}  # most runs are asked for by the same files
     for run_id, mark in zip(wanted, _stamps_of(home, wanted, "meta.json"), strict=True):
         columns = metas.get(run_id, mark)
-        name, axes, experiments, config, needs, _ = columns or (run_id, "{}", "[]", "", None, None)
-        if experiments not in files:
-            files[experiments] = tuple(json.loads(experiments))
-        described[run_id] = Description(name, json.loads(axes), files[experiments], config, needs)
+        name, axes, experiments, searches, config, needs, _ = columns or (run_id, "{}", "[]", "[]", "", None, None)
+        for names in (experiments, searches):
+            if names not in files:
+                files[names] = tuple(json.loads(names))
+        described[run_id] = Description(name, json.loads(axes), files[experiments], files[searches], config, needs)
     metas.save()
     return described
 
@@ -144,6 +147,7 @@ def _meta_columns(paths: RunPaths) -> Columns | None:
         str(meta.get("name", paths.id)),
         json.dumps(meta.get("axes") or {}),
         json.dumps(meta.get("experiments") or []),
+        json.dumps(list(meta.get("studies") or {})),
         str(meta.get("config_sha256") or ""),
         str(needs[0]) if needs else None,
         meta.get("iterations"),
