@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -55,9 +56,11 @@ def evaluate(
         raise SpecError(f"trainer {trainer.name!r} has no evaluation of its own", where=str(checkpoint))
     config, options = _apply(config, overrides or ())
     typed = config_object(config, trainer)
+    name = meta.get("name", run.id)
+    if sys.stderr.isatty():  # verl takes a minute to start, and nothing else is shown until the end
+        tell(f"evaluating {name} at {checkpoint.name} with the trainer {trainer.name}")
     with _what_is_said_kept_back(trainer.name):
         measured = trainer.load_evaluate()(typed, state, Home.find(home).cache, options)
-    name = meta.get("name", run.id)
     if as_json:
         print_json({"run": run.id, "name": name, "checkpoint": str(checkpoint), "result": measured})
         return 0
