@@ -72,9 +72,9 @@ def python(name: str, *arguments: object) -> list[str]:
 
 def environment(folder: Path) -> dict[str, str]:
     """With the trainer importable, and the SLURM that accepts everything first on the PATH."""
-    kept = {name: value for name, value in os.environ.items() if name not in ("PLAT_HOME", "MLFLOW_TRACKING_URI")}
+    dropped = ("PLAT_HOME", "MLFLOW_TRACKING_URI", "PYTHONDONTWRITEBYTECODE")  # the last: modules are compiled once
     return {
-        **kept,
+        **{name: value for name, value in os.environ.items() if name not in dropped},
         "PYTHONPATH": str(JOBS),
         "PLAT_ALLOW_IMPORT": "1",
         "PATH": f"{folder / 'bin'}{os.pathsep}{os.environ['PATH']}",

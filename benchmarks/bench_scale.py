@@ -44,6 +44,7 @@ def main() -> None:
     parser.add_argument("--runs", type=int, default=RUNS)
     arguments = parser.parse_args()
     os.environ.pop("MLFLOW_TRACKING_URI", None)
+    os.environ.pop("PYTHONDONTWRITEBYTECODE", None)  # modules are compiled once, as for a user
     with tempfile.TemporaryDirectory() as scratch:
         if arguments.folder is None:
             make_home(Path(scratch), arguments.runs)
