@@ -24,7 +24,7 @@ from plat.cli.common import (
 )
 from plat.cli.entries import standing
 from plat.cli.exit_codes import RUNS_FAILED
-from plat.cli.missing_runs import conclude, distinct, run_missing
+from plat.cli.missing_runs import conclude, distinct, make_home, run_missing
 from plat.cli.notify import Notifier, NotifyOption
 from plat.cli.place import OnOption, WaitOption, chosen_place, warn_of_machine
 from plat.cli.settings import settings, verb
@@ -113,7 +113,7 @@ def sweep(
     warn_of_idle_axes(experiments, split(arguments)[1])
     if target.is_here:
         check_machine(runs, place)
-    place.create()
+    make_home(place, uri, target)
     notifier = Notifier(notify, place, experiments)
     report = run_missing(
         place, uri, runs, experiments, jobs=jobs, steal=steal, target=target, on_ended=notifier.run_ended
@@ -180,7 +180,7 @@ def run(
     if not place.run(made.id).result.exists():  # what is done needs no check, which takes seconds
         check_runs([made])
         check_machine([made], place)
-    place.create()
+    make_home(place, uri)
     progress_to = sys.stderr if as_json else None  # stdout is for the JSON alone
     report = run_missing(place, uri, [made], jobs=1, steal=steal, progress_to=progress_to)
     result = read_result(place.run(made.id))

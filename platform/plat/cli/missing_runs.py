@@ -29,6 +29,18 @@ def distinct(experiments: Sequence[Experiment]) -> list[Run]:
     return list({run.id: run for experiment in experiments for run in experiment.runs}.values())
 
 
+def make_home(home: Home, uri: str, target: Place = HERE) -> None:
+    """Make the home where there is none yet, after the scheduler and the store have answered: where one of them does
+    not, nothing is left behind."""
+    if not home.exists():
+        from plat.dispatch.registry import check_reachable
+        from plat.store.mlflow.connect import check_store
+
+        check_reachable(target.on, target.cluster)
+        check_store(home.checked(), uri)
+    home.create()
+
+
 def run_missing(
     home: Home,
     uri: str,

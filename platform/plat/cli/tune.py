@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from plat.cli import reports
 from plat.cli.common import Arguments, HomeOption, JobsOption, StealOption, StoreOption, split
 from plat.cli.exit_codes import RUNS_FAILED
-from plat.cli.missing_runs import conclude, run_missing
+from plat.cli.missing_runs import conclude, make_home, run_missing
 from plat.cli.place import OnOption, chosen_place, warn_of_machine
 from plat.cli.settings import verb
 from plat.cores import usable_cores
@@ -50,7 +50,7 @@ def tune(
     uri = place.store_uri(store)
     if target.is_here:
         check_machine(searches[0].corner_runs(), place)
-    place.create()
+    make_home(place, uri, target)
     summaries: list[Summary] = []
     worst = 0
     for search in searches:

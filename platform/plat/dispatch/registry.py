@@ -1,8 +1,8 @@
 """The dispatchers that there are, by the name that `--on` takes. A dispatcher's module is imported when it is used.
 
-To add one: a line in DISPATCHERS, and a module with `open_dispatcher(setting) -> Dispatcher` and
-`check_place(cluster, detach)`. A scheduler that keeps submissions also has `end_tasks(tasks)` there, and a line in
-SCHEDULERS with a module that has `task_states(home, note)`.
+To add one: a line in DISPATCHERS, and a module with `open_dispatcher(setting) -> Dispatcher`,
+`check_place(cluster, detach)` and `check_reachable(cluster)`. A scheduler that keeps submissions also has
+`end_tasks(tasks)` there, and a line in SCHEDULERS with a module that has `task_states(home, note)`.
 """
 
 from __future__ import annotations
@@ -62,6 +62,11 @@ def check_name(name: str) -> str:
 def check_place(name: str, cluster: Sequence[str], detach: bool) -> None:
     """SpecError, before anything is made, for what this dispatcher cannot be asked for."""
     _module(name).check_place(cluster, detach)
+
+
+def check_reachable(name: str, cluster: Sequence[str]) -> None:
+    """SchedulerError where what this dispatcher hands runs to does not answer. Writes nothing."""
+    _module(name).check_reachable(cluster)
 
 
 def end_tasks(name: str, tasks: Sequence[tuple[Submission, int]]) -> None:

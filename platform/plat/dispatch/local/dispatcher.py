@@ -262,6 +262,10 @@ def check_place(cluster: Sequence[str], detach: bool) -> None:
         raise cannot_detach(LOCAL)
 
 
+def check_reachable(cluster: Sequence[str]) -> None:
+    """For `plat.dispatch.registry`: this machine is always there."""
+
+
 def open_dispatcher(setting: Setting) -> LocalDispatcher:
     """For `plat.dispatch.registry`."""
     check_place(setting.cluster, detach=False)

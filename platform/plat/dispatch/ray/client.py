@@ -71,6 +71,7 @@ class RayClient:
             facts = self._ask("connect", timeout=within + 10, address=settings.address, within=within)
         except SchedulerError as error:
             self._process.kill()
+            self.close()
             raise _in_words(error, settings, log) from error
         self.cluster = Cluster(facts["session"], facts["address"], facts["owner"], _nodes(facts))
 

@@ -10,8 +10,10 @@ from __future__ import annotations
 import contextlib
 import os
 import signal
+import tempfile
 import time
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from plat.dispatch.api import ENDED, REFUSED, Job, SchedulerError
@@ -227,6 +229,19 @@ def check_place(cluster: Sequence[str], detach: bool) -> None:
     """For `plat.dispatch.registry`: SpecError for a wrong setting. A Ray of our own cannot be left."""
     if read_settings(cluster).is_local and detach:
         raise cannot_detach(SCHEDULER)
+
+
+def check_reachable(cluster: Sequence[str]) -> None:
+    """For `plat.dispatch.registry`: SchedulerError where no cluster answers. A Ray of our own is started later."""
+    settings = read_settings(cluster)
+    if settings.is_local:
+        return
+    with tempfile.TemporaryDirectory() as folder:
+        try:
+            RayClient(settings, Path(folder) / "ray.txt").close()
+        except SchedulerError as error:
+            error.where = f"the address of the Ray cluster ({settings.address})"  # and not a log that is gone
+            raise
 
 
 def end_tasks(tasks: Sequence[tuple[Submission, int]]) -> None:

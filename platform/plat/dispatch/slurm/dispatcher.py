@@ -103,6 +103,11 @@ def check_place(cluster: Sequence[str], detach: bool) -> None:
     load_profile(cluster)
 
 
+def check_reachable(cluster: Sequence[str]) -> None:
+    """For `plat.dispatch.registry`: SchedulerError where there is no SLURM, or it does not answer."""
+    _slurm(load_profile(cluster))
+
+
 def end_tasks(tasks: Sequence[tuple[Submission, int]]) -> None:
     """For `plat.dispatch.registry`. SchedulerError when SLURM cannot be asked."""
     jobs = [f"{job_id}_{task}" for submission, task in tasks if (job_id := submission.job_id()) is not None]
@@ -113,6 +118,11 @@ def end_tasks(tasks: Sequence[tuple[Submission, int]]) -> None:
 def open_dispatcher(setting: Setting) -> SlurmDispatcher:
     """For `plat.dispatch.registry`. SpecError for a wrong profile; SchedulerError where there is no SLURM."""
     profile = load_profile(setting.cluster)
+    return SlurmDispatcher(setting, profile, _slurm(profile))
+
+
+def _slurm(profile: Profile) -> Slurm:
+    """The SLURM of this machine, which has answered once."""
     slurm = Slurm(profile.command_timeout)
     slurm.site()
-    return SlurmDispatcher(setting, profile, slurm)
+    return slurm

@@ -25,7 +25,7 @@ from plat.store.bundle.staging import put_in_place, staged_runs
 from plat.store.durable import fsync_folder, locked, to_checked_json, write
 from plat.store.home import Home
 from plat.store.mlflow.backend import Backend, Known, conflict
-from plat.store.mlflow.connect import open_backend
+from plat.store.mlflow.connect import check_store, open_backend
 from plat.store.mlflow.importer import ImportReport, import_lock, import_runs
 from plat.store.mlflow.record import read_record
 from plat.store.run_directory.files import read_meta
@@ -51,6 +51,8 @@ def import_bundle(home: Home, uri: str, folder: Path) -> BundleReport:
     store cannot be used. In each case nothing was imported.
     """
     runs = runs_of(read_bundle(folder), folder)
+    if not home.exists():
+        check_store(home.checked(), uri)  # before the home is made: nothing is left behind where no store answers
     home.create()
     report = BundleReport()
     with import_lock(home), closing(open_backend(home, uri)) as backend:

@@ -7,6 +7,9 @@ like a server: slower, with the same result.
 
 from __future__ import annotations
 
+import os
+
+from plat.errors import StoreError
 from plat.store.home import Home
 from plat.store.mlflow.backend import Backend
 from plat.store.mlflow.client_reader import ClientReader
@@ -60,3 +63,7 @@ def check_store(home: Home, uri: str) -> None:
     elif path.exists() and (path.is_dir() or path.stat().st_size > 0):
         with store_errors(uri):
             connect_readonly(path, CHECK_SECONDS).close()
+    elif home.root not in path.parents:
+        folder = next(folder for folder in path.parents if folder.exists())
+        if not (folder.is_dir() and os.access(folder, os.W_OK | os.X_OK)):
+            raise StoreError("no store can be made there", where=str(path), mend=f"make {folder} a writable folder")
