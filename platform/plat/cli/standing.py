@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from plat.outcomes import ENDED_ON_REQUEST, PRUNED
-from plat.runner.failures import FINAL
+from plat.runner.failures import FINAL, FIX
 from plat.store.home import Home
 from plat.store.run_directory.files import gpus_of, load_meta, read_outcome
 from plat.store.run_directory.state import IN_ARCHIVE, RunState
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from plat.spec.experiment import Run
 
 MOST_REASONS = 6  # lines of reasons; the rest is counted
-LONGEST = 160  # characters of one reason
+LONGEST = 160  # characters of what happened, and of how to mend it
 _MEANING = {
     "done": "it has a result, and is not done again",
     "running": "a live process holds its lease",
@@ -137,5 +137,6 @@ def cost_line(spent: Work, to_go: Work | None, is_over: bool) -> str:
 
 
 def _shortened(reason: str) -> str:
-    text = " ".join(reason.split())
-    return text if len(text) <= LONGEST else text[: LONGEST - 3] + "..."
+    """A reason in one line, what happened and how to mend it each cut where it is long."""
+    parts = [" ".join(part.split()) for part in reason.partition(FIX)[::2]]
+    return FIX.join(part if len(part) <= LONGEST else part[: LONGEST - 3] + "..." for part in parts if part)

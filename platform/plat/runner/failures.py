@@ -20,6 +20,8 @@ from plat.user_code import in_words, place_of
 
 RETRIES = {"preempted": 1000, "node": 2, "timeout": 2, "stalled": 1}  # by the dispatcher, within one sweep
 FINAL = ("failed:nan", "failed:error")  # would fail again: only `plat retry` tries
+FIX = "; fix: "  # in a reason: what follows says how to mend it
+LONGEST = 500  # characters of a reason
 _DISK = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS)
 
 
@@ -45,9 +47,14 @@ def classify(error: BaseException) -> tuple[str, str]:
 
 
 def _reason(error: BaseException) -> str:
-    """What happened, in one line, with the file and line of the trainer's code where that can be told."""
+    """What happened, in one line, with the file and line of the trainer's code where that can be told, and behind FIX
+    how to mend it where the error says so."""
+    mend = ""
     if isinstance(error, PlatError):
-        what, place = error.what, error.where if isinstance(error, RunError) else None
+        what, place, mend = error.what, error.where if isinstance(error, RunError) else None, error.mend or ""
     else:
         what, place = in_words(error), place_of(error)
-    return " ".join(f"{what} ({place})".split() if place else what.split())[:500]
+    reason = " ".join(f"{what} ({place})".split() if place else what.split())
+    if not mend:
+        return reason[:LONGEST]
+    return reason[: LONGEST // 2] + FIX + " ".join(mend.split())[: LONGEST // 2]

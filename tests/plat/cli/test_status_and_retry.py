@@ -36,6 +36,14 @@ def test_why_shows_what_a_run_has_left_behind(plat, executed):
     assert shown == {"model": {"path": str(kept.path), "files": 1, "bytes": 2, "sha256": kept.sha256}}
 
 
+def test_how_to_mend_a_failure_is_said_wherever_it_is_shown(plat, home):
+    code, _, err = plat("run", "trainer=plat_toy:SPEC", "recipe=broken")
+    assert code == 3 and "fix: choose another" in " ".join(err.split())
+    (run,) = home.glob("runs/*/*")
+    for verb in (["status"], ["status", "--json"], ["why", run.name]):
+        assert "the recipe is broken; fix: choose another" in " ".join(plat(*verb)[1].split()), verb
+
+
 def test_status_logs_why_and_sync(plat, spec, home, toy):
     path = spec(GUESSING)
     code, out, _ = plat("status", path)

@@ -63,7 +63,7 @@ def test_preparations_are_done_once_and_a_failed_one_fails_its_runs(home):
     assert Counter((home.cache / "prepared.txt").read_text().split()) == {"a": 1, "b": 1}
     broken = report.ends[runs[4].id]
     assert (broken.state, broken.outcome) == ("failed", "failed:error")
-    assert broken.reason == "recipe broken failed: the recipe is broken"
+    assert broken.reason == "recipe broken failed: the recipe is broken; fix: choose another"
     assert run_state(home.run(runs[4].id)).reason == broken.reason
     assert report.counts() == {"done": 5, "failed": 1}
     assert "preparing a" in next(home.logs.glob("prepare-*-a.txt")).read_text()

@@ -115,7 +115,8 @@ def test_a_trainer_that_returns_no_outcome_is_named_with_its_line(home, monkeypa
     monkeypatch.setitem(plat_toy.SPEC.__dict__, "load", lambda: forgetful)
     assert execute(home, paths.id) == "failed:error"
     line = forgetful.__code__.co_firstlineno
-    assert outcome_of(paths)["reason"] == f"the trainer 'toy' returned None, not an Outcome ({__file__}:{line})"
+    where, mend = f"{__file__}:{line}", 'end it with `return Outcome("finished")`'
+    assert outcome_of(paths)["reason"] == f"the trainer 'toy' returned None, not an Outcome ({where}); fix: {mend}"
 
 
 def test_the_reason_names_the_line_of_the_trainers_code(home):
@@ -126,6 +127,18 @@ def test_the_reason_names_the_line_of_the_trainers_code(home):
     file, _, line = place.rpartition(":")
     assert file == plat_toy.__file__
     assert "a mistake in the toy" in Path(file).read_text().splitlines()[int(line) - 1]
+
+
+def test_the_reason_says_how_to_mend_what_a_trainer_refuses(home, monkeypatch):
+    def refuse(config, io):
+        raise SpecError("the batch\nis odd", where="train.batch", mend="make it even")
+
+    paths = make(home)
+    monkeypatch.setitem(plat_toy.SPEC.__dict__, "load", lambda: refuse)
+    assert execute(home, paths.id) == "failed:error"
+    assert run_state(paths).reason == "the batch is odd; fix: make it even"
+    long = classify(SpecError("word " * 500, mend="mend " * 500))[1]
+    assert len(long) < 520 and "; fix: mend" in long
 
 
 class OutOfMemoryError(RuntimeError):
