@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -31,7 +32,7 @@ class Place:
     """Where the missing runs of a verb go.
 
     on       the name of a dispatcher
-    cluster  `cluster=NAME` and `cluster.KEY=VALUE`, as they were written
+    cluster  `cluster=NAME` and `cluster.KEY=VALUE`, with the path of the profile in place of its name
     detach   leave the runs to a scheduler as soon as it has them
     """
 
@@ -47,10 +48,12 @@ class Place:
 
 def chosen_place(arguments: Sequence[str] | None, on: str, wait: bool | None) -> Place:
     """From the options and arguments of a verb; SpecError for what no dispatcher can do."""
-    from plat.dispatch.registry import LEAVES, check_place
+    from plat.dispatch.registry import LEAVES, check_place, located
 
     detach = on in LEAVES if wait is None else not wait
-    cluster = tuple(text for text in arguments or () if is_cluster_argument(text))
+    given = [text for text in arguments or () if is_cluster_argument(text)]
+    files = [Path(text) for text in arguments or () if text not in given and text.endswith((".yaml", ".yml"))]
+    cluster = located(on, given, files)
     check_place(on, cluster, detach)
     return Place(on, cluster, detach)
 

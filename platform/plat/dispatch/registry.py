@@ -1,8 +1,9 @@
 """The dispatchers that there are, by the name that `--on` takes. A dispatcher's module is imported when it is used.
 
 To add one: a line in DISPATCHERS, and a module with `open_dispatcher(setting) -> Dispatcher`,
-`check_place(cluster, detach)` and `check_reachable(cluster)`. A scheduler that keeps submissions also has
-`end_tasks(tasks)` there, and a line in SCHEDULERS with a module that has `task_states(home, note)`.
+`located(cluster, files)`, `check_place(cluster, detach)` and `check_reachable(cluster)`. A scheduler that keeps
+submissions also has `end_tasks(tasks)` there, and a line in SCHEDULERS with a module that has
+`task_states(home, note)`.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from importlib import import_module
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from plat.dispatch.api import Dispatcher
@@ -57,6 +59,11 @@ def check_name(name: str) -> str:
     if name not in DISPATCHERS:
         raise SpecError(f"unknown dispatcher {name!r}", where="--on", mend=mend(name, DISPATCHERS, "one of"))
     return name
+
+
+def located(name: str, cluster: Sequence[str], files: Sequence[Path]) -> tuple[str, ...]:
+    """The settings of a dispatcher, what they name with its place; it may lie beside these experiment files."""
+    return tuple(_module(name).located(cluster, files))
 
 
 def check_place(name: str, cluster: Sequence[str], detach: bool) -> None:

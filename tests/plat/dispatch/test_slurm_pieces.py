@@ -15,7 +15,7 @@ from toy_runs import toy_run
 from plat.dispatch.schedulers import OVER, PENDING, RUNNING, UNKNOWN
 from plat.dispatch.slurm.commands import indices, is_refusal
 from plat.dispatch.slurm.packing import chunks
-from plat.dispatch.slurm.profile import Profile, load_profile
+from plat.dispatch.slurm.profile import Profile, load_profile, with_profile_path
 from plat.dispatch.slurm.script import script_text
 from plat.dispatch.slurm.states import task_state
 from plat.dispatch.slurm.stops import PREEMPTED, TIMEOUT, Stops, reason_of_stop
@@ -83,6 +83,31 @@ def test_the_command_line_changes_a_value_and_a_local_file_goes_first(tmp_path, 
     (tmp_path / "slurm" / "lab.yaml").write_text('time: "1-02:30"\nmemory: 1.5G\npartition: here\n')
     profile = load_profile(["cluster=lab", "cluster.partition=there"])
     assert (profile.time, profile.memory, profile.partition) == (1440 + 150, 1536, "there")
+
+
+def test_a_profile_is_found_above_the_experiment_file(tmp_path, monkeypatch):
+    repository, elsewhere = tmp_path / "repository", tmp_path / "elsewhere"
+    file = repository / "experiments" / "more" / "table.yaml"
+    for folder in (repository, repository / "experiments", elsewhere):
+        (folder / "slurm").mkdir(parents=True)
+    (repository / "slurm" / "lab.yaml").write_text("partition: root\n")
+    (repository / "slurm" / "far.yaml").write_text("partition: root\n")
+    (repository / "experiments" / "slurm" / "lab.yaml").write_text("partition: nearer\n")
+    monkeypatch.chdir(elsewhere)
+
+    def partition(name):
+        return load_profile(with_profile_path([f"cluster={name}", "cluster.qos=q"], [file])).partition
+
+    assert (partition("lab"), partition("far")) == ("nearer", "root")
+    assert load_profile(with_profile_path(["cluster=lab"], [file])).name == "lab"
+    assert partition(repository / "slurm" / "lab.yaml") == "root", "a path is taken as it is"
+    (elsewhere / "slurm" / "lab.yaml").write_text("partition: here\n")
+    assert partition("lab") == "here", "the working directory goes first"
+    with pytest.raises(SpecError, match="no cluster profile 'lap'") as error:
+        with_profile_path(["cluster=lap"], [file])
+    for searched in (elsewhere / "slurm", repository / "slurm", repository / "experiments" / "slurm"):
+        assert str(searched) in error.value.where
+    assert "did you mean 'lab'" in error.value.mend
 
 
 def test_what_a_run_asks_for_is_its_trainers_then_the_profiles_then_its_models():

@@ -10,6 +10,7 @@ from __future__ import annotations
 import signal
 import time
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from plat.cores import usable_cores
@@ -248,6 +249,11 @@ class LocalDispatcher:
             number = stalls.check(job, self.home, limit)
             if number is not None:
                 self._signal(job, number)
+
+
+def located(cluster: Sequence[str], files: Sequence[Path]) -> Sequence[str]:
+    """For `plat.dispatch.registry`: nothing is named by a file."""
+    return cluster
 
 
 def check_place(cluster: Sequence[str], detach: bool) -> None:

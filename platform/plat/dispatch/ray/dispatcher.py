@@ -225,6 +225,11 @@ class RayDispatcher(ScheduledDispatcher):
         return max(1, min(worth, len(runs) // (3 * (self.slots or 1))))
 
 
+def located(cluster: Sequence[str], files: Sequence[Path]) -> Sequence[str]:
+    """For `plat.dispatch.registry`: Ray has no profiles."""
+    return cluster
+
+
 def check_place(cluster: Sequence[str], detach: bool) -> None:
     """For `plat.dispatch.registry`: SpecError for a wrong setting. A Ray of our own cannot be left."""
     if read_settings(cluster).is_local and detach:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from plat.dispatch.api import ENDED, REFUSED, Job, SchedulerError
@@ -17,7 +18,7 @@ from plat.dispatch.registry import Setting
 from plat.dispatch.scheduled import ScheduledDispatcher
 from plat.dispatch.slurm.commands import Slurm
 from plat.dispatch.slurm.packing import Chunk, chunks
-from plat.dispatch.slurm.profile import Profile, load_profile
+from plat.dispatch.slurm.profile import Profile, load_profile, with_profile_path
 from plat.dispatch.slurm.refresh import refresh
 from plat.dispatch.slurm.submission import SCHEDULER, submit
 from plat.plan.cost import History
@@ -96,6 +97,11 @@ class SlurmDispatcher(ScheduledDispatcher):
     def _cancel(self, run_ids: Sequence[str]) -> None:
         """In SLURM's queue and in its jobs."""
         cancel_runs(self.home, run_ids)
+
+
+def located(cluster: Sequence[str], files: Sequence[Path]) -> Sequence[str]:
+    """For `plat.dispatch.registry`. SpecError for a profile that is not there."""
+    return with_profile_path(cluster, files)
 
 
 def check_place(cluster: Sequence[str], detach: bool) -> None:

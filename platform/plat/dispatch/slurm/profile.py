@@ -1,13 +1,14 @@
 """Cluster profiles: how one site wants its jobs. A small YAML file, chosen with `cluster=NAME`.
 
-`slurm/NAME.yaml` is looked for in the working directory, then among those that come with plat; `cluster=PATH.yaml`
-names a file. `cluster.KEY=VALUE` on the command line changes one value. None of it is part of a run's identity.
-Every option is explained in slurm/template.yaml.
+`slurm/NAME.yaml` is looked for in the working directory, then in every folder above the experiment files, the nearest
+first, then among those that come with plat; `cluster=PATH.yaml` names a file. `cluster.KEY=VALUE` on the command line
+changes one value. None of it is part of a run's identity. Every option is explained in slurm/template.yaml.
 """
 
 from __future__ import annotations
 
 import dataclasses
+import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -21,6 +22,7 @@ from plat.suggest import mend
 from plat.trainer.resources import Resources
 
 FOLDER = "slurm"
+KEY = "cluster="
 
 
 @dataclass(frozen=True)
@@ -81,18 +83,31 @@ def load_profile(cluster: Sequence[str]) -> Profile:
     return Profile(**{"name": Path(name).stem or "default", **values})
 
 
-def _find(name: str) -> Path:
+def with_profile_path(cluster: Sequence[str], files: Sequence[Path]) -> list[str]:
+    """The same settings, a profile that is named with the path of its file; `files` are the experiment files."""
+    return [
+        f"{KEY}{_find(text.removeprefix(KEY), files)}" if text.startswith(KEY) and text != KEY else text
+        for text in cluster
+    ]
+
+
+def _find(name: str, files: Sequence[Path] = ()) -> Path:
     if name.endswith((".yaml", ".yml")):
         return Path(name)
-    folders = [Path.cwd() / FOLDER, Path(__file__).resolve().parents[4] / FOLDER]
+    own = Path.cwd() / FOLDER
+    above = [folder / FOLDER for file in files for folder in Path(os.path.abspath(file)).parents]
+    ours = Path(__file__).resolve().parents[4] / FOLDER
+    folders = list(dict.fromkeys([own, *above, ours]))
     for folder in folders:
         if (folder / f"{name}.yaml").is_file():
             return folder / f"{name}.yaml"
     known = sorted({path.stem for folder in folders if folder.is_dir() for path in folder.glob("*.yaml")})
+    searched = [str(folder) for folder in folders if folder == own or folder.is_dir()]
+    searched += [f"any {FOLDER}/ above {file}" for file in dict.fromkeys(files)]
     raise SpecError(
         f"no cluster profile {name!r}",
-        where=f"cluster={name}: no {FOLDER}/{name}.yaml in the working directory, and none comes with plat",
-        mend=mend(name, known, "profiles") if known else f"write {folders[0] / name}.yaml (see slurm/template.yaml)",
+        where=f"{KEY}{name}: there is no {name}.yaml in {', '.join(searched)}",
+        mend=mend(name, known, "profiles") if known else f"write {own / name}.yaml (see slurm/template.yaml)",
     )
 
 
