@@ -60,8 +60,16 @@ def _section_text(pickled: bytes) -> str:
 def _dump(value: Any) -> str:
     import yaml
 
+    return str(yaml.dump(value, Dumper=_dumper(), sort_keys=False, allow_unicode=True, default_flow_style=False))
+
+
+@lru_cache(1)
+def _dumper() -> Any:
+    """A class of dumpers that write every value in full, also where parts of a config are one shared object."""
+    import yaml
+
     class Plain(getattr(yaml, "CSafeDumper", yaml.SafeDumper)):  # type: ignore[misc]
         def ignore_aliases(self, data: Any) -> bool:
-            return True  # parts of a config may be shared objects; the file says each value in full
+            return True
 
-    return str(yaml.dump(value, Dumper=Plain, sort_keys=False, allow_unicode=True, default_flow_style=False))
+    return Plain
