@@ -18,6 +18,7 @@ from plat.store.home import Home
 from plat.store.run_directory.files import load_meta
 from plat.store.run_directory.paths import RunPaths
 from plat.suggest import nearest
+from plat.units import counted
 
 if TYPE_CHECKING:
     from plat.spec.experiment import Experiment, Run
@@ -117,14 +118,26 @@ def warn_of_idle(runs: Sequence[Run], overrides: Sequence[str]) -> None:
         tell(f"warning: {key} has no effect: {reason}")
 
 
-def warn_of_idle_axes(experiments: Sequence[Experiment], overrides: Sequence[str]) -> None:
-    """Say on stderr which axes of the files, but for those of the command line, change nothing in any of their runs."""
-    from plat.plan.check import idle_overrides
+def warn_of_idle_parts(experiments: Sequence[Experiment], overrides: Sequence[str]) -> None:
+    """Say on stderr what of the files, but for what the command line gives, changes nothing.
+
+    Axes that have no effect in any of a file's runs, or only in some, which repeat others then; and values of `base`,
+    unless overrides may have made them so.
+    """
+    from plat.plan.check import idle_overrides, repeated_runs
 
     for experiment in experiments:
         axes = [axis for axis, values in experiment.axes.items() if len(values) > 1 and axis not in _keys_of(overrides)]
-        for axis, reason in idle_overrides(experiment.runs, axes).items() if experiment.runs else ():
+        idle = idle_overrides(experiment.runs, axes)
+        for axis, reason in idle.items():
             tell(f"warning: {experiment.path}: the runs of the axis {axis} cannot differ: {reason}")
+        for keys, (number, reason) in repeated_runs(experiment.runs, set(axes) - idle.keys()).items():
+            repeat = "repeats another" if number == 1 else "repeat others"
+            which = f"{number} of {counted(len(experiment.runs), 'run')} {repeat}"
+            tell(f"warning: {experiment.path}: {which}, differing in {' and '.join(keys)} alone: {reason}")
+        base = () if overrides else [key for key in experiment.base if key not in experiment.axes]
+        for key, reason in idle_overrides(experiment.runs, base).items():
+            tell(f"warning: {experiment.base[key]}: {key} has no effect: {reason}")
 
 
 def _keys_of(overrides: Sequence[str]) -> list[str]:

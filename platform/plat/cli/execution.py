@@ -20,7 +20,7 @@ from plat.cli.common import (
     print_json,
     split,
     warn_of_idle,
-    warn_of_idle_axes,
+    warn_of_idle_parts,
 )
 from plat.cli.entries import standing
 from plat.cli.exit_codes import RUNS_FAILED
@@ -64,7 +64,7 @@ def plan(
     check_runs(not_done)
     warn_of_machine(not_done, place)
     warn_of_idle(distinct(experiments), split(arguments)[1])
-    warn_of_idle_axes(experiments, split(arguments)[1])
+    warn_of_idle_parts(experiments, split(arguments)[1])
     if as_json:
         print_json({"home": str(place.root), **made.to_json()})
     else:
@@ -110,7 +110,7 @@ def sweep(
         reports.check_reference(experiment)
     check_runs(not_done(runs, place))
     warn_of_idle(runs, split(arguments)[1])
-    warn_of_idle_axes(experiments, split(arguments)[1])
+    warn_of_idle_parts(experiments, split(arguments)[1])
     if target.is_here:
         check_machine(runs, place)
     make_home(place, uri, target)

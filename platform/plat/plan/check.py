@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping
 from functools import partial
 from typing import Any
 
 from plat.errors import SpecError
 from plat.spec.experiment import Run, config_object
 from plat.spec.recorded import NEW, Recorded
+from plat.spec.schema import leaves
 from plat.store.home import Home
 from plat.store.index.runs import states
 from plat.trainer.api import TrainerSpec, find_trainer
@@ -53,10 +54,41 @@ def idle_overrides(runs: Iterable[Run], keys: Iterable[str]) -> dict[str, str]:
     for run, spec in _with_trainers(runs):
         if not idle:
             break
-        with user_code(f"`idle_keys` of the trainer {spec.name!r} failed"):
-            reasons = spec.idle_keys(run.config)
+        reasons = _idle_keys(run, spec)
         idle = {key: reasons[key] for key in idle if key in reasons}
     return idle
+
+
+def repeated_runs(runs: Iterable[Run], axes: Container[str]) -> dict[tuple[str, ...], tuple[int, str]]:
+    """Which runs repeat another: they differ from it only in some of these axes, which have no effect in either.
+
+    By the axes in which they differ: how many runs could be left out, and the reason why the first of the axes has no
+    effect.
+    """
+    first: dict[tuple[Any, ...], Run] = {}  # by what its axes with an effect say
+    repeated: dict[tuple[str, ...], tuple[int, str]] = {}
+    for run, spec in _with_trainers(runs):
+        reasons = _idle_keys(run, spec)
+        idle = tuple(axis for axis in run.axes if axis in axes and axis in reasons)
+        if not idle:
+            continue
+        rest = tuple((axis, repr(value)) for axis, value in run.axes.items() if axis not in idle)
+        earlier = first.setdefault((idle, rest), run)
+        if earlier is not run and _without(earlier, idle) == _without(run, idle):
+            differ = tuple(axis for axis in idle if earlier.axes[axis] != run.axes[axis])
+            number, reason = repeated.get(differ, (0, reasons[differ[0]]))
+            repeated[differ] = number + 1, reason
+    return repeated
+
+
+def _without(run: Run, keys: Container[str]) -> dict[str, Any]:
+    """The values of a run's config, but for those of some keys."""
+    return {key: value for key, value in leaves(run.config).items() if key not in keys}
+
+
+def _idle_keys(run: Run, spec: TrainerSpec) -> Mapping[str, str]:
+    with user_code(f"`idle_keys` of the trainer {spec.name!r} failed"):
+        return spec.idle_keys(run.config)
 
 
 def _with_trainers(runs: Iterable[Run]) -> Iterator[tuple[Run, TrainerSpec]]:

@@ -43,6 +43,7 @@ class Experiment:
     cells      every position of the matrix, in order: (axis -> label, run id). Several positions may hold the same run
     reference  a bundle with the results of earlier runs, as the file names it: a folder, relative to the file's own
     left_out   axis -> the values that the file lists for it and the command line did not choose
+    base       the keys that the file gives a value to for all of its runs, each with its place in the file
     overrides  the overrides of the command line, as they were typed
     is_search  it stands for a search: its runs are those that the trials have asked for so far, and it has no matrix
     mark       a readable text and a hash that distinguish results under these overrides from those of the file as it
@@ -62,6 +63,7 @@ class Experiment:
     scale: str
     cells: list[tuple[dict[str, Any], str]] = field(default_factory=list)
     left_out: dict[str, list[Any]] = field(default_factory=dict)
+    base: dict[str, str] = field(default_factory=dict)
     overrides: tuple[str, ...] = ()
     mark: str = ""
     reference: str | None = None
@@ -114,6 +116,7 @@ def load_experiment(path: str | Path, overrides: Sequence[str] = ()) -> Experime
         scale="+".join(scales),
         cells=positions,
         left_out={axis.name: axis.left_out() for axis in file.matrix.axes},
+        base={assignment.key: assignment.key_place() for assignment in file.base},
         overrides=tuple(overrides),
         mark=_mark(line),
         reference=file.reference,

@@ -13,7 +13,7 @@ import pytest
 from cli_files import GOOD
 
 from plat.plan.check import check_runs
-from plat.spec.experiment import load_experiments
+from plat.spec.experiment import load_experiment, load_experiments
 
 ROOT = Path(__file__).parents[3]
 BAD_FILES = {
@@ -243,7 +243,49 @@ def test_an_axis_that_changes_nothing_is_met_with_the_reason(plat, spec):
     told = warnings("  filter.value: [0.5, 0.9]\n")
     assert "the runs of the axis filter.value cannot differ: there is no filter" in told
     assert "the filter top_k does not use it" in warnings("  filter: [top_k]\n  filter.eps: [0.01, 0.1]\n")
-    assert warnings("  filter: [none, top_p]\n  filter.value: [0.5, 0.9]\n") == "", "Top-p uses it"
+    assert warnings("  filter: [top_p, top_k]\n  filter.value: [0.5, 0.9]\n") == "", "both use it"
+
+
+def test_runs_that_repeat_others_are_counted_with_the_reason(plat, spec):
+    def warnings(axes, *overrides):
+        path = spec(GOOD.replace("seed: [0]", "seed: [0, 1]") + axes)
+        code, _, err = plat("plan", path, *overrides)
+        assert code == 0 and err.count("\n") == err.count(f"warning: {path}: "), err
+        return err.replace(f"warning: {path}: ", "")
+
+    two = "  filter: [none, top_p]\n  filter.value: [0.5, 0.7, 0.9]\n"
+    assert warnings(two) == "4 of 12 runs repeat others, differing in filter.value alone: there is no filter\n"
+    assert warnings(two, "matrix.seed=[0]").startswith("2 of 6 runs repeat others")
+    assert warnings(two, "filter=top_p") == ""
+    excluded = "exclude: [{filter: none, filter.value: 0.5}, {filter: none, filter.value: 0.7}]\n"
+    assert warnings(two + excluded) == "", "one run without a filter is left for each seed"
+    both = "  filter: [none, top_p]\n  filter.value: [0.5, 0.9]\n  filter.eps: [0.01, 0.1]\n"
+    told = warnings(both)
+    assert "2 of 16 runs repeat others, differing in filter.value alone" in told
+    assert "2 of 16 runs repeat others, differing in filter.value and filter.eps alone" in told
+    whole = warnings(
+        "  filter: [none, top_p]\n  filter.value: [0.5, 0.9]\n  algorithm: [grpo]\n  train.critic_lr: [0.1, 0.2]\n"
+    )
+    assert "the runs of the axis train.critic_lr cannot differ" in whole and "4 of 16 runs repeat others" in whole
+
+
+def test_a_value_of_base_that_changes_nothing_is_met_with_its_place(plat, spec):
+    text = GOOD.replace("{scale: smoke}", "{scale: smoke, filter.value: 0.5}")
+    path = spec(text)
+    assert plat("plan", path)[2] == f"warning: {path}:2:22: filter.value has no effect: there is no filter\n"
+    assert plat("plan", spec(text + "  filter: [none, top_p]\n"))[2] == "", "Top-p uses it"
+    assert plat("plan", path, "matrix.filter=[none]")[2] == "", (
+        "what the command line has made so is no fault of the file"
+    )
+
+
+def test_the_files_of_this_repository_have_no_part_without_effect(capfd):
+    from plat.cli.common import warn_of_idle_parts
+
+    files = [path for path in sorted((ROOT / "experiments").rglob("*.yaml")) if path.parent.name != "papers"]
+    assert len(files) > 20
+    warn_of_idle_parts([load_experiment(path) for path in files], ())
+    assert capfd.readouterr().err == ""
 
 
 def test_planning_runs_no_code_of_the_current_folder(tmp_path, spec):
