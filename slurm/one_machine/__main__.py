@@ -4,6 +4,9 @@ sudo python -m slurm.one_machine install             the Debian packages
 sudo python -m slurm.one_machine up DIR [--accounting] [--nodes 4]
 export SLURM_CONF=DIR/etc/slurm.conf
 sudo python -m slurm.one_machine down DIR
+
+The nodes node1, node2, ... are processes of this machine. They are in two partitions: a job in `high` preempts one in
+`low`, which is the default. DIR keeps the configuration, the logs and the state.
 """
 
 from __future__ import annotations

@@ -149,6 +149,7 @@ def _finish_panel(axis: Axes, top: float | None) -> None:
     from plat_analysis.figures import style
 
     style.quiet_grid(axis)
+    axis.xaxis.set_major_locator(style.whole_numbers())
     if not axis.lines:
         axis.text(0.5, 0.5, "no data", transform=axis.transAxes, ha="center", color=style.QUIET, style="italic")
     if top is not None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 from collections.abc import Mapping, Sequence
 
-from plat_analysis.figures.style import PALETTE, STYLE
+from plat_analysis.figures.style import PALETTE, STYLE, whole_numbers
 
 FORMATS = ("png", "svg", "pdf")
 Curves = Mapping[str, Sequence[tuple[int, float]]]  # run -> (iteration, value)
@@ -22,6 +22,7 @@ def draw(panels: Mapping[str, Curves], kind: str) -> bytes:
         for axes, (metric, curves) in zip(all_axes, panels.items(), strict=True):
             axes.set_title(metric)
             axes.set_xlabel("iteration")
+            axes.xaxis.set_major_locator(whole_numbers())
             for index, (run, curve) in enumerate(curves.items()):
                 steps, values = [step for step, _ in curve], [value for _, value in curve]
                 style = "-" if index < len(PALETTE) else "--"

@@ -17,6 +17,7 @@ from plat_analysis.text import printable
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure as Canvas
+    from matplotlib.ticker import Locator
 
 INK, QUIET, GRID = "#222222", "#6b6b6b", "#e4e4e4"
 BASELINE = "#7a7a7a"
@@ -87,6 +88,13 @@ def quiet_grid(axes: Axes, which: str = "y") -> None:
     """Hairlines behind the data along one axis."""
     axes.grid(axis=which, color=GRID, linewidth=0.6)  # type: ignore[arg-type]
     axes.set_axisbelow(True)
+
+
+def whole_numbers() -> Locator:
+    """Places the ticks of an axis of iterations, of which there are no halves."""
+    from matplotlib.ticker import MaxNLocator
+
+    return MaxNLocator("auto", steps=[1, 2, 2.5, 5, 10], integer=True)
 
 
 def canvas(width: float, height: float) -> Canvas:

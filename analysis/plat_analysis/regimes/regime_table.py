@@ -30,6 +30,7 @@ COLUMNS = [
     Column("end", "success"),
 ]
 # the numbers of a row, in the order of COLUMNS
+ABOVE_CHANCE = 0.005  # of a retrieval that is shown with two digits
 SHOWN = ("retrieval_start", "retrieval_high", "retrieval_end", "moves_start", "moves_end", "success_start")
 
 
@@ -112,10 +113,14 @@ def _comparisons(results: Results) -> list[str]:
         float(values[0]) for run in results.runs if len(values := results.curve(run.id, "probe/retrieval_untrained")[1])
     ]
     if untrained:
-        texts.append(
-            f"A randomly initialised model of the same shape has a retrieval of {sum(untrained) / len(untrained):.2f}; "
-            "it is above chance because a sample is likelier under the distribution it was drawn from."
+        mean = sum(untrained) / len(untrained)
+        above = chance is not None and mean >= chance + ABOVE_CHANCE
+        why = (
+            "; it is above chance because a sample is likelier under the distribution it was drawn from"
+            if above
+            else ""
         )
+        texts.append(f"A randomly initialised model of the same shape has a retrieval of {mean:.2f}{why}.")
     model = model_that_ran(results.runs)
     return [*texts, f"Model that really ran: {model}."] if model else texts
 

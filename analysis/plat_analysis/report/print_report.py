@@ -23,6 +23,10 @@ CLAIM_STYLES = {
 
 def print_report(report: Report, console: Console) -> None:
     """Tables, verdicts and failures, in the order of the experiment file; the runs where it asks for no report."""
+    from rich.table import Column
+    from rich.table import Table as Grid
+    from rich.text import Text
+
     if not report.experiment.report:
         print_table(console, short_runs_table(report.results))
         console.print()
@@ -33,10 +37,11 @@ def print_report(report: Report, console: Console) -> None:
     for warning in report.warnings:
         console.print(f"warning: {warning}", style="yellow", markup=False, highlight=False)
     for verdict in report.claims:
-        style = CLAIM_STYLES[verdict.status]
-        console.print(f"[{style}]{verdict.status.replace('_', ' '):>15}[/]  ", end="")
-        console.print(f"{verdict.id}: {verdict.says}", markup=False, highlight=False)
+        rows = Grid.grid(Column(justify="right", width=15), Column(), padding=(0, 2, 0, 0))
+        status = Text(verdict.status.replace("_", " "), CLAIM_STYLES[verdict.status])
+        rows.add_row(status, Text(f"{verdict.id}: {verdict.says}"))
         for line in verdict.lines:
-            console.print(f"{'':17}{line}", style="bright_black", markup=False, highlight=False)
+            rows.add_row("", Text(line, "bright_black"))
+        console.print(rows)
     for failure in report.failures:
         console.print(failure.render(), style="red", markup=False, highlight=False)

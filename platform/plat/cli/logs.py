@@ -47,7 +47,7 @@ def logs(
             events, offset = read_events(chosen.events, offset)
             lines = [line for event in events if (line := _evaluation(event, headline))]
             if not shown:
-                print(f"no output in {chosen.log}; what it measured so far:", flush=True)
+                print(f"no output in {chosen.log}; what it measured{'' if ended else ' so far'}:", flush=True)
             print("".join(line + "\n" for line in lines), end="", flush=True)
             shown += 1 + len(lines)
         if ended or not follow:

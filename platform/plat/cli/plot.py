@@ -30,5 +30,18 @@ def plot(title: str, curves: Mapping[str, Curve], width: int) -> str:
     for letter, curve in zip(LETTERS, finite.values(), strict=False):
         if curve:
             plotext.plot([step for step, _ in curve], [value for _, value in curve], marker=letter)
+    points = [point for curve in finite.values() for point in curve]
+    plotext.xticks(_ticks(min(points)[0], max(points)[0]))
+    lowest, highest = min(value for _, value in points), max(value for _, value in points)
+    if lowest == highest:  # a flat line: its axis begins or ends at 0, so that a share has no negative ticks
+        plotext.ylim(min(0.0, lowest), max(0.0, highest) if highest else 1.0)
     text = plotext.uncolorize(plotext.build())
     return "\n".join(line.rstrip() for line in text.splitlines())
+
+
+def _ticks(first: int, last: int) -> list[int]:
+    """Round iterations between two, about six of them."""
+    step = next(
+        size for size in (base * 10**power for power in range(10) for base in (1, 2, 5)) if 6 * size > last - first
+    )
+    return list(range(-(-first // step) * step, last + 1, step))

@@ -88,10 +88,12 @@ def check_report(experiment: Experiment) -> None:
 
 
 def check_reference(experiment: Experiment) -> None:
-    """Say on stderr why runs cannot be compared with the reference results that are there; BundleError when these are
-    damaged. That there are none is said by the report alone."""
+    """Say on stderr why runs cannot be compared with the reference results; BundleError when these are damaged."""
     folder = experiment.reference_folder
-    if folder is None or not folder.exists():
+    if folder is None:
+        return
+    if not folder.exists():
+        print(f"warning: {experiment.path.name}: there are no reference results in {folder}", file=sys.stderr)
         return
     from plat_analysis.reference.runs import reference_problem
 

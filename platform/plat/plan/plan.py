@@ -122,7 +122,7 @@ class Plan:
         if not left:
             return "nothing left to do"
         if self.measured == left:
-            return "measured on earlier runs here"
+            return "measured on earlier runs here, if none stops early"
         return f"not known before {'a run' if not self.measured else 'one of each kind'} has made an iteration here"
 
     def render(self, verbose: bool = False) -> str:
@@ -132,7 +132,8 @@ class Plan:
         parts.append("   ".join(f"{SYMBOLS[state]} {count} {state}" for state, count in self.counts.items() if count))
         if verbose:
             width = max((len(row.run.name) for row in self.rows), default=0)
-            parts += ["", *(_line(row, width) for row in self.rows), "", *kind_lines(self.kinds)]
+            kinds = kind_lines(self.kinds)
+            parts += ["", *(_line(row, width) for row in self.rows), *(["", *kinds] if kinds else [])]
         asked = asked_lines(self.asked)
         return "\n".join([*parts, *(["", *asked] if asked else []), "", *self._cost()])
 

@@ -48,7 +48,7 @@ def matrix_lines(experiment: Experiment, states: Mapping[str, str]) -> list[str]
         lines.append("in each cell " + ", ".join(inside))
     if bound:
         lines.append("given by the cell: " + ", ".join(bound))
-    for line in table:
+    for line in table if any(table[0]) else table[1:]:  # a matrix of one cell has no heading
         lines.append("  " + "  ".join(text.ljust(width) for text, width in zip(line, widths, strict=True)).rstrip())
     return [*lines, ""]
 

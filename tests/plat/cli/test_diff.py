@@ -61,6 +61,16 @@ def test_runs_can_be_chosen_by_conditions(plat, two):
     assert code == 0 and differing == {"seed": [0, 1], "train.iterations": [4, 6]}
 
 
+@pytest.mark.parametrize(
+    "value, least, most", [(0.0, "0.00┤a", "1.00┤"), (0.25, "0.000┤", "0.250┤a"), (-2.0, "-2.00┤a", "0.00┤")]
+)
+def test_a_flat_line_has_zero_at_an_end_of_its_axis_and_whole_iterations(value, least, most):
+    lines = plot("val/success", {"a": [(0, value), (1, value), (2, value)]}, 60).splitlines()
+    axis = [line for line in lines if "┤" in line]
+    assert axis[0].strip().startswith(most) and axis[-1].strip().startswith(least)
+    assert lines[-2].split() == ["0", "1", "2"]
+
+
 def test_values_that_are_no_numbers_are_left_out_of_a_plot():
     assert plot("nothing", {"a": [(0, float("nan"))], "b": []}, 80) == ""
     lines = plot("loss", {"a": [(0, 1.0), (1, float("nan")), (2, 3.0)], "b": []}, 60).splitlines()
