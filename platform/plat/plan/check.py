@@ -51,10 +51,9 @@ def check_machine(runs: Iterable[Run], home: Home) -> None:
 def idle_overrides(runs: Iterable[Run], keys: Iterable[str]) -> dict[str, str]:
     """Which of these keys have no effect in any of the runs, each with the reason that the last of them gives."""
     idle: dict[str, str] = dict.fromkeys(keys, "")
-    for run, spec in _with_trainers(runs):
+    for _, reasons in _with_idle_keys(runs):
         if not idle:
             break
-        reasons = _idle_keys(run, spec)
         idle = {key: reasons[key] for key in idle if key in reasons}
     return idle
 
@@ -67,8 +66,7 @@ def repeated_runs(runs: Iterable[Run], axes: Container[str]) -> dict[tuple[str, 
     """
     first: dict[tuple[Any, ...], Run] = {}  # by what its axes with an effect say
     repeated: dict[tuple[str, ...], tuple[int, str]] = {}
-    for run, spec in _with_trainers(runs):
-        reasons = _idle_keys(run, spec)
+    for run, reasons in _with_idle_keys(runs):
         idle = tuple(axis for axis in run.axes if axis in axes and axis in reasons)
         if not idle:
             continue
@@ -86,9 +84,16 @@ def _without(run: Run, keys: Container[str]) -> dict[str, Any]:
     return {key: value for key, value in leaves(run.config).items() if key not in keys}
 
 
-def _idle_keys(run: Run, spec: TrainerSpec) -> Mapping[str, str]:
-    with user_code(f"`idle_keys` of the trainer {spec.name!r} failed"):
-        return spec.idle_keys(run.config)
+def _with_idle_keys(runs: Iterable[Run]) -> Iterator[tuple[Run, Mapping[str, str]]]:
+    """Each run once, with the keys of its config that have no effect and why; trainers are asked as rarely as
+    `check_runs` asks them."""
+    idle_keys: dict[str, Recorded] = {}
+    for run, spec in _with_trainers(runs):
+        if run.trainer not in idle_keys:
+            idle_keys[run.trainer] = Recorded(spec.idle_keys)
+        with user_code(f"`idle_keys` of the trainer {spec.name!r} failed"):
+            reasons = idle_keys[run.trainer](run.config, run.config)
+        yield run, reasons
 
 
 def _with_trainers(runs: Iterable[Run]) -> Iterator[tuple[Run, TrainerSpec]]:

@@ -7,7 +7,7 @@ returns the remembered result whenever those keys hold the very same objects aga
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from functools import lru_cache
 from typing import Any
 
@@ -22,7 +22,8 @@ class Recorded:
 
     `sections` maps each top-level key to an object that stands for its value. These objects must live as long as this
     one, because results are remembered by their identity. A result is shared between runs: treat it as read-only. SAME
-    is returned where the function gave back the config that it was called with.
+    is returned where the function gave back the config that it was called with. The config is an object of a dataclass,
+    or a plain dict.
     """
 
     def __init__(self, function: Function) -> None:
@@ -53,6 +54,10 @@ class Recorded:
 def _watch(function: Function, config: Any, sections: Mapping[str, Any]) -> tuple[Any, tuple[str, ...]]:
     """The result, and the top-level keys that were read (all of them when that cannot be known)."""
     all_names = tuple(sections)
+    if type(config) is dict:
+        watching = _WatchingMapping(config)
+        result = function(watching)
+        return result, all_names if watching.whole else tuple(name for name in all_names if name in watching.read)
     try:
         watched: Any = object.__new__(_watching(type(config)))  # type: ignore[arg-type]
         object.__getattribute__(watched, "__dict__").update(config.__dict__)
@@ -66,6 +71,28 @@ def _watch(function: Function, config: Any, sections: Mapping[str, Any]) -> tupl
         result = SAME
     whole = any(name.startswith("__") and name not in _HARMLESS for name in read)  # e.g. vars(), pickle, deepcopy
     return result, all_names if whole else tuple(name for name in all_names if name in read)
+
+
+class _WatchingMapping(Mapping[str, Any]):
+    """A dict that notes every key that is read; `whole` when it was gone through, or asked for a key that it lacks."""
+
+    def __init__(self, config: Mapping[str, Any]) -> None:
+        self._config = config
+        self.read: set[str] = set()
+        self.whole = False
+
+    def __getitem__(self, name: str) -> Any:
+        self.read.add(name)
+        self.whole |= name not in self._config
+        return self._config[name]
+
+    def __iter__(self) -> Iterator[str]:
+        self.whole = True
+        return iter(self._config)
+
+    def __len__(self) -> int:
+        self.whole = True
+        return len(self._config)
 
 
 @lru_cache(maxsize=64)

@@ -83,6 +83,27 @@ def test_a_function_that_reads_the_seed_is_called_for_every_seed(function: Any) 
     assert calls(function, SEEDS)[1] == len(SEEDS)
 
 
+@pytest.mark.parametrize(
+    ("function", "times"),
+    [
+        (lambda config: config["model"]["width"], 1),
+        (lambda config: config.get("kind", "b") + str("seed" in {}), 1),
+        (lambda config: config["seed"], len(SEEDS)),
+        (lambda config: "seed" in config, len(SEEDS)),
+        (lambda config: {**config}, len(SEEDS)),
+        (lambda config: len(config), len(SEEDS)),
+        (lambda config: config.get("lacking"), len(SEEDS)),
+    ],
+)
+def test_a_plain_config_is_remembered_by_its_keys(function: Any, times: int) -> None:
+    asked: list[Any] = []
+    recorded = Recorded(lambda config: (asked.append(1), function(config))[1])
+    shared = {"width": 8}
+    configs = [{"seed": seed, "kind": "a", "model": shared} for seed in range(len(SEEDS))]
+    assert [recorded(config, config) for config in configs] == [function(config) for config in configs]
+    assert len(asked) == times
+
+
 def test_branches_read_different_keys() -> None:
     configs = [Config(seed, kind) for kind in "ab" for seed in range(3)]
     results, count = calls(lambda config: config.seed if config.kind == "a" else -1, configs)
