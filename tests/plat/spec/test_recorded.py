@@ -87,7 +87,7 @@ def test_a_function_that_reads_the_seed_is_called_for_every_seed(function: Any) 
     ("function", "times"),
     [
         (lambda config: config["model"]["width"], 1),
-        (lambda config: config.get("kind", "b") + str("seed" in {}), 1),
+        (lambda config: config.get("kind", "b") + str("model" in config), 1),
         (lambda config: config["seed"], len(SEEDS)),
         (lambda config: "seed" in config, len(SEEDS)),
         (lambda config: {**config}, len(SEEDS)),
