@@ -65,9 +65,9 @@ def retry(
     runs = {run.id: run for run in asked}
     everything = [RunFacts(place, entry_of(place, run)) for run in runs.values()]
     states = {facts.entry.id: facts.entry.state for facts in selected(everything, selection)}
-    stopped = [id for id, state in states.items() if state.state == "interrupted" and state.outcome != PRUNED]
+    stopped = [run_id for run_id, state in states.items() if state.state == "interrupted" and state.outcome != PRUNED]
     verbs = asked_by(place, experiments, stopped)
-    left = {id for id in stopped if verbs.get(id) == "tune" and _has_failed(place.run(id))}
+    left = {run_id for run_id in stopped if verbs.get(run_id) == "tune" and _has_failed(place.run(run_id))}
     chosen = [runs[run_id] for run_id, state in states.items() if state.state == "failed" or run_id in left]
     if not chosen:
         commands = " and ".join(sorted({COMMANDS[verbs.get(run_id, "sweep")] for run_id in stopped}))
