@@ -117,6 +117,7 @@ def seconds_until_accepted(command: list[str], folder: Path, *, end_it: bool = F
 def start(command: list[str], folder: Path) -> tuple[subprocess.Popen[bytes], float]:
     """A command in a folder, and the time at which it was started."""
     make_slurm(folder)
+    os.sync()  # what earlier commands have written is on the disk before the clock starts
     with open(folder / OUTPUT, "wb") as output:
         started = time.time()
         return subprocess.Popen(command, cwd=folder, env=environment(folder), stdout=output, stderr=output), started
