@@ -121,20 +121,21 @@ def warn_of_idle(runs: Sequence[Run], overrides: Sequence[str]) -> None:
 def warn_of_idle_parts(experiments: Sequence[Experiment], overrides: Sequence[str]) -> None:
     """Say on stderr what of the files, but for what the command line gives, changes nothing.
 
-    Axes that have no effect in any of a file's runs, or only in some, which repeat others then; and values of `base`,
-    unless overrides may have made them so.
+    Axes that have no effect in any of a file's runs, or only at some positions, which share runs with others then; and
+    values of `base`, unless overrides may have made them so.
     """
-    from plat.plan.check import idle_overrides, repeated_runs
+    from plat.plan.check import idle_overrides, shared_positions
 
     for experiment in experiments:
         axes = [axis for axis, values in experiment.axes.items() if len(values) > 1 and axis not in _keys_of(overrides)]
         idle = idle_overrides(experiment.runs, axes)
         for axis, reason in idle.items():
             tell(f"warning: {experiment.path}: the runs of the axis {axis} cannot differ: {reason}")
-        for keys, (number, reason) in repeated_runs(experiment.runs, set(axes) - idle.keys()).items():
-            repeat = "repeats another" if number == 1 else "repeat others"
-            which = f"{number} of {counted(len(experiment.runs), 'run')} {repeat}"
-            tell(f"warning: {experiment.path}: {which}, differing in {' and '.join(keys)} alone: {reason}")
+        for keys, (number, reason) in shared_positions(experiment).items():
+            if not idle.keys() & set(keys):
+                which = f"{number} of {counted(len(experiment.cells), 'position')}"
+                share = "shares its run with another" if number == 1 else "share their runs with others"
+                tell(f"note: {experiment.path}: {which} {share}, differing in {' and '.join(keys)} alone: {reason}")
         base = () if overrides else [key for key in experiment.base if key not in experiment.axes]
         for key, reason in idle_overrides(experiment.runs, base).items():
             tell(f"warning: {experiment.base[key]}: {key} has no effect: {reason}")

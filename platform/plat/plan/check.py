@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
 from typing import Any
 
 from plat.errors import SpecError
-from plat.spec.experiment import Run, config_object
+from plat.spec.experiment import Experiment, Run, config_object
 from plat.spec.recorded import NEW, Recorded
-from plat.spec.schema import leaves
+from plat.spec.trainer_calls import checked_call
 from plat.store.home import Home
 from plat.store.index.runs import states
 from plat.trainer.api import TrainerSpec, find_trainer
@@ -58,30 +58,24 @@ def idle_overrides(runs: Iterable[Run], keys: Iterable[str]) -> dict[str, str]:
     return idle
 
 
-def repeated_runs(runs: Iterable[Run], axes: Container[str]) -> dict[tuple[str, ...], tuple[int, str]]:
-    """Which runs repeat another: they differ from it only in some of these axes, which have no effect in either.
+def shared_positions(experiment: Experiment) -> dict[tuple[str, ...], tuple[int, str]]:
+    """Which positions of a matrix share the run of an earlier one, because their axes have no effect there.
 
-    By the axes in which they differ: how many runs could be left out, and the reason why the first of the axes has no
-    effect.
+    By the axes in which they differ from it: how many positions there are, and why the first of the axes has no effect.
     """
-    first: dict[tuple[Any, ...], Run] = {}  # by what its axes with an effect say
-    repeated: dict[tuple[str, ...], tuple[int, str]] = {}
-    for run, reasons in _with_idle_keys(runs):
-        idle = tuple(axis for axis in run.axes if axis in axes and axis in reasons)
-        if not idle:
-            continue
-        rest = tuple((axis, repr(value)) for axis, value in run.axes.items() if axis not in idle)
-        earlier = first.setdefault((idle, rest), run)
-        if earlier is not run and _without(earlier, idle) == _without(run, idle):
-            differ = tuple(axis for axis in idle if earlier.axes[axis] != run.axes[axis])
-            number, reason = repeated.get(differ, (0, reasons[differ[0]]))
-            repeated[differ] = number + 1, reason
-    return repeated
-
-
-def _without(run: Run, keys: Container[str]) -> dict[str, Any]:
-    """The values of a run's config, but for those of some keys."""
-    return {key: value for key, value in leaves(run.config).items() if key not in keys}
+    runs = {run.id: run for run in experiment.runs}
+    first: dict[str, Mapping[str, Any]] = {}  # run id -> the axes of its first position
+    shared: dict[tuple[str, ...], tuple[int, str]] = {}
+    if len(runs) == len(experiment.cells):
+        return shared
+    reasons = {run.id: idle for run, idle in _with_idle_keys(runs.values())}
+    for axes, run_id in experiment.cells:
+        earlier = first.setdefault(run_id, axes)
+        differ = tuple(axis for axis, value in axes.items() if earlier.get(axis) != value and axis in reasons[run_id])
+        if differ:
+            number, reason = shared.get(differ, (0, reasons[run_id][differ[0]]))
+            shared[differ] = number + 1, reason
+    return shared
 
 
 def _with_idle_keys(runs: Iterable[Run]) -> Iterator[tuple[Run, Mapping[str, str]]]:
@@ -90,10 +84,8 @@ def _with_idle_keys(runs: Iterable[Run]) -> Iterator[tuple[Run, Mapping[str, str
     idle_keys: dict[str, Recorded] = {}
     for run, spec in _with_trainers(runs):
         if run.trainer not in idle_keys:
-            idle_keys[run.trainer] = Recorded(spec.idle_keys)
-        with user_code(f"`idle_keys` of the trainer {spec.name!r} failed"):
-            reasons = idle_keys[run.trainer](run.config, run.config)
-        yield run, reasons
+            idle_keys[run.trainer] = Recorded(checked_call(spec, "idle_keys"))
+        yield run, idle_keys[run.trainer](run.config, run.config)
 
 
 def _with_trainers(runs: Iterable[Run]) -> Iterator[tuple[Run, TrainerSpec]]:

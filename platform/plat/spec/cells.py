@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 
-from plat.spec.pieces import Piece
+from plat.spec.pieces import Piece, by_section
 from plat.spec.sections import Section, SectionMaker
 
 Bundle = Mapping[str, Piece]
@@ -47,7 +47,7 @@ class CellSections:
             sections[name] = self._made[name].get(key)
         missing = [name for name, section in sections.items() if section is None]
         if missing:
-            touching = _by_section(chosen())
+            touching = by_section(chosen())
             for name in missing:
                 section = sections[name] = self._maker.section(name, touching)
                 if name in reaching:
@@ -77,12 +77,3 @@ class CellSections:
         reached = tuple(name for name in self._names if name in names or siblings.get(name) in names)
         self._reached[id(bundle)] = reached
         return reached
-
-
-def _by_section(chosen: Mapping[str, Piece]) -> dict[str, list[Piece]]:
-    """Section -> the pieces that set something in it, in order."""
-    touching: dict[str, list[Piece]] = {}
-    for piece in chosen.values():
-        for name in piece.deltas:
-            touching.setdefault(name, []).append(piece)
-    return touching

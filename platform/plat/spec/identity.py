@@ -3,7 +3,8 @@
 The id is the first 64 bits of the SHA-256 of canonical JSON (sorted keys, shortest spelling of floats) of the number of
 this scheme, the trainer's name and version, the resolved config, the versions of the plugins it names, and the
 trainer's fingerprint (e.g. the content of the base model). Left out of the config: operational keys, keys at their
-`legacy` value, and mappings that are empty after that, so that a new option changes no old id.
+`legacy` value, and mappings that are empty after that, so that a new option changes no old id. A key that the trainer
+says has no effect in a config has its groups' value there (`plat.spec.resolver`), so no override of it changes an id.
 """
 
 from __future__ import annotations

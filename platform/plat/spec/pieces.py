@@ -40,6 +40,7 @@ class PieceMaker:
         self.schema = schema
         self.conf = conf
         self._pieces: dict[tuple[str, str], tuple[Piece, ...]] = {}
+        self.overridden: set[str] = set()  # every dotted key that a piece sets by itself
         self.defaults = self._default_pieces()
 
     def _default_pieces(self) -> dict[str, Piece]:
@@ -102,6 +103,7 @@ class PieceMaker:
             if error.what.startswith("unknown key"):
                 raise self._unknown(assignment) from None
             raise
+        self.overridden.add(key)
         return (Piece(key, nested(key, checked), assignment),)
 
     def _unknown(self, assignment: Assignment) -> SpecError:
@@ -176,3 +178,12 @@ def place_of(key: str, pieces: Iterable[Piece]) -> str | None:
         if piece.target != ROOT and select(piece.deltas, key) is not None:
             place = piece.source.where
     return place
+
+
+def by_section(chosen: Mapping[str, Piece]) -> dict[str, list[Piece]]:
+    """Section -> the pieces that set something in it, in order."""
+    touching: dict[str, list[Piece]] = {}
+    for piece in chosen.values():
+        for name in piece.deltas:
+            touching.setdefault(name, []).append(piece)
+    return touching

@@ -14,8 +14,8 @@ from typing import Any, NamedTuple
 from plat.errors import PluginError, SpecError
 from plat.spec.conf import conf_of
 from plat.spec.identity import canonical, identity, readable
-from plat.spec.pieces import Piece, PieceMaker, place_of
-from plat.spec.recorded import SAME, Recorded
+from plat.spec.pieces import Piece, PieceMaker, by_section, place_of
+from plat.spec.recorded import NEW, SAME, Recorded
 from plat.spec.schema import schema_of
 from plat.spec.sections import Section, SectionMaker
 from plat.spec.trainer_calls import checked_call
@@ -76,6 +76,7 @@ class Resolver:
         self.fields = [field.name for field in dataclasses.fields(spec.config_type) if field.name in schema.defaults]
         self.sorted_fields = sorted(self.fields)
         self.sections = SectionMaker(spec, schema)
+        self._idle = Recorded(checked_call(spec, "idle_keys"))
         self._valid = Recorded(checked_call(spec, "validate"))
         self._facts = Recorded(checked_call(spec, "fingerprint"))
         self._prepare = Recorded(checked_call(spec, "prepare"))
@@ -99,6 +100,7 @@ class Resolver:
         if stated is not None and stated.value not in (trainer, self.spec.name):
             raise OtherTrainer(stated.value, place_of("trainer", chosen().values()))
         try:
+            sections = self._effective(sections, chosen)
             checked = self._check(sections)
         except SpecError as error:
             raise _located(error, chosen(), place()) from None
@@ -116,6 +118,22 @@ class Resolver:
     def is_free(self, name: str) -> bool:
         """Whether a section decides nothing: runs that differ in it alone differ in its value and in their ids."""
         return name not in self._deciding and name not in self.sections.noting
+
+    def _effective(
+        self, sections: Mapping[str, Section], chosen: Callable[[], Mapping[str, Piece]]
+    ) -> Mapping[str, Section]:
+        """The same sections without overrides of keys that have no effect in this config: these keep the value that
+        the config's groups give them, so that an override without effect makes no new run."""
+        idle = self._idle.recall(sections)
+        if idle is NEW:
+            idle = self._idle({name: section.value for name, section in sections.items()}, sections)
+            self._decide_by(self._idle.names() | {key.partition(".")[0] for key in idle} & sections.keys())
+        if self.pieces.overridden.isdisjoint(idle):
+            return sections
+        kept = {target: piece for target, piece in chosen().items() if target not in idle}
+        touching = by_section(kept)
+        names = {key.partition(".")[0] for key in idle if key in self.pieces.overridden}
+        return {**sections, **{name: self.sections.section(name, touching) for name in names}}
 
     def _check(self, sections: Mapping[str, Section]) -> Checked:
         """What the trainer says of a config, remembered by the sections that decide it."""

@@ -12,7 +12,7 @@ from plat.user_code import definition_of, user_code
 
 
 def checked_call(spec: TrainerSpec, name: str) -> Callable[[Any], Any]:
-    """The function `validate`, `fingerprint`, `prepare` or `resources` of a trainer, checked.
+    """The function `validate`, `fingerprint`, `prepare`, `resources` or `idle_keys` of a trainer, checked.
 
     It gives what the trainer's function gives, and None for a `prepare` that the trainer does not have. PluginError,
     at the file and line of the trainer's code, when that raises something else than a PlatError or returns another
@@ -43,6 +43,10 @@ def _is_work(value: Any) -> bool:
     return isinstance(value, tuple) and len(value) == 2 and all(isinstance(part, str) for part in value)
 
 
+def _is_reasons(value: Any) -> bool:
+    return isinstance(value, Mapping) and all(isinstance(part, str) for pair in value.items() for part in pair)
+
+
 def _is_resources(value: Any) -> bool:
     return isinstance(value, Resources) or (isinstance(value, Mapping) and all(isinstance(name, str) for name in value))
 
@@ -52,4 +56,5 @@ _RETURNS: dict[str, tuple[Callable[[Any], bool], str]] = {
     "fingerprint": (lambda value: isinstance(value, dict), "a dict of facts"),
     "prepare": (_is_work, "None, or (key, title)"),
     "resources": (_is_resources, 'a Resources, or a dict such as {"threads": 1, "gpus": 0}'),
+    "idle_keys": (_is_reasons, 'a dict such as {"train.critic_lr": "it has no critic"}'),
 }

@@ -144,7 +144,7 @@ class TrainerSpec:
     check_machine     None, or config -> None: SpecError for a config that this machine is too small for. It is asked
                       where runs are to be executed here, and must be quick; a cluster judges by its own nodes
     idle_keys         plain config (as in config.yaml) -> the dotted keys that have no effect in it, with the reasons.
-                      Whoever gives one of them a value, or compares several, is told
+                      Overrides of such keys are not taken, so that they make no new run; a warning names them
     disk_bytes        None, or config -> bytes that a run of it keeps on disk; None: as much as earlier runs did
     metrics           names of all metrics that it can log, with wildcards as in `fnmatch` (`grad/q*/task`): a report or
                       a search that asks for another is refused before anything runs. Empty: it does not say

@@ -246,27 +246,29 @@ def test_an_axis_that_changes_nothing_is_met_with_the_reason(plat, spec):
     assert warnings("  filter: [top_p, top_k]\n  filter.value: [0.5, 0.9]\n") == "", "both use it"
 
 
-def test_runs_that_repeat_others_are_counted_with_the_reason(plat, spec):
+def test_positions_that_share_runs_are_counted_with_the_reason(plat, spec):
     def warnings(axes, *overrides):
         path = spec(GOOD.replace("seed: [0]", "seed: [0, 1]") + axes)
         code, _, err = plat("plan", path, *overrides)
-        assert code == 0 and err.count("\n") == err.count(f"warning: {path}: "), err
-        return err.replace(f"warning: {path}: ", "")
+        assert code == 0 and err.count("\n") == err.count(f": {path}: "), err
+        return err.replace(f"note: {path}: ", "").replace(f"warning: {path}: ", "")
 
     two = "  filter: [none, top_p]\n  filter.value: [0.5, 0.7, 0.9]\n"
-    assert warnings(two) == "4 of 12 runs repeat others, differing in filter.value alone: there is no filter\n"
-    assert warnings(two, "matrix.seed=[0]").startswith("2 of 6 runs repeat others")
+    assert warnings(two) == (
+        "4 of 12 positions share their runs with others, differing in filter.value alone: there is no filter\n"
+    )
+    assert warnings(two, "matrix.seed=[0]").startswith("2 of 6 positions share their runs")
     assert warnings(two, "filter=top_p") == ""
     excluded = "exclude: [{filter: none, filter.value: 0.5}, {filter: none, filter.value: 0.7}]\n"
     assert warnings(two + excluded) == "", "one run without a filter is left for each seed"
     both = "  filter: [none, top_p]\n  filter.value: [0.5, 0.9]\n  filter.eps: [0.01, 0.1]\n"
     told = warnings(both)
-    assert "2 of 16 runs repeat others, differing in filter.value alone" in told
-    assert "2 of 16 runs repeat others, differing in filter.value and filter.eps alone" in told
+    assert "2 of 16 positions share their runs with others, differing in filter.value alone" in told
+    assert "2 of 16 positions share their runs with others, differing in filter.value and filter.eps alone" in told
     whole = warnings(
         "  filter: [none, top_p]\n  filter.value: [0.5, 0.9]\n  algorithm: [grpo]\n  train.critic_lr: [0.1, 0.2]\n"
     )
-    assert "the runs of the axis train.critic_lr cannot differ" in whole and "4 of 16 runs repeat others" in whole
+    assert "the runs of the axis train.critic_lr cannot differ" in whole and "2 of 16 positions share" in whole
 
 
 def test_a_value_of_base_that_changes_nothing_is_met_with_its_place(plat, spec):

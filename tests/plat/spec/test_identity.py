@@ -33,7 +33,7 @@ CHANGES: dict[str, tuple[Any, Any]] = {
     "model": ("qwen2.5-0.5b", "llama3.2-3b"),
     "model.base.steps": (10, 11),
     "filter": ("none", "top_p"),
-    "filter.value": (0.9, 0.9000001),
+    "train.max_grad_norm": (0.9, 0.9000001),
     "train.lr": (1e-3, 2e-3),
     "train.iterations": (7, 8),
     "eval.seed": (5, 6),
@@ -264,7 +264,7 @@ def test_names_use_safe_characters(parts: list[str]) -> None:
 
 
 def test_names_show_the_axes_that_vary(load: Load) -> None:
-    base = {"task": "sokoban", "filter": "top_p", "train.lr": 1e-3}
+    base = {"task": "sokoban", "algorithm": "grpo", "filter": "top_p", "train.lr": 1e-3}
     axes = {"filter.value": [0.8, 0.9], "algorithm.norm_by_std": [True, False], "task.env.size": [6], "seed": [0, 1]}
     names = {run.name.rpartition("-")[0] for run in load(text_of(base, axes)).runs}
     sides = [
@@ -273,7 +273,7 @@ def test_names_show_the_axes_that_vary(load: Load) -> None:
         for rate in (0.8, 0.9)
         for seed in (0, 1)
     ]
-    assert names == {f"sokoban-ppo-qwen2.5-3b-top_p-{side}" for side in sides}
+    assert names == {f"sokoban-grpo-qwen2.5-3b-top_p-{side}" for side in sides}
 
 
 def test_the_seed_of_a_base_model_is_not_taken_for_the_runs(load: Load) -> None:

@@ -12,6 +12,8 @@ from hypothesis import strategies as st
 from plat.rl.config import AlgorithmConfig, FilterConfig
 from plat.rl.filter import select, select_within_group
 from plat.rl.scores import prompt_scores
+from plat.spec.experiment import build_run, config_object
+from plat.trainer.api import find_trainer
 from plat.trainer.validation import idle_keys
 
 RULES = ("none", "top_p", "top_p_softmax", "top_k", "top_k_abs", "min_p", "percentile", "random", "within_group")
@@ -59,3 +61,65 @@ def test_what_a_rule_uses_is_not_idle():
     for rule, names in used.items():
         idle = idle_keys({"algorithm": asdict(AlgorithmConfig()), "filter": asdict(FilterConfig(rule=rule))})
         assert not {f"filter.{name}" for name in names} & idle.keys()
+
+
+SMALL = (
+    "model=qwen2.5-0.5b", "train.iterations=2", "train.prompts=4", "train.group_size=4", "train.mini_batches=2",
+    "eval.every=2", "eval.instances=16", "eval.heldout=0", "mi.every=0", "mi.probe=0",
+)  # fmt: skip
+OF_A_RUN = {
+    "train.critic_lr": 0.5,
+    "train.critic_warmup": 2,
+    "algorithm.value_clip": 0.01,
+    "algorithm.lam": 0.1,
+    "algorithm.gamma": 0.1,
+    "algorithm.norm_by_std": False,
+    "algorithm.max_refills": 0,
+    "filter.scale_power": "sqrt",
+    **{f"filter.{name}": value for name, value in OTHERS.items()},
+}
+
+
+class Recorder:
+    """A RunIO that keeps every metric but timings."""
+
+    def __init__(self, cache):
+        self.cache, self.metrics = cache, {}
+
+    def log(self, step, metrics):
+        self.metrics |= {
+            (name, step): value for name, value in metrics.items() if not name.startswith(("time/", "mem/"))
+        }
+
+    def save(self, step, state, *, peak=False, write_files=None):
+        self.peak = (step, state)
+
+    def load_peak(self):
+        return self.peak
+
+    def should_stop(self):
+        return False
+
+    def restore(self):
+        return None
+
+    def facts(self, facts): ...
+
+    def table(self, name, step, data): ...
+
+
+@pytest.mark.parametrize("groups", ["algorithm=grpo", "algorithm=ppo", "algorithm=dapo filter=random"])
+def test_a_training_is_the_same_to_the_bit_whatever_its_idle_keys_say(groups, tmp_path):
+    spec = find_trainer("embedded")
+    run = build_run([*SMALL, *groups.split()])
+    histories = []
+    for changed in ({}, {key: OF_A_RUN[key] for key in idle_keys(run.config) if key in OF_A_RUN}):
+        config = config_object(run, spec)
+        for key, value in changed.items():
+            section, name = key.split(".")
+            setattr(config, section, replace(getattr(config, section), **{name: value}))
+        recorder = Recorder(tmp_path)
+        spec.load()(config, recorder)
+        histories.append(recorder.metrics)
+    assert len(changed) > 2 and len(histories[0]) > 20
+    assert repr(histories[0]) == repr(histories[1])
