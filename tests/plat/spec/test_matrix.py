@@ -100,10 +100,8 @@ include:
 
 
 def test_a_zipped_axis_may_repeat_values(load: Callable[..., Any]) -> None:
-    text = (
-        HEAD
-        + "base: {filter: top_p}\nmatrix: {filter.value: [0.5, 0.9, 1.0], train.iterations: [80, 40, 40], seed: [0]}\nzip: [[%s]]"
-    )
+    axes = "matrix: {filter.value: [0.5, 0.9, 1.0], train.iterations: [80, 40, 40], seed: [0]}\n"
+    text = f"{HEAD}base: {{filter: top_p}}\n{axes}zip: [[%s]]"
     runs = load(text % "filter.value, train.iterations").runs
     pairs = [(run.axes["filter.value"], run.config["train"]["iterations"]) for run in runs]
     assert pairs == [(0.5, 80), (0.9, 40), (1.0, 40)]
