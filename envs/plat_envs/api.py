@@ -78,6 +78,8 @@ class EnvironmentSpec:
                  they must be downloaded first
     plenty       every split has at least so many different problems under the default options (`config_type()`), which
                  need not be counted then
+    code         what its code is called where it is no installed release; None: the hash of its files, so that a
+                 changed file makes new runs. A text that stays keeps them
     """
 
     name: str
@@ -91,6 +93,7 @@ class EnvironmentSpec:
     fingerprint: Callable[[Any], dict[str, str]] = lambda config: {}
     countable: Callable[[Any], bool] = lambda config: True
     plenty: int = 0
+    code: str | None = None
 
 
 @lru_cache(maxsize=4)

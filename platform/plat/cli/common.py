@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import shlex
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -108,6 +108,14 @@ def load_experiments(
         _refuse_searches(files)
         _refuse_runs(files, Home.find(home), of_a_run)
         raise
+
+
+def say_changed_code(runs: Iterable[Run], home: Home) -> None:
+    """Say on stderr which files of plug-ins changed since runs were made, and which runs that makes new."""
+    from plat.plan.changed_code import changed_code
+
+    for line in changed_code(runs, home):
+        tell(f"note: {line}")
 
 
 def warn_of_idle(runs: Sequence[Run], overrides: Sequence[str]) -> None:

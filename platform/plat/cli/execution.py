@@ -18,6 +18,7 @@ from plat.cli.common import (
     StoreOption,
     load_experiments,
     print_json,
+    say_changed_code,
     split,
     warn_of_idle,
     warn_of_idle_parts,
@@ -63,6 +64,7 @@ def plan(
     not_done = [row.run for row in made.rows if row.state.state != "done"]
     check_runs(not_done)
     warn_of_machine(not_done, place)
+    say_changed_code(distinct(experiments), place)
     warn_of_idle(distinct(experiments), split(arguments)[1])
     warn_of_idle_parts(experiments, split(arguments)[1])
     if as_json:
@@ -109,6 +111,7 @@ def sweep(
         reports.check_report(experiment)
         reports.check_reference(experiment)
     check_runs(not_done(runs, place))
+    say_changed_code(runs, place)
     warn_of_idle(runs, split(arguments)[1])
     warn_of_idle_parts(experiments, split(arguments)[1])
     if target.is_here:

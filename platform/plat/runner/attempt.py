@@ -16,6 +16,7 @@ from plat.runner.process import Stop
 from plat.runner.process_tree import contained
 from plat.runner.result import publish
 from plat.runner.training import train, typed_config
+from plat.spec.run_code import check_code
 from plat.store.durable import create, to_checked_json, to_json
 from plat.store.home import Home
 from plat.store.run_directory.attempts import hardware_used, requested_end
@@ -94,6 +95,7 @@ def perform(attempt: Attempt, stop: Stop) -> str:
 def _train(attempt: Attempt, io: FileRunIO, summary: dict[str, Any], stop: Stop) -> End:
     """Let the trainer train. What belongs into the record whatever happens is put into `summary` as it is known."""
     name = attempt.meta["trainer"]
+    check_code(attempt.meta, attempt.config)
     spec = find_trainer(name)
     config, smaller = memory.fitted(spec, typed_config(attempt.config, spec), attempt.run)
     if smaller:

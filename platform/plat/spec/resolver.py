@@ -20,6 +20,7 @@ from plat.spec.schema import schema_of
 from plat.spec.sections import Section, SectionMaker
 from plat.spec.trainer_calls import checked_call
 from plat.trainer.api import TrainerSpec
+from plat.trainer.plugin_code import TRAINER, code_facts
 from plat.trainer.resources import Resources
 
 
@@ -82,6 +83,7 @@ class Resolver:
         self._prepare = Recorded(checked_call(spec, "prepare"))
         stated = checked_call(spec, "resources")
         self._resources = Recorded(lambda config: Resources.of(stated(config)).as_dict())
+        self._code = code_facts(TRAINER, spec)
         self._deciding: dict[str, None] = {}  # the names of the sections that decide what `_check` gives
         self._checked: dict[tuple[int, ...], Checked] = {}  # by the identities of these sections
 
@@ -150,7 +152,7 @@ class Resolver:
         facts = self._facts(valid, final)
         prepare = self._prepare(valid, final)
         resources = self._resources(valid, final)
-        plugins = sorted(pair for section in final.values() for pair in section.plugins)
+        plugins = sorted([*self._code, *(pair for section in final.values() for pair in section.plugins)])
         left_out = [key for section in final.values() for key in section.left_out]
         extra = canonical([self.spec.name, self.spec.version, plugins, facts])
         recorded = {"trainer": self.spec.name, "plugins": plugins, "left_out": left_out}

@@ -22,6 +22,7 @@ from plat.spec.schema import MISSING, Schema, nested, plain, schema_of, select
 from plat.spec.typed import build, field_maker
 from plat.suggest import mend
 from plat.trainer.api import TrainerSpec
+from plat.trainer.plugin_code import code_facts
 from plat.trainer.plugins import load_plugin
 
 
@@ -33,7 +34,7 @@ class Section:
     item: Any  # the same value as the trainer sees it (a dataclass instance)
     text: str  # canonical `"key":value`, "" when nothing of it affects results
     left_out: tuple[str, ...]  # dotted keys that are not in the text
-    plugins: tuple[tuple[str, str], ...]  # (key, version) of the plugins named in it
+    plugins: tuple[tuple[str, str], ...]  # (key, version), and (key, code) of unreleased ones, of the plugins in it
     label: str  # readable part of the run's name
     legacy: Mapping[str, Any]
 
@@ -79,6 +80,7 @@ class SectionMaker:
             if key.split(".")[0] == name and select(around, selector) is not None:
                 plugin = self._plugin(selector, around)
                 plugins.append((selector, str(getattr(plugin, "version", ""))))
+                plugins += code_facts(selector, plugin)
                 legacy.update({f"{key}.{option}": old for option, old in getattr(plugin, "legacy", {}).items()})
                 *path, last = key.split(".")
                 below = around

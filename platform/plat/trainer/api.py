@@ -145,6 +145,9 @@ class TrainerSpec:
                       where runs are to be executed here, and must be quick; a cluster judges by its own nodes
     idle_keys         plain config (as in config.yaml) -> the dotted keys that have no effect in it, with the reasons.
                       Overrides of such keys are not taken, so that they make no new run; a warning names them
+    code              what its code is called where it is no installed release. None: the hash of its files, so that a
+                      changed file makes new runs. A text that stays keeps the runs: its author says that what changed
+                      alters no result
     disk_bytes        None, or config -> bytes that a run of it keeps on disk; None: as much as earlier runs did
     metrics           names of all metrics that it can log, with wildcards as in `fnmatch` (`grad/q*/task`): a report or
                       a search that asks for another is refused before anything runs. Empty: it does not say
@@ -173,6 +176,7 @@ class TrainerSpec:
     load_check: Callable[[], Callable[[Any], None]] | None = None
     check_machine: Callable[[Any], None] | None = None
     idle_keys: Callable[[Mapping[str, Any]], Mapping[str, str]] = lambda config: {}
+    code: str | None = None
     disk_bytes: Callable[[Any], int] | None = None
     metrics: tuple[str, ...] = ()
     headline: str = HEADLINE

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from plat.errors import HomeError, SpecError
 from plat.spec.identity import SCHEME, is_operational
+from plat.spec.run_code import code_keys, files_by_key
 from plat.spec.schema import leaves
 from plat.store.durable import locked, scratch_name, set_aside, to_checked_json, write, write_file
 from plat.store.home import Home
@@ -136,6 +137,8 @@ def _contents(run: Run, name: str, paper: str | None, code: CodeState | None) ->
     meta.update(_trainer_facts(run))
     if recomputed_id({**meta, "identity": run.identity}, run.config) == run.id:
         meta["identity"] = run.identity  # so that an import elsewhere can hold the config against the id
+    if code_keys(run.identity):
+        meta["plugin_code"] = files_by_key(run.trainer, run.config, run.identity)
     changes = code.changes()
     diff = {"code.diff": changes.encode(errors="surrogatepass")} if changes else {}
     config = to_yaml(run.config).encode()

@@ -63,6 +63,13 @@ def _are_studies(value: Any) -> bool:
     )
 
 
+def _is_plugin_code(value: Any) -> bool:
+    return isinstance(value, dict) and all(
+        isinstance(files, dict) and all(isinstance(digest, str) for digest in files.values())
+        for files in value.values()
+    )
+
+
 def _is_list_of(holds: Callable[[Any], bool]) -> Callable[[Any], bool]:
     return lambda value: isinstance(value, list) and all(holds(item) for item in value)
 
@@ -120,6 +127,7 @@ META = {
     "resources": RESOURCES,
     "config_sha256": TEXT,
     "code": _or_nothing(Type("what is recorded of the code", _is_code)),
+    "plugin_code": Type("hashes of files by plug-in", _is_plugin_code),
     "created": Type("a time", _is_creation_time),
 }
 ENDED = {

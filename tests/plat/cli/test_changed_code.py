@@ -1,0 +1,95 @@
+"""A trainer of one's own is a script: its runs are those of its code, and `plat plan` names the file that changed."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+
+import pytest
+
+TRAINER = """
+from dataclasses import dataclass
+from plat.trainer.api import Outcome, TrainerSpec
+import helper
+
+@dataclass
+class Config:
+    trainer: str = "own_trainer:SPEC"
+    seed: int = 0
+    wait: str = ""
+
+def train(config, io):
+    if config.wait:
+        open(config.wait, "a").write("x")
+    io.log(1, {"val/success": helper.value(config.seed)})
+    return Outcome("finished")
+
+SPEC = TrainerSpec("own", "1.0", Config, lambda: train)
+"""
+HELPER = "def value(seed):\n    return seed / 4\n"
+FILE = "title: Own\nbase: {trainer: 'own_trainer:SPEC'}\nmatrix: {seed: [0, 1]}\n"
+
+
+@pytest.fixture
+def plat(tmp_path):
+    """Run `plat` beside the script, in a process; `of` runs Python there."""
+    for name, text in {"own_trainer.py": TRAINER, "helper.py": HELPER, "own.yaml": FILE}.items():
+        (tmp_path / name).write_text(text)
+
+    def run(*arguments, of=("-m", "plat")):
+        environment = {**os.environ, "PYTHONPATH": str(tmp_path), "PLAT_ALLOW_IMPORT": "1", "COLUMNS": "400"}
+        command = [sys.executable, *of, *map(str, arguments)]
+        return subprocess.run(command, env=environment, cwd=tmp_path, capture_output=True, text=True, timeout=120)
+
+    return run
+
+
+def test_a_changed_file_makes_new_runs_and_is_named_with_the_way_to_keep_the_earlier(plat, tmp_path):
+    done = plat("sweep", "own.yaml")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "Nothing to do" in plat("plan", "own.yaml").stdout
+    (tmp_path / "helper.py").write_text(HELPER.replace("/ 4", "/ 2"))
+    planned = plat("plan", "own.yaml")
+    assert "2 of 2 runs to do" in planned.stdout
+    assert planned.stderr.startswith(
+        "note: helper.py changed since 2 runs of these configs were made, so they are made"
+    )
+    code = planned.stderr.partition('code="')[2].partition('"')[0]
+    assert len(code) == 16
+
+    named = TRAINER.replace("lambda: train)", f'lambda: train, code="{code}")')
+    (tmp_path / "own_trainer.py").write_text(named)
+    kept = plat("plan", "own.yaml")
+    assert "Nothing to do" in kept.stdout
+    assert kept.stderr == (
+        "note: helper.py, own_trainer.py changed since 2 runs were made, "
+        "which the code named in the TrainerSpec keeps\n"
+    )
+    (tmp_path / "own_trainer.py").write_text(named.replace('"1.0"', '"1.1"'))
+    raised = plat("plan", "own.yaml")
+    assert "2 of 2 runs to do" in raised.stdout and "helper.py, own_trainer.py changed" in raised.stderr
+
+    (tmp_path / "own_trainer.py").write_text(TRAINER)
+    (tmp_path / "helper.py").write_text(HELPER)
+    assert "Nothing to do" in plat("plan", "own.yaml").stdout, "the code is as it was"
+
+
+def test_a_run_is_not_made_with_other_code_than_its_id_names(plat, tmp_path):
+    """The files change between the plan and the run, as they may while a run waits in a queue."""
+    from plat.store.home import Home
+
+    assert plat("sweep", "own.yaml").returncode == 0
+    home = Home(tmp_path / "home")
+    run = next(iter(home.all_runs()))
+    run.result.unlink()
+    (tmp_path / "helper.py").write_text(HELPER.replace("/ 4", "/ 2"))
+    doing = "import pathlib, sys; from plat.runner.execution import execute; from plat.store.home import Home\n"
+    doing += "print(execute(Home(pathlib.Path(sys.argv[1])), sys.argv[2]))"
+    assert plat(home.root, run.id, of=("-c", doing)).stdout.strip() == "failed:error"
+    assert not run.result.exists()
+    ended = json.loads(run.attempts()[-1].outcome.read_text())
+    assert ended["reason"].startswith("helper.py changed since this run was planned") and "new runs" in ended["reason"]
+    (tmp_path / "helper.py").write_text(HELPER)
+    assert plat("retry", run.id).returncode == 0 and run.result.exists()
