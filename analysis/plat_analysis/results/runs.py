@@ -164,9 +164,13 @@ class Results:
         return sorted(self._tables.get((run_id, name), ()), key=lambda entry: entry[0])
 
     def warnings(self) -> list[str]:
-        """What makes the numbers of one report hard to compare: runs of several trainers or versions of one, or runs
-        that were named by different schemes of identity."""
-        kinds = {"plat.trainer": "trainers, or versions of one", "plat.identity_scheme": "identity schemes"}
+        """What makes the numbers of one report hard to compare: runs of several trainers or versions of one, runs that
+        were named by different schemes of identity, or computed with other instructions, libraries or variables."""
+        kinds = {
+            "plat.trainer": "trainers, or versions of one",
+            "plat.identity_scheme": "identity schemes",
+            "plat.numerics": "numerics",
+        }
         return [
             f"runs of several {kind} are compared here: {counts}; a difference between them may come from that"
             for tag, kind in kinds.items()

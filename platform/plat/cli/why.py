@@ -23,6 +23,7 @@ from plat.store.home import Home
 from plat.store.index.configs import nearest
 from plat.store.run_directory.artifact import Artifact, artifacts_of
 from plat.store.run_directory.files import load_meta, mend_of, read_attempt_meta, read_outcome
+from plat.store.run_directory.numerics import numerics_of_run
 from plat.store.run_directory.paths import AttemptPaths, RunPaths
 from plat.store.run_directory.state import RunState
 from plat.units import counted, duration, size
@@ -75,6 +76,7 @@ def _lines(
     artifacts: dict[str, Artifact],
 ) -> list[str]:
     trainer = f"{meta.get('trainer', '?')} {meta.get('trainer_version', '')}".strip()
+    computed = numerics_of_run(attempt.get("numerics") or {} for attempt in attempts)
     facts = _fingerprint_words(meta.get("fingerprint") or {})
     verb = goes_on(meta.get("experiments") or (), meta.get("studies") or ())
     asked = ", ".join(meta.get("experiments", ())) or "no file (`plat run`)"
@@ -85,6 +87,7 @@ def _lines(
         f"  state      {state.state}: {_state_words(state, attempts, verb)}",
         *([f"  damaged    {problem}", f"  fix        {mend_of(problem)}"] if problem else []),
         *(_attempt_line(attempt, _without_end(state, is_newest=attempt is attempts[-1])) for attempt in attempts),
+        *([f"  computed   {computed}"] if computed else []),
         *(f"  artifact   {name}: {_artifact_words(kept)}" for name, kept in artifacts.items()),
         f"  identity   its config (config.yaml), trainer {trainer}" + "".join(f", {fact}" for fact in facts),
         f"  asked by   {asked}",
@@ -100,9 +103,10 @@ def _state_words(state: RunState, attempts: list[dict[str, Any]], verb: str) -> 
 
 
 def _attempt_facts(attempt: AttemptPaths) -> dict[str, Any]:
-    """What an attempt recorded at its end, and what it had made smaller because an earlier one ran out of memory."""
-    smaller = read_attempt_meta(attempt).get(AFTER_OOM)
-    facts = {AFTER_OOM: smaller} if smaller else {}
+    """What an attempt recorded at its end, how it computed, and what it had made smaller because an earlier one ran out
+    of memory."""
+    started = read_attempt_meta(attempt)
+    facts = {key: started[key] for key in (AFTER_OOM, "numerics") if started.get(key)}
     return {"attempt": attempt.number, **facts, **(read_outcome(attempt) or {})}
 
 

@@ -17,6 +17,7 @@ from typing import Any
 
 from plat.dispatch.local.jobs import signal_name
 from plat.errors import RunError
+from plat.runner.inherited import without_dropped
 
 _START = (
     "import sys, json; sys.path[:] = json.loads(sys.argv[2]); "
@@ -47,7 +48,7 @@ class WorkerServer:
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=output,
-                env={**os.environ, **environment, "TOKENIZERS_PARALLELISM": "false"},
+                env={**without_dropped(os.environ), **environment, "TOKENIZERS_PARALLELISM": "false"},
             )
 
     @property

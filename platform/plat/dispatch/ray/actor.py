@@ -18,6 +18,7 @@ from pathlib import Path
 
 from plat.dispatch.ray.groups import remove_group
 from plat.dispatch.ray.refresh import actor_name
+from plat.runner.inherited import without_dropped
 from plat.store import process
 from plat.store.durable import append_line, read_json
 from plat.store.home import Home
@@ -86,7 +87,8 @@ class TaskActor:
         starts = self._submission.starts(self._number)
         restart = len(starts.read_text().splitlines()) if starts.exists() else 0
         append_line(starts, {**process.this_process(), "time": time.time()})
-        inherited = {name: value for name, value in os.environ.items() if name != "RAY_ADDRESS"}  # its place is here
+        inherited = without_dropped(os.environ)
+        inherited.pop("RAY_ADDRESS", None)  # its place is here
         arguments = [str(self._submission.root), str(self._number), str(restart)]
         with open(self._submission.root / f"task-{self._number}.txt", "ab") as log:
             with self._lock:

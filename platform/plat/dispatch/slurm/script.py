@@ -14,6 +14,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from plat.dispatch.slurm.profile import Profile
+from plat.runner.inherited import DROPPED
 from plat.store.submissions import Submission
 from plat.trainer.resources import Resources
 
@@ -63,7 +64,13 @@ def _parameters(
         "nodes": needed.nodes,
         "cpus_per_task": max(1, needed.threads) * profile.runs_at_once,
         "array_parallelism": parallel,
-        "setup": [f"trap '' {SIGNAL}", *modules, *export, *profile.setup],  # until the task listens, it is no failure
+        "setup": [
+            f"trap '' {SIGNAL}",
+            f"unset {' '.join(DROPPED)}",
+            *modules,
+            *export,
+            *profile.setup,
+        ],  # until the task listens, it is no failure
         "use_srun": False,  # the job's own shell becomes the task: it gets the signals of the job
         "stderr_to_stdout": True,
         "wckey": None,

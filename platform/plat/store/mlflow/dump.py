@@ -24,6 +24,7 @@ SKIPPED = (
     "plat.ended",
     "plat.host",
     "plat.hardware",
+    "plat.numerics",
     "mlflow.user",
     "mlflow.parentRunId",
 )

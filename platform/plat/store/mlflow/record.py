@@ -127,11 +127,12 @@ def read_record(paths: RunPaths, wanted_by: Sequence[str] = (), with_diff: bool 
     status = status_of(str(ended.get("outcome", "")))
     end = None if status == "RUNNING" else millis(ended.get("time"))
     times = [millis(meta.get("created")), *(point.time for point in points[:1]), end]
-    newest = read_attempt_meta(attempts[-1]) if attempts else {}
+    started = [read_attempt_meta(attempt) for attempt in attempts]
+    newest = started[-1] if started else {}
     number = (result or {}).get("attempt") or (attempts[-1].number if attempts else 0)
     tags = {
         **identity_tags(paths.id, meta, files, number),
-        **code_tags(meta, newest),
+        **code_tags(meta, started),
         **result_tags(meta, ended, newest.get("facts")),
     }
     return RunRecord(

@@ -9,6 +9,7 @@ from typing import Any
 
 from plat.outcomes import ENDED_ON_REQUEST, is_failure, is_result
 from plat.store.mlflow.spelling import flatten, millis, text
+from plat.store.run_directory.numerics import numerics_of_run
 
 CODE_FACTS = ("commit", "dirty", "diff_sha256")  # of meta.json's `code`, as tags
 
@@ -32,11 +33,12 @@ def identity_tags(run_id: str, meta: Mapping[str, Any], files: Sequence[str], at
     }
 
 
-def code_tags(meta: Mapping[str, Any], attempt: Mapping[str, Any]) -> dict[str, str]:
-    """What the run was made with: commit and versions, and the hardware of its newest attempt.
+def code_tags(meta: Mapping[str, Any], attempts: Sequence[Mapping[str, Any]]) -> dict[str, str]:
+    """What the run was made with: commit and versions, the hardware of its newest attempt, and the numerics of all.
 
-    attempt  what attempt.json of the newest attempt says, {} before the first
+    attempts  what attempt.json of each attempt says, oldest first
     """
+    attempt = attempts[-1] if attempts else {}
     code = meta.get("code") or {}
     tags = {f"plat.versions.{package}": str(number) for package, number in (code.get("versions") or {}).items()}
     tags |= {f"plat.code.{key}": text(code[key]) for key in CODE_FACTS if code.get(key) is not None}
@@ -49,6 +51,8 @@ def code_tags(meta: Mapping[str, Any], attempt: Mapping[str, Any]) -> dict[str, 
         tags |= {f"plat.hardware.{key}": text(value) for key, value in flatten(hardware).items()}
     elif hardware:
         tags["plat.hardware"] = text(hardware)
+    if computed := numerics_of_run(facts.get("numerics") or {} for facts in attempts):
+        tags["plat.numerics"] = computed
     return tags | ({"plat.host": str(attempt["host"])} if attempt.get("host") else {})
 
 

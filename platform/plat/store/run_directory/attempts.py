@@ -12,7 +12,6 @@ import platform
 import signal
 import sys
 import time
-from pathlib import Path
 from typing import Any
 
 from plat.errors import RunError
@@ -21,6 +20,7 @@ from plat.store import process
 from plat.store.durable import create, read_json, to_checked_json, write
 from plat.store.run_directory import lease
 from plat.store.run_directory.files import headline_of, load_meta, read_outcome
+from plat.store.run_directory.numerics import numerics
 from plat.store.run_directory.paths import AttemptPaths, RunPaths
 from plat.store.run_directory.state import last_progress
 
@@ -119,23 +119,17 @@ def end_attempt(paths: RunPaths, attempt: AttemptPaths, outcome: str, reason: st
 
 
 def where_it_runs(threads: int) -> dict[str, Any]:
-    """The machine, the process and the hardware of an attempt, as attempt.json records them."""
+    """The machine, the process, the hardware and the numerics of an attempt, as attempt.json records them."""
+    computed = numerics()
     return {
         "host": platform.node(),
         "boot_id": process.boot_id(),
         "pid": os.getpid(),
         "threads": threads,
         "gpus": os.environ.get("CUDA_VISIBLE_DEVICES", ""),
-        "hardware": _processor(),
+        "hardware": computed["cpu"],
+        "numerics": computed,
     }
-
-
-def _processor() -> str:
-    with contextlib.suppress(OSError):
-        for line in Path("/proc/cpuinfo").read_text().splitlines():
-            if line.startswith("model name"):
-                return line.partition(":")[2].strip()
-    return platform.processor() or platform.machine()
 
 
 def hardware_used() -> dict[str, Any]:

@@ -152,6 +152,7 @@ ATTEMPT_META = {
     "restored_step": _or_nothing(INTEGER),
     "facts": _or_nothing(MAPPING),
     "host": _or_nothing(TEXT),
+    "numerics": _or_nothing(MAPPING),
     "code_diff_sha256": _or_nothing(TEXT),
 }
 
