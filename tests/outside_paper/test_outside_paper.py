@@ -90,3 +90,23 @@ def test_nothing_in_the_repository_refers_to_the_second_paper():
     files = [path for folder in ("platform", "envs", "analysis") for path in (root / folder).rglob("*.py")]
     names = ("toy_paper", "toy_hill_climber", "number_guessing")
     assert not [path for path in [*files, root / "pyproject.toml"] if any(name in path.read_text() for name in names)]
+
+
+def test_an_environment_without_a_method_is_refused_by_plan_and_named_by_doctor(plat, toy_paper, tmp_path):
+    (tmp_path / "own.yaml").write_text("title: Guessing\nbase: {task: number_guessing}\nmatrix: {seed: [0]}\n")
+    numbers = ["eval.instances=15", "eval.heldout=15"]
+    assert plat("plan", "own.yaml", *numbers).returncode == 0
+    assert "played: number_guessing" in plat("doctor").stdout
+    file = toy_paper / "toy_paper" / "environment.py"
+    whole = file.read_text()
+    try:
+        file.write_text(whole.replace("def reasoning_level", "def another_name"))
+        planned, checked = plat("plan", "own.yaml", *numbers), plat("doctor")
+        assert planned.returncode == 2 and "it has no `reasoning_level`" in planned.stderr and "fix: " in planned.stderr
+        assert checked.returncode == 2 and "it has no `reasoning_level`" in checked.stdout
+        file.write_text(whole.replace("count from", "between"))
+        planned, checked = plat("plan", "own.yaml", *numbers), plat("doctor")
+        assert planned.returncode == 2 and "'between', is not in the vocabulary of stand-ins" in planned.stderr
+        assert checked.returncode == 0 and "warning  tasks" in checked.stdout
+    finally:
+        file.write_text(whole)

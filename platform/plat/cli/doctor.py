@@ -60,6 +60,7 @@ def doctor(
         check_python,
         check_packages,
         check_plugins,
+        check_environments,
         check_torch,
         check_cores,
         lambda: check_home(place),
@@ -129,6 +130,36 @@ def check_plugins() -> Check:
     if broken:
         return Check("plugins", "error", "; ".join(broken), "mend or uninstall the package that publishes it")
     return Check("plugins", "ok", ", ".join(groups))
+
+
+def check_environments() -> Check:
+    """Every environment of another package plays a few random episodes under its default options; names what fails."""
+    from plat.errors import PlatError
+    from plat.trainer.loop.rehearsal import is_plugged_in, play
+    from plat.trainer.plugins import load_plugin, published
+
+    played, broken, unread = [], [], []
+    for name in published("plat.environments"):
+        try:
+            spec = load_plugin("plat.environments", name)
+            if not is_plugged_in(spec):
+                continue
+            played.append(name)
+            play(spec, spec.config_type(), "compact", only_known_words=False)
+        except PlatError as error:
+            broken.append(f"{error.what} ({error.where})" if error.where else error.what)
+            continue
+        try:
+            play(spec, spec.config_type(), "compact", only_known_words=True)
+        except PlatError as error:
+            unread.append(error.what)
+    if broken:
+        return Check(
+            "tasks", "error", "; ".join(broken), "mend the package that publishes it: docs/adding-a-trainer.md"
+        )
+    if unread:
+        return Check("tasks", "warning", "; ".join(unread), "no stand-in can play it: use the words of the vocabulary")
+    return Check("tasks", "ok", f"played: {', '.join(played) or 'no environment of another package is installed'}")
 
 
 def check_torch() -> Check:

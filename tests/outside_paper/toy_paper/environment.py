@@ -28,20 +28,24 @@ class NumberGuessing:
         self.rng = random.Random(f"{self.split}/{seed}")
         self.hidden = self.rng.randint(1, self.config.largest)
         self.low, self.high, self.left = 1, self.config.largest, self.config.guesses
-        return f"between {self.low} and {self.high}"
+        return self._observation()
+
+    def _observation(self) -> str:
+        """In words that stand-ins know: "count from 1 with 15 <think>"."""
+        return f"count from {self.low} with {self.high} <think>"
 
     def step(self, text: str) -> tuple[str, float, bool, dict]:
-        """`text` is the guess. Words that are no number cost a guess."""
+        """The guess is the answer in `text`. Words that are no number cost a guess."""
         self.left -= 1
-        words = text.split()
+        words = text.partition("<answer>")[2].replace("</answer>", "").split()
         guess = int(words[-1]) if words and words[-1].isdigit() else None
         if guess == self.hidden:
-            return "found", 1.0, True, {"success": True, "format_valid": True}
+            return "result", 1.0, True, {"success": True, "format_valid": True}
         if guess is not None:
             self.low = max(self.low, guess + 1) if guess < self.hidden else self.low
             self.high = min(self.high, guess - 1) if guess > self.hidden else self.high
         return (
-            f"between {self.low} and {self.high}",
+            self._observation(),
             0.0,
             self.left == 0,
             {"success": False, "format_valid": guess is not None},
@@ -54,7 +58,7 @@ class NumberGuessing:
     def demonstrate(self, rng: random.Random, level: str, good: bool = True) -> str:
         good = good and level != "wrong_facts"
         guess = (self.low + self.high) // 2 if good else rng.randint(1, self.config.largest)
-        return f"<think> {self.low} {self.high} </think> <answer> {guess} </answer>"
+        return f"{self.low} {self.high} </think> <answer> {guess} </answer>"
 
     def reasoning_level(self, reasoning: str) -> str | None:
         words = reasoning.split()

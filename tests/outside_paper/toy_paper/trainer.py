@@ -45,10 +45,10 @@ def success(chance: float, config: ToyConfig, split: str, first: int, rng: rando
         game = spec.make(spec.config_type(guesses=config.guesses), split, "compact")
         text, done, info = game.reset(seed), False, {}
         while not done:
-            _, low, _, high = text.split()
+            _, _, low, _, high, _ = text.split()
             bisect = rng.random() < chance
             guess = (int(low) + int(high)) // 2 if bisect else rng.randint(1, 15)
-            text, _, done, info = game.step(str(guess))
+            text, _, done, info = game.step(f"</think> <answer> {guess} </answer>")
         won += info["success"]
     return won / config.climb.games
 

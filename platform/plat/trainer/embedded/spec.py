@@ -54,9 +54,9 @@ def load_prepare() -> Any:
 
 
 def _load_check() -> Any:
-    from plat.trainer.loop.enough_problems import check_instances
+    from plat.trainer.loop.check_task import check_task
 
-    return check_instances
+    return check_task
 
 
 def _load_evaluate() -> Any:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 
-from plat.trainer.loop.enough_problems import check_instances
+from plat.trainer.loop.check_task import check_task
 from plat.trainer.verl.composition import check, compose
 from plat.trainer.verl.config import VerlRunConfig
 from plat.trainer.verl.overrides import overrides_of
@@ -18,7 +18,7 @@ def check_config(config: VerlRunConfig) -> None:
 
     Settings that differ in the seed and the model alone are composed once.
     """
-    check_instances(config)
+    check_task(config)
     settings = {name: value for name, value in overrides_of(config, MODEL).items() if not name.endswith(".seed")}
     key = json.dumps([settings, config.verl.overrides])
     if key not in _CHECKED:

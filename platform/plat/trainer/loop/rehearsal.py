@@ -1,0 +1,154 @@
+"""Plays a few random episodes of a plugged-in environment before any run starts, and names what breaks the contract.
+
+The contract is `plat_envs.api.Environment`. What a trainer would meet in the middle of a run is met here: a missing
+method, an observation that is no text, a word that a stand-in does not know, an exception in turn 3.
+"""
+
+from __future__ import annotations
+
+import math
+import random
+from typing import Any
+
+from plat.errors import PlatError, PluginError, SpecError
+from plat.trainer.config import RunConfig
+from plat.trainer.environments import environment_of
+from plat.user_code import definition_of, user_code
+from plat_envs.api import LEVELS, EnvironmentSpec
+from plat_envs.errors import BadEnvironment
+from plat_envs.vocabulary import IDS, THINK, WORDS
+
+METHODS = ("reset", "step", "reasoning_level")  # what every trainer asks an environment for
+TEXTS = ("instructions", "problem")  # likewise, after `reset`
+SEEDS = 3  # episodes of each split
+TURNS = 5  # of an episode at most
+SPLITS = ("train", "validation")
+CONTRACT = "see `Environment` in plat_envs/api.py and docs/adding-a-trainer.md"
+
+
+def rehearse(config: RunConfig) -> None:
+    """Play the task of a config as its runs would; PluginError at the environment's code for what is wrong.
+
+    Nothing is played of the environments of plat, which have their own tests, nor where planning cannot (`countable`).
+    """
+    spec, options = environment_of(config)
+    if not is_plugged_in(spec) or not spec.countable(options):
+        return
+    words = config.train.rendering == "compact" and config.model.path is None
+    play(spec, options, config.train.rendering, only_known_words=words)
+
+
+def is_plugged_in(spec: EnvironmentSpec) -> bool:
+    """Whether another package publishes the environment."""
+    return not spec.config_type.__module__.startswith("plat_envs.")
+
+
+def play(spec: EnvironmentSpec, options: Any, rendering: str, *, only_known_words: bool) -> None:
+    """Play SEEDS episodes of each of SPLITS with random responses; PluginError for the first thing that is wrong.
+
+    only_known_words  every observation must be words of the vocabulary that end with `<think>`, as stand-ins read them
+    """
+    for split in SPLITS:
+        for seed in range(SEEDS):
+            _Episode(spec, options, rendering, split, seed, only_known_words).play()
+
+
+class _Episode:
+    """One episode, which remembers where it stands for messages."""
+
+    def __init__(
+        self, spec: EnvironmentSpec, options: Any, rendering: str, split: str, seed: int, only_known_words: bool
+    ) -> None:
+        self.spec, self.split, self.seed, self.known = spec, split, seed, only_known_words
+        self.turn = 0
+        self.rng = random.Random(f"{split}/{seed}")
+        self.environment = self._call("make", spec.make, options, split, rendering)
+
+    def play(self) -> None:
+        environment = self.environment
+        for name in METHODS:
+            self._has(name)
+        self._observation("reset", self._call("reset", environment.reset, self.seed))
+        for name in TEXTS:
+            self._has(name)
+            if not isinstance(text := self._call(name, lambda name=name: getattr(environment, name)), str):
+                raise self._wrong(f"its `{name}` is {text!r:.60}", "make it a text")
+        for self.turn in range(1, TURNS + 1):
+            text = self._response()
+            level = self._call("reasoning_level", environment.reasoning_level, text.partition("</think>")[0].strip())
+            if level is not None and level not in LEVELS:
+                raise self._wrong(f"`reasoning_level` gives {level!r:.60}", f"give one of {', '.join(LEVELS)}, or None")
+            if self._step(text):
+                return
+
+    def _has(self, name: str) -> None:
+        """PluginError where the environment, or its type, has no attribute of this name."""
+        environment = self.environment
+        if name not in dir(environment):
+            raise self._wrong(f"it has no `{name}`", f"give {type(environment).__name__} one; {CONTRACT}")
+
+    def _step(self, text: str) -> bool:
+        """Whether the episode is over after this response."""
+        given = self._call("step", self.environment.step, text)
+        if not isinstance(given, tuple) or len(given) != 4:
+            raise self._wrong(f"`step` gives {given!r:.60}", "return (observation, reward, done, info)")
+        observation, reward, done, info = given
+        if not isinstance(info, dict) or not {"success", "format_valid"} <= info.keys():
+            raise self._wrong(f"the info of `step` is {info!r:.60}", "a dict with success and format_valid")
+        try:
+            number = float(reward)
+        except (TypeError, ValueError):
+            number = math.nan
+        if not math.isfinite(number):
+            raise self._wrong(f"the reward of `step` is {reward!r:.60}", "return a finite number")
+        if not done:
+            self._observation("step", observation)
+        return bool(done)
+
+    def _observation(self, method: str, text: Any) -> None:
+        if not isinstance(text, str):
+            raise self._wrong(f"the observation of `{method}` is {text!r:.60}", "return a text")
+        if not self.known:
+            return
+        for number, word in enumerate(text.split(" "), start=1):
+            if word not in IDS:
+                raise self._wrong(
+                    f"word {number} of the observation of `{method}`, {word!r:.40}, is not in the "
+                    "vocabulary of stand-ins",
+                    "use words of plat_envs/vocabulary.py joined by single spaces, or a real model: model.path=DIR "
+                    "train.rendering=chat",
+                )
+        if not text.endswith(THINK):
+            raise self._wrong(f"the observation of `{method}` does not end with {THINK}", CONTRACT)
+
+    def _response(self) -> str:
+        """A demonstration where the environment gives them, or random words, well formed or not."""
+        rng = self.rng
+        words = " ".join(rng.choice(WORDS) for _ in range(rng.randrange(6)))
+        demonstrate = getattr(self.environment, "demonstrate", None)
+        if demonstrate is not None and rng.random() < 0.5:
+            shown = self._call("demonstrate", demonstrate, rng, rng.choice(LEVELS), rng.random() < 0.5)
+            if not isinstance(shown, str):
+                raise self._wrong(f"`demonstrate` gives {shown!r:.60}", "return a text")
+            return shown
+        return rng.choice((words, f"{words} </think> <answer> {words} </answer>", f"</think> <answer> {words}"))
+
+    def _call(self, name: str, method: Any, *arguments: Any) -> Any:
+        """What a method gives; the exception that it raises is named with split, seed and turn."""
+        shown = ", ".join(f"{argument!r:.60}" for argument in arguments if not isinstance(argument, random.Random))
+        try:
+            with user_code(f"{self._title()}: `{name}({shown})` failed"):
+                return method(*arguments)
+        except BadEnvironment as error:
+            raise SpecError(error.what, where=error.where or "task", mend=error.mend) from error
+        except PlatError as error:
+            error.where = error.where or definition_of(method)
+            raise
+
+    def _title(self) -> str:
+        turn = f", turn {self.turn}" if self.turn else ""
+        return f"the environment {self.spec.name!r} cannot be played ({self.split}, seed {self.seed}{turn})"
+
+    def _wrong(self, what: str, mend: str) -> PluginError:
+        place = definition_of(getattr(type(self.environment), "step", self.spec.make))
+        return PluginError(f"{self._title()}: {what}", where=place, mend=mend)
