@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import threading
 import time
@@ -14,8 +15,9 @@ from toy_runs import comparable, no_step_twice, toy_run
 
 from plat.dispatch.api import SchedulerError
 from plat.dispatch.driver import sweep
+from plat.dispatch.schedulers import OVER
 from plat.dispatch.slurm.commands import Slurm
-from plat.dispatch.slurm.refresh import refresh, task_states
+from plat.dispatch.slurm.refresh import ask, refresh, task_states
 from plat.store.home import Home
 from plat.store.run_directory.state import run_state
 from plat.store.submissions import newest_record, open_submissions
@@ -119,14 +121,33 @@ def test_a_job_that_the_site_hides_is_not_taken_for_gone(home, fake, monkeypatch
     fake.set(slots=0, hidden="alice")
     run = toy_run()
     monkeypatch.setenv("LOGNAME", "alice")
-    follow(home, [run], detach=True)
+    follow(home, [run], "cluster.accept_within=0", detach=True)
     monkeypatch.setenv("LOGNAME", "bob")
-    refresh(home, Slurm(), accept_within=0)
+    refresh(home, Slurm())
     assert state_of(home, run) == "queued"
     fake.set(hidden="", min_job_age=0.0)
     _call("scancel", "101")
-    refresh(home, Slurm(), accept_within=0)
+    refresh(home, Slurm())
     assert state_of(home, run) == "missing"
+
+
+def test_a_slow_site_has_the_time_of_its_profile_whoever_asks(home, fake):
+    """`plat status` and the start of a sweep ask without a profile: the submission says how long its site may take."""
+
+    class Slow(Slurm):
+        def tasks(self, names):
+            return []  # it accepted the job, and lists it later
+
+    fake.set(slots=0)
+    runs = {seconds: toy_run(seed=seconds) for seconds in (30, 3600)}
+    for seconds, run in runs.items():
+        follow(home, [run], f"cluster.accept_within={seconds}", detach=True)
+        job = newest_record(home.run(run.id)).submission.job
+        os.utime(job, (time.time() - 120, time.time() - 120))
+    seen = ask(home, Slow(), lambda then, submission: time.time() - then).tasks
+    assert [state.phase for state in seen.values()] == [OVER]
+    refresh(home, Slow())
+    assert state_of(home, runs[3600]) == "queued" and state_of(home, runs[30]) == "missing"
 
 
 def test_a_failed_node_a_requeue_and_a_preemption_go_on_from_the_checkpoint(home, fake, tmp_path):

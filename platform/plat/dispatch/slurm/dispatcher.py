@@ -48,7 +48,7 @@ class SlurmDispatcher(ScheduledDispatcher):
 
     def _refresh(self) -> bool:
         try:
-            refresh(self.home, self._slurm, self._profile.accept_within)
+            refresh(self.home, self._slurm)
             self._silent = False
         except SchedulerError as error:
             if error.certain and not self._followed:

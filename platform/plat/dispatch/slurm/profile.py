@@ -2,7 +2,7 @@
 
 `slurm/NAME.yaml` is looked for in the working directory, then in every folder above the experiment files, the nearest
 first, then among those that come with plat; `cluster=PATH.yaml` names a file. `cluster.KEY=VALUE` on the command line
-changes one value. None of it is part of a run's identity. Every option is explained in slurm/template.yaml.
+changes one value. None of it is part of a run's identity. Every option is explained in TEMPLATE.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from plat.dispatch.slurm.profile_options import OPTIONS, checked
+from plat.dispatch.slurm.profile_options import OPTIONS, OURS, TEMPLATE, checked
 from plat.errors import SpecError
 from plat.spec import yaml_reader
 from plat.spec.yaml_scalar import scalar
@@ -96,8 +96,7 @@ def _find(name: str, files: Sequence[Path] = ()) -> Path:
         return Path(name)
     own = Path.cwd() / FOLDER
     above = [folder / FOLDER for file in files for folder in Path(os.path.abspath(file)).parents]
-    ours = Path(__file__).resolve().parents[4] / FOLDER
-    folders = list(dict.fromkeys([own, *above, ours]))
+    folders = list(dict.fromkeys([own, *above, OURS]))
     for folder in folders:
         if (folder / f"{name}.yaml").is_file():
             return folder / f"{name}.yaml"
@@ -107,16 +106,14 @@ def _find(name: str, files: Sequence[Path] = ()) -> Path:
     raise SpecError(
         f"no cluster profile {name!r}",
         where=f"{KEY}{name}: there is no {name}.yaml in {', '.join(searched)}",
-        mend=mend(name, known, "profiles") if known else f"write {own / name}.yaml (see slurm/template.yaml)",
+        mend=mend(name, known, "profiles") if known else f"copy {TEMPLATE} to {own / name}.yaml",
     )
 
 
 def _read(path: Path) -> dict[str, Any]:
     document = yaml_reader.read(path)
     if not isinstance(document.data, dict):
-        raise SpecError(
-            "a cluster profile is a mapping of options", where=document.where(), mend="see slurm/template.yaml"
-        )
+        raise SpecError("a cluster profile is a mapping of options", where=document.where(), mend=f"see {TEMPLATE}")
     values = {}
     for key, value in document.data.items():
         try:

@@ -1,13 +1,18 @@
-"""The options of a cluster profile and what values they take. Every option is explained in slurm/template.yaml."""
+"""The options of a cluster profile and what values they take. Every option is explained in TEMPLATE."""
 
 from __future__ import annotations
 
 import re
+from pathlib import Path
 from typing import Any
 
 from plat.errors import SpecError
 from plat.suggest import mend
 
+_HERE = Path(__file__).resolve()
+# The profiles that come with plat: in the package where a wheel was installed, else at the top of the checkout.
+OURS = packaged if (packaged := _HERE.with_name("profiles")).is_dir() else _HERE.parents[4] / "slurm"
+TEMPLATE = OURS / "template.yaml"
 _TIME = re.compile(r"(?:(\d+)-)?(\d+):(\d\d)(?::(\d\d))?")
 _MEMORY = re.compile(r"(\d+(?:\.\d+)?)\s*([MGT])i?B?", re.IGNORECASE)
 _UNITS = {"M": 1, "G": 1024, "T": 1024**2}
@@ -21,7 +26,7 @@ def checked(key: str, value: Any) -> Any:
 
 
 def _wrong(key: str, value: Any, wanted: str) -> SpecError:
-    return SpecError(f"{key} must be {wanted}, not {value!r}", mend="slurm/template.yaml explains every option")
+    return SpecError(f"{key} must be {wanted}, not {value!r}", mend=f"{TEMPLATE} explains every option")
 
 
 def _text(key: str, value: Any) -> str:

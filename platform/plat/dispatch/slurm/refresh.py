@@ -2,9 +2,9 @@
 
 Promised: nothing is concluded from what SLURM does not say. A task is over when SLURM says so, or when SLURM answers
 and does not know the job's number any more, unless the job is another user's and the site hides those. A word, or a
-list of tasks, that is not understood changes nothing; nor does a SLURM that cannot be asked. SLURM has `accept_within`
-seconds, on the file server's clock, to list a job whose number it has given; and as long, from when somebody first
-missed it, to list the job of a submitter that is gone.
+list of tasks, that is not understood changes nothing; nor does a SLURM that cannot be asked. SLURM has the
+`accept_within` seconds of the submission's profile, on the file server's clock, to list a job whose number it has
+given; and as long, from when somebody first missed it, to list the job of a submitter that is gone.
 """
 
 from __future__ import annotations
@@ -17,13 +17,14 @@ from dataclasses import dataclass, field
 from plat.dispatch.api import SchedulerError
 from plat.dispatch.schedulers import OVER, TaskKey, TaskState
 from plat.dispatch.slurm.commands import UNREADABLE, ListedTask, Slurm
+from plat.dispatch.slurm.profile import Profile
 from plat.dispatch.slurm.states import GONE
 from plat.dispatch.slurm.submission import SCHEDULER
 from plat.dispatch.submitting import age, give_up
 from plat.store.home import Home
 from plat.store.submissions import Submission, open_submissions, user_name
 
-ACCEPT_WITHIN = 60.0
+ACCEPT_WITHIN = Profile.accept_within  # of a submission that did not write down its profile's
 
 
 @dataclass(frozen=True)
@@ -40,24 +41,22 @@ class Snapshot:
     missed: Collection[Submission] = ()
 
 
-def refresh(home: Home, slurm: Slurm, accept_within: float = ACCEPT_WITHIN) -> Snapshot:
+def refresh(home: Home, slurm: Slurm) -> Snapshot:
     """Ask SLURM about every submission that is not over; note numbers that were not known, and what is over.
 
     SchedulerError when SLURM cannot be asked.
     """
-    snapshot = ask(home, slurm, accept_within, age)
+    snapshot = ask(home, slurm, age)
     for submission, number in snapshot.numbers.items():
         submission.note_job(number, "squeue")
     for submission in snapshot.missed:
-        give_up(submission, "SLURM", accept_within)
+        give_up(submission, "SLURM", _accept_within(submission))
     for name in {name for name, _ in snapshot.tasks}:
         _note_ends(Submission(home.submissions / name), snapshot.tasks)
     return snapshot
 
 
-def ask(
-    home: Home, slurm: Slurm, accept_within: float, seconds_since: Callable[[float, Submission], float]
-) -> Snapshot:
+def ask(home: Home, slurm: Slurm, seconds_since: Callable[[float, Submission], float]) -> Snapshot:
     """Ask SLURM, and write nothing. `seconds_since` gives the age of a file of a submission from its time of change."""
     known = {submission: submission.job_id() for submission in open_submissions(home, SCHEDULER)}
     if not known:
@@ -71,7 +70,8 @@ def ask(
         states = {task.index: task.state for task in listed[submission.name]}
         tasks |= {(submission.name, index): state for index, state in states.items()}
         is_readable = UNREADABLE not in states
-        is_new = not states and (number is None or seconds_since(_noted(submission), submission) < accept_within)
+        waits = number is None or seconds_since(_noted(submission), submission) < _accept_within(submission)
+        is_new = not states and waits
         if is_readable and not is_new and _may_be_seen(submission, slurm):
             unlisted += [(submission.name, i) for i in range(len(submission.tasks())) if i not in states]
     without_number = [submission for submission, number in known.items() if number is None]
@@ -86,6 +86,12 @@ def _may_be_seen(submission: Submission, slurm: Slurm) -> bool:
     """Whether the site would list the jobs of a submission to us."""
     owner = submission.facts().get("by", {}).get("user")
     return owner in (None, user_name()) or not slurm.site().hides_jobs
+
+
+def _accept_within(submission: Submission) -> float:
+    """Seconds that SLURM has to list a job: those of the profile under which it was submitted, whoever asks."""
+    seconds = submission.facts().get("accept_within")
+    return float(seconds) if isinstance(seconds, int | float) else ACCEPT_WITHIN
 
 
 def _noted(submission: Submission) -> float:
@@ -121,7 +127,7 @@ def task_states(home: Home, note: bool = True) -> Mapping[TaskKey, TaskState]:
     if not open_submissions(home, SCHEDULER):
         return {}
     try:
-        return (refresh(home, Slurm()) if note else ask(home, Slurm(), ACCEPT_WITHIN, _seconds_since)).tasks
+        return (refresh(home, Slurm()) if note else ask(home, Slurm(), _seconds_since)).tasks
     except (SchedulerError, OSError):
         return {}
 

@@ -33,6 +33,7 @@ def submit(home: Home, slurm: Slurm, profile: Profile, chunk: Chunk, parallel: i
             "slots": profile.runs_at_once,
             "minutes": chunk.needed.minutes,
             "signal_before": profile.signal_before,
+            "accept_within": profile.accept_within,
         }
 
     def call(submission: Submission, tasks: list[list[str]], lock: int) -> str:
