@@ -5,9 +5,14 @@ from __future__ import annotations
 import json
 import os
 import signal
+import subprocess
+import sys
 import threading
+from pathlib import Path
 
+import plat_toy
 import pytest
+from listening import listening
 from ray_cluster import on_ray
 from sweep_processes import finish, start, wait_for
 from toy_runs import comparable, no_step_twice, toy_run
@@ -156,3 +161,38 @@ def test_a_ray_of_our_own_ends_also_when_the_sweep_is_killed(home, tasks_find_th
     wait_for(lambda: not process.runs(owner), timeout=PATIENCE)
     [attempt] = home.run(run.id).attempts()
     assert read_outcome(attempt)["outcome"] == "interrupted" and run_state(home.run(run.id)).state == "interrupted"
+
+
+def test_a_ray_of_ones_own_can_not_be_reached_from_another_machine(home, monkeypatch):
+    monkeypatch.setenv("PYTHONPATH", str(Path(plat_toy.__file__).parent))
+    with listening() as sockets:
+        report = sweep(home, [toy_run(seed=1)], on="ray", cluster=("cluster.address=local",))
+    assert report.counts() == {"done": 1}
+    assert {"gcs_server", "raylet"} <= {name for _, name in sockets.seen} and sockets.exposed == set()
+
+
+def test_a_ray_over_several_nodes_asks_for_its_token(tmp_path):
+    """Who has the token joins (as the nodes of a run do), who has not is refused; nothing is left in a file."""
+    host = (
+        "import ray, subprocess, sys\n"
+        "from plat.trainer.private_ray import TOKEN, private_ray\n"
+        "with private_ray(nodes=2) as elsewhere:\n"
+        "    ray.init(address='local', num_cpus=1, include_dashboard=False, log_to_driver=False)\n"
+        "    address = ray.get_runtime_context().gcs_address\n"
+        "    for environment in (elsewhere, {key: elsewhere[key] for key in elsewhere if key != TOKEN}):\n"
+        "        done = subprocess.run([sys.executable, '-c', sys.argv[1], address], env=environment)\n"
+        "        print('joined' if done.returncode == 0 else 'refused', flush=True)\n"
+    )
+    guest = (
+        "import sys\n"
+        "from plat.trainer.private_ray import join_private_ray\n"
+        "join_private_ray()\n"
+        "import ray\n"
+        "ray.init(address=sys.argv[1], log_to_driver=False)\n"
+    )
+    environment = {**os.environ, "HOME": str(tmp_path), "RAY_USAGE_STATS_ENABLED": "0"}
+    environment.pop("RAY_AUTH_MODE", None)
+    command = [sys.executable, "-c", host, guest]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=PATIENCE)
+    assert done.stdout.split()[-2:] == ["joined", "refused"], done.stdout + done.stderr
+    assert not list(tmp_path.glob(".ray/*"))

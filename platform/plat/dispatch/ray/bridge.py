@@ -24,6 +24,7 @@ from plat.dispatch.ray.groups import OrphanedGroups, group_options, groups, remo
 from plat.dispatch.ray.settings import LOCAL
 from plat.store import process
 from plat.store.submissions import Submission
+from plat.trainer.private_ray import private_ray
 
 NAMESPACE = "plat"
 OBJECT_STORE = 80 * 2**20  # bytes; nothing of ours goes through it
@@ -35,6 +36,7 @@ class Bridge:
 
     def __init__(self) -> None:
         self._scratch: str | None = None
+        self._private = contextlib.ExitStack()
         self._started: dict[str, tuple[Submission, int]] = {}
         self._orphans = OrphanedGroups()
 
@@ -43,6 +45,8 @@ class Bridge:
         os.environ.setdefault("RAY_raylet_start_wait_time_s", str(int(within)))
         os.environ.setdefault("RAY_agent_register_timeout_ms", str(int(1000 * within)))
         os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
+        if address == LOCAL:
+            self._private.enter_context(private_ray(nodes=1))  # before Ray is imported, and until this process ends
         import ray
 
         common = {
@@ -61,7 +65,7 @@ class Bridge:
         return {"session": session, "address": context.gcs_address, "owner": process.this_process(), **self.nodes()}
 
     def _start(self, within: float, options: dict[str, Any]) -> None:
-        """Start a Ray of our own, without its dashboard.
+        """Start a Ray of our own, on loopback and without its dashboard.
 
         Ray gives its helpers 30 s, which is too short on a machine that is busy; it is tried again then.
         """

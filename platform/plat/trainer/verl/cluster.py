@@ -17,7 +17,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
 from importlib import import_module
 from typing import Any
@@ -26,6 +26,7 @@ import psutil
 
 from plat.errors import PlatError, RunError
 from plat.trainer.allocation import command_on_others, require_machines
+from plat.trainer.private_ray import private_ray
 from plat.trainer.verl.config import VerlRunConfig
 from plat.trainer.verl.cpu import ENVIRONMENT
 from plat.trainer.verl.guard import guarded
@@ -35,6 +36,7 @@ from plat.trainer.verl.overrides import rollout_engine
 from plat.trainer.verl.room import CPUS_BESIDE, CPUS_OF_A_WORKER, Room, needed_room, wait_for_room
 from plat.trainer.verl.scratch import scratch_folder
 
+EXTERNAL = "VERL_USE_EXTERNAL_MODULES"  # what verl imports in each of its processes
 HEAD = {"gcs_server", "raylet"}  # the processes without which there is no Ray
 JOIN_WITHIN = 300.0  # seconds that the other nodes of a run have to start Ray
 LEAVE_WITHIN = 20.0  # seconds that they have to end
@@ -55,13 +57,15 @@ def environment(config: VerlRunConfig) -> dict[str, str]:
         if config.verl.nodes == 1:
             variables["GLOO_SOCKET_IFNAME"] = "lo"
     elif rollout_engine(config) == "hf":
-        variables["VERL_USE_EXTERNAL_MODULES"] = ENVIRONMENT["VERL_USE_EXTERNAL_MODULES"]
+        variables[EXTERNAL] = ENVIRONMENT[EXTERNAL]
+    if config.verl.nodes == 1:
+        variables[EXTERNAL] = ",".join(filter(None, [variables.get(EXTERNAL), "plat.trainer.verl.loopback"]))
     return variables
 
 
 def import_plug_in() -> None:
     """Load what verl itself loads at its own start, for a process that had imported verl before."""
-    for name in filter(None, os.environ.get("VERL_USE_EXTERNAL_MODULES", "").split(",")):
+    for name in filter(None, os.environ.get(EXTERNAL, "").split(",")):
         import_module(name)
 
 
@@ -108,11 +112,12 @@ def _ray_of_our_own(config: VerlRunConfig) -> Iterator[None]:
 
     require_machines(config.verl.nodes)
     with guarded(scratch_folder()) as folder, ExitStack() as stack:
+        elsewhere = stack.enter_context(private_ray(config.verl.nodes))
         _start_ray(_own(config, folder))
         stack.callback(ray.shutdown)
         others = None
         if config.verl.nodes > 1:
-            others = stack.enter_context(_other_nodes(config, ray.get_runtime_context().gcs_address))
+            others = stack.enter_context(_other_nodes(config, ray.get_runtime_context().gcs_address, elsewhere))
         waits = JOIN_WITHIN if others else 0.0
         wait_for_room(_room(config), ray.nodes, waits, still_coming=lambda: others is None or others.poll() is None)
         try:
@@ -128,12 +133,17 @@ def _room(config: VerlRunConfig) -> Room:
 
 
 @contextmanager
-def _other_nodes(config: VerlRunConfig, address: str) -> Iterator[subprocess.Popen[bytes]]:
-    """Ray on the other machines of the run, which joins the head at this address and leaves with the block."""
+def _other_nodes(
+    config: VerlRunConfig, address: str, elsewhere: Mapping[str, str]
+) -> Iterator[subprocess.Popen[bytes]]:
+    """Ray on the other machines of the run, which joins the head at this address and leaves with the block.
+
+    `elsewhere` is the environment in which it is started there.
+    """
     program = [sys.executable, "-m", "plat.trainer.verl.node", address, str(_cpus(config))]
     if config.device == "cpu":
         program.append(str(workers(config)))
-    process = subprocess.Popen(command_on_others(config.verl.nodes - 1, program), stdin=subprocess.PIPE)
+    process = subprocess.Popen(command_on_others(config.verl.nodes - 1, program), stdin=subprocess.PIPE, env=elsewhere)
     assert process.stdin is not None
     try:
         yield process
@@ -218,8 +228,6 @@ def _own(config: VerlRunConfig, folder: str) -> dict[str, Any]:
     }
     if config.device == "cpu":
         options |= {"num_gpus": workers(config), "object_store_memory": OBJECT_STORE}
-        if config.verl.nodes == 1:
-            options["_node_ip_address"] = "127.0.0.1"
     return options
 
 

@@ -10,6 +10,7 @@ import os
 import subprocess
 import sys
 
+from plat.trainer.private_ray import join_private_ray
 from plat.trainer.verl.guard import guarded
 from plat.trainer.verl.scratch import scratch_folder
 
@@ -26,6 +27,7 @@ def ray_resources(cpus: int, slots: int | None) -> list[str]:
 
 def main(address: str, cpus: int, slots: int | None) -> int:
     """Join, and stay as long as Ray does; the exit code of `ray start`."""
+    join_private_ray()
     if slots is not None:  # Ray wants to see the GPUs that it is told of
         os.environ["CUDA_VISIBLE_DEVICES"] = ",".join(map(str, range(slots)))
     command = [sys.executable, "-m", "ray.scripts.scripts", "start", "--block", f"--address={address}"]

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
+from listening import listening
 from verl_processes import PPO, run
 
 from plat.spec.experiment import build_run, config_object
@@ -67,7 +69,9 @@ def make_config() -> Callable[..., VerlRunConfig]:
 
 @pytest.fixture(scope="session")
 def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The home of a finished run of PPO with the filter."""
+    """The home of a finished run of PPO with the filter; `sockets.json` has what listened meanwhile."""
     home = tmp_path_factory.mktemp("verl") / "ppo"
-    assert run(home, *PPO)["outcome"] == "finished"
+    with listening() as sockets:
+        assert run(home, *PPO)["outcome"] == "finished"
+    (home / "sockets.json").write_text(json.dumps({"seen": len(sockets.seen), "exposed": sorted(sockets.exposed)}))
     return home

@@ -65,7 +65,10 @@ def test_on_the_cpu_every_process_loads_the_plug_in_and_on_gpus_none_does(make_c
     assert cluster.environment(config)["VERL_PLATFORM"] == "cpu"
     config.device, config.dtype = "cuda", "bfloat16"
     variables = cluster.environment(config)
-    assert "VERL_PLATFORM" not in variables and "VERL_USE_EXTERNAL_MODULES" not in variables
+    assert "VERL_PLATFORM" not in variables
+    assert variables["VERL_USE_EXTERNAL_MODULES"] == "plat.trainer.verl.loopback", "on one machine"
+    config.verl.nodes = 2
+    assert "VERL_USE_EXTERNAL_MODULES" not in cluster.environment(config)
 
 
 def test_processes_of_several_machines_do_not_talk_over_the_loopback(make_config: Make) -> None:

@@ -57,6 +57,11 @@ def test_an_algorithm_runs_from_its_beginning_to_its_end(home: Path, undisturbed
     assert tables == {"reward_matrix", "val_instances", "probe", "heldout_base", "heldout_peak", "heldout_final"}
 
 
+def test_nothing_of_a_run_on_one_machine_can_be_reached_from_another(undisturbed: Path) -> None:
+    sockets = json.loads((undisturbed / "sockets.json").read_text())
+    assert sockets["seen"] > 5 and sockets["exposed"] == []
+
+
 def test_the_names_are_those_of_the_embedded_trainer(home: Path, undisturbed: Path) -> None:
     place = home / "embedded"
     command = ["run", "scale=smoke", "task=sokoban", "algorithm=ppo", "filter=top_p", "train.context=full"]
