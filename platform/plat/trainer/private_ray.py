@@ -11,6 +11,7 @@ import secrets
 import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from typing import Any
 
 TOKEN = "PLAT_RAY_TOKEN"  # in the environment of a program that is to join the Ray of a run from another machine
 _MODE, _TOKEN = "RAY_AUTH_MODE", "RAY_AUTH_TOKEN"
@@ -51,9 +52,10 @@ def _set(variables: Mapping[str, str | None]) -> None:
             os.environ[name] = value
     if "ray" not in sys.modules:
         return
+    from ray import _raylet
     from ray._private import ray_constants
-    from ray._raylet import AuthenticationTokenLoader, Config
 
-    Config.initialize("")
-    AuthenticationTokenLoader.instance().reset_cache()
+    raylet: Any = _raylet
+    raylet.Config.initialize("")
+    raylet.AuthenticationTokenLoader.instance().reset_cache()
     ray_constants.ENABLE_RAY_CLUSTER = os.environ.get(_SEVERAL_NODES, "1") != "0"
