@@ -103,12 +103,12 @@ def read_run(paths: RunPaths, with_diff: bool = False) -> BundledRun | None:
     )
 
 
-def _code_text(paths: RunPaths, with_untracked: bool) -> str | None:
-    """The content of code.txt, without the names of files that are not in version control unless asked for."""
+def _code_text(paths: RunPaths, with_names: bool) -> str | None:
+    """The content of code.txt, without the names of changed and of untracked files unless asked for."""
     if not paths.code.exists():
         return None
     lines = paths.code.read_text(encoding="utf-8").splitlines(keepends=True)
-    return "".join(line for line in lines if with_untracked or not line.startswith("untracked:"))
+    return "".join(line for line in lines if with_names or not line.startswith(("untracked:", "changed:")))
 
 
 def _step(row: Metric | Table) -> int:

@@ -7,7 +7,6 @@ Collected once per process (a sweep collects it in the parent), because asking g
 
 from __future__ import annotations
 
-import hashlib
 import importlib.util
 import platform
 import tomllib
@@ -42,42 +41,49 @@ class PlugIn:
             facts |= {"commit": self.repository.commit, **changes}
         return facts
 
+    @property
+    def changed(self) -> tuple[str, ...]:
+        return self.repository.changed if self.repository is not None else ()
+
 
 @dataclass(frozen=True)
 class CodeState:
-    """`commit` is None when plat does not run from its own checkout; `diff` is empty when nothing is uncommitted."""
+    """`commit` is None when plat does not run from its own checkout; the others are as in `Repository`."""
 
     commit: str | None
     dirty: bool
     versions: dict[str, str] = field(default_factory=dict)
     untracked: tuple[str, ...] = ()
+    changed: tuple[str, ...] = ()
+    diff_sha256: str | None = None
     diff: str = ""
     plug_ins: tuple[PlugIn, ...] = ()
 
     def text(self) -> str:
         """The content of code.txt: `key: value` lines, then `package==version` lines."""
         lines = [f"commit: {self.commit or 'none (not a checkout of plat)'}", f"dirty: {str(self.dirty).lower()}"]
+        lines += [f"changed: {name}" for name in self.changed]
         lines += [f"untracked: {name}" for name in self.untracked]
         lines += [f"{name}=={number}" for name, number in self.versions.items()]
         for plug_in in self.plug_ins:
             facts = plug_in.facts()
             lines.append(f"plug-in: {' '.join(f'{key}={value}' for key, value in facts.items() if value is not None)}")
+            lines += [f"changed: {plug_in.package}: {name}" for name in plug_in.changed]
         return "\n".join(lines) + "\n"
 
     def facts(self) -> dict[str, Any]:
-        """The part that goes into meta.json and, as tags, into the store: hashes of the diffs, not the diffs."""
-        changes = self.changes()
-        digest = hashlib.sha256(changes.encode(errors="surrogatepass")).hexdigest() if changes else None
+        """The part that goes into meta.json and, as tags, into the store: hashes of changes, never their text."""
         return {
             "commit": self.commit,
             "dirty": self.dirty,
             "versions": dict(self.versions),
-            "diff_sha256": digest,
+            "diff_sha256": self.diff_sha256,
             "plug_ins": [plug_in.facts() for plug_in in self.plug_ins],
         }
 
     def changes(self) -> str:
-        """The content of code.diff: what is uncommitted in plat, and then in each plug-in under its name."""
+        """The content of code.diff: what is uncommitted in plat, and then in each plug-in under its name; "" unless
+        it was asked for."""
         parts = [self.diff]
         for plug_in in self.plug_ins:
             if plug_in.repository is not None and plug_in.repository.diff:
@@ -92,7 +98,16 @@ def collect(source: Path | None = None) -> CodeState:
     plug_ins = tuple(_plug_ins())
     if repository is None or not _is_plat(repository.root):
         return CodeState(None, False, _versions(), plug_ins=plug_ins)
-    return CodeState(repository.commit, repository.dirty, _versions(), repository.untracked, repository.diff, plug_ins)
+    return CodeState(
+        repository.commit,
+        repository.dirty,
+        _versions(),
+        repository.untracked,
+        repository.changed,
+        repository.diff_sha256,
+        repository.diff,
+        plug_ins,
+    )
 
 
 def _versions() -> dict[str, str]:

@@ -32,9 +32,13 @@ _TOKENS = (  # by the prefixes that their issuers give them, so that a scanner c
     r"SG\.[\w-]{16,}\.[\w-]{16,}",
     r"key-[0-9a-f]{24,}",
     r"\d{8,10}:AA[\w-]{30,}",
+    r"pat[A-Za-z0-9]{14}\.[0-9a-f]{32,}",
+    r"(?:sb[ps]|figd|gldt|sq0[a-z]{3})[-_][\w-]{16,}",
+    r"dp\.(?:pt|st|ct|sa|scim|audit)\.\w{16,}",
 )
 _RANDOM = (  # unquoted: 32 or more characters of hex, or of base64 with all of small, capital and digit
-    r"(?<![\w/.-])(?:AC|SK)?[0-9a-f]{32,}(?![\w/.-])",
+    r"(?<![\w/.-])(?:AC|SK|0x)?[0-9a-f]{32,}(?![\w/.-])",
+    r"\$(?:apr1|1|2[aby]|5|6|y|argon2\w*)\$\S{8,}",  # hashes of passwords
     r"(?<![\w/.+-])(?=[A-Za-z+/=]*\d)(?=[a-z0-9+/=]*[A-Z])(?=[A-Z0-9+/=]*[a-z])[A-Za-z0-9+/]{32,}={0,2}(?![\w/.-])",
     r"(?<![\w/.])(?=\w*\d)[A-Za-z0-9]{20,}_[A-Za-z0-9]{16,}(?![\w/.-])",
 )
@@ -58,7 +62,24 @@ _PLACES = (  # what stands in front of a secret
     r"(?i:[\w-]*(?:passw(?:or)?d|passphrase|secret|token|api[_-]?key|access[_-]?key|credential)s?"
     r"[\"']?\s*[:=]\s*(?:\"[^\"\n]{6,}\"|'[^'\n]{6,}'|(?=\S*\d)[^\s\"',;(){}\[\]]{8,}))",
 )
-_SECRET = re.compile("|".join((*(rf"(?<![A-Za-z0-9]){token}" for token in _TOKENS), *_RANDOM, *_PLACES)))
+_LITERAL = r"[rbfu]{0,2}(?:\"[^\"\n]{3,}\"|'[^'\n]{3,}')"
+_WORDS = r"(?:passw(?:or)?d|passphrase|passwort|kennwort|mot_de_passe|contrasena|pwd|psk|secret|api[_-]?key)"
+_FORMS = (  # how a secret is given to a name, to an option or to a command
+    rf"(?i:\b\w*(?:{_WORDS}|(?<![a-z])(?:pass|pin|totp|token))s?[\"']?\s*[:=]\s*{_LITERAL})",
+    r"(?i:\b(?:pin|totp)\s*[:=]\s*\d{4,})",
+    rf"(?i:[\"']-{{0,2}}[\w-]*(?:{_WORDS}|token)[\"']\s*,\s*[^)\n]*{_LITERAL})",
+    rf"(?i:\w*auth\s*=?\s*\(\s*{_LITERAL}\s*,\s*{_LITERAL})",
+    rf"(?i:\b{_WORDS}=(?=\S*\d)[^\s\"',;(){{}}]{{4,}})",
+    rf"(?i:--?\w*(?:{_WORDS}|token)[ =][^\s\"'$<-][^\s\"']{{3,}})",
+    rf"(?i:\b{_WORDS}\s+(?:is|ist)\s+\S{{4,}})",
+    r"\bsshpass\s+-p\s*\S+",
+    r"\b(?:mysql|mysqldump|mariadb)\b.*\s-p\S+",
+    r"\bredis-cli\b.*\s-a\s+\S+",
+    r"\b(?:docker|podman|helm)\b.*\blogin\b.*\s(?:-p|--password)[\s=]+\S+",
+    r"^[+\- ]?[\w.*-]+:(?:\d{2,5}|\*):[\w*-]+:[\w*-]+:\S+\s*$",  # .pgpass
+    r"otpauth://\S*secret=",
+)
+_SECRET = re.compile("|".join((*(rf"(?<![A-Za-z0-9]){token}" for token in _TOKENS), *_RANDOM, *_PLACES, *_FORMS)))
 _KEY_BEGINS = re.compile(r"-----BEGIN [A-Z0-9 ]*PRIVATE KEY( BLOCK)?-----|PuTTY-User-Key-File-\d")
 _KEY_ENDS = re.compile(r"-----END [A-Z0-9 ]*PRIVATE KEY( BLOCK)?-----|Private-MAC:")
 

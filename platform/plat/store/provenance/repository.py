@@ -14,23 +14,28 @@ from pathlib import Path
 
 from plat.store.provenance.redaction import without_secrets
 
-LARGEST_DIFF = 2_000_000  # characters
-MOST_UNTRACKED = 100  # names that are recorded
+LARGEST_DIFF = 2_000_000  # characters of text that are recorded
+MOST_NAMES = 100  # of changed and of untracked files that are recorded
+RECORD_DIFF = "PLAT_RECORD_DIFF"  # set to 1: the text of changes is recorded, without the secrets that are found
 
 
 @dataclass(frozen=True)
 class Repository:
-    """`diff` is what is uncommitted, without secrets; `untracked` are names only. `root` is the top folder."""
+    """What git says of a checkout.
+
+    root         its top folder
+    changed      names of files with uncommitted changes; `untracked` those that are not in version control
+    diff_sha256  of all uncommitted changes as git prints them; None when there are none
+    diff         their text without the lines that may hold a secret; "" unless RECORD_DIFF asks for it
+    """
 
     root: Path
     commit: str
     dirty: bool = False
     untracked: tuple[str, ...] = ()
+    changed: tuple[str, ...] = ()
+    diff_sha256: str | None = None
     diff: str = ""
-
-    @property
-    def diff_sha256(self) -> str | None:
-        return hashlib.sha256(self.diff.encode(errors="surrogatepass")).hexdigest() if self.diff else None
 
 
 def repository_of(source: Path, *, whole: bool) -> Repository | None:
@@ -46,12 +51,22 @@ def repository_of(source: Path, *, whole: bool) -> Repository | None:
     where = [] if whole else ["--", "."]
     status = [line for line in (_git(folder, "status", "--porcelain", *where) or "").splitlines() if line]
     untracked = tuple(line[3:] for line in status if line.startswith("??"))
+    changed = tuple(line[3:] for line in status if not line.startswith("??"))
     diff = ""
-    if len(untracked) < len(status):
+    if changed:
         diff = _git(folder, "diff", "HEAD", "--no-color", "--no-ext-diff", "--no-textconv", *where) or ""
-        if len(diff) > LARGEST_DIFF:
-            diff = diff[:LARGEST_DIFF] + "\n[cut: the diff is longer than this]\n"
-    return Repository(Path(root), commit, bool(status), untracked[:MOST_UNTRACKED], without_secrets(diff))
+    digest = hashlib.sha256(diff.encode(errors="surrogatepass")).hexdigest() if diff else None
+    text = _screened(diff) if os.environ.get(RECORD_DIFF, "") not in ("", "0") else ""
+    return Repository(
+        Path(root), commit, bool(status), untracked[:MOST_NAMES], changed[:MOST_NAMES], diff_sha256=digest, diff=text
+    )
+
+
+def _screened(diff: str) -> str:
+    """The text of a diff that may be recorded."""
+    if len(diff) > LARGEST_DIFF:
+        diff = diff[:LARGEST_DIFF] + "\n[cut: the diff is longer than this]\n"
+    return without_secrets(diff)
 
 
 def _git(folder: Path, *arguments: str) -> str | None:

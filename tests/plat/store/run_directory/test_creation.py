@@ -1,7 +1,6 @@
 """Run directories: made once and whole, the same for everybody, and cheap to read."""
 
 import dataclasses
-import hashlib
 import json
 import multiprocessing
 import os
@@ -22,7 +21,7 @@ from plat.store.run_directory.files import config_hash, read_config, read_meta, 
 from plat.store.run_directory.spool import SpoolWriter
 from plat.store.run_directory.state import run_state
 
-CODE = CodeState("c0ffee", True, {"torch": "2.13.0"}, ("notes.txt",), "--- a\n+++ b\n")
+CODE = CodeState("c0ffee", True, {"torch": "2.13.0"}, ("notes.txt",), ("a.py",), "d1ff", "--- a\n+++ b\n")
 
 
 @pytest.fixture
@@ -44,9 +43,8 @@ def test_everything_is_in_it(home):
         "iterations": 9,
     }
     assert {key: meta[key] for key in expected} == expected
-    digest = hashlib.sha256(CODE.diff.encode()).hexdigest()
-    assert meta["code"] == CODE.facts() and CODE.facts()["diff_sha256"] == digest
-    assert paths.code.read_text() == "commit: c0ffee\ndirty: true\nuntracked: notes.txt\ntorch==2.13.0\n"
+    assert meta["code"] == CODE.facts() and CODE.facts()["diff_sha256"] == "d1ff"
+    assert paths.code.read_text() == "commit: c0ffee\ndirty: true\nchanged: a.py\nuntracked: notes.txt\ntorch==2.13.0\n"
     assert paths.diff.read_text() == CODE.diff
     assert home.run_ids() == [run.id]
     assert run_state(paths).state == "missing" and read_result(paths) is None
