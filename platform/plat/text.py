@@ -52,3 +52,8 @@ def wrapped(name: str, room: int) -> list[str]:
             part = part[room:]
         line += part
     return [*lines, line] if line else lines
+
+
+def writable(text: str) -> str:
+    """The text with lone surrogates spelled out: nothing else can fail to be written as UTF-8."""
+    return text if text.isascii() else text.encode(errors="backslashreplace").decode()

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import errno
-import os
 import shlex
-import time
 import traceback
 
 from plat.cli.exit_codes import PIPE_CLOSED, RUNS_FAILED
@@ -35,6 +33,14 @@ def _explain_os_error(error: OSError, arguments: list[str]) -> int:
     name = str(error.filename or "")
     if error.errno == errno.ENAMETOOLONG:
         return _show(SpecError("a file name that is too long", where=_cut(name) or None, mend="give a shorter one"))
+    if error.errno in (errno.EISDIR, errno.ENOTDIR, errno.ENOTEMPTY, errno.ELOOP) and name:
+        return _show(
+            HomeError(
+                f"a folder and a file are in each other's place: {error.strerror}",
+                where=name,
+                mend="move away what is there, then give the same command again",
+            )
+        )
     if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES, errno.EPERM):
         return _show(
             HomeError(
@@ -89,20 +95,26 @@ def usage_error(error: Exception, arguments: list[str]) -> SpecError:
 
 def _explain_mistake(error: BaseException, arguments: list[str]) -> int:
     """A mistake in plat: one line, with the traceback in a file (on stderr with -v)."""
-    import tempfile
-
     if settings.verbose:
         traceback.print_exception(error)
         return 1
-    name = f"plat-error-{time.strftime('%Y%m%d-%H%M%S')}-{os.getpid()}.txt"
-    path = os.path.join(tempfile.gettempdir(), name)
-    try:
-        with open(path, "w", encoding="utf-8") as file:
-            print(f"$ plat {' '.join(arguments)}", file=file)
-            traceback.print_exception(error, file=file)
-    except OSError:
-        path = "(could not be saved; use -v)"
     tell(f"error: a mistake in plat itself: {type(error).__name__}: {error}")
-    tell(f"   at: traceback in {path}")
+    tell(f"   at: traceback in {_saved(error, arguments)}")
     tell("  fix: give the same command again to go on; -v shows the traceback")
     return 1
+
+
+def _saved(error: BaseException, arguments: list[str]) -> str:
+    """The new file, which only this user can read, with the command and its traceback, passwords left out."""
+    import tempfile
+
+    from plat.store.mlflow.uri import mask_passwords
+
+    text = f"$ plat {' '.join(arguments)}\n{''.join(traceback.format_exception(error))}"
+    try:
+        handle, path = tempfile.mkstemp(prefix="plat-error-", suffix=".txt", text=True)
+        with open(handle, "w", encoding="utf-8", errors="backslashreplace") as file:
+            file.write(mask_passwords(text))
+    except OSError:
+        return "(could not be saved; use -v)"
+    return path

@@ -15,6 +15,7 @@ nothing is remembered.
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 import os
@@ -68,13 +69,15 @@ def remember(home: Home, uri: str, experiment: Experiment, layout: str, printed:
         return
     paths = sorted({*map(str, files), *_loaded_code()})
     note = {"digest": made_from, "layout": layout, "printed": printed, "files": paths, "stamps": _stamps(paths)}
-    durable.write(_note(home, experiment), json.dumps(note).encode())
+    with contextlib.suppress(OSError):  # a folder in its place, a full disk: then the report is made anew next time
+        durable.write(_note(home, experiment), json.dumps(note).encode())
 
 
 def forget(home: Home) -> None:
     """Remember no report of this home any more: values in the store have changed, which no digest shows."""
     for note in home.reports.glob(".*.json"):
-        note.unlink(missing_ok=True)
+        with contextlib.suppress(OSError):
+            note.unlink()
 
 
 def _note(home: Home, experiment: Experiment) -> Path:

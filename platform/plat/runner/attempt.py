@@ -17,12 +17,13 @@ from plat.runner.process_tree import contained
 from plat.runner.result import publish
 from plat.runner.training import train, typed_config
 from plat.spec.run_code import check_code
-from plat.store.durable import create, to_checked_json, to_json
+from plat.store.durable import create, to_checked_json
 from plat.store.home import Home
 from plat.store.run_directory.attempts import hardware_used, requested_end
 from plat.store.run_directory.files import headline_of
 from plat.store.run_directory.paths import AttemptPaths, RunPaths
 from plat.store.run_directory.run_io import FileRunIO, read_facts
+from plat.text import writable
 from plat.trainer.api import find_trainer
 
 
@@ -66,7 +67,7 @@ def perform(attempt: Attempt, stop: Stop) -> str:
         traceback.print_exc()
         outcome, reason = classify(error)
         text = error.render() if isinstance(error, PlatError) else f"{type(error).__name__}: {error}"
-        end = End(outcome, reason, text)
+        end = End(outcome, writable(reason), writable(text))
     end = _after_request(end, attempt.run, stop)
     record = {
         "outcome": end.outcome,
@@ -113,7 +114,9 @@ def _train(attempt: Attempt, io: FileRunIO, summary: dict[str, Any], stop: Stop)
 def _plain(summary: dict[str, Any], trainer: str) -> dict[str, Any]:
     """The summary of a trainer's outcome as JSON holds it; RunError for one that JSON cannot hold."""
     try:
-        plain: dict[str, Any] = json.loads(to_json(summary))
+        text = json.dumps(summary, ensure_ascii=False)
+        text.encode()
+        plain: dict[str, Any] = json.loads(text)
         return plain
     except (TypeError, ValueError) as error:
         raise RunError(

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 from plat.errors import HomeError, SpecError
 from plat.search.samplers import make_sampler
 from plat.search.search import Search
-from plat.store.durable import locked
+from plat.store.durable import create, locked
 from plat.store.home import Home
 
 if TYPE_CHECKING:
@@ -150,6 +150,8 @@ def open_storage(home: Home) -> RDBStorage:
     import optuna
 
     optuna.logging.set_verbosity(optuna.logging.WARNING)
+    if not home.studies.exists():
+        create(home.studies, b"", sync=False)  # with the rights that the umask gives: SQLite gives none to the group
     return optuna.storages.RDBStorage(storage_uri(home), engine_kwargs={"connect_args": {"timeout": 60}})
 
 

@@ -1,6 +1,6 @@
 """What in a home nobody needs any more, and how much room it takes.
 
-    scratch       files that a killed process has left half-written; an hour old at least
+    scratch       files and folders that a killed process has left half-written; an hour old at least
     checkpoints   of done runs, but for the newest of each attempt, which says what events count, and the peak
     artifacts     of attempts of a done run that did not make its result
     preparations  notes and logs of preparations that are over
@@ -66,7 +66,7 @@ def remove_garbage(items: list[Garbage]) -> int:
 
 
 def _scratch(home: Home, runs: list[RunPaths]) -> Iterator[tuple[str, Path]]:
-    folders = [home.root, home.reports, home.cache]
+    folders = [home.root, home.reports, home.cache, home.runs, *(path for path in _entries(home.runs) if path.is_dir())]
     yield from (("scratch", path) for folder in folders for path in _old_scratch(folder))
     for run in runs:
         listed = [*_old_scratch(run.root)]

@@ -43,8 +43,17 @@ class Home:
 
     @classmethod
     def find(cls, explicit: str | os.PathLike[str] | None = None) -> Home:
-        """`--home`, else $PLAT_HOME, else ./plat-home; made absolute."""
-        return cls(Path(explicit or os.environ.get("PLAT_HOME") or "plat-home").absolute())
+        """`--home`, else $PLAT_HOME, else ./plat-home; made absolute. HomeError for a path that is not UTF-8 text."""
+        root = Path(explicit or os.environ.get("PLAT_HOME") or "plat-home").absolute()
+        try:
+            str(root).encode()
+        except UnicodeEncodeError as error:  # SQLite and MLflow take paths as text
+            raise HomeError(
+                "the path of the home is not UTF-8 text",
+                where=str(root),
+                mend="rename that folder, or choose another home with --home DIR (or PLAT_HOME)",
+            ) from error
+        return cls(root)
 
     def create(self) -> Home:
         """Make the directory if needed; HomeError when it cannot be written or is from a newer version."""

@@ -1,7 +1,8 @@
 """Makes the SQLite file of a new store, whole or not at all.
 
-It is made in a file beside it, which is then renamed, so a kill leaves no half-made store. Its tables are those of
-`empty_store_<revision>.sql`: to let MLflow make them takes seconds and memory. When the installed MLflow has another
+It is made in a file beside it, which is then renamed, so a kill leaves no half-made store. Several homes may import
+into one store, each under its own import lock; a lock beside the store lets one process make it. Its tables are those
+of `empty_store_<revision>.sql`: to let MLflow make them takes seconds and memory. When the installed MLflow has another
 schema revision, a short-lived process with MLflow makes them.
 """
 
@@ -16,37 +17,51 @@ import time
 from pathlib import Path
 
 from plat.errors import StoreError
+from plat.store.durable import locked, write_file
 from plat.store.mlflow.client import QUIET
 from plat.store.mlflow.sqlite_schema import schema_revisions
 from plat.store.mlflow.store_errors import KEPT, store_errors
 from plat.store.mlflow.uri import mask_passwords, sqlite_path
 
+MAKING_SECONDS = 120.0  # how long to wait for another process that makes the store
 NETWORK_FILE_SYSTEMS = {"nfs", "nfs4", "cifs", "smb3", "smbfs", "lustre", "gpfs", "beegfs", "ceph", "afs", "fuse.sshfs"}
 DEFAULT_EXPERIMENT = "INSERT INTO experiments VALUES (0, 'Default', ?, 'active', ?, ?, 'default')"
 
 
 def ensure_sqlite(uri: str) -> Path:
-    """Make the SQLite store if there is none (call it under the import lock); its path."""
+    """Make the SQLite store if there is none; its path."""
     path = sqlite_path(uri)
     assert path is not None, uri
-    if path.exists() and path.stat().st_size > 0:
+    if _is_there(path):
         return path
     with store_errors(uri):
         path.parent.mkdir(parents=True, exist_ok=True)
-        _remove(path)
-        scratch = path.with_name(f".{path.name}.creating-{os.getpid()}")
-        schema = Path(__file__).with_name(f"empty_store_{schema_revisions()[0]}.sql")
-        try:
-            if schema.exists():
-                make_from_schema(scratch, schema)
-            else:
-                make_with_mlflow(scratch, path)
-            _set_journal(scratch)
-        except BaseException:
-            _remove(path, os.getpid())
-            raise
-        scratch.replace(path)
+        with locked(path.with_name(f".{path.name}.lock"), MAKING_SECONDS):
+            if not _is_there(path):  # another process may have been faster
+                _make(path)
     return path
+
+
+def _is_there(path: Path) -> bool:
+    return path.exists() and path.stat().st_size > 0
+
+
+def _make(path: Path) -> None:
+    """Make the store, under its lock."""
+    _remove(path)
+    scratch = path.with_name(f".{path.name}.creating-{os.getpid()}")
+    schema = Path(__file__).with_name(f"empty_store_{schema_revisions()[0]}.sql")
+    try:
+        write_file(scratch, b"")  # with the rights that the umask gives: SQLite itself gives none to the group
+        if schema.exists():
+            make_from_schema(scratch, schema)
+        else:
+            make_with_mlflow(scratch, path)
+        _set_journal(scratch)
+    except BaseException:
+        _remove(path)
+        raise
+    scratch.replace(path)
 
 
 def make_from_schema(file: Path, schema: Path) -> None:
@@ -75,9 +90,9 @@ def _set_journal(file: Path) -> None:
         database.execute(f"PRAGMA journal_mode = {journal}")
 
 
-def _remove(path: Path, process: int | str = "") -> None:
-    """Remove what was left in making the store at `path`, by one process or by any."""
-    for piece in path.parent.glob(f".{path.name}.creating-{process}*"):
+def _remove(path: Path) -> None:
+    """Remove what was left in making the store at `path`, under its lock."""
+    for piece in path.parent.glob(f".{path.name}.creating-*"):
         with contextlib.suppress(OSError):
             piece.unlink()
 

@@ -8,11 +8,13 @@ anything, because nothing but their text is used.
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable, Mapping
 from datetime import datetime
 from typing import Any, NamedTuple
 
 LAST_SECOND = 253402300799  # of the year 9999, the last one that a date can name
+_SURROGATE = re.compile("[\ud800-\udfff]")
 MOST_ATTEMPTS = 999  # the names of attempt folders have three digits
 
 
@@ -75,7 +77,17 @@ def _is_list_of(holds: Callable[[Any], bool]) -> Callable[[Any], bool]:
 
 
 def _is_text(value: Any) -> bool:
-    return isinstance(value, str)
+    """Whether it is a text that can be written anywhere: a lone surrogate cannot."""
+    return isinstance(value, str) and (value.isascii() or not _SURROGATE.search(value))
+
+
+def _is_writable(value: Any) -> bool:
+    """Whether all texts in a JSON value can be written."""
+    if isinstance(value, dict):
+        return all(_is_text(key) and _is_writable(item) for key, item in value.items())
+    if isinstance(value, list):
+        return all(map(_is_writable, value))
+    return not isinstance(value, str) or _is_text(value)
 
 
 def _is_identity(value: Any) -> bool:
@@ -100,7 +112,7 @@ TEXTS = Type("a list of texts", _is_list_of(_is_text))
 INTEGER = Type("an integer", is_integer)
 NUMBER = Type("a number", is_number)
 TIME = Type("a time in seconds since 1970", is_time)
-MAPPING = Type("a JSON object", lambda value: isinstance(value, dict))
+MAPPING = Type("a JSON object", lambda value: isinstance(value, dict) and _is_writable(value))
 PREPARATION = Type("a name and a title", lambda value: _is_list_of(_is_text)(value) and len(value) == 2)
 RESOURCES = Type(
     "numbers and texts by name",
