@@ -22,7 +22,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -37,7 +37,8 @@ from plat.store.mlflow.spelling import clean_key
 from plat.store.mlflow.sqlite_connection import connect_readonly
 from plat.store.mlflow.store_errors import KEPT, store_errors
 from plat.store.mlflow.uri import gc_command, sqlite_path
-from plat.store.run_directory.files import mend_of
+from plat.store.run_directory.files import mend_of, meta_damage
+from plat.store.run_directory.own_files import is_of_other
 from plat.store.run_directory.paths import RunPaths
 from plat.units import are, counted
 
@@ -204,13 +205,15 @@ def _import(
         run = RunPaths(Path(folder))
         record = read_record(run, wanted.get(run.id, ()), with_diff)
         if record is None:
-            report.unreadable.append(run.id)
+            if is_of_other(problem := meta_damage(run)):
+                report.damaged[run.id] = problem
+            else:
+                report.unreadable.append(run.id)
             continue
         have = known.get(run.id)
         if record.damage:
             report.damaged[run.id] = record.damage
-            if record.done and not (have and have.whole):
-                record = without_history(record)
+            record = replace(record, artifacts={}) if have and have.whole else without_history(record)
         try:
             for file in record.files:
                 if (record.experiment, file) not in touched:

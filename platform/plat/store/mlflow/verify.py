@@ -26,6 +26,7 @@ from plat.store.mlflow.record import NOT_COMPARED, RunRecord, has_begun, read_re
 from plat.store.mlflow.sqlite_connection import connect_readonly
 from plat.store.mlflow.store_errors import store_errors
 from plat.store.mlflow.uri import sqlite_path
+from plat.store.run_directory.files import meta_damage
 from plat.store.run_directory.paths import RunPaths
 
 
@@ -82,7 +83,8 @@ def _file_problem(path: Path, uri: str) -> str:
 def _check_run(run: RunPaths, known: Known | None, backend: Backend, reader: RawReader, check: StoreCheck) -> None:
     record = read_record(run)
     if record is None or record.damage:
-        check.damaged[run.id] = record.damage if record else "its meta.json or config.yaml cannot be read"
+        unread = meta_damage(run) or "its meta.json or config.yaml cannot be read"
+        check.damaged[run.id] = record.damage if record else unread
         return
     if known is None:
         if has_begun(run):

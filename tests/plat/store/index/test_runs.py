@@ -121,7 +121,8 @@ def odd_numbers(paths):
     """What SQLite cannot keep exactly."""
     if paths.result.exists():
         result = read_result(paths) or {"outcome": "finished"}
-        write(paths.result, json.dumps(result | {"success": float("nan"), "step": 2**70, "reason": "\ud800"}).encode())
+        odd = {"success": float("nan"), "step": 2**70, "reason": "\ud800"}
+        write(paths.result, to_checked_json({"id": paths.id, **result, **odd}))
 
 
 def folder_for_a_result(paths):
@@ -131,7 +132,15 @@ def folder_for_a_result(paths):
 
 def finish(paths):
     if paths.root.exists() and not paths.result.exists():
-        ended = {"outcome": "finished", "step": 9, "success": 0.5, "time": 1.7e9, "attempt": 1, "attempts": [1]}
+        ended = {
+            "id": paths.id,
+            "outcome": "finished",
+            "step": 9,
+            "success": 0.5,
+            "time": 1.7e9,
+            "attempt": 1,
+            "attempts": [1],
+        }
         write(paths.result, to_checked_json(ended))
 
 
