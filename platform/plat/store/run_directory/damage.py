@@ -11,7 +11,7 @@ of itself in its summary is no evidence: it may be rounded, or be about somethin
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -132,7 +132,7 @@ def _result_damage(paths: RunPaths, metrics: Sequence[Metric], tables: Sequence[
     return ""
 
 
-def _attempts_behind(paths: RunPaths, result: Mapping[str, Any]) -> str:
+def _attempts_behind(paths: RunPaths, result: dict[str, Any]) -> str:
     """What is wrong with the attempts that a result was made of; older runs do not say which these are."""
     covered = {attempt.number for attempt, _ in covered_attempts(paths)}
     for number in sorted(recorded_events(result).keys() - covered):

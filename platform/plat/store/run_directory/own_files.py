@@ -106,7 +106,9 @@ def hash_of(data: bytes) -> str:
 def code_damage(paths: RunPaths, meta: Mapping[str, Any] | None) -> str:
     """Which of code.txt and code.diff is not the one whose hash is in meta.json, in one line; "" when none is."""
     recorded = (meta or {}).get("files")
-    for path in (paths.code, paths.diff) if recorded is not None else ():
+    if recorded is None:
+        return ""
+    for path in (paths.code, paths.diff):
         try:
             found = hash_of(path.read_bytes()) if os.path.lexists(path) else None
         except OSError:
