@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import shutil
+import sqlite3
+from contextlib import closing
 
 import pytest
 from cli_files import GUESSING, results_of
@@ -108,3 +111,32 @@ def test_import_names_the_same_cure_for_an_edited_config(plat, spec, home, toy):
     code, _, err = plat("sync", path)
     assert code == 3 and "`plat sweep` of the experiment file (or the same `plat run`) writes it again" in err
     assert plat("sweep", path)[0] == 0 and plat("sync", path)[0] == 0
+
+
+def change_a_value(home):
+    """The id of a run of which the store says something else than its directory."""
+    with closing(sqlite3.connect(home / "mlflow.db")) as store:
+        run, plat_id = store.execute("SELECT run_uuid, value FROM tags WHERE key = 'plat.id'").fetchone()
+        assert store.execute("UPDATE metrics SET value = 0.999 WHERE run_uuid = ?", (run,)).rowcount
+        store.commit()
+        return plat_id
+
+
+def test_a_value_that_was_changed_in_the_store_is_brought_back_by_the_report(plat, spec, home, toy):
+    path = spec(GUESSING)
+    plat("sweep", path)
+    whole = plat("report", path)[1]
+    run = change_a_value(home)
+    code, out, err = plat("report", path)
+    assert code == 0 and out == whole and "changed in the store" in err and run in err
+    assert plat("report", path)[1:] == (whole, "")
+
+
+def test_a_changed_run_whose_directory_is_gone_is_named_and_left_out(plat, spec, home, toy):
+    path = spec(GUESSING)
+    plat("sweep", path)
+    run = change_a_value(home)
+    shutil.rmtree(home / "runs" / run[:2] / run)
+    for verb in ("report", "claims"):
+        code, out, err = plat(verb, path)
+        assert code == 3 and f"run {run} was changed in the store" in err and "99.9" not in out
