@@ -10,7 +10,7 @@ from contextlib import closing
 import pytest
 from cli_files import GUESSING, results_of
 
-from plat.store.durable import read_json, to_checked_json
+from plat.store.durable import exchange, read_json, to_checked_json
 from plat.store.run_directory.own_files import hash_of
 
 
@@ -140,3 +140,20 @@ def test_a_changed_run_whose_directory_is_gone_is_named_and_left_out(plat, spec,
     for verb in ("report", "claims"):
         code, out, err = plat(verb, path)
         assert code == 3 and f"run {run} was changed in the store" in err and "99.9" not in out
+
+
+def test_exchanged_results_are_named_by_every_verb_and_mended_by_a_sweep(plat, spec, home, toy):
+    path = spec(GUESSING)
+    plat("sweep", path)
+    whole = plat("report", path)[1]
+    first, second, *_ = sorted(home.glob("runs/*/*"))
+    for name in ("attempts", "result.json"):
+        assert exchange(first / name, second / name)
+    for file in home.glob("mlflow.db*"):
+        file.unlink()
+    for verb in ("sync", "report"):
+        code, _, err = plat(verb, path)
+        assert code == 3 and f"run {first.name} is damaged" in err and f"is of run {first.name}" in err, (verb, err)
+    for run in (first, second):
+        assert json.loads(plat("why", run.name, "--json")[1])["state"]["state"] == "interrupted"
+    assert plat("sweep", path)[0] == 0 and plat("report", path)[:2] == (0, whole)

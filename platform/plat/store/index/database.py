@@ -161,6 +161,6 @@ def _statements() -> Iterator[str]:
         first = "checksum, id TEXT PRIMARY KEY, stamp TEXT NOT NULL"
         yield f"CREATE TABLE {table} ({first}, {', '.join(columns)}) WITHOUT ROWID"
     yield "DROP TABLE IF EXISTS pairs"
-    columns = "checksum, number INTEGER PRIMARY KEY, key TEXT, value TEXT, UNIQUE (key, value)"
-    yield f"CREATE TABLE pairs ({columns})"
+    of_pairs = "checksum, number INTEGER PRIMARY KEY, key TEXT, value TEXT, UNIQUE (key, value)"
+    yield f"CREATE TABLE pairs ({of_pairs})"
     yield f"PRAGMA user_version = {FORMAT}"

@@ -86,6 +86,7 @@ class Digest:
 def _of_series(series: Series, values: np.ndarray) -> str:
     """The digest of all metrics together."""
     parts, digest = _covered_parts(tuple(series.keys), tuple(series.counts))
+    numbers: Any  # numpy's arrays are buffers, which their types do not say
     for numbers in (series.steps, values):
         for start, end in parts:
             digest = crc32(numbers[start:end], digest)
