@@ -11,8 +11,9 @@ Promised:
   archived and is done anew is imported anew;
 - a run that was redone and gives other values than those recorded is left as it was recorded, and named;
 - a run that has not begun (one that waits in the queue of a scheduler) is not in MLflow yet;
-- a done run whose history is damaged never passes for whole: unless the store has all of it already, it is recorded
-  with the outcome "damaged" and without its history, and named at every import until it is mended.
+- a run whose files are damaged never passes for whole: unless the store has all of it already, it is recorded without
+  its history, a done one with the outcome "damaged", and named at every import until it is mended;
+- a done run has a digest of what was imported (`plat.store.mlflow.digest`), by which a reader notices later changes.
 
 When nothing has changed, an import reads a fingerprint per run and takes no lock.
 """
