@@ -27,7 +27,7 @@ from plat.dispatch.api import ENDED, Change
 from plat.dispatch.driver import sweep
 from plat.dispatch.progress import Silent
 from plat.spec.experiment import Run
-from plat.store.durable import to_json
+from plat.store.durable import to_checked_json
 from plat.store.home import Home
 from plat.store.provenance.code_state import CodeState
 from plat.store.run_directory.attempts import new_attempt
@@ -130,7 +130,7 @@ def make_done(home: Home, runs: list[Run]) -> None:
     for run in runs:
         paths = create(home, run, "bench", code=code)
         result = {"id": run.id, "name": run.name, "outcome": "finished", "attempt": 1, "step": 0, "wall": 1.0}
-        paths.result.write_bytes(to_json({**result, "summary": {}, "attempts": [1], "time": time.time()}))
+        paths.result.write_bytes(to_checked_json({**result, "summary": {}, "attempts": [1], "time": time.time()}))
 
 
 def best(work: Any, repeats: int = 3) -> float:

@@ -47,16 +47,16 @@ def finish(paths: RunPaths, run: Run) -> None:
     """What a run that was trained leaves in its directory."""
     attempt = paths.attempt(1)
     attempt.root.mkdir(parents=True)
-    spool = SpoolWriter(attempt.events)
+    spool = SpoolWriter(attempt.events, run.id)
     for step in STEPS:
         spool.append(step, {"val/success": 0.5, "rollout/return_mean": 0.1 * step})
     spool.table("heldout_instances", STEPS[-1], {"role": "peak", "success": [0, 1] * 8})
     spool.close()
     now = time.time()
     ended = {"outcome": "finished", "reason": "", "step": STEPS[-1], "success": 0.5, "summary": {}, "time": now}
-    outcome = {**ended, "wall": 10.0, "error": None, "events": len(STEPS) + 1}
-    facts = {"attempt": 1, "restored_step": None, "host": "host", "threads": 1, "time": now}
-    numbers = {"iterations": STEPS[-1], "attempt": 1, "attempts": [1], "wall": 10.0}
+    outcome = {"run": run.id, "attempt": 1, **ended, "wall": 10.0, "error": None, "events": len(STEPS) + 1}
+    facts = {"run": run.id, "attempt": 1, "restored_step": None, "host": "host", "threads": 1, "time": now}
+    numbers = {"iterations": STEPS[-1], "attempt": 1, "attempts": [1], "events": {"1": len(STEPS) + 1}, "wall": 10.0}
     write_file(attempt.meta, to_checked_json(facts), sync=False)
     write_file(attempt.outcome, to_checked_json(outcome), sync=False)
     write_file(paths.result, to_checked_json({"id": run.id, "name": run.name, **ended, **numbers}), sync=False)

@@ -15,6 +15,7 @@ from plat.plan import make_plan
 from plat.plan.cost import DEFAULT_PREPARE_SECONDS, DEFAULT_RUN_BYTES, History
 from plat.plan.plan import Plan
 from plat.spec.experiment import Experiment, Run, build_run, load_experiments
+from plat.store.durable import to_checked_json
 from plat.store.home import Home
 from plat.store.run_directory.creation import create
 
@@ -47,14 +48,15 @@ def planned(tmp_path: Path, home: Home) -> Callable[..., Plan]:
 
 def finish(home: Home, run: Run, outcome: str = "finished") -> None:
     paths = create(home.create(), run, "matrix")
-    paths.result.write_text(json.dumps({"id": run.id, "outcome": outcome, "step": 20, "success": 0.5, "attempt": 1}))
+    ended = {"id": run.id, "outcome": outcome, "step": 20, "success": 0.5, "attempt": 1}
+    paths.result.write_bytes(to_checked_json(ended))
 
 
 def fail(home: Home, run: Run, step: int) -> None:
     paths = create(home.create(), run, "matrix")
     attempt = paths.attempt(1)
     attempt.root.mkdir(parents=True)
-    attempt.outcome.write_text(json.dumps({"outcome": "failed:oom", "step": step}))
+    attempt.outcome.write_bytes(to_checked_json({"run": run.id, "outcome": "failed:oom", "step": step}))
 
 
 def note(home: Home, *lines: Any) -> None:
@@ -180,8 +182,10 @@ def test_runs_in_progress_are_measured(planned: Callable[..., Plan], home: Home)
     paths = create(home.create(), run, "t")
     attempt = paths.attempt(1)
     attempt.root.mkdir(parents=True)
-    attempt.meta.write_text(json.dumps({"attempt": 1, "restored_step": None, "time": 1000.0}))
-    attempt.outcome.write_text(json.dumps({"outcome": "interrupted", "step": 10, "time": 1050.0}))
+    facts = {"run": run.id, "attempt": 1, "restored_step": None, "time": 1000.0}
+    attempt.meta.write_bytes(to_checked_json(facts))
+    ended = {"run": run.id, "outcome": "interrupted", "step": 10, "time": 1050.0}
+    attempt.outcome.write_bytes(to_checked_json(ended))
     attempt.events.write_text("")
     os.utime(attempt.events, (1050.0, 1050.0))
     plan = planned(text)

@@ -12,12 +12,15 @@ from typing import TYPE_CHECKING
 from plat.errors import HomeError, StoreError
 from plat.store.home import Home
 from plat.store.run_directory.paths import RunPaths
+from plat.units import counted
 
 if TYPE_CHECKING:
     from plat.spec.experiment import Experiment, Run
+    from plat.store.mlflow.frames import Frames
     from plat.store.mlflow.importer import ImportReport
 
 IMPORT_TIMEOUT = 2.0  # seconds to wait for a locked store while runs go on: no run is started meanwhile
+NOT_HERE = "remove it in MLflow, then `plat sync` from the home that has its directory, or `plat import` its bundle"
 IMPORT_EVERY = 5.0  # seconds between imports while runs go on: the cores belong to the runs
 
 
@@ -79,6 +82,34 @@ def catch_up(home: Home, uri: str, experiments: Sequence[Experiment]) -> int:
     with unless_archived(home, uri, "the store is not brought up to date"):
         exit_code = import_all(home, uri, experiments).exit_code
     return exit_code
+
+
+def load_results(home: Home, uri: str, experiment: Experiment) -> Frames:
+    """The results of an experiment in the store. Runs that were changed there since they were imported are imported
+    anew where their directory is here; each is named on stderr, and the others are in `Frames.changed`."""
+    from plat.store.mlflow.frames import Store
+
+    store = Store(uri, home)
+    frames = store.load(experiment, params=False)
+    if not frames.changed:
+        return frames
+    from plat.store.mlflow.restoring import restore_runs
+
+    found = frames.changed
+    with unless_archived(home, uri, "the store is not mended"):
+        restore_runs(home, uri, found)
+        frames = store.load(experiment, params=False)
+    restored = [run_id for run_id in found if run_id not in frames.changed]
+    if restored:
+        problem = f"e.g. {found[restored[0]]}"
+        text = f"{counted(len(restored), 'run')} changed in the store ({problem}), imported anew from the home"
+        print(f"warning: {text}: {', '.join(restored[:5])}", file=sys.stderr)
+    for run_id, problem in list(frames.changed.items())[:5]:
+        text = f"run {run_id} was changed in the store: {problem}; its results are left out ({NOT_HERE})"
+        print(f"warning: {text}", file=sys.stderr)
+    if len(frames.changed) > 5:
+        print(f"warning: and {len(frames.changed) - 5} more changed in the store", file=sys.stderr)
+    return frames
 
 
 @contextlib.contextmanager

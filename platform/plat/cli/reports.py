@@ -12,12 +12,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from plat.cli.common import on_terminal
-from plat.cli.importing import unless_archived
+from plat.cli.importing import load_results, unless_archived
 from plat.store.home import Home
 from plat.trainer.plugins import published
+from plat.units import counted
 
 if TYPE_CHECKING:
     from plat.spec.experiment import Experiment
+    from plat.store.mlflow.frames import Frames
     from plat_analysis.report.provenance import Provenance
 
 
@@ -39,19 +41,19 @@ def make_report(home: Home, uri: str, experiment: Experiment, out: Path | None =
     from plat_analysis.report.build import build_report
     from plat_analysis.report.files import write_report
 
-    store = Store(uri, home)
-    frames = store.load(experiment, params=False)
-    notes = _removed(home, list(frames.runs["run_id"]))
+    frames = load_results(home, uri, experiment)
+    notes = (*_removed(home, list(frames.runs["run_id"])), *_changed(frames))
     built = build_report(frames, experiment, replace(provenance(experiment), notes=notes))
+    whole = not built.failures and not frames.changed
     if out is None and home.exists() and not os.access(home.root, os.W_OK):
         unwritten = f"nothing was written: {home.root} is read-only; `--out DIR` writes the report elsewhere\n"
-        return MadeReport(rendered(built) + unwritten, [], not built.failures)
+        return MadeReport(rendered(built) + unwritten, [], whole)
     folder = out or home.create().reports / experiment.report_name
     written = write_report(built, folder)
     with unless_archived(home, uri, "the report is not logged into MLflow"):
-        store.log_report(experiment, written, built.values)
+        Store(uri, home).log_report(experiment, written, built.values)
     printed = rendered(built) + _paths(folder, written.values())
-    return MadeReport(printed, list(written.values()), not built.failures)
+    return MadeReport(printed, list(written.values()), whole)
 
 
 def provenance(experiment: Experiment) -> Provenance:
@@ -77,6 +79,13 @@ def _removed(home: Home, stored: Sequence[str]) -> tuple[str, ...]:
         f"{len(gone)} of {len(stored)} runs ({names}) were removed from the home; what the store holds of them is shown"
     )
     return (f"{text}. `plat sweep` does them again.",)
+
+
+def _changed(frames: Frames) -> tuple[str, ...]:
+    """What to say of runs that were changed in the store and could not be brought back."""
+    names = ", ".join(run_id[:8] for run_id in list(frames.changed)[:5]) + (", ..." if len(frames.changed) > 5 else "")
+    text = f"{counted(len(frames.changed), 'run')} ({names}) changed in the store since the import: left out."
+    return (text,) if frames.changed else ()
 
 
 def check_report(experiment: Experiment) -> None:

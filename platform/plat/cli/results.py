@@ -16,7 +16,7 @@ from plat.cli.common import (
     print_json,
 )
 from plat.cli.exit_codes import RUNS_FAILED
-from plat.cli.importing import catch_up, import_all
+from plat.cli.importing import catch_up, import_all, load_results
 from plat.cli.reports import make_report
 from plat.cli.settings import verb
 from plat.cli.table import fitted
@@ -95,16 +95,17 @@ def claims(
     as_json: JsonOption = False,
 ) -> int:
     """The verdict on each claim of the paper."""
-    from plat.store.mlflow.frames import Store
-
     experiments = load_experiments(arguments or _all_files(), home=home, without_file=WITHOUT_FILE)
     place = Home.find(home).checked()
     uri = place.store_uri(store)
     exit_code = catch_up(place, uri, experiments)
     from plat_analysis.claims.engine import check_claims
 
-    stored = Store(uri, place)
-    checked = [check_claims(stored.load(experiment, params=False), experiment) for experiment in experiments]
+    checked = []
+    for experiment in experiments:
+        frames = load_results(place, uri, experiment)
+        exit_code = RUNS_FAILED if frames.changed else exit_code
+        checked.append(check_claims(frames, experiment))
     verdicts = [verdict for verdicts in checked for verdict in verdicts]
     if as_json:
         print_json({"claims": [verdict.as_dict() for verdict in verdicts]})

@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from plat.cli import reports
-from plat.cli.importing import unless_archived
+from plat.cli.importing import load_results, unless_archived
 from plat.cli.table import table
 from plat.store.home import Home
 from plat.units import counted, duration
@@ -31,15 +31,14 @@ def report_search(home: Home, uri: str, summary: Summary, experiment: Experiment
     search = summary.search
     artifacts = _artifacts(summary)
     values = {key: value for artifact in artifacts for key, value in artifact.values.items()}
-    store = Store(uri, home)
     command = shlex.join(["plat", "tune", os.path.relpath(search.path), *search.overrides])
     provenance = replace(reports.provenance(experiment), command=command)
-    results = Results(store.load(experiment, params=False), experiment)
+    results = Results(load_results(home, uri, experiment), experiment)
     built = Report(experiment, results, artifacts, [], values, provenance)
     folder = home.reports / search.name
     written = write_report(built, folder)
     with unless_archived(home, uri, "the report is not logged into MLflow"):
-        store.log_report(experiment, written, values)
+        Store(uri, home).log_report(experiment, written, values)
     counts = ", ".join(f"{number} {state}" for state, number in summary.counts().items())
     trials, iterations = counted(len(summary.trials), "trial"), counted(summary.iterations, "iteration")
     lines = [

@@ -22,7 +22,7 @@ from plat.runner.memory import AFTER_OOM
 from plat.store.home import Home
 from plat.store.index.configs import nearest
 from plat.store.run_directory.artifact import Artifact, artifacts_of
-from plat.store.run_directory.files import load_meta, mend_of, read_attempt_meta, read_outcome
+from plat.store.run_directory.files import load_meta, mend_of, meta_damage, read_attempt_meta, read_outcome
 from plat.store.run_directory.numerics import numerics_of_run
 from plat.store.run_directory.paths import AttemptPaths, RunPaths
 from plat.store.run_directory.state import RunState
@@ -144,7 +144,8 @@ def _damage(paths: RunPaths) -> str:
     except HomeError as error:
         return error.what
     record = read_record(paths)
-    return "meta.json is missing or cannot be read" if record is None else record.damage
+    unread = meta_damage(paths) or "meta.json is missing or cannot be read"
+    return unread if record is None else record.damage
 
 
 def _fingerprint_words(fingerprint: dict[str, Any]) -> list[str]:

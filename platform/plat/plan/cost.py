@@ -21,8 +21,8 @@ from typing import Any
 
 from plat.runner.result import cost_facts
 from plat.spec.experiment import Run, config_object
-from plat.store.durable import read_json
 from plat.store.home import Home
+from plat.store.run_directory.files import read_attempt_meta
 from plat.store.run_directory.paths import RunPaths
 from plat.store.run_directory.state import RunState
 from plat.trainer.api import find_trainer
@@ -142,7 +142,7 @@ def rate_so_far(paths: RunPaths, state: RunState) -> float | None:
     attempts = paths.attempts()
     if state.step is None or state.age is None or not attempts:
         return None
-    attempt = read_json(attempts[-1].meta) or {}
+    attempt = read_attempt_meta(attempts[-1])
     iterations = state.step - (attempt.get("restored_step") or 0)
     try:
         seconds = attempts[-1].events.stat().st_mtime - float(attempt["time"])

@@ -70,6 +70,8 @@ def perform(attempt: Attempt, stop: Stop) -> str:
         end = End(outcome, writable(reason), writable(text))
     end = _after_request(end, attempt.run, stop)
     record = {
+        "run": attempt.run.id,
+        "attempt": attempt.paths.number,
         "outcome": end.outcome,
         "reason": end.reason,
         "step": io.step if io else None,

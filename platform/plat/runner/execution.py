@@ -16,7 +16,7 @@ from plat.store.durable import remove_scratch, set_aside
 from plat.store.home import Home
 from plat.store.run_directory import lease
 from plat.store.run_directory.attempts import close_abandoned, new_attempt
-from plat.store.run_directory.damage import spool_damage
+from plat.store.run_directory.damage import files_to_set_aside, spool_damage
 from plat.store.run_directory.files import read_config, read_meta, read_result, result_damage
 from plat.store.run_directory.paths import RunPaths
 
@@ -26,9 +26,9 @@ def execute(home: Home, run_id: str, *, steal: bool = False, redirect: bool = Tr
     "stopped:pruned").
 
     A run that is done already returns its outcome at once. LeaseHeld when somebody else has it, HomeError when its
-    config or meta.json is damaged. A damaged result.json, and attempts whose events are damaged, are set aside, and
-    the run is done again as far as needed; the attempt's log says so. With `redirect`, everything the process prints
-    goes to the attempt's log.txt meanwhile.
+    config or meta.json is damaged or of another run. A damaged result.json, what is another run's, and attempts whose
+    events are damaged are set aside, and the run is done again as far as needed; the attempt's log says so. With
+    `redirect`, everything the process prints goes to the attempt's log.txt meanwhile.
     """
     paths = home.run(run_id)
     done = read_result(paths)
@@ -42,11 +42,11 @@ def execute(home: Home, run_id: str, *, steal: bool = False, redirect: bool = Tr
         done = read_result(paths)  # it may have ended while we asked
         if done is not None:
             return str(done["outcome"])
-        close_abandoned(paths)
         _clear_up_after_earlier_attempts(paths)
+        mended = _set_damage_aside(paths)
+        close_abandoned(paths)
         paths.cancel.unlink(missing_ok=True)
         threads = int((meta.get("resources") or {}).get("threads") or 1)
-        mended = _set_damage_aside(paths)
         attempt = new_attempt(paths, held.attempt, threads)
         with output_to(attempt.log if redirect else None), stop_on_signals() as stop:
             for line in mended:
@@ -77,4 +77,7 @@ def _set_damage_aside(paths: RunPaths) -> list[str]:
     problem = "attempts is no folder" if in_the_way else spool_damage(paths)
     if problem and (aside := set_aside(attempts)):
         lines.append(f"{problem}; the attempts so far are now in {aside.name}, and the run starts anew")
+    for path, says in files_to_set_aside(paths).items():
+        if aside := set_aside(path):
+            lines.append(f"{path.relative_to(paths.root)} {says}; it is now {aside.name}")
     return lines

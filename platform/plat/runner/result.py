@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from plat.spec.schema import select
 from plat.store.durable import append_line, create, to_checked_json
 from plat.store.run_directory.files import gpus_of, read_outcome
+from plat.store.run_directory.history import covered_attempts
 from plat.trainer.api import TrainerSpec, find_trainer
 
 if TYPE_CHECKING:
@@ -31,11 +32,19 @@ def publish(attempt: Attempt, record: dict[str, Any], restored_step: int) -> Non
         "iterations": find_trainer(meta["trainer"]).iterations(attempt.config),
         "attempt": attempt.paths.number,
         "attempts": [past.number for past in attempts],
+        "events": _events(attempt, record),
         "wall": round(sum(outcome.get("wall") or 0.0 for outcome in outcomes), 3),
     }
     if create(run.result, to_checked_json(result)):
         line = _history_line(attempt.config, meta, record, restored_step)
         append_line(attempt.home.history, {**line, "spent": result["wall"]})
+
+
+def _events(attempt: Attempt, record: dict[str, Any]) -> dict[str, int]:
+    """How many events each attempt that counts must have, so that a missing end is noticed whatever else is lost."""
+    counts = {past.number: coverage.events for past, coverage in covered_attempts(attempt.run)}
+    counts[attempt.paths.number] = record["events"]
+    return {str(number): count for number, count in counts.items() if count is not None}
 
 
 def _history_line(config: dict[str, Any], meta: dict[str, Any], record: dict[str, Any], start: int) -> dict[str, Any]:

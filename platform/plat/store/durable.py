@@ -149,14 +149,19 @@ def _checksum(value: dict[str, Any]) -> str:
 
 def read_json(path: Path) -> dict[str, Any] | None:
     """A JSON object from a small file; None when it is absent or damaged (a folder in its place included)."""
+    return load_json(path)[0]
+
+
+def load_json(path: Path) -> tuple[dict[str, Any] | None, bool]:
+    """As `read_json`, and whether a checksum in the file vouches for the content."""
     try:
         value = json.loads(path.read_bytes())
     except (FileNotFoundError, NotADirectoryError, IsADirectoryError, ValueError, RecursionError):
-        return None
+        return None, False
     if not isinstance(value, dict):
-        return None
+        return None, False
     checksum = value.pop(CHECKSUM, None)
-    return value if checksum is None or checksum == _checksum(value) else None
+    return (value if checksum is None or checksum == _checksum(value) else None), checksum is not None
 
 
 def set_aside(path: Path) -> Path | None:

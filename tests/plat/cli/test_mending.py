@@ -3,9 +3,15 @@
 from __future__ import annotations
 
 import json
+import shutil
+import sqlite3
+from contextlib import closing
 
 import pytest
 from cli_files import GUESSING, results_of
+
+from plat.store.durable import exchange, read_json, to_checked_json
+from plat.store.run_directory.own_files import hash_of
 
 
 def test_a_meta_file_of_another_shape_is_written_again(plat, spec, home, toy):
@@ -37,6 +43,9 @@ def test_the_text_of_changes_goes_into_the_store_only_when_asked(plat, spec, hom
     plat("sweep", path)
     for run in home.glob("runs/*/*"):
         (run / "code.diff").write_text("+ changed\n")
+        meta = read_json(run / "meta.json")
+        meta["files"]["code.diff"] = hash_of(b"+ changed\n")
+        (run / "meta.json").write_bytes(to_checked_json(meta))
     plat("sync")
     assert not list(home.glob("mlartifacts/**/code.diff"))
     assert plat("sync", "--with-diff")[0] == 0
@@ -102,3 +111,49 @@ def test_import_names_the_same_cure_for_an_edited_config(plat, spec, home, toy):
     code, _, err = plat("sync", path)
     assert code == 3 and "`plat sweep` of the experiment file (or the same `plat run`) writes it again" in err
     assert plat("sweep", path)[0] == 0 and plat("sync", path)[0] == 0
+
+
+def change_a_value(home):
+    """The id of a run of which the store says something else than its directory."""
+    with closing(sqlite3.connect(home / "mlflow.db")) as store:
+        run, plat_id = store.execute("SELECT run_uuid, value FROM tags WHERE key = 'plat.id'").fetchone()
+        assert store.execute("UPDATE metrics SET value = 0.999 WHERE run_uuid = ?", (run,)).rowcount
+        store.commit()
+        return plat_id
+
+
+def test_a_value_that_was_changed_in_the_store_is_brought_back_by_the_report(plat, spec, home, toy):
+    path = spec(GUESSING)
+    plat("sweep", path)
+    whole = plat("report", path)[1]
+    run = change_a_value(home)
+    code, out, err = plat("report", path)
+    assert code == 0 and out == whole and "changed in the store" in err and run in err
+    assert plat("report", path)[1:] == (whole, "")
+
+
+def test_a_changed_run_whose_directory_is_gone_is_named_and_left_out(plat, spec, home, toy):
+    path = spec(GUESSING)
+    plat("sweep", path)
+    run = change_a_value(home)
+    shutil.rmtree(home / "runs" / run[:2] / run)
+    for verb in ("report", "claims"):
+        code, out, err = plat(verb, path)
+        assert code == 3 and f"run {run} was changed in the store" in err and "99.9" not in out
+
+
+def test_exchanged_results_are_named_by_every_verb_and_mended_by_a_sweep(plat, spec, home, toy):
+    path = spec(GUESSING)
+    plat("sweep", path)
+    whole = plat("report", path)[1]
+    first, second, *_ = sorted(home.glob("runs/*/*"))
+    for name in ("attempts", "result.json"):
+        assert exchange(first / name, second / name)
+    for file in home.glob("mlflow.db*"):
+        file.unlink()
+    for verb in ("sync", "report"):
+        code, _, err = plat(verb, path)
+        assert code == 3 and f"run {first.name} is damaged" in err and f"is of run {first.name}" in err, (verb, err)
+    for run in (first, second):
+        assert json.loads(plat("why", run.name, "--json")[1])["state"]["state"] == "interrupted"
+    assert plat("sweep", path)[0] == 0 and plat("report", path)[:2] == (0, whole)

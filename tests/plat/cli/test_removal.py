@@ -9,6 +9,7 @@ import sys
 import pytest
 from cli_files import GUESSING
 
+from plat.store.durable import to_checked_json
 from plat.store.run_directory import lease
 
 TOY = "title: A test\nbase: {{trainer: 'plat_toy:SPEC'}}\nmatrix:\n  seed: {}\n"
@@ -56,7 +57,7 @@ def test_a_run_that_another_file_wants_is_refused_unless_forced(plat, executed):
     run = executed()
     meta = json.loads(run.meta.read_text())
     del meta["checksum"]
-    run.meta.write_text(json.dumps(meta | {"experiments": ["a", "b"]}))
+    run.meta.write_bytes(to_checked_json(meta | {"experiments": ["a", "b"]}))
     code, _, err = plat("rm", run.id, "--yes")
     assert code == 2 and "wanted by a, b" in err and "--force" in err and run.root.exists()
     assert plat("rm", run.id, "--yes", "--force")[0] == 0 and not run.root.exists()

@@ -12,6 +12,7 @@ from cli_files import GUESSING
 
 from plat.runner.execution import execute
 from plat.spec.experiment import load_experiment
+from plat.store.durable import to_checked_json
 from plat.store.home import Home
 from plat.store.run_directory import lease
 from plat.store.run_directory.artifact import save_artifact
@@ -104,7 +105,8 @@ def test_what_goes_on_with_a_cancelled_run_is_no_retry(plat, executed):
     run.result.unlink()
     outcome = json.loads(run.attempt(1).outcome.read_text())
     del outcome["checksum"]
-    run.attempt(1).outcome.write_text(json.dumps(outcome | {"outcome": "cancelled", "reason": "cancelled"}))
+    cancelled = outcome | {"outcome": "cancelled", "reason": "cancelled"}
+    run.attempt(1).outcome.write_bytes(to_checked_json(cancelled))
     assert "1 run is interrupted: the next `plat sweep` goes on" in plat("retry", run.id)[1]
     ended = {state: RunEnd(read_run(run), state, reason="why") for state in ("interrupted", "failed")}
     for states, retried in ((["interrupted"], False), (["failed"], True), (["failed", "interrupted"], True)):

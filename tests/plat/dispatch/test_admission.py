@@ -10,7 +10,7 @@ from plat.errors import SpecError
 from plat.spec.experiment import Experiment
 from plat.store.durable import to_checked_json, write
 from plat.store.index import remembered, runs
-from plat.store.run_directory import files
+from plat.store.run_directory import own_files
 from plat.store.run_directory.creation import create
 from plat.store.run_directory.files import config_hash, load_meta, read_config
 
@@ -26,7 +26,7 @@ def done(home, request, monkeypatch):
         monkeypatch.setattr(remembered, "SAVED_FROM", 1)
         monkeypatch.setattr(remembered, "is_settled", lambda mark, now: True)
     for run in RUNS[:3]:
-        write(create(home, run, "first").result, to_checked_json(RESULT))
+        write(create(home, run, "first").result, to_checked_json({"id": run.id, **RESULT}))
     judged(home)
     return home
 
@@ -40,8 +40,8 @@ def judged(home, name="first"):
 @pytest.mark.parametrize("done", ["index"], indirect=True)
 def test_done_runs_that_the_index_knows_are_not_read(done, monkeypatch):
     read = []
-    real = files.read_json
-    monkeypatch.setattr(files, "read_json", lambda path: (read.append(path), real(path))[1])
+    real = own_files.load_json
+    monkeypatch.setattr(own_files, "load_json", lambda path: (read.append(path), real(path))[1])
     assert judged(done) == ["done"] * 3 + ["missing"]
     assert not {path.parent.name for path in read} & {run.id for run in RUNS[:3]}
 

@@ -12,6 +12,7 @@ from toy_runs import comparable, no_step_twice
 
 from plat.errors import HomeError, RunError
 from plat.runner.execution import execute
+from plat.store.durable import to_checked_json
 from plat.store.home import Home
 from plat.store.run_directory import lease
 from plat.store.run_directory.attempts import record_failure, request_cancel, settle
@@ -180,7 +181,7 @@ def test_a_stale_attempt_cannot_replace_a_result(home, monkeypatch):
     paths, train = make(home), plat_toy.train
 
     def slow(config, io):
-        paths.result.write_text(json.dumps({"outcome": "finished", "attempt": 7, "time": 1.0}))
+        paths.result.write_bytes(to_checked_json({"id": paths.id, "outcome": "finished", "attempt": 7, "time": 1.0}))
         return train(config, io)
 
     monkeypatch.setitem(plat_toy.SPEC.__dict__, "load", lambda: slow)

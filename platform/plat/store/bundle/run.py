@@ -30,13 +30,16 @@ from plat.store.run_directory.files import (
     read_result,
 )
 from plat.store.run_directory.history import Metric, Table, run_history
+from plat.store.run_directory.own_files import FORMAT, hash_of
 from plat.store.run_directory.paths import AttemptPaths, RunPaths
 from plat.store.run_directory.spool import Event, SpoolWriter
 
 PRIVATE = ("host", "boot_id", "pid")  # of an attempt's meta; they say where it ran, and nothing about the result
 RESTORED = ("restored_step", "restored_from")  # of an attempt's meta; the attempts that they point to do not travel
 DIFF_HASH = "code_diff_sha256"  # in the meta of an imported attempt: the hash of a diff that stayed behind
-REDACTED = ("error", "events")  # of an attempt's outcome: a message with paths of the machine; a count of its own lines
+REDACTED = ("error", "events", "run", "attempt")  # of an attempt's outcome: a message with paths of the machine, and
+# what `write_run` writes for the directory that it makes; so it does of these:
+OF_DIRECTORY = {"meta.json": ("format", "files"), "attempt.json": ("run",), "result.json": ("events",)}
 
 
 @dataclass
@@ -87,20 +90,25 @@ def read_run(paths: RunPaths, with_diff: bool = False) -> BundledRun | None:
     diff = paths.diff.read_bytes() if paths.diff.exists() else None
     metrics, tables = run_history(paths) if result is not None else ([], [])
     metrics, tables = sorted(metrics, key=_step), sorted(tables, key=_step)  # within a step, as they were logged
-    hidden = (*PRIVATE, *RESTORED, DIFF_HASH)
+    hidden = (*PRIVATE, *RESTORED, DIFF_HASH, *OF_DIRECTORY["attempt.json"])
     return BundledRun(
-        meta={"config_sha256": config_hash(config), **read_meta(paths)},  # plat 0.1 did not record the hash
+        meta=_without({"config_sha256": config_hash(config), **read_meta(paths)}, "meta.json"),  # plat 0.1 had no hash
         config=paths.config.read_text(encoding="utf-8"),
         code=_code_text(paths, with_diff),
         diff=diff.decode(errors="replace") if diff is not None and with_diff else None,
         diff_sha256=hashlib.sha256(diff).hexdigest() if diff is not None else _recorded_diff(last),
-        result=result,
+        result=None if result is None else _without(result, "result.json"),
         attempt=last.number,
         attempt_meta={key: value for key, value in read_attempt_meta(last).items() if key not in hidden},
         attempt_outcome={key: value for key, value in outcome.items() if key not in REDACTED},
         metrics=metrics,
         tables=tables,
     )
+
+
+def _without(content: dict[str, Any], file: str) -> dict[str, Any]:
+    """A file's content without what is about the directory that it lies in."""
+    return {key: value for key, value in content.items() if key not in OF_DIRECTORY[file]}
 
 
 def _code_text(paths: RunPaths, with_names: bool) -> str | None:
@@ -128,21 +136,27 @@ def _recorded_diff(attempt: AttemptPaths) -> str | None:
 
 
 def write_run(run: BundledRun, paths: RunPaths) -> None:
-    """Make the run's directory, in a place where nobody looks yet: the caller renames it."""
+    """Make the run's directory, in a place where nobody looks yet: the caller renames it.
+
+    It has the newest format, whatever plat made the bundle.
+    """
     attempt = paths.attempt(run.attempt)
     attempt.root.mkdir(parents=True)
     texts = {paths.config: run.config, paths.code: run.code, paths.diff: run.diff}
-    for path, text in texts.items():
-        if text is not None:
-            write_file(path, text.encode(), sync=False)
-    facts = {**run.attempt_meta, "restored_step": None}
+    written = {path: text.encode() for path, text in texts.items() if text is not None}
+    for path, data in written.items():
+        write_file(path, data, sync=False)
+    code = {path.name: hash_of(data) for path, data in written.items() if path != paths.config}
+    facts = {"run": run.id, **run.attempt_meta, "restored_step": None}
     facts |= {DIFF_HASH: run.diff_sha256} if run.diff_sha256 else {}
-    write_file(paths.meta, to_checked_json(run.meta), sync=False)
+    write_file(paths.meta, to_checked_json({**run.meta, "format": FORMAT, "files": code}), sync=False)
     write_file(attempt.meta, to_checked_json(facts), sync=False)
     events = _write_events(run, attempt.events)
-    write_file(attempt.outcome, to_checked_json({**run.attempt_outcome, "events": events}), sync=False)
+    outcome = {"run": run.id, "attempt": run.attempt, **run.attempt_outcome, "events": events}
+    write_file(attempt.outcome, to_checked_json(outcome), sync=False)
     if run.result is not None:
-        write_file(paths.result, to_checked_json(run.result), sync=False)
+        result = {**run.result, "events": {str(run.attempt): events}}
+        write_file(paths.result, to_checked_json(result), sync=False)
 
 
 def _write_events(run: BundledRun, path: Path) -> int:
@@ -155,7 +169,7 @@ def _write_events(run: BundledRun, path: Path) -> int:
         events.setdefault((metric.step, metric.time), {})[metric.key] = metric.value
     lines = [Event("metrics", step, time, metrics) for (step, time), metrics in events.items()]
     lines += [Event("table", table.step, table.time, table=table.name, data=table.data) for table in run.tables]
-    spool = SpoolWriter(path)
+    spool = SpoolWriter(path, run.id)
     try:
         for event in sorted(lines, key=lambda event: event.step):
             spool.replay(event)

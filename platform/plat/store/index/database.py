@@ -1,5 +1,7 @@
 """The SQLite file of the index. Whatever is wrong with it, the answer is an empty index: it is a cache.
 
+Each row has a checksum: one that was edited, or in which a bit has flipped, is left out, and its file is read again.
+
 It has a rollback journal, which works wherever SQLite's locks do; it is written rarely, in one transaction for many
 runs, and a writer who meets another one gives up, because the next reader saves the same.
 """
@@ -12,10 +14,11 @@ import sqlite3
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
+from zlib import crc32
 
 from plat.store.home import Home
 
-FORMAT = 3  # of the tables; a file of another format is made anew
+FORMAT = 4  # of the tables; a file of another format is made anew
 WAIT = 0.5  # seconds to wait for another process that writes
 AT_ONCE = 500  # ids in one query: SQLite has a limit
 
@@ -34,16 +37,16 @@ def index_path(home: Home) -> Path:
 
 def read_rows(home: Home, table: str, ids: Sequence[str] | None = None) -> dict[str, tuple[Any, ...]]:
     """Id -> (id, stamp, *columns of TABLES) of these runs, or of all that are remembered."""
-    select = f"SELECT id, stamp, {', '.join(TABLES[table])} FROM {table}"
+    select = f"SELECT checksum, id, stamp, {', '.join(TABLES[table])} FROM {table}"
 
     def read(database: sqlite3.Connection) -> dict[str, tuple[Any, ...]]:
         if ids is None:
-            return {row[0]: row for row in database.execute(select)}
+            return dict(_whole(database.execute(select)))
         rows: dict[str, tuple[Any, ...]] = {}
         for start in range(0, len(ids), AT_ONCE):
             some = ids[start : start + AT_ONCE]
             query = f"{select} WHERE id IN ({','.join('?' * len(some))})"
-            rows.update((row[0], row) for row in database.execute(query, some))
+            rows.update(_whole(database.execute(query, some)))
         return rows
 
     return _read(home, read) or {}
@@ -51,8 +54,9 @@ def read_rows(home: Home, table: str, ids: Sequence[str] | None = None) -> dict[
 
 def save_rows(home: Home, table: str, rows: Iterable[Sequence[Any]]) -> None:
     """Remember (id, stamp, *columns) of some runs, in place of what was remembered of them."""
-    places = ",".join("?" * (2 + len(TABLES[table])))
-    _write(home, lambda database: database.executemany(f"INSERT OR REPLACE INTO {table} VALUES ({places})", rows))
+    places = ",".join("?" * (3 + len(TABLES[table])))
+    checked = ((_checksum(tuple(row)), *row) for row in rows)
+    _write(home, lambda database: database.executemany(f"INSERT OR REPLACE INTO {table} VALUES ({places})", checked))
 
 
 def forget_rows(home: Home, ids: Sequence[str]) -> None:
@@ -66,14 +70,43 @@ def forget_rows(home: Home, ids: Sequence[str]) -> None:
 
 
 def read_pairs(home: Home) -> list[tuple[int, str, str]]:
-    """(number, key, value) of every value that a remembered config has."""
-    return _read(home, lambda database: database.execute("SELECT number, key, value FROM pairs").fetchall()) or []
+    """(number, key, value) of every value that a remembered config has; none, and the index is removed, where one of
+    them was edited: the configs that have it can then not be known."""
+    query = "SELECT checksum, number, key, value FROM pairs"
+    rows = _read(home, lambda database: database.execute(query).fetchall()) or []
+    pairs = dict(_whole(rows))
+    if len(pairs) < len(rows):
+        _remove(index_path(home))
+        return []
+    return list(pairs.values())
 
 
 def number_pairs(home: Home, pairs: Iterable[tuple[str, str]]) -> dict[tuple[str, str], int]:
     """The numbers of these (key, value), given to those that have none yet; some are absent if that cannot be saved."""
-    _write(home, lambda database: database.executemany("INSERT OR IGNORE INTO pairs (key, value) VALUES (?, ?)", pairs))
-    return {(key, value): number for number, key, value in read_pairs(home)}
+    known = {(key, value): number for number, key, value in read_pairs(home)}
+    new = sorted(set(pairs) - known.keys())
+
+    def add(database: sqlite3.Connection) -> None:
+        (last,) = database.execute("SELECT coalesce(max(number), 0) FROM pairs").fetchone()
+        rows = [(number, key, value) for number, (key, value) in enumerate(new, start=last + 1)]
+        query = "INSERT OR IGNORE INTO pairs (checksum, number, key, value) VALUES (?, ?, ?, ?)"
+        database.executemany(query, ((_checksum(row), *row) for row in rows))
+
+    if new:
+        _write(home, add)
+    return {(key, value): number for number, key, value in read_pairs(home)} if new else known
+
+
+def _checksum(row: tuple[Any, ...]) -> int:
+    return crc32(repr(row).encode(errors="surrogatepass"))
+
+
+def _whole(rows: Iterable[tuple[Any, ...]]) -> Iterator[tuple[Any, tuple[Any, ...]]]:
+    """(first column, columns) of the rows (checksum, *columns) whose checksum fits."""
+    for checksum, *columns in rows:
+        row = tuple(columns)
+        if checksum == _checksum(row):
+            yield row[0], row
 
 
 def _read(home: Home, read: Callable[[sqlite3.Connection], T]) -> T | None:
@@ -104,6 +137,11 @@ def _write(home: Home, write: Callable[[sqlite3.Connection], object]) -> None:
     except sqlite3.OperationalError:
         return  # another process writes, or the disk is full: the next one saves it
     except sqlite3.DatabaseError:  # it is damaged: the next one makes it anew
+        _remove(path)
+
+
+def _remove(path: Path) -> None:
+    with contextlib.suppress(OSError):  # in a home that is there to be read only
         for name in (f"{path.name}-journal", path.name):
             path.with_name(name).unlink(missing_ok=True)
 
@@ -120,7 +158,9 @@ def _make_tables(database: sqlite3.Connection) -> None:
 def _statements() -> Iterator[str]:
     for table, columns in TABLES.items():
         yield f"DROP TABLE IF EXISTS {table}"
-        yield f"CREATE TABLE {table} (id TEXT PRIMARY KEY, stamp TEXT NOT NULL, {', '.join(columns)}) WITHOUT ROWID"
+        first = "checksum, id TEXT PRIMARY KEY, stamp TEXT NOT NULL"
+        yield f"CREATE TABLE {table} ({first}, {', '.join(columns)}) WITHOUT ROWID"
     yield "DROP TABLE IF EXISTS pairs"
-    yield "CREATE TABLE pairs (number INTEGER PRIMARY KEY, key TEXT, value TEXT, UNIQUE (key, value))"
+    of_pairs = "checksum, number INTEGER PRIMARY KEY, key TEXT, value TEXT, UNIQUE (key, value)"
+    yield f"CREATE TABLE pairs ({of_pairs})"
     yield f"PRAGMA user_version = {FORMAT}"

@@ -33,6 +33,7 @@ class Known:
     files: frozenset[str]
     deleted: bool = False
     outcome: str | None = None
+    has_digest: bool = False
 
     @property
     def whole(self) -> bool:
@@ -103,6 +104,10 @@ class Backend(Protocol):
 
     def write(self, record: RunRecord, known: Known | None, parent: str | None) -> bool:
         """Bring one run up to date. False when stored values differ from the record's: then nothing is changed."""
+
+    def forget(self, known: Known) -> None:
+        """Take out what was imported of this run, as far as the store can, so that the next import stores it again.
+        Tags of users stay."""
 
     def settle(self, experiment: str, file: str) -> None:
         """Give the file's own run the status and times that its runs have together."""

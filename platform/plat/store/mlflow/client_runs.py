@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from plat.errors import StoreError
 from plat.store.mlflow.backend import ARCHIVED, SIGNATURE, Known
+from plat.store.mlflow.digest import TAG
 from plat.store.mlflow.store_errors import store_errors
 
 if TYPE_CHECKING:
@@ -150,4 +151,5 @@ def known_of(run: Run) -> Known:
     """What the tags of a run say of it."""
     tags = run.data.tags
     files = frozenset(key.removeprefix("plat.in.") for key in tags if key.startswith("plat.in."))
-    return Known(run.info.run_id, tags.get(SIGNATURE), files, not is_active(run), tags.get("plat.outcome"))
+    outcome, has_digest = tags.get("plat.outcome"), TAG in tags
+    return Known(run.info.run_id, tags.get(SIGNATURE), files, not is_active(run), outcome, has_digest)

@@ -29,6 +29,7 @@ from plat.store.mlflow.backend import (
 )
 from plat.store.mlflow.client import mlflow_client
 from plat.store.mlflow.client_runs import ClientRuns, is_active, is_archived, known_of
+from plat.store.mlflow.digest import digest_tags
 from plat.store.mlflow.record import Point, RunRecord
 from plat.store.mlflow.store_errors import store_errors
 from plat.store.mlflow.uri import artifact_root
@@ -117,9 +118,10 @@ class ClientStore:
         self._log_points(run_id, [point for point in record.points if (point.key, point.step) not in stored.values])
         self._log_params(run, record.params)
         self._upload(run_id, record.artifacts)
-        for key in stale_tags(run.data.tags, record.tags):
+        tags = {**record.tags, **digest_tags(record)}
+        for key in stale_tags(run.data.tags, tags):
             self.client.delete_tag(run_id, key)
-        self._set_tags(run, record.tags)
+        self._set_tags(run, tags)
         if record.status == "RUNNING":
             self.client.update_run(run_id, status="RUNNING")
         else:
@@ -135,6 +137,12 @@ class ClientStore:
         tags |= {"mlflow.parentRunId": parent} if parent else {}
         made = self.client.create_run(number, start_time=record.start, tags=tags, run_name=record.name)
         return self._runs.keep_one(made, f"tags.`plat.id` = '{record.id}'")
+
+    def forget(self, known: Known) -> None:
+        """MLflow cannot take back a value: only what is missing there, tags and files are stored again."""
+        with store_errors(self.uri):
+            self.client.delete_tag(known.mlflow_id, SIGNATURE)
+        self._runs.forget(known.mlflow_id)
 
     def settle(self, experiment: str, file: str) -> None:
         with store_errors(self.uri):

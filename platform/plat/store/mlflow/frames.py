@@ -2,6 +2,8 @@
 
 Promised: run directories are never touched, deleted runs are left out, rows come in an order that does not depend on
 when what was imported, and both readers (SQLite directly, anything else through MLflow's client) give equal frames.
+What is read of a run has the digest that was imported with it; a run that was changed in the store is named, and has
+the outcome "damaged" and no values. `plat.store.mlflow.restoring` brings it back.
 """
 
 from __future__ import annotations
@@ -9,7 +11,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,9 +19,10 @@ from plat.errors import StoreError
 from plat.store.home import Home
 from plat.store.mlflow.backend import Deleted
 from plat.store.mlflow.connect import open_backend, open_reader
+from plat.store.mlflow.digest import TAG, Digest, is_digest
 from plat.store.mlflow.importer import file_info, import_lock
 from plat.store.mlflow.raw import RawRun, Series
-from plat.store.mlflow.record import TABLES, experiment_name
+from plat.store.mlflow.record import DAMAGED, TABLES, experiment_name
 from plat.store.mlflow.spelling import clean_key
 from plat.store.mlflow.uri import shown_uri
 
@@ -39,11 +42,13 @@ class Frames:
              axis.<axis> (typed as in the experiment file), param.<dotted key> and tag.<tag> (text); None where absent
     metrics  run_id, key, step (int64), value (float64), by run_id, key, step
     tables   run_id, name, step, data (as logged), in this order
+    changed  run_id -> what is not as it was imported; such a run has no rows in metrics and tables
     """
 
     runs: DataFrame
     metrics: DataFrame
     tables: DataFrame
+    changed: dict[str, str] = field(default_factory=dict)
 
 
 class Store:
@@ -83,12 +88,20 @@ class Store:
             else:
                 axes = {run.id: run.axes for run in experiment.runs if run.id in by_id}
             ordered = [(plat_id, by_id[plat_id]) for plat_id in sorted(axes)]
-            logged = [(plat_id, _tables(run, reader.artifact(run, TABLES))) for plat_id, run in ordered if tables]
-            return Frames(
-                _runs_frame(ordered, axes),
-                _metrics_frame([(plat_id, reader.series(run, metrics)) for plat_id, run in ordered]),
-                _tables_frame(logged),
-            )
+            changed: dict[str, str] = {}
+            series: list[tuple[str, Series]] = []
+            logged: list[tuple[str, list[tuple[str, int, Any]]]] = []
+            for plat_id, run in ordered:
+                of_run = reader.series(run, metrics)
+                data = reader.artifact(run, TABLES) if tables else None
+                problem = _problem(run, of_run, metrics, data, tables)
+                if problem:
+                    changed[plat_id] = problem
+                    continue
+                series.append((plat_id, of_run))
+                logged.append((plat_id, _tables(run, data)))
+            runs_frame = _runs_frame(ordered, axes, changed)
+            return Frames(runs_frame, _metrics_frame(series), _tables_frame(logged), changed)
         finally:
             reader.close()
 
@@ -119,7 +132,23 @@ class Store:
                 backend.close()
 
 
-def _runs_frame(runs: list[tuple[str, RawRun]], axes: Mapping[str, Mapping[str, Any]]) -> DataFrame:
+def _problem(
+    run: RawRun, series: Series, metrics: Collection[str] | None, data: bytes | None, with_tables: bool
+) -> str:
+    """What of a run is not as it was imported, in one line; "" when nothing is, or when it has no digest."""
+    if TAG not in run.tags:
+        return ""
+    digest = Digest(run.tags)
+    return (
+        digest.problem_of_tags(run.tags)
+        or digest.problem_of_metrics(series, metrics)
+        or (digest.problem_of_tables(data) if with_tables else "")
+    )
+
+
+def _runs_frame(
+    runs: list[tuple[str, RawRun]], axes: Mapping[str, Mapping[str, Any]], changed: Collection[str]
+) -> DataFrame:
     import pandas as pd
 
     rows: list[dict[str, Any]] = []
@@ -129,7 +158,7 @@ def _runs_frame(runs: list[tuple[str, RawRun]], axes: Mapping[str, Mapping[str, 
             "run_id": plat_id,
             "name": tags.get("plat.name", run.name),
             "mlflow_id": run.mlflow_id,
-            "outcome": tags.get("plat.outcome"),
+            "outcome": DAMAGED if plat_id in changed else tags.get("plat.outcome"),
             "attempt": int(tags.get("plat.attempt", 0)),
         }
         row |= {f"axis.{axis}": value for axis, value in axes[plat_id].items()}
@@ -138,6 +167,7 @@ def _runs_frame(runs: list[tuple[str, RawRun]], axes: Mapping[str, Mapping[str, 
         rows.append(row)
     rest = {key for row in rows for key in row} - set(RUN_COLUMNS)
     order = {"axis": 0, "para": 1, "tag.": 2}
+    rest = {key for key in rest if not is_digest(key.removeprefix("tag."))}
     columns = [*RUN_COLUMNS, *sorted(rest, key=lambda key: (order[key[:4]], key))]
     data = {column: pd.Series([row.get(column) for row in rows], dtype=object) for column in columns}
     data["attempt"] = data["attempt"].astype("int64")

@@ -11,8 +11,9 @@ Promised:
   archived and is done anew is imported anew;
 - a run that was redone and gives other values than those recorded is left as it was recorded, and named;
 - a run that has not begun (one that waits in the queue of a scheduler) is not in MLflow yet;
-- a done run whose history is damaged never passes for whole: unless the store has all of it already, it is recorded
-  with the outcome "damaged" and without its history, and named at every import until it is mended.
+- a run whose files are damaged never passes for whole: unless the store has all of it already, it is recorded without
+  its history, a done one with the outcome "damaged", and named at every import until it is mended;
+- a done run has a digest of what was imported (`plat.store.mlflow.digest`), by which a reader notices later changes.
 
 When nothing has changed, an import reads a fingerprint per run and takes no lock.
 """
@@ -22,22 +23,23 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from plat.errors import StoreError
 from plat.store.durable import locked
 from plat.store.home import Home
-from plat.store.mlflow.backend import Backend, Deleted, DeletedExperiment, FileInfo, Known
+from plat.store.mlflow.backend import SIGNATURE, Backend, Deleted, DeletedExperiment, FileInfo, Known, Stored
 from plat.store.mlflow.connect import open_backend
-from plat.store.mlflow.record import RunRecord, has_begun, read_record, signature, without_history
+from plat.store.mlflow.record import DAMAGED, RunRecord, has_begun, read_record, signature, without_history
 from plat.store.mlflow.relocation import is_moved
 from plat.store.mlflow.spelling import clean_key
 from plat.store.mlflow.sqlite_connection import connect_readonly
 from plat.store.mlflow.store_errors import KEPT, store_errors
 from plat.store.mlflow.uri import gc_command, sqlite_path
-from plat.store.run_directory.files import mend_of
+from plat.store.run_directory.files import mend_of, meta_damage
+from plat.store.run_directory.own_files import is_of_other
 from plat.store.run_directory.paths import RunPaths
 from plat.units import are, counted
 
@@ -115,7 +117,7 @@ def import_runs(
         for run in experiment.runs:
             wanted.setdefault(run.id, []).append(clean_key(experiment.name))
     report = ImportReport(uri)
-    changed = _changed(folders, wanted, _peek(uri, timeout), report, again=with_diff)
+    changed = _changed(folders, wanted, _peek(uri, timeout), report, again=with_diff, digests=_may_write(home, uri))
     if not changed and not is_moved(uri):
         return report
     files = {clean_key(experiment.name): file_info(experiment) for experiment in experiments}
@@ -169,9 +171,10 @@ def _changed(
     report: ImportReport,
     *,
     again: bool = False,
+    digests: bool = True,
 ) -> list[str]:
     """Of some run directories those that the store does not have as they are (all that it may have, with `again`); the
-    others are counted in the report."""
+    others are counted in the report. With `digests`, a done run has to have one."""
     changed = []
     for folder in folders:
         run_id = os.path.basename(folder)
@@ -183,11 +186,23 @@ def _changed(
         elif have and have.deleted:
             report.deleted.append(run_id)
             report.in_bin.append(have.mlflow_id)
-        elif not again and have and have.signature == mark and have.files.issuperset(wanted.get(run_id, ())):
+        elif not again and have and _is_current(have, mark, digests) and have.files.issuperset(wanted.get(run_id, ())):
             report.unchanged += 1
         else:
             changed.append(folder)
     return changed
+
+
+def _may_write(home: Home, uri: str) -> bool:
+    """Whether digests can be added: an archive whose runs have none, from an earlier plat, is as good as it can be."""
+    path = sqlite_path(uri)
+    return os.access(home.root, os.W_OK) and (path is None or not path.exists() or os.access(path, os.W_OK))
+
+
+def _is_current(have: Known, mark: str, digests: bool) -> bool:
+    """Whether the store has a run as it is; with `digests`, done runs without their digest are not: it was deleted, or
+    an earlier plat has stored them."""
+    return have.signature == mark and (have.has_digest or not (digests and have.whole))
 
 
 def _import(
@@ -204,12 +219,19 @@ def _import(
         run = RunPaths(Path(folder))
         record = read_record(run, wanted.get(run.id, ()), with_diff)
         if record is None:
-            report.unreadable.append(run.id)
+            if is_of_other(problem := meta_damage(run)):
+                report.damaged[run.id] = problem
+            else:
+                report.unreadable.append(run.id)
             continue
         have = known.get(run.id)
         if record.damage:
             report.damaged[run.id] = record.damage
-            if record.done and not (have and have.whole):
+            if have and have.whole:
+                if have.files.issuperset(record.files):
+                    continue
+                record = _as_stored(record, backend.stored(have))
+            else:
                 record = without_history(record)
         try:
             for file in record.files:
@@ -226,6 +248,14 @@ def _import(
     for (experiment, file), own in touched.items():
         if own is not None:
             backend.settle(experiment, file)
+
+
+def _as_stored(record: RunRecord, stored: Stored) -> RunRecord:
+    """The record of a run that is damaged here and whole in the store: what is there stays, and the files that ask for
+    it are added."""
+    kept = {key: value for key, value in stored.tags.items() if key.startswith("plat.") and key != SIGNATURE}
+    asking = {key: value for key, value in record.tags.items() if key.startswith("plat.in.")}
+    return replace(record, signature=DAMAGED, status="FINISHED", tags=kept | asking, points=[], params={}, artifacts={})
 
 
 def _file_run(backend: Backend, record: RunRecord, file: FileInfo) -> str | None:

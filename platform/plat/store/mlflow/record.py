@@ -182,13 +182,16 @@ def _content(path: Path) -> bytes | None:
 
 
 def without_history(record: RunRecord) -> RunRecord:
-    """A done run that is damaged: named as such, with nothing that could be taken for its results.
+    """A run that is damaged, with nothing that could be taken for its results; a done one is named as such.
 
     Its signature is no run directory's, so that every import looks at it, and says so, again.
     """
-    tags = record.tags | {"plat.outcome": DAMAGED, "plat.reason": cut(record.damage, TAG_LENGTH)}
     files = {name: data for name, data in record.artifacts.items() if name != TABLES}
-    return replace(record, signature=DAMAGED, status="FAILED", tags=tags, points=[], artifacts=files)
+    kept = replace(record, signature=DAMAGED, points=[], artifacts=files)
+    if not record.done:
+        return kept
+    tags = record.tags | {"plat.outcome": DAMAGED, "plat.reason": cut(record.damage, TAG_LENGTH)}
+    return replace(kept, status="FAILED", tags=tags)
 
 
 def _history(paths: RunPaths) -> tuple[list[Point], list[dict[str, Any]], str]:

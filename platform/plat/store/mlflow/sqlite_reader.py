@@ -7,9 +7,10 @@ numpy. Both come from one snapshot. Numbers are the client's, except that NaN an
 
 from __future__ import annotations
 
+import os
+import stat
 from collections.abc import Collection
 from itertools import chain
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from plat.store.mlflow.raw import RawRun, Series, restore
@@ -88,14 +89,18 @@ class SqlReader:
     def artifact(self, run: RawRun, name: str) -> bytes | None:
         """A file of the run's artifacts; first beside the store, which may have been moved or copied with them."""
         with store_errors(self.uri):
-            folder = Path(run.artifacts.removeprefix("file://"))
-            beside = self.path.parent / ARTIFACTS / Path(*folder.parts[-3:])
-            places = (beside, folder) if ARTIFACTS in folder.parts[-4:-3] else (folder,)
+            folder = run.artifacts.removeprefix("file://")
+            *_, root, experiment, own, last = ("",) * 4 + tuple(folder.split("/"))
+            beside = f"{self.path.parent}/{ARTIFACTS}/{experiment}/{own}/{last}"
+            places = (beside, folder) if root == ARTIFACTS else (folder,)
             denied = None
-            for path in (place / name for place in places):
+            for path in (f"{place}/{name}" for place in places):
                 try:
-                    if path.is_file():
-                        return path.read_bytes()
+                    if stat.S_ISREG(os.stat(path).st_mode):
+                        with open(path, "rb") as file:
+                            return file.read()
+                except (FileNotFoundError, NotADirectoryError):
+                    continue
                 except PermissionError as error:  # the place it was moved from may be somebody else's
                     denied = error
             if denied is not None:

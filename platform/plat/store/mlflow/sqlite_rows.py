@@ -18,10 +18,11 @@ from plat.store.mlflow.record import Point
 CACHE = 16_000  # KiB that SQLite may keep of a store while the runs that it knows are read
 # The tags of a run lie together, so that one row for each run is quicker than one for each tag, and takes less memory.
 KNOWN = """
-SELECT id.run_uuid, id.value, signature.value, outcome.value, runs.lifecycle_stage FROM tags AS id
-LEFT JOIN runs ON runs.run_uuid = id.run_uuid
+SELECT id.run_uuid, id.value, signature.value, outcome.value, runs.lifecycle_stage, digest.value IS NOT NULL
+FROM tags AS id JOIN runs ON runs.run_uuid = id.run_uuid
 LEFT JOIN tags AS signature ON signature.key = ? AND signature.run_uuid = id.run_uuid
 LEFT JOIN tags AS outcome ON outcome.key = 'plat.outcome' AND outcome.run_uuid = id.run_uuid
+LEFT JOIN tags AS digest ON digest.key = 'plat.digest' AND digest.run_uuid = id.run_uuid
 WHERE id.key = 'plat.id' ORDER BY id.run_uuid
 """
 IN_ARCHIVE = """
@@ -113,9 +114,10 @@ def read_known(connection: sqlite3.Connection) -> dict[str, Known]:
     files = _files_of_runs(connection)
     nothing: frozenset[str] = frozenset()
     by_id: dict[str, Known] = {}
-    for run, plat_id, signature, outcome, stage in connection.execute(KNOWN, (SIGNATURE,)):
+    for run, plat_id, signature, outcome, stage, has_digest in connection.execute(KNOWN, (SIGNATURE,)):
         if plat_id and run not in archived and (plat_id not in by_id or by_id[plat_id].deleted):
-            by_id[plat_id] = Known(run, signature, files.get(run, nothing), stage not in ("active", None), outcome)
+            asking = files.get(run, nothing)
+            by_id[plat_id] = Known(run, signature, asking, stage != "active", outcome, bool(has_digest))
     return by_id
 
 

@@ -24,6 +24,7 @@ from plat.store.mlflow.backend import (
     stale_tags,
     together,
 )
+from plat.store.mlflow.digest import digest_tags
 from plat.store.mlflow.record import Point, RunRecord
 from plat.store.mlflow.sqlite_connection import connect
 from plat.store.mlflow.sqlite_creation import ensure_sqlite
@@ -117,8 +118,8 @@ class SqliteStore:
                 "INSERT OR IGNORE INTO params (key, value, run_uuid) VALUES (?, ?, ?)",
                 [(key, value, run) for key, value in record.params.items()],
             )
-            tags = {**record.tags, SIGNATURE: record.signature}
-            if new:  # later, these are the user's to change
+            tags = {**record.tags, **digest_tags(record), SIGNATURE: record.signature}
+            if new or "plat.id" not in stored.tags:  # later, these are the user's to change
                 tags |= {"mlflow.runName": record.name} | ({"mlflow.parentRunId": parent} if parent else {})
             stale = stale_tags(stored.tags, tags)
             db.executemany("DELETE FROM tags WHERE key = ? AND run_uuid = ?", [(key, run) for key in stale])
@@ -131,6 +132,12 @@ class SqliteStore:
             for name, data in record.artifacts.items():
                 _write_artifact(folder / name, data)
             return True
+
+    def forget(self, known: Known) -> None:
+        with self.transaction() as db:
+            for table in ("metrics", "latest_metrics", "params"):
+                db.execute(f"DELETE FROM {table} WHERE run_uuid = ?", (known.mlflow_id,))
+            db.execute("DELETE FROM tags WHERE run_uuid = ? AND key = ?", (known.mlflow_id, SIGNATURE))
 
     def settle(self, experiment: str, file: str) -> None:
         with self.transaction() as db:

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import os
 import sqlite3
-from collections.abc import Mapping
+from collections.abc import Iterable
 from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -26,6 +26,7 @@ from plat.store.mlflow.record import NOT_COMPARED, RunRecord, has_begun, read_re
 from plat.store.mlflow.sqlite_connection import connect_readonly
 from plat.store.mlflow.store_errors import store_errors
 from plat.store.mlflow.uri import sqlite_path
+from plat.store.run_directory.files import meta_damage
 from plat.store.run_directory.paths import RunPaths
 
 
@@ -82,7 +83,8 @@ def _file_problem(path: Path, uri: str) -> str:
 def _check_run(run: RunPaths, known: Known | None, backend: Backend, reader: RawReader, check: StoreCheck) -> None:
     record = read_record(run)
     if record is None or record.damage:
-        check.damaged[run.id] = record.damage if record else "its meta.json or config.yaml cannot be read"
+        unread = meta_damage(run) or "its meta.json or config.yaml cannot be read"
+        check.damaged[run.id] = record.damage if record else unread
         return
     if known is None:
         if has_begun(run):
@@ -157,7 +159,7 @@ def mend_store(home: Home, uri: str, check: StoreCheck) -> Path | None:
                     os.rename(piece, kept.with_name(kept.name + suffix))
         else:
             _copy(path, kept)
-            _forget(path, home, uri, check.differing)
+            _forget(home, uri, check.differing)
     import_runs(home, uri)
     return kept
 
@@ -174,14 +176,10 @@ def _copy(path: Path, target: Path) -> None:
         source.backup(copy)
 
 
-def _forget(path: Path, home: Home, uri: str, runs: Mapping[str, str]) -> None:
-    """Take out what the importer stored of these runs, so that the next import stores it again; users' tags stay."""
+def _forget(home: Home, uri: str, runs: Iterable[str]) -> None:
+    """Take out what the importer stored of these runs, so that the next import stores it again."""
     with closing(open_backend(home, uri)) as backend:
         known = backend.known()
-    with closing(sqlite3.connect(path, isolation_level=None)) as connection:
-        connection.execute("BEGIN IMMEDIATE")
-        for run in (known[run_id].mlflow_id for run_id in runs if run_id in known):
-            for table in ("metrics", "latest_metrics", "params"):
-                connection.execute(f"DELETE FROM {table} WHERE run_uuid = ?", (run,))
-            connection.execute("DELETE FROM tags WHERE run_uuid = ? AND key = 'plat.imported'", (run,))
-        connection.execute("COMMIT")
+        for run_id in runs:
+            if run_id in known:
+                backend.forget(known[run_id])

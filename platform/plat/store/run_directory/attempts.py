@@ -37,7 +37,7 @@ def new_attempt(paths: RunPaths, number: int, threads: int = 0) -> AttemptPaths:
             failure_class="node",
             where=str(paths.root),
         ) from error
-    facts = {"attempt": number, "restored_step": None, **where_it_runs(threads), "time": time.time()}
+    facts = {"run": paths.id, "attempt": number, "restored_step": None, **where_it_runs(threads), "time": time.time()}
     write(attempt.meta, to_checked_json(facts), sync=False)
     return attempt
 
@@ -111,8 +111,9 @@ def close_abandoned(paths: RunPaths) -> None:
 def end_attempt(paths: RunPaths, attempt: AttemptPaths, outcome: str, reason: str, error: str | None = None) -> None:
     step, success, _ = last_progress(attempt.events, headline_of(load_meta(paths)))
     record = {"outcome": outcome, "reason": reason, "step": step, "success": success, "wall": None, "error": error}
+    whose = {"run": paths.id, "attempt": attempt.number}
     with contextlib.suppress(OSError):
-        create(attempt.outcome, to_checked_json({**record, "summary": {}, "time": time.time()}))
+        create(attempt.outcome, to_checked_json({**whose, **record, "summary": {}, "time": time.time()}))
 
 
 # --- where and with what it ran -------------------------------------------------------------------------------------

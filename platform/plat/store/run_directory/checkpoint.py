@@ -29,6 +29,7 @@ from typing import Any
 from plat.errors import CheckpointError
 from plat.store.durable import fsync_folder, publish_folder, remove_folder, scratch_name, to_json, write_file
 from plat.store.run_directory import manifest
+from plat.store.run_directory.paths import run_of
 from plat.store.run_directory.tensors import from_bytes, to_bytes
 from plat.trainer.api import State, WriteFiles
 
@@ -52,6 +53,17 @@ def list_checkpoints(folder: Path) -> list[tuple[int, Path]]:
     steps = [name.removeprefix("step-") for name in names if name.startswith("step-")]
     numbers = [int(text) for text in steps if text.isascii() and text.isdecimal() and len(text) <= LONGEST_STEP]
     return [(step, step_folder(folder, step)) for step in sorted(numbers)]
+
+
+def newest_own(folder: Path) -> tuple[int, Path] | None:
+    """(step, path) of the newest checkpoint in a folder that is not known to be another run's, or None."""
+    return next(((step, path) for step, path in reversed(list_checkpoints(folder)) if not other_run(path)), None)
+
+
+def other_run(path: Path) -> str | None:
+    """The run that a checkpoint was written for, where that is another than the one it lies in; else None."""
+    here, written_for = run_of(path), (_read_meta(path) or {}).get("run")
+    return str(written_for) if here and written_for and here != written_for else None
 
 
 @dataclass(frozen=True)
@@ -90,7 +102,7 @@ def save_checkpoint(
     meta = {
         "format": WITHOUT_FILES if write_files is None else FORMAT,
         "step": step,
-        "run": _run_of(target),
+        "run": run_of(target),
         "peak": peak or bool(previous and previous.get("peak")),
         "framework": framework,
         "sha256": hashlib.sha256(tensors).hexdigest(),
@@ -139,17 +151,10 @@ def _check_place(path: Path, meta: dict[str, Any]) -> None:
     """CheckpointError when a checkpoint was written for another run or step. Outside of a run directory, and without a
     run's id in it (before plat 0.2.1), nothing is known of the run.
     """
-    here, written_for = _run_of(path), meta.get("run")
-    if here and written_for and here != written_for:
+    if written_for := other_run(path):
         raise _damaged(path, f"it is of another run, {written_for}")
     if path.name.startswith("step-") and path != step_folder(path.parent, meta["step"]):
         raise _damaged(path, f"it is of step {meta['step']}")
-
-
-def _run_of(path: Path) -> str | None:
-    """The id of the run that `.../<id>/attempts/001/checkpoints/step-000001` belongs to; None elsewhere."""
-    *_, run, attempts, _, folder, _ = ("",) * 5 + path.absolute().parts
-    return run if (attempts, folder) == ("attempts", "checkpoints") else None
 
 
 def is_peak(path: Path) -> bool:
@@ -184,12 +189,6 @@ def state_at(folders: list[Path], step: int) -> State | None:
         with contextlib.suppress(CheckpointError):
             return load_checkpoint(step_folder(folder, step))
     return None
-
-
-def durable_step(folder: Path) -> int | None:
-    """The newest step that a checkpoint in this folder covers, or None."""
-    checkpoints = list_checkpoints(folder)
-    return checkpoints[-1][0] if checkpoints else None
 
 
 def prune(folder: Path, keep: int = 2) -> None:

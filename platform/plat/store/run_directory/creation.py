@@ -11,6 +11,7 @@ import errno
 import os
 import shutil
 import time
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from plat.errors import HomeError, SpecError
@@ -24,10 +25,13 @@ from plat.store.run_directory.config_text import to_yaml
 from plat.store.run_directory.files import (
     config_hash,
     load_meta,
+    meta_damage,
+    read_attempt_meta,
     read_config,
     read_meta,
     recomputed_id,
 )
+from plat.store.run_directory.own_files import FORMAT, code_damage, hash_of, is_of_other
 from plat.store.run_directory.paths import RunPaths
 from plat.trainer.api import HEADLINE, find_trainer
 
@@ -40,7 +44,8 @@ def create(
 ) -> RunPaths:
     """Make the run's directory, or note in the existing one that this experiment asks for it too.
 
-    SpecError when a different config already lives under the id; HomeError when the home cannot be written.
+    SpecError when a different config already lives under the id; HomeError when the directory is another run's, or the
+    home cannot be written.
     """
     paths = home.run(run.id)
     try:
@@ -74,7 +79,8 @@ def _make(home: Home, paths: RunPaths, run: Run, name: str, paper: str | None, c
     scratch = scratch_name(home.root / run.id)  # beside runs/, where nobody lists it
     try:
         scratch.mkdir(parents=True)
-        for file, data in _contents(run, name, paper, code).items():
+        contents, meta = _contents(run, name, paper, code)
+        for file, data in {**contents, "meta.json": to_checked_json(meta)}.items():
             write_file(scratch / file, data, sync=False)
         try:
             os.rename(scratch, paths.root)
@@ -90,21 +96,46 @@ def _make(home: Home, paths: RunPaths, run: Run, name: str, paper: str | None, c
 
 
 def _is_whole(paths: RunPaths) -> bool:
-    return paths.config.is_file() and paths.config.stat().st_size > 0 and load_meta(paths) is not None
+    """Whether nothing is to be written again. HomeError when meta.json is another run's: nobody knows what else is."""
+    if is_of_other(meta_damage(paths)):
+        read_meta(paths)
+    return (
+        paths.config.is_file()
+        and paths.config.stat().st_size > 0
+        and (meta := load_meta(paths)) is not None
+        and not _lost_code(paths, meta)
+    )
+
+
+def _lost_code(paths: RunPaths, meta: Mapping[str, Any]) -> bool:
+    """Whether a run that was never started lacks what was recorded of its code. Later, that is damage."""
+    return bool(code_damage(paths, meta)) and not os.path.lexists(paths.result) and not paths.attempts()
 
 
 def _mend(home: Home, paths: RunPaths, run: Run, name: str, paper: str | None, code: CodeState | None) -> None:
     """Write again what a power cut (or somebody) has taken from a directory: it is a function of the run.
 
-    A damaged meta.json, and a folder where a file should be, are set aside before.
+    A damaged meta.json, and a folder where a file should be, are set aside before. What was recorded of the code is
+    not a function of the run: it is only written with a new meta.json, or where it was lost before the run was started.
     """
     with locked(home.meta_lock):
         if _is_whole(paths):
             return
-        contents = _contents(run, name, paper, code)
+        contents, fresh = _contents(run, name, paper, code)
         meta = load_meta(paths)
         if meta is not None:  # it knows who asked before us
-            contents["meta.json"] = to_checked_json(meta | {"config_sha256": config_hash(run.config)})
+            kept = meta | {"config_sha256": config_hash(run.config)}
+            if _lost_code(paths, meta):
+                kept |= {key: fresh[key] for key in ("code", "files")}
+            else:
+                contents = {"config.yaml": contents["config.yaml"]}
+            contents["meta.json"] = to_checked_json(kept)
+        else:
+            if not all("run" in read_attempt_meta(attempt) for attempt in paths.attempts()):
+                del fresh["format"]  # the run was begun by a plat whose files do not name their run
+            contents["meta.json"] = to_checked_json(fresh)
+            if "code.diff" not in contents:
+                set_aside(paths.diff)
         for file, data in contents.items():
             path = paths.root / file
             if path.is_dir() or (path == paths.meta and meta is None):
@@ -112,11 +143,14 @@ def _mend(home: Home, paths: RunPaths, run: Run, name: str, paper: str | None, c
             write(path, data)
 
 
-def _contents(run: Run, name: str, paper: str | None, code: CodeState | None) -> dict[str, bytes]:
-    """File name -> content of a new run directory."""
+def _contents(
+    run: Run, name: str, paper: str | None, code: CodeState | None
+) -> tuple[dict[str, bytes], dict[str, Any]]:
+    """File name -> content of a new run directory, but for meta.json; and what that says."""
     code = code or collect()
     meta = {
         "id": run.id,
+        "format": FORMAT,
         "name": run.name,
         "trainer": run.trainer,
         "trainer_version": None,
@@ -140,9 +174,10 @@ def _contents(run: Run, name: str, paper: str | None, code: CodeState | None) ->
     if code_keys(run.identity):
         meta["plugin_code"] = files_by_key(run.trainer, run.config, run.identity)
     changes = code.changes()
-    diff = {"code.diff": changes.encode(errors="surrogatepass")} if changes else {}
-    config = to_yaml(run.config).encode()
-    return {"config.yaml": config, "code.txt": code.text().encode(), **diff, "meta.json": to_checked_json(meta)}
+    files = {"code.txt": code.text().encode()}
+    files |= {"code.diff": changes.encode(errors="surrogatepass")} if changes else {}
+    meta["files"] = {file: hash_of(data) for file, data in files.items()}
+    return {"config.yaml": to_yaml(run.config).encode(), **files}, meta
 
 
 def _note(home: Home, paths: RunPaths, run: Run, name: str, paper: str | None) -> None:

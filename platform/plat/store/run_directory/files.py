@@ -1,7 +1,7 @@
 """The files of a run that decide its result, read and verified: config.yaml, meta.json, result.json.
 
-Promised: none of them is used damaged. meta.json and result.json carry a checksum, and meta.json has the hash of the
-config; files of plat 0.1 without a checksum are accepted as they are.
+Promised: none of them is used damaged or as another run's: `plat.store.run_directory.own_files` has the rules. The
+config is the one whose hash is in meta.json. Files of plat 0.1, which have no checksum, are accepted as they are.
 """
 
 from __future__ import annotations
@@ -15,15 +15,17 @@ from typing import Any
 
 from plat.errors import HomeError
 from plat.spec.identity import SCHEME, recomputed
-from plat.store.durable import read_json, set_aside
+from plat.store.durable import set_aside
 from plat.store.run_directory.config_text import load_by_sections, load_whole
+from plat.store.run_directory.own_files import is_of_other, read_own, read_own_meta
 from plat.store.run_directory.paths import AttemptPaths, RunPaths
-from plat.store.run_directory.types import ATTEMPT_META, META, OUTCOME, RESULT, wrong_type
+from plat.store.run_directory.types import ATTEMPT_META, OUTCOME, RESULT
 from plat.trainer.api import HEADLINE
 
 CONFIG_DAMAGE = "config.yaml is not the one the run was made with: it was edited or damaged"
 CONFIG_UNREADABLE = "the run's config cannot be read"
-RESULT_DAMAGE = "result.json is damaged"
+BACK = "put back into its own folder what is another run's"
+OTHERWISE = "or remove the run's directory and sweep again"
 CONFIG_MEND = (
     "`plat sweep` of the experiment file (or the same `plat run`) writes it again; to change a run, change the "
     "experiment file"
@@ -34,10 +36,19 @@ def mend_of(damage: str) -> str:
     """How to mend a run whose files are damaged in this way."""
     if damage == CONFIG_DAMAGE or damage.startswith(CONFIG_UNREADABLE):
         return CONFIG_MEND
-    if damage.startswith(RESULT_DAMAGE):
+    if damage.startswith("result.json is "):
         return (
             "`plat sweep` of the experiment file (or the same `plat run`) sets it aside and goes on from the newest "
             "checkpoint"
+        )
+    if is_of_other(damage):
+        return f"{BACK}, {OTHERWISE}"
+    if damage.startswith("code."):
+        return f"put back what was recorded, from a copy or the run's artifacts in MLflow, {OTHERWISE}"
+    if "/outcome.json " in damage:
+        return (
+            "remove the run's result.json, then `plat sweep` of the experiment file (or the same `plat run`) sets it "
+            "aside and goes on from the newest checkpoint"
         )
     return "remove the run's directory and sweep again"
 
@@ -95,12 +106,13 @@ def recomputed_id(meta: Mapping[str, Any], config: Mapping[str, Any]) -> str | N
 
 
 def load_meta(paths: RunPaths) -> dict[str, Any] | None:
-    """meta.json; None when it is missing or damaged, or when what is in it is not what plat writes there.
+    """meta.json; None when it is missing, damaged or of another run (`meta_damage` tells these apart)."""
+    return read_own_meta(paths)[0]
 
-    A file without a checksum, from plat 0.1 or edited by somebody, can be any JSON object.
-    """
-    meta = read_json(paths.meta)
-    return None if meta is None or wrong_type(meta, META) else meta
+
+def meta_damage(paths: RunPaths) -> str:
+    """What is wrong with meta.json; "" when it is there and whole, or when there is none."""
+    return read_own_meta(paths)[1]
 
 
 def gpus_of(meta: Mapping[str, Any]) -> int:
@@ -119,51 +131,60 @@ def read_status(attempt: AttemptPaths) -> str:
 
 
 def read_meta(paths: RunPaths) -> dict[str, Any]:
-    """meta.json; HomeError when it is missing or damaged."""
-    meta = load_meta(paths)
+    """meta.json; HomeError when it is missing, damaged or of another run."""
+    meta, problem = read_own_meta(paths)
     if meta is None:
+        other = is_of_other(problem)
         raise HomeError(
-            "the run's meta.json is missing or damaged",
+            f"the run's {problem}" if other else "the run's meta.json is missing or damaged",
             where=str(paths.meta),
-            mend="`plat sweep` of the experiment file (or the same `plat run`) writes it again",
+            mend=f"{BACK}, {OTHERWISE}"
+            if other
+            else "`plat sweep` of the experiment file (or the same `plat run`) writes it again",
         )
     meta.setdefault("experiments", [])
     return meta
 
 
 def read_result(paths: RunPaths) -> dict[str, Any] | None:
-    """result.json; None when it is missing or damaged, because then the run is not done."""
-    result = read_json(paths.result)
-    return None if result is None or "outcome" not in result or wrong_type(result, RESULT) else result
+    """result.json; None when it is missing, damaged or of another run, because then the run is not done."""
+    return _read_result(paths)[0]
+
+
+def _read_result(paths: RunPaths) -> tuple[dict[str, Any] | None, str]:
+    result, problem = read_own(paths.result, paths, RESULT, key="id")
+    if result is not None and "outcome" not in result:
+        return None, f"{paths.result.name} is damaged"
+    return result, problem
 
 
 def read_outcome(attempt: AttemptPaths) -> dict[str, Any] | None:
-    """outcome.json; None when it is missing or damaged, because then nobody knows how the attempt ended."""
-    outcome = read_json(attempt.outcome)
-    return None if outcome is None or wrong_type(outcome, OUTCOME) else outcome
+    """outcome.json; None when it is missing, damaged or another's, because then nobody knows how the attempt ended."""
+    return _read_outcome(attempt)[0]
+
+
+def _read_outcome(attempt: AttemptPaths) -> tuple[dict[str, Any] | None, str]:
+    return read_own(attempt.outcome, attempt.run, OUTCOME, attempt=attempt.number)
 
 
 def read_attempt_meta(attempt: AttemptPaths) -> dict[str, Any]:
-    """attempt.json; empty when it is missing or damaged (`attempt_damage` tells the two apart)."""
-    facts = read_json(attempt.meta)
-    return {} if facts is None or wrong_type(facts, ATTEMPT_META) else facts
+    """attempt.json; empty when it is missing, damaged or another's (`damaged_files` tells these apart)."""
+    return _read_attempt_meta(attempt)[0] or {}
 
 
-def attempt_damage(attempt: AttemptPaths) -> str:
-    """What is wrong with attempt.json; "" when it is there and whole, or when there is none."""
-    facts = read_json(attempt.meta)
-    if facts is not None:
-        problem = wrong_type(facts, ATTEMPT_META)
-        return f"{attempt.meta.name} is damaged: {problem}" if problem else ""
-    return f"{attempt.meta.name} is damaged" if os.path.lexists(attempt.meta) else ""
+def _read_attempt_meta(attempt: AttemptPaths) -> tuple[dict[str, Any] | None, str]:
+    return read_own(attempt.meta, attempt.run, ATTEMPT_META, attempt=attempt.number)
+
+
+def damaged_files(attempt: AttemptPaths) -> dict[Path, str]:
+    """The attempt.json and outcome.json that are there and must not be used -> what is wrong with them."""
+    problems = {attempt.meta: _read_attempt_meta(attempt)[1], attempt.outcome: _read_outcome(attempt)[1]}
+    return {path: problem for path, problem in problems.items() if problem}
 
 
 def result_damage(paths: RunPaths) -> str:
     """What is wrong with result.json; "" when it is there and whole, or when there is none."""
-    if read_result(paths) is not None or not os.path.lexists(paths.result):
-        return ""
-    problem = wrong_type(read_json(paths.result) or {}, RESULT)
-    return f"{RESULT_DAMAGE}: {problem}" if problem else RESULT_DAMAGE
+    return _read_result(paths)[1]
 
 
 def headline_of(meta: Mapping[str, Any] | None) -> str:

@@ -12,7 +12,7 @@ from __future__ import annotations
 import math
 from typing import Any, NamedTuple
 
-from plat.store.run_directory.checkpoint import list_checkpoints, read_notes
+from plat.store.run_directory.checkpoint import newest_own, read_notes
 from plat.store.run_directory.files import read_outcome, read_result
 from plat.store.run_directory.paths import AttemptPaths, RunPaths
 from plat.store.run_directory.spool import read_events
@@ -40,10 +40,12 @@ class Coverage(NamedTuple):
     """The part of an attempt that counts: all events of steps <= `step`.
 
     `events` is how many events the attempt must have at least (they come first in its file), None when unknown.
+    `success` is the newest value of the headline metric in them, None when unknown, or when they may not have one.
     """
 
     step: float
     events: int | None
+    success: float | None = None
 
 
 def run_history(paths: RunPaths) -> tuple[list[Metric], list[Table]]:
@@ -70,10 +72,19 @@ def covered_attempts(paths: RunPaths) -> list[tuple[AttemptPaths, Coverage]]:
 
 
 def _coverage(attempt: AttemptPaths, result: dict[str, Any] | None) -> Coverage | None:
+    """What counts of an attempt. How many events that must be, result.json says; of older runs, outcome.json or the
+    checkpoint."""
+    recorded = recorded_events(result).get(attempt.number)
     if result is not None and result.get("attempt") == attempt.number:
-        return Coverage(math.inf, (read_outcome(attempt) or {}).get("events"))
-    checkpoints = list_checkpoints(attempt.checkpoints)
-    if not checkpoints:
+        return Coverage(math.inf, (read_outcome(attempt) or {}).get("events") if recorded is None else recorded)
+    newest = newest_own(attempt.checkpoints)
+    if newest is None:
         return None
-    step, newest = checkpoints[-1]
-    return Coverage(step, read_notes(newest).events)
+    step, path = newest
+    notes = read_notes(path)
+    return Coverage(step, notes.events if recorded is None else recorded, notes.success)
+
+
+def recorded_events(result: dict[str, Any] | None) -> dict[int, int]:
+    """Number of an attempt -> how many events of it count, as result.json says; empty where it does not."""
+    return {int(attempt): count for attempt, count in ((result or {}).get("events") or {}).items()}

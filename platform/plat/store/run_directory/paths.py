@@ -16,6 +16,7 @@ import re
 from dataclasses import dataclass
 from pathlib import Path
 
+ATTEMPTS = "attempts"  # the folder in which the attempts of a run lie
 _ATTEMPT = re.compile(r"[0-9]+")
 
 
@@ -24,6 +25,11 @@ class AttemptPaths:
     """One attempt's folder: attempts/001/."""
 
     root: Path
+
+    @property
+    def run(self) -> RunPaths:
+        """The run whose attempt it is."""
+        return RunPaths(self.root.parent.parent)
 
     @property
     def number(self) -> int:
@@ -56,7 +62,7 @@ class AttemptPaths:
 
     @property
     def meta(self) -> Path:
-        """JSON: attempt, host, boot_id, pid, hardware, restored_step, facts (see `RunIO.facts`), time."""
+        """JSON: run, attempt, host, boot_id, pid, hardware, restored_step, facts (see `RunIO.facts`), time."""
         return self.root / "attempt.json"
 
 
@@ -76,8 +82,8 @@ class RunPaths:
 
     @property
     def meta(self) -> Path:
-        """JSON: id, identity (what it was hashed from), name, trainer, trainer_version, axes, experiments, fingerprint,
-        paper, scale, code, created; their types are in `plat.store.run_directory.types`."""
+        """JSON: id, format, identity (what it was hashed from), name, trainer, trainer_version, axes, experiments,
+        fingerprint, paper, scale, code, files, created; their types are in `plat.store.run_directory.types`."""
         return self.root / "meta.json"
 
     @property
@@ -112,14 +118,24 @@ class RunPaths:
         return self.root / "result.json"
 
     def attempt(self, number: int) -> AttemptPaths:
-        return AttemptPaths(self.root / "attempts" / f"{number:03d}")
+        return AttemptPaths(self.root / ATTEMPTS / f"{number:03d}")
 
     def attempts(self) -> list[AttemptPaths]:
         """Every attempt so far, oldest first."""
-        folder = self.root / "attempts"
+        folder = self.root / ATTEMPTS
         if not folder.is_dir():
             return []
         return sorted(
             (AttemptPaths(path) for path in folder.iterdir() if _ATTEMPT.fullmatch(path.name)),
             key=lambda attempt: attempt.number,
         )
+
+
+def run_of(path: Path) -> str | None:
+    """The id of the run that a file of an attempt belongs to, from where it lies: `<id>/attempts/001/...`.
+
+    None outside of a run directory.
+    """
+    folders = path.absolute().parts
+    after = next((at for at in range(len(folders) - 2, 0, -1) if folders[at] == ATTEMPTS), 0)
+    return folders[after - 1] if after and _ATTEMPT.fullmatch(folders[after + 1]) else None

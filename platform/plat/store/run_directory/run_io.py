@@ -18,7 +18,7 @@ from plat.store.durable import to_checked_json, write
 from plat.store.run_directory.artifact import FACT, save_artifact
 from plat.store.run_directory.checkpoint import (
     Notes,
-    durable_step,
+    newest_own,
     prune,
     read_notes,
     save_checkpoint,
@@ -54,7 +54,7 @@ class FileRunIO:
         self._attempt = attempt
         self._should_stop = should_stop
         self._headline = headline
-        self._spool = SpoolWriter(attempt.events)
+        self._spool = SpoolWriter(attempt.events, paths.id)
 
     @property
     def events(self) -> int:
@@ -62,7 +62,7 @@ class FileRunIO:
 
     def facts(self, facts: Mapping[str, Any]) -> None:
         for attempt in self._paths.attempts():
-            if attempt.number < self._attempt.number and durable_step(attempt.checkpoints) is not None:
+            if attempt.number < self._attempt.number and newest_own(attempt.checkpoints) is not None:
                 _compare_facts(read_facts(attempt), facts, attempt)
         self._record_facts(facts)
 

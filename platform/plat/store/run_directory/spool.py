@@ -1,15 +1,17 @@
 """The event spool of one attempt: `events.jsonl`, append-only, one JSON object a line.
 
-    {"n": 25, "step": 12, "time": 1.5e9, "metrics": {"val/success": 0.5}, "crc": "9ae0daaf"}
-    {"n": 26, "step": 12, "time": 1.5e9, "table": "reward_matrix", "data": [[0, 1]], "crc": "1c291ca3"}
+    {"n": 25, "run": "5f0c", "step": 12, "time": 1.5e9, "metrics": {"val/success": 0.5}, "crc": "9ae0daaf"}
+    {"n": 26, "run": "5f0c", "step": 12, "time": 1.5e9, "table": "rewards", "data": [[0, 1]], "crc": "1c291ca3"}
 
-`n` is the number of the event in its file, from 1, so that a missing line is noticed; `crc` is the CRC-32 of the line
-without it, so that a changed one is. Lines of plat 0.1 have neither and are still read.
+`n` is the number of the event in its file, from 1, so that a missing line is noticed; `run` is the id of the run, so
+that a file of another run is; `crc` is the CRC-32 of the line without it, so that a changed one is. Lines of plat 0.1
+have none of these, lines of runs begun before format 3 (`plat.store.run_directory.own_files`) no `run`; both are read.
 
 Promised: a line appears whole or not at all (a line cut short by a full disk is taken back; one cut short by a kill
 is the last and has no newline). `sync()` makes every line so far survive a power cut. NaN and infinities keep
 Python's JSON spelling. The reader never raises because of a damaged line or file: it reports a damaged line as an event
-of kind "corrupt" and goes on, and a file that cannot be read as one event of kind "unreadable".
+of kind "corrupt", a line of another run as one of kind "foreign", and goes on; a file that cannot be read is one event
+of kind "unreadable".
 """
 
 from __future__ import annotations
@@ -25,16 +27,18 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from plat.store.run_directory.paths import run_of
+
 _CRC_KEY = b',"crc":"'
 _CRC_LENGTH = len('01234567"}')
 
 
 @dataclass(frozen=True)
 class Event:
-    """One line. `kind` is "metrics", "table", "corrupt" or "unreadable".
+    """One line. `kind` is "metrics", "table", "corrupt", "foreign" or "unreadable".
 
-    A corrupt event has step -1 and its text in `data`; an unreadable one step -1 and the reason in `data`.
-    `number` is the `n` of the line, None where it has none.
+    The last three have step -1, and in `data` the text of the line, the id of the other run, or the reason.
+    `number` and `run` are `n` and `run` of the line, None where it has none.
     """
 
     kind: str
@@ -44,16 +48,21 @@ class Event:
     table: str | None = None
     data: Any = None
     number: int | None = None
+    run: str | None = None
 
     @property
     def is_damaged(self) -> bool:
-        return self.kind in ("corrupt", "unreadable")
+        return self.kind in ("corrupt", "foreign", "unreadable")
 
 
 class SpoolWriter:
-    """Appends events; `count` is how many the file has. One writer per file: an attempt belongs to one process."""
+    """Appends events; `count` is how many the file has. One writer per file: an attempt belongs to one process.
 
-    def __init__(self, path: Path) -> None:
+    run  the id that each line names; without it (before format 3) lines name none
+    """
+
+    def __init__(self, path: Path, run: str | None = None) -> None:
+        self._run = {} if run is None else {"run": run}
         self._handle: int | None = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o666)
         self._dirty = False
         self.count = len(read_events(path)[0])
@@ -77,7 +86,7 @@ class SpoolWriter:
     def _write(self, line: dict[str, Any]) -> None:
         if self._handle is None:
             raise ValueError("the spool is closed")
-        data = _with_checksum({"n": self.count + 1, **line})
+        data = _with_checksum({"n": self.count + 1, **self._run, **line})
         written = os.write(self._handle, data)
         self._dirty = True
         if written < len(data):  # the disk is full: take the piece back, or it would swallow the next line
@@ -99,7 +108,10 @@ class SpoolWriter:
 
 
 def read_events(path: Path, start: int = 0) -> tuple[list[Event], int]:
-    """Events on complete lines from byte `start` on, and the offset to go on from. An absent file has no events."""
+    """Events on complete lines from byte `start` on, and the offset to go on from. An absent file has no events.
+
+    A line that names another run than the one whose directory the file lies in is "foreign".
+    """
     try:
         with open(path, "rb") as file:
             file.seek(start)
@@ -108,8 +120,8 @@ def read_events(path: Path, start: int = 0) -> tuple[list[Event], int]:
         return [], start
     except OSError as error:
         return [Event("unreadable", -1, 0.0, data=error.strerror or str(error))], start
-    end = data.rfind(b"\n") + 1
-    return [parse_line(line) for line in data[:end].split(b"\n")[:-1] if line.strip()], start + end
+    end, run = data.rfind(b"\n") + 1, run_of(path)
+    return [parse_line(line, run) for line in data[:end].split(b"\n")[:-1] if line.strip()], start + end
 
 
 def _with_checksum(line: dict[str, Any]) -> bytes:
@@ -118,17 +130,19 @@ def _with_checksum(line: dict[str, Any]) -> bytes:
     return body + _CRC_KEY + b'%08x"}\n' % zlib.crc32(body)
 
 
-def parse_line(line: bytes) -> Event:
-    """One line of a spool; a damaged one becomes an event of kind "corrupt"."""
+def parse_line(line: bytes, run: str | None = None) -> Event:
+    """One line of the spool of a run; a damaged one becomes an event of kind "corrupt", another run's "foreign"."""
     try:
         fields = json.loads(line)
         if not _is_intact(line, fields):
             raise ValueError("the checksum does not match")
-        step, when, number = int(fields["step"]), float(fields["time"]), fields.get("n")
+        step, when, number, named = int(fields["step"]), float(fields["time"]), fields.get("n"), fields.get("run")
+        if run is not None and named not in (None, run):
+            return Event("foreign", -1, 0.0, data=str(named), number=number, run=str(named))
         if "table" in fields:
-            return Event("table", step, when, table=str(fields["table"]), data=fields["data"], number=number)
+            return Event("table", step, when, {}, str(fields["table"]), fields["data"], number, named)
         metrics = {str(key): float(value) for key, value in fields["metrics"].items()}
-        return Event("metrics", step, when, metrics, number=number)
+        return Event("metrics", step, when, metrics, None, None, number, named)
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
         return Event("corrupt", -1, 0.0, data=line.decode(errors="replace"))
 

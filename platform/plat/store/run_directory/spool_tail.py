@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
 
+from plat.store.run_directory.paths import run_of
 from plat.store.run_directory.spool import parse_line
 from plat.trainer.api import HEADLINE
 
@@ -32,12 +33,12 @@ def read_newest(path: Path, measure: str = HEADLINE) -> Newest:
     """The newest step and value in a spool. Damaged lines are passed over; an absent or unreadable file has neither."""
     try:
         with open(path, "rb") as file:
-            return _newest(file, measure)
+            return _newest(file, measure, run_of(path))
     except OSError:
         return Newest()
 
 
-def _newest(file: BinaryIO, measure: str) -> Newest:
+def _newest(file: BinaryIO, measure: str, run: str | None) -> Newest:
     end = _end_of_last_line(file)
     name = json.dumps(measure, ensure_ascii=False).encode()
     step: int | None = None
@@ -45,8 +46,8 @@ def _newest(file: BinaryIO, measure: str) -> Newest:
         for line in reversed(lines):
             if step is not None and name not in line:
                 continue
-            event = parse_line(line)
-            if event.kind != "corrupt" and step is None:
+            event = parse_line(line, run)
+            if not event.is_damaged and step is None:
                 step = event.step
             if measure in event.metrics:
                 return Newest(step, event.metrics[measure], end)

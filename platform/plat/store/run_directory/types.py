@@ -76,6 +76,12 @@ def _is_list_of(holds: Callable[[Any], bool]) -> Callable[[Any], bool]:
     return lambda value: isinstance(value, list) and all(holds(item) for item in value)
 
 
+def _are_event_counts(value: Any) -> bool:
+    return isinstance(value, dict) and all(
+        attempt.isdecimal() and is_integer(count) and count >= 0 for attempt, count in value.items()
+    )
+
+
 def _is_text(value: Any) -> bool:
     """Whether it is a text that can be written anywhere: a lone surrogate cannot."""
     return isinstance(value, str) and (value.isascii() or not _SURROGATE.search(value))
@@ -122,6 +128,8 @@ ATTEMPT = Type(f"the number of an attempt (1 to {MOST_ATTEMPTS})", is_attempt_nu
 
 META = {
     "id": TEXT,
+    "format": INTEGER,
+    "files": Type("hashes by file name", lambda value: isinstance(value, dict) and all(map(_is_text, value.values()))),
     "name": TEXT,
     "trainer": TEXT,
     "trainer_version": _or_nothing(TEXT),
@@ -157,10 +165,12 @@ RESULT = {
     "name": TEXT,
     "attempt": ATTEMPT,
     "attempts": Type("a list of attempt numbers", _is_list_of(is_attempt_number)),
+    "events": Type("numbers of events by attempt", _are_event_counts),
     "iterations": _or_nothing(INTEGER),
 }
-OUTCOME = {**ENDED, "events": _or_nothing(INTEGER), "error": _or_nothing(TEXT)}
+OUTCOME = {**ENDED, "run": TEXT, "events": _or_nothing(INTEGER), "error": _or_nothing(TEXT)}
 ATTEMPT_META = {
+    "run": TEXT,
     "restored_step": _or_nothing(INTEGER),
     "facts": _or_nothing(MAPPING),
     "host": _or_nothing(TEXT),

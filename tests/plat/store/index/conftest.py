@@ -20,11 +20,11 @@ def indexed(monkeypatch):
 @pytest.fixture
 def reads(monkeypatch):
     """The paths of the JSON files of runs that are read from now on."""
-    from plat.store.run_directory import files
+    from plat.store.run_directory import own_files
 
     paths = []
-    real = files.read_json
-    monkeypatch.setattr(files, "read_json", lambda path: (paths.append(path), real(path))[1])
+    real = own_files.load_json
+    monkeypatch.setattr(own_files, "load_json", lambda path: (paths.append(path), real(path))[1])
     return paths
 
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import shutil
+import sqlite3
+from contextlib import closing
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -85,3 +87,13 @@ def test_a_run_of_another_home(home, make_home, recipe, runs):
 
 def test_a_home_with_one_run_or_none(home, recipe):
     assert nearest(home, recipe(1).write(home)) == (None, {})
+
+
+@pytest.mark.parametrize("change", ["UPDATE pairs SET value = '9'", "UPDATE configs SET pairs = x'01000000'"])
+def test_an_edited_index_is_not_believed(home, runs, monkeypatch, change):
+    expected = nearest(home, runs[0])
+    with closing(sqlite3.connect(index_path(home))) as index:
+        index.execute(change.replace("'9'", "value || '9'"))
+        index.commit()
+    assert nearest(home, runs[0]) == expected == by_comparing_all(home, runs[0], monkeypatch)
+    assert nearest(home, runs[0]) == expected

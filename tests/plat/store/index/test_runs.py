@@ -8,6 +8,7 @@ import shutil
 import sqlite3
 import subprocess
 import sys
+from contextlib import closing
 from dataclasses import replace
 
 import pytest
@@ -121,7 +122,8 @@ def odd_numbers(paths):
     """What SQLite cannot keep exactly."""
     if paths.result.exists():
         result = read_result(paths) or {"outcome": "finished"}
-        write(paths.result, json.dumps(result | {"success": float("nan"), "step": 2**70, "reason": "\ud800"}).encode())
+        odd = {"success": float("nan"), "step": 2**70, "reason": "\ud800"}
+        write(paths.result, to_checked_json({"id": paths.id, **result, **odd}))
 
 
 def folder_for_a_result(paths):
@@ -131,7 +133,15 @@ def folder_for_a_result(paths):
 
 def finish(paths):
     if paths.root.exists() and not paths.result.exists():
-        ended = {"outcome": "finished", "step": 9, "success": 0.5, "time": 1.7e9, "attempt": 1, "attempts": [1]}
+        ended = {
+            "id": paths.id,
+            "outcome": "finished",
+            "step": 9,
+            "success": 0.5,
+            "time": 1.7e9,
+            "attempt": 1,
+            "attempts": [1],
+        }
         write(paths.result, to_checked_json(ended))
 
 
@@ -321,3 +331,35 @@ def test_many_stamps_are_those_of_each_file_on_slow_file_systems_too(tmp_path, m
     assert stamps(paths) == expected and stamps([]) == []
     monkeypatch.setattr(module, "SLOW", 0.0)
     assert stamps(paths) == expected
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        "UPDATE results SET success = 0.999, outcome = 'stopped:low_success'",
+        "UPDATE results SET outcome = 'finiched'",
+        "UPDATE results SET id = id || 'x'",
+        "UPDATE results SET checksum = checksum + 1",
+        "UPDATE metas SET axes = '{}', name = 'another'",
+    ],
+)
+def test_an_edited_row_is_not_believed(home, ids, change):
+    """Its stamp still fits the file."""
+    expected = truth(home, ids), descriptions(home, ids)
+    states(home, ids)
+    with closing(sqlite3.connect(index_path(home))) as index:
+        assert index.execute(change).rowcount
+        index.commit()
+    for _ in range(2):
+        assert (told(home, ids), descriptions(home, ids)) == expected
+
+
+def test_no_flipped_bit_of_a_remembered_result_is_believed(home, ids):
+    expected = truth(home, ids)
+    states(home, ids)
+    whole = index_path(home).read_bytes()
+    start = whole.index(b"finished")
+    for at in range(start, start + len(b"finished")):
+        for bit in range(8):
+            index_path(home).write_bytes(whole[:at] + bytes([whole[at] ^ 1 << bit]) + whole[at + 1 :])
+            assert told(home, ids) == expected

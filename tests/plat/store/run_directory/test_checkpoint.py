@@ -16,9 +16,9 @@ from newest_checkpoint import newest_valid
 from plat.errors import CheckpointError
 from plat.store.run_directory import checkpoint
 from plat.store.run_directory.checkpoint import (
-    durable_step,
     list_checkpoints,
     load_checkpoint,
+    newest_own,
     prune,
     save_checkpoint,
 )
@@ -98,8 +98,9 @@ def test_two_newest_and_newest_peak_are_kept(tmp_path):
         assert kept == sorted(
             {*range(max(1, step - 1), step + 1), *([max(p for p in peaks if p <= step)] if step > 1 else [])}
         )
-    assert durable_step(tmp_path) == 9 and newest_valid([tmp_path], peak=True) == (5, tmp_path / "step-000005")
-    assert durable_step(tmp_path / "nothing") is None
+    assert newest_own(tmp_path) == (9, tmp_path / "step-000009")
+    assert newest_own(tmp_path / "nothing") is None
+    assert newest_valid([tmp_path], peak=True) == (5, tmp_path / "step-000005")
     assert sorted(path.name for path in tmp_path.iterdir()) == ["step-000005", "step-000008", "step-000009"]
 
 

@@ -11,7 +11,7 @@ import yaml
 from toy_runs import toy_run
 
 from plat.errors import HomeError, SpecError
-from plat.store.durable import to_checked_json, to_json
+from plat.store.durable import to_checked_json
 from plat.store.home import Home
 from plat.store.provenance.code_state import CodeState
 from plat.store.run_directory import lease
@@ -136,11 +136,12 @@ def test_every_state(home):
     assert run_state(paths).state == "unknown"
     paths.lease.unlink()
     for outcome, state in [("failed:nan", "failed"), ("interrupted", "interrupted"), ("cancelled", "interrupted")]:
-        attempt.outcome.write_bytes(to_json({"outcome": outcome, "reason": "why", "step": 3, "time": time.time()}))
+        ended = {"run": paths.id, "outcome": outcome, "reason": "why", "step": 3, "time": time.time()}
+        attempt.outcome.write_bytes(to_checked_json(ended))
         actual = run_state(paths)
         assert (actual.state, actual.outcome, actual.reason) == (state, outcome, "why")
     result = {"outcome": "stopped:low_success", "step": 6, "attempt": 1, "success": 0.5, "time": 1.0, "iterations": 6}
-    paths.result.write_bytes(to_json(result))
+    paths.result.write_bytes(to_checked_json({"id": paths.id, **result}))
     actual = run_state(paths)
     assert (actual.state, actual.outcome, actual.step, actual.success) == ("done", "stopped:low_success", 6, 0.5)
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from toy_runs import toy_run
 
 from plat.errors import RunError
-from plat.store.durable import to_json
+from plat.store.durable import to_checked_json
 from plat.store.home import Home
 from plat.store.provenance.code_state import CodeState
 from plat.store.run_directory import run_io
@@ -63,7 +63,7 @@ def test_only_covered_steps_count_and_the_first_wins(paths):
     second.log(6, {"a": 106})
     assert values(paths)[("a", 2)] == 2 and values(paths)[("a", 3)] == 103 and ("a", 6) not in values(paths)
     second.close()
-    paths.result.write_bytes(to_json({"outcome": "finished", "attempt": 2}))
+    paths.result.write_bytes(to_checked_json({"id": paths.id, "outcome": "finished", "attempt": 2}))
     assert values(paths)[("a", 6)] == 106
     assert [table.step for table in run_history(paths)[1]] == [0, 1, 2]
 
@@ -185,6 +185,7 @@ def test_any_sequence_of_kills_gives_the_undisturbed_history(tmp_path_factory, k
         partial = values(paths)
         assert all(actual == value(step) for (_, step), actual in partial.items())
         assert sorted(step for _, step in partial) == list(range(len(partial)))
-    paths.result.write_bytes(to_json({"outcome": "finished", "attempt": len(paths.attempts())}))
+    result = {"id": paths.id, "outcome": "finished", "attempt": len(paths.attempts())}
+    paths.result.write_bytes(to_checked_json(result))
     assert values(paths) == {("v", step): value(step) for step in range(last + 1)}
     assert [table.step for table in run_history(paths)[1]] == list(range(last + 1))

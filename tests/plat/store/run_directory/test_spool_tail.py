@@ -67,9 +67,9 @@ def test_a_long_spool_is_not_read_as_a_whole(tmp_path: Path, monkeypatch: pytest
     write(path, [(1, "success", 0.25), *[(1, "other", 0.5)] * 20_000, (1, "success", 0.75), (1, "other", 0.5)])
     parsed: list[bytes] = []
 
-    def parse(line: bytes) -> Event:
+    def parse(line: bytes, run: str | None) -> Event:
         parsed.append(line)
-        return parse_line(line)
+        return parse_line(line, run)
 
     monkeypatch.setattr(spool_tail, "parse_line", parse)
     newest = read_newest(path)

@@ -7,6 +7,7 @@ import math
 
 import pytest
 
+from plat.store.durable import read_json, to_checked_json
 from plat.store.mlflow.importer import import_runs
 from plat.store.mlflow.record import read_record
 from plat.store.run_directory.state import run_state
@@ -56,7 +57,9 @@ def test_an_attempt_file_that_cannot_be_read_is_damage(home, recipe):
 def test_lines_without_checksum_are_of_plat_0_1_alone(home, recipe, scheme, damage):
     paths = recipe(1).write(home)
     meta = json.loads(paths.meta.read_text())
-    paths.meta.write_text(json.dumps(meta | {"identity_scheme": scheme}))
+    paths.meta.write_bytes(to_checked_json(meta | {"identity_scheme": scheme}))
+    for path in (paths.result, paths.attempt(1).outcome):
+        path.write_bytes(to_checked_json(read_json(path)))
     events = paths.attempt(1).events
     lines = [json.loads(line) for line in events.read_text().splitlines()]
     first = (

@@ -1,0 +1,171 @@
+"""What the store must hold of a done run, as a tag, so that the reader notices what was changed or deleted there.
+
+The importer leaves the tag `plat.digest` with each done run: a digest of every metric, of the tables, and of the tags
+that say what the run is and how it ended. The reader computes the same of what it reads. `time/` and `mem/` metrics are
+left out, because two executions of one run differ in them. Runs that plat imported before 0.3 was released have none.
+
+    <of the tags> <of the tables, or -> <of all metrics together> <for each metric: of its name, of what it holds>
+
+Each is a CRC-32 in hexadecimal digits. What is longer than a tag goes on in `plat.digest.2` and so on. A digest is for
+mistakes and flipped bits: who means to forge a value can compute it.
+"""
+
+from __future__ import annotations
+
+import math
+from array import array
+from collections.abc import Collection, Iterable, Mapping
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any
+from zlib import crc32
+
+from plat.store.mlflow.backend import LARGEST
+from plat.store.mlflow.record import NOT_COMPARED, TABLES, Point, RunRecord
+from plat.store.mlflow.spelling import TAG_LENGTH
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from plat.store.mlflow.raw import Series
+
+TAG = "plat.digest"
+COVERED = ("plat.id", "plat.outcome", "plat.axes", "plat.trainer", "plat.identity_scheme", "plat.summary.")
+ENTRY = 16  # digits of one metric
+SAME_NAME = "-" * 8  # of metrics whose names have the same 32 bits: nothing is known of their values
+
+
+def digest_tags(record: RunRecord) -> dict[str, str]:
+    """The tags with the digest of a record, none of a run that is not done or is damaged."""
+    if not record.done or record.damage:
+        return {}
+    text = " ".join((_of_tags(record.tags), _of_tables(record.artifacts.get(TABLES)), *_of_points(record.points)))
+    parts = [text[start : start + TAG_LENGTH] for start in range(0, len(text), TAG_LENGTH)]
+    return {TAG if number == 1 else f"{TAG}.{number}": part for number, part in enumerate(parts, start=1)}
+
+
+def is_digest(tag: str) -> bool:
+    return tag == TAG or tag.startswith(f"{TAG}.")
+
+
+class Digest:
+    """The digest that is stored with a run, to be compared with what is read of it; each problem is in words."""
+
+    def __init__(self, tags: Mapping[str, str]) -> None:
+        text = tags[TAG]
+        number = 2
+        while (more := tags.get(f"{TAG}.{number}")) is not None:
+            text, number = text + more, number + 1
+        self._of_tags, self._of_tables, self._of_metrics, self._entries = [*text.split(" "), "", "", "", ""][:4]
+
+    def problem_of_tags(self, tags: Mapping[str, str]) -> str:
+        return "" if self._of_tags == _of_tags(tags) else "its tags are not those that were imported"
+
+    def problem_of_tables(self, data: bytes | None) -> str:
+        return "" if self._of_tables == _of_tables(data) else "its tables are not those that were imported"
+
+    def problem_of_metrics(self, series: Series, wanted: Collection[str] | None) -> str:
+        """What differs in the metrics that were read: those that are wanted, or all."""
+        if self._of_metrics == _of_series(series, series.values):
+            return ""  # nearly always, and quicker than what follows
+        starts = range(0, len(self._entries), ENTRY)
+        expected = {self._entries[at : at + 8]: self._entries[at + 8 : at + ENTRY] for at in starts}
+        values, start, found = _plain(series.values), 0, set()
+        for key, count in zip(series.keys, series.counts, strict=True):
+            end = start + count
+            if name := _of_name(key):
+                found.add(name)
+                if expected.get(name) not in (_of_values(series.steps[start:end], values[start:end]), SAME_NAME):
+                    return f"{key} is not what was imported"
+            start = end
+        lost = expected.keys() - found
+        if wanted is not None:
+            lost &= {_of_name(key) for key in wanted}
+        return "metrics that were imported are missing" if lost else ""
+
+
+def _of_series(series: Series, values: np.ndarray) -> str:
+    """The digest of all metrics together."""
+    parts, digest = _covered_parts(tuple(series.keys), tuple(series.counts))
+    numbers: Any  # numpy's arrays are buffers, which their types do not say
+    for numbers in (series.steps, values):
+        for start, end in parts:
+            digest = crc32(numbers[start:end], digest)
+    return f"{digest:08x}"
+
+
+@lru_cache(1000)
+def _covered_parts(keys: tuple[str, ...], counts: tuple[int, ...]) -> tuple[list[tuple[int, int]], int]:
+    """Where the values of covered metrics lie, as few (start, end) as there are gaps, and the digest of their names and
+    numbers of values. Most runs have the same."""
+    parts: list[tuple[int, int]] = []
+    covered, start = [], 0
+    for key, count in zip(keys, counts, strict=True):
+        if _of_name(key):
+            covered.append(f"{key} {count}")
+            before = parts.pop()[0] if parts and parts[-1][1] == start else start
+            parts.append((before, start + count))
+        start += count
+    return parts, crc32(chr(0).join(covered).encode(errors="replace"))
+
+
+@lru_cache(10_000)
+def _of_name(key: str) -> str:
+    """The digest of a metric's name, "" of one that is left out."""
+    return "" if key.startswith(NOT_COMPARED) else f"{crc32(key.encode(errors='replace')):08x}"
+
+
+def _of_values(steps: Any, values: Any) -> str:
+    """The digest of 64-bit numbers in an `array` or in numpy's."""
+    return f"{crc32(values, crc32(steps)):08x}"
+
+
+def _plain(values: np.ndarray) -> np.ndarray:
+    """The values with one spelling of NaN, and of zero, which SQLite keeps without its sign."""
+    import numpy as np
+
+    plain: np.ndarray = values + 0.0
+    plain[np.isnan(plain)] = np.nan
+    return plain
+
+
+def _of_points(points: Iterable[Point]) -> tuple[str, str]:
+    """The digest of all metrics together, and the entries of each, as a reader's series have them; without numpy, which
+    takes long to import."""
+    by_key: dict[str, tuple[array[int], array[float]]] = {}
+    for key, step, value, _ in points:  # in rising order of steps
+        steps, values = by_key.get(key) or by_key.setdefault(key, (array("q"), array("d")))
+        steps.append(step)
+        values.append(_read_back(value))
+    covered = [(key, *by_key[key]) for key in sorted(by_key) if _of_name(key)]
+    _, digest = _covered_parts(tuple(key for key, _, _ in covered), tuple(len(steps) for _, steps, _ in covered))
+    for numbers in ([steps for _, steps, _ in covered], [values for _, _, values in covered]):
+        for of_key in numbers:
+            digest = crc32(of_key, digest)
+    entries: dict[str, str] = {}
+    for key, steps, values in covered:
+        name = _of_name(key)
+        entries[name] = SAME_NAME if name in entries else _of_values(steps, values)
+    return f"{digest:08x}", "".join(name + digest for name, digest in entries.items())
+
+
+def _read_back(value: float) -> float:
+    """A value as a reader gives it back."""
+    if value != value:
+        return math.nan
+    return math.copysign(math.inf, value) if abs(value) >= LARGEST else value + 0.0
+
+
+def _of_tags(tags: Mapping[str, str]) -> str:
+    covered, names = _covered(tuple(tags))
+    return f"{crc32(chr(0).join([tags[key] for key in covered]).encode(errors='replace'), names):08x}"
+
+
+@lru_cache(1000)
+def _covered(keys: tuple[str, ...]) -> tuple[tuple[str, ...], int]:
+    """Those of these tags that a digest covers, and the digest of their names. Most runs have the same tags."""
+    covered = tuple(sorted(key for key in keys if key.startswith(COVERED)))
+    return covered, crc32(chr(0).join(covered).encode(errors="replace"))
+
+
+def _of_tables(data: bytes | None) -> str:
+    return "-" if data is None else f"{crc32(data):08x}"
