@@ -25,6 +25,7 @@ from plat.store.run_directory.paths import AttemptPaths, RunPaths
 from plat.store.run_directory.run_io import FileRunIO, read_facts
 from plat.text import writable
 from plat.trainer.api import find_trainer
+from plat.trainer.heartbeat import beating
 
 
 @dataclass(frozen=True)
@@ -105,7 +106,7 @@ def _train(attempt: Attempt, io: FileRunIO, summary: dict[str, Any], stop: Stop)
         memory.note(attempt.paths, smaller)
         print(f"an earlier attempt ran out of memory: now {smaller}", flush=True)
         summary[memory.AFTER_OOM] = smaller
-    with contained(attempt.run.root):
+    with contained(attempt.run.root), beating(attempt.paths.alive.touch):
         ended = train(attempt.home, config, spec, attempt.threads, io)
     summary |= _plain(ended.summary, name)
     if ended.kind != INTERRUPTED and not is_result(ended.kind):

@@ -177,7 +177,7 @@ class LocalDispatcher:
         environment = {**machine.thread_environment(job.threads), **self._devices.take(job)}
         job.oom_kills = machine.oom_kills()
         job.started = job.grown = time.monotonic()
-        job.spool_size, job.kill_at, job.ending = -1, None, None
+        job.sign_of_life, job.kill_at, job.ending = (-1, -1), None, None
         try:
             self._processes.start(start_request(job, self.home, self._steal, environment))
         except ProcessesLost as lost:

@@ -30,7 +30,7 @@ class LocalJob(Job):
     needs: LocalJob | None = None
     ending: tuple[str, str] | None = None
     devices: tuple[str, ...] = ()
-    spool_size: int = -1
+    sign_of_life: tuple[int, int] = (-1, -1)
     grown: float = 0.0
     kill_at: float | None = None
     oom_kills: int | None = None

@@ -61,6 +61,11 @@ class AttemptPaths:
         return self.root / "status.txt"
 
     @property
+    def alive(self) -> Path:
+        """Touched by the attempt while it makes progress between two events (`plat.trainer.heartbeat`)."""
+        return self.root / "alive"
+
+    @property
     def meta(self) -> Path:
         """JSON: run, attempt, host, boot_id, pid, hardware, restored_step, facts (see `RunIO.facts`), time."""
         return self.root / "attempt.json"

@@ -15,6 +15,7 @@ from plat.rl.mutual_information import SigmaEMA
 from plat.trainer.embedded.batch import Batch, length_groups, pad_prompts
 from plat.trainer.embedded.transformer.layers import at_least_float32
 from plat.trainer.embedded.transformer.model import Prefix, Weights, encode, extend
+from plat.trainer.heartbeat import beat
 from plat.trainer.loop.scoring import mutual_information
 
 
@@ -51,6 +52,7 @@ def log_likelihoods(
         for part in np.array_split(group, -(-len(group) * count // chunk)):
             if not len(part):
                 continue
+            beat()
             own = lengths[first[part]]
             targets = np.repeat(reasonings[first[part], : max(1, own.max())], count, axis=0)
             rows = torch.from_numpy(candidates[first[part]].reshape(-1)).to(device)

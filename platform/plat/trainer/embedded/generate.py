@@ -12,6 +12,7 @@ from plat.trainer.embedded.transformer.decoder import Decoder
 from plat.trainer.embedded.transformer.layers import at_least_float32
 from plat.trainer.embedded.transformer.model import Weights, encode
 from plat.trainer.embedded.transformer.tokenizer import Tokenizer
+from plat.trainer.heartbeat import beat
 
 # Keys and values of so many rows of a small model stay in a core's cache; those of 256 and more do not.
 _ROWS_AT_ONCE = 128
@@ -72,6 +73,7 @@ def _generate(
     ended = torch.zeros_like(active, dtype=torch.bool)
     chances, steps, since = uniforms, [], 0
     for at in range(len(uniforms)):
+        beat()
         scores = at_least_float32(decoder.step(token))
         if temperature:
             steps.append(_draw(scores if temperature == 1 else scores / temperature, chances[at]))

@@ -45,6 +45,7 @@ from plat.trainer.embedded.adam import Adam
 from plat.trainer.embedded.batch import Batch, Packed, packing, token_rewards
 from plat.trainer.embedded.scoring import token_log_probs, token_values
 from plat.trainer.embedded.transformer.model import Shape, Weights, unpack
+from plat.trainer.heartbeat import beat
 
 UNSCALED = StepPlan(updates=1, loss_scale=1.0, advantage_scale=1.0, lr_scale=1.0, share=1.0)
 
@@ -100,6 +101,7 @@ class TrainingBatch:
         """Batches of at most `size` trajectories (0: all), each with its share of the response tokens."""
         count, tokens = self.batch.trajectories, self.batch.response_length.sum()
         for start in range(0, count, size or count):
+            beat()
             micro_batch = self.select(np.arange(count)[start : start + (size or count)])
             yield micro_batch, float(micro_batch.batch.response_length.sum() / tokens)
 

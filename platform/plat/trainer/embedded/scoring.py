@@ -16,6 +16,7 @@ from plat.trainer.embedded.batch import Batch, length_groups, pad_prompts
 from plat.trainer.embedded.transformer import flat_pass
 from plat.trainer.embedded.transformer.layers import ScoreTokens, at_least_float32
 from plat.trainer.embedded.transformer.model import Shape, Weights, encode, extend, unpack
+from plat.trainer.heartbeat import beat
 
 
 def token_log_probs(weights: Weights, batch: Batch, pad: int, temperature: float) -> tuple[Tensor, Tensor]:
@@ -55,6 +56,7 @@ def _by_length(weights: Weights, batch: Batch, pad: int) -> Tensor:
     starts = np.cumsum(batch.response_length) - batch.response_length  # where each row begins in the result
     positions, outputs = [], []
     for group in length_groups(batch.response_length):
+        beat()
         longest = int(batch.response_length[group].max())
         prompts = torch.from_numpy(batch.prompt_of_row[group]).to(device)
         inputs = torch.from_numpy(batch.responses[group, : longest - 1]).to(device)

@@ -34,7 +34,9 @@ def validate(config: RunConfig) -> RunConfig:
 def _fingerprint(config: RunConfig) -> dict[str, Any]:
     """What else a run is a function of: its base model, and the environment's version and data."""
     spec, options = environment_of(config)
-    return {"base": base_identity(config.model), "environment": spec.version, "data": spec.fingerprint(options)}
+    facts = {"base": base_identity(config.model), "environment": spec.version, "data": spec.fingerprint(options)}
+    # Until plat 0.3 half precision was trained without them: such runs are others.
+    return facts | ({"master_weights": "float32"} if config.dtype in ("bfloat16", "float16") else {})
 
 
 def _load() -> Any:

@@ -8,11 +8,14 @@ rendering `chat`     the model of the paper, by its name on the Hugging Face hub
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import Path
 
 from plat.errors import SpecError
 from plat.suggest import mend
+from plat.trainer.verl.checkpoint_size import Size, checkpoint_size
 from plat.trainer.verl.config import VerlRunConfig
 from plat.units import counted
+from plat_envs.vocabulary import WORDS
 
 
 @dataclass(frozen=True)
@@ -65,11 +68,11 @@ def gpu_gigabytes(config: VerlRunConfig, gpus: int) -> float:
     The rollout engine sleeps meanwhile. Measured for 494 million parameters on one GPU: 36.7 GB (PPO: 47.6 GB) where
     this says 33.8 GB (41.7 GB).
     """
-    model, algorithm = paper_model(config), config.algorithm
+    size, algorithm = model_size(config), config.algorithm
     trained = READ + TRAINED * 0.02 if config.verl.lora_rank else TRAINED
     total = trained + (TRAINED if algorithm.advantage == "gae" else 0) + (READ if algorithm.kl_coef else 0)
-    logits = LOGITS * config.verl.tokens_per_gpu * model.vocabulary * 4 / 1e9
-    return model.billions * total / gpus + logits
+    logits = LOGITS * config.verl.tokens_per_gpu * size.vocabulary * 4 / 1e9
+    return size.billions * total / gpus + logits
 
 
 def workers(config: VerlRunConfig) -> int:
@@ -77,14 +80,14 @@ def workers(config: VerlRunConfig) -> int:
 
     SpecError where even the largest number of GPUs is too few.
     """
-    if config.verl.workers or config.device == "cpu" or is_stand_in(config) or config.model.path is not None:
+    if config.verl.workers or config.device == "cpu" or is_stand_in(config):
         return config.verl.workers or 1
     for gpus in SLOTS:
         if gpu_gigabytes(config, gpus * config.verl.nodes) <= USABLE * GPU_GB:
             return max(gpus, config.verl.tensor_parallel)
     nodes = counted(config.verl.nodes, "node")
     raise SpecError(
-        f"{config.model.paper_name} does not fit into {SLOTS[-1]} GPUs of {GPU_GB} GB on {nodes}",
+        f"{config.model.path or config.model.paper_name} does not fit into {SLOTS[-1]} GPUs of {GPU_GB} GB on {nodes}",
         where="verl.nodes",
         mend="more nodes, a smaller verl.tokens_per_gpu, or verl.lora_rank; verl.workers overrules this estimate",
     )
@@ -129,7 +132,18 @@ def minutes(config: VerlRunConfig) -> int:
     return round(LIMIT * (config.train.iterations * seconds + evaluations * played * seconds / 2) / 60) + 20
 
 
+STAND_IN = Size(0.001, len(WORDS))
+
+
+def model_size(config: VerlRunConfig) -> Size:
+    """How large the model of a run is: a local checkpoint's own size, or that of the paper's model."""
+    if config.model.path is not None:
+        return checkpoint_size(Path(config.model.path))
+    if is_stand_in(config):
+        return STAND_IN
+    model = paper_model(config)
+    return Size(model.billions, model.vocabulary)
+
+
 def _billions(config: VerlRunConfig) -> float:
-    """Parameters of the model in billions; of a checkpoint that we do not know, those of the paper's model."""
-    known = PAPER_MODELS.get(config.model.paper_name)
-    return 0.001 if is_stand_in(config) or known is None else known.billions
+    return model_size(config).billions

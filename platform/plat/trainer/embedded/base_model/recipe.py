@@ -81,11 +81,21 @@ def checkpoint_hash(folder: Path) -> str:
     return content_hash((file.name, file_hash(file)) for file in [folder / "config.json", *files])
 
 
+def tokenizer_hash(folder: Path) -> str:
+    """The content hash of a checkpoint's tokenizer and chat template; of a folder without any, that of nothing."""
+    return content_hash((name, file_hash(folder / name)) for name in TOKENIZER_FILES if (folder / name).is_file())
+
+
 def content_hash(files: Iterable[tuple[str, str]]) -> str:
-    """The SHA-256 over (name, SHA-256) of config.json and of every safetensors file, in this order."""
+    """The SHA-256 over (name, SHA-256) of files in this order, such as config.json and every safetensors file."""
     return hashlib.sha256("".join(f"{name} {digest}\n" for name, digest in files).encode()).hexdigest()
 
 
+# Of a checkpoint in the Hugging Face format, as transformers reads them.
+TOKENIZER_FILES = (
+    "added_tokens.json", "chat_template.jinja", "chat_template.json", "merges.txt", "special_tokens_map.json",
+    "spiece.model", "tokenizer.json", "tokenizer.model", "tokenizer_config.json", "vocab.json", "vocab.txt",
+)  # fmt: skip
 _hashes: dict[tuple[str, int, int], str] = {}
 
 

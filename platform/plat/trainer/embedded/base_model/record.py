@@ -21,6 +21,7 @@ from plat.trainer.embedded.base_model.recipe import (
     file_hash,
     hash_of_recipe,
     recipe_hash,
+    tokenizer_hash,
 )
 
 SHIPPED = Path(__file__).parent.parent / "bases"
@@ -140,11 +141,13 @@ def shipped_base(model: ModelConfig) -> BaseRecord | None:
 def base_identity(model: ModelConfig) -> dict[str, str]:
     """What a run's identity says of the model that it starts from.
 
-    The content hash of a shipped base or of the checkpoint at `model.path`. A base that must be built is named by its
-    recipe and the word `local`, because its content is not known before; the content is recorded when the run starts.
+    The content hash of a shipped base, or of the checkpoint at `model.path` and of its tokenizer. A base that must be
+    built is named by its recipe and the word `local`, because its content is not known before; the content is recorded
+    when the run starts.
     """
     if model.path is not None:
-        return {"sha256": checkpoint_hash(Path(model.path))}
+        folder = Path(model.path)
+        return {"sha256": checkpoint_hash(folder), "tokenizer": tokenizer_hash(folder)}
     record = shipped_base(model)
     return {"sha256": record.sha256} if record else {"recipe": recipe_hash(model), "built": "local"}
 
