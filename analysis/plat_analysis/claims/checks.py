@@ -13,6 +13,7 @@ from plat_analysis.options import takes
 from plat_analysis.results.measured import At, Measured, cells
 from plat_analysis.results.published import printed_table
 from plat_analysis.results.runs import Results
+from plat_analysis.statistics.replicates import Builds
 
 if TYPE_CHECKING:
     from plat.spec.experiment import Experiment
@@ -46,7 +47,7 @@ def mean_delta_positive(
         )
         for row in chosen_rows(grid, only)
     }
-    return verdict(decide(evidence), evidence)
+    return verdict(decide(evidence, change.looks), evidence)
 
 
 def increasing(
@@ -59,6 +60,7 @@ def increasing(
     at: At = "end",
     percent: bool = True,
     smallest: float = 5.0,
+    builds: Builds = "random",
 ) -> Verdict:
     """A metric grows from each row to the next, in the order of the matrix, in every column.
 
@@ -68,12 +70,13 @@ def increasing(
     at        judge the last measurement of the runs (end), or that of their base models before training (start)
     percent   the metric is a share, and sizes are in points
     smallest  the smallest effect of interest
+    builds    the verdict is about these builds of the base model (fixed), or about such builds (random)
     """
     results = Results(frames, experiment)
     groups, row_names, column_names = cells(results, rows, columns)
     if len(row_names) < 2:
         return Verdict("not_enough_data", detail=f"there is one row only, {row_names[0]}")
-    measured = Measured(metric, at, 100.0 if percent else 1.0)
+    measured = Measured(metric, at, 100.0 if percent else 1.0, builds=builds)
     evidence = {
         f"{column}, {row} to {following}": RowEvidence(
             measured.difference(results, groups.get((row, column), {}), groups.get((following, column), {})),

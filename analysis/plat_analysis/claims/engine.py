@@ -4,7 +4,7 @@ reproduced       shown by the spread between runs
 partial          for a claim about several rows: some of them hold
 not_reproduced   there is evidence against it: an interval below zero, or one that excludes the published size
 undecided        there are enough runs for an interval, and it decides nothing
-not_enough_data  fewer than three seeds, or runs that are missing
+not_enough_data  fewer than five seeds, or runs that are missing
 """
 
 from __future__ import annotations

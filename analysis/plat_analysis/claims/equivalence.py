@@ -1,14 +1,15 @@
 """Whether the treatment changes next to nothing: every change is shown to be smaller than an effect of interest.
 
 A change that is not shown to differ from zero may still be large. Here the burden is the other way round (two one-sided
-tests, TOST): a row is *small* when Student's t shows, at one-sided 2.5 % on either side, that its change lies within
--`smallest` and +`smallest`; it is *large* when Holm's procedure over the rows shows that it lies outside. The claim is
+tests, TOST): a row is *small* when it is shown, at one-sided 2.5 % on either side, that its change lies within
+-`smallest` and +`smallest`; it is *large* when Holm's procedure over the rows shows that it lies outside. The tests are
+those of `plat_analysis.claims.rows`. The claim is
 
 - reproduced: every row is small;
 - not reproduced: some row is large;
 - partial: some rows are small, by Holm's procedure over the rows;
 - undecided: none of these;
-- not enough data: some row has a run missing, or fewer than three seeds (or builds, where they vary).
+- not enough data: some row has a run missing, or fewer than five seeds (or builds, where such builds are meant).
 """
 
 from __future__ import annotations
@@ -18,9 +19,10 @@ from typing import TYPE_CHECKING
 
 from plat_analysis.claims.engine import Verdict
 from plat_analysis.claims.evidence import ChangeOptions, chosen_rows, verdict
-from plat_analysis.claims.rows import LEVEL, Decision, RowEvidence, row_line, shown
+from plat_analysis.claims.rows import LEVEL, Decision, RowEvidence, about, row_line, shown
 from plat_analysis.options import takes
 from plat_analysis.statistics.families import shared_spread
+from plat_analysis.statistics.sign_flips import shown_above, shown_below
 
 if TYPE_CHECKING:
     from plat.spec.experiment import Experiment
@@ -44,12 +46,12 @@ def mean_delta_small(
         row: RowEvidence(grid.average(row, change.quantity), smallest=change.smallest)
         for row in chosen_rows(grid, only)
     }
-    return verdict(decide_small(evidence), evidence)
+    return verdict(decide_small(evidence, change.looks), evidence)
 
 
-def decide_small(evidence: Mapping[str, RowEvidence]) -> Decision:
-    """The verdict on all rows together."""
-    kinds = row_kinds(evidence)
+def decide_small(evidence: Mapping[str, RowEvidence], looks: int = 1) -> Decision:
+    """The verdict on all rows together, at one of so many looks at the claim."""
+    kinds = row_kinds(evidence, LEVEL / looks)
     if not kinds or SHORT in kinds.values():
         status = "not_enough_data"
     elif LARGE in kinds.values():
@@ -67,10 +69,11 @@ def decide_small(evidence: Mapping[str, RowEvidence]) -> Decision:
     lines = [
         f"{words[kind].format(evidence[row].smallest)}: {row_line(row, evidence[row])}" for row, kind in kinds.items()
     ]
-    return Decision(status, tuple(lines))
+    lines.append(about(item.estimate for item in evidence.values()))
+    return Decision(status, tuple(filter(None, lines)))
 
 
-def row_kinds(evidence: Mapping[str, RowEvidence]) -> dict[str, str]:
+def row_kinds(evidence: Mapping[str, RowEvidence], level: float = LEVEL) -> dict[str, str]:
     """Row -> small, large, open or short."""
     judged = {row: item for row, item in evidence.items() if item.enough}
     guarded = shared_spread({row: item.estimate for row, item in judged.items()})
@@ -78,14 +81,14 @@ def row_kinds(evidence: Mapping[str, RowEvidence]) -> dict[str, str]:
     inside: dict[str, float | None] = {}
     for row, item in judged.items():
         estimate, bound = guarded[row], item.smallest
-        above, below = estimate.p_above(bound), estimate.p_below(-bound)
-        under, over = estimate.p_below(bound), estimate.p_above(-bound)
+        above, below = shown_above(estimate, bound), shown_below(estimate, -bound)
+        under, over = shown_below(estimate, bound), shown_above(estimate, -bound)
         if above is not None and below is not None and under is not None and over is not None:
             outside[row], inside[row] = min(above, below), max(under, over)
-    every_row = len(inside) == len(evidence) and all(p is not None and p <= LEVEL for p in inside.values())
-    small = set(inside) if every_row else shown(inside)
+    every_row = len(inside) == len(evidence) and all(p is not None and p <= level for p in inside.values())
+    small = set(inside) if every_row else shown(inside, level)
     kinds = dict.fromkeys(evidence, SHORT) | dict.fromkeys(judged, OPEN)
-    return kinds | dict.fromkeys(small, SMALL) | dict.fromkeys(shown(outside), LARGE)
+    return kinds | dict.fromkeys(small, SMALL) | dict.fromkeys(shown(outside, level), LARGE)
 
 
 MEAN_DELTA_SMALL = mean_delta_small

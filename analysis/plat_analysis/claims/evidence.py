@@ -28,11 +28,13 @@ class ChangeOptions(Comparison):
     measure    what changes: success at the peak, of the peak checkpoint on held-out instances, or of the last one
     smallest   the smallest effect of interest in points
     differ_in  the options in which the two sides of a pair may differ; anything else that differs is refused
+    looks      how often the claim is going to be judged while runs are added; the error is divided among these looks
     """
 
     measure: Measure = "peak"
     smallest: float = 5.0
     differ_in: Sequence[str] = ()
+    looks: int = 1
 
     @property
     def quantity(self) -> str:

@@ -34,7 +34,7 @@ def delta_larger(frames: Frames, experiment: Experiment, change: ChangeOptions, 
             raise SpecError(f"there is no row {name!r}", mend=mend(name, grid.rows, "rows"))
     estimate = difference(grid.row(row), grid.row(than), change.quantity)
     evidence = {f"{row} over {than}": RowEvidence(estimate, smallest=change.smallest)}
-    return verdict(decide(evidence), evidence)
+    return verdict(decide(evidence, change.looks), evidence)
 
 
 def difference(first: Sequence[PairedCell], second: Sequence[PairedCell], measure: str) -> Estimate:
@@ -56,7 +56,7 @@ def difference(first: Sequence[PairedCell], second: Sequence[PairedCell], measur
     common = [key for key in columns[0][0] if all(key in mine and key in theirs for mine, theirs in columns)]
     values = {key: float(np.mean([mine[key] - theirs[key] for mine, theirs in columns])) for key in common}
     rounding = float(np.sqrt(sum(cell.rounding(measure) ** 2 for cell in [*first, *second]))) / len(columns)
-    return over_replicates(values, rounding, **facts)
+    return over_replicates(values, rounding, builds=first[0].builds, **facts)
 
 
 DELTA_LARGER = delta_larger

@@ -204,5 +204,5 @@ def test_a_file_without_a_paper_is_compared_with_none(make_experiment, make_fram
 
 
 def test_one_change_is_no_family():
-    (few, many) = (star_rule([Estimate(value=1.0, error=0.5)] * count) for count in (1, 3))
+    (few, many) = (star_rule([Estimate(value=1.0, error=0.5, freedom=4)] * count) for count in (1, 3))
     assert "with the error held at 5 %" in few and "over all 3 changes of the table" in many
