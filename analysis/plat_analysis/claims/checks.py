@@ -11,6 +11,7 @@ from plat_analysis.claims.evidence import ChangeOptions, chosen_rows, verdict
 from plat_analysis.claims.rows import RowEvidence, decide
 from plat_analysis.options import takes
 from plat_analysis.results.measured import At, Measured, cells
+from plat_analysis.results.pairs import average
 from plat_analysis.results.published import printed_table
 from plat_analysis.results.runs import Results
 from plat_analysis.statistics.replicates import Builds
@@ -29,23 +30,25 @@ def mean_delta_positive(
     only: Sequence[str] = (),
     paper: str | None = None,
 ) -> Verdict:
-    """The treatment helps on average over the columns, for every row (or those in `only`).
+    """The treatment helps on average over the columns, or in each of them, for every row (or those in `only`).
 
     How rows are judged together is said in `plat_analysis.claims.rows`.
 
     only       the rows that are judged (default: all)
     paper      key of the printed table that has the published sizes (default: the one that `source` names, if any);
-               `smallest` stands in for a size where none above zero is published
+               `smallest` stands in for a size where none above zero is published. Sizes are published of the peak;
+               a claim on another measure has none
     """
     grid = change.grid(frames, experiment)
     printed = printed_table(experiment, paper)
     evidence = {
-        row: RowEvidence(
-            grid.average(row, change.quantity),
-            printed.change(row, [cell.column for cell in grid.row(row)]),
+        name: RowEvidence(
+            average(cells, change.quantity),
+            printed.change(row, [cell.column for cell in cells]) if change.measure == "peak" else None,
             change.smallest,
         )
         for row in chosen_rows(grid, only)
+        for name, cells in change.parts(grid, row).items()
     }
     return verdict(decide(evidence, change.looks), evidence)
 

@@ -1,9 +1,8 @@
 """How many seeds, or builds, would decide a claim that those there are leave open.
 
-The number comes from the spread between the units there are, which is itself known from a few of them only; so its range
-is said as well. Judging a claim again and again while seeds are added makes false verdicts frequent (with looks at 5, 8,
-11, 15 and 20 seeds three times as frequent as promised: `benchmarks/error_rates.py`). Hence: once, on fresh seeds, or
-with as many `looks` as were foreseen.
+The number comes from the spread between the units there are, which a few of them show only roughly: so its range is
+said as well. A claim that is judged again and again while seeds are added is falsely held more often than promised
+(`benchmarks/error_rates.py`). Hence: once, on fresh seeds, or with as many `looks` as were foreseen.
 """
 
 from __future__ import annotations
@@ -27,7 +26,10 @@ def units_needed(rows: Sequence[tuple[Estimate, float]], level: float) -> str:
     deviations = [deviation for estimate in estimates if (deviation := estimate.deviation) is not None]
     if not deviations:
         return f"the spread between seeds is unknown with one seed: at least {MIN_JUDGED} are needed to decide"
-    spread, observed = _mean_square([_spread(e) for e in estimates if e.deviation is not None]), _mean_square(deviations)
+    spread, observed = (
+        _mean_square([_spread(e) for e in estimates if e.deviation is not None]),
+        _mean_square(deviations),
+    )
     units = "builds" if any(estimate.over == "builds" for estimate in estimates) else "seeds"
     builds = 1 if units == "builds" else max(_builds(estimate) for estimate in estimates)
     fresh = "fresh " if any(estimate.judged for estimate in estimates) else ""  # those that decided nothing were a look
@@ -39,8 +41,8 @@ def units_needed(rows: Sequence[tuple[Estimate, float]], level: float) -> str:
         _per_build(seeds_needed([(size, at) for _, size in rows], level), builds) for at in (spread, few, many)
     )
     return (
-        f"about {_count(count)} {fresh}{units}{each} would decide, judged once ({_count(fewest)} to {_count(most)}: the "
-        f"spread between {units}, {spread:.1f} points{least}, is itself uncertain; true effects of {supposed} points, "
+        f"about {_count(count)} {fresh}{units}{each} would decide, judged once ({_count(fewest)} to {_count(most)}: "
+        f"the spread between {units}, {spread:.1f} points{least}, is itself uncertain; true effects of {supposed} points, "
         f"{100 * POWER:g} % to show all of these rows)"
     )
 

@@ -66,6 +66,11 @@ class RowEvidence:
         return self.smallest if self.published is None else self.published
 
     @property
+    def refuted(self) -> float:
+        """The bound below which a row speaks against the claim: zero, or the published size where that is below it."""
+        return min(0.0, self.published or 0.0)
+
+    @property
     def enough(self) -> bool:
         """Whether no run is missing and there are enough units for a verdict."""
         return self.estimate.judged
@@ -73,10 +78,11 @@ class RowEvidence:
 
 @dataclass(frozen=True)
 class Decision:
-    """The verdict's word, and its reasons, a row a line."""
+    """The verdict's word, its reasons, a row a line, and the p-value of what it found, corrected over the rows."""
 
     status: str
     lines: tuple[str, ...]
+    p: float | None = None
 
     @property
     def detail(self) -> str:
@@ -87,32 +93,52 @@ class Decision:
 def decide(evidence: Mapping[str, RowEvidence], looks: int = 1) -> Decision:
     """The verdict on all rows together, at one of so many looks at the claim."""
     level = LEVEL / looks
-    kinds = row_kinds(evidence, level)
+    tests = row_tests(evidence)
+    kinds = row_kinds(evidence, tests, level)
     held, refuted = [list(kinds.values()).count(kind) for kind in (ABOVE, BELOW)]
+    p = None
     if not kinds or SHORT in kinds.values():
         status = "not_enough_data"
     elif held == len(kinds):
-        status = "reproduced"
+        status, p = "reproduced", all_of(tests[ABOVE])
     elif refuted or (not held and SMALL in kinds.values()):
-        status = "not_reproduced"
+        status, p = "not_reproduced", any_of(tests[BELOW if refuted else SMALL])
     else:
-        status = "partial" if held else "undecided"
-    return Decision(status, _lines(status, kinds, evidence, level))
+        status, p = ("partial", any_of(tests[ABOVE])) if held else ("undecided", None)
+    return Decision(status, _lines(status, kinds, evidence, level), p)
 
 
-def row_kinds(evidence: Mapping[str, RowEvidence], level: float = LEVEL) -> dict[str, str]:
-    """Row -> above, below, too small, open or short."""
+def row_tests(evidence: Mapping[str, RowEvidence]) -> dict[str, dict[str, float | None]]:
+    """above, below and too small -> row -> p-value, of the rows that may be judged."""
     judged = {row: item for row, item in evidence.items() if item.enough}
     guarded = shared_spread({row: item.estimate for row, item in judged.items()})
-    alone = {row: shown_above(estimate, 0.0) for row, estimate in guarded.items()}
-    all_above = len(judged) == len(evidence) and all(p is not None and p <= level for p in alone.values())
-    above = set(alone) if all_above else shown(alone, level)
-    below = {row: shown_below(guarded[row], min(0.0, item.published or 0.0)) for row, item in judged.items()}
-    small = {row: shown_below(guarded[row], item.supposed) for row, item in judged.items()}
-    kinds = dict.fromkeys(evidence, SHORT) | dict.fromkeys(judged, OPEN)
-    for kind, rows in ((SMALL, shown(small, level)), (BELOW, shown(below, level)), (ABOVE, above)):
-        kinds |= dict.fromkeys(rows, kind)
-    return kinds
+    return {
+        ABOVE: {row: shown_above(guarded[row], 0.0) for row in judged},
+        BELOW: {row: shown_below(guarded[row], item.refuted) for row, item in judged.items()},
+        SMALL: {row: shown_below(guarded[row], item.supposed) for row, item in judged.items()},
+    }
+
+
+def row_kinds(
+    evidence: Mapping[str, RowEvidence], tests: Mapping[str, Mapping[str, float | None]], level: float = LEVEL
+) -> dict[str, str]:
+    """Row -> above, below, too small, open or short."""
+    alone = tests[ABOVE]
+    all_above = len(alone) == len(evidence) and all(p is not None and p <= level for p in alone.values())
+    kinds = dict.fromkeys(evidence, SHORT) | dict.fromkeys(alone, OPEN)
+    for kind in (SMALL, BELOW):
+        kinds |= dict.fromkeys(shown(tests[kind], level), kind)
+    return kinds | dict.fromkeys(alone if all_above else shown(alone, level), ABOVE)
+
+
+def all_of(p_values: Mapping[str, float | None]) -> float:
+    """p-value of "some of these null hypotheses are true"."""
+    return max(1.0 if p is None else p for p in p_values.values())
+
+
+def any_of(p_values: Mapping[str, float | None]) -> float:
+    """p-value of "all of these null hypotheses are true", by Holm's procedure."""
+    return min((p for p in holm(list(p_values.values())) if p is not None), default=1.0)
 
 
 def shown(p_values: Mapping[str, float | None], level: float = LEVEL) -> set[str]:
@@ -121,9 +147,7 @@ def shown(p_values: Mapping[str, float | None], level: float = LEVEL) -> set[str
     return {row for row, p in zip(p_values, adjusted, strict=True) if p is not None and p <= level}
 
 
-def _lines(
-    status: str, kinds: Mapping[str, str], evidence: Mapping[str, RowEvidence], level: float
-) -> tuple[str, ...]:
+def _lines(status: str, kinds: Mapping[str, str], evidence: Mapping[str, RowEvidence], level: float) -> tuple[str, ...]:
     """How many rows are of each kind, a line for each row, what they are about, and what would decide an open claim."""
     guarded = shared_spread({row: item.estimate for row, item in evidence.items() if item.enough})
     lines = []
@@ -157,7 +181,7 @@ def _p_values(guarded: Estimate | None, kind: str, item: RowEvidence) -> str:
     open; before Holm's procedure."""
     if guarded is None:
         return ""
-    below = {BELOW: min(0.0, item.published or 0.0), SMALL: item.supposed}
+    below = {BELOW: item.refuted, SMALL: item.supposed}
     estimate, bound = (guarded.scaled(-1.0), -below[kind]) if kind in below else (guarded, 0.0)
     return f", p {p_value(estimate.p_above(bound))} (t), {p_value(flips_above(estimate, bound))} (sign flips)"
 

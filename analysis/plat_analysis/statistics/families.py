@@ -1,8 +1,8 @@
 """Decisions about many estimates at once: which cells of a table are starred, which rows of a claim hold.
 
 Holm's step-down procedure keeps the probability of even one false decision in a family at its level, whatever else in
-the family is true. The p-values are those of `sign_flips.shown_above`: Student's t and the flips of signs, over seeds or
-builds.
+the family is true. The p-values are those of `sign_flips.shown_above`: Student's t and the flips of signs, over seeds
+or builds.
 
 With a few seeds, the spread of a single cell is a poor estimate: where runs either learn or collapse, five runs that
 happen to agree seem to have no spread at all. For decisions, a cell's spread is therefore taken as at least

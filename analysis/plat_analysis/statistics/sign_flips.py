@@ -1,4 +1,4 @@
-"""A test that supposes no shape of the spread: how often would as large a sum come about if every sign were a coin toss?
+"""A test that supposes no shape of the spread: how often would chance alone set the signs so that the sum is as large?
 
 Where half of the runs of one condition collapse, differences are near two values, and few seeds often show one of them
 only: Student's t then sees hardly any spread. The signs do not lie in that way. Under a distribution that is symmetric
@@ -51,9 +51,9 @@ def flips_above(estimate: Estimate, bound: float) -> float:
 def shown_above(estimate: Estimate, bound: float) -> float | None:
     """p-value of "the true value is at most `bound`" on which stars and verdicts rest; None without an error.
 
-    The larger one of Student's t and the sign flips; but that of t alone where no unit is on the other side of the bound.
-    Five units have 32 ways to set their signs, so that the flips by themselves never show anything at 2.5 %. Where all
-    n units are tosses of a coin, they agree by chance in 1 of 2**n samples, and no test can know better.
+    The larger one of Student's t and the sign flips; but that of t alone where no unit is on the other side of the
+    bound. Five units have 32 ways to set their signs, so that the flips by themselves never show anything at 2.5 %.
+    Where all n units are tosses of a coin, they agree by chance in 1 of 2**n samples, and no test can know better.
     """
     p = estimate.p_above(bound)
     if p is None or p > 0.5 or _unanimous(estimate, bound):

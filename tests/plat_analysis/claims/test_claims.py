@@ -70,7 +70,9 @@ def test_one_seed_asks_for_five_and_two_give_a_number():
     assert "at least 5" in decide({"PPO": row(5, seeds=1)}).detail
     detail = decide({"PPO": row(5, published=6.9, spread=4.0, seeds=2)}).detail
     number = seeds_needed([(6.9, 4.0)], 0.025)
-    assert f"about {number} seeds would decide" in detail and "4.0 points" in detail and "effects of 6.9 points" in detail
+    assert (
+        f"about {number} seeds would decide" in detail and "4.0 points" in detail and "effects of 6.9 points" in detail
+    )
 
 
 def test_seeds_that_were_judged_are_not_counted_again():
@@ -143,8 +145,7 @@ def test_power_equals_a_simulation(seeds, size, spread):
     """By the decisions themselves, which take both Student's t and the sign flips."""
     rng = np.random.default_rng(0)
     held = [
-        "reproduced"
-        == decide({"PPO": RowEvidence(over_replicates(dict(enumerated(values)), wanted=seeds))}).status
+        "reproduced" == decide({"PPO": RowEvidence(over_replicates(dict(enumerated(values)), wanted=seeds))}).status
         for values in rng.normal(size, spread, (600, seeds))
     ]
     assert power(seeds, size, spread, 0.025) == pytest.approx(np.mean(held), abs=0.05)
@@ -220,3 +221,28 @@ def test_the_published_change_is_of_the_columns_that_are_compared(make_experimen
     detail = mean_delta_positive(frames, experiment, paper="table4").detail
     assert "published +5.5" in detail  # PPO: (10.9 + 0.0) / 2 of FrozenLake and Countdown
     assert "published −0.4" in detail  # GRPO: (-3.0 + 2.2) / 2
+
+
+def test_columns_are_judged_for_themselves_where_the_claim_says_so(make_experiment, make_frames):
+    """An effect in one column and the opposite in the other: their mean shows neither."""
+    experiment, frames = frames_with_effects(make_experiment, make_frames, {"PPO": 0, "GRPO": 0})
+    for run in experiment.runs:
+        if run.axes["filter"] == "top_p":
+            mine = frames.metrics["run_id"] == run.id
+            frames.metrics.loc[mine, "value"] += 0.2 if run.axes["task"] == "frozenlake" else -0.2
+    together = mean_delta_positive(frames, experiment, only=["PPO"])
+    assert together.value["PPO"] == pytest.approx(0.0, abs=2.0)
+    verdict = mean_delta_positive(frames, experiment, only=["PPO"], by_column=True)
+    assert verdict.status == "not_reproduced", "one column is below zero"
+    assert {name: round(value, -1) for name, value in verdict.value.items()} == {
+        "FrozenLake, PPO": 20,
+        "Countdown, PPO": -20,
+    }
+    published = mean_delta_positive(frames, experiment, only=["PPO"], by_column=True, paper="table4").detail
+    assert "published +10.9" in published and "published 0.0" in published
+
+
+def test_sizes_are_published_of_the_peak_alone(make_experiment, make_frames):
+    experiment, frames = frames_with_effects(make_experiment, make_frames, {"PPO": 0, "GRPO": 0})
+    assert "published" in mean_delta_positive(frames, experiment, paper="table4").detail
+    assert "published" not in mean_delta_positive(frames, experiment, paper="table4", measure="final").detail

@@ -122,7 +122,7 @@ def test_the_end_of_validation_success_is_the_last_evaluation(make_experiment, m
 
 
 def test_both_tables_of_the_collapse_fit_80_columns(make_experiment, make_frames):
-    experiment = quickstart(make_experiment, seeds=range(3))
+    experiment = quickstart(make_experiment, seeds=range(5))
     stopped = make_frames(experiment, holes={experiment.runs[0].id: "stopped:low_success"}, steps=120)
     whole = make_frames(experiment)
     assert any(record["star"] for record in collapse.BUILDER(whole, experiment)[2].records), "stars take room"
