@@ -31,7 +31,7 @@ STATUSES = ("reproduced", "partial", "not_reproduced", "undecided", "not_enough_
 class Verdict:
     """What became of one claim. `value` is the number (or numbers by name) that decided; `id` and `says` are filled in
     by the engine from the experiment file. `lines` are the reasons of `detail` one by one, where a check gives them.
-    `p` is the p-value of what was found, corrected over its rows; None where nothing was found, or a check gives none."""
+    `p` is the p-value of what was found, corrected over its rows; None where nothing was, or a check has none."""
 
     status: str
     value: float | Mapping[str, float] | None = None

@@ -26,10 +26,8 @@ def units_needed(rows: Sequence[tuple[Estimate, float]], level: float) -> str:
     deviations = [deviation for estimate in estimates if (deviation := estimate.deviation) is not None]
     if not deviations:
         return f"the spread between seeds is unknown with one seed: at least {MIN_JUDGED} are needed to decide"
-    spread, observed = (
-        _mean_square([_spread(e) for e in estimates if e.deviation is not None]),
-        _mean_square(deviations),
-    )
+    observed = _mean_square(deviations)
+    spread = _mean_square([_spread(estimate) for estimate in estimates if estimate.deviation is not None])
     units = "builds" if any(estimate.over == "builds" for estimate in estimates) else "seeds"
     builds = 1 if units == "builds" else max(_builds(estimate) for estimate in estimates)
     fresh = "fresh " if any(estimate.judged for estimate in estimates) else ""  # those that decided nothing were a look
@@ -42,8 +40,8 @@ def units_needed(rows: Sequence[tuple[Estimate, float]], level: float) -> str:
     )
     return (
         f"about {_count(count)} {fresh}{units}{each} would decide, judged once ({_count(fewest)} to {_count(most)}: "
-        f"the spread between {units}, {spread:.1f} points{least}, is itself uncertain; true effects of {supposed} points, "
-        f"{100 * POWER:g} % to show all of these rows)"
+        f"the spread between {units}, {spread:.1f} points{least}, is itself uncertain; true effects of {supposed} "
+        f"points, {100 * POWER:g} % to show all of these rows)"
     )
 
 

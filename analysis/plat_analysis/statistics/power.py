@@ -43,7 +43,8 @@ def _power_of_both(seeds: int, effect: float, level: float) -> float:
 
     x = effect + np.random.default_rng(seeds).standard_normal((DRAWN, seeds))
     by_t = x.mean(axis=1) / x.std(axis=1, ddof=1) * seeds**0.5 >= stdtrit(seeds - 1, 1 - level)
-    return sum(min(sample) > 0 or sign_flip_p(sample) <= level for sample in x[by_t]) / DRAWN
+    by_both = [bool(min(sample) > 0 or sign_flip_p(sample) <= level) for sample in x[by_t]]
+    return float(by_both.count(True)) / DRAWN
 
 
 def seeds_needed(rows: Sequence[tuple[float, float]], level: float) -> int:

@@ -40,7 +40,7 @@ def _signs(count: int) -> NDArray[np.float64]:
         bits = (np.arange(2**count)[:, None] >> np.arange(count)) & 1
     else:
         bits = np.random.default_rng(count).integers(2, size=(DRAWN, count))
-    return 2.0 * bits - 1.0
+    return np.asarray(2.0 * bits - 1.0, np.float64)
 
 
 def flips_above(estimate: Estimate, bound: float) -> float:
