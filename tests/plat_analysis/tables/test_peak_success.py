@@ -94,7 +94,7 @@ def test_what_two_builds_show_is_starred_about_these_builds(make_experiment, mak
     frames = make_frames(experiment, effect=0.5)
     such, these = (peak_success.BUILDER(frames, experiment, builds=builds)[0] for builds in ("random", "fixed"))
     line = next(record for record in these.records if record["quantity"] == "delta")
-    assert line["star"] == 1 and line["interval_over"] == "seeds"
+    assert (line["star"], line["interval_over"], line["interval_about"]) == (1, "seeds", "these 2 builds")
     assert any("about these 2 builds of each base model" in note.text for note in these.notes)
     assert not any(record["star"] for record in such.records) and "No change is starred" in such.caption
 
