@@ -19,7 +19,7 @@ from plat_analysis.artifact import (
     short_interval,
     tone_of,
 )
-from plat_analysis.regimes.ends import COLUMNS, QUANTITIES, End, ends_of, values_of
+from plat_analysis.regimes.ends import COLUMNS, QUANTITIES, RETURNED, End, ends_of, values_of
 from plat_analysis.regimes.reference_ends import EndsReference
 from plat_analysis.results.labels import label
 from plat_analysis.results.runs import Results, RunView
@@ -33,10 +33,10 @@ CAPTION = (
     "five seeds on; the intervals are the plain 95 % ones of single cells{about}, from three on."
 )
 MEASURED = (
-    "Success and moves: of the first and the last evaluation, on the validation instances. Retrieval, "
-    "H(Z|X) and reasonings that parse: of the first and the last probe of fresh reasonings, where there "
-    "are probes. All else: on the batches of training, from the first measurement to the mean of the "
-    "last {last}."
+    "Success and moves: of the first and the last evaluation, on the validation instances. Return, on which policies "
+    "are trained: from the first evaluation to the mean of the last {returned}. Retrieval, H(Z|X) and reasonings that "
+    "parse: of the first and the last probe of fresh reasonings, where there are probes. All else: on the batches of "
+    "training, from the first measurement to the mean of the last {last}."
 )
 
 
@@ -113,7 +113,7 @@ def _table(
         ],
         rows=[],
         caption=CAPTION.format(treatment=label(treatment), baseline=label(baseline), about=_about(estimates)),
-        notes=[Note(MEASURED.format(last=last))],
+        notes=[Note(MEASURED.format(last=last, returned=RETURNED))],
     )
     for quantity, (_, title, digits) in QUANTITIES.items():
         values, bounds = [Cell(title, tone="strong")], [Cell("95 %", tone="dim")]
