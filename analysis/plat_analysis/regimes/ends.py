@@ -1,9 +1,9 @@
 """Start and end of each quantity in a run, and what a treatment changes in them.
 
 What the evaluations measure (success, return and moves on the validation instances; retrieval, H(Z|X) and fluency on
-the probe's fresh reasonings) ends with the last evaluation, and the return with the mean of the last four. The return is
-what a policy is trained on: it says whether what the policy lost was of use to it. The end of anything else, and of the
-probe's quantities in runs without probes, is the mean of the last measurements on the batches of training.
+the fresh reasonings of the probe) ends with the last evaluation, and the return with the mean of the last four. The
+return is what a policy is trained on: it says whether what the policy lost was of use to it. The end of anything else,
+and of the quantities of the probe in runs without probes, is the mean of the last measurements on training batches.
 
 A run that was stopped early, that has fewer measurements than the end averages over, or that has no reasoning left
 whose entropy could be measured, has no end that could be compared with those of other runs. It is left out, with the
