@@ -28,7 +28,7 @@ def units_needed(rows: Sequence[tuple[Estimate, float]], level: float) -> str:
         return f"the spread between seeds is unknown with one seed: at least {MIN_JUDGED} are needed to decide"
     observed = _mean_square(deviations)
     spread = _mean_square([_spread(estimate) for estimate in estimates if estimate.deviation is not None])
-    units = "builds" if any(estimate.over == "builds" for estimate in estimates) else "seeds"
+    units = "builds" if any(estimate.about == "such builds" for estimate in estimates) else "seeds"
     builds = 1 if units == "builds" else max(_builds(estimate) for estimate in estimates)
     fresh = "fresh " if any(estimate.judged for estimate in estimates) else ""  # those that decided nothing were a look
     each = f" on each of {builds} builds" if builds > 1 else ""

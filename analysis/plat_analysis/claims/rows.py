@@ -36,7 +36,6 @@ from plat_analysis.statistics.sign_flips import flips_above, shown_above, shown_
 
 LEVEL = ERROR / 2  # one-sided
 ABOVE, BELOW, SMALL, OPEN, SHORT = "above", "below", "too small", "open", "short"
-OVER = {"seeds": ", over seeds", "builds": ""}
 WORDS = {
     ABOVE: "above zero",
     BELOW: "below zero",
@@ -198,5 +197,5 @@ def p_value(p: float | None) -> str:
 
 def about(estimates: Iterable[Estimate]) -> str:
     """`about these 2 builds of the base model, over their seeds`: what the intervals and the verdict speak of."""
-    meant = dict.fromkeys((estimate.about, estimate.over) for estimate in estimates if estimate.over in OVER)
-    return " and ".join(f"about {builds} of the base model{OVER[over]}" for builds, over in meant)
+    meant = dict.fromkeys((e.about, ", over seeds" if e.over == "seeds" else "") for e in estimates if e.about)
+    return " and ".join(f"about {builds} of the base model{over}" for builds, over in meant)

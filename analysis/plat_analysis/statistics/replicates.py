@@ -55,8 +55,11 @@ def over_replicates(
     """
     if not values:
         return Estimate(**facts)
-    if seedless or (builds == "random" and len(_groups(values, 0)) > 1):
+    if builds == "random" and (seedless or len(_groups(values, 0)) > 1):
         return _over_builds(values, rounding, seedless, facts)
+    if seedless:  # these builds have one value each: there is no chance in their mean
+        means = _means(values, 0)
+        return Estimate(value=sum(means) / len(means), seeds=len(values), about=_these(len(means)), **facts)
     return _over_seeds(values, rounding, facts)
 
 
@@ -67,12 +70,12 @@ def _over_seeds(values: Mapping[Replicate, float], rounding: float, facts: Mappi
     squares = sum((len(stratum) - 1) * float(np.var(stratum, ddof=1)) for stratum in strata if len(stratum) > 1)
     deviation = (squares / freedom) ** 0.5 if freedom else None
     mean = sum(sum(stratum) / len(stratum) for stratum in strata) / len(strata)
-    estimate = Estimate(value=mean, seeds=len(values), deviation=deviation, **facts)
+    about = _these(len(strata))
+    estimate = Estimate(value=mean, seeds=len(values), deviation=deviation, about=about, **facts)
     if deviation is None or freedom < MIN_UNITS - 1:
         return estimate
     error = max(deviation, rounding) * sum(1 / len(stratum) for stratum in strata) ** 0.5 / len(strata)
-    about = "this build" if len(strata) == 1 else f"these {len(strata)} builds"
-    estimate = replace(estimate, over="seeds", about=about, samples=(tuple(values.values()),))
+    estimate = replace(estimate, over="seeds", samples=(tuple(values.values()),))
     return _with_interval(estimate, error, len(values), freedom)
 
 
@@ -83,15 +86,19 @@ def _over_builds(
     of_builds, of_seeds = _means(values, 0), _means(values, 1)
     mean = sum(of_builds) / len(of_builds)
     deviation = float(np.std(of_builds, ddof=1)) if len(of_builds) > 1 else None
-    estimate = Estimate(value=mean, seeds=len(values), deviation=deviation, **facts)
+    estimate = Estimate(value=mean, seeds=len(values), deviation=deviation, about="such builds", **facts)
     if len(of_builds) < MIN_UNITS or (len(of_seeds) < MIN_UNITS and not seedless):
         return estimate
     crossed = not seedless and len(of_seeds) < len(values)
     samples = (of_builds, of_seeds) if crossed else (of_builds,)
     variance = sum(_variance_of_mean(sample, rounding) for sample in samples)
-    estimate = replace(estimate, over="builds", about="such builds", samples=samples)
+    estimate = replace(estimate, over="builds", samples=samples)
     units = min(map(len, samples))
     return _with_interval(estimate, variance**0.5, units, units - 1)
+
+
+def _these(builds: int) -> str:
+    return "this build" if builds == 1 else f"these {builds} builds"
 
 
 def _groups(values: Mapping[Replicate, float], part: int) -> dict[Any, list[float]]:

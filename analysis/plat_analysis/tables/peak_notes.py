@@ -56,7 +56,8 @@ def _intervals(grid: Grid) -> list[str]:
             "Intervals with one seed range over the evaluation instances (Wilson; Newcombe's paired method for "
             "changes): they leave out the spread between training runs, and decide nothing."
         )
-    strata = {cell[quantity].about for cell in cells for quantity in ("peak", "delta")} - {"", "such builds"}
+    shown = [cell[quantity] for cell in cells for quantity in ("peak", "delta")]
+    strata = {estimate.about for estimate in shown if estimate.over == "seeds"}
     if "this build" in strata:
         notes.append(
             "Intervals over seeds are Student's t, changes paired by seed; instances and base models are fixed, so "

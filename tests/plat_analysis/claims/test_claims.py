@@ -109,7 +109,9 @@ def test_two_builds_are_judged_as_strata_where_the_claim_says_so():
     values = {Replicate(build, seed): 3.0 + build + 0.1 * seed for build in range(2) for seed in range(5)}
     fixed = decide({"PPO": RowEvidence(over_replicates(values, builds="fixed", wanted=10))})
     assert fixed.status == "reproduced" and "about these 2 builds of the base model, over seeds" in fixed.lines
-    assert decide({"PPO": RowEvidence(over_replicates(values, wanted=10))}).status == "not_enough_data"
+    two = decide({"PPO": RowEvidence(over_replicates(values, wanted=10))})
+    assert two.status == "not_enough_data" and "about such builds of the base model" in two.lines
+    assert "builds would decide" in two.detail
     three = values | {Replicate(2, seed): 3.0 + 0.1 * seed for seed in range(5)}
     such = decide({"PPO": RowEvidence(over_replicates(three, wanted=15))})
     assert such.status == "not_enough_data" and "about such builds of the base model" in such.lines

@@ -38,6 +38,14 @@ def test_nested_builds_are_averaged_first():
     assert (estimate.over, estimate.units, estimate.seeds) == ("builds", 4, 12)
 
 
+def test_these_builds_before_training_leave_nothing_to_chance():
+    values = {Replicate(build, seed): float(build) for build in range(3) for seed in range(5)}
+    fixed = over_replicates(values, seedless=True, builds="fixed", wanted=15)
+    assert (fixed.value, fixed.low, fixed.about) == (1.0, None, "these 3 builds")
+    such = over_replicates(values, seedless=True, wanted=15)
+    assert (such.over, such.about, such.units) == ("builds", "such builds", 3)
+
+
 def test_two_builds_give_a_mean_and_no_interval():
     values = {Replicate(build, seed): float(seed) for build in range(2) for seed in range(10)}
     estimate = over_replicates(values, wanted=20)
