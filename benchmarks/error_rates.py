@@ -1,161 +1,51 @@
-"""How often the report is wrong: simulated tables and claims through the functions that decide real ones.
+"""How often the report is wrong: simulated runs through the functions that decide real ones.
 
-    python benchmarks/error_rates.py [--tables N] [--spread-share 0]
+    python benchmarks/error_rates.py [--draws N] [--spread-share 0] [PART ...]
 
-A table has nine rows and four columns, as Table 4. Each run's success is drawn around its cell's level, rounded to
-1/256. Three kinds of spread are the same in both conditions: `even` (3 points in every cell), `uneven` (a half to 8
-points, by column), and `lottery` (half of the runs of the first column collapse, by 50 points). In a fourth, `rare`,
-one run of ten collapses in the first column, and only without the filter, while the means of both conditions are equal.
-Most samples of a few seeds show no collapse, so there the promises rest on the other cells of the column; the last line
-has tables of a single cell, where they do not hold.
-`--spread-share 0` shows what stars would be worth if a cell's own spread were trusted.
+    tables    stars and verdicts of tables as Table 4, and how often an effect of 5 points is shown
+    claims    claims of a few rows, where one condition collapses in half of its runs
+    looks     a claim that is judged again while seeds are added
+    builds    claims about these builds of the base model, and about such builds
+    regimes   the words for how a run ended, at the edges of their rule
 
-Printed, for 3, 5 and 10 seeds:
-
-- no effect: the share of tables with any star, and of claims called reproduced or partial (promised: at most 5 % each);
-- every published size true: the share of claims called not reproduced (promised: at most 5 %);
-- an effect of 5 points in every cell: the share of cells and of averages that are starred, and of claims reproduced;
-- one seed, an effect of 30 points: the share of tables with any star, and of claims with a verdict (promised: none).
+Each line says what is promised. `--spread-share 0` shows what stars and verdicts would be worth if a cell's own spread
+were trusted. The module of a part in benchmarks/simulated says what is drawn.
 """
 
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
 
-import numpy as np
-from numpy.typing import NDArray
+from simulated import builds, claims, looks, regimes, tables
 
-from plat_analysis.claims.rows import RowEvidence, decide
 from plat_analysis.statistics import families
-from plat_analysis.statistics.families import starred
-from plat_analysis.statistics.intervals import Estimate
-from plat_analysis.statistics.replicates import Replicate, over_replicates
 
-ROWS, COLUMNS, INSTANCES = 9, 4, 256
-PUBLISHED = (6.9, 2.9, 3.7, 0.8, 5.5, 4.1, 4.1, 4.1, 5.3)  # the paper's average changes, row by row
-ROUNDING = 100 / INSTANCES * np.sqrt(2 / 12)  # of the difference of two success rates
-Runs = NDArray[np.float64]  # [row, column, seed], in percent
-
-
-@dataclass(frozen=True)
-class Outcome:
-    """What one simulated table and its claim came to."""
-
-    stars: int
-    average_stars: int
-    verdict: str
-
-
-def even(random: np.random.Generator, seeds: int) -> Runs:
-    return 50 + 3 * random.standard_normal((ROWS, COLUMNS, seeds))
-
-
-def uneven(random: np.random.Generator, seeds: int) -> Runs:
-    spread = np.array([8.0, 3.0, 0.5, 2.0])[:, None]
-    return 50 + spread * random.standard_normal((ROWS, COLUMNS, seeds))
-
-
-def lottery(random: np.random.Generator, seeds: int) -> Runs:
-    runs = 60 + 2 * random.standard_normal((ROWS, COLUMNS, seeds))
-    runs[:, 0] -= 50 * (random.random((ROWS, seeds)) < 0.5)
-    return runs
-
-
-def rare(random: np.random.Generator, seeds: int) -> Runs:
-    runs = 60 + 2 * random.standard_normal((ROWS, COLUMNS, seeds))
-    runs[:, 0] -= 50 * (random.random((ROWS, seeds)) < 0.1)
-    return runs
-
-
-def rare_without_collapse(random: np.random.Generator, seeds: int) -> Runs:
-    runs = 60 + 2 * random.standard_normal((ROWS, COLUMNS, seeds))
-    runs[:, 0] -= 50 * 0.1
-    return runs
-
-
-Draw = Callable[[np.random.Generator, int], Runs]
-SPREADS: dict[str, tuple[Draw, Draw]] = {  # without the filter, and with it
-    "even": (even, even),
-    "uneven": (uneven, uneven),
-    "lottery": (lottery, lottery),
-    "rare": (rare, rare_without_collapse),
+PARTS: dict[str, Callable[[int], Iterator[str]]] = {
+    "tables": tables.lines,
+    "claims": claims.lines,
+    "looks": looks.lines,
+    "builds": builds.lines,
+    "regimes": regimes.lines,
 }
-
-
-def simulate(
-    random: np.random.Generator, spread: str, seeds: int, effect: float | NDArray[np.float64] = 0.0
-) -> Outcome:
-    """One table: runs of both conditions, those of the treatment shifted by `effect` (points; one for all rows, or one
-    for each)."""
-    baseline, treatment = (draw(random, seeds) for draw in SPREADS[spread])
-    treatment = treatment + np.broadcast_to(effect, ROWS)[:, None, None]
-    step = 100 / INSTANCES
-    changes = np.round(treatment / step) * step - np.round(baseline / step) * step
-    columns = [{row: estimate(changes[row, column], ROUNDING) for row in range(ROWS)} for column in range(COLUMNS)]
-    averages = {row: estimate(changes[row].mean(axis=0), ROUNDING / COLUMNS**0.5) for row in range(ROWS)}
-    stars = [sum(cell.star != 0 for cell in column.values()) for column in starred([*columns, averages])]
-    evidence = {str(row): RowEvidence(averages[row], PUBLISHED[row]) for row in range(ROWS)}
-    return Outcome(sum(stars), stars[-1], decide(evidence).status)
-
-
-def one_cell(random: np.random.Generator, seeds: int) -> bool:
-    """Whether a table of one cell has a star, where only the baseline collapses, in one run of ten, and the means are
-    equal."""
-    baseline, treatment = (draw(random, seeds)[0, 0] for draw in SPREADS["rare"])
-    return starred([{0: estimate(treatment - baseline, ROUNDING)}])[0][0].star != 0
-
-
-def estimate(changes: NDArray[np.float64], rounding: float) -> Estimate:
-    """One cell: the paired changes of its seeds, as the report makes it."""
-    values = {Replicate(None, seed): float(change) for seed, change in enumerate(changes)}
-    return over_replicates(values, rounding, wanted=len(values))
-
-
-def share(outcomes: list[Outcome], test: Callable[[Outcome], float]) -> float:
-    """Mean of a test over the outcomes."""
-    return float(np.mean([test(outcome) for outcome in outcomes]))
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--tables", type=int, default=400, help="tables for each line and effect [400]")
+    parser.add_argument("parts", nargs="*", metavar="PART", help=f"{', '.join(PARTS)} [all]")
+    parser.add_argument("--draws", type=int, default=400, help="tables, claims or runs for each rate [400]")
     parser.add_argument(
         "--spread-share", type=float, default=families.SPREAD_SHARE, help="as in families [%(default)s]"
     )
     arguments = parser.parse_args()
-    tables, families.SPREAD_SHARE = arguments.tables, arguments.spread_share
-    print("spread   seeds   no effect: any star  claim holds   published true: not reproduced   ", end="")
-    print("5 points: cells  averages  claims")
-    for spread in SPREADS:
-        for seeds in (3, 5, 10):
-            random = np.random.default_rng([1, seeds])
-            null, true, five = (
-                [simulate(random, spread, seeds, effect) for _ in range(tables)]
-                for effect in (0.0, np.array(PUBLISHED), 5.0)
-            )
-            print(
-                f"{spread:8} {seeds:5}   {share(null, lambda o: o.stars > 0):19.3f}"
-                f"  {share(null, lambda o: o.verdict in ('reproduced', 'partial')):11.3f}"
-                f"   {share(true, lambda o: o.verdict == 'not_reproduced'):30.3f}"
-                f"   {share(five, lambda o: (o.stars - o.average_stars) / (ROWS * COLUMNS)):15.3f}"
-                f"  {share(five, lambda o: o.average_stars / ROWS):8.3f}"
-                f"  {share(five, lambda o: o.verdict == 'reproduced'):6.3f}",
-                flush=True,
-            )
-    single = [simulate(np.random.default_rng([2, i]), "even", 1, 30.0) for i in range(tables)]
-    print(
-        f"one seed, 30 points: any star {share(single, lambda o: o.stars > 0):.3f}, "
-        f"verdict other than not enough data {share(single, lambda o: o.verdict != 'not_enough_data'):.3f}"
-    )
-    alone = {
-        seeds: np.mean([one_cell(np.random.default_rng([3, seeds, i]), seeds) for i in range(tables)])
-        for seeds in (3, 5, 10)
-    }
-    print(
-        "a single cell, rare, no effect: starred " + ", ".join(f"{rate:.3f} ({n} seeds)" for n, rate in alone.items())
-    )
+    unknown = [part for part in arguments.parts if part not in PARTS]
+    if unknown:
+        parser.error(f"there is no part {unknown[0]!r}; one of: {', '.join(PARTS)}")
+    families.SPREAD_SHARE = arguments.spread_share
+    for part in arguments.parts or PARTS:
+        for line in PARTS[part](arguments.draws):
+            print(line, flush=True)
+        print()
 
 
 if __name__ == "__main__":

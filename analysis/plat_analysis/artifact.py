@@ -173,6 +173,7 @@ def record(estimate: Estimate, **labels: Any) -> dict[str, Any]:
         "low": estimate.low,
         "high": estimate.high,
         "interval_over": estimate.over,
+        "interval_about": estimate.about if estimate.over else "",
         "standard_error": estimate.error,
         "units": estimate.units or None,
         "star": estimate.star,

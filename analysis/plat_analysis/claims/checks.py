@@ -11,8 +11,10 @@ from plat_analysis.claims.evidence import ChangeOptions, chosen_rows, verdict
 from plat_analysis.claims.rows import RowEvidence, decide
 from plat_analysis.options import takes
 from plat_analysis.results.measured import At, Measured, cells
+from plat_analysis.results.pairs import average
 from plat_analysis.results.published import printed_table
 from plat_analysis.results.runs import Results
+from plat_analysis.statistics.replicates import Builds
 
 if TYPE_CHECKING:
     from plat.spec.experiment import Experiment
@@ -28,25 +30,27 @@ def mean_delta_positive(
     only: Sequence[str] = (),
     paper: str | None = None,
 ) -> Verdict:
-    """The treatment helps on average over the columns, for every row (or those in `only`).
+    """The treatment helps on average over the columns, or in each of them, for every row (or those in `only`).
 
     How rows are judged together is said in `plat_analysis.claims.rows`.
 
     only       the rows that are judged (default: all)
     paper      key of the printed table that has the published sizes (default: the one that `source` names, if any);
-               `smallest` stands in for a size where none above zero is published
+               `smallest` stands in for a size where none above zero is published. Sizes are published of the peak;
+               a claim on another measure has none
     """
     grid = change.grid(frames, experiment)
     printed = printed_table(experiment, paper)
     evidence = {
-        row: RowEvidence(
-            grid.average(row, change.quantity),
-            printed.change(row, [cell.column for cell in grid.row(row)]),
+        name: RowEvidence(
+            average(cells, change.quantity),
+            printed.change(row, [cell.column for cell in cells]) if change.measure == "peak" else None,
             change.smallest,
         )
         for row in chosen_rows(grid, only)
+        for name, cells in change.parts(grid, row).items()
     }
-    return verdict(decide(evidence), evidence)
+    return verdict(decide(evidence, change.looks), evidence)
 
 
 def increasing(
@@ -59,6 +63,7 @@ def increasing(
     at: At = "end",
     percent: bool = True,
     smallest: float = 5.0,
+    builds: Builds = "random",
 ) -> Verdict:
     """A metric grows from each row to the next, in the order of the matrix, in every column.
 
@@ -68,12 +73,13 @@ def increasing(
     at        judge the last measurement of the runs (end), or that of their base models before training (start)
     percent   the metric is a share, and sizes are in points
     smallest  the smallest effect of interest
+    builds    the verdict is about these builds of the base model (fixed), or about such builds (random)
     """
     results = Results(frames, experiment)
     groups, row_names, column_names = cells(results, rows, columns)
     if len(row_names) < 2:
         return Verdict("not_enough_data", detail=f"there is one row only, {row_names[0]}")
-    measured = Measured(metric, at, 100.0 if percent else 1.0)
+    measured = Measured(metric, at, 100.0 if percent else 1.0, builds=builds)
     evidence = {
         f"{column}, {row} to {following}": RowEvidence(
             measured.difference(results, groups.get((row, column), {}), groups.get((following, column), {})),

@@ -4,7 +4,7 @@ reproduced       shown by the spread between runs
 partial          for a claim about several rows: some of them hold
 not_reproduced   there is evidence against it: an interval below zero, or one that excludes the published size
 undecided        there are enough runs for an interval, and it decides nothing
-not_enough_data  fewer than three seeds, or runs that are missing
+not_enough_data  fewer than five seeds, or runs that are missing
 """
 
 from __future__ import annotations
@@ -30,7 +30,8 @@ STATUSES = ("reproduced", "partial", "not_reproduced", "undecided", "not_enough_
 @dataclass(frozen=True)
 class Verdict:
     """What became of one claim. `value` is the number (or numbers by name) that decided; `id` and `says` are filled in
-    by the engine from the experiment file. `lines` are the reasons of `detail` one by one, where a check gives them."""
+    by the engine from the experiment file. `lines` are the reasons of `detail` one by one, where a check gives them.
+    `p` is the p-value of what was found, corrected over its rows; None where nothing was, or a check has none."""
 
     status: str
     value: float | Mapping[str, float] | None = None
@@ -39,6 +40,7 @@ class Verdict:
     id: str = ""
     says: str = ""
     lines: tuple[str, ...] = field(default=(), repr=False)
+    p: float | None = None
 
     def __post_init__(self) -> None:
         if self.status not in STATUSES:
@@ -55,6 +57,7 @@ class Verdict:
             "verdict": self.status,
             "says": self.says,
             "value": self.value,
+            "p": self.p,
             "detail": self.detail,
             "run_ids": list(self.run_ids),
         }

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 @takes(ChangeOptions)
 def delta_larger(frames: Frames, experiment: Experiment, change: ChangeOptions, *, row: str, than: str) -> Verdict:
-    """The treatment helps more in one row than in another, on average over the columns.
+    """The treatment helps more in one row than in another, on average over the columns or in each of them.
 
     row, than  the two rows: the change in `row` is claimed to be larger than that in `than`
     """
@@ -32,15 +32,19 @@ def delta_larger(frames: Frames, experiment: Experiment, change: ChangeOptions, 
     for name in (row, than):
         if name not in grid.rows:
             raise SpecError(f"there is no row {name!r}", mend=mend(name, grid.rows, "rows"))
-    estimate = difference(grid.row(row), grid.row(than), change.quantity)
-    evidence = {f"{row} over {than}": RowEvidence(estimate, smallest=change.smallest)}
-    return verdict(decide(evidence), evidence)
+    if [cell.column for cell in grid.row(row)] != [cell.column for cell in grid.row(than)]:
+        raise SpecError("the two rows have different columns", mend="compare rows with runs in the same columns")
+    sides = change.parts(grid, row), change.parts(grid, than)
+    evidence = {
+        f"{name} over {than}": RowEvidence(difference(first, second, change.quantity), smallest=change.smallest)
+        for (name, first), second in zip(sides[0].items(), sides[1].values(), strict=True)
+    }
+    return verdict(decide(evidence, change.looks), evidence)
 
 
 def difference(first: Sequence[PairedCell], second: Sequence[PairedCell], measure: str) -> Estimate:
-    """The mean of a quantity in the cells of one row minus that in another's, in points, by seed and build."""
-    if [cell.column for cell in first] != [cell.column for cell in second]:
-        raise SpecError("the two rows have different columns", mend="compare rows with runs in the same columns")
+    """The mean of a quantity in the cells of one row minus that in another's, of the same columns; in points, by build
+    and seed."""
     parts = [average(cells, measure) for cells in (first, second)]
     notes = dict.fromkeys(part.note for part in parts if part.note)
     facts: dict[str, Any] = {
@@ -56,7 +60,7 @@ def difference(first: Sequence[PairedCell], second: Sequence[PairedCell], measur
     common = [key for key in columns[0][0] if all(key in mine and key in theirs for mine, theirs in columns)]
     values = {key: float(np.mean([mine[key] - theirs[key] for mine, theirs in columns])) for key in common}
     rounding = float(np.sqrt(sum(cell.rounding(measure) ** 2 for cell in [*first, *second]))) / len(columns)
-    return over_replicates(values, rounding, **facts)
+    return over_replicates(values, rounding, builds=first[0].builds, **facts)
 
 
 DELTA_LARGER = delta_larger

@@ -7,6 +7,7 @@ prints.
     EXPERIMENT value KEY [digits=1] [signed]           a key number of the report
     EXPERIMENT claims                                  the verdicts
     EXPERIMENT verdict ID                              the word of one verdict, with the counts of its rows
+    EXPERIMENT together EXPERIMENT...                  which verdicts of these files stand with one error for all
     EXPERIMENT runs                                    how many runs are behind the numbers, and what made them
     EXPERIMENT command                                 the command that does these runs
     python ...                                         what this command prints: tables in Markdown, other text as code
@@ -28,6 +29,7 @@ from typing import TypeVar
 from plat.errors import SpecError
 from plat.suggest import mend
 from plat_analysis.artifact import Figure, Row, Table, number
+from plat_analysis.claims.together import summary
 from plat_analysis.report import render
 from plat_analysis.report.report import Report
 from plat_analysis.results.runs import spell
@@ -35,6 +37,7 @@ from plat_analysis.results.runs import spell
 Artifact = TypeVar("Artifact", Table, Figure)
 
 
+OTHERS = ("figure", "together")  # kinds that are no function of one report and the words alone
 COUNTED = re.compile(r" in \d+ of \d+$")  # how a verdict's line ends that counts its rows
 PART = "matrix."  # what the words begin with that choose a part of the runs
 
@@ -51,10 +54,12 @@ def content(what: str, report_of: Callable[[str, Sequence[str]], Report], draw: 
         raise SpecError(f"`{what}` names no result", mend="write EXPERIMENT KIND, e.g. `table4 claims`") from error
     if name == "python":
         return _printed([kind, *words])
-    if kind not in KINDS and kind != "figure":
-        raise SpecError(f"there is no kind of result {kind!r}", mend=mend(kind, [*KINDS, "figure"], "kinds"))
+    if kind not in KINDS and kind not in OTHERS:
+        raise SpecError(f"there is no kind of result {kind!r}", mend=mend(kind, [*KINDS, *OTHERS], "kinds"))
     part = [word for word in words if word.startswith(PART)]
     words = [word for word in words if not word.startswith(PART)]
+    if kind == "together":
+        return summary([verdict for each in (name, *words) for verdict in report_of(each, part).claims])
     report = report_of(name, part)
     if kind == "figure":
         figure = _named(report, words, Figure)

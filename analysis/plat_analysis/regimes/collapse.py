@@ -24,6 +24,7 @@ from plat_analysis.results import curves
 from plat_analysis.results.curves import ConditionCurves, condition_curves
 from plat_analysis.results.places import conditions
 from plat_analysis.results.runs import Results
+from plat_analysis.statistics.replicates import Builds
 
 if TYPE_CHECKING:
     from plat.spec.experiment import Experiment
@@ -40,6 +41,7 @@ def build(
     scope: Literal["first_turn", "trajectory"] = "first_turn",
     last: int = 3,
     thresholds: Mapping[str, float] | None = None,
+    builds: Builds = "random",
     name: str = "collapse",
 ) -> list[Figure | Table]:
     """The figure, the table of regimes and the table of differences.
@@ -48,6 +50,7 @@ def build(
     scope       of the mutual-information proxies that the figure draws and the differences are of
     last        how many measurements on the batches of training the end is the mean of
     thresholds  of the regimes, by name (`regimes.thresholds`)
+    builds      the differences are about these builds of the base model (fixed), or about such builds (random)
     """
     results = Results(frames, experiment)
     groups, baseline, treatment = conditions(results, pair, baseline, treatment)
@@ -62,7 +65,7 @@ def build(
     return [
         _figure(results, groups, baseline, scope, limits, name),
         regime_table(results, groups, limits, name + "_regimes"),
-        differences_table(results, groups, baseline, treatment, scope, last, name + "_differences", reference),
+        differences_table(results, groups, baseline, treatment, scope, last, name + "_differences", reference, builds),
     ]
 
 

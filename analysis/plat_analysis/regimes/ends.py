@@ -1,8 +1,9 @@
 """Start and end of each quantity in a run, and what a treatment changes in them.
 
-What the evaluations measure (success and moves on the validation instances; retrieval, H(Z|X) and fluency on the
-probe's fresh reasonings) ends with the last evaluation. The end of anything else, and of the latter three in runs
-without probes, is the mean of the last measurements on the batches of training.
+What the evaluations measure (success, return and moves on the validation instances; retrieval, H(Z|X) and fluency on
+the fresh reasonings of the probe) ends with the last evaluation, and the return with the mean of the last four. The
+return is what a policy is trained on: it says whether what the policy lost was of use to it. The end of anything else,
+and of the quantities of the probe in runs without probes, is the mean of the last measurements on training batches.
 
 A run that was stopped early, that has fewer measurements than the end averages over, or that has no reasoning left
 whose entropy could be measured, has no end that could be compared with those of other runs. It is left out, with the
@@ -27,10 +28,12 @@ QUANTITIES = {
     "entropy": ("mi/{scope}/h_z_given_x", "H(Z|X), nats", 2),
     "actor_entropy": ("actor/entropy", "policy entropy, nats", 2),
     "success": (SUCCESS, "validation success", 2),
+    "returns": ("val/return", "validation return", 3),
     "moves": ("val/moves_per_turn", "moves per turn", 2),
     "parses": ("rollout/reasoning_parses", "reasonings that parse", 2),
 }
-VALIDATED = ("success", "moves")  # measured at each evaluation, on the validation instances
+VALIDATED = ("success", "returns", "moves")  # measured at each evaluation, on the validation instances
+RETURNED = 4  # the end of the return is the mean of so many evaluations: the costs in it are small beside one's noise
 COLUMNS = ("change", "change_treated", "difference")
 
 
@@ -51,7 +54,8 @@ def metric_of(quantity: str, scope: str) -> str:
 def end_of(results: Results, run: RunView, quantity: str, scope: str, last: int) -> End | None:
     """Start (first measurement) and end of a quantity; None where it was not measured.
 
-    The end is the last evaluation for what evaluations measure, else the mean of the `last` measurements.
+    The end is the last evaluation for what evaluations measure, for the return the mean of the last `RETURNED`, else
+    the mean of the `last` measurements.
     """
     evaluated, (steps, values) = _curve(results, run, quantity, scope)
     if not len(values):
@@ -61,7 +65,7 @@ def end_of(results: Results, run: RunView, quantity: str, scope: str, last: int)
         reasons.append(f"{run.outcome} at step {int(steps[-1])}")
     if evaluated and quantity == "entropy" and steps[-1] < results.curve(run.id, PROBED["retrieval"])[0][-1]:
         reasons.append(f"no reasoning is left after step {int(steps[-1])}")
-    averaged = 1 if evaluated else last
+    averaged = RETURNED if quantity == "returns" else 1 if evaluated else last
     if len(values) < max(2, averaged):
         reasons.append(f"{len(values)} measurement{'s' * (len(values) != 1)}")
     return End(float(values[0]), float(np.mean(values[-averaged:])), ", ".join(filter(None, reasons)))

@@ -19,24 +19,24 @@ from plat_analysis.artifact import (
     short_interval,
     tone_of,
 )
-from plat_analysis.regimes.ends import COLUMNS, QUANTITIES, End, ends_of, values_of
+from plat_analysis.regimes.ends import COLUMNS, QUANTITIES, RETURNED, End, ends_of, values_of
 from plat_analysis.regimes.reference_ends import EndsReference
 from plat_analysis.results.labels import label
 from plat_analysis.results.runs import Results, RunView
 from plat_analysis.statistics.families import starred
 from plat_analysis.statistics.intervals import Estimate
-from plat_analysis.statistics.replicates import Replicate, over_replicates
+from plat_analysis.statistics.replicates import Builds, Replicate, over_replicates
 
 CAPTION = (
     "Means over seeds; the difference is {treatment} minus {baseline}, paired by seed. "
-    "Starred: not zero by Student's t, with the error over the table held at 5 % (Holm); the intervals "
-    "are the plain 95 % ones of single cells, over seeds, from three on."
+    "Starred: not zero by Student's t and by flips of signs, with the error over the table held at 5 % (Holm), from "
+    "five seeds on; the intervals are the plain 95 % ones of single cells{about}, from three on."
 )
 MEASURED = (
-    "Success and moves: of the first and the last evaluation, on the validation instances. Retrieval, "
-    "H(Z|X) and reasonings that parse: of the first and the last probe of fresh reasonings, where there "
-    "are probes. All else: on the batches of training, from the first measurement to the mean of the "
-    "last {last}."
+    "Success and moves: of the first and the last evaluation, on the validation instances. Return, on which policies "
+    "are trained: from the first evaluation to the mean of the last {returned}. Retrieval, H(Z|X) and reasonings that "
+    "parse: of the first and the last probe of fresh reasonings, where there are probes. All else: on the batches of "
+    "training, from the first measurement to the mean of the last {last}."
 )
 
 
@@ -49,6 +49,7 @@ def differences_table(
     last: int,
     name: str,
     reference: EndsReference | None = None,
+    builds: Builds = "random",
 ) -> Table:
     """Change from start to end in each condition, and the paired difference of the ends; with a reference, beside those
     of earlier runs."""
@@ -62,6 +63,7 @@ def differences_table(
         for column, runs in zip(COLUMNS, ((untreated,), (treated,), (untreated, treated)), strict=True):
             estimates[quantity, column] = over_replicates(
                 values[column],
+                builds=builds,
                 wanted=len(set().union(*runs)),
                 run_ids=tuple(side[replicate].id for replicate in values[column] for side in runs),
                 note=absent[quantity] if column == "difference" else "",
@@ -110,8 +112,8 @@ def _table(
             Column("seeds"),
         ],
         rows=[],
-        caption=CAPTION.format(treatment=label(treatment), baseline=label(baseline)),
-        notes=[Note(MEASURED.format(last=last))],
+        caption=CAPTION.format(treatment=label(treatment), baseline=label(baseline), about=_about(estimates)),
+        notes=[Note(MEASURED.format(last=last, returned=RETURNED))],
     )
     for quantity, (_, title, digits) in QUANTITIES.items():
         values, bounds = [Cell(title, tone="strong")], [Cell("95 %", tone="dim")]
@@ -132,6 +134,12 @@ def _table(
     if reference is not None:
         reference.explain(table)
     return table
+
+
+def _about(estimates: Mapping[tuple[str, str], Estimate]) -> str:
+    """`, over seeds, about these 2 builds of the base model`; "" without an interval."""
+    meant = dict.fromkeys(f", over {e.over}, about {e.about} of the base model" for e in estimates.values() if e.over)
+    return " and".join(meant)
 
 
 def _value_cell(estimate: Estimate, digits: int) -> Cell:

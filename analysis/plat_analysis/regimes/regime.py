@@ -15,7 +15,11 @@ Where retrieval (the share of reasonings that are likeliest under their own prom
   not depend on the prompt, H(Z) = H(Z|X): so few different texts are left over all prompts together. Whether these are
   sentences does not matter; a single word for every prompt is no noise.
 
+A fall is from a level that is itself shown to be above the null, so that a run which began within it did not fall.
+Where a search has written down how high that level has to be (`high`), a fall from less is called so, no collapse.
+
 Where it did not fall, the run is in one of the paper's other two regimes: diverse, or compressed (little entropy left).
+Both are those of a policy that reasons; where too few of its reasonings are sentences, it is called *not fluent*.
 A model that is near chance before training, and shows no fall from a later level, is *input-independent from the
 start*, which is no collapse. Where the test shows neither a fall nor the absence of one, the regime is *undecided*.
 
@@ -33,10 +37,12 @@ from plat_analysis.regimes.thresholds import (
     COMPRESSED,
     DEFAULTS,
     DIVERSE,
+    FELL_LOW,
     LOW_ENTROPY,
     NEVER,
     NO_REASONING,
     NOISE,
+    NOT_FLUENT,
     STOPPED_MOVING,
     TEMPLATE,
     UNDECIDED,
@@ -79,6 +85,8 @@ def regime(
     low = before is not None and after is not None and after < limits.low * before
     if not fell(early, final, limits):
         return _not_fallen(early[0], final, low, limits)
+    if not fell(early, final, limits, limits.high):
+        return Regime(FELL_LOW, f"not shown to be from above {limits.high:g}")
     if after is None:
         return Regime(NO_REASONING)
     if not log_vocabulary:
@@ -101,22 +109,26 @@ def regime(
     return Regime(LOW_ENTROPY, unlike_language) if low else Regime(TEMPLATE)
 
 
-def fell(early: Sequence[Probe], final: Probe, limits: Thresholds) -> bool:
-    """Whether retrieval is shown to have fallen to chance from the level of one of the early probes.
+def fell(early: Sequence[Probe], final: Probe, limits: Thresholds, least: float = 0.0) -> bool:
+    """Whether retrieval is shown to have fallen to chance from the level of one of the early probes, above `least`.
 
     The level is divided by the number of early probes: where none of them differs from the final one, a fall is shown
     with a probability of at most 1 - `level`, whichever of them is the highest.
     """
-    level = 1 - (1 - limits.level) / len(early)
-    falls = [welch_lower_bound(probe.retrieval, final.retrieval, level) for probe in early]
-    near_chance = upper_bound(final.retrieval, limits.level) < final.chance + limits.near_chance
-    return near_chance and max(falls) > limits.fall
+    null, level = final.chance + limits.near_chance, 1 - (1 - limits.level) / len(early)
+    falls = [
+        welch_lower_bound(probe.retrieval, final.retrieval, level)
+        for probe in early
+        if -upper_bound(-probe.retrieval, level) > max(null, least)
+    ]
+    return upper_bound(final.retrieval, limits.end_level) < null and max(falls, default=0.0) > limits.fall
 
 
 def _not_fallen(start: Probe, final: Probe, low: bool, limits: Thresholds) -> Regime:
     bound = final.chance + limits.near_chance
     if final.retrieval.mean() > bound:
-        return Regime(COMPRESSED if low else DIVERSE)
+        fluent = float(final.fluent.mean()) >= limits.fluent
+        return Regime((COMPRESSED if low else DIVERSE) + ("" if fluent else NOT_FLUENT))
     if start.retrieval.mean() <= bound:
         return Regime(NEVER)
     return Regime(UNDECIDED, "retrieval is near chance, and its fall is not shown")

@@ -18,6 +18,8 @@ LOW_ENTROPY = "low-entropy collapse"
 NO_REASONING = "no reasoning"
 NOISE = "noise"
 STOPPED_MOVING = "stopped moving"
+NOT_FLUENT = " (not fluent)"  # behind either of the first two, where too few reasonings are sentences
+FELL_LOW = "fell from a low level"
 NEVER = "input-independent from the start"
 UNDECIDED = "undecided"
 UNKNOWN = "unknown"
@@ -29,10 +31,12 @@ class Thresholds:
     """The numbers of the rule.
 
     fall         retrieval fell where, for a candidate, the lower bound of candidate minus final is above this
-    near_chance  and the upper bound of final is below chance plus this
-    level        of these one-sided bounds, for all candidates together
+    near_chance  and the lower bound of the candidate is above chance plus this, and the upper bound of final below
+    high         and the lower bound of the candidate is above this, for a fall to count as a collapse
+    level        of the one-sided bounds of candidates, for all of them together
+    end_level    of the one-sided upper bound of final
     reasonings   fewer than this in any of these probes: unknown
-    fluent       share of reasonings that parse; fewer are noise
+    fluent       share of reasonings that parse; fewer are noise, or not fluent where retrieval did not fall
     noise        share of ln V; a higher H(Z|X) is noise
     low          share of the H(Z|X) at the start; a lower final one is low entropy
     moves        share of the moves per turn at the start; shown to be below it: stopped moving
@@ -40,7 +44,9 @@ class Thresholds:
 
     fall: float = 0.05
     near_chance: float = 0.1
+    high: float = 0.0
     level: float = 0.999
+    end_level: float = 0.985  # blocks are few and skewed: this errs in at most 2.5 % (benchmarks/error_rates.py)
     reasonings: float = 512
     fluent: float = 0.9
     noise: float = 0.6
@@ -57,16 +63,19 @@ class Thresholds:
         return cls(**(given or {}))
 
     def __str__(self) -> str:
+        low = f"; {FELL_LOW} where none of them is shown to be above {self.high:g}" if self.high else ""
         return (
-            "retrieval fell where that of some evaluation of the first half of the run (the start included) minus "
-            f"the final one is above {self.fall:g}, and the final one is below chance + {self.near_chance:g}, by "
-            f"one-sided {100 * self.level:g} % bounds, corrected for the number of these evaluations, on at least "
-            f"{self.reasonings:g} reasonings each, blocks of prompts as units. Fallen: {NO_REASONING} where most "
+            "retrieval fell where that of some evaluation of the first half of the run (the start included) is above "
+            f"chance + {self.near_chance:g} and minus the final one above {self.fall:g}, by one-sided "
+            f"{100 * self.level:g} % bounds, corrected for the number of these evaluations, and the final one is below "
+            f"chance + {self.near_chance:g}, by a one-sided {100 * self.end_level:g} % bound; on at least "
+            f"{self.reasonings:g} reasonings each, blocks of prompts as units. Fallen{low}: {NO_REASONING} where most "
             f"blocks have none; {NOISE} where fewer than {100 * self.fluent:g} % of the reasonings parse or H(Z|X) is "
             f"above {self.noise:g} ln V, unless H(Z|X) is below {self.low:g} of that at the start; {STOPPED_MOVING} "
             f"where moves per turn are shown to be below {self.moves:g} of those at the start and success did not "
             f"rise; {LOW_ENTROPY} where H(Z|X) is that low; else {TEMPLATE}. Not fallen: {DIVERSE} where the final "
-            f"one is above chance + {self.near_chance:g}, or {COMPRESSED} where H(Z|X) is that low; {NEVER} where "
+            f"one is above chance + {self.near_chance:g}, or {COMPRESSED} where H(Z|X) is that low, either "
+            f"“{NOT_FLUENT.strip(' ()')}” where fewer than {100 * self.fluent:g} % parse; {NEVER} where "
             f"the start is not above it either; else {UNDECIDED}. {UNKNOWN.capitalize()}: something was not "
             "measured. Start: the model before training; final: the last checkpoint"
         )

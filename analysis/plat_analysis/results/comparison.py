@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from plat_analysis.results.grid import Grid, Layout
 from plat_analysis.results.runs import Results, spell
+from plat_analysis.statistics.replicates import Builds
 
 if TYPE_CHECKING:
     from plat.spec.experiment import Experiment
@@ -21,6 +22,8 @@ class Comparison:
     rows       an axis, or several that are joined (default: `variant` where the matrix has it, else the algorithm)
     columns    an axis
     pair       the axis whose two values `baseline` and `treatment` are compared
+    builds     what intervals, stars and verdicts are about where there are several builds of the base model: `fixed`,
+               these builds, over their seeds; or `random`, such builds, from three on
     """
 
     rows: str | Sequence[str] | None = None
@@ -28,6 +31,7 @@ class Comparison:
     pair: str = "filter"
     baseline: Any = "none"
     treatment: Any = "top_p"
+    builds: Builds = "random"
 
     def layout(self, experiment: Experiment) -> Layout:
         """The axes and values, as runs spell them."""
@@ -45,4 +49,4 @@ class Comparison:
         different seeds.
         """
         results = Results.planned(experiment) if frames is None else Results(frames, experiment)
-        return Grid(results, self.layout(experiment))
+        return Grid(results, self.layout(experiment), self.builds)

@@ -12,7 +12,7 @@ from plat_analysis.results.published import AVERAGE
 from plat_analysis.results.runs import Results, RunView
 from plat_analysis.statistics.families import starred
 from plat_analysis.statistics.intervals import Estimate
-from plat_analysis.statistics.replicates import Replicate
+from plat_analysis.statistics.replicates import Builds, Replicate
 
 Sides = dict[tuple[str, str, str], dict[Replicate, RunView]]
 
@@ -35,7 +35,7 @@ class Layout:
 class Grid:
     """A paired cell for every row and column: `grid.cells[row, column]`. `grid.average` is over columns."""
 
-    def __init__(self, results: Results, layout: Layout) -> None:
+    def __init__(self, results: Results, layout: Layout, builds: Builds = "random") -> None:
         self.results, self.layout = results, layout
         sides = _sides(results, layout)
         self.rows = list(dict.fromkeys(row for row, _, _ in sides))
@@ -46,6 +46,7 @@ class Grid:
                 column,
                 Side.of(results, sides.get((row, column, layout.baseline), {})),
                 Side.of(results, sides.get((row, column, layout.treatment), {})),
+                builds,
             )
             for row in self.rows
             for column in self.columns

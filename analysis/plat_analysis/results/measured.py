@@ -13,19 +13,23 @@ from typing import Literal
 from plat_analysis.results.places import places
 from plat_analysis.results.runs import Results, RunView
 from plat_analysis.statistics.intervals import Estimate
-from plat_analysis.statistics.replicates import Replicate, over_replicates
+from plat_analysis.statistics.replicates import Builds, Replicate, over_replicates
 
 At = Literal["start", "end"]
 
 
 @dataclass(frozen=True)
 class Measured:
-    """A metric of every run, at its start (before training) or at its end, times `factor`; within `bounds` if given."""
+    """A metric of every run, at its start (before training) or at its end, times `factor`; within `bounds` if given.
+
+    `builds` says whether an estimate is about these builds of the base model or about such builds.
+    """
 
     metric: str
     at: At = "end"
     factor: float = 1.0
     bounds: tuple[float, float] | None = None
+    builds: Builds = "random"
 
     def values(self, results: Results, runs: Mapping[Replicate, RunView]) -> dict[Replicate, float]:
         """Replicate -> value, of the runs that have a result and recorded the metric."""
@@ -59,6 +63,7 @@ class Measured:
         return over_replicates(
             values,
             seedless=self.at == "start",
+            builds=self.builds,
             wanted=len(runs),
             run_ids=tuple(runs[replicate].id for replicate in values),
             note=_absences({r: run.missing or "not measured" for r, run in runs.items() if r not in values}, len(runs)),

@@ -2,7 +2,8 @@
 held-out instances. In percent. Used by the table, the figure and the claims.
 
 Pairs are runs of equal row, column, seed and build of the base model. One pair: the interval is over instances. Three
-and more: over seeds or builds (see `replicates`). Two: none.
+and more: over seeds or builds (see `replicates`). Two: none. `builds` says whether that is about these builds or about
+such builds.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from plat_analysis.statistics.intervals import (
     newcombe_unpaired,
     wilson,
 )
-from plat_analysis.statistics.replicates import Replicate, over_replicates
+from plat_analysis.statistics.replicates import Builds, Replicate, over_replicates
 
 PERCENT = 100.0
 UNIFORM = 12**-0.5  # standard deviation of a rounding error, in steps of the grid
@@ -83,6 +84,7 @@ class PairedCell:
     column: str
     baseline: Side
     treatment: Side
+    builds: Builds = "random"
     _cache: dict[str, Estimate] = field(default_factory=dict, repr=False)
 
     @property
@@ -133,7 +135,8 @@ class PairedCell:
         }
         if len(pairs) == 1:
             return _single_seed(*next(iter(pairs.values())), facts).scaled(PERCENT)
-        return _bounded(over_replicates(self.by_replicate(quantity), self.rounding(quantity), **facts), quantity)
+        values, rounding = self.by_replicate(quantity), self.rounding(quantity)
+        return _bounded(over_replicates(values, rounding, builds=self.builds, **facts), quantity)
 
 
 def _bounded(estimate: Estimate, quantity: str) -> Estimate:
@@ -191,7 +194,7 @@ def average(cells: Sequence[PairedCell], quantity: str) -> Estimate:
             return Estimate(wanted=wanted, note="; ".join(["no seed has every column", *notes]))
         means = {replicate: float(np.mean([column[replicate] for column in values])) for replicate in common}
         rounding = float(np.sqrt(sum(cell.rounding(quantity) ** 2 for cell in cells))) / len(cells)
-        return _bounded(over_replicates(means, rounding, **facts), quantity)
+        return _bounded(over_replicates(means, rounding, builds=cells[0].builds, **facts), quantity)
     bounds = [(part.value, part.low, part.high) for part in parts if part.value is not None]
     if any(low is None for _, low, _ in bounds):
         return Estimate(float(np.mean([value for value, _, _ in bounds])), seeds=1, **facts)

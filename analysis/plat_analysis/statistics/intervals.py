@@ -12,12 +12,13 @@ Sources of chance are kept apart and named in `Estimate.over`:
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 LEVEL = 0.95
+MIN_JUDGED = 5  # a star or a verdict takes as many independent units: seeds, or builds where such builds are meant
 TINY = 1e-12  # a standard error below this is rounding of the arithmetic
 
 
@@ -28,6 +29,9 @@ class Estimate:
     seeds, wanted  how many of the wanted runs, or pairs of runs, are behind it
     over           what the 95 % interval ranges over: builds, seeds, instances, or "" without one
     error, units   standard error over `units` independent units (seeds or builds); None below three of them
+    freedom        degrees of freedom of that error
+    about          of which builds of the base model the interval speaks: `this build`, `these 2 builds`, `such builds`
+    samples        the values of the units, for tests by sign flips: one sample for each source of chance
     deviation      standard deviation between the units, from two on
     star           +1 or -1 when its table decided, all cells together, that it is above or below zero; else 0
     """
@@ -42,6 +46,9 @@ class Estimate:
     note: str = ""
     error: float | None = None
     units: int = 0
+    freedom: int = 0
+    about: str = ""
+    samples: tuple[tuple[float, ...], ...] = field(default=(), repr=False)
     deviation: float | None = None
     star: int = 0
 
@@ -50,9 +57,14 @@ class Estimate:
         """Whether there is a value and every wanted run is behind it."""
         return self.value is not None and self.seeds == self.wanted
 
+    @property
+    def judged(self) -> bool:
+        """Whether it may decide a star or a verdict: every wanted run is there, and there are enough units."""
+        return self.complete and self.error is not None and self.freedom + 1 >= MIN_JUDGED
+
     def p_below(self, bound: float) -> float | None:
-        """One-sided p-value of "the true value is at least `bound`": small when it is shown to be below. None without
-        an error over seeds or builds."""
+        """One-sided p-value of "the true value is at least `bound`", by Student's t: small when it is shown to be
+        below. None without an error over seeds or builds."""
         return self._p(bound, 1)
 
     def p_above(self, bound: float) -> float | None:
@@ -66,7 +78,7 @@ class Estimate:
             return 1.0
         from scipy.special import stdtr
 
-        return float(stdtr(self.units - 1, side * (self.value - bound) / self.error))
+        return float(stdtr(self.freedom, side * (self.value - bound) / self.error))
 
     def scaled(self, factor: float) -> Estimate:
         """The same estimate in another unit, e.g. 100 for percent; a negative factor turns its interval round."""
@@ -76,7 +88,10 @@ class Estimate:
 
         low, high = (times(self.low), times(self.high)) if factor >= 0 else (times(self.high), times(self.low))
         error, deviation = (None if sd is None else sd * abs(factor) for sd in (self.error, self.deviation))
-        return replace(self, value=times(self.value), low=low, high=high, error=error, deviation=deviation)
+        samples = tuple(tuple(value * factor for value in sample) for sample in self.samples)
+        return replace(
+            self, value=times(self.value), low=low, high=high, error=error, deviation=deviation, samples=samples
+        )
 
 
 def wilson(

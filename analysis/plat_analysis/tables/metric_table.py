@@ -10,6 +10,7 @@ from plat_analysis.results.labels import label, model_that_ran
 from plat_analysis.results.measured import At, Measured, cells
 from plat_analysis.results.runs import Results
 from plat_analysis.statistics.intervals import Estimate
+from plat_analysis.statistics.replicates import Builds
 from plat_analysis.tables.marks import Marks
 
 if TYPE_CHECKING:
@@ -26,6 +27,7 @@ def build(
     columns: str = "task",
     at: At = "end",
     percent: bool = True,
+    builds: Builds = "random",
     title: str = "",
     name: str = "metrics",
 ) -> list[Table]:
@@ -33,7 +35,8 @@ def build(
 
     rows, columns: axes (several row axes are joined); metrics: names of metrics, in the order of the lines;
     at: the last measurement of a run (end), or that of its base model before training (start);
-    percent: the metrics are shares, shown in percent.
+    percent: the metrics are shares, shown in percent; builds: intervals about these builds of the base model (fixed) or
+    about such builds (random).
     """
     results = Results(frames, experiment)
     groups, row_names, column_names = cells(results, rows, columns)
@@ -53,7 +56,8 @@ def build(
     for row in row_names:
         model = model_that_ran(run for column in column_names for run in groups.get((row, column), {}).values())
         for index, metric in enumerate(metrics):
-            measured = Measured(metric, at, 100.0, (0.0, 100.0)) if percent else Measured(metric, at)
+            factor, bounds = (100.0, (0.0, 100.0)) if percent else (1.0, None)
+            measured = Measured(metric, at, factor, bounds, builds)
             stubs = (row, model) if index == 0 else ("", "")
             line = [Cell(stubs[0], tone="strong"), Cell(stubs[1], tone="dim")]
             line += [Cell(metric, tone="dim")] if len(metrics) > 1 else []
@@ -85,8 +89,8 @@ def _cell(estimate: Estimate, marks: Marks) -> Cell:
 
 def _caption(shown: Sequence[Estimate], at: At, percent: bool) -> str:
     when = "of the base models, before training" if at == "start" else "at the end of the runs"
-    over = " and ".join(sorted({estimate.over for estimate in shown} - {""}))
-    bounds = f", with its 95 % interval over {over} (Student's t)" if over else ""
+    over = " and ".join(sorted({f"{estimate.over}, about {estimate.about}" for estimate in shown if estimate.over}))
+    bounds = f", with its 95 % interval (Student's t over {over})" if over else ""
     return f"Mean {when}{', in percent' if percent else ''}{bounds}."
 
 

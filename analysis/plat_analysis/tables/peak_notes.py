@@ -10,8 +10,7 @@ from plat_analysis.artifact import Note
 from plat_analysis.results.labels import is_stand_in
 from plat_analysis.results.runs import RunView
 from plat_analysis.results.scores import fall_after_peak
-from plat_analysis.statistics.families import SPREAD_SHARE
-from plat_analysis.statistics.intervals import Estimate
+from plat_analysis.statistics.intervals import MIN_JUDGED, Estimate
 from plat_analysis.statistics.replicates import MIN_UNITS
 
 if TYPE_CHECKING:
@@ -22,15 +21,14 @@ if TYPE_CHECKING:
 
 def star_rule(changes: Iterable[Estimate]) -> str:
     """The sentence of a caption that says what a star means in this table, given its changes."""
-    tested = sum(estimate.error is not None for estimate in changes)
+    tested = sum(estimate.judged for estimate in changes)
     if not tested:
-        return f"No change is starred: that takes {MIN_UNITS} seeds."
+        return f"No change is starred: that takes {MIN_JUDGED} seeds."
     family = f" over all {tested} changes of the table" if tested > 1 else ""
     return (
-        f"A star on a change: not zero by Student's t over runs, with the error{family} held at 5 % (Holm), "
-        f"a cell's spread taken as at least {SPREAD_SHARE:g} of its column's, and as "
-        "at least that of the rounding of a success rate to one instance. The "
-        "intervals printed are the plain 95 % ones of single cells."
+        f"A star on a change: not zero by Student's t and by flips of signs over runs, with the error{family} held at "
+        "5 % (Holm), a cell's spread taken as at least that of its column, and as at least that of the rounding of a "
+        "success rate to one instance. The intervals printed are the plain 95 % ones of single cells."
     )
 
 
@@ -58,19 +56,28 @@ def _intervals(grid: Grid) -> list[str]:
             "Intervals with one seed range over the evaluation instances (Wilson; Newcombe's paired method for "
             "changes): they leave out the spread between training runs, and decide nothing."
         )
-    if "seeds" in kinds:
+    shown = [cell[quantity] for cell in cells for quantity in ("peak", "delta")]
+    strata = {estimate.about for estimate in shown if estimate.over == "seeds"}
+    if "this build" in strata:
         notes.append(
             "Intervals over seeds are Student's t, changes paired by seed; instances and base models are fixed, so "
             "what another build of a base model would give is not in them."
         )
+    notes += [
+        f"Intervals and stars are about {builds} of each base model (builds: fixed): Student's t over seeds, with the "
+        "spread pooled within builds, changes paired by build and seed. What other builds would give is not in them."
+        for builds in sorted(strata - {"this build"})
+    ]
     if "builds" in kinds:
         notes.append(
-            "Intervals over builds are Student's t on the mean of each build of the base model, changes paired by "
-            "build and seed; where builds share seeds, the variance over seeds is added."
+            "Intervals and stars are about such builds of each base model (builds: random): Student's t on the mean of "
+            "each build, changes paired by build and seed; where builds share seeds, the variance over seeds is added, "
+            "which is conservative."
         )
     if any(cell["delta"].value is not None and not cell["delta"].over for cell in cells):
         notes.append(
-            f"Without an interval: fewer than {MIN_UNITS} seeds, or fewer than {MIN_UNITS} builds where they vary."
+            f"Without an interval: fewer than {MIN_UNITS} seeds, or fewer than {MIN_UNITS} builds where they vary "
+            "(`builds: fixed` speaks of these builds alone)."
         )
     return notes
 

@@ -118,8 +118,8 @@ def _lines(
     marks: dict[int, str],
     reference: ReferenceLines,
 ) -> list[tuple[str, list[Cell]]]:
-    """(kind, cells) of one variant: peak, its interval and reference, held-out, final, paper, and seeds where some are
-    missing."""
+    """(kind, cells) of one variant: peak, its interval and reference, held-out, final, its interval, paper, and seeds
+    where some are missing."""
 
     def pick(quantity: str) -> list[Estimate]:
         return [grid.estimate(row, column, quantity) for column in grid.averaged]
@@ -143,6 +143,9 @@ def _lines(
             ),
         ),
     ]
+    if any(estimate.low is not None for estimate in [*final, *final_delta]):
+        bounds = interleave([bounds_cell(e) for e in final], [bounds_cell(e, signed=True) for e in final_delta])
+        lines.append(("final 95 %", bounds))
     if printed:
         lines.append(("paper", _paper_cells(grid, row, printed, contradictions, marks)))
     treated = pick("peak_treated")

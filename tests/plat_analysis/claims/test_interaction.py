@@ -72,3 +72,10 @@ def test_rows_that_do_not_exist_are_refused(make_experiment, make_frames):
     experiment, frames, _ = frames_with(make_experiment, make_frames, (30, 0))
     with pytest.raises(SpecError, match="no row 'PP0'"):
         delta_larger(frames, experiment, row="PP0", than="GRPO")
+
+
+def test_columns_for_themselves(make_experiment, make_frames):
+    experiment, frames, _ = frames_with(make_experiment, make_frames, (30, 0))
+    verdict = delta_larger(frames, experiment, row="PPO", than="GRPO", by_column=True)
+    assert verdict.status == "reproduced"
+    assert list(verdict.value) == ["FrozenLake, PPO over GRPO", "Countdown, PPO over GRPO"]

@@ -121,8 +121,22 @@ def test_the_end_of_validation_success_is_the_last_evaluation(make_experiment, m
     assert "Success and moves: of the first and the last evaluation" in differences.notes[0].text
 
 
-def test_both_tables_of_the_collapse_fit_80_columns(make_experiment, make_frames):
+def test_the_return_ends_with_the_mean_of_its_last_evaluations(make_experiment, make_frames):
+    """Costs are small beside the noise of one evaluation, and the return alone says what a loss cost the policy."""
     experiment = quickstart(make_experiment, seeds=range(3))
+    frames = make_frames(experiment)
+    ends = {}
+    for run in experiment.runs:
+        rows = frames.metrics[(frames.metrics.run_id == run.id) & (frames.metrics.key == "val/return")]
+        ends[run.axes["filter"], run.axes["seed"]] = rows.sort_values("step")["value"].to_numpy()[-4:].mean()
+    differences = collapse.BUILDER(frames, experiment)[2]
+    shown = next(r for r in differences.records if (r["quantity"], r["what"]) == ("returns", "difference"))
+    expected = np.mean([ends["top_p", seed] - ends["none", seed] for seed in range(3)])
+    assert shown["value"] == pytest.approx(expected)
+
+
+def test_both_tables_of_the_collapse_fit_80_columns(make_experiment, make_frames):
+    experiment = quickstart(make_experiment, seeds=range(5))
     stopped = make_frames(experiment, holes={experiment.runs[0].id: "stopped:low_success"}, steps=120)
     whole = make_frames(experiment)
     assert any(record["star"] for record in collapse.BUILDER(whole, experiment)[2].records), "stars take room"

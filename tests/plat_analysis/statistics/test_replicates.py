@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from scipy import stats
 
 from plat_analysis.statistics.intervals import t_interval
 from plat_analysis.statistics.replicates import Replicate, over_replicates
@@ -37,6 +38,14 @@ def test_nested_builds_are_averaged_first():
     assert (estimate.over, estimate.units, estimate.seeds) == ("builds", 4, 12)
 
 
+def test_these_builds_before_training_leave_nothing_to_chance():
+    values = {Replicate(build, seed): float(build) for build in range(3) for seed in range(5)}
+    fixed = over_replicates(values, seedless=True, builds="fixed", wanted=15)
+    assert (fixed.value, fixed.low, fixed.about) == (1.0, None, "these 3 builds")
+    such = over_replicates(values, seedless=True, wanted=15)
+    assert (such.over, such.about, such.units) == ("builds", "such builds", 3)
+
+
 def test_two_builds_give_a_mean_and_no_interval():
     values = {Replicate(build, seed): float(seed) for build in range(2) for seed in range(10)}
     estimate = over_replicates(values, wanted=20)
@@ -47,6 +56,46 @@ def test_a_seed_that_builds_share_is_a_second_source_of_chance():
     values = {Replicate(build, seed): 10.0 * seed for build in range(5) for seed in range(3)}
     estimate = over_replicates(values, wanted=15)  # builds agree exactly; only the seed matters
     assert estimate.error == pytest.approx(np.std([0, 10, 20], ddof=1) / np.sqrt(3)) and estimate.units == 3
+
+
+def test_two_fixed_builds_are_strata():
+    """The same as a regression on one indicator for each build, whose least squares are scipy's here."""
+    rng = np.random.default_rng(2)
+    values = {Replicate(build, seed): 20.0 * build + rng.normal() for build in range(2) for seed in range(5)}
+    estimate = over_replicates(values, builds="fixed", wanted=10)
+    design = np.array([[replicate.build == 0, replicate.build == 1] for replicate in values], float)
+    numbers = np.array(list(values.values()))
+    coefficients, (squares,), _, _ = np.linalg.lstsq(design, numbers, rcond=None)
+    half = stats.t.ppf(0.975, 8) * np.sqrt(squares / 8 * (0.25 * np.linalg.inv(design.T @ design)).sum())
+    assert estimate.value == pytest.approx(coefficients.mean())
+    assert (estimate.low, estimate.high) == pytest.approx((coefficients.mean() - half, coefficients.mean() + half))
+    assert (estimate.freedom, estimate.units, estimate.about, estimate.over) == (8, 10, "these 2 builds", "seeds")
+
+
+def test_builds_of_unequal_size_have_equal_weight():
+    values = {Replicate(0, seed): 1.0 + seed % 2 for seed in range(6)} | {Replicate(1, seed): 5.0 for seed in range(2)}
+    estimate = over_replicates(values, builds="fixed", wanted=8)
+    assert estimate.value == pytest.approx((1.5 + 5.0) / 2) and estimate.freedom == 6
+    assert estimate.error == pytest.approx(np.sqrt(6 * 0.25 / 6 * (1 / 6 + 1 / 2)) / 2)
+
+
+def test_one_build_is_the_same_either_way():
+    values = {Replicate(3, seed): 1.0 * seed**2 for seed in range(5)}
+    assert over_replicates(values, builds="fixed", wanted=5) == over_replicates(values, wanted=5)
+    assert over_replicates(values, wanted=5).about == "this build"
+
+
+@pytest.mark.parametrize("builds, seeds, judged", [(1, 4, False), (1, 5, True), (2, 3, True), (2, 2, False)])
+def test_five_units_may_be_judged(builds, seeds, judged):
+    values = {Replicate(build, seed): float(seed) for build in range(builds) for seed in range(seeds)}
+    assert over_replicates(values, builds="fixed", wanted=len(values)).judged == judged
+    assert not over_replicates(values, builds="fixed", wanted=len(values) + 1).judged  # a run is missing
+
+
+@pytest.mark.parametrize("builds, judged", [(2, False), (3, False), (5, True)])
+def test_such_builds_are_judged_from_five_builds_on(builds, judged):
+    values = {Replicate(build, seed): float(seed + build) for build in range(builds) for seed in range(5)}
+    assert over_replicates(values, wanted=len(values)).judged == judged
 
 
 def test_a_crossed_design_keeps_its_level():

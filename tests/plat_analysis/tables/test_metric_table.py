@@ -78,7 +78,7 @@ def test_a_missing_run_or_metric_is_marked(make_experiment, make_frames):
 
 
 def claimed(make_experiment, make_frames, values):
-    frames, experiment = setting(make_experiment, make_frames, values=values)
+    frames, experiment = setting(make_experiment, make_frames, values=values, builds=range(5))
     return increasing(frames, experiment, rows="variant", metric=BASE, at="start")
 
 

@@ -80,6 +80,25 @@ def test_several_seeds_are_paired_by_seed(make_experiment, make_frames):
     assert [average.value, average.low, average.high] == pytest.approx([100 * float(x) for x in (mean, low, high)])
 
 
+def test_the_last_checkpoint_has_an_interval_of_its_own(make_experiment, make_frames):
+    experiment = make_experiment(rows=["PPO"], tasks=["sokoban"], seeds=range(4))
+    frames = make_frames(experiment)
+    change = Grid(Results(frames, experiment), LAYOUT).cells["PPO", "sokoban"]["final_delta"]
+    shown = texts(peak_success.BUILDER(frames, experiment)[0], "PPO", "final 95 %")[1]
+    low, high = (float(end) for end in shown.replace("−", "-").strip("[]").split(", "))
+    assert (low, high) == (pytest.approx(change.low, abs=0.051), pytest.approx(change.high, abs=0.051))
+
+
+def test_what_two_builds_show_is_starred_about_these_builds(make_experiment, make_frames):
+    experiment = make_experiment(rows=["PPO"], tasks=["sokoban"], seeds=range(5), builds=(0, 1))
+    frames = make_frames(experiment, effect=0.5)
+    such, these = (peak_success.BUILDER(frames, experiment, builds=builds)[0] for builds in ("random", "fixed"))
+    line = next(record for record in these.records if record["quantity"] == "delta")
+    assert (line["star"], line["interval_over"], line["interval_about"]) == (1, "seeds", "these 2 builds")
+    assert any("about these 2 builds of each base model" in note.text for note in these.notes)
+    assert not any(record["star"] for record in such.records) and "No change is starred" in such.caption
+
+
 def test_a_lost_seed_is_counted_and_named(make_experiment, make_frames):
     experiment = make_experiment(rows=["PPO"], tasks=["sokoban", "countdown"], seeds=range(5))
     lost = next(
@@ -204,5 +223,5 @@ def test_a_file_without_a_paper_is_compared_with_none(make_experiment, make_fram
 
 
 def test_one_change_is_no_family():
-    (few, many) = (star_rule([Estimate(value=1.0, error=0.5)] * count) for count in (1, 3))
+    (few, many) = (star_rule([Estimate(value=1.0, error=0.5, freedom=4)] * count) for count in (1, 3))
     assert "with the error held at 5 %" in few and "over all 3 changes of the table" in many
