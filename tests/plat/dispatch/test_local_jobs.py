@@ -24,6 +24,7 @@ from plat.store.run_directory.attempts import new_attempt
 from plat.store.run_directory.creation import create
 from plat.store.run_directory.run_io import FileRunIO
 from plat.store.run_directory.spool import SpoolWriter
+from plat.trainer import heartbeat
 
 
 def job_for(**options):
@@ -94,6 +95,23 @@ def test_gpus_are_those_that_are_visible(monkeypatch):
     for nothing in ("", "-1"):
         monkeypatch.setenv("CUDA_VISIBLE_DEVICES", nothing)
         assert machine.gpus() == []
+
+
+def test_a_run_that_beats_between_two_events_is_not_stalled(tmp_path, monkeypatch):
+    """Such as the first probe of a large model, which may take longer than any limit."""
+    monkeypatch.setattr(heartbeat, "EVERY", 0.0)
+    home, job = Home(tmp_path).create(), job_for()
+    attempt = home.run(job.run.id).attempt(1)
+    attempt.root.mkdir(parents=True)
+    for _ in range(3):
+        job.grown = time.monotonic() - 10
+        with heartbeat.beating(attempt.alive.touch):
+            heartbeat.beat()
+        assert stalls.check(job, home, 5.0) is None
+        time.sleep(0.01)
+    job.grown = time.monotonic() - 10
+    heartbeat.beat()  # outside of a run
+    assert stalls.check(job, home, 5.0) == signal.SIGABRT
 
 
 def test_a_stall_is_the_lack_of_events_not_of_life(tmp_path):

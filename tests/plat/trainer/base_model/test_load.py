@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+import shutil
 import subprocess
 import sys
 from dataclasses import asdict, fields, replace
@@ -12,10 +13,11 @@ import numpy as np
 import pytest
 import torch
 
+from plat.spec.experiment import build_run
 from plat.trainer.config import BaseConfig, ModelConfig, ShapeConfig
 from plat.trainer.embedded.base_model.load import build, load_base, obtain
 from plat.trainer.embedded.base_model.recipe import VERSIONS, base_key, built_bases, checkpoint_hash, recipe_hash
-from plat.trainer.embedded.base_model.record import read_base
+from plat.trainer.embedded.base_model.record import SHIPPED, read_base
 from plat.trainer.embedded.base_model.supervised import corpus
 from plat.trainer.embedded.evaluate import evaluate
 from plat.trainer.embedded.transformer.model import unpack
@@ -88,6 +90,7 @@ def test_a_record_says_what_the_base_is(tmp_path):
 BUILD = """
 import json, sys
 from pathlib import Path
+from plat.spec.experiment import build_run
 from plat.trainer.config import BaseConfig, ModelConfig, ShapeConfig
 from plat.trainer.embedded.base_model.load import build
 model = json.loads(sys.argv[2])
@@ -162,3 +165,29 @@ def test_the_base_has_learned_the_format_of_every_task(compose, cache, task):
     metrics, batch = evaluate(unpack(shape, flat), tokenizer, config, instances)
     assert metrics["format_valid"] > 0.9
     assert np.mean(batch.reasoning_level >= 0) > 0.5
+
+
+def test_the_tokenizer_of_a_checkpoint_is_part_of_its_runs_identity(tmp_path):
+    """Another chat template or vocabulary reads and writes other tokens; a README beside it does not."""
+    folder = tmp_path / "checkpoint"
+    shutil.copytree(next(path for path in SHIPPED.iterdir() if path.is_dir()), folder)
+
+    def run_id():
+        return build_run([f"model.path={folder}"]).id
+
+    ids = [run_id()]
+    (folder / "README.md").write_text("about it")
+    assert run_id() == ids[0]
+    for name, text in (
+        ("tokenizer_config.json", "{}"),
+        ("chat_template.jinja", "{{ x }}"),
+        ("chat_template.jinja", ""),
+    ):
+        (folder / name).write_text(text)
+        ids.append(run_id())
+    assert len(set(ids)) == 4
+
+
+def test_runs_in_half_precision_are_not_those_of_before_master_weights():
+    plain, half = (build_run([f"dtype={dtype}"]).fingerprint for dtype in ("float32", "bfloat16"))
+    assert half == plain | {"master_weights": "float32"}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from pathlib import Path
 
@@ -12,9 +13,19 @@ from plat.errors import SpecError
 from plat.plan.check import check_machine
 from plat.spec.experiment import build_run
 from plat.store.home import Home
+from plat.trainer.embedded.base_model.record import SHIPPED, records_in
 from plat.trainer.verl import extra
+from plat.trainer.verl.checkpoint_size import checkpoint_size
 from plat.trainer.verl.config import VerlRunConfig
-from plat.trainer.verl.models import PAPER_MODELS, gpu_gigabytes, workers
+from plat.trainer.verl.models import (
+    KEPT,
+    PAPER_MODELS,
+    checkpoint_bytes,
+    gpu_gigabytes,
+    host_gigabytes,
+    minutes,
+    workers,
+)
 from plat.trainer.verl.spec import SPEC
 
 Make = Callable[..., VerlRunConfig]
@@ -36,6 +47,46 @@ def test_a_model_gets_as_few_gpus_as_it_fits_into(make_config: Make, name: str) 
     config.train.rendering, config.device, config.model.paper_name = "chat", "cuda", name
     count = workers(config)
     assert gpu_gigabytes(config, count) <= 72 and (count == 1 or gpu_gigabytes(config, count // 2) > 72)
+
+
+def write_checkpoint(folder: Path, billions: float, vocabulary: int) -> None:
+    """The header of a checkpoint of this size, without its numbers."""
+    folder.mkdir()
+    (folder / "config.json").write_text(json.dumps({"vocab_size": vocabulary}))
+    entries = {"a": {"dtype": "F32", "shape": [1000, 500], "data_offsets": [0, 0]}}
+    entries["b"] = {"dtype": "F32", "shape": [round(billions * 1e9) - 500_000], "data_offsets": [0, 0]}
+    header = json.dumps({**entries, "__metadata__": {"format": "pt"}}).encode()
+    (folder / "model.safetensors").write_bytes(len(header).to_bytes(8, "little") + header)
+
+
+def test_a_checkpoint_of_ones_own_has_its_own_size(make_config: Make, tmp_path: Path) -> None:
+    """It was taken for the paper's model of 3.09 billion parameters."""
+    asked = {}
+    for name, billions in (("small", 0.135), ("paper", 3.086), ("large", 7.616)):
+        write_checkpoint(tmp_path / name, billions, 152064)
+        config = make_config("algorithm=ppo", f"model.path={tmp_path / name}")
+        config.train.rendering, config.device = "chat", "cuda"
+        asked[name] = workers(config), host_gigabytes(config), checkpoint_bytes(config), minutes(config)
+    assert [gpus for gpus, *_ in asked.values()] == [1, 4, 8]
+    assert all(list(values) == sorted(values) for values in zip(*asked.values(), strict=True))
+    assert asked["small"][2] == pytest.approx(KEPT * 24 * 135e6, rel=0.02)
+
+
+@pytest.mark.parametrize("damage", ["", "{", '{"vocab_size": "many"}', None])
+def test_a_checkpoint_that_cannot_be_read_is_named(make_config: Make, tmp_path: Path, damage: str | None) -> None:
+    write_checkpoint(tmp_path / "one", 0.1, 1000)
+    file = tmp_path / "one" / ("model.safetensors" if damage is None else "config.json")
+    file.write_bytes(b"\xff" * 100 if damage is None else damage.encode())
+    with pytest.raises(SpecError, match="cannot be read") as caught:
+        checkpoint_size(tmp_path / "one")
+    assert caught.value.where == "model.path"
+
+
+def test_a_shipped_base_has_the_parameters_of_its_record() -> None:
+    records, _ = records_in(SHIPPED)
+    assert [checkpoint_size(record.folder).billions for record in records[:3]] == [
+        pytest.approx(record.parameters / 1e9) for record in records[:3]
+    ]
 
 
 def test_a_model_that_fits_nowhere_is_refused(make_config: Make) -> None:
