@@ -26,6 +26,7 @@ from plat.store.run_directory.files import load_meta, mend_of, meta_damage, read
 from plat.store.run_directory.numerics import numerics_of_run
 from plat.store.run_directory.paths import AttemptPaths, RunPaths
 from plat.store.run_directory.state import RunState
+from plat.trainer.plugin_code import CODE
 from plat.units import counted, duration, size
 
 
@@ -77,7 +78,7 @@ def _lines(
 ) -> list[str]:
     trainer = f"{meta.get('trainer', '?')} {meta.get('trainer_version', '')}".strip()
     computed = numerics_of_run(attempt.get("numerics") or {} for attempt in attempts)
-    facts = _fingerprint_words(meta.get("fingerprint") or {})
+    facts = [*_fingerprint_words(meta.get("fingerprint") or {}), *_code_words(meta)]
     verb = goes_on(meta.get("experiments") or (), meta.get("studies") or ())
     asked = ", ".join(meta.get("experiments", ())) or "no file (`plat run`)"
     return [
@@ -146,6 +147,13 @@ def _damage(paths: RunPaths) -> str:
     record = read_record(paths)
     unread = meta_damage(paths) or "meta.json is missing or cannot be read"
     return unread if record is None else record.damage
+
+
+def _code_words(meta: dict[str, Any]) -> list[str]:
+    """The code of the plug-ins that are no installed release: `code of trainer 3f2a... (train.py, data.py)`."""
+    named = {key: fact for key, fact in (meta.get("identity") or {}).get("plugins", ()) if fact.startswith(CODE)}
+    files = meta.get("plugin_code") or {}
+    return [f"code of {key} {fact.removeprefix(CODE)} ({', '.join(files.get(key, ()))})" for key, fact in named.items()]
 
 
 def _fingerprint_words(fingerprint: dict[str, Any]) -> list[str]:

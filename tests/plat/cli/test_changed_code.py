@@ -50,6 +50,8 @@ def test_a_changed_file_makes_new_runs_and_is_named_with_the_way_to_keep_the_ear
     done = plat("sweep", "own.yaml")
     assert done.returncode == 0, done.stdout + done.stderr
     assert "Nothing to do" in plat("plan", "own.yaml").stdout
+    run = next((tmp_path / "home" / "runs").glob("*/*")).name
+    assert "(helper.py, own_trainer.py)" in plat("why", run).stdout
     (tmp_path / "helper.py").write_text(HELPER.replace("/ 4", "/ 2"))
     planned = plat("plan", "own.yaml")
     assert "2 of 2 runs to do" in planned.stdout
