@@ -153,7 +153,10 @@ def _code_words(meta: dict[str, Any]) -> list[str]:
     """The code of the plug-ins that are no installed release: `code of trainer 3f2a... (train.py, data.py)`."""
     named = {key: fact for key, fact in (meta.get("identity") or {}).get("plugins", ()) if fact.startswith(CODE)}
     files = meta.get("plugin_code") or {}
-    return [f"code of {key} {fact.removeprefix(CODE)} ({', '.join(files.get(key, ()))})" for key, fact in named.items()]
+    return [
+        f"code of {key} {fact.removeprefix(CODE)} ({', '.join(sorted(files.get(key, ())))})"
+        for key, fact in named.items()
+    ]
 
 
 def _fingerprint_words(fingerprint: dict[str, Any]) -> list[str]:
