@@ -15,6 +15,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from plat.errors import HomeError, SpecError
+from plat.plain_files import is_special
 from plat.search.samplers import make_sampler
 from plat.search.search import Search
 from plat.store.durable import create, locked
@@ -150,6 +151,12 @@ def open_storage(home: Home) -> RDBStorage:
     import optuna
 
     optuna.logging.set_verbosity(optuna.logging.WARNING)
+    if is_special(home.studies):  # a pipe would be waited for
+        raise HomeError(
+            "the file of the studies is not a regular file",
+            where=str(home.studies),
+            mend="move it away, or choose another home with --home DIR (or PLAT_HOME)",
+        )
     if not home.studies.exists():
         create(home.studies, b"", sync=False)  # with the rights that the umask gives: SQLite gives none to the group
     return optuna.storages.RDBStorage(storage_uri(home), engine_kwargs={"connect_args": {"timeout": 60}})

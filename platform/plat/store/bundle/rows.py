@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Callable
 from pathlib import Path
@@ -10,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from plat.errors import BundleError
 from plat.outcomes import is_failure, is_result
+from plat.plain_files import parse_json
 from plat.store.bundle.format import EXPORT_AGAIN, Bundle
 from plat.store.bundle.run import BundledRun, config_in, config_of
 from plat.store.run_directory.files import recomputed_id
@@ -118,7 +118,7 @@ def _check_types(run: BundledRun) -> None:
 
 
 def _object(text: str) -> dict[str, Any]:
-    value = json.loads(text)
+    value = parse_json(text)
     if not isinstance(value, dict):
         raise ValueError("a JSON object is expected")
     return value
@@ -149,7 +149,7 @@ def _table(row: list[Any]) -> Table:
     name, step, time, data = row
     if not is_time(time):
         raise ValueError(f"table {name} at step {step} has no time")
-    return Table(name, step, json.loads(data), time)
+    return Table(name, step, parse_json(data), time)
 
 
 _MAKERS: dict[str, Callable[[list[Any]], Any]] = {"metrics": _metric, "tables": _table}
