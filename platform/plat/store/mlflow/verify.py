@@ -39,7 +39,7 @@ class StoreCheck:
     alone      number of runs in the store that have no directory here
     behind     ids of unfinished runs whose directory went on since the last import, so that not all was compared
     deleted    ids of runs that were deleted in MLflow, which are not compared
-    twins      MLflow ids of runs that several homes had created at once, in MLflow's bin but for the one that is kept
+    twins      MLflow ids of runs in MLflow's bin that several homes had created at once; of each, another is kept
     """
 
     file: str = ""

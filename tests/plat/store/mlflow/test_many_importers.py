@@ -54,8 +54,8 @@ def hold(make_home, recipe, tmp_path, store, rounds, within):
         found = twins(homes[0], uri)
         said = [finding.says for finding in check_results(homes[0], uri, mend=False)]
         assert any(f"{len(found)} twin" in line for line in said) == bool(found)
-    remove_twins(homes[0], database, found)
-    assert twins(homes[0], database) == [] and dump(database) == dump(alone.store_uri())
+        remove_twins(homes[0], database, found)
+        assert twins(homes[0], uri) == [] and dump(uri) == dump(alone.store_uri())
     return len(found)
 
 
