@@ -68,7 +68,7 @@ class _Loader(Reader, Scanner, Parser, Composer, BaseResolver):
         BaseResolver.__init__(self)
 
     def fetch_more_tokens(self) -> None:
-        super().fetch_more_tokens()  # type: ignore[no-untyped-call]
+        super().fetch_more_tokens()
         if self.flow_level + len(self.indents) > MAX_DEPTH + 1:  # what comes then takes time that grows as its square
             raise RecursionError
 

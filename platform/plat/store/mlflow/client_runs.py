@@ -8,6 +8,8 @@ importers keep the same one (`keep_one`) and delete the others. Until a run is s
 
 from __future__ import annotations
 
+import random
+import re
 import socket
 import time
 from collections.abc import Callable, Iterable
@@ -25,7 +27,9 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 WRITING = "being written since "  # the tag plat.imported of a run that is not stored as a whole yet
-MOST_ANEW = 5  # so often a run is created anew
+MOST_TRIES = 8  # of what may fail because another importer does the same at that moment
+PAUSE = 0.5  # seconds at most before it is tried again
+_AT_ONCE = re.compile("IntegrityError|UniqueViolation|locked by another|deadlock|serializ", re.IGNORECASE)
 PATIENCE = 30.0  # seconds; then the home that began to write is taken for dead
 
 
@@ -98,35 +102,42 @@ class ClientRuns:
         """Put runs into MLflow's bin, with a tag that says for which one; another importer may be faster."""
         from mlflow.exceptions import MlflowException
 
-        for twin in twins:
-            try:
-                self._client.set_tag(twin.info.run_id, TWIN, kept.info.run_id)  # tags in the bin cannot be changed
-                self._client.delete_run(twin.info.run_id)
-            except MlflowException:
-                if is_active(self._client.get_run(twin.info.run_id)):
-                    raise
-            self.forget(twin.info.run_id)
+        for twin in (run.info.run_id for run in twins):
+            for tries in range(MOST_TRIES):
+                try:
+                    self._client.set_tag(twin, TWIN, kept.info.run_id)  # tags in the bin cannot be changed
+                    self._client.delete_run(twin)
+                except MlflowException:
+                    if is_active(self._client.get_run(twin)):
+                        if tries + 1 == MOST_TRIES:
+                            raise
+                        time.sleep(random.uniform(0, PAUSE))
+                        continue
+                break
+            self.forget(twin)
 
     def write_kept(self, write: Callable[[Run | None], T], query: str, experiments: list[str] | None = None) -> T:
         """What `write` gives for the run that is kept of those that a query finds; for None it creates the run.
 
         Another importer may delete a run while it is written here, because one that it has created comes first. Then
         that one is written, and so on: there are as many at most as there are importers. Where two importers have
-        each deleted the other's, the run is created anew.
+        each deleted the other's, the run is created anew. Where two write the same row at once, it is written again.
         """
         written: Run | None = None
-        anew = 0
+        again = 0
         while True:
             try:
                 return write(written)
-            except StoreError:
+            except StoreError as error:
                 same = self._same(query, experiments)
-                if not same:
-                    anew += 1
-                    if anew > MOST_ANEW or not any(map(is_twin, self.search(query, experiments))):
-                        raise
-                elif written is not None and same[0].info.run_id == written.info.run_id:
+                if same and (written is None or same[0].info.run_id != written.info.run_id):
+                    written = same[0]
+                    continue
+                again += 1
+                may_help = _AT_ONCE.search(error.what) if same else any(map(is_twin, self.search(query, experiments)))
+                if again > MOST_TRIES or not may_help:
                     raise
+                time.sleep(random.uniform(0, PAUSE))
                 written = same[0] if same else None
 
     def _same(self, query: str, experiments: list[str] | None) -> list[Run]:

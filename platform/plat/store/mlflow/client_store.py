@@ -114,14 +114,13 @@ class ClientStore:
             return str(run.info.run_id)
 
     def write(self, record: RunRecord, known: Known | None, parent: str | None) -> bool:
-        if known is not None:
-            with store_errors(self.uri):
-                return self._write(record, self._runs.get(known.mlflow_id))
         query = f"tags.`plat.id` = '{record.id}'"
-        return self._runs.write_kept(lambda run: self._write_or_create(record, run, parent), query)
+        return self._runs.write_kept(lambda run: self._write_or_create(record, run, known, parent), query)
 
-    def _write_or_create(self, record: RunRecord, run: Run | None, parent: str | None) -> bool:
+    def _write_or_create(self, record: RunRecord, run: Run | None, known: Known | None, parent: str | None) -> bool:
         with store_errors(self.uri):
+            if run is None and known is not None:
+                run = self._runs.get(known.mlflow_id)
             return self._write(record, run or self._create(record, parent))
 
     def _write(self, record: RunRecord, run: Run) -> bool:
