@@ -22,6 +22,7 @@ FILES = sorted(path for folder in SOURCES.values() for path in folder.rglob("*.p
 # A module belongs to the longest prefix found here; it may import what is listed, and itself.
 MAY_IMPORT = {
     "plat.errors": set(),
+    "plat.plain_files": set(),
     "plat.suggest": set(),
     "plat.outcomes": set(),
     "plat.cores": set(),
@@ -56,6 +57,7 @@ MAY_IMPORT = {
 }
 EVERYWHERE = (
     "plat.errors",
+    "plat.plain_files",
     "plat.suggest",
     "plat.outcomes",
     "plat.cores",

@@ -6,6 +6,7 @@ The server is killed and started again in the middle. Runs of the same identity 
 from __future__ import annotations
 
 import os
+import random
 import shutil
 import signal
 import subprocess
@@ -17,10 +18,14 @@ from typing import Any
 
 import pytest
 from clusters import TOY
+from many_importers import copies_of, one_round, stages
 from mlflow_server import MlflowServer
+from runner_runs import make
 from sweep_processes import wait_for
 
 from plat.errors import StoreError
+from plat.runner.execution import execute
+from plat.store.home import Home
 from plat.store.mlflow.dump import dump
 
 EXPERIMENT = """\
@@ -74,6 +79,18 @@ def plat() -> Iterator[Callable[..., subprocess.Popen[str]]]:
         process.wait()
         assert process.stdout is not None
         process.stdout.close()
+
+
+@pytest.mark.cluster
+def test_eight_importers_that_are_killed_store_each_run_once(server, tmp_path):
+    source, rng = Home(tmp_path / "source").create(), random.Random(7)
+    for number in range(3):
+        for seed in range(3):
+            execute(source, make(source, seed=3 * number + seed).id)
+        homes = copies_of(source, tmp_path / f"round{number}", 8)
+        assert one_round(homes, server.url, rng, kills=3, within=4.0) == []
+    active, unexplained = stages(server.url)
+    assert set(active.values()) == {1} and len(active) == 10 and unexplained == []
 
 
 def finished(folder: Path) -> int:

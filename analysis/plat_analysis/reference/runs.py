@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from plat.errors import BundleError
+from plat.plain_files import parse_yaml
 from plat.spec.runs import Run
 from plat.store.bundle.format import MANIFEST
 from plat.store.bundle.frames import BundleResults, read_results
@@ -102,17 +103,14 @@ def _read(folder: Path, metrics: frozenset[str], tables: bool, stamp: tuple[int,
 
 def _origins(bundle: BundleResults) -> dict[str, Origin]:
     """Run id -> what the id was made of. Configs that differ in nothing but the line of the seed are parsed once."""
-    import yaml
-
-    loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
     parsed: dict[str, dict[str, Any]] = {}
     origins = {}
     for run_id, text in bundle.configs.items():
         masked = SEED_LINE.sub("", text)
         if masked not in parsed:
-            parsed[masked] = yaml.load(masked, loader)
+            parsed[masked] = parse_yaml(masked)
         seed = (SEED_LINE.search(text) or [""])[0]
-        origins[run_id] = Origin.of_record(bundle.metas[run_id], parsed[masked] | (yaml.load(seed, loader) or {}))
+        origins[run_id] = Origin.of_record(bundle.metas[run_id], parsed[masked] | (parse_yaml(seed) or {}))
     return origins
 
 

@@ -96,9 +96,13 @@ def load_experiments(
         raise SpecError("no experiment file named", mend=f"name one, for example experiments/table4.yaml; {instead}")
     for file in files:
         if file.exists() and not file.is_file() and not file.is_dir():  # a pipe would be waited for without end
-            raise SpecError("an experiment file must be a regular file", where=str(file))
+            raise SpecError(
+                "an experiment file must be a regular file",
+                where=str(file),
+                mend="save its text to a file, and name that",
+            )
     try:
-        return experiment.load_experiments(files, overrides)
+        return experiment.load_experiments(files, overrides, _say_many)
     except SpecError:
         if with_searches:
             from plat.cli.searches import any_search, load_all
@@ -147,6 +151,11 @@ def warn_of_idle_parts(experiments: Sequence[Experiment], overrides: Sequence[st
         base = () if overrides else [key for key in experiment.base if key not in experiment.axes]
         for key, reason in idle_overrides(experiment.runs, base).items():
             tell(f"warning: {experiment.base[key]}: {key} has no effect: {reason}")
+
+
+def _say_many(file: Path, runs: int) -> None:
+    """Say what takes so long, on stderr: standard output may be read by a program."""
+    tell(f"{file}: making {runs:,} runs ...")
 
 
 def _keys_of(overrides: Sequence[str]) -> list[str]:

@@ -78,6 +78,12 @@ def _findings(check: StoreCheck) -> Iterator[Finding]:
         yield Finding(
             "warning", f"{counted(len(check.deleted), 'run')} deleted in MLflow, not compared: {_names(check.deleted)}"
         )
+    if check.twins:
+        yield Finding(
+            "warning",
+            f"{counted(len(check.twins), 'twin')} in MLflow's bin: homes had created the same run at once",
+            "`plat gc` with the same --store removes them",
+        )
     alone = f"; not checked: {counted(check.alone, 'run')} of the store without a directory here" if check.alone else ""
     if not check.differing and not check.damaged:
         compared = f"{counted(check.runs, 'stored run')} compared with their directories"

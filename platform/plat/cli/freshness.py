@@ -28,6 +28,7 @@ from dataclasses import fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from plat.plain_files import read_json_value
 from plat.store import durable
 from plat.store.bundle.format import MANIFEST
 from plat.store.home import Home
@@ -53,7 +54,7 @@ where f.key = 'plat.file' and f.value = ?
 def recall(home: Home, uri: str, experiment: Experiment, layout: str) -> str | None:
     """What was printed for this experiment, if it is still true; `layout` is the shape of the output."""
     try:
-        note = json.loads(_note(home, experiment).read_text(encoding="utf-8"))
+        note = read_json_value(_note(home, experiment))
         if note["layout"] != layout or _stamps(note["files"]) != note["stamps"]:
             return None
         printed = note["printed"]

@@ -12,6 +12,7 @@ import typer
 from plat.cli.common import HomeOption, RunArgument, find_run, on_terminal, run_name
 from plat.cli.settings import verb
 from plat.errors import SpecError
+from plat.plain_files import open_regular
 from plat.store.home import Home
 from plat.store.run_directory.files import headline_of, load_meta
 from plat.store.run_directory.paths import AttemptPaths, RunPaths
@@ -60,7 +61,7 @@ def logs(
 def _read_on(log: Path, position: int, *, whole_lines: bool) -> tuple[str, int]:
     """What a log has from this byte on, and the byte after that. With `whole_lines`, a last line that may still grow is
     left for the next call."""
-    with open(log, "rb") as file:
+    with open_regular(log) as file:
         file.seek(position)
         data = file.read()
     if whole_lines:

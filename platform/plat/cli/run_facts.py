@@ -14,12 +14,15 @@ from functools import cached_property
 from typing import Any
 
 from plat.cli.entries import Entry
+from plat.cli.output import tell
 from plat.errors import HomeError
 from plat.store.home import Home
+from plat.store.run_directory.damage import spool_damage
 from plat.store.run_directory.files import (
     headline_of,
     load_config,
     load_meta,
+    mend_of,
     read_attempt_meta,
     read_outcome,
     read_result,
@@ -139,7 +142,13 @@ class RunFacts:
 
     @cached_property
     def _metrics(self) -> dict[str, dict[int, float]]:
-        """Metric -> step -> value as the spools of all attempts have it, the newest attempt counting."""
+        """Metric -> step -> value as the spools of all attempts have it, the newest attempt counting.
+
+        Nothing of a done run whose events are damaged, which is named on stderr.
+        """
+        if self.entry.state.state == "done" and (problem := spool_damage(self.paths)):
+            tell(f"warning: {self.entry.name} is damaged: {problem} ({mend_of(problem)})")
+            return {}
         series: dict[str, dict[int, float]] = {}
         for attempt in self.paths.attempts():
             for event in read_events(attempt.events)[0]:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import contextlib
-import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from plat.outcomes import ENDED_ON_REQUEST, PRUNED
+from plat.plain_files import open_regular, parse_json
 from plat.runner.failures import FINAL, FIX
 from plat.store.home import Home
 from plat.store.run_directory.files import gpus_of, load_meta, read_outcome
@@ -95,10 +95,10 @@ class Work:
 def work_done(home: Home, states: Mapping[str, RunState]) -> Work:
     """What all attempts of these runs took so far, by run id. Of one that runs, attempts that have ended."""
     spent: dict[str, tuple[float, int]] = {}  # seconds, GPUs
-    with contextlib.suppress(OSError), open(home.history, "rb") as lines:
+    with contextlib.suppress(OSError), open_regular(home.history) as lines:
         for text in lines:
             with contextlib.suppress(ValueError, TypeError, KeyError, AttributeError):
-                line = json.loads(text)
+                line = parse_json(text)
                 if line.get("run") in states:
                     spent[line["run"]] = float(line.get("spent") or line["wall"]), int(line.get("gpus") or 0)
     for run_id, state in states.items():

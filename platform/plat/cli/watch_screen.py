@@ -17,6 +17,7 @@ from typing import Any
 from plat.cli.entries import STOPPABLE, Entry
 from plat.cli.follow import Follower, Progress, cells, ordered, totals
 from plat.cli.table import row_blocks
+from plat.plain_files import open_regular
 from plat.store.home import Home
 from plat.store.live_sweeps import ask_not_to_start
 from plat.text import as_lines, escaped, wrapped
@@ -161,7 +162,7 @@ class Screen:
         if not attempts:
             return ["(it has no log yet)"]
         try:
-            with open(attempts[-1].log, "rb") as file:
+            with open_regular(attempts[-1].log) as file:
                 file.seek(max(0, file.seek(0, os.SEEK_END) - LOG_TAIL))
                 lines = as_lines(file.read().decode(errors="replace")).splitlines()[-LOG_LINES:]
         except OSError:

@@ -117,7 +117,7 @@ def submitter_may_live(submission: Submission) -> bool:
     """
     by = read_json(submission.lock)
     try:
-        handle = os.open(submission.lock, os.O_RDONLY | os.O_CLOEXEC)
+        handle = os.open(submission.lock, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
     except FileNotFoundError:
         return False
     try:

@@ -10,7 +10,6 @@ cache: <home>/cache/<kind>/<key>.
 from __future__ import annotations
 
 import functools
-import json
 import os
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
@@ -19,6 +18,7 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
+from plat.plain_files import open_regular, parse_json
 from plat.runner.result import cost_facts
 from plat.spec.experiment import Run, config_object
 from plat.store.home import Home
@@ -60,7 +60,7 @@ class History:
     def read(cls, path: Path) -> History:
         """The newest lines of history.jsonl; damaged ones are skipped, a missing file is empty."""
         try:
-            with path.open("rb") as file:
+            with open_regular(path) as file:
                 file.seek(max(0, file.seek(0, os.SEEK_END) - HISTORY_TAIL))
                 raw = file.read().splitlines()
         except OSError:
@@ -68,7 +68,7 @@ class History:
         lines = []
         for text in raw:
             try:
-                line = json.loads(text)
+                line = parse_json(text)
             except ValueError:
                 continue
             if isinstance(line, dict):

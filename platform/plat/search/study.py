@@ -14,7 +14,8 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from plat.errors import HomeError, SpecError
+from plat.errors import HomeError, PlatError, SpecError
+from plat.plain_files import is_special
 from plat.search.samplers import make_sampler
 from plat.search.search import Search
 from plat.store.durable import create, locked
@@ -59,7 +60,12 @@ class Study:
     def __init__(self, home: Home, search: Search) -> None:
         self._search = search
         self._storage = open_storage(home)
-        self._study = _load(self._storage, search)
+        with _readable(home):
+            self._study = _load(self._storage, search)
+            directions = [objective.direction for objective in search.objectives]
+            if [direction.name.lower() for direction in self._study.directions] != directions:
+                raise ValueError("it has other directions than the objectives")
+            _check_trials(self.trials(), len(directions))
 
     def trials(self) -> list[FrozenTrial]:
         """Every trial, by number."""
@@ -142,7 +148,8 @@ def count_states(home: Home, name: str) -> dict[str, int]:
         study = optuna.load_study(study_name=name, storage=storage)
     except KeyError:
         return {}
-    return dict(Counter(WORDS[trial.state.name] for trial in study.get_trials(deepcopy=False)))
+    with _readable(home):
+        return dict(Counter(WORDS[trial.state.name] for trial in study.get_trials(deepcopy=False)))
 
 
 def open_storage(home: Home) -> RDBStorage:
@@ -150,9 +157,45 @@ def open_storage(home: Home) -> RDBStorage:
     import optuna
 
     optuna.logging.set_verbosity(optuna.logging.WARNING)
+    if is_special(home.studies):  # a pipe would be waited for
+        raise HomeError(
+            "the file of the studies is not a regular file",
+            where=str(home.studies),
+            mend="move it away, or choose another home with --home DIR (or PLAT_HOME)",
+        )
     if not home.studies.exists():
         create(home.studies, b"", sync=False)  # with the rights that the umask gives: SQLite gives none to the group
-    return optuna.storages.RDBStorage(storage_uri(home), engine_kwargs={"connect_args": {"timeout": 60}})
+    with _readable(home):
+        return optuna.storages.RDBStorage(storage_uri(home), engine_kwargs={"connect_args": {"timeout": 60}})
+
+
+@contextmanager
+def _readable(home: Home) -> Iterator[None]:
+    """HomeError where the file of the studies is damaged: Optuna then raises whatever its own reading runs into."""
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("error", UserWarning)  # by which Optuna tells of a trial that it changes
+            yield
+    except PlatError:
+        raise
+    except Exception as error:
+        raise HomeError(
+            f"the file of the studies is damaged: {' '.join(str(error).split())[:200] or type(error).__name__}",
+            where=str(home.studies),
+            mend="bring it back from a copy, or move it away: a new study asks for the same runs, which are kept",
+        ) from error
+
+
+def _check_trials(trials: Sequence[FrozenTrial], objectives: int) -> None:
+    """ValueError unless these can be the trials of a study: each has its number, its runs and its values."""
+    for number, trial in enumerate(trials):
+        runs = trial.user_attrs.get(RUNS)
+        if trial.number != number:
+            raise ValueError(f"trial {number} is missing")
+        if not isinstance(runs, list) or not all(isinstance(run, str) for run in runs):
+            raise ValueError(f"trial {number} does not name its runs")
+        if trial.state.name == "COMPLETE" and len(trial.values or ()) != objectives:
+            raise ValueError(f"trial {number} has {len(trial.values or ())} values instead of {objectives}")
 
 
 def _load(storage: RDBStorage, search: Search) -> Any:

@@ -19,13 +19,16 @@ Bundle = Mapping[str, Piece]
 class CellSections:
     """Finds the sections of cells that share what comes before and after their bundles (`base`, the command line)."""
 
-    def __init__(self, maker: SectionMaker, names: Sequence[str]) -> None:
+    def __init__(self, maker: SectionMaker, names: Sequence[str], before: Bundle, after: Bundle) -> None:
+        """`before` and `after` are the bundles that all cells share."""
         self._maker = maker
+        self._before, self._after = before, after
         self._names = names
         self._set_by: dict[str, set[str]] = {}  # target -> the sections in which some piece of it sets something
         self._reached: dict[int, tuple[str, ...]] = {}  # by the identity of a bundle
         self._made: dict[str, dict[tuple[int, ...], Section]] = {name: {} for name in names}
         self._unreached: dict[str, Section | None] = dict.fromkeys(names)
+        self._shared: dict[str, tuple[dict[str, Piece], dict[str, Piece]]] = {}  # by section: what reaches it, shared
 
     def add(self, bundle: Bundle) -> None:
         """Get to know a bundle, which must live as long as this object, before it is part of a cell."""
@@ -56,19 +59,33 @@ class CellSections:
                     self._unreached[name] = section
         return sections  # type: ignore[return-value]  # none is missing any more
 
-    def alone(self, bundle: Bundle) -> tuple[str, Section] | None:
-        """The only section that a bundle reaches, and what it is in cells where no other bundle reaches it.
+    def only(self, bundle: Bundle) -> str | None:
+        """The name of the only section that a bundle reaches; None when it reaches several, or none."""
+        reached = self._reached.get(id(bundle)) or self._reached_by(bundle)
+        return reached[0] if len(reached) == 1 else None
 
-        None when the bundle reaches several sections, or when no such cell was made yet.
-        """
-        own = id(bundle)
-        reached = self._reached.get(own, ())
-        section = self._made[reached[0]].get((own,)) if len(reached) == 1 else None
-        return None if section is None else (reached[0], section)
+    def alone(self, bundle: Bundle, name: str) -> Section:
+        """A section in cells where this is the only bundle that reaches it; SpecError when it cannot be made."""
+        made, key = self._made[name], (id(bundle),)
+        section = made.get(key)
+        if section is None:
+            before, after = self._shared.get(name) or self._sharing(name)
+            section = made[key] = self._maker.section(name, by_section({**before, **bundle, **after}))
+        return section
 
     def reach(self, bundles: Sequence[Bundle], name: str) -> bool:
         """Whether one of these bundles reaches the section of this name."""
         return any(name in self._reached_by(bundle) for bundle in bundles)
+
+    def _sharing(self, name: str) -> tuple[dict[str, Piece], dict[str, Piece]]:
+        """The shared pieces before and after a cell's bundles that set something in a section, or beside it."""
+        names = {name, self._maker.options_of.get(name, name)}
+        before, after = (
+            {target: piece for target, piece in shared.items() if not names.isdisjoint(piece.deltas)}
+            for shared in (self._before, self._after)
+        )
+        self._shared[name] = before, after
+        return before, after
 
     def _reached_by(self, bundle: Bundle) -> tuple[str, ...]:
         """The sections that a bundle reaches."""

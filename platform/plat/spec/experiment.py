@@ -12,10 +12,11 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Mapping, Sequence
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from plat.errors import SpecError
 from plat.spec.conflicts import check_conflicts
@@ -32,6 +33,9 @@ from plat.trainer.api import TrainerSpec
 __all__ = ["Experiment", "Run", "build_run", "config_object", "load_experiment", "load_experiments"]
 
 MARK_LENGTH = 40  # characters of the readable part of a mark
+SLOW_SECONDS = 1.0  # after which a large matrix is worth a word
+Slow = Callable[[Path, int], None]
+T = TypeVar("T")
 NAME = re.compile(r"\w[\w. -]{0,119}")  # the name of an experiment file, without `.yaml`
 
 
@@ -80,8 +84,11 @@ class Experiment:
         return f"{self.name}@{self.mark}" if self.mark else self.name
 
 
-def load_experiment(path: str | Path, overrides: Sequence[str] = ()) -> Experiment:
-    """Read one experiment file and make its runs; SpecError, with the place in the file, for anything wrong in it."""
+def load_experiment(path: str | Path, overrides: Sequence[str] = (), slow: Slow | None = None) -> Experiment:
+    """Read one experiment file and make its runs; SpecError, with the place in the file, for anything wrong in it.
+
+    slow  called once, with the file and the number of its runs, when making them takes longer than SLOW_SECONDS
+    """
     document = read(path)
     _check_name(document)
     line = _as_axes(parse_overrides(tuple(overrides)), document)
@@ -94,7 +101,7 @@ def load_experiment(path: str | Path, overrides: Sequence[str] = ()) -> Experime
     maker.compose([value for axis in file.matrix.axes for value in axis.values])
     runs: dict[str, Run] = {}
     positions = []
-    for cell in cells:
+    for cell in _followed(cells, document.path, slow):
         labels = {name: value.label for name, value in cell.items()}
         run = maker.make(labels, [value.assignments for value in cell.values()], place)
         positions.append((run.axes, run.id))
@@ -123,12 +130,27 @@ def load_experiment(path: str | Path, overrides: Sequence[str] = ()) -> Experime
     )
 
 
-def load_experiments(paths: Sequence[str | Path], overrides: Sequence[str] = ()) -> list[Experiment]:
-    """Several files under the same overrides; their names must differ, because results are tagged with them."""
+def _followed(cells: list[T], path: Path, slow: Slow | None) -> Iterator[T]:
+    """The cells; `slow` is called where they take long."""
+    late = time.monotonic() + SLOW_SECONDS
+    for cell in cells:
+        yield cell
+        if slow is not None and time.monotonic() > late:
+            slow(path, len(cells))
+            slow = None
+
+
+def load_experiments(
+    paths: Sequence[str | Path], overrides: Sequence[str] = (), slow: Slow | None = None
+) -> list[Experiment]:
+    """Several files under the same overrides; their names must differ, because results are tagged with them.
+
+    slow  see `load_experiment`
+    """
     experiments: dict[str, Experiment] = {}
     runs: dict[str, Run] = {}
     for path in dict.fromkeys(str(path) for path in paths):
-        experiment = load_experiment(path, overrides)
+        experiment = load_experiment(path, overrides, slow)
         if experiment.name in experiments:
             other = experiments[experiment.name].path
             raise SpecError(f"two files are called {experiment.name!r}", where=f"{other} and {path}", mend="rename one")

@@ -151,17 +151,22 @@ class _Trainer:
         self.bundles: dict[int, dict[str, Piece]] = {}  # by the identity of an axis value's assignments
         self.kept: list[tuple[Assignment, ...]] = []  # these assignments, so that no other object gets their identity
         self.resolver.pieces.compose((*base, *line))
-        self.sections = CellSections(self.resolver.sections, self.resolver.fields)
-        self.fixed = {**self.resolver.pieces.defaults, **self._bundle(base)}
-        self.last = self._bundle(line)
-        self.sections.add(self.fixed)
+        self.fixed = {**self.resolver.pieces.defaults, **self._pieces(base)}
+        self.last = self._pieces(line)
+        self.sections = CellSections(self.resolver.sections, self.resolver.fields, self.fixed, self.last)
+        for shared in (self.fixed, self.last):
+            self.sections.add(shared)
         self.sibling: Sibling | None = None  # the run before, where runs like it differ in one value only
 
     def resolve(self, cell: Sequence[tuple[Assignment, ...]], place: Callable[[], str]) -> Resolved:
         """The config of a cell of the matrix; `place()` says, in an error that names no place, which cell it is."""
         known = self.bundles
-        if self.sibling is not None and cell and (last := known.get(id(cell[-1]))) is not None:
-            resolved = self.sibling.changed(cell, last, self.sections, self.resolver)
+        if self.sibling is not None and cell:
+            last = known.get(id(cell[-1])) or self._bundle(cell[-1])
+            try:
+                resolved = self.sibling.changed(cell, last, self.sections, self.resolver)
+            except SpecError:
+                resolved = None  # the full way says where it was written
             if resolved is not None:
                 return resolved
         bundles = [known.get(id(assignments)) or self._bundle(assignments) for assignments in cell]
@@ -185,12 +190,16 @@ class _Trainer:
         known = self.bundles.get(id(assignments))
         if known is not None:
             return known
-        self.resolver.pieces.compose(assignments)
-        pieces = (piece for assignment in assignments for piece in self.resolver.pieces.pieces(assignment))
-        bundle = self.bundles[id(assignments)] = {piece.target: piece for piece in pieces}
+        bundle = self.bundles[id(assignments)] = self._pieces(assignments)
         self.sections.add(bundle)
         self.kept.append(assignments)
         return bundle
+
+    def _pieces(self, assignments: tuple[Assignment, ...]) -> dict[str, Piece]:
+        """What these overrides set, by target."""
+        self.resolver.pieces.compose(assignments)
+        pieces = (piece for assignment in assignments for piece in self.resolver.pieces.pieces(assignment))
+        return {piece.target: piece for piece in pieces}
 
 
 def _trainer_of(levels: Sequence[tuple[Assignment, ...]]) -> Assignment:

@@ -36,20 +36,24 @@ class Sibling:
     @classmethod
     def of(cls, cell: Cell, bundles: Sequence[Bundle], resolved: Resolved, sections: CellSections) -> Sibling | None:
         """From a cell and what it was resolved to; None where its last value does more than set a value."""
-        alone = sections.alone(bundles[-1]) if bundles else None
-        if alone is None or sections.reach(bundles[:-1], alone[0]):
+        name = sections.only(bundles[-1]) if bundles else None
+        if name is None or sections.reach(bundles[:-1], name):
             return None
-        name, section = alone
+        section = sections.alone(bundles[-1], name)
         if section.label or section.text not in resolved.canon:
             return None
         return cls(cell[:-1], name, resolved, resolved.canon.index(section.text))
 
     def changed(self, cell: Cell, bundle: Bundle, sections: CellSections, resolver: Resolver) -> Resolved | None:
-        """The run of a cell, of whose last value this is the bundle; None where it is not that of a sibling."""
-        alone = sections.alone(bundle)
-        if alone is None or alone[0] != self.name or not resolver.is_free(self.name) or cell[:-1] != self.head:
+        """The run of a cell, of whose last value this is the bundle; None where it is not that of a sibling.
+
+        SpecError when the value cannot be one of its section.
+        """
+        name = sections.only(bundle)
+        if name != self.name or not resolver.is_free(name) or cell[:-1] != self.head:
             return None
-        return self._with(alone[1])
+        section = sections.alone(bundle, name)
+        return self._with(section) if resolver.is_free(name) else None  # making it may show that it decides something
 
     def _with(self, section: Section) -> Resolved | None:
         if section.label or not section.text:

@@ -21,6 +21,7 @@ from yaml.resolver import BaseResolver
 from yaml.scanner import Scanner
 
 from plat.errors import SpecError
+from plat.plain_files import open_regular
 from plat.spec.yaml_scalar import scalar
 from plat.text import LARGEST, forbidden_character, is_too_large
 
@@ -66,6 +67,11 @@ class _Loader(Reader, Scanner, Parser, Composer, BaseResolver):
         Composer.__init__(self)
         BaseResolver.__init__(self)
 
+    def fetch_more_tokens(self) -> None:
+        super().fetch_more_tokens()
+        if self.flow_level + len(self.indents) > MAX_DEPTH + 1:  # what comes then takes time that grows as its square
+            raise RecursionError
+
     def resolve(self, kind: type, value: Any, implicit: Any) -> str:
         return "plain" if kind is ScalarNode and implicit[0] else "default"
 
@@ -109,7 +115,7 @@ def _text(path: Path) -> str:
             raise SpecError(
                 "this is a directory, not an experiment file", where=str(path), mend="name a .yaml file in it"
             )
-        with path.open("rb") as file:
+        with open_regular(path) as file:
             raw = file.read(MAX_BYTES + 1)
     except FileNotFoundError:
         raise SpecError("no such file", where=str(path), mend=_like(path)) from None

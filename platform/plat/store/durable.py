@@ -23,6 +23,7 @@ from pathlib import Path
 from typing import Any
 
 from plat.errors import HomeError, PlatError
+from plat.plain_files import NotRegular, read_json_value
 
 CHECKSUM = "checksum"  # the key in a JSON file
 SCRATCH = ".tmp-"  # the names of files and folders that are not whole yet begin with it
@@ -148,15 +149,15 @@ def _checksum(value: dict[str, Any]) -> str:
 
 
 def read_json(path: Path) -> dict[str, Any] | None:
-    """A JSON object from a small file; None when it is absent or damaged (a folder in its place included)."""
+    """A JSON object from a small file; None when it is absent or damaged (a folder or a pipe in its place included)."""
     return load_json(path)[0]
 
 
 def load_json(path: Path) -> tuple[dict[str, Any] | None, bool]:
     """As `read_json`, and whether a checksum in the file vouches for the content."""
     try:
-        value = json.loads(path.read_bytes())
-    except (FileNotFoundError, NotADirectoryError, IsADirectoryError, ValueError, RecursionError):
+        value = read_json_value(path)
+    except (FileNotFoundError, NotADirectoryError, IsADirectoryError, NotRegular, ValueError):
         return None, False
     if not isinstance(value, dict):
         return None, False

@@ -28,6 +28,7 @@ from functools import cached_property
 from pathlib import Path
 
 from plat.errors import HomeError
+from plat.plain_files import read_json_value
 from plat.store.layout import Layout, is_flat
 from plat.store.run_directory.paths import RunPaths
 
@@ -88,7 +89,7 @@ class Home:
                 mend="choose another with --home DIR (or PLAT_HOME), or move the file away",
             )
         marker = self.root / "home.json"
-        if marker.is_file():
+        if marker.exists():
             _check_format(marker)
         return self
 
@@ -185,7 +186,7 @@ class Home:
         """Where the run directories lie. Whoever wants one of them asks `run`, `run_ids` or `all_runs`."""
         runs = str(self.runs)
         try:
-            is_sharded = json.loads((self.root / "home.json").read_text())["format"] != FLAT
+            is_sharded = read_json_value(self.root / "home.json")["format"] != FLAT
         except (OSError, ValueError, KeyError, TypeError):
             is_sharded = not is_flat(runs)
         return Layout(runs, is_sharded)
@@ -210,7 +211,7 @@ def _file_name(job: str) -> str:
 def _check_format(marker: Path) -> None:
     """HomeError unless this version can use the home."""
     try:
-        version = int(json.loads(marker.read_text())["format"])
+        version = int(read_json_value(marker)["format"])
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise HomeError(
             "home.json is not readable", where=str(marker), mend="restore it, or move the folder away"

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from plat.plain_files import open_regular
 from plat.store import process, submissions
 from plat.store.durable import create, read_json, to_json
 from plat.store.home import Home
@@ -127,7 +128,7 @@ def _read(home: Home, facts: dict[str, Any]) -> Preparation:
 def _last_line(log: Path, start: int) -> str:
     """The last line with text after byte `start`, shortened; "" when there is none."""
     try:
-        with open(log, "rb") as file:
+        with open_regular(log) as file:
             end = file.seek(0, 2)
             file.seek(max(start, end - LOG_TAIL))
             lines = file.read().decode(errors="replace").splitlines()

@@ -10,6 +10,7 @@ import time
 
 import pytest
 from cli_files import GUESSING, results_of
+from yaml_bombs import BOMB, MERGED
 
 from plat.store.durable import CHECKSUM
 from plat.store.run_directory.paths import RunPaths
@@ -142,3 +143,34 @@ def test_what_killed_processes_left_below_runs_is_collected(plat, swept, home):
     os.utime(old, (time.time() - 7200, time.time() - 7200))
     assert plat("gc")[0] == 0
     assert not old.exists() and new.exists(), "one that is an hour old belongs to nobody"
+
+
+@pytest.mark.parametrize("name", ["index.db", "home.json", "history.jsonl", "studies.db", "reports/.own.json"])
+def test_a_pipe_in_place_of_a_file_of_the_home_is_not_waited_for(plat, swept, home, tmp_path, name):
+    (home / name).unlink(missing_ok=True)
+    os.mkfifo(home / name)
+    codes = every_verb(plat, swept, tmp_path)
+    assert codes["sync"] == codes["report"] == (2 if name == "home.json" else 0)
+
+
+@pytest.mark.parametrize("name", ["config.yaml", "meta.json", "result.json", "code.txt", "lock", "lease.json"])
+def test_a_pipe_in_place_of_a_file_of_a_run_is_not_waited_for(plat, swept, home, tmp_path, name):
+    run = runs_of(home)[0]
+    (run.root / name).unlink(missing_ok=True)
+    os.mkfifo(run.root / name)
+    every_verb(plat, swept, tmp_path)
+
+
+@pytest.mark.parametrize("name", ["events.jsonl", "outcome.json", "attempt.json", "log.txt"])
+def test_a_pipe_in_place_of_a_file_of_an_attempt_is_not_waited_for(plat, swept, home, tmp_path, name):
+    path = runs_of(home)[0].attempt(1).root / name
+    path.unlink(missing_ok=True)
+    os.mkfifo(path)
+    every_verb(plat, swept, tmp_path)
+
+
+@pytest.mark.parametrize("text", [BOMB, MERGED, "[" * 100_000, "a: &a [*a]", "- " * 50_000])
+def test_a_config_that_stands_for_too_much_is_damaged(plat, swept, home, tmp_path, text):
+    """The C parser of YAML ends the process on some of these."""
+    runs_of(home)[0].config.write_text(text)
+    every_verb(plat, swept, tmp_path)

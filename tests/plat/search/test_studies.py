@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import os
+import sqlite3
 import statistics
 
 import optuna
 import pytest
+from search_files import TOY_SEARCH
 
 from plat.errors import HomeError, SpecError
 from plat.search.file import read_searches
@@ -122,3 +125,19 @@ def test_a_study_is_not_continued_with_another_question(home, search, tmp_path):
     with pytest.raises(SpecError, match="begun with another space") as error, open_study(home, search()):
         pass
     assert "rename the file" in error.value.mend
+
+
+@pytest.mark.parametrize(
+    "change", ["DELETE FROM study_directions", "DELETE FROM trial_values", "DELETE FROM trial_user_attributes"]
+)
+def test_a_study_whose_rows_were_changed_is_named_as_damaged(tmp_path, home, write, change):
+    file = write(TOY_SEARCH + "sampler: random\ntrials: 1\nseeds: [0]\n")
+    (search,) = read_searches(file, ())
+    with open_study(home, search) as study:
+        study.add(study.suggest(), ["a" * 16])
+        study.tell(0, [0.5], 3)
+    with contextlib.closing(sqlite3.connect(home.studies)) as database, database:
+        database.execute(change)
+    with pytest.raises(HomeError, match="the file of the studies is damaged") as error, open_study(home, search):
+        pass
+    assert error.value.where and error.value.mend

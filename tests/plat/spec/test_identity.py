@@ -226,7 +226,8 @@ def test_a_prefix_of_operational_keys_leaves_out_all_below(trainer: Callable[...
 
 
 def test_a_shared_id_of_different_configs_is_refused(load: Load, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("plat.spec.resolver.identity", lambda fragments, facts: "0" * 16)
+    for module in ("resolver", "sibling"):
+        monkeypatch.setattr(f"plat.spec.{module}.identity", lambda fragments, facts: "0" * 16)
     with pytest.raises(SpecError, match="share the id"):
         load("title: t\nmatrix: {seed: [0, 1]}")
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import os
 import time
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from plat.plain_files import parse_json, read_text
 from plat.runner.failures import RETRIES
 from plat.store.durable import append_line
 
@@ -41,7 +41,7 @@ class Stops:
 
     def is_stuck(self, run_id: str) -> bool:
         """Whether a run has met its time limit more often than it is tried again, without a step forward."""
-        stops = [stop for stop in map(_parsed, self._path.read_text().splitlines()) if stop.get("why") == TIMEOUT]
+        stops = [stop for stop in map(_parsed, read_text(self._path).splitlines()) if stop.get("why") == TIMEOUT]
         steps = [stop["steps"][run_id] for stop in stops if run_id in stop.get("steps", {})]
         most = RETRIES["timeout"]
         return len(steps) > most and steps[-1] <= steps[-1 - most]
@@ -50,7 +50,7 @@ class Stops:
 def _parsed(line: str) -> dict[str, Any]:
     """A line as JSON; nothing of one that a kill has cut off."""
     try:
-        value = json.loads(line)
+        value = parse_json(line)
     except ValueError:
         return {}
     return value if isinstance(value, dict) else {}

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from plat.errors import BundleError, HomeError, SpecError
+from plat.plain_files import read_text
 from plat.spec.experiment import paper_file
 from plat.store.bundle.format import Bundle, schema
 from plat.store.bundle.run import BundledRun, read_run
@@ -101,7 +102,7 @@ def _read(home: Home, run_id: str, with_diff: bool) -> tuple[BundledRun | None, 
     paths = home.run(run_id)
     try:
         run = read_run(paths, with_diff)
-    except (HomeError, UnicodeDecodeError) as error:
+    except (HomeError, OSError, UnicodeDecodeError) as error:
         return None, str(error)
     if run is None:
         return None, run_state(paths).state
@@ -124,7 +125,7 @@ def _files(experiments: Sequence[Experiment]) -> dict[str, str]:
         if experiment.paper is not None:
             paths[f"papers/{experiment.paper}.yaml"] = paper_file(experiment.path, experiment.paper)
         for name, path in paths.items():
-            text = path.read_text(encoding="utf-8")
+            text = read_text(path)
             if files.setdefault(name, text) != text:
                 raise SpecError(
                     f"two different files would be {name} in the bundle", where=str(path), mend="export them apart"

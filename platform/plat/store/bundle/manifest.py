@@ -10,9 +10,11 @@ from pathlib import Path
 from typing import Any
 
 from plat.errors import BundleError
+from plat.plain_files import parse_json, read_bytes
 from plat.store.bundle.format import EXPORT_AGAIN, FORMAT, MANIFEST, Bundle
 from plat.text import forbidden_character
 
+LARGEST = 1 << 28  # bytes of a manifest: that of 100,000 runs has a hundredth of it
 _FILE_NAME = re.compile(
     r"(?:runs|metrics|tables)-\d{4,}\.parquet|experiments/(?:papers/)?[^/\\\x00-\x1f\x7f-\x9f]+\.yaml"
 )
@@ -57,7 +59,7 @@ def read_manifest(folder: Path) -> dict[str, Any]:
     """The manifest with the keys that `read_bundle` uses, all of their types."""
     path = folder / MANIFEST
     try:
-        manifest = json.loads(path.read_bytes())
+        manifest = parse_json(read_bytes(path, LARGEST))
         version = manifest["plat_bundle"]
         if isinstance(version, bool) or not isinstance(version, int):
             raise TypeError("the format is a whole number")
@@ -72,7 +74,7 @@ def read_manifest(folder: Path) -> dict[str, Any]:
             where=str(folder),
             mend="name the folder that `plat export` made",
         ) from error
-    except (OSError, ValueError, KeyError, TypeError, OverflowError, RecursionError) as error:
+    except (OSError, ValueError, KeyError, TypeError, OverflowError) as error:
         raise BundleError("the bundle's manifest cannot be read", where=str(path), mend=EXPORT_AGAIN) from error
     if version < 1:
         raise BundleError(

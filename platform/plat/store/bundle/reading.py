@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from plat.errors import BundleError
+from plat.plain_files import read_bytes
 from plat.spec.leaf import first_line
 from plat.store.bundle.format import EXPORT_AGAIN, KINDS, MANIFEST, Bundle, schema
 from plat.store.bundle.manifest import read_manifest
@@ -52,7 +53,7 @@ def _read_file(folder: Path, name: str, facts: Any) -> bytes:
     try:
         size, digest = int(facts["bytes"]), str(facts["sha256"])
         _check_before_reading(path, size)
-        data = path.read_bytes()
+        data = read_bytes(path, size)
     except FileNotFoundError as error:
         raise BundleError("a file of the bundle is missing", where=str(path), mend=EXPORT_AGAIN) from error
     except OSError as error:

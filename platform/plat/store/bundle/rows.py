@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Callable
 from pathlib import Path
@@ -10,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from plat.errors import BundleError
 from plat.outcomes import is_failure, is_result
+from plat.plain_files import parse_json
 from plat.store.bundle.format import EXPORT_AGAIN, Bundle
 from plat.store.bundle.run import BundledRun, config_in, config_of
 from plat.store.run_directory.files import recomputed_id
@@ -108,6 +108,9 @@ def _check_types(run: BundledRun) -> None:
     for text in [*texts, *run.meta["axes"], *run.meta["axes"].values()]:
         if isinstance(text, str) and (forbidden_character(text) or "\n" in text):
             raise ValueError(f"its meta.json is damaged: {text[:40]!r} is no name")
+    climbing = [name for name in run.meta["experiments"] if name.startswith(".") or "/" in name or "\\" in name]
+    if climbing:
+        raise ValueError(f"its meta.json is damaged: {climbing[0][:40]!r} is no experiment file")
     if not is_attempt_number(run.attempt):
         raise ValueError("the number of its attempt is not one")
     if run.result is None:
@@ -118,7 +121,7 @@ def _check_types(run: BundledRun) -> None:
 
 
 def _object(text: str) -> dict[str, Any]:
-    value = json.loads(text)
+    value = parse_json(text)
     if not isinstance(value, dict):
         raise ValueError("a JSON object is expected")
     return value
@@ -140,16 +143,26 @@ def _by_run(table: pyarrow.Table, make: Callable[[list[Any]], Any]) -> dict[str,
 
 def _metric(row: list[Any]) -> Metric:
     metric = Metric(*row)
+    _check_place(metric.key, metric.step)
     if not is_time(metric.time):
         raise ValueError(f"{metric.key} at step {metric.step} has no time")
     return metric
 
 
+def _check_place(name: str, step: int) -> None:
+    """ValueError unless this can be the name and the step of a value: stores make paths of names."""
+    if not name or forbidden_character(name) or "\n" in name or name.startswith("/") or ".." in name.split("/"):
+        raise ValueError(f"{name[:40]!r} is no name")
+    if step < 0:
+        raise ValueError(f"{name} is at step {step}")
+
+
 def _table(row: list[Any]) -> Table:
     name, step, time, data = row
+    _check_place(name, step)
     if not is_time(time):
         raise ValueError(f"table {name} at step {step} has no time")
-    return Table(name, step, json.loads(data), time)
+    return Table(name, step, parse_json(data), time)
 
 
 _MAKERS: dict[str, Callable[[list[Any]], Any]] = {"metrics": _metric, "tables": _table}

@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from plat.outcomes import is_failure
+from plat.plain_files import parse_yaml, read_bytes, read_text
 from plat.store.durable import to_checked_json, write_file
 from plat.store.mlflow.record import NOT_COMPARED
 from plat.store.run_directory.files import (
@@ -87,13 +88,13 @@ def read_run(paths: RunPaths, with_diff: bool = False) -> BundledRun | None:
     if last is None or (result is None and not is_failure(outcome.get("outcome"))):
         return None
     config = read_config(paths)  # it must be readable, and the one the run was made with
-    diff = paths.diff.read_bytes() if paths.diff.exists() else None
+    diff = read_bytes(paths.diff) if paths.diff.exists() else None
     metrics, tables = run_history(paths) if result is not None else ([], [])
     metrics, tables = sorted(metrics, key=_step), sorted(tables, key=_step)  # within a step, as they were logged
     hidden = (*PRIVATE, *RESTORED, DIFF_HASH, *OF_DIRECTORY["attempt.json"])
     return BundledRun(
         meta=_without({"config_sha256": config_hash(config), **read_meta(paths)}, "meta.json"),  # plat 0.1 had no hash
-        config=paths.config.read_text(encoding="utf-8"),
+        config=read_text(paths.config),
         code=_code_text(paths, with_diff),
         diff=diff.decode(errors="replace") if diff is not None and with_diff else None,
         diff_sha256=hashlib.sha256(diff).hexdigest() if diff is not None else _recorded_diff(last),
@@ -115,7 +116,7 @@ def _code_text(paths: RunPaths, with_names: bool) -> str | None:
     """The content of code.txt, without the names of changed and of untracked files unless asked for."""
     if not paths.code.exists():
         return None
-    lines = paths.code.read_text(encoding="utf-8").splitlines(keepends=True)
+    lines = read_text(paths.code).splitlines(keepends=True)
     return "".join(line for line in lines if with_names or not line.startswith(("untracked:", "changed:")))
 
 
@@ -202,12 +203,7 @@ def differences(own: BundledRun, bundled: BundledRun) -> list[str]:
 
 def config_in(run: BundledRun) -> dict[str, Any]:
     """The resolved config; ValueError when it is not a mapping in YAML."""
-    import yaml
-
-    try:
-        config = yaml.load(run.config, getattr(yaml, "CSafeLoader", yaml.SafeLoader))
-    except yaml.YAMLError as error:
-        raise ValueError("its config is not YAML") from error
+    config = parse_yaml(run.config)
     if not isinstance(config, dict):
         raise ValueError("its config is not a mapping")
     return config

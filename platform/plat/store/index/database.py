@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 from zlib import crc32
 
+from plat.plain_files import is_special
 from plat.store.home import Home
 
 FORMAT = 4  # of the tables; a file of another format is made anew
@@ -112,7 +113,7 @@ def _whole(rows: Iterable[tuple[Any, ...]]) -> Iterator[tuple[Any, tuple[Any, ..
 def _read(home: Home, read: Callable[[sqlite3.Connection], T]) -> T | None:
     """What `read` gives; None when there is no index, or it cannot be used."""
     path = index_path(home)
-    if not path.exists():
+    if not path.exists() or is_special(path):
         return None
     quoted = str(path).replace("%", "%25").replace("?", "%3f").replace("#", "%23")
     try:
@@ -127,6 +128,8 @@ def _write(home: Home, write: Callable[[sqlite3.Connection], object]) -> None:
     path = index_path(home)
     if not (home.exists() and os.access(home.root, os.W_OK)):
         return
+    if is_special(path):  # a pipe would be waited for
+        _remove(path)
     try:
         with contextlib.closing(sqlite3.connect(path, timeout=WAIT, isolation_level=None)) as database:
             database.execute("BEGIN IMMEDIATE")

@@ -5,7 +5,7 @@
 Both keep the same promises: a plat run id is one MLflow run, a write may be cut short at any moment and repeated, a
 (run, key, step) is stored once and the first value wins, and what the user deleted in MLflow stays deleted. What `plat
 archive` has put into MLflow's bin (tag `plat.archived`) is not known to them: a run that is done anew gets an MLflow
-run of its own.
+run of its own. Nor are twins (tag `plat.twin`): several homes may create a run of a server at once, and one is kept.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from plat.store.mlflow.record import NOT_COMPARED, RunRecord
 
 SIGNATURE = "plat.imported"
 ARCHIVED = "plat.archived"  # when `plat archive` put the run into MLflow's bin, in milliseconds since 1970
+TWIN = "plat.twin"  # in MLflow's bin, because another home had created the same run: the MLflow id of that one
 BASE_TAG = "plat.summary.base_sha256"  # content hash of the base model that a run started from
 LARGEST = 1.7976931348623157e308  # how MLflow's SQL stores spell infinity
 
@@ -95,6 +96,13 @@ class Backend(Protocol):
 
     def known(self, ids: Iterable[str] | None = None) -> dict[str, Known]:
         """Runs by plat id, those too that a person deleted; `ids` is a hint: others may be left out."""
+
+    def drop_twins(self) -> None:
+        """Put all but one of the active runs of a plat id that `known` has met into MLflow's bin: importers that were
+        killed have left them."""
+
+    def twins(self) -> list[str]:
+        """The MLflow ids of the twins in MLflow's bin, sorted."""
 
     def stored(self, known: Known) -> Stored:
         """What the store holds of this run."""

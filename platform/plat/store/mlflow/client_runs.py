@@ -8,14 +8,16 @@ importers keep the same one (`keep_one`) and delete the others. Until a run is s
 
 from __future__ import annotations
 
+import random
+import re
 import socket
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from plat.errors import StoreError
-from plat.store.mlflow.backend import ARCHIVED, SIGNATURE, Known
+from plat.store.mlflow.backend import ARCHIVED, SIGNATURE, TWIN, Known
 from plat.store.mlflow.digest import TAG
 from plat.store.mlflow.store_errors import store_errors
 
@@ -25,6 +27,9 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 WRITING = "being written since "  # the tag plat.imported of a run that is not stored as a whole yet
+MOST_TRIES = 8  # of what may fail because another importer does the same at that moment
+PAUSE = 0.5  # seconds at most before it is tried again
+_AT_ONCE = re.compile("IntegrityError|UniqueViolation|locked by another|deadlock|serializ", re.IGNORECASE)
 PATIENCE = 30.0  # seconds; then the home that began to write is taken for dead
 
 
@@ -72,9 +77,12 @@ class ClientRuns:
         return runs
 
     def of_file(self, experiment: str, file: str) -> Run | None:
-        """The own run of an experiment file in an MLflow experiment; an active one before one in MLflow's bin."""
+        """The own run of an experiment file in an MLflow experiment; an active one before one that a user deleted."""
         runs = self.search(f"tags.`plat.file` = '{file}'", [experiment])
-        return min(runs, key=lambda run: not is_active(run), default=None)
+        active = sorted((run for run in runs if is_active(run)), key=first_kept)
+        if active:
+            self.drop(active[1:], active[0])
+        return next(iter([*active, *(run for run in runs if not is_twin(run))]), None)
 
     def deleted_of_file(self, experiment: str, file: str) -> set[str]:
         """The MLflow ids of the runs of this file that are in MLflow's bin."""
@@ -86,35 +94,55 @@ class ClientRuns:
 
         One that is stored as a whole comes first, then the one that was created first. The others are deleted.
         """
-
         first, *others = self._same(query, experiments) or [made]
-        for run in others:
-            self._client.delete_run(run.info.run_id)
+        self.drop(others, first)
         return first
+
+    def drop(self, twins: Iterable[Run], kept: Run) -> None:
+        """Put runs into MLflow's bin, with a tag that says for which one; another importer may be faster."""
+        from mlflow.exceptions import MlflowException
+
+        for twin in (run.info.run_id for run in twins):
+            for tries in range(MOST_TRIES):
+                try:
+                    self._client.set_tag(twin, TWIN, kept.info.run_id)  # tags in the bin cannot be changed
+                    self._client.delete_run(twin)
+                except MlflowException:
+                    if is_active(self._client.get_run(twin)):
+                        if tries + 1 == MOST_TRIES:
+                            raise
+                        time.sleep(random.uniform(0, PAUSE))
+                        continue
+                break
+            self.forget(twin)
 
     def write_kept(self, write: Callable[[Run | None], T], query: str, experiments: list[str] | None = None) -> T:
         """What `write` gives for the run that is kept of those that a query finds; for None it creates the run.
 
         Another importer may delete a run while it is written here, because one that it has created comes first. Then
-        that one is written, and so on: there are as many at most as there are importers.
+        that one is written, and so on: there are as many at most as there are importers. Where two importers have
+        each deleted the other's, the run is created anew. Where two write the same row at once, it is written again.
         """
         written: Run | None = None
+        again = 0
         while True:
             try:
                 return write(written)
-            except StoreError:
+            except StoreError as error:
                 same = self._same(query, experiments)
-                if not same or (written is not None and same[0].info.run_id == written.info.run_id):
+                if same and (written is None or same[0].info.run_id != written.info.run_id):
+                    written = same[0]
+                    continue
+                again += 1
+                may_help = _AT_ONCE.search(error.what) if same else any(map(is_twin, self.search(query, experiments)))
+                if again > MOST_TRIES or not may_help:
                     raise
-                written = same[0]
+                time.sleep(random.uniform(0, PAUSE))
+                written = same[0] if same else None
 
     def _same(self, query: str, experiments: list[str] | None) -> list[Run]:
         """The active runs that a query finds, the one to keep first."""
-
-        def order(run: Run) -> tuple[bool, str, int, str]:
-            return is_being_written(run), run.data.tags.get(SIGNATURE, ""), run.info.start_time, run.info.run_id
-
-        return sorted((run for run in self.search(query, experiments) if is_active(run)), key=order)
+        return sorted((run for run in self.search(query, experiments) if is_active(run)), key=first_kept)
 
     def writing_mark(self) -> str:
         """The tag `plat.imported` of a run that this home begins to write now."""
@@ -140,6 +168,16 @@ def is_active(run: Run) -> bool:
 def is_archived(run: Run) -> bool:
     """Whether the run is in MLflow's bin because `plat archive` has put it there."""
     return not is_active(run) and ARCHIVED in run.data.tags
+
+
+def is_twin(run: Run) -> bool:
+    """Whether the run is in MLflow's bin because it was created twice."""
+    return not is_active(run) and TWIN in run.data.tags
+
+
+def first_kept(run: Run) -> tuple[bool, str, int, str]:
+    """A key by which all importers sort active runs that are the same: the one to keep comes first."""
+    return is_being_written(run), run.data.tags.get(SIGNATURE, ""), run.info.start_time, run.info.run_id
 
 
 def is_being_written(run: Run) -> bool:

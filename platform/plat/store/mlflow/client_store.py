@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 from plat.store.home import Home
 from plat.store.mlflow.backend import (
     SIGNATURE,
+    TWIN,
     Deleted,
     DeletedExperiment,
     FileInfo,
@@ -28,7 +29,7 @@ from plat.store.mlflow.backend import (
     together,
 )
 from plat.store.mlflow.client import mlflow_client
-from plat.store.mlflow.client_runs import ClientRuns, is_active, is_archived, known_of
+from plat.store.mlflow.client_runs import ClientRuns, first_kept, is_active, is_archived, is_twin, known_of
 from plat.store.mlflow.digest import digest_tags
 from plat.store.mlflow.record import Point, RunRecord
 from plat.store.mlflow.store_errors import store_errors
@@ -50,6 +51,7 @@ class ClientStore:
         # a server has a place for artifacts of its own, a database has none
         self.root = None if remote else artifact_root(uri) or str(home.root / "mlartifacts")
         self._runs = ClientRuns(uri, self.client, home.root)
+        self._several: list[list[Run]] = []  # active runs of one plat id, the one to keep first
 
     def close(self) -> None:
         self._runs.clear()
@@ -63,12 +65,25 @@ class ClientStore:
         filters = ["tags.`plat.kind` = 'run'"]
         if wanted is not None and len(wanted) <= FEW:
             filters = [f"tags.`plat.id` = '{plat_id}'" for plat_id in wanted]
-        by_id: dict[str, Known] = {}
+        by_id: dict[str, list[Run]] = {}
         for run in (run for query in filters for run in self._runs.search(query)):
-            plat_id, known = run.data.tags.get("plat.id"), known_of(run)
-            if plat_id and not is_archived(run) and (plat_id not in by_id or by_id[plat_id].deleted):
-                by_id[plat_id] = known
-        return by_id
+            plat_id = run.data.tags.get("plat.id")
+            if plat_id and not is_archived(run) and not is_twin(run):
+                by_id.setdefault(plat_id, []).append(run)
+        for runs in by_id.values():
+            runs.sort(key=lambda run: (not is_active(run), first_kept(run)))
+        self._several = [runs for runs in by_id.values() if len(runs) > 1 and is_active(runs[1])]
+        return {plat_id: known_of(runs[0]) for plat_id, runs in by_id.items()}
+
+    def drop_twins(self) -> None:
+        with store_errors(self.uri):
+            for first, *others in self._several:
+                self._runs.drop((run for run in others if is_active(run)), first)
+        self._several = []
+
+    def twins(self) -> list[str]:
+        runs = self._runs.search(f"tags.`{TWIN}` LIKE '%'")
+        return sorted(run.info.run_id for run in runs if is_twin(run))
 
     def stored(self, known: Known) -> Stored:
         with store_errors(self.uri):
@@ -99,14 +114,13 @@ class ClientStore:
             return str(run.info.run_id)
 
     def write(self, record: RunRecord, known: Known | None, parent: str | None) -> bool:
-        if known is not None:
-            with store_errors(self.uri):
-                return self._write(record, self._runs.get(known.mlflow_id))
         query = f"tags.`plat.id` = '{record.id}'"
-        return self._runs.write_kept(lambda run: self._write_or_create(record, run, parent), query)
+        return self._runs.write_kept(lambda run: self._write_or_create(record, run, known, parent), query)
 
-    def _write_or_create(self, record: RunRecord, run: Run | None, parent: str | None) -> bool:
+    def _write_or_create(self, record: RunRecord, run: Run | None, known: Known | None, parent: str | None) -> bool:
         with store_errors(self.uri):
+            if run is None and known is not None:
+                run = self._runs.get(known.mlflow_id)
             return self._write(record, run or self._create(record, parent))
 
     def _write(self, record: RunRecord, run: Run) -> bool:

@@ -214,6 +214,7 @@ def _import(
     with_diff: bool,
 ) -> None:
     known = backend.known([os.path.basename(folder) for folder in folders])
+    backend.drop_twins()
     touched: dict[tuple[str, str], str | None] = {}  # (MLflow experiment, file) -> MLflow id of the file's own run
     for folder in _changed(folders, wanted, known, report, again=with_diff):  # another importer may have been faster
         run = RunPaths(Path(folder))

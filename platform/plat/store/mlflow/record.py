@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 
 from plat.errors import HomeError
 from plat.outcomes import is_result
+from plat.plain_files import read_bytes
 from plat.store.mlflow.run_tags import code_tags, identity_tags, result_tags, status_of
 from plat.store.mlflow.spelling import PARAM_LENGTH, TAG_LENGTH, clean_key, cut, flatten, millis, text
 from plat.store.run_directory.damage import damage
@@ -176,7 +177,7 @@ def _artifacts(
 def _content(path: Path) -> bytes | None:
     """What a file holds; None when it is absent or cannot be read: one bad file does not hide the rest of a run."""
     try:
-        return path.read_bytes()
+        return read_bytes(path)
     except OSError:
         return None
 

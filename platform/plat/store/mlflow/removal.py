@@ -20,10 +20,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from plat.store.home import Home
-from plat.store.mlflow.backend import ARCHIVED
+from plat.store.mlflow.backend import ARCHIVED, TWIN
+from plat.store.mlflow.client_store import ClientStore
 from plat.store.mlflow.importer import import_lock
-from plat.store.mlflow.sqlite_connection import connect
-from plat.store.mlflow.sqlite_rows import set_tags
+from plat.store.mlflow.sqlite_connection import connect, connect_readonly
+from plat.store.mlflow.sqlite_rows import IN_BIN, set_tags
 from plat.store.mlflow.store_errors import store_errors
 from plat.store.mlflow.uri import sqlite_path
 
@@ -35,6 +36,12 @@ SELECT runs.run_uuid, runs.lifecycle_stage = 'active', archived.value FROM tags 
 JOIN runs ON runs.run_uuid = id.run_uuid
 LEFT JOIN tags AS archived ON archived.key = ? AND archived.run_uuid = id.run_uuid
 WHERE id.key = 'plat.id' AND id.value = ?
+"""
+
+ARCHIVED_IDS = """
+SELECT runs.run_uuid, id.value FROM tags AS archived JOIN runs ON runs.run_uuid = archived.run_uuid
+JOIN tags AS id ON id.key = 'plat.id' AND id.run_uuid = runs.run_uuid
+WHERE archived.key = ? AND runs.lifecycle_stage = 'deleted'
 """
 
 
@@ -62,6 +69,33 @@ def put_in_bin(home: Home, uri: str, run_ids: Sequence[str]) -> int:
 def take_out_of_bin(home: Home, uri: str, run_ids: Sequence[str]) -> int:
     """Bring these runs back from MLflow's bin; how many there were."""
     return _change(home, uri, run_ids, _to_restore, _mark_active, _restore_on_server)
+
+
+def twins(home: Home, uri: str) -> list[str]:
+    """The MLflow ids of what plat itself has put into the bin of a store and nobody can need: twins, and archived runs
+    of the home's own store that are not in its archive any more."""
+    path = sqlite_path(uri)
+    if path is None:
+        return ClientStore(uri, home).twins()
+    if not path.exists() or not path.stat().st_size:
+        return []
+    with store_errors(uri), closing(connect_readonly(path)) as database:
+        found = [row[0] for row in database.execute(IN_BIN, (TWIN,))]
+        if path == home.database:
+            kept = set(home.archived_ids())
+            found += [run for run, plat_id in database.execute(ARCHIVED_IDS, (ARCHIVED,)) if plat_id not in kept]
+        return sorted(found)
+
+
+def remove_twins(home: Home, uri: str, mlflow_ids: Sequence[str]) -> None:
+    """Delete these runs of a SQLite store, which are in its bin, for good."""
+    path = sqlite_path(uri)
+    assert path is not None
+    with import_lock(home), store_errors(uri):
+        with closing(connect(path)) as database, _transaction(database):
+            folders = _delete_rows(database, list(mlflow_ids))
+        for folder in folders:
+            shutil.rmtree(folder, ignore_errors=True)
 
 
 def _not_archived(runs: list[_Stored]) -> list[_Stored]:

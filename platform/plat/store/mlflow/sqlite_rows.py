@@ -12,7 +12,7 @@ import sqlite3
 import time as clock
 from collections.abc import Iterable, Mapping
 
-from plat.store.mlflow.backend import ARCHIVED, SIGNATURE, DeletedExperiment, Known, sql_value
+from plat.store.mlflow.backend import ARCHIVED, SIGNATURE, TWIN, DeletedExperiment, Known, sql_value
 from plat.store.mlflow.record import Point
 
 CACHE = 16_000  # KiB that SQLite may keep of a store while the runs that it knows are read
@@ -25,7 +25,7 @@ LEFT JOIN tags AS outcome ON outcome.key = 'plat.outcome' AND outcome.run_uuid =
 LEFT JOIN tags AS digest ON digest.key = 'plat.digest' AND digest.run_uuid = id.run_uuid
 WHERE id.key = 'plat.id' ORDER BY id.run_uuid
 """
-IN_ARCHIVE = """
+IN_BIN = """
 SELECT run_uuid FROM tags JOIN runs USING (run_uuid) WHERE key = ? AND lifecycle_stage = 'deleted'
 """
 
@@ -40,7 +40,7 @@ def id_of_new_run(db: sqlite3.Connection, plat_id: str) -> str:
     earlier run that has it."""
     names = itertools.chain([f"run {plat_id}"], (f"run {plat_id} {number}" for number in itertools.count(2)))
     ids = (mlflow_id(name) for name in names)
-    return next(run for run in ids if db.execute(f"{IN_ARCHIVE} AND run_uuid = ?", (ARCHIVED, run)).fetchone() is None)
+    return next(run for run in ids if db.execute(f"{IN_BIN} AND run_uuid = ?", (ARCHIVED, run)).fetchone() is None)
 
 
 def find_or_make_experiment(db: sqlite3.Connection, name: str, root: str | None) -> tuple[int, str]:
@@ -108,14 +108,14 @@ def insert_points(db: sqlite3.Connection, run: str, points: Iterable[Point]) -> 
 
 
 def read_known(connection: sqlite3.Connection) -> dict[str, Known]:
-    """Runs by plat id, but for what `plat archive` has set aside. Of several with one plat id an active one counts."""
+    """Runs by plat id, but for twins and those of `plat archive`. Of several with one plat id an active one counts."""
     connection.execute(f"PRAGMA cache_size = -{CACHE}")
-    archived = {row[0] for row in connection.execute(IN_ARCHIVE, (ARCHIVED,))}
+    set_aside = {row[0] for tag in (ARCHIVED, TWIN) for row in connection.execute(IN_BIN, (tag,))}
     files = _files_of_runs(connection)
     nothing: frozenset[str] = frozenset()
     by_id: dict[str, Known] = {}
     for run, plat_id, signature, outcome, stage, has_digest in connection.execute(KNOWN, (SIGNATURE,)):
-        if plat_id and run not in archived and (plat_id not in by_id or by_id[plat_id].deleted):
+        if plat_id and run not in set_aside and (plat_id not in by_id or by_id[plat_id].deleted):
             asking = files.get(run, nothing)
             by_id[plat_id] = Known(run, signature, asking, stage != "active", outcome, bool(has_digest))
     return by_id

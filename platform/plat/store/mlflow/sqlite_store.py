@@ -13,9 +13,11 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
+from plat.plain_files import read_bytes
 from plat.store import durable
 from plat.store.mlflow.backend import (
     SIGNATURE,
+    TWIN,
     Deleted,
     FileInfo,
     Known,
@@ -29,6 +31,7 @@ from plat.store.mlflow.record import Point, RunRecord
 from plat.store.mlflow.sqlite_connection import connect
 from plat.store.mlflow.sqlite_creation import ensure_sqlite
 from plat.store.mlflow.sqlite_rows import (
+    IN_BIN,
     find_or_make_experiment,
     id_of_new_run,
     insert_points,
@@ -74,6 +77,13 @@ class SqliteStore:
     def known(self, ids: Iterable[str] | None = None) -> dict[str, Known]:
         with store_errors(self.uri):
             return read_known(self.connection)
+
+    def drop_twins(self) -> None:
+        pass  # there are none: a run's MLflow id is made of plat's
+
+    def twins(self) -> list[str]:
+        with store_errors(self.uri):
+            return sorted(row[0] for row in self.connection.execute(IN_BIN, (TWIN,)))  # those that a server has left
 
     def stored(self, known: Known) -> Stored:
         with store_errors(self.uri):
@@ -193,7 +203,7 @@ class SqliteStore:
 
 def _write_artifact(path: Path, data: bytes) -> None:
     try:
-        if path.read_bytes() == data:
+        if read_bytes(path) == data:
             return
     except OSError:
         path.parent.mkdir(parents=True, exist_ok=True)

@@ -39,6 +39,7 @@ class StoreCheck:
     alone      number of runs in the store that have no directory here
     behind     ids of unfinished runs whose directory went on since the last import, so that not all was compared
     deleted    ids of runs that were deleted in MLflow, which are not compared
+    twins      MLflow ids of runs in MLflow's bin that several homes had created at once; of each, another is kept
     """
 
     file: str = ""
@@ -49,6 +50,7 @@ class StoreCheck:
     alone: int = 0
     behind: list[str] = field(default_factory=list)
     deleted: list[str] = field(default_factory=list)
+    twins: list[str] = field(default_factory=list)
 
 
 def verify_store(home: Home, uri: str) -> StoreCheck:
@@ -59,6 +61,7 @@ def verify_store(home: Home, uri: str) -> StoreCheck:
     check = StoreCheck()
     with import_lock(home), closing(open_backend(home, uri)) as backend, closing(open_reader(uri)) as reader:
         known = backend.known()
+        check.twins = backend.twins()
         paths = home.all_runs()
         for run in paths:
             _check_run(run, known.get(run.id), backend, reader, check)

@@ -16,6 +16,7 @@ from typing import Any
 
 from plat.errors import RunError
 from plat.outcomes import CANCELLED, PRUNED
+from plat.plain_files import read_text
 from plat.store import process
 from plat.store.durable import create, read_json, to_checked_json, write
 from plat.store.run_directory import lease
@@ -87,7 +88,7 @@ def request_prune(paths: RunPaths, reason: str) -> None:
 def requested_end(paths: RunPaths) -> tuple[str, str]:
     """(outcome, reason) of a run that stopped because somebody asked for it: cancelled, or pruned."""
     try:
-        outcome, _, reason = paths.cancel.read_text(encoding="utf-8").strip().partition("\n")
+        outcome, _, reason = read_text(paths.cancel).strip().partition("\n")
     except (OSError, ValueError):
         outcome, reason = "", ""
     return (PRUNED, reason) if outcome == PRUNED else (CANCELLED, "cancelled")

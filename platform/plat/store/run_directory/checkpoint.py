@@ -27,6 +27,7 @@ from pathlib import Path
 from typing import Any
 
 from plat.errors import CheckpointError
+from plat.plain_files import read_bytes, read_json_value
 from plat.store.durable import fsync_folder, publish_folder, remove_folder, scratch_name, to_json, write_file
 from plat.store.run_directory import manifest
 from plat.store.run_directory.paths import run_of
@@ -134,7 +135,7 @@ def load_checkpoint(path: Path) -> State:
     if meta.get("format", 0) > FORMAT:
         raise CheckpointError("the checkpoint is from a newer plat", where=str(path), mend="upgrade plat")
     try:
-        data = (path / "tensors.safetensors").read_bytes()
+        data = read_bytes(path / "tensors.safetensors", limit=None)
     except OSError as error:
         raise _damaged(path, f"tensors.safetensors: {error.strerror}") from error
     if hashlib.sha256(data).hexdigest() != meta.get("sha256"):
@@ -205,7 +206,7 @@ def prune(folder: Path, keep: int = 2) -> None:
 
 def _read_meta(path: Path) -> dict[str, Any] | None:
     with contextlib.suppress(OSError, ValueError):
-        meta = json.loads((path / "meta.json").read_bytes())
+        meta = read_json_value(path / "meta.json")
         return meta if isinstance(meta, dict) else None
     return None
 

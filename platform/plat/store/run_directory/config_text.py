@@ -13,6 +13,8 @@ from collections.abc import Mapping
 from functools import lru_cache
 from typing import Any
 
+from plat.plain_files import parse_yaml
+
 KEPT = 10_000  # sections of each kind that are remembered; one is some hundred bytes
 _SECTION = re.compile(r"^(?=[A-Za-z0-9_])", re.MULTILINE)  # a line that begins with a plain key; no list, no comment
 
@@ -24,8 +26,6 @@ def to_yaml(config: Mapping[str, Any]) -> str:
 
 def load_by_sections(text: str) -> dict[str, Any] | None:
     """What a config.yaml that `to_yaml` wrote holds; None, or something else, for many another file."""
-    import yaml
-
     config: dict[str, Any] = {}
     try:
         for section in _SECTION.split(text):
@@ -33,22 +33,15 @@ def load_by_sections(text: str) -> dict[str, Any] | None:
             if not isinstance(part, dict) or part.keys() & config.keys():
                 return None
             config |= part
-    except (yaml.YAMLError, ValueError, RecursionError):
+    except ValueError:
         return None
     return config
-
-
-def load_whole(text: str | bytes) -> Any:
-    """What any YAML file holds; yaml.YAMLError, ValueError or RecursionError when it is none."""
-    import yaml
-
-    return yaml.load(text, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))
 
 
 @lru_cache(KEPT)
 def _section_value(text: str) -> bytes:
     """The value of a section, pickled: each config gets objects of its own."""
-    return pickle.dumps(load_whole(text))
+    return pickle.dumps(parse_yaml(text))
 
 
 @lru_cache(KEPT)

@@ -14,9 +14,10 @@ from pathlib import Path
 from typing import Any
 
 from plat.errors import HomeError
+from plat.plain_files import parse_yaml, read_text
 from plat.spec.identity import SCHEME, recomputed
 from plat.store.durable import set_aside
-from plat.store.run_directory.config_text import load_by_sections, load_whole
+from plat.store.run_directory.config_text import load_by_sections
 from plat.store.run_directory.own_files import is_of_other, read_own, read_own_meta
 from plat.store.run_directory.paths import AttemptPaths, RunPaths
 from plat.store.run_directory.types import ATTEMPT_META, OUTCOME, RESULT
@@ -69,18 +70,16 @@ def read_config(paths: RunPaths) -> dict[str, Any]:
 
 def load_config(paths: RunPaths, meta: Mapping[str, Any]) -> dict[str, Any]:
     """What config.yaml holds, edited or not (`config_damage` tells); HomeError when it cannot be read as a config."""
-    import yaml
-
     try:
-        text = paths.config.read_text(encoding="utf-8")
+        text = read_text(paths.config)
         config = load_by_sections(text)
         if config is not None and meta.get("config_sha256") == config_hash(config):
             return config
-        config = load_whole(text)
+        config = parse_yaml(text)
         if isinstance(config, dict):
             return config
         problem = "it is not a mapping"
-    except (OSError, yaml.YAMLError, ValueError, RecursionError) as error:
+    except (OSError, ValueError) as error:
         problem = str(error)
     raise HomeError(f"{CONFIG_UNREADABLE}: {problem}", where=str(paths.config), mend=CONFIG_MEND)
 
@@ -125,7 +124,7 @@ def gpus_of(meta: Mapping[str, Any]) -> int:
 def read_status(attempt: AttemptPaths) -> str:
     """What the attempt said last that it is doing before its first event, in one line; "" when it said nothing."""
     try:
-        return " ".join(attempt.status.read_text(encoding="utf-8", errors="replace").split())
+        return " ".join(read_text(attempt.status, errors="replace").split())
     except OSError:
         return ""
 

@@ -15,6 +15,7 @@ from typing import Any
 
 from plat.cores import usable_cores
 from plat.errors import RunError
+from plat.plain_files import open_regular
 from plat.store.durable import fsync_folder
 
 READERS = 8  # files that are hashed at a time, at most; a hash of a large file lets other threads run
@@ -79,7 +80,7 @@ def _entries(folder: Path, prefix: str = "") -> Iterator[tuple[str, os.DirEntry[
 
 def _hash_all(folder: Path, names: list[str], sync: bool = False) -> Manifest:
     def facts(name: str) -> dict[str, Any]:
-        with open(folder / name, "rb") as file:
+        with open_regular(folder / name) as file:
             if sync:
                 os.fsync(file.fileno())
             digest = hashlib.file_digest(file, "sha256").hexdigest()

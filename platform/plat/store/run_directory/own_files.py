@@ -19,6 +19,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from plat.plain_files import read_bytes
 from plat.store.durable import load_json
 from plat.store.run_directory.paths import RunPaths
 from plat.store.run_directory.types import META, Type, wrong_type
@@ -110,7 +111,7 @@ def code_damage(paths: RunPaths, meta: Mapping[str, Any] | None) -> str:
         return ""
     for path in (paths.code, paths.diff):
         try:
-            found = hash_of(path.read_bytes()) if os.path.lexists(path) else None
+            found = hash_of(read_bytes(path)) if os.path.lexists(path) else None
         except OSError:
             return f"{path.name} cannot be read"
         if found != recorded.get(path.name):

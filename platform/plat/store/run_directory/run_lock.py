@@ -46,7 +46,7 @@ def try_lock(handle: int) -> bool | None:
 def is_locked(path: Path) -> bool:
     """Whether a process, this one included, holds the lock now; False where the file system has no locks."""
     try:
-        handle = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        handle = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
     except OSError:
         return False
     try:

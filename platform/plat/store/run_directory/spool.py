@@ -27,6 +27,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from plat.plain_files import open_regular, parse_json
 from plat.store.run_directory.paths import run_of
 
 _CRC_KEY = b',"crc":"'
@@ -113,7 +114,7 @@ def read_events(path: Path, start: int = 0) -> tuple[list[Event], int]:
     A line that names another run than the one whose directory the file lies in is "foreign".
     """
     try:
-        with open(path, "rb") as file:
+        with open_regular(path) as file:
             file.seek(start)
             data = file.read()
     except FileNotFoundError:
@@ -133,7 +134,7 @@ def _with_checksum(line: dict[str, Any]) -> bytes:
 def parse_line(line: bytes, run: str | None = None) -> Event:
     """One line of the spool of a run; a damaged one becomes an event of kind "corrupt", another run's "foreign"."""
     try:
-        fields = json.loads(line)
+        fields = parse_json(line)
         if not _is_intact(line, fields):
             raise ValueError("the checksum does not match")
         step, when, number, named = int(fields["step"]), float(fields["time"]), fields.get("n"), fields.get("run")
@@ -143,7 +144,7 @@ def parse_line(line: bytes, run: str | None = None) -> Event:
             return Event("table", step, when, {}, str(fields["table"]), fields["data"], number, named)
         metrics = {str(key): float(value) for key, value in fields["metrics"].items()}
         return Event("metrics", step, when, metrics, None, None, number, named)
-    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
+    except (ValueError, KeyError, TypeError, AttributeError):
         return Event("corrupt", -1, 0.0, data=line.decode(errors="replace"))
 
 

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
 
+from plat.plain_files import open_regular
 from plat.store.run_directory.paths import run_of
 from plat.store.run_directory.spool import parse_line
 from plat.trainer.api import HEADLINE
@@ -32,7 +33,7 @@ class Newest:
 def read_newest(path: Path, measure: str = HEADLINE) -> Newest:
     """The newest step and value in a spool. Damaged lines are passed over; an absent or unreadable file has neither."""
     try:
-        with open(path, "rb") as file:
+        with open_regular(path) as file:
             return _newest(file, measure, run_of(path))
     except OSError:
         return Newest()

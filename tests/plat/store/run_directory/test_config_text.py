@@ -9,10 +9,11 @@ from hypothesis import strategies as st
 from toy_runs import toy_run
 
 from plat.errors import HomeError
+from plat.plain_files import parse_yaml
 from plat.store.home import Home
 from plat.store.provenance.code_state import CodeState
 from plat.store.run_directory import config_text
-from plat.store.run_directory.config_text import load_by_sections, load_whole, to_yaml
+from plat.store.run_directory.config_text import load_by_sections, to_yaml
 from plat.store.run_directory.creation import create
 from plat.store.run_directory.files import read_config
 
@@ -39,12 +40,12 @@ def test_a_config_is_written_as_yaml_writes_the_whole(config):
 @given(st.dictionaries(KEYS, VALUES, max_size=4))
 def test_a_config_is_read_as_yaml_reads_the_whole_or_not_at_all(config):
     text = to_yaml(config)
-    assert load_by_sections(text) in (None, load_whole(text))
+    assert load_by_sections(text) in (None, parse_yaml(text))
 
 
 @pytest.mark.parametrize("text", ["a: [", "a: 1\na: 2\n", "- a\n- b\n", "just text", "a: &x {b: 1}\nc: *x\n", "..."])
 def test_other_files_are_not_read_by_sections(text):
-    assert load_by_sections(text) is None or load_by_sections(text) == load_whole(text)
+    assert load_by_sections(text) is None or load_by_sections(text) == parse_yaml(text)
 
 
 def test_every_config_has_objects_of_its_own():
@@ -58,8 +59,8 @@ def test_a_section_that_many_runs_share_is_parsed_once(tmp_path, monkeypatch):
     runs = [toy_run(iterations=number) for number in range(1, 9)]
     paths = [create(home, run, "a", code=CodeState(None, False)) for run in runs]
     config_text._section_value.cache_clear()
-    real = config_text.load_whole
-    monkeypatch.setattr(config_text, "load_whole", lambda text: (parsed.append(text), real(text))[1])
+    real = config_text.parse_yaml
+    monkeypatch.setattr(config_text, "parse_yaml", lambda text: (parsed.append(text), real(text))[1])
     assert [read_config(path) for path in paths] == [run.config for run in runs]
     assert len(parsed) == len(set(parsed)) == len(runs[0].config) + len(runs) - 1
 

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from plat.errors import SpecError
+from plat.plain_files import open_regular
 from plat.trainer.config import ModelConfig
 from plat_envs.api import find_environment
 from plat_envs.vocabulary import VERSION as VOCABULARY
@@ -71,7 +72,7 @@ def built_bases(cache: Path) -> Path:
 
 def checkpoint_hash(folder: Path) -> str:
     """The content hash of a local checkpoint; SpecError when there is none. Files that did not change are read once."""
-    files = sorted(folder.glob("*.safetensors"))
+    files = sorted(file for file in folder.glob("*.safetensors") if file.is_file())
     if not (folder / "config.json").is_file() or not files:
         raise SpecError(
             f"no Qwen2 checkpoint at {folder}",
@@ -104,6 +105,6 @@ def file_hash(file: Path) -> str:
     stat = file.stat()
     key = (str(file.absolute()), stat.st_mtime_ns, stat.st_size)
     if key not in _hashes:
-        with file.open("rb") as stream:
+        with open_regular(file) as stream:
             _hashes[key] = hashlib.file_digest(stream, "sha256").hexdigest()
     return _hashes[key]

@@ -7,12 +7,12 @@ holds those that were built there. This module imports no torch: planning reads 
 
 from __future__ import annotations
 
-import json
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
 from plat.errors import CheckpointError
+from plat.plain_files import read_json_value
 from plat.trainer.config import ModelConfig
 from plat.trainer.embedded.base_model.recipe import (
     base_key,
@@ -95,7 +95,7 @@ def read_base(folder: Path, recipe_hash: str) -> BaseRecord | None:
     if not folder.is_dir():
         return None
     try:
-        content = json.loads((folder / RECORD).read_bytes())
+        content = read_json_value(folder / RECORD)
         if content.pop("format") > FORMAT:
             raise _damaged(folder / RECORD, "it was written by a newer plat")
         record = BaseRecord(folder=folder, **content)

@@ -14,6 +14,7 @@ import torch
 from torch import Tensor
 
 from plat.errors import CheckpointError
+from plat.plain_files import read_json_value
 from plat.trainer.config import ShapeConfig
 from plat.trainer.embedded.transformer.model import Shape
 
@@ -98,7 +99,7 @@ def load(folder: Path, dtype: torch.dtype = torch.float32, device: str = "cpu") 
     from safetensors.torch import load_file
 
     try:
-        shape = _shape_in(json.loads((folder / "config.json").read_text()), folder / "config.json")
+        shape = _shape_in(read_json_value(folder / "config.json"), folder / "config.json")
         tensors: dict[str, Tensor] = {}
         for file in sorted(folder.glob("*.safetensors")):
             tensors.update(load_file(file))

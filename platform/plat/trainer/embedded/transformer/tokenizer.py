@@ -9,6 +9,7 @@ import json
 from pathlib import Path
 from typing import Any, Protocol
 
+from plat.plain_files import read_json_value
 from plat_envs.vocabulary import WORDS
 
 
@@ -98,7 +99,7 @@ class PretrainedTokenizer:
 def tokenizer_of(folder: Path) -> Tokenizer:
     """The tokenizer of a local checkpoint; a stand-in's is known by its word list, also after others saved it again."""
     try:
-        words = json.loads((folder / "tokenizer.json").read_text())["model"]["vocab"]
+        words = read_json_value(folder / "tokenizer.json")["model"]["vocab"]
     except (OSError, ValueError, KeyError):
         words = None
     return WordTokenizer() if words == {word: at for at, word in enumerate(WORDS)} else PretrainedTokenizer(folder)
