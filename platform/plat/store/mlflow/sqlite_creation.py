@@ -29,9 +29,15 @@ DEFAULT_EXPERIMENT = "INSERT INTO experiments VALUES (0, 'Default', ?, 'active',
 
 
 def ensure_sqlite(uri: str) -> Path:
-    """Make the SQLite store if there is none; its path."""
+    """Make the SQLite store if there is none; its path. StoreError where something else than a file is in its place."""
     path = sqlite_path(uri)
     assert path is not None, uri
+    if path.exists() and not path.is_file():
+        raise StoreError(
+            "the store is no regular file",
+            where=str(path),
+            mend=f"move away what is there, or choose another store with --store; {KEPT}",
+        )
     if _is_there(path):
         return path
     with store_errors(uri):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sqlite3
 import subprocess
 import sys
@@ -57,6 +58,14 @@ def test_a_store_that_cannot_be_made_leaves_nothing(tmp_path, monkeypatch):
     with pytest.raises(StoreError, match="refused"):
         ensure_sqlite(f"sqlite:///{tmp_path / 'mlflow.db'}")
     assert sorted(path.name for path in tmp_path.iterdir()) == [".mlflow.db.lock", "broken.sql"]
+
+
+def test_what_is_no_file_is_refused_and_left_alone(tmp_path):
+    pipe = tmp_path / "mlflow.db"
+    os.mkfifo(pipe)
+    with pytest.raises(StoreError, match="no regular file"):
+        ensure_sqlite(f"sqlite:///{pipe}")
+    assert pipe.is_fifo()
 
 
 WRITER = """
