@@ -26,7 +26,7 @@ MEASURED = re.compile(
             r"(?<![\w-])p\s*(?:=|<|below|of)?\s*\.?\d[\d.]*",
             rf"\b{COUNT}\s+(?:runs?\s+|seeds?\s+)?(?:of|in|out of)\s+(?:the\s+|these\s+|those\s+)?(?:\d+|{NUMBER})\b",
             rf"(?<![\w.]){NUMBER}\s+(?:points?|pp|seconds?|minutes?|hours?)\b",
-        r"\d+ ?(?:times\b|×)",
+            r"\d+ ?(?:times\b|×)",
             r"\b(?:a|one|two|three)\s+(?:third|quarter|fifth|sixth|seventh|eighth|tenth)s?\b",
         )
     ),
