@@ -13,6 +13,7 @@ import numpy as np
 
 from plat_analysis.reference.expected import Expected, expected
 from plat_analysis.reference.runs import Reference
+from plat_analysis.reference.same_run import SameRuns, same_runs
 from plat_analysis.results.grid import Grid
 from plat_analysis.results.pairs import PERCENT, QUANTITIES, PairedCell, Side
 from plat_analysis.results.published import AVERAGE
@@ -79,6 +80,10 @@ class ReferenceCells:
                     cells[self.grid.cells[row, column][quantity].run_ids] = cell.outside
             counts.append(Count(quantity, sum(cells.values()), len(cells)))
         return counts
+
+    def same_runs(self) -> SameRuns:
+        """The table's own runs beside those of the same id in the reference."""
+        return same_runs([(cell, self._cells[key]) for key, cell in self.grid.cells.items()])
 
     def without_range(self) -> int:
         """How many cells have runs in the reference, but too few for a range."""

@@ -88,15 +88,17 @@ class ReferenceLines:
             name = f"reference/{NAMES[count.quantity]}"
             values |= {name: float(count.cells), f"{name}_outside": float(count.outside)}
             values |= {f"{name}_expected": count.expected, f"{name}_probability": count.probability}
-        return values
+        travelled = self.cells.same_runs().values() if self.cells else {}
+        return values | {f"reference/{name}": value for name, value in travelled.items()}
 
 
 def reference_caption(experiment: Experiment) -> str:
     """The sentence that says what the lines “reference” and “range” of a table are."""
     return (
         f" “reference” is the mean of the runs in {experiment.reference} that differ in seed or base build "
-        "only, the table's own runs left out, and of its own builds where those are there; “range” is where this table's "
-        "value is expected with probability 95 % (prediction interval, Student's t, around the level of its own build)."
+        "only, the table's own runs left out, and of its own builds where those are there; “range” is where this "
+        "table's value is expected with probability 95 % (prediction interval, Student's t, around the level of its "
+        "own build)."
     )
 
 

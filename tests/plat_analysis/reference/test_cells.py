@@ -243,3 +243,17 @@ def test_the_table_of_ends_has_its_reference_too(make, make_frames, tmp_path, mo
     assert table.rows[6].cells[1].text == f"{mean:+.2f}"
     assert table.rows[7].cells[1].text == f"[{low:+.2f}, {high:+.2f}]"
     assert "“range” is where" in table.caption
+
+
+def test_runs_that_were_computed_elsewhere_are_compared_with_themselves(make, make_frames, beside):
+    own, earlier = make([0]), make(range(5))
+    frames = make_frames(earlier)
+    same = beside(own, earlier, own_frames=frames).same_runs().values()
+    assert same["same_runs"] == same["same_run_equal"] == 8 and same["same_run_difference"] == 0
+    assert same["same_run_correlation"] == pytest.approx(1) and same["other_seed_correlation"] < 0.9
+    moved = frames.metrics["key"] == "val/success"
+    frames.metrics.loc[moved, "value"] += 1 / 256
+    near = beside(own, earlier, own_frames=frames).same_runs().values()
+    assert near["same_run_difference"] == pytest.approx(100 / 256) and near["same_run_equal"] == 0
+    assert near["same_run_difference"] < near["other_seed_difference"]
+    assert beside(make([9]), earlier).same_runs().values() == {}, "a fresh seed is not in the reference"

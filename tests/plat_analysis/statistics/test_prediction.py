@@ -56,7 +56,7 @@ def test_ninety_five_of_a_hundred_ranges_hold_what_comes_next(more):
 
 @pytest.mark.parametrize("between", [0.0, 3.0, 13.0])
 def test_a_run_is_expected_around_the_level_of_its_own_build(between):
-    """Five seeds on two builds; the run that comes next is one of the first build, as far apart as the builds may be."""
+    """Five seeds on two builds; the run that comes next is one of the first build, however far apart they are."""
     runs = simulated(2, between, seed=1)
     ranges = [prediction_interval({0: first[1:], 1: second}, {0: 1}) for first, second, _ in runs]
     assert share_covered(ranges, runs[:, 0, 0]) == pytest.approx(0.95, abs=0.012)
@@ -69,7 +69,7 @@ def test_a_run_is_expected_around_the_level_of_its_own_build(between):
 def test_a_run_of_another_build_is_expected_where_builds_are(between):
     runs = simulated(4, between, seed=2)
     ranges = [prediction_interval(dict(enumerate(trial[:4])), {4: 1}) for trial in runs]
-    assert 0.94 < share_covered(ranges, runs[:, 4, 0]) < 0.995
+    assert share_covered(ranges, runs[:, 4, 0]) > 0.94, "more often where builds hardly differ"
 
 
 def test_a_mean_over_builds_is_expected_around_theirs():
