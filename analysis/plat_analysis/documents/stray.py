@@ -27,7 +27,7 @@ MEASURED = re.compile(
             rf"\b{COUNT}\s+(?:runs?\s+|seeds?\s+)?(?:of|in|out of)\s+(?:the\s+|these\s+|those\s+)?(?:\d+|{NUMBER})\b",
             rf"(?<![\w.]){NUMBER}\s+(?:points?|pp|seconds?|minutes?|hours?)\b",
             r"\d+ ?(?:times\b|×)",
-            r"\b(?:a|one|two|three)\s+(?:third|quarter|fifth|sixth|seventh|eighth|tenth)s?\b",
+            r"\b(?:a|one|two|three)\s+(?:third|quarter|fifth|sixth|seventh|eighth|tenth)s?\s+(?:of|more|less|fewer)\b",
         )
     ),
     re.IGNORECASE,
