@@ -33,8 +33,11 @@ MEASURED = re.compile(
     re.IGNORECASE,
 )
 GIVEN = re.compile(r"<!-- given: (?P<phrases>[^\n]*?) -->")
-# what is no number: comments, where a link leads, and names with a version
-NOT_READ = re.compile(r"<!--.*?-->|\]\([^)\n]*\)|https?://\S+|\b(?:arXiv|Python|Llama|Qwen|verl) \d[\d.]*", re.DOTALL)
+# what is not read: comments, where a link leads, names with a version, and indented code
+NOT_READ = re.compile(
+    r"<!--.*?-->|\]\([^)\n]*\)|https?://\S+|\b(?:arXiv|Python|Llama|Qwen|verl) \d[\d.]*|^ {4}\S[^\n]*",
+    re.DOTALL | re.MULTILINE,
+)
 
 
 def stray_numbers(path: Path, text: str) -> list[str]:
