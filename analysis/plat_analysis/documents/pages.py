@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import zip_longest
 from pathlib import Path
 
 from plat.errors import SpecError
@@ -13,6 +14,7 @@ from plat_analysis.documents.stray import stray_numbers
 
 # Pages that tell results: here a measured number may stand in a region only.
 TOLD = ("quickstart", "results", "findings", "searches", "base-models", "paper-scale", "tasks", "controls")
+AGAIN = "`make results` writes it again"
 RESULTS = ("README.md", *(f"docs/{name}.md" for name in TOLD))
 
 
@@ -28,24 +30,29 @@ def write(root: Path) -> list[str]:
     return changed
 
 
-def problems(root: Path) -> list[str]:
-    """What is wrong with the numbers of the pages, one line each; nothing is written."""
-    bundles, pictures, lines = Bundles(root), Pictures(root, draw=False), []
+def problems(root: Path, bundles: Bundles | None = None) -> list[str]:
+    """What is wrong with the numbers of the pages, one line each; nothing is written.
+
+    bundles  where the numbers are, those of this root unless given; a second check of the same ones is fast
+    """
+    bundles, pictures, lines = bundles or Bundles(root), Pictures(root, draw=False), []
     for page in pages(root):
         text = (root / page).read_text(encoding="utf-8")
         new = _page(page, text, bundles, pictures)
-        for index, (old_line, new_line) in enumerate(zip(text.splitlines(), new.splitlines(), strict=False), start=1):
-            if old_line != new_line:
-                lines.append(f"{page}:{index}: this is not what docs/results says; `make results` writes it again")
-                break
-        else:
-            if text != new:
-                lines.append(
-                    f"{page}: its results end elsewhere than docs/results says; `make results` writes it again"
-                )
+        lines += [f"{page}:{line}: this is not what docs/results says; {AGAIN}" for line in _changed(text, new)]
         if str(page) in RESULTS:
             lines += stray_numbers(page, text)
     return lines
+
+
+def _changed(text: str, new: str) -> list[int]:
+    """The numbers of the lines that differ; where lines are missing or too many, of the first one only."""
+    old_lines, new_lines = text.splitlines(), new.splitlines()
+    pairs = zip_longest(old_lines, new_lines)
+    numbers = [number for number, (old, new) in enumerate(pairs, start=1) if old != new]
+    if not numbers and text != new:  # they differ in how their last line ends
+        return [len(old_lines)]
+    return numbers if len(old_lines) == len(new_lines) else numbers[:1]
 
 
 def pages(root: Path) -> list[Path]:
