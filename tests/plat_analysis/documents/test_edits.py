@@ -9,7 +9,6 @@ from pathlib import Path
 import pytest
 
 from plat.errors import SpecError
-from plat_analysis.documents.bundles import Bundles
 from plat_analysis.documents.pages import problems
 
 ROOT = Path(__file__).parents[3]
@@ -29,12 +28,6 @@ EDITS = [
     ("docs/base-models.md", "-->.25<!--", "-->.35<!--"),
 ]  # fmt: skip
 TABLE = re.compile(r"<!-- results: quickstart table collapse_regimes plain -->(.*?)<!-- end -->", re.DOTALL)
-
-
-@pytest.fixture(scope="module")
-def bundles() -> Bundles:
-    """Read once: most of a check is making the reports."""
-    return Bundles(ROOT)
 
 
 def copied(folder: Path, *pages: Path) -> Path:

@@ -3,22 +3,13 @@
 from __future__ import annotations
 
 import re
-from pathlib import Path
 
 import numpy as np
 import pytest
 from scipy import stats
 
 from plat.errors import SpecError
-from plat_analysis.documents.bundles import Bundles
 from plat_analysis.documents.sources import content
-
-ROOT = Path(__file__).parents[3]
-
-
-@pytest.fixture(scope="module")
-def bundles():
-    return Bundles(ROOT)
 
 
 def shown(bundles, what):
