@@ -6,8 +6,10 @@ the same content as tidy data, one dict per shown estimate: that is what the CSV
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from hashlib import sha256
 from typing import TYPE_CHECKING, Any, Literal
 
 from plat_analysis.statistics.intervals import Estimate
@@ -117,6 +119,16 @@ class Figure:
 
     def __post_init__(self) -> None:
         _make_printable(self, "title", "caption")
+
+    @property
+    def fingerprint(self) -> str:
+        """SHA-256 of the plotted numbers, each to six digits: machines differ in the last bits of a mean."""
+        lines = [{name: _six_digits(value) for name, value in point.items()} for point in self.points]
+        return sha256(json.dumps(lines, sort_keys=True, default=str).encode()).hexdigest()
+
+
+def _six_digits(value: Any) -> Any:
+    return f"{value:.6g}" if isinstance(value, float) else value
 
 
 def number(value: float | None, digits: int = 1, signed: bool = False) -> str:

@@ -2,53 +2,57 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from itertools import zip_longest
 from pathlib import Path
 
 from plat.errors import SpecError
-from plat_analysis.artifact import Figure
 from plat_analysis.documents.bundles import Bundles
-from plat_analysis.documents.regions import rewritten, stray_numbers
+from plat_analysis.documents.pictures import Pictures
+from plat_analysis.documents.regions import rewritten
 from plat_analysis.documents.sources import content
-from plat_analysis.figures import style
+from plat_analysis.documents.stray import stray_numbers
 
-IMAGES = Path("docs/images")
 # Pages that tell results: here a measured number may stand in a region only.
-RESULTS = ("README.md", "docs/results.md", "docs/quickstart.md", "docs/findings.md", "docs/searches.md")
+TOLD = ("quickstart", "results", "findings", "searches", "base-models", "paper-scale", "tasks", "controls")
+AGAIN = "`make results` writes it again"
+RESULTS = ("README.md", *(f"docs/{name}.md" for name in TOLD))
 
 
 def write(root: Path) -> list[str]:
     """Write every region of every page anew, and the pictures; the pages that changed, one sentence each."""
-    bundles, changed = Bundles(root), []
+    bundles, pictures, changed = Bundles(root), Pictures(root, draw=True), []
     for page in pages(root):
         text = (root / page).read_text(encoding="utf-8")
-        new = _page(root, page, text, bundles, _draw)
+        new = _page(page, text, bundles, pictures)
         if new != text:
             (root / page).write_text(new, encoding="utf-8")
             changed.append(f"{page} written")
     return changed
 
 
-def problems(root: Path) -> list[str]:
-    """What is wrong with the numbers of the pages, one line each; nothing is written."""
-    bundles, lines = Bundles(root), []
+def problems(root: Path, bundles: Bundles | None = None) -> list[str]:
+    """What is wrong with the numbers of the pages, one line each; nothing is written.
+
+    bundles  where the numbers are, those of this root unless given; a second check of the same ones is fast
+    """
+    bundles, pictures, lines = bundles or Bundles(root), Pictures(root, draw=False), []
     for page in pages(root):
         text = (root / page).read_text(encoding="utf-8")
-        new = _page(root, page, text, bundles, _must_exist)
-        for index, (old_line, new_line) in enumerate(zip(text.splitlines(), new.splitlines(), strict=False), start=1):
-            if old_line != new_line:
-                lines.append(f"{page}:{index}: this is not what docs/results says; `make results` writes it again")
-                break
-        else:
-            if text != new:
-                lines.append(
-                    f"{page}: its results end elsewhere than docs/results says; `make results` writes it again"
-                )
+        new = _page(page, text, bundles, pictures)
+        lines += [f"{page}:{line}: this is not what docs/results says; {AGAIN}" for line in _changed(text, new)]
         if str(page) in RESULTS:
-            lines += [
-                f"{stray} looks measured and stands in no region of results" for stray in stray_numbers(page, text)
-            ]
+            lines += stray_numbers(page, text)
     return lines
+
+
+def _changed(text: str, new: str) -> list[int]:
+    """The numbers of the lines that differ; where lines are missing or too many, of the first one only."""
+    old_lines, new_lines = text.splitlines(), new.splitlines()
+    pairs = zip_longest(old_lines, new_lines)
+    numbers = [number for number, (old, new) in enumerate(pairs, start=1) if old != new]
+    if not numbers and text != new:  # they differ in how their last line ends
+        return [len(old_lines)]
+    return numbers if len(old_lines) == len(new_lines) else numbers[:1]
 
 
 def pages(root: Path) -> list[Path]:
@@ -56,29 +60,12 @@ def pages(root: Path) -> list[Path]:
     return [Path("README.md"), *sorted(path.relative_to(root) for path in (root / "docs").glob("*.md"))]
 
 
-def _page(root: Path, page: Path, text: str, bundles: Bundles, draw: Callable[[Path, Figure], None]) -> str:
-    def picture(experiment: str, figure: Figure) -> str:
-        path = IMAGES / f"{experiment}-{figure.name}.png"
-        draw(root / path, figure)
-        return path.relative_to(page.parent).as_posix()
-
+def _page(page: Path, text: str, bundles: Bundles, pictures: Pictures) -> str:
     def content_of(what: str, place: str) -> str:
         try:
-            return content(what, bundles.report, picture)
+            return content(what, bundles.report, lambda name, figure: pictures.markdown(name, figure, page))
         except SpecError as error:
             error.where = f"{place} ({error.where})" if error.where else place
             raise
 
     return rewritten(page, text, content_of)
-
-
-def _draw(path: Path, figure: Figure) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_bytes(style.images(figure)[1])
-
-
-def _must_exist(path: Path, figure: Figure) -> None:
-    if not path.is_file():
-        raise SpecError(
-            f"the figure {figure.name!r} has not been drawn", where=str(path), mend="`make results` draws it"
-        )

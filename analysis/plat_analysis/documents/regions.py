@@ -1,4 +1,4 @@
-"""Marked regions of a Markdown page, whose content a command writes; and numbers that stand outside of them.
+"""Marked regions of a Markdown page, whose content a command writes.
 
 A region is `<!-- results: WHAT -->...<!-- end -->`. Where the first comment stands alone on its line, the content is a
 block with empty lines around it; else it is part of a sentence. What stands in code is left alone.
@@ -15,10 +15,6 @@ from plat.errors import SpecError
 REGION = re.compile(r"<!-- results: (?P<what>[^\n]+?) -->(?P<content>.*?)<!-- end -->", re.DOTALL)
 MARK = re.compile(r"<!-- (?:results:|end -->)")
 CODE = re.compile(r"^```.*?^```|`[^`\n]+`", re.DOTALL | re.MULTILINE)
-# Numbers that only runs can give: starred, with an uncertainty or a sign, an interval, a share or change with decimals.
-MEASURED = re.compile(
-    r"\d\\?\*(?!\*)|±|(?<![\w.^])[+−]\d|\[[+−-]?\d*\.\d+, ?[+−-]?\d*\.?\d+\]|\d*\.\d+ ?(?:%|points\b|\bpp\b)"
-)
 
 
 def rewritten(path: Path, text: str, content_of: Callable[[str, str], str]) -> str:
@@ -28,7 +24,7 @@ def rewritten(path: Path, text: str, content_of: Callable[[str, str], str]) -> s
     """
     pieces, end = [], 0
     for match in _regions(path, text):
-        content = content_of(match["what"], _place(path, text, match.start())).strip()
+        content = content_of(match["what"], place(path, text, match.start())).strip()
         is_block = text.rfind("\n", 0, match.start()) + 1 == match.start() and match["content"].startswith("\n")
         inner = f"\n\n{content}\n\n" if is_block else content
         pieces += [text[end : match.start("content")], inner]
@@ -36,14 +32,18 @@ def rewritten(path: Path, text: str, content_of: Callable[[str, str], str]) -> s
     return "".join([*pieces, text[end:]])
 
 
-def stray_numbers(path: Path, text: str) -> list[str]:
-    """`README.md:12: +3.2`: what looks measured and stands in no region and in no code."""
+def without_regions(path: Path, text: str) -> str:
+    """The page, of the same length, with blanks in the place of code and of regions."""
     outside = list(_without_code(text))
     for match in _regions(path, text):
         for index in range(match.start(), match.end()):
             outside[index] = "\n" if text[index] == "\n" else " "
-    plain = "".join(outside)
-    return [f"{_place(path, text, match.start())}: {_word(text, match.start())}" for match in MEASURED.finditer(plain)]
+    return "".join(outside)
+
+
+def place(path: Path, text: str, position: int) -> str:
+    """`docs/results.md:12`: the line of a position."""
+    return f"{path}:{text.count(chr(10), 0, position) + 1}"
 
 
 def _regions(path: Path, text: str) -> Iterator[re.Match[str]]:
@@ -66,7 +66,7 @@ def _check_unmarked(path: Path, text: str, plain: str, start: int, end: int) -> 
     if mark:
         raise SpecError(
             "a mark of results has no partner",
-            where=_place(path, text, mark.start()),
+            where=place(path, text, mark.start()),
             mend="write `<!-- results: WHAT -->...<!-- end -->`, and no region inside another",
         )
 
@@ -74,12 +74,3 @@ def _check_unmarked(path: Path, text: str, plain: str, start: int, end: int) -> 
 def _without_code(text: str) -> str:
     """The text, of the same length, with blanks in the place of code that is no region's content."""
     return CODE.sub(lambda match: re.sub(r"[^\n]", " ", match[0]), text)
-
-
-def _place(path: Path, text: str, position: int) -> str:
-    return f"{path}:{text.count(chr(10), 0, position) + 1}"
-
-
-def _word(text: str, position: int) -> str:
-    start = max(text.rfind(" ", 0, position), text.rfind("\n", 0, position)) + 1
-    return re.split(r"\s", text[start:], maxsplit=1)[0]

@@ -10,6 +10,15 @@ prints.
     EXPERIMENT together EXPERIMENT...                  which verdicts of these files stand with one error for all
     EXPERIMENT runs                                    how many runs are behind the numbers, and what made them
     EXPERIMENT command                                 the command that does these runs
+    EXPERIMENT count PROPERTY CONDITION [alone]        how many runs have it: `6 of 10` (see `counts`)
+    EXPERIMENT share PROPERTY CONDITION                the exact interval of that share: `26 to 88 %`
+    EXPERIMENT fisher PROPERTY CONDITION CONDITION     Fisher's exact test of two shares: `p .011`
+    EXPERIMENT setting KEY                             an option that all runs share: `.25`
+    EXPERIMENT mean METRIC CONDITION [last=N]          a metric's mean (see `metrics`)
+    EXPERIMENT difference METRIC CONDITION CONDITION [last=N] [show=p]    paired by build and seed, with its interval
+    EXPERIMENT record TABLE LABELS [interval=yes]      one number of a table (see `records`)
+    EXPERIMENT percent TABLE LABELS LABELS             by how many percent one number is below another
+    EXPERIMENT change CLAIM ROW                        the change of a row that a claim judged
     python ...                                         what this command prints: tables in Markdown, other text as code
 
 A word with spaces is written in quotation marks. Words `matrix.AXIS=VALUES` behind these choose a part of the runs.
@@ -30,6 +39,7 @@ from plat.errors import SpecError
 from plat.suggest import mend
 from plat_analysis.artifact import Figure, Row, Table, number
 from plat_analysis.claims.together import summary
+from plat_analysis.documents import claimed, counts, metrics, records
 from plat_analysis.report import render
 from plat_analysis.report.report import Report
 from plat_analysis.results.runs import spell
@@ -46,7 +56,7 @@ def content(what: str, report_of: Callable[[str, Sequence[str]], Report], draw: 
     """The Markdown that stands for `what`; SpecError where it names nothing that there is.
 
     report_of  (name of an experiment, overrides of its matrix) -> its report
-    draw       (name of an experiment, figure) -> the path of the picture, as the page names it
+    draw       (name of an experiment, figure) -> the Markdown of the picture
     """
     try:
         name, kind, *words = shlex.split(what)
@@ -63,7 +73,7 @@ def content(what: str, report_of: Callable[[str, Sequence[str]], Report], draw: 
     report = report_of(name, part)
     if kind == "figure":
         figure = _named(report, words, Figure)
-        return f"![{figure.title}]({draw('-'.join([name, *map(_slug, part)]), figure)})"
+        return draw("-".join([name, *map(_slug, part)]), figure)
     return KINDS[kind](report, words)
 
 
@@ -182,4 +192,13 @@ KINDS: dict[str, Callable[[Report, Sequence[str]], str]] = {
     "verdict": _verdict,
     "runs": _runs,
     "command": _command,
+    "count": counts.count,
+    "share": counts.share,
+    "fisher": counts.fisher,
+    "setting": counts.setting,
+    "mean": metrics.mean,
+    "difference": metrics.difference,
+    "record": records.record,
+    "percent": records.percent,
+    "change": claimed.change,
 }

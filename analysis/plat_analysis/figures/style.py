@@ -23,6 +23,7 @@ INK, QUIET, GRID = "#222222", "#6b6b6b", "#e4e4e4"
 BASELINE = "#7a7a7a"
 PALETTE = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9")
 PUBLISHED = "#D55E00"
+NUMBERS = "plat:numbers"  # the text chunk of a PNG that names what it draws
 
 STYLE: dict[str, Any] = {
     "font.family": "DejaVu Sans",
@@ -115,8 +116,13 @@ def images(figure: Figure) -> tuple[bytes, bytes]:
         drawn = figure.draw()
         svg, png = io.BytesIO(), io.BytesIO()
         drawn.savefig(svg, format="svg", metadata={"Date": None, "Creator": None})
-        drawn.savefig(png, format="png", dpi=200, metadata={"Software": None})
+        drawn.savefig(png, format="png", dpi=200, metadata={"Software": None, NUMBERS: figure.fingerprint})
     return svg.getvalue(), png.getvalue()
+
+
+def is_drawn_from(png: bytes, fingerprint: str) -> bool:
+    """Whether a PNG of `images` draws the numbers with this fingerprint."""
+    return f"{NUMBERS}\0{fingerprint}".encode() in png
 
 
 def inline(figure: Figure, svg: bytes) -> str:

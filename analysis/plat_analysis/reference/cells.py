@@ -1,7 +1,7 @@
 """The cells of a table beside those of its reference: the mean of earlier runs, and where one more run is expected.
 
 A run of the report that is in the reference itself is left out of it, so that a run is always compared with others.
-Runs of several seeds and several builds of a base model count as runs alike.
+A run is expected around the level of its own build of the base model (`statistics.prediction`).
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ import numpy as np
 
 from plat_analysis.reference.expected import Expected, expected
 from plat_analysis.reference.runs import Reference
+from plat_analysis.reference.same_run import SameRuns, same_runs
 from plat_analysis.results.grid import Grid
 from plat_analysis.results.pairs import PERCENT, QUANTITIES, PairedCell, Side
 from plat_analysis.results.published import AVERAGE
@@ -61,7 +62,8 @@ class ReferenceCells:
         names = [cell.column for cell in self.grid.row(row)] if column == AVERAGE else [column]
         columns = [self._values(self._cells[row, name], quantity) for name in names]
         own = [self.grid.cells[row, name].by_replicate(quantity) for name in names]
-        values, more = _means(columns), len(_means(own))
+        wanted = [dict.fromkeys(self.grid.cells[row, name].baseline.runs, 0.0) for name in names]
+        values, more = _means(columns), _means(own) or _means(wanted)
         rounding = float(np.sqrt(sum(self._cells[row, name].rounding(quantity) ** 2 for name in names))) / len(names)
         value = self.grid.estimate(row, column, quantity).value
         limits = (0.0, PERCENT) if QUANTITIES[quantity][0] is None else None  # of a success rate, not of a change
@@ -78,6 +80,10 @@ class ReferenceCells:
                     cells[self.grid.cells[row, column][quantity].run_ids] = cell.outside
             counts.append(Count(quantity, sum(cells.values()), len(cells)))
         return counts
+
+    def same_runs(self) -> SameRuns:
+        """The table's own runs beside those of the same id in the reference."""
+        return same_runs([(cell, self._cells[key]) for key, cell in self.grid.cells.items()])
 
     def without_range(self) -> int:
         """How many cells have runs in the reference, but too few for a range."""
@@ -108,12 +114,12 @@ def _beside_side(side: Side, reference: Reference) -> Side:
     return Side.of(reference.results, {view.replicate: view for view in views.values()})
 
 
-def _means(columns: Sequence[dict[Replicate, float]]) -> list[float]:
+def _means(columns: Sequence[dict[Replicate, float]]) -> dict[Replicate, float]:
     """The mean over the columns for each replicate that all of them have."""
     if not columns:
-        return []
-    return [
-        float(np.mean([column[replicate] for column in columns]))
+        return {}
+    return {
+        replicate: float(np.mean([column[replicate] for column in columns]))
         for replicate in columns[0]
         if all(replicate in column for column in columns)
-    ]
+    }

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
-from plat_analysis.statistics.prediction import MIN_RUNS, prediction_interval
+from plat_analysis.statistics.prediction import prediction_interval
+from plat_analysis.statistics.replicates import Replicate
 
 ROUNDING = 1e-9  # a value that is so close to an end of its range differs by arithmetic only
 
@@ -15,7 +18,7 @@ ROUNDING = 1e-9  # a value that is so close to an end of its range differs by ar
 @dataclass(frozen=True)
 class Expected:
     """What a reference says of a value: the mean of its `runs` (or pairs of runs), and the range in which the report's
-    `own` value is expected. `low` and `high` are None below MIN_RUNS."""
+    `own` value is expected. `low` and `high` are None where they are too few."""
 
     mean: float | None
     low: float | None
@@ -32,18 +35,35 @@ class Expected:
 
 
 def expected(
-    values: Sequence[float],
+    values: Mapping[Replicate, float],
     own: float | None,
-    more: int,
+    more: Iterable[Replicate],
     rounding: float = 0.0,
     limits: tuple[float, float] | None = None,
 ) -> Expected:
-    """The range for the mean of `more` further values (one where there is none yet), inside of `limits`."""
+    """Where the mean of further runs is expected, inside of `limits`: around the level of their builds, where the
+    reference has those (`statistics.prediction`).
+
+    values  what the earlier runs came to
+    own     what the further runs came to; None where there is none yet
+    more    the further runs
+    """
     if not values:
         return Expected(None, None, None, 0, own)
-    if len(values) < MIN_RUNS:
-        return Expected(float(np.mean(values)), None, None, len(values), own)
-    mean, low, high = prediction_interval(values, max(1, more), rounding)
+    by_build = _by_build(values)
+    counts = Counter(replicate.build for replicate in more)
+    found = prediction_interval(by_build, counts, rounding)
+    builds = [build for build in counts if build in by_build] or list(by_build)
+    if found is None:
+        return Expected(float(np.mean([np.mean(by_build[build]) for build in builds])), None, None, len(values), own)
+    mean, low, high = found
     if limits is not None:
         low, high = max(low, limits[0]), min(high, limits[1])
     return Expected(mean, low, high, len(values), own)
+
+
+def _by_build(values: Mapping[Replicate, float]) -> dict[Any, list[float]]:
+    groups: dict[Any, list[float]] = {}
+    for replicate, value in values.items():
+        groups.setdefault(replicate.build, []).append(value)
+    return groups

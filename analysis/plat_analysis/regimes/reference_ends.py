@@ -38,6 +38,7 @@ class EndsReference:
         self.experiment, self.values = experiment, values
         self.reference = reference_of(experiment, metrics, tables=True)
         self.untreated, self.treated = self._beside(untreated), self._beside(treated)
+        self.own = list(untreated)
         self.is_empty = not (self.untreated or self.treated)
 
     def _beside(self, runs: Runs) -> dict[Replicate, RunView]:
@@ -54,7 +55,8 @@ class EndsReference:
             return []
         earlier = self.values(self.reference.results, self.untreated, self.treated, quantity)
         cells = [
-            expected(list(earlier[column].values()), estimate.value, estimate.seeds) for column, estimate in own.items()
+            expected(earlier[column], estimate.value, self.own if estimate.seeds else self.own[:1])
+            for column, estimate in own.items()
         ]
         return [
             Row((Cell("reference", tone="dim"), *(mean_cell(cell, True, digits) for cell in cells), Cell())),

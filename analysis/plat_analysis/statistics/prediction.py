@@ -1,34 +1,56 @@
-"""Where one more run is expected, from the spread between the runs that there are; and how many may lie elsewhere."""
+"""Where one more run is expected, from the spread between the runs that there are; and how many may lie elsewhere.
+
+Runs of one build of a base model are alike, those of two builds need not be: a build has a level of its own, and seeds
+vary around it. So a run is expected around the level of its own build, with the spread between seeds pooled over all
+builds. Where the earlier runs are of other builds only, the spread between builds counts as well, and takes three of
+them.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+from typing import Any
+
 import numpy as np
-from numpy.typing import ArrayLike
 
 from plat_analysis.statistics.intervals import LEVEL
 
 MIN_RUNS = 5  # with fewer, the range says next to nothing: t is large, and coverage depends on a normal shape
+MIN_BUILDS = 3  # to know how much builds differ
+Range = tuple[float, float, float]
 
 
 def prediction_interval(
-    values: ArrayLike, more: int = 1, rounding: float = 0.0, level: float = LEVEL
-) -> tuple[float, float, float]:
-    """(mean, low, high): the range in which the mean of `more` further values is expected, mean ± t s √(1/more + 1/n).
+    values: Mapping[Any, Sequence[float]], more: Mapping[Any, int], rounding: float = 0.0, level: float = LEVEL
+) -> Range | None:
+    """(centre, low, high) of the mean over builds of the means of further values; None where there are too few.
 
-    Exact for independent values of one normal distribution. ValueError below MIN_RUNS values.
+    With one build, mean ± t s √(1/more + 1/n). Exact for normal values where the builds have one spread.
 
-    rounding  standard deviation of the rounding of one value: the spread s is taken as at least that
+    values    build -> its earlier values
+    more      build -> how many further values there are
+    rounding  standard deviation of the rounding of one value: the spread between seeds is taken as at least that
     """
     from scipy.special import stdtrit
 
-    x = np.asarray(values, float)
-    n = len(x)
-    if n < MIN_RUNS or more < 1:
-        raise ValueError(f"a range for {more} further values needs at least {MIN_RUNS}, not {n}")
-    spread = max(float(x.std(ddof=1)), rounding)
-    half = float(stdtrit(n - 1, 0.5 + level / 2)) * spread * float(np.sqrt(1 / more + 1 / n))
-    mean = float(x.mean())
-    return mean, mean - half, mean + half
+    groups = {build: np.asarray(group, float) for build, group in values.items() if len(group)}
+    freedom = sum(len(group) - 1 for group in groups.values())
+    if freedom < MIN_RUNS - 1 or not more:
+        return None
+    within = max(sum(float(((group - group.mean()) ** 2).sum()) for group in groups.values()) / freedom, rounding**2)
+    if all(build in groups for build in more):
+        centre = float(np.mean([groups[build].mean() for build in more]))
+        variance = within * sum(1 / count + 1 / len(groups[build]) for build, count in more.items()) / len(more) ** 2
+    elif len(groups) < MIN_BUILDS:
+        return None
+    else:
+        means = np.array([group.mean() for group in groups.values()])
+        of_means, runs_of_each = float(means.var(ddof=1)), float(np.mean([1 / len(group) for group in groups.values()]))
+        between = max(0.0, of_means - within * runs_of_each)
+        ahead = between + within * float(np.mean([1 / count for count in more.values()]))
+        centre, variance, freedom = float(means.mean()), of_means / len(means) + ahead / len(more), len(means) - 1
+    half = float(stdtrit(freedom, 0.5 + level / 2)) * variance**0.5
+    return centre, centre - half, centre + half
 
 
 def chance_of_as_many(outside: int, ranges: int, level: float = LEVEL) -> float:

@@ -9,7 +9,6 @@ from plat_analysis.reference.cells import ReferenceCells, more_than_chance
 from plat_analysis.reference.expected import Expected
 from plat_analysis.reference.runs import reference_of, reference_problem
 from plat_analysis.statistics.intervals import Estimate
-from plat_analysis.statistics.prediction import MIN_RUNS
 
 if TYPE_CHECKING:
     from plat.spec.experiment import Experiment
@@ -57,7 +56,7 @@ class ReferenceLines:
             return texts
         few = self.cells.without_range()
         if few:
-            needed = f"fewer than {MIN_RUNS} reference runs besides their own, too few for a range"
+            needed = "too few for a range besides their own, or of other builds only"
             texts.append(Note(f"The line “range” has the number of runs in {few} cells: {needed}."))
         counts = [count for count in self.cells.counts() if count.cells]
         if counts:
@@ -89,15 +88,17 @@ class ReferenceLines:
             name = f"reference/{NAMES[count.quantity]}"
             values |= {name: float(count.cells), f"{name}_outside": float(count.outside)}
             values |= {f"{name}_expected": count.expected, f"{name}_probability": count.probability}
-        return values
+        travelled = self.cells.same_runs().values() if self.cells else {}
+        return values | {f"reference/{name}": value for name, value in travelled.items()}
 
 
 def reference_caption(experiment: Experiment) -> str:
     """The sentence that says what the lines “reference” and “range” of a table are."""
     return (
         f" “reference” is the mean of the runs in {experiment.reference} that differ in seed or base build "
-        "only, the table's own runs left out; “range” is where this table's value is expected with probability "
-        "95 % (prediction interval, Student's t)."
+        "only, the table's own runs left out, and of its own builds where those are there; “range” is where this "
+        "table's value is expected with probability 95 % (prediction interval, Student's t, around the level of its "
+        "own build)."
     )
 
 

@@ -1,4 +1,4 @@
-"""Marked regions of pages, and numbers outside of them."""
+"""Marked regions of pages."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from plat.errors import SpecError
-from plat_analysis.documents.regions import rewritten, stray_numbers
+from plat_analysis.documents.regions import rewritten
 
 PAGE = Path("docs/results.md")
 
@@ -46,19 +46,3 @@ def test_a_mark_without_its_partner_is_named(text, line):
     with pytest.raises(SpecError, match="no partner") as error:
         write(text)
     assert error.value.where == f"docs/results.md:{line}"
-
-
-@pytest.mark.parametrize(
-    "number", ["+3.2", "−4", "16.0\\*", "9*", "71 ± 3", "[1.2, 3.4]", "82.5 %", "5.5 points", "[−1.0, 2]"]
-)
-def test_a_measured_number_outside_of_a_region_is_seen(number):
-    assert len(stray_numbers(PAGE, f"Text.\nIt is {number} here.\n")) == 1
-    assert stray_numbers(PAGE, f"It is <!-- results: x -->{number}<!-- end --> here, and `{number}`.\n") == []
-
-
-@pytest.mark.parametrize(
-    "text",
-    ["at most 5 %", "**bold 3**", "Python 3.11 or 3.12", "version 0.1", "seeds 0-4", "arXiv 2604.06268", "Δ", "1 + 1"],
-)
-def test_other_numbers_are_let_be(text):
-    assert stray_numbers(PAGE, text) == []

@@ -88,7 +88,7 @@ def test_a_run_is_compared_with_the_others_and_not_with_itself(make, make_frames
         and run.axes["seed"] != 0
     ]
     expected = beside(own, earlier).expected("GRPO", "sokoban", "peak")
-    mean, low, high = prediction_interval(peaks(frames, others))
+    mean, low, high = prediction_interval({0: peaks(frames, others)}, {0: 1})
     assert expected.runs == 7
     assert (expected.mean, expected.low, expected.high) == pytest.approx((mean, max(low, 0), min(high, 100)))
 
@@ -111,9 +111,29 @@ def test_changes_and_averages_are_paired_by_replicate(make, make_frames, beside)
     assert expected.high - expected.low > 0
 
 
-def test_seeds_and_builds_count_as_runs_alike(make, beside):
-    expected = beside(make([0], builds=[0]), make(range(3), builds=[0, 1])).expected("PPO", "sokoban", "peak")
-    assert expected.runs == 5, "three seeds on two builds, without the run itself"
+def test_the_runs_of_the_own_build_say_where_and_those_of_all_how_far(make, make_frames, beside):
+    own, earlier = make([0], builds=[0]), make(range(4), builds=[0, 1])
+    frames = make_frames(earlier)
+    first, second = (
+        [
+            run
+            for run in earlier.runs
+            if (run.axes["variant"], run.axes["task"], run.axes["filter"]) == ("PPO", "sokoban", "none")
+            and run.axes["model.base.seed"] == build
+            and (build, run.axes["seed"]) != (0, 0)
+        ]
+        for build in (0, 1)
+    )
+    expected = beside(own, earlier).expected("PPO", "sokoban", "peak")
+    assert expected.runs == 7 and expected.mean == pytest.approx(np.mean(peaks(frames, first)))
+    wanted = prediction_interval({0: peaks(frames, first), 1: peaks(frames, second)}, {0: 1})
+    assert (expected.low, expected.high) == pytest.approx((max(wanted[1], 0), min(wanted[2], 100)))
+
+
+def test_another_build_than_the_two_of_the_reference_has_no_range(make, beside):
+    cells = beside(make([0], builds=[2]), make(range(5), builds=[0, 1]))
+    expected = cells.expected("PPO", "sokoban", "peak")
+    assert expected.runs == 10 and expected.mean is not None and expected.low is None
 
 
 def test_too_few_runs_give_a_mean_and_no_range(make, beside):
@@ -219,7 +239,21 @@ def test_the_table_of_ends_has_its_reference_too(make, make_frames, tmp_path, mo
     for run in untreated:
         values = metrics[(metrics["run_id"] == run.id) & (metrics["key"] == "mi/first_turn/h_z_given_x")]["value"]
         changes.append(values.to_numpy()[-3:].mean() - values.to_numpy()[0])
-    mean, low, high = prediction_interval(changes)
+    mean, low, high = prediction_interval({0: changes}, {0: 1})
     assert table.rows[6].cells[1].text == f"{mean:+.2f}"
     assert table.rows[7].cells[1].text == f"[{low:+.2f}, {high:+.2f}]"
     assert "“range” is where" in table.caption
+
+
+def test_runs_that_were_computed_elsewhere_are_compared_with_themselves(make, make_frames, beside):
+    own, earlier = make([0]), make(range(5))
+    frames = make_frames(earlier)
+    same = beside(own, earlier, own_frames=frames).same_runs().values()
+    assert same["same_runs"] == same["same_run_equal"] == 8 and same["same_run_difference"] == 0
+    assert same["same_run_correlation"] == pytest.approx(1) and same["other_seed_correlation"] < 0.9
+    moved = frames.metrics["key"] == "val/success"
+    frames.metrics.loc[moved, "value"] += 1 / 256
+    near = beside(own, earlier, own_frames=frames).same_runs().values()
+    assert near["same_run_difference"] == pytest.approx(100 / 256) and near["same_run_equal"] == 0
+    assert near["same_run_difference"] < near["other_seed_difference"]
+    assert beside(make([9]), earlier).same_runs().values() == {}, "a fresh seed is not in the reference"
