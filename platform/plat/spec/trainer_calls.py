@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -43,6 +44,14 @@ def _is_work(value: Any) -> bool:
     return isinstance(value, tuple) and len(value) == 2 and all(isinstance(part, str) for part in value)
 
 
+def _is_facts(value: Any) -> bool:
+    try:
+        json.dumps(value)
+    except (TypeError, ValueError):
+        return False
+    return isinstance(value, dict)
+
+
 def _is_reasons(value: Any) -> bool:
     return isinstance(value, Mapping) and all(isinstance(part, str) for pair in value.items() for part in pair)
 
@@ -53,7 +62,7 @@ def _is_resources(value: Any) -> bool:
 
 _RETURNS: dict[str, tuple[Callable[[Any], bool], str]] = {
     "validate": (lambda value: True, "a config of its config_type"),
-    "fingerprint": (lambda value: isinstance(value, dict), "a dict of facts"),
+    "fingerprint": (_is_facts, "a dict of facts that JSON can hold"),
     "prepare": (_is_work, "None, or (key, title)"),
     "resources": (_is_resources, 'a Resources, or a dict such as {"threads": 1, "gpus": 0}'),
     "idle_keys": (_is_reasons, 'a dict such as {"train.critic_lr": "it has no critic"}'),

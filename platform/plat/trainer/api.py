@@ -15,7 +15,8 @@ from plat.errors import PluginError, SpecError
 from plat.suggest import mend, nearest
 from plat.trainer.plugins import ALLOW_IMPORT, imports_allowed, load_plugin, published
 from plat.trainer.resources import Resources
-from plat.user_code import user_code
+from plat.trainer.spec_check import wrong_field
+from plat.user_code import definition_of, user_code
 
 
 @dataclass
@@ -236,4 +237,10 @@ def _importable(module: str) -> str:
 def _checked(spec: Any, name: str) -> TrainerSpec:
     if not isinstance(spec, TrainerSpec):
         raise SpecError(f"{name!r} is a {type(spec).__name__}, not a TrainerSpec", mend="name a TrainerSpec")
+    if wrong := wrong_field(spec):
+        raise PluginError(
+            f"the TrainerSpec of {name!r} is wrong: {wrong}",
+            where=definition_of(spec.load) if callable(spec.load) else None,
+            mend="correct it; plat.trainer.api.TrainerSpec explains every field",
+        )
     return spec

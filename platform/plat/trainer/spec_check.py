@@ -1,0 +1,58 @@
+"""Whether the fields of a TrainerSpec hold what they should: Python accepts anything in a dataclass.
+
+The usual slip is a forgotten comma: `operational_keys=("train.x")` is a text, whose letters would be taken for keys.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
+
+
+class Kind(NamedTuple):
+    """What a field must be, in words, and whether a value is."""
+
+    words: str
+    holds: Callable[[Any], bool]
+
+
+def _are_texts(value: Any) -> bool:
+    return isinstance(value, tuple | list) and all(isinstance(item, str) for item in value)
+
+
+def _is_time(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value) and value > 0
+
+
+_TEXT = Kind("a text", lambda value: isinstance(value, str) and bool(value) and value.isprintable())
+_TEXTS = Kind('a tuple of texts, e.g. ("train.micro_batch",)', _are_texts)
+_FUNCTION = Kind("a function", callable)
+
+
+def _or_none(kind: Kind) -> Kind:
+    return Kind(f"{kind.words} or None", lambda value: value is None or kind.holds(value))
+
+
+FIELDS = {
+    **dict.fromkeys(("name", "version", "headline"), _TEXT),
+    **dict.fromkeys(("conf", "code"), _or_none(_TEXT)),
+    **dict.fromkeys(("operational_keys", "preload", "metrics", "cost_keys"), _TEXTS),
+    **dict.fromkeys(("load", "validate", "resources", "fingerprint", "idle_keys", "iterations"), _FUNCTION),
+    **dict.fromkeys(
+        ("prepare", "load_prepare", "load_evaluate", "less_memory", "load_check", "check_machine", "disk_bytes"),
+        _or_none(_FUNCTION),
+    ),
+    "config_type": Kind("a dataclass", lambda value: isinstance(value, type)),
+    "legacy": Kind("a dict of keys and values", lambda value: isinstance(value, Mapping)),
+    "stall_after": Kind("a number of seconds", _is_time),
+}
+
+
+def wrong_field(spec: Any) -> str:
+    """The first field that is not what it should be, in words; "" when all are."""
+    for name, kind in FIELDS.items():
+        value = getattr(spec, name)
+        if not kind.holds(value):
+            return f"{name} is {value!r:.60}, not {kind.words}"
+    return ""

@@ -1,0 +1,53 @@
+"""A TrainerSpec with a wrong field is refused when it is found, with the field."""
+
+from __future__ import annotations
+
+from dataclasses import fields
+from typing import Any
+
+import plat_toy
+import pytest
+
+from plat.errors import PluginError
+from plat.spec.experiment import build_run
+from plat.trainer import api
+from plat.trainer.api import TrainerSpec, find_trainer
+from plat.trainer.spec_check import FIELDS, wrong_field
+
+WRONG: dict[str, Any] = {
+    "operational_keys": "train.x",  # a forgotten comma
+    "metrics": "val/success",
+    "cost_keys": None,
+    "preload": (1,),
+    "legacy": ["train.x"],
+    "headline": 3,
+    "code": "a\nb",
+    "stall_after": "x",
+    "iterations": 3,
+    "version": 1.0,
+    "idle_keys": {},
+    "prepare": "later",
+    "config_type": None,
+}
+
+
+@pytest.mark.parametrize("name", WRONG)
+def test_a_wrong_field_is_named(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    values = {field.name: getattr(plat_toy.SPEC, field.name) for field in fields(TrainerSpec)}
+    monkeypatch.setattr(plat_toy, "SPEC", TrainerSpec(**{**values, name: WRONG[name]}))
+    with pytest.raises(PluginError) as caught:
+        build_run(["trainer=plat_toy:SPEC"])
+    assert f"{name} is {WRONG[name]!r}" in caught.value.what and "plat_toy.py" in str(caught.value.where)
+
+
+def test_every_field_is_checked_and_those_of_plat_are_right() -> None:
+    assert set(FIELDS) == {field.name for field in fields(TrainerSpec)}
+    assert [wrong_field(find_trainer(name)) for name in ("embedded", "verl", "plat_toy:SPEC")] == ["", "", ""]
+
+
+def test_facts_that_json_cannot_hold_are_the_trainers_mistake(monkeypatch: pytest.MonkeyPatch) -> None:
+    values = {field.name: getattr(plat_toy.SPEC, field.name) for field in fields(TrainerSpec)}
+    spec = TrainerSpec(**{**values, "fingerprint": lambda config: {"a": object()}})
+    monkeypatch.setattr(api, "find_trainer", lambda name: spec)
+    with pytest.raises(PluginError, match="`fingerprint` of the trainer"):
+        build_run(["trainer=own"])
