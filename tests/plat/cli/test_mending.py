@@ -132,6 +132,21 @@ def test_a_value_that_was_changed_in_the_store_is_brought_back_by_the_report(pla
     assert plat("report", path)[1:] == (whole, "")
 
 
+@pytest.mark.parametrize(
+    "change", ["UPDATE tags SET value = 'x' WHERE key = 'plat.attempt'", "UPDATE metrics SET value = 'abc'"]
+)
+def test_what_is_no_number_in_the_store_is_named_with_the_cure(plat, spec, home, toy, change):
+    path = spec(GUESSING)
+    plat("sweep", path)
+    whole = plat("report", path)[1]
+    with sqlite3.connect(home / "mlflow.db") as database:
+        database.execute(change)
+    code, _, err = plat("report", path)
+    assert code == 2 and "something that plat did not write" in err and "plat doctor --mend" in err
+    plat("doctor", "--mend")
+    assert plat("report", path)[:2] == (0, whole)
+
+
 def test_a_changed_run_whose_directory_is_gone_is_named_and_left_out(plat, spec, home, toy):
     path = spec(GUESSING)
     plat("sweep", path)

@@ -102,6 +102,12 @@ class Store:
                 logged.append((plat_id, _tables(run, data)))
             runs_frame = _runs_frame(ordered, axes, changed)
             return Frames(runs_frame, _metrics_frame(series), _tables_frame(logged), changed)
+        except (ValueError, TypeError) as error:  # such as a text in place of a number
+            raise StoreError(
+                f"the store holds something that plat did not write: {error}",
+                where=shown_uri(self.uri),
+                mend="`plat doctor --mend` brings back what differs from the run directories",
+            ) from error
         finally:
             reader.close()
 
