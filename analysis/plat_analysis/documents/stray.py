@@ -1,4 +1,4 @@
-"""Numbers that look measured and stand in no region: whoever edits one by hand would not be noticed.
+"""Numbers that look measured and stand in no region: a check could not notice an edit of one by hand.
 
 Numbers that nobody measured (settings, definitions, what a paper prints) are named on their line, in a comment that
 readers do not see: `at a cost of .003 <!-- given: .003 -->`, several with semicolons between them. So an edit of such a
