@@ -1,6 +1,6 @@
 """Which verdicts stand when the error is held over many claims at once.
 
-Each claim is judged at 2.5 %. Of forty claims of which none is true, one is therefore expected to be called reproduced
+Each claim is judged at 2.5 %. If none of forty claims is true, one is therefore still expected to be called reproduced
 or partial. Holm's procedure over all of them keeps the probability of even one such error at 2.5 %.
 """
 
