@@ -2,11 +2,13 @@
 
     python benchmarks/error_rates.py [--draws N] [--spread-share 0] [PART ...]
 
-    tables    stars and verdicts of tables as Table 4, and how often an effect of 5 points is shown
-    claims    claims of a few rows, where one condition collapses in half of its runs
-    looks     a claim that is judged again while seeds are added
-    builds    claims about these builds of the base model, and about such builds
-    regimes   the words for how a run ended, at the edges of their rule
+    tables       stars and verdicts of tables as Table 4, and how often an effect of 5 points is shown
+    claims       claims of a few rows, where one condition collapses in half of its runs
+    looks        a claim that is judged again while seeds are added
+    builds       claims about these builds of the base model, and about such builds
+    regimes      the words for how a run ended, at the edges of their rule
+    trends       claims that a measure falls along an order of conditions
+    correlation  rank correlations over settings, where runs of one setting are alike
 
 Each line says what is promised. `--spread-share 0` shows what stars and verdicts would be worth if a cell's own spread
 were trusted. The module of a part in benchmarks/simulated says what is drawn.
@@ -17,7 +19,7 @@ from __future__ import annotations
 import argparse
 from collections.abc import Callable, Iterator
 
-from simulated import builds, claims, looks, regimes, tables
+from simulated import builds, claims, correlation, looks, regimes, tables, trends
 
 from plat_analysis.statistics import families
 
@@ -27,6 +29,8 @@ PARTS: dict[str, Callable[[int], Iterator[str]]] = {
     "looks": looks.lines,
     "builds": builds.lines,
     "regimes": regimes.lines,
+    "trends": trends.lines,
+    "correlation": correlation.lines,
 }
 
 

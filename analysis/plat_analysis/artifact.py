@@ -141,6 +141,16 @@ def number(value: float | None, digits: int = 1, signed: bool = False) -> str:
     return f"{rounded:{'+' if signed else ''}.{digits}f}".replace("-", "−")
 
 
+def p_value(p: float | None) -> str:
+    """`.0004`, `.031`, `.25`: a p-value with two digits that count."""
+    if p is None:
+        return "unknown"
+    if p < 0.0001:
+        return "below .0001"
+    digits = 4 if p < 0.001 else 3 if p < 0.1 else 2
+    return f"{p:.{digits}f}".removeprefix("0")
+
+
 def interval(estimate: Estimate, digits: int = 1, signed: bool = False) -> str:
     """`[9.4, 17.5]`, or nothing when there is no interval."""
     if estimate.low is None or estimate.high is None:

@@ -58,3 +58,16 @@ def _explanations(options: type[Any]) -> list[str]:
     """The lines on the fields: what follows the first paragraph in the docstring of each class, base classes first."""
     classes = [kind for kind in reversed(options.__mro__) if is_dataclass(kind)]
     return [inspect.cleandoc(kind.__doc__ or "").partition("\n\n")[2] for kind in classes]
+
+
+def checked_by(before: Callable[..., object]) -> Callable[[Callable[..., Artifact]], Callable[..., Artifact]]:
+    """Have a builder or check refuse what cannot work before anything is trained.
+
+    before  called with the wanted runs (`Results.planned`) and the arguments of the entry. It raises SpecError
+    """
+
+    def decorate(function: Callable[..., Artifact]) -> Callable[..., Artifact]:
+        function.beforehand = before  # type: ignore[attr-defined]
+        return function
+
+    return decorate

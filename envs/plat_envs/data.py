@@ -6,12 +6,15 @@ reordered, and rows that share a key (rephrasings of one question) stay together
 
 from __future__ import annotations
 
+import errno
 import json
+import os
+import stat
 from collections.abc import Callable
 from functools import lru_cache
 from hashlib import sha256
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, BinaryIO, TypeVar
 
 from plat_envs.errors import BadEnvironment, check_choice
 from plat_envs.instances import source_split, split_of
@@ -35,9 +38,11 @@ def read_rows(path: str) -> list[Row]:
         if file.suffix == ".parquet":
             import pyarrow.parquet
 
-            rows: list[Row] = pyarrow.parquet.read_table(file).to_pylist()
+            with _open(file) as opened:
+                rows: list[Row] = pyarrow.parquet.read_table(opened).to_pylist()
         else:
-            text = file.read_text(encoding="utf-8")
+            with _open(file) as opened:
+                text = opened.read().decode("utf-8")
             if text.lstrip().startswith("["):
                 rows = json.loads(text)
             else:
@@ -49,6 +54,15 @@ def read_rows(path: str) -> list[Row]:
     if not all(isinstance(row, dict) for row in rows):
         raise BadEnvironment("the data are not a list of objects", where=path)
     return rows
+
+
+def _open(path: str | Path) -> BinaryIO:
+    """Open a file to read its bytes; OSError for what is none: a pipe would be waited for without end."""
+    handle = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+    if not stat.S_ISREG(os.fstat(handle).st_mode):
+        os.close(handle)
+        raise OSError(errno.EINVAL, "it is not a regular file", str(path))
+    return os.fdopen(handle, "rb")
 
 
 def hub_rows(dataset: str, revision: str) -> list[Row]:
@@ -84,7 +98,7 @@ def of_split(task: str, items: list[Item], key: Callable[[Item], str], split: st
 @lru_cache(maxsize=16)
 def _file_hash(path: str, size: int, changed: int) -> str:
     digest = sha256()
-    with open(path, "rb") as file:
+    with _open(path) as file:
         while block := file.read(1 << 20):
             digest.update(block)
     return digest.hexdigest()

@@ -9,9 +9,10 @@ Names that are shown in a narrow column are broken here, and never cut. The outp
 from __future__ import annotations
 
 import re
+import unicodedata
 
 LARGEST = 2**63 - 1
-_FORBIDDEN = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff\u202a-\u202e\u2066-\u2069]")
+_FORBIDDEN = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
 
 _COLOUR = re.compile(r"\x1b\[[0-9;]*m")
 _OTHER_SEQUENCE = re.compile(r"\x1b\[[0-?]*[ -/]*[@-ln-~]")  # moves the cursor, clears a line
@@ -34,6 +35,25 @@ def escaped(text: str) -> str:
     return _FORBIDDEN.sub(lambda match: match[0].encode("unicode_escape", "surrogatepass").decode(), text)
 
 
+def one_line(text: str) -> str:
+    r"""As `escaped`, with line breaks and tabs spelled out, too: a name that stands in a table."""
+    return escaped(text).replace("\n", "\\n").replace("\t", "\\t")
+
+
+def columns_of(text: str) -> int:
+    """How many columns of a terminal a text takes."""
+    if text.isascii():
+        return len(text)
+    return sum(map(_columns, text))
+
+
+def _columns(character: str) -> int:
+    """2 for the wide characters of East Asia and emojis, 0 for marks that stand on the one before."""
+    if unicodedata.category(character) in ("Mn", "Me", "Cf"):
+        return 0
+    return 2 if unicodedata.east_asian_width(character) in "WF" else 1
+
+
 def as_lines(output: str, *, colours: bool = False) -> str:
     """What a program has written for a terminal, as the lines that stay there; with its colours where asked for."""
     lines = _OVERWRITTEN.sub("", _OTHER_SEQUENCE.sub("", output)).replace("\r", "")
@@ -41,17 +61,30 @@ def as_lines(output: str, *, colours: bool = False) -> str:
 
 
 def wrapped(name: str, room: int) -> list[str]:
-    """A name in lines of at most `room` characters, broken behind hyphens where that is possible."""
+    """A name in lines of at most `room` columns, broken behind hyphens where that is possible."""
     lines, line = [], ""
     for part in name.replace("-", "-\0").split("\0"):
-        while len(line + part) > room and line:
+        while columns_of(line + part) > room and line:
             lines.append(line)
             line = ""
-        while len(part) > room:
-            lines.append(part[:room])
-            part = part[room:]
+        while columns_of(part) > room:
+            fitting = _fitting(part, room)
+            lines.append(part[:fitting])
+            part = part[fitting:]
         line += part
     return [*lines, line] if line else lines
+
+
+def _fitting(text: str, room: int) -> int:
+    """How many characters of a text fit into so many columns; one at least."""
+    if text.isascii():
+        return room
+    used = 0
+    for index, character in enumerate(text):
+        used += columns_of(character)
+        if used > room:
+            return max(1, index)
+    return len(text)
 
 
 def writable(text: str) -> str:

@@ -38,17 +38,25 @@ class FakeSlurm:
                 start_new_session=True,
             )
         until = time.monotonic() + 30
-        while not (folder / "socket").exists():
+        while not self._listens():
             assert self._process.poll() is None and time.monotonic() < until, (folder / "controller.txt").read_text()
             time.sleep(0.01)
 
+    def _listens(self) -> bool:
+        """Whether the controller takes connections; its socket is there a moment before."""
+        try:
+            self._ask("calls")
+        except OSError:
+            return False
+        return True
+
     def _ask(self, what: str, *arguments: Any) -> Any:
-        connection = socket.socket(socket.AF_UNIX)
-        connection.connect(str(self.folder / "socket"))
-        request = {"command": "test", "what": what, "arguments": arguments}
-        connection.sendall(json.dumps(request).encode() + b"\n")
-        line = connection.makefile().readline()
-        connection.close()
+        with socket.socket(socket.AF_UNIX) as connection:
+            connection.connect(str(self.folder / "socket"))
+            request = {"command": "test", "what": what, "arguments": arguments}
+            connection.sendall(json.dumps(request).encode() + b"\n")
+            with connection.makefile() as lines:
+                line = lines.readline()
         return json.loads(json.loads(line)["out"]) if line else None
 
     def set(self, **values: Any) -> None:

@@ -82,15 +82,16 @@ def plat() -> Iterator[Callable[..., subprocess.Popen[str]]]:
 
 
 @pytest.mark.cluster
-def test_eight_importers_that_are_killed_store_each_run_once(server, tmp_path):
+@pytest.mark.parametrize("rounds", [3, pytest.param(20, marks=pytest.mark.chaos)])
+def test_eight_importers_that_are_killed_store_each_run_once(server, tmp_path, rounds):
     source, rng = Home(tmp_path / "source").create(), random.Random(7)
-    for number in range(3):
+    for number in range(rounds):
         for seed in range(3):
             execute(source, make(source, seed=3 * number + seed).id)
         homes = copies_of(source, tmp_path / f"round{number}", 8)
         assert one_round(homes, server.url, rng, kills=3, within=4.0) == []
     active, unexplained = stages(server.url)
-    assert set(active.values()) == {1} and len(active) == 10 and unexplained == []
+    assert set(active.values()) == {1} and len(active) == 3 * rounds + 1 and unexplained == []
 
 
 def finished(folder: Path) -> int:

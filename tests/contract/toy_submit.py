@@ -16,7 +16,6 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-import signal
 import sys
 import tempfile
 import traceback
@@ -25,34 +24,14 @@ from typing import IO, Any
 
 import submitit.slurm.slurm  # noqa: F401 - imported once, before the forks
 from clusters import QUICK
+from step_counter import KillAt, StepCounter
 from toy_runs import toy_run
 
 import plat.dispatch.slurm.dispatcher  # noqa: F401
 from plat.dispatch.driver import sweep
 from plat.store.home import Home
 
-STEPS = ("open", "os.link", "os.rename", "os.remove", "os.mkdir", "os.listdir", "fcntl.flock", "subprocess.Popen")
 CLUSTER = (*QUICK, "cluster.runs_per_task=2", "cluster.command_timeout=10")
-KillAt = int | str
-
-
-class StepCounter:
-    """Counts the steps of this process, and kills it before the one that is asked for."""
-
-    def __init__(self, home: str, kill_at: KillAt) -> None:
-        self.steps = 0
-        self._home = home
-        self._kill_at = kill_at
-        sys.addaudithook(self._hear)
-
-    def _hear(self, event: str, arguments: tuple[Any, ...]) -> None:
-        if event not in STEPS:
-            return
-        if event in ("fcntl.flock", "subprocess.Popen") or self._home in str(arguments[:1]):
-            self.steps += 1
-            name, _, text = str(self._kill_at).partition(" ")
-            if self.steps == self._kill_at or (name == event and text in str(arguments[:2])):
-                os.kill(os.getpid(), signal.SIGKILL)
 
 
 def submit(home: str, runs: int, kill_at: KillAt) -> int:

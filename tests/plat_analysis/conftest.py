@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import itertools
 from pathlib import Path
-from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
@@ -13,6 +12,7 @@ import pytest
 
 from plat.spec.experiment import Experiment
 from plat.spec.runs import Run
+from plat.store.mlflow.frames import Frames
 
 ROWS = [
     "PPO",
@@ -185,7 +185,7 @@ def synthetic_frames(experiment, *, steps=60, every=10, holes=None, effect=0.06,
         log(last, heldout__final_success=final.mean())
         tables.append((run.id, "heldout_final", last, {"success": final.tolist(), "role": "final"}))
     columns = ["run_id", "key", "step", "value"]
-    return SimpleNamespace(
+    return Frames(
         runs=pd.DataFrame(runs, columns=None if runs else ["run_id", "name", "outcome"]),
         metrics=pd.DataFrame(metrics, columns=columns).sort_values(columns[:3]).reset_index(drop=True),
         tables=pd.DataFrame(tables, columns=["run_id", "name", "step", "data"]),

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
 import random
+from types import SimpleNamespace
 
 import pyarrow
 import pyarrow.parquet
@@ -11,6 +13,7 @@ import pytest
 
 from plat_envs.api import configure, find_environment, make_environment
 from plat_envs.countdown import subtracted
+from plat_envs.data import fingerprint, read_rows
 from plat_envs.errors import BadEnvironment
 
 
@@ -184,3 +187,13 @@ def test_the_content_of_a_file_is_part_of_its_identity(tmp_path):
     assert spec.fingerprint(config) != before
     with pytest.raises(BadEnvironment, match="cannot read"):
         spec.fingerprint(configure(spec, {"data": "file", "path": str(tmp_path / "gone.json")}))
+
+
+@every_format
+def test_a_pipe_in_place_of_the_data_is_not_waited_for(tmp_path, suffix):
+    path = tmp_path / f"rows{suffix}"
+    os.mkfifo(path)
+    for read in (lambda: read_rows(str(path)), lambda: fingerprint(SimpleNamespace(data="file", path=str(path)))):
+        with pytest.raises(BadEnvironment, match="not a regular file") as caught:
+            read()
+        assert caught.value.where == str(path)

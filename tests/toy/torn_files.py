@@ -16,12 +16,13 @@ BLOCK = 512
 NOT_TORN = (".lock", "-shm")  # they hold nothing
 
 
-def damage(home: Path, seed: int) -> str:
-    """Change one file of a home; what was done. Kinds of files are drawn first, so that rare ones come as often."""
+def damage(home: Path, seed: int, among: Callable[[Path], bool] = lambda path: True) -> str:
+    """Change one of the files of a home that `among` takes by their path in it; what was done. Kinds of files are drawn
+    first, so that rare ones come as often."""
     rng = random.Random(seed)
     kinds: dict[str, list[Path]] = {}
     for path in sorted(home.rglob("*")):
-        if path.is_file() and not path.name.endswith(NOT_TORN):
+        if path.is_file() and not path.name.endswith(NOT_TORN) and among(path.relative_to(home)):
             kinds.setdefault(_kind(path.relative_to(home)), []).append(path)
     while True:
         kind = rng.choice(sorted(kinds))
@@ -31,8 +32,8 @@ def damage(home: Path, seed: int) -> str:
 
 
 def _kind(path: Path) -> str:
-    """Files of one kind have the same name in the folders of all runs."""
-    return path.name if path.parts[0] in ("runs", "mlartifacts", "cache") else str(path)
+    """Files of one kind have the same name in the folders of all runs, submissions and base models."""
+    return path.name if path.parts[0] in ("runs", "mlartifacts", "cache", "submissions") else str(path)
 
 
 def cut(path: Path, rng: random.Random, _: list[Path]) -> bool:

@@ -9,11 +9,14 @@ from typing import TYPE_CHECKING
 from plat_analysis.claims.engine import Verdict
 from plat_analysis.claims.evidence import ChangeOptions, chosen_rows, verdict
 from plat_analysis.claims.rows import RowEvidence, decide
+from plat_analysis.contrasts.cell import average
+from plat_analysis.contrasts.contrast import change as change_of
+from plat_analysis.contrasts.estimates import Estimates
+from plat_analysis.data.published import printed_table
+from plat_analysis.data.runs import Results
+from plat_analysis.facets import Facets, Layout
 from plat_analysis.options import takes
-from plat_analysis.results.measured import At, Measured, cells
-from plat_analysis.results.pairs import average
-from plat_analysis.results.published import printed_table
-from plat_analysis.results.runs import Results
+from plat_analysis.quantities.metric import At, metric_quantity
 from plat_analysis.statistics.replicates import Builds
 
 if TYPE_CHECKING:
@@ -43,7 +46,7 @@ def mean_delta_positive(
     printed = printed_table(experiment, paper)
     evidence = {
         name: RowEvidence(
-            average(cells, change.quantity),
+            average(cells, change.contrast),
             printed.change(row, [cell.column for cell in cells]) if change.measure == "peak" else None,
             change.smallest,
         )
@@ -75,18 +78,17 @@ def increasing(
     smallest  the smallest effect of interest
     builds    the verdict is about these builds of the base model (fixed), or about such builds (random)
     """
-    results = Results(frames, experiment)
-    groups, row_names, column_names = cells(results, rows, columns)
-    if len(row_names) < 2:
-        return Verdict("not_enough_data", detail=f"there is one row only, {row_names[0]}")
-    measured = Measured(metric, at, 100.0 if percent else 1.0, builds=builds)
+    facets = Facets(Results(frames, experiment), Layout.of(columns=columns, conditions=rows))
+    if len(facets.conditions) < 2:
+        return Verdict("not_enough_data", detail=f"there is one row only, {facets.conditions[0]}")
+    quantity = metric_quantity(metric, at, 100.0 if percent else 1.0)
+    estimates = Estimates(facets, builds=builds)
     evidence = {
         f"{column}, {row} to {following}": RowEvidence(
-            measured.difference(results, groups.get((row, column), {}), groups.get((following, column), {})),
-            smallest=smallest,
+            estimates.estimate("", column, change_of(quantity, row, following)), smallest=smallest
         )
-        for column in column_names
-        for row, following in pairwise(row_names)
+        for column in facets.columns
+        for row, following in pairwise(facets.conditions)
     }
     return verdict(decide(evidence), evidence)
 

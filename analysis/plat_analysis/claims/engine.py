@@ -14,10 +14,10 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from plat.errors import SpecError
+from plat_analysis.data.runs import spell
 from plat_analysis.plugins import registry
 from plat_analysis.plugins.checking import place
 from plat_analysis.plugins.failure import Failure
-from plat_analysis.results.runs import spell
 from plat_analysis.text import printable
 
 if TYPE_CHECKING:
@@ -30,7 +30,8 @@ STATUSES = ("reproduced", "partial", "not_reproduced", "undecided", "not_enough_
 @dataclass(frozen=True)
 class Verdict:
     """What became of one claim. `value` is the number (or numbers by name) that decided; `id` and `says` are filled in
-    by the engine from the experiment file. `lines` are the reasons of `detail` one by one, where a check gives them.
+    by the engine from the experiment file. `lines` are the reasons of `detail` one by one, where a check gives them,
+    and `deciding` the one that decided (default: the first). `bounds` are the intervals of the numbers in `value`.
     `p` is the p-value of what was found, corrected over its rows; None where nothing was, or a check has none."""
 
     status: str
@@ -41,6 +42,8 @@ class Verdict:
     says: str = ""
     lines: tuple[str, ...] = field(default=(), repr=False)
     p: float | None = None
+    deciding: str = field(default="", repr=False)
+    bounds: Mapping[str, tuple[float, float]] = field(default_factory=dict, repr=False)
 
     def __post_init__(self) -> None:
         if self.status not in STATUSES:
@@ -49,6 +52,7 @@ class Verdict:
             object.__setattr__(self, name, printable(getattr(self, name)))
         lines = self.lines or ((self.detail,) if self.detail else ())
         object.__setattr__(self, "lines", tuple(map(printable, lines)))
+        object.__setattr__(self, "deciding", printable(self.deciding) or next(iter(self.lines), ""))
 
     def as_dict(self) -> dict[str, Any]:
         """For `plat claims --json`."""

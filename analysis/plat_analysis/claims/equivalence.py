@@ -20,8 +20,8 @@ from typing import TYPE_CHECKING
 from plat_analysis.claims.engine import Verdict
 from plat_analysis.claims.evidence import ChangeOptions, chosen_rows, verdict
 from plat_analysis.claims.rows import LEVEL, Decision, RowEvidence, about, all_of, any_of, row_line, shown
+from plat_analysis.contrasts.cell import average
 from plat_analysis.options import takes
-from plat_analysis.results.pairs import average
 from plat_analysis.statistics.families import shared_spread
 from plat_analysis.statistics.sign_flips import shown_above, shown_below
 
@@ -44,7 +44,7 @@ def mean_delta_small(
     """
     grid = change.grid(frames, experiment)
     evidence = {
-        name: RowEvidence(average(cells, change.quantity), smallest=change.smallest)
+        name: RowEvidence(average(cells, change.contrast), smallest=change.smallest)
         for row in chosen_rows(grid, only)
         for name, cells in change.parts(grid, row).items()
     }
@@ -57,24 +57,27 @@ def decide_small(evidence: Mapping[str, RowEvidence], looks: int = 1) -> Decisio
     kinds = row_kinds(evidence, LEVEL / looks)
     p = None
     if not kinds or SHORT in kinds.values():
-        status = "not_enough_data"
+        status, decided = "not_enough_data", SHORT
     elif LARGE in kinds.values():
-        status, p = "not_reproduced", any_of(outside)
+        status, decided, p = "not_reproduced", LARGE, any_of(outside)
     elif set(kinds.values()) == {SMALL}:
-        status, p = "reproduced", all_of(inside)
+        status, decided, p = "reproduced", SMALL, all_of(inside)
+    elif SMALL in kinds.values():
+        status, decided, p = "partial", SMALL, any_of(inside)
     else:
-        status, p = ("partial", any_of(inside)) if SMALL in kinds.values() else ("undecided", None)
+        status, decided = "undecided", OPEN
     words = {
         SMALL: "within ±{0:g} points",
         LARGE: "beyond ±{0:g} points",
         OPEN: "not shown to be within or beyond ±{0:g} points",
         SHORT: "without enough data",
     }
-    lines = [
-        f"{words[kind].format(evidence[row].smallest)}: {row_line(row, evidence[row])}" for row, kind in kinds.items()
-    ]
-    lines.append(about(item.estimate for item in evidence.values()))
-    return Decision(status, tuple(filter(None, lines)), p)
+    said = {row: words[kind].format(evidence[row].smallest) for row, kind in kinds.items()}
+    lines = {row: f"{said[row]}: {row_line(row, evidence[row])}" for row in kinds}
+    rows = [row for row in kinds if kinds[row] == decided]
+    by = lines[rows[0]] if len(rows) == 1 else f"{said[rows[0]]} in {len(rows)} of {len(kinds)}" if rows else ""
+    remark = about(item.estimate for item in evidence.values())
+    return Decision(status, tuple(filter(None, [*lines.values(), remark])), p, by)
 
 
 def row_tests(evidence: Mapping[str, RowEvidence]) -> tuple[dict[str, float | None], dict[str, float | None]]:

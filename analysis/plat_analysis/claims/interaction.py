@@ -12,8 +12,9 @@ from plat.suggest import mend
 from plat_analysis.claims.engine import Verdict
 from plat_analysis.claims.evidence import ChangeOptions, verdict
 from plat_analysis.claims.rows import RowEvidence, decide
+from plat_analysis.contrasts.cell import Cell, average, common_means
+from plat_analysis.contrasts.contrast import Contrast
 from plat_analysis.options import takes
-from plat_analysis.results.pairs import PairedCell, average
 from plat_analysis.statistics.intervals import Estimate
 from plat_analysis.statistics.replicates import over_replicates
 
@@ -36,16 +37,16 @@ def delta_larger(frames: Frames, experiment: Experiment, change: ChangeOptions, 
         raise SpecError("the two rows have different columns", mend="compare rows with runs in the same columns")
     sides = change.parts(grid, row), change.parts(grid, than)
     evidence = {
-        f"{name} over {than}": RowEvidence(difference(first, second, change.quantity), smallest=change.smallest)
+        f"{name} over {than}": RowEvidence(difference(first, second, change.contrast), smallest=change.smallest)
         for (name, first), second in zip(sides[0].items(), sides[1].values(), strict=True)
     }
     return verdict(decide(evidence, change.looks), evidence)
 
 
-def difference(first: Sequence[PairedCell], second: Sequence[PairedCell], measure: str) -> Estimate:
-    """The mean of a quantity in the cells of one row minus that in another's, of the same columns; in points, by build
+def difference(first: Sequence[Cell], second: Sequence[Cell], contrast: Contrast) -> Estimate:
+    """The mean of a contrast in the cells of one row minus that in another's, of the same columns; in points, by build
     and seed."""
-    parts = [average(cells, measure) for cells in (first, second)]
+    parts = [average(cells, contrast) for cells in (first, second)]
     notes = dict.fromkeys(part.note for part in parts if part.note)
     facts: dict[str, Any] = {
         "wanted": max(part.wanted for part in parts),
@@ -55,11 +56,14 @@ def difference(first: Sequence[PairedCell], second: Sequence[PairedCell], measur
     if any(part.value is None for part in parts):
         return Estimate(**facts)
     columns = [
-        (cell.by_replicate(measure), other.by_replicate(measure)) for cell, other in zip(first, second, strict=True)
+        {key: mine[key] - theirs[key] for key in mine if key in theirs}
+        for mine, theirs in (
+            (cell.by_replicate(contrast), other.by_replicate(contrast))
+            for cell, other in zip(first, second, strict=True)
+        )
     ]
-    common = [key for key in columns[0][0] if all(key in mine and key in theirs for mine, theirs in columns)]
-    values = {key: float(np.mean([mine[key] - theirs[key] for mine, theirs in columns])) for key in common}
-    rounding = float(np.sqrt(sum(cell.rounding(measure) ** 2 for cell in [*first, *second]))) / len(columns)
+    values = common_means(columns)
+    rounding = float(np.sqrt(sum(cell.rounding(contrast) ** 2 for cell in [*first, *second]))) / len(columns)
     return over_replicates(values, rounding, builds=first[0].builds, **facts)
 
 

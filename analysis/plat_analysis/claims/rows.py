@@ -25,10 +25,10 @@ where the changes of a row are tosses of a coin, because one condition collapses
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from plat_analysis.artifact import interval, number
+from plat_analysis.artifact import interval, number, p_value
 from plat_analysis.claims.needed import units_needed
 from plat_analysis.statistics.families import ERROR, holm, shared_spread
 from plat_analysis.statistics.intervals import Estimate
@@ -77,11 +77,13 @@ class RowEvidence:
 
 @dataclass(frozen=True)
 class Decision:
-    """The verdict's word, its reasons, a row a line, and the p-value of what it found, corrected over the rows."""
+    """The verdict's word, its reasons, a row a line, the p-value of what it found, corrected over the rows, and which
+    line decided."""
 
     status: str
     lines: tuple[str, ...]
     p: float | None = None
+    deciding: str = ""
 
     @property
     def detail(self) -> str:
@@ -97,14 +99,24 @@ def decide(evidence: Mapping[str, RowEvidence], looks: int = 1) -> Decision:
     held, refuted = [list(kinds.values()).count(kind) for kind in (ABOVE, BELOW)]
     p = None
     if not kinds or SHORT in kinds.values():
-        status = "not_enough_data"
+        status, kind = "not_enough_data", SHORT
     elif held == len(kinds):
-        status, p = "reproduced", all_of(tests[ABOVE])
+        status, kind, p = "reproduced", ABOVE, all_of(tests[ABOVE])
     elif refuted or (not held and SMALL in kinds.values()):
-        status, p = "not_reproduced", any_of(tests[BELOW if refuted else SMALL])
+        kind = BELOW if refuted else SMALL
+        status, p = "not_reproduced", any_of(tests[kind])
+    elif held:
+        status, kind, p = "partial", ABOVE, any_of(tests[ABOVE])
     else:
-        status, p = ("partial", any_of(tests[ABOVE])) if held else ("undecided", None)
-    return Decision(status, _lines(status, kinds, evidence, level), p)
+        status, kind = "undecided", OPEN
+    found = _found(kinds, evidence)
+    lines = [line for group in found.values() for line in group] + _remarks(status, kinds, evidence, level)
+    return Decision(status, tuple(lines), p, deciding(found.get(kind, ())))
+
+
+def deciding(lines: Sequence[str]) -> str:
+    """The line that decided: the heading of the rows of one kind, with the row where there is one alone."""
+    return ": ".join(lines) if len(lines) == 2 else next(iter(lines), "")
 
 
 def row_tests(evidence: Mapping[str, RowEvidence]) -> dict[str, dict[str, float | None]]:
@@ -146,21 +158,26 @@ def shown(p_values: Mapping[str, float | None], level: float = LEVEL) -> set[str
     return {row for row, p in zip(p_values, adjusted, strict=True) if p is not None and p <= level}
 
 
-def _lines(status: str, kinds: Mapping[str, str], evidence: Mapping[str, RowEvidence], level: float) -> tuple[str, ...]:
-    """How many rows are of each kind, a line for each row, what they are about, and what would decide an open claim."""
+def _found(kinds: Mapping[str, str], evidence: Mapping[str, RowEvidence]) -> dict[str, list[str]]:
+    """Kind -> how many rows are of it, and a line for each of them."""
     guarded = shared_spread({row: item.estimate for row, item in evidence.items() if item.enough})
-    lines = []
+    found = {}
     for kind, words in WORDS.items():
         rows = [row for row in kinds if kinds[row] == kind]
         if rows:
             tests = {row: _p_values(guarded.get(row), kind, evidence[row]) for row in rows}
-            lines += [f"{words} in {len(rows)} of {len(kinds)}"]
-            lines += [f"{row_line(row, evidence[row])}{tests[row]}" for row in rows]
-    lines.append(about(item.estimate for item in evidence.values()))
+            own = [f"{row_line(row, evidence[row])}{tests[row]}" for row in rows]
+            found[kind] = [f"{words} in {len(rows)} of {len(kinds)}", *own]
+    return found
+
+
+def _remarks(status: str, kinds: Mapping[str, str], evidence: Mapping[str, RowEvidence], level: float) -> list[str]:
+    """What the rows are about, and what would decide an open claim."""
+    lines = [about(item.estimate for item in evidence.values())]
     if status in ("partial", "undecided", "not_enough_data"):
         open_rows = [item for row, item in evidence.items() if kinds[row] in (OPEN, SHORT)]
         lines.append(units_needed([(item.estimate, item.size) for item in open_rows], level))
-    return tuple(filter(None, lines))
+    return list(filter(None, lines))
 
 
 def row_line(row: str, item: RowEvidence) -> str:
@@ -183,16 +200,6 @@ def _p_values(guarded: Estimate | None, kind: str, item: RowEvidence) -> str:
     below = {BELOW: item.refuted, SMALL: item.supposed}
     estimate, bound = (guarded.scaled(-1.0), -below[kind]) if kind in below else (guarded, 0.0)
     return f", p {p_value(estimate.p_above(bound))} (t), {p_value(flips_above(estimate, bound))} (sign flips)"
-
-
-def p_value(p: float | None) -> str:
-    """`.0004`, `.031`, `.25`: a p-value with two digits that count."""
-    if p is None:
-        return "unknown"
-    if p < 0.0001:
-        return "below .0001"
-    digits = 4 if p < 0.001 else 3 if p < 0.1 else 2
-    return f"{p:.{digits}f}".removeprefix("0")
 
 
 def about(estimates: Iterable[Estimate]) -> str:

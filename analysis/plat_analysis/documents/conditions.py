@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from plat.errors import SpecError
+from plat_analysis.data.runs import Results, RunView
+from plat_analysis.facets import add_run
 from plat_analysis.regimes.thresholds import Thresholds
-from plat_analysis.results.places import add_run
-from plat_analysis.results.runs import Results, RunView
 from plat_analysis.statistics.replicates import Replicate
 
 

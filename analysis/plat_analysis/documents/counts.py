@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 
 from plat.errors import SpecError
 from plat.suggest import mend
-from plat_analysis.claims.rows import p_value
+from plat_analysis.artifact import p_value
 from plat_analysis.documents.conditions import condition, options, thresholds
 from plat_analysis.regimes.regime import fell
 from plat_analysis.regimes.regime_table import RunRegime, run_regime

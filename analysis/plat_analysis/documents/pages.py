@@ -13,7 +13,17 @@ from plat_analysis.documents.sources import content
 from plat_analysis.documents.stray import stray_numbers
 
 # Pages that tell results: here a measured number may stand in a region only.
-TOLD = ("quickstart", "results", "findings", "searches", "base-models", "paper-scale", "tasks", "controls")
+TOLD = (
+    "quickstart",
+    "reproduction",
+    "results",
+    "findings",
+    "searches",
+    "base-models",
+    "paper-scale",
+    "tasks",
+    "controls",
+)
 AGAIN = "`make results` writes it again"
 RESULTS = ("README.md", *(f"docs/{name}.md" for name in TOLD))
 

@@ -11,9 +11,9 @@ from typing import Any
 from plat.errors import SpecError
 from plat.suggest import mend
 from plat_analysis.artifact import Table, interval, number
+from plat_analysis.data.runs import spell
 from plat_analysis.documents.conditions import labels, options
 from plat_analysis.report.report import Report
-from plat_analysis.results.runs import spell
 from plat_analysis.statistics.intervals import Estimate
 
 RECORD = {"digits": "1", "signed": "no", "interval": "no", "of": "value"}

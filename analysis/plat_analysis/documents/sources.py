@@ -16,6 +16,8 @@ prints.
     EXPERIMENT setting KEY                             an option that all runs share: `.25`
     EXPERIMENT mean METRIC CONDITION [last=N]          a metric's mean (see `metrics`)
     EXPERIMENT difference METRIC CONDITION CONDITION [last=N] [show=p]    paired by build and seed, with its interval
+    EXPERIMENT rise METRIC CONDITION [show=fallen]     end minus start within runs, or how many fell (see `courses`)
+    EXPERIMENT beyond METRIC CONDITION above=LIMIT     the share of measurements above a limit: `79 %`
     EXPERIMENT record TABLE LABELS [interval=yes]      one number of a table (see `records`)
     EXPERIMENT percent TABLE LABELS LABELS             by how many percent one number is below another
     EXPERIMENT change CLAIM ROW                        the change of a row that a claim judged
@@ -39,10 +41,10 @@ from plat.errors import SpecError
 from plat.suggest import mend
 from plat_analysis.artifact import Figure, Row, Table, number
 from plat_analysis.claims.together import summary
-from plat_analysis.documents import claimed, counts, metrics, records
+from plat_analysis.data.runs import spell
+from plat_analysis.documents import claimed, counts, courses, metrics, records
 from plat_analysis.report import render
 from plat_analysis.report.report import Report
-from plat_analysis.results.runs import spell
 
 Artifact = TypeVar("Artifact", Table, Figure)
 
@@ -198,6 +200,8 @@ KINDS: dict[str, Callable[[Report, Sequence[str]], str]] = {
     "setting": counts.setting,
     "mean": metrics.mean,
     "difference": metrics.difference,
+    "rise": courses.rise,
+    "beyond": courses.beyond,
     "record": records.record,
     "percent": records.percent,
     "change": claimed.change,

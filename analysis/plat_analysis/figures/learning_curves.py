@@ -7,11 +7,11 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from plat_analysis.artifact import Figure
-from plat_analysis.results import curves
-from plat_analysis.results.curves import ConditionCurves, condition_curves
-from plat_analysis.results.labels import label
-from plat_analysis.results.places import panels
-from plat_analysis.results.runs import SUCCESS, Results, RunView, spell
+from plat_analysis.data.labels import label
+from plat_analysis.data.runs import SUCCESS, Results, spell
+from plat_analysis.facets import AxisNames, Facets, Layout, Place, rows_or
+from plat_analysis.figures import condition_curves as curves
+from plat_analysis.figures.condition_curves import ConditionCurves, condition_curves
 from plat_analysis.text import shortened
 
 if TYPE_CHECKING:
@@ -25,14 +25,14 @@ METRICS = (SUCCESS, "mi/first_turn/retrieval_acc", "actor/entropy")
 MOST_BANDS = 3  # more bands than this hide each other
 RATES = ("success", "retrieval_acc", "parses")
 LONGEST_NAME = 26  # characters in a figure; the whole name is in the CSV and the tooltips
-Panels = dict[tuple[str, str, str], ConditionCurves]
+Panels = dict[Place, ConditionCurves]
 
 
 def build(
     frames: Frames,
     experiment: Experiment,
     *,
-    rows: str | Sequence[str] | None = None,
+    rows: AxisNames = None,
     columns: str = "task",
     pair: str = "filter",
     baseline: Any = "none",
@@ -42,8 +42,8 @@ def build(
     """rows: axes of the panel rows (default: `variant` where the experiment has it); pair: the axis shown by colour;
     metrics: a figure each; `success` stands for the headline metric of each run's trainer."""
     results = Results(frames, experiment)
-    groups = panels(results, rows, columns, pair)
-    return [_figure(results, groups, metric, spell(baseline), pair, name) for metric in metrics]
+    facets = Facets(results, Layout.of(rows_or(rows, experiment, None), columns, pair))
+    return [_figure(results, facets, metric, spell(baseline), pair, name) for metric in metrics]
 
 
 BUILDER = build
@@ -51,13 +51,13 @@ BUILDER = build
 
 def _figure(
     results: Results,
-    groups: dict[tuple[str, str, str], list[RunView]],
+    facets: Facets,
     metric: str,
     baseline: str,
     pair: str,
     name: str,
 ) -> Figure:
-    by_line = {key: condition_curves(results, runs, metric) for key, runs in groups.items()}
+    by_line = {place: condition_curves(results, list(runs.values()), metric) for place, runs in facets.places.items()}
     figure = Figure(
         name=f"{name}_{metric.rsplit('/', 1)[-1]}",
         title=f"{label(results.metric(metric))} over training",

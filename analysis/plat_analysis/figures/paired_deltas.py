@@ -5,11 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from plat_analysis.artifact import Figure, number, provenance, record
+from plat_analysis.contrasts.comparison import Compared, Comparison
+from plat_analysis.data.labels import label
+from plat_analysis.data.published import AVERAGE, DELTA, PrintedTable, printed_table
 from plat_analysis.options import takes
-from plat_analysis.results.comparison import Comparison
-from plat_analysis.results.grid import Grid
-from plat_analysis.results.labels import label
-from plat_analysis.results.published import AVERAGE, PrintedTable, printed_table
 from plat_analysis.statistics.intervals import Estimate
 from plat_analysis.tables.peak_notes import star_rule
 from plat_analysis.text import shortened
@@ -42,10 +41,10 @@ def build(
     grid = compared.grid(frames, experiment)
     printed = printed_table(experiment, paper)
     quantity = "heldout_delta" if heldout else "delta"
-    starred = grid.starred(quantity)
+    starred = grid.starred(grid.contrasts[quantity])
     estimates = {(row, column): starred[row, column] for row in grid.rows for column in grid.averaged}
     what = "held-out success of the peak checkpoint" if heldout else "peak validation success"
-    treated, untreated = (grid.layout.name(condition) for condition in (grid.layout.treatment, grid.layout.baseline))
+    treated, untreated = (grid.layout.name(condition) for condition in (grid.treatment, grid.baseline))
     figure = Figure(
         name=name,
         title=f"What {treated} changes in {what}",
@@ -57,7 +56,7 @@ def build(
     )
     for index, ((row, column), estimate) in enumerate(estimates.items()):
         figure.points.append(
-            {**record(estimate, row=row, column=column, quantity=quantity), "paper": printed.cell(row, column).delta}
+            {**record(estimate, row=row, column=column, quantity=quantity), "paper": printed.number(row, column, DELTA)}
         )
         title = f"{row} × {label(column)}: {number(estimate.value, signed=True)} · {provenance(estimate)}"
         figure.titles[f"delta-{index}"] = title
@@ -67,7 +66,7 @@ def build(
 BUILDER = build
 
 
-def _draw(grid: Grid, estimates: dict[tuple[str, str], Estimate], printed: PrintedTable) -> Canvas:
+def _draw(grid: Compared, estimates: dict[tuple[str, str], Estimate], printed: PrintedTable) -> Canvas:
     from plat_analysis.figures import style
 
     rows, names, order = grid.rows, grid.averaged, list(estimates)
@@ -88,7 +87,7 @@ def _draw(grid: Grid, estimates: dict[tuple[str, str], Estimate], printed: Print
             axis.set_facecolor("#f6f6f6")
         for y, row in enumerate(rows):
             _mark(axis, y, estimates[row, column], f"delta-{order.index((row, column))}")
-            published = printed.cell(row, column).delta
+            published = printed.number(row, column, DELTA)
             if published is not None:
                 axis.plot(published, y + 0.27, "D", mfc="white", mec=style.PUBLISHED, mew=1.0, ms=3.6, zorder=2)
     axes[0].set_yticks(range(len(rows)), [shortened(row, LONGEST_NAME) for row in rows], color=style.INK, fontsize=8)

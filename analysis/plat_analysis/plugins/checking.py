@@ -1,11 +1,11 @@
 """Whether the report and the claims of an experiment file can be made, before anything is trained.
 
 Arguments are checked against the signature of the builder or check and its annotations. Names have a meaning too, for
-every package's builders: `rows`, `columns` and `pair` are axes, `baseline` and `treatment` values of the axis `pair`,
-`metric` and `metrics` what runs log, `paper` a table of the paper's file, `only`, `row` and `than` some of the rows,
-`thresholds` those of the regimes, and `differ_in` the options in which the two sides of a pair may differ. The runs of
-the matrix are then laid out as the entry asks: no place may get two runs of one seed, and the two sides of a pair must
-have the same seeds.
+every package's builders: `rows`, `columns`, `conditions` and `pair` are axes, `baseline` and `treatment` values of the
+axis `pair`, `metric` and `metrics` what runs log, `measure`, `outcome`, `measures` and `proxies` how a run becomes a
+number, `paper` a table of the paper's file, `only`, `row` and `than` some of the rows, `thresholds` those of the
+regimes, and `differ_in` the options in which the two sides of a pair may differ. The runs of the matrix are then laid
+out as the entry asks: no place may get two runs of one seed, and the two sides of a pair must have the same seeds.
 """
 
 from __future__ import annotations
@@ -21,22 +21,26 @@ from plat.errors import PlatError, SpecError
 from plat.spec.metrics import check_metric
 from plat.spec.yaml_reader import read
 from plat.suggest import mend
+from plat_analysis.contrasts.comparison import Comparison
+from plat_analysis.contrasts.controlled import check_sides
+from plat_analysis.data.published import printed_table
+from plat_analysis.data.runs import Results, RunView, spell
+from plat_analysis.facets import Facets, Layout, rows_or, two_conditions
 from plat_analysis.plugins import registry
 from plat_analysis.plugins.annotations import check_type, type_of
+from plat_analysis.quantities.metric import quantity
+from plat_analysis.quantities.success import SUCCESSES
 from plat_analysis.regimes.thresholds import Thresholds
-from plat_analysis.results.comparison import Comparison
-from plat_analysis.results.controlled import check_sides
-from plat_analysis.results.places import conditions, panels, places
-from plat_analysis.results.published import printed_table
-from plat_analysis.results.runs import Results, RunView, spell
 
 if TYPE_CHECKING:
     from plat.spec.experiment import Experiment
 
-AXES = ("rows", "columns", "pair")
+AXES = ("rows", "columns", "pair", "conditions")
 VALUES = ("baseline", "treatment")
 ROWS = ("row", "than")
 METRICS = ("metric", "metrics")
+MEASURES = ("measure", "measures", "outcome", "proxies")
+NAMED = ("measures", "proxies")  # name -> measure
 COMPARED = frozenset(field.name for field in fields(Comparison)) - {"builds"}  # what lays out the runs
 
 
@@ -71,6 +75,8 @@ def _check_entry(
         registry.check_arguments(function, given, place(experiment, *path, name))
     registry.check_arguments(function, given, where)
     checked.check_metrics()
+    checked.check_measures()
+    checked.check_beforehand()
 
 
 @dataclass(frozen=True)
@@ -131,13 +137,30 @@ class _Entry:
                 with self._at(name):
                     check_metric(metric, self.experiment.runs)
 
+    def check_measures(self) -> None:
+        """SpecError for what is no measure, or for one of a metric that no trainer of these runs logs."""
+        for name in MEASURES:
+            given = self.given.get(name) if name in self.parameters else None
+            with self._at(name):
+                for measure in given.values() if name in NAMED and isinstance(given, Mapping) else [given]:
+                    for metric in quantity(measure).metrics if measure is not None else ():
+                        check_metric(metric, self.experiment.runs, also=SUCCESSES)
+
+    def check_beforehand(self) -> None:
+        """SpecError for what the builder or check refuses by itself before anything runs (`options.checked_by`)."""
+        before = getattr(self.function, "beforehand", None)
+        if before is not None:
+            with self._at():
+                before(Results.planned(self.experiment), **self.given)
+
     def check_matrix(self) -> None:
         """SpecError where thresholds are wrong, or where the matrix cannot be laid out as the arguments ask."""
         if "thresholds" in self.parameters:
             with self._at("thresholds"):
                 Thresholds.read(self.given.get("thresholds"))
-        with self._at():
-            _check_layout(self.experiment, self.arguments)
+        if not hasattr(self.function, "beforehand"):
+            with self._at():
+                _check_layout(self.experiment, self.arguments)
 
 
 def _check_layout(experiment: Experiment, arguments: Mapping[str, Any]) -> None:
@@ -148,15 +171,17 @@ def _check_layout(experiment: Experiment, arguments: Mapping[str, Any]) -> None:
             if row not in grid.rows:
                 raise SpecError(f"there is no row {row!r}", mend=mend(row, grid.rows, "rows"))
         check_sides(grid, arguments.get("differ_in") or ())
-        _check_both_sides(experiment, grid.layout.pair, grid.layout.baseline, grid.layout.treatment)
+        _check_both_sides(experiment, str(arguments["pair"]), grid.baseline, grid.treatment)
     elif arguments.keys() >= {"rows", "columns", "pair"}:
-        panels(Results.planned(experiment), arguments["rows"], arguments["columns"], arguments["pair"])
+        rows = rows_or(arguments["rows"], experiment, None)
+        Facets(Results.planned(experiment), Layout.of(rows, arguments["columns"], arguments["pair"]))
     elif arguments.keys() >= {"pair", "baseline", "treatment"}:
         pair = arguments["pair"]
-        _, first, second = conditions(Results.planned(experiment), pair, arguments["baseline"], arguments["treatment"])
+        facets = Facets(Results.planned(experiment), Layout.of(conditions=pair))
+        first, second = two_conditions(facets, arguments["baseline"], arguments["treatment"])
         _check_both_sides(experiment, pair, first, second)
     elif isinstance(rows := arguments.get("rows"), str | list) and "columns" in arguments:
-        places(Results.planned(experiment), [rows] if isinstance(rows, str) else rows, arguments["columns"])
+        Facets(Results.planned(experiment), Layout.of(rows, arguments["columns"]))
 
 
 def _check_both_sides(experiment: Experiment, pair: str, first: str, second: str) -> None:

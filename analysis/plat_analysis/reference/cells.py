@@ -9,14 +9,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-import numpy as np
-
+from plat_analysis.contrasts.cell import Cell, common_means, mean_rounding
+from plat_analysis.contrasts.comparison import Compared
+from plat_analysis.contrasts.side import Side
+from plat_analysis.data.published import AVERAGE
 from plat_analysis.reference.expected import Expected, expected
 from plat_analysis.reference.runs import Reference
 from plat_analysis.reference.same_run import SameRuns, same_runs
-from plat_analysis.results.grid import Grid
-from plat_analysis.results.pairs import PERCENT, QUANTITIES, PairedCell, Side
-from plat_analysis.results.published import AVERAGE
 from plat_analysis.statistics.intervals import LEVEL
 from plat_analysis.statistics.prediction import chance_of_as_many
 from plat_analysis.statistics.replicates import Replicate
@@ -47,7 +46,7 @@ class Count:
 class ReferenceCells:
     """`cells.expected(row, column, quantity)` for the cells of a grid, averages over the columns included."""
 
-    def __init__(self, grid: Grid, reference: Reference) -> None:
+    def __init__(self, grid: Compared, reference: Reference) -> None:
         self.grid = grid
         self._own_ids = {run.id for run in grid.results.runs}
         self._cells = {key: _beside(cell, reference) for key, cell in grid.cells.items()}
@@ -60,14 +59,12 @@ class ReferenceCells:
     def expected(self, row: str, column: str, quantity: str) -> Expected:
         """Mean and range of a quantity of QUANTITIES, for one more run, or for the mean of as many as there are."""
         names = [cell.column for cell in self.grid.row(row)] if column == AVERAGE else [column]
-        columns = [self._values(self._cells[row, name], quantity) for name in names]
-        own = [self.grid.cells[row, name].by_replicate(quantity) for name in names]
-        wanted = [dict.fromkeys(self.grid.cells[row, name].baseline.runs, 0.0) for name in names]
-        values, more = _means(columns), _means(own) or _means(wanted)
-        rounding = float(np.sqrt(sum(self._cells[row, name].rounding(quantity) ** 2 for name in names))) / len(names)
-        value = self.grid.estimate(row, column, quantity).value
-        limits = (0.0, PERCENT) if QUANTITIES[quantity][0] is None else None  # of a success rate, not of a change
-        return expected(values, value, more, rounding, limits)
+        contrast, own = self.grid.contrasts[quantity], [self.grid.cells[row, name] for name in names]
+        values = common_means([self._values(self._cells[row, name], quantity) for name in names])
+        wanted = [dict.fromkeys(cell.sides[self.grid.baseline].runs, 0.0) for cell in own]
+        more = common_means([cell.by_replicate(contrast) for cell in own]) or common_means(wanted)
+        rounding = mean_rounding([self._cells[row, name] for name in names], contrast)
+        return expected(values, self.grid.estimate(row, column, contrast).value, more, rounding, contrast.bounds)
 
     def counts(self) -> list[Count]:
         """How many cells lie outside their range, for each of COUNTED; cells made of the same runs count once."""
@@ -77,7 +74,8 @@ class ReferenceCells:
             for row, column in self.grid.cells:
                 cell = self.expected(row, column, quantity)
                 if cell.own is not None and cell.low is not None:
-                    cells[self.grid.cells[row, column][quantity].run_ids] = cell.outside
+                    runs = self.grid.estimate(row, column, self.grid.contrasts[quantity]).run_ids
+                    cells[runs] = cell.outside
             counts.append(Count(quantity, sum(cells.values()), len(cells)))
         return counts
 
@@ -90,11 +88,16 @@ class ReferenceCells:
         cells = [self.expected(row, column, "peak") for row, column in self.grid.cells]
         return sum(cell.mean is not None and cell.low is None for cell in cells)
 
-    def _values(self, cell: PairedCell, quantity: str) -> dict[Replicate, float]:
+    def _values(self, cell: Cell, quantity: str) -> dict[Replicate, float]:
         """The values of the reference, without those of runs that are in the report, too."""
-        sides = (cell.baseline, cell.treatment)
-        own = {replicate for side in sides for replicate, run in side.runs.items() if run.id in self._own_ids}
-        return {replicate: value for replicate, value in cell.by_replicate(quantity).items() if replicate not in own}
+        own = {
+            replicate for side in cell.sides.values() for replicate, run in side.runs.items() if run.id in self._own_ids
+        }
+        return {
+            replicate: value
+            for replicate, value in cell.by_replicate(self.grid.contrasts[quantity]).items()
+            if replicate not in own
+        }
 
 
 def more_than_chance(counts: Sequence[Count]) -> bool:
@@ -102,24 +105,12 @@ def more_than_chance(counts: Sequence[Count]) -> bool:
     return any(count.probability < ERROR / len(counts) for count in counts)
 
 
-def _beside(cell: PairedCell, reference: Reference) -> PairedCell:
+def _beside(cell: Cell, reference: Reference) -> Cell:
     """The cell that the runs of the reference make: those of the settings of either side."""
-    return PairedCell(
-        cell.row, cell.column, _beside_side(cell.baseline, reference), _beside_side(cell.treatment, reference)
-    )
+    sides = {condition: _beside_side(side, reference) for condition, side in cell.sides.items()}
+    return Cell(cell.row, cell.column, sides)
 
 
 def _beside_side(side: Side, reference: Reference) -> Side:
     views = {view.id: view for own in side.runs.values() for view in reference.beside(own.run)}
-    return Side.of(reference.results, {view.replicate: view for view in views.values()})
-
-
-def _means(columns: Sequence[dict[Replicate, float]]) -> dict[Replicate, float]:
-    """The mean over the columns for each replicate that all of them have."""
-    if not columns:
-        return {}
-    return {
-        replicate: float(np.mean([column[replicate] for column in columns]))
-        for replicate in columns[0]
-        if all(replicate in column for column in columns)
-    }
+    return Side(reference.results, {view.replicate: view for view in views.values()})

@@ -14,8 +14,8 @@ from plat.plain_files import parse_yaml
 from plat.spec.runs import Run
 from plat.store.bundle.format import MANIFEST
 from plat.store.bundle.frames import BundleResults, read_results
+from plat_analysis.data.runs import Results, RunView
 from plat_analysis.reference.matching import SEEDS, SHOWN, Origin, difference, differing_settings
-from plat_analysis.results.runs import Results, RunView
 
 if TYPE_CHECKING:
     from plat.spec.experiment import Experiment

@@ -11,7 +11,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from plat_analysis.results.pairs import PERCENT, PairedCell, Side
+from plat_analysis.contrasts.cell import Cell
+from plat_analysis.contrasts.side import Side
+from plat_analysis.quantities.success import SUCCESSES
 
 MIN_SAME = 3  # fewer have no correlation worth a name
 MIN_OTHERS = 2  # seeds besides it: one to compare with, and the others to deviate from
@@ -54,25 +56,26 @@ class SameRuns:
         return {name: value for name, value in values.items() if np.isfinite(value)}
 
 
-def same_runs(cells: list[tuple[PairedCell, PairedCell]]) -> SameRuns:
+def same_runs(cells: list[tuple[Cell, Cell]]) -> SameRuns:
     """The runs of cells that are in the cells of the reference beside them, too."""
     found = SameRuns([], [], [])
     for cell, beside in cells:
-        for own, earlier in ((cell.baseline, beside.baseline), (cell.treatment, beside.treatment)):
-            _add(found, own, earlier)
+        for condition, own in cell.sides.items():
+            _add(found, own, beside.sides[condition])
     return found
 
 
 def _add(found: SameRuns, own: Side, earlier: Side) -> None:
-    ours, theirs = own.scores["peak"], earlier.scores["peak"]
+    peak = SUCCESSES["peak"]
+    ours, theirs = own.measured(peak), earlier.measured(peak)
     for replicate, score in ours.items():
         again = earlier.runs.get(replicate)
         if again is None or again.id != own.runs[replicate].id or replicate not in theirs:
             continue
         others = [s.value for r, s in theirs.items() if r.build == replicate.build and r.seed != replicate.seed]
-        found.own.append(PERCENT * score.value)
-        found.again.append(PERCENT * theirs[replicate].value)
-        found.others.append([PERCENT * value for value in others])
+        found.own.append(peak.factor * score.value)
+        found.again.append(peak.factor * theirs[replicate].value)
+        found.others.append([peak.factor * value for value in others])
 
 
 def _without(values: list[float], index: int) -> list[float]:

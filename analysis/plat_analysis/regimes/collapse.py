@@ -13,17 +13,18 @@ from math import log
 from typing import TYPE_CHECKING, Any, Literal
 
 from plat_analysis.artifact import Figure, Table
+from plat_analysis.contrasts.comparison import Compared
+from plat_analysis.data.runs import Results
+from plat_analysis.facets import Facets, Layout, Runs, two_conditions
+from plat_analysis.figures import condition_curves as curves
+from plat_analysis.figures.condition_curves import ConditionCurves, condition_curves
 from plat_analysis.regimes.collapse_figure import draw
-from plat_analysis.regimes.ends import QUANTITIES, VALIDATED, metric_of, values_of
+from plat_analysis.regimes.ends import QUANTITIES, VALIDATED, metric_of
 from plat_analysis.regimes.ends_table import differences_table
 from plat_analysis.regimes.probe import PROBED, entropy_curve
 from plat_analysis.regimes.reference_ends import EndsReference
 from plat_analysis.regimes.regime_table import regime_table
 from plat_analysis.regimes.thresholds import Thresholds
-from plat_analysis.results import curves
-from plat_analysis.results.curves import ConditionCurves, condition_curves
-from plat_analysis.results.places import conditions
-from plat_analysis.results.runs import Results
 from plat_analysis.statistics.replicates import Builds
 
 if TYPE_CHECKING:
@@ -53,19 +54,19 @@ def build(
     builds      the differences are about these builds of the base model (fixed), or about such builds (random)
     """
     results = Results(frames, experiment)
-    groups, baseline, treatment = conditions(results, pair, baseline, treatment)
+    facets = Facets(results, Layout.of(conditions=pair))
+    baseline, treatment = two_conditions(facets, baseline, treatment)
+    groups = {
+        c: facets.runs(condition=c) for c in dict.fromkeys((baseline, *facets.conditions)) if c in facets.conditions
+    }
     limits = Thresholds.read(thresholds)
-    reference = EndsReference(
-        experiment,
-        groups.get(baseline, {}),
-        groups.get(treatment, {}),
-        {*(metric_of(quantity, scope) for quantity in QUANTITIES), *PROBED.values()},
-        partial(values_of, scope=scope, last=last),
-    )
+    compared = Compared(facets, baseline, treatment, builds)
+    metrics = {*(metric_of(quantity, scope) for quantity in QUANTITIES), *PROBED.values()}
+    reference = EndsReference(experiment, compared.cells["", ""], metrics)
     return [
         _figure(results, groups, baseline, scope, limits, name),
         regime_table(results, groups, limits, name + "_regimes"),
-        differences_table(results, groups, baseline, treatment, scope, last, name + "_differences", reference, builds),
+        differences_table(compared, scope, last, name + "_differences", reference),
     ]
 
 
@@ -79,7 +80,7 @@ BATCHES_DRAWN = "Measured on the batches of training, so it may end elsewhere th
 
 
 def _figure(
-    results: Results, groups: Mapping[str, Any], baseline: str, scope: str, limits: Thresholds, name: str
+    results: Results, groups: Mapping[str, Runs], baseline: str, scope: str, limits: Thresholds, name: str
 ) -> Figure:
     batches = _panels(results, groups, {quantity: metric_of(quantity, scope) for quantity in QUANTITIES})
     probed = {key: lines for key, lines in _panels(results, groups, PROBED).items() if lines.lines}
@@ -111,7 +112,7 @@ def _figure(
 
 
 def _panels(
-    results: Results, groups: Mapping[str, Any], metrics: Mapping[str, str]
+    results: Results, groups: Mapping[str, Runs], metrics: Mapping[str, str]
 ) -> dict[tuple[str, str], ConditionCurves]:
     return {
         (quantity, condition): condition_curves(

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from plat_analysis.data.labels import label
+from plat_analysis.figures import condition_curves as curves
+from plat_analysis.figures.condition_curves import ConditionCurves
 from plat_analysis.regimes.thresholds import Thresholds
-from plat_analysis.results import curves
-from plat_analysis.results.curves import ConditionCurves
-from plat_analysis.results.labels import label
 from plat_analysis.text import shortened
 
 if TYPE_CHECKING:

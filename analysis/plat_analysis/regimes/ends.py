@@ -12,15 +12,15 @@ reason.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
 
 from plat.outcomes import is_stopped
+from plat_analysis.contrasts.contrast import Contrast, Term, change
+from plat_analysis.data.runs import SUCCESS, Curve, Results, RunView
+from plat_analysis.quantities.quantity import Absent, Measurement, Quantity
 from plat_analysis.regimes.probe import PROBED, entropy_curve
-from plat_analysis.results.runs import SUCCESS, Curve, Results, RunView
-from plat_analysis.statistics.replicates import Replicate
 
 # quantity -> (metric or SUCCESS, name in print, digits); `{scope}` is that of the mutual-information proxies
 QUANTITIES = {
@@ -79,33 +79,26 @@ def _curve(results: Results, run: RunView, quantity: str, scope: str) -> tuple[b
     return quantity in VALIDATED, results.curve(run.id, metric_of(quantity, scope))
 
 
-def ends_of(
-    results: Results, runs: Mapping[Replicate, RunView], quantity: str, scope: str, last: int
-) -> dict[Replicate, End | None]:
-    """The end of a quantity in each run of a condition, None where it was not measured."""
-    return {replicate: end_of(results, run, quantity, scope, last) for replicate, run in runs.items()}
+def quantities(quantity: str, scope: str, last: int) -> tuple[Quantity, Quantity]:
+    """Start and end of a quantity, as quantities of a run."""
+
+    def part(name: str) -> Quantity:
+        def of(results: Results, run: RunView) -> Measurement | Absent:
+            end = end_of(results, run, quantity, scope, last)
+            if end is None:
+                return Absent("not measured")
+            return Absent(end.left_out) if end.left_out else Measurement(getattr(end, name))
+
+        return Quantity(f"{quantity}_{name}", of)
+
+    return part("start"), part("end")
 
 
-def values_of(
-    results: Results,
-    untreated: Mapping[Replicate, RunView],
-    treated: Mapping[Replicate, RunView],
-    quantity: str,
-    scope: str,
-    last: int,
-) -> dict[str, dict[Replicate, float]]:
-    """Each of COLUMNS -> the value of each replicate that has an end: the change of either condition, and the
-    difference of the ends of both."""
-    first, second = (
-        {
-            r: end
-            for r, end in ends_of(results, runs, quantity, scope, last).items()
-            if end is not None and not end.left_out
-        }
-        for runs in (untreated, treated)
-    )
+def contrasts(quantity: str, scope: str, last: int, baseline: str, treatment: str) -> dict[str, Contrast]:
+    """Each of COLUMNS: the change from start to end of either condition, and the difference of the ends of both."""
+    start, end = quantities(quantity, scope, last)
     return {
-        "change": {replicate: end.end - end.start for replicate, end in first.items()},
-        "change_treated": {replicate: end.end - end.start for replicate, end in second.items()},
-        "difference": {r: second[r].end - first[r].end for r in first if r in second},
+        "change": Contrast(Term(baseline, end), Term(baseline, start)),
+        "change_treated": Contrast(Term(treatment, end), Term(treatment, start)),
+        "difference": change(end, baseline, treatment),
     }

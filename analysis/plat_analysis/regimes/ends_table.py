@@ -5,6 +5,7 @@ the paired difference of the ends, beside that of earlier runs.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 from plat_analysis.artifact import (
     Cell,
@@ -19,13 +20,16 @@ from plat_analysis.artifact import (
     short_interval,
     tone_of,
 )
-from plat_analysis.regimes.ends import COLUMNS, QUANTITIES, RETURNED, End, ends_of, values_of
+from plat_analysis.contrasts.cell import Cell as ComparedCell
+from plat_analysis.contrasts.comparison import Compared
+from plat_analysis.contrasts.contrast import Contrast
+from plat_analysis.contrasts.side import Side
+from plat_analysis.data.labels import label
+from plat_analysis.quantities.quantity import Quantity
+from plat_analysis.regimes.ends import COLUMNS, QUANTITIES, RETURNED, contrasts
 from plat_analysis.regimes.reference_ends import EndsReference
-from plat_analysis.results.labels import label
-from plat_analysis.results.runs import Results, RunView
 from plat_analysis.statistics.families import starred
 from plat_analysis.statistics.intervals import Estimate
-from plat_analysis.statistics.replicates import Builds, Replicate, over_replicates
 
 CAPTION = (
     "Means over seeds; the difference is {treatment} minus {baseline}, paired by seed. "
@@ -41,46 +45,32 @@ MEASURED = (
 
 
 def differences_table(
-    results: Results,
-    conditions: Mapping[str, Mapping[Replicate, RunView]],
-    baseline: str,
-    treatment: str,
-    scope: str,
-    last: int,
-    name: str,
-    reference: EndsReference | None = None,
-    builds: Builds = "random",
+    compared: Compared, scope: str, last: int, name: str, reference: EndsReference | None = None
 ) -> Table:
     """Change from start to end in each condition, and the paired difference of the ends; with a reference, beside those
     of earlier runs."""
-    untreated, treated = conditions.get(baseline, {}), conditions.get(treatment, {})
     estimates: dict[tuple[str, str], Estimate] = {}
     absent: dict[str, str] = {}
-    for quantity in QUANTITIES:
-        sides = [ends_of(results, runs, quantity, scope, last) for runs in (untreated, treated)]
-        absent[quantity] = _absent([*untreated.items()], sides[0]) + _absent([*treated.items()], sides[1])
-        values = values_of(results, untreated, treated, quantity, scope, last)
-        for column, runs in zip(COLUMNS, ((untreated,), (treated,), (untreated, treated)), strict=True):
-            estimates[quantity, column] = over_replicates(
-                values[column],
-                builds=builds,
-                wanted=len(set().union(*runs)),
-                run_ids=tuple(side[replicate].id for replicate in values[column] for side in runs),
-                note=absent[quantity] if column == "difference" else "",
-            )
-    shown = _with_stars(estimates)
-    return _table(shown, absent, baseline, treatment, last, name, reference)
+    cell, sides = compared.cells["", ""], (compared.baseline, compared.treatment)
+    asked = {quantity: contrasts(quantity, scope, last, *sides) for quantity in QUANTITIES}
+    for quantity, columns in asked.items():
+        end = columns["difference"].of.quantity
+        absent[quantity] = "".join(_absent(side, end) for side in cell.sides.values())
+        for column, contrast in columns.items():
+            note = absent[quantity] if column == "difference" else ""
+            estimates[quantity, column] = replace(cell.estimate(contrast), note=note, run_ids=_pairs(cell, contrast))
+    return _table(_with_stars(estimates), absent, sides, last, name, asked, reference)
 
 
-def _absent(runs: list[tuple[Replicate, RunView]], ends: Mapping[Replicate, End | None]) -> str:
+def _pairs(cell: ComparedCell, contrast: Contrast) -> tuple[str, ...]:
+    """The ids of the runs behind a contrast, pair by pair."""
+    conditions = dict.fromkeys(term.condition for term in contrast.terms)
+    return tuple(cell.sides[condition].runs[r].id for r in cell.pairs(contrast) for condition in conditions)
+
+
+def _absent(side: Side, end: Quantity) -> str:
     """`name: reason` of every run that is left out, each followed by `; `."""
-    reasons = []
-    for replicate, run in runs:
-        end = ends[replicate]
-        reason = run.missing or ("not measured" if end is None else end.left_out)
-        if reason:
-            reasons.append(f"{run.run.name}: {reason}; ")
-    return "".join(sorted(reasons))
+    return "".join(sorted(f"{side.runs[r].run.name}: {why}; " for r, why in side.absent(end).items()))
 
 
 def _with_stars(estimates: Mapping[tuple[str, str], Estimate]) -> dict[tuple[str, str], Estimate]:
@@ -94,13 +84,14 @@ def _with_stars(estimates: Mapping[tuple[str, str], Estimate]) -> dict[tuple[str
 def _table(
     estimates: Mapping[tuple[str, str], Estimate],
     absent: Mapping[str, str],
-    baseline: str,
-    treatment: str,
+    sides: tuple[str, str],
     last: int,
     name: str,
+    asked: Mapping[str, Mapping[str, Contrast]],
     reference: EndsReference | None,
 ) -> Table:
     """The table of these estimates; `absent` says of each quantity which runs are left out of it."""
+    baseline, treatment = sides
     table = Table(
         name=name,
         title=f"What {label(treatment)} changes by the end of training",
@@ -129,7 +120,7 @@ def _table(
         table.rows += [Row((*values, seeds), rule=True), Row((*bounds, Cell()))]
         if reference is not None:
             own = {column: estimates[quantity, column] for column in COLUMNS}
-            table.rows += reference.lines(quantity, own, digits)
+            table.rows += reference.lines(asked[quantity], own, digits)
     table.notes += [Note(text) for text in _left_out(absent)]
     if reference is not None:
         reference.explain(table)

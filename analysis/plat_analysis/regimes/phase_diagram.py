@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 from plat.errors import SpecError
 from plat_analysis.artifact import Figure
+from plat_analysis.data.labels import label
+from plat_analysis.data.runs import Results
 from plat_analysis.figures.style import INK, canvas
 from plat_analysis.regimes.points import Point, points
 from plat_analysis.regimes.thresholds import COLLAPSED, Thresholds
-from plat_analysis.results.labels import label
-from plat_analysis.results.runs import Results
 from plat_analysis.text import shortened
 
 if TYPE_CHECKING:

@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from plat.errors import SpecError
+from plat_analysis.data.runs import Results, RunView
+from plat_analysis.facets import Facets, Layout, Runs
 from plat_analysis.regimes.probe import LEVEL_SHARE
 from plat_analysis.regimes.regime_table import RunRegime, measurements, run_regime
 from plat_analysis.regimes.thresholds import Thresholds
-from plat_analysis.results.places import add_run
-from plat_analysis.results.runs import Results, RunView
-from plat_analysis.statistics.replicates import Replicate
 
 REPLICATES = ("seed", "model.base.seed")  # the axes in which the runs of one point differ
 
@@ -51,12 +50,14 @@ def points(results: Results, axes: Sequence[str], limits: Thresholds) -> list[Po
 
     SpecError: two runs of one seed and build are in one point, because they differ in another axis.
     """
-    groups: dict[tuple[str, ...], dict[Replicate, RunView]] = {}
-    for run in results.positions:
-        key = tuple(run.axis(axis) for axis in axes)
-        place = ", ".join(f"{axis}={value}" for axis, value in zip(axes, key, strict=True))
-        add_run(groups.setdefault(key, {}), run, place)
-    return [_point(results, dict(zip(axes, key, strict=True)), runs, limits) for key, runs in groups.items()]
+    facets = Facets(results, Layout.of(rows=axes))
+    return [_point(results, _values(runs, axes), runs, limits) for runs in facets.places.values()]
+
+
+def _values(runs: Runs, axes: Sequence[str]) -> dict[str, str]:
+    """Axis -> its value, which the runs of one point share."""
+    run = next(iter(runs.values()))
+    return {axis: run.axis(axis) for axis in axes}
 
 
 def varied_axes(results: Results) -> list[str]:
@@ -71,7 +72,7 @@ def varied_axes(results: Results) -> list[str]:
     return axes
 
 
-def _point(results: Results, values: dict[str, str], runs: Mapping[Replicate, RunView], limits: Thresholds) -> Point:
+def _point(results: Results, values: dict[str, str], runs: Runs, limits: Thresholds) -> Point:
     judged = [run_regime(results, run, limits) for run in runs.values()]
     numbers = [
         measurements(results, item) | {"templates_end": _last(results, item.run, LEVEL_SHARE.format("template"))}

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from plat_analysis.results.runs import Curve, Results, RunView
+from plat_analysis.data.runs import Curve, Results, RunView
 
 Array = NDArray[np.float64]
 # quantity -> metric of the probe, where the batches of training have one of their own

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from plat_analysis.artifact import Cell, Note, Row, Table
+from plat_analysis.artifact import Cell as Shown
+from plat_analysis.artifact import Note, Row, Table
+from plat_analysis.contrasts.cell import Cell
+from plat_analysis.contrasts.contrast import Contrast
+from plat_analysis.contrasts.side import Side
 from plat_analysis.reference.expected import expected
-from plat_analysis.reference.runs import reference_of
-from plat_analysis.results.runs import Results, RunView
+from plat_analysis.reference.runs import Reference, reference_of
 from plat_analysis.statistics.intervals import Estimate
-from plat_analysis.statistics.replicates import Replicate
 from plat_analysis.tables.reference_lines import (
     OUTSIDE,
     mean_cell,
@@ -22,45 +24,47 @@ from plat_analysis.tables.reference_lines import (
 if TYPE_CHECKING:
     from plat.spec.experiment import Experiment
 
-Runs = Mapping[Replicate, RunView]
-Values = Callable[[Results, Runs, Runs, str], Mapping[str, Mapping[Replicate, float]]]
-
 
 class EndsReference:
     """Adds to the table what its reference says; where there is none, the reason alone.
 
-    values  (results, untreated, treated, quantity) -> column -> value of each replicate
+    cell     the runs of the table
+    metrics  what is read of the runs of the reference
     """
 
-    def __init__(
-        self, experiment: Experiment, untreated: Runs, treated: Runs, metrics: set[str], values: Values
-    ) -> None:
-        self.experiment, self.values = experiment, values
+    def __init__(self, experiment: Experiment, cell: Cell, metrics: set[str]) -> None:
+        self.experiment = experiment
         self.reference = reference_of(experiment, metrics, tables=True)
-        self.untreated, self.treated = self._beside(untreated), self._beside(treated)
-        self.own = list(untreated)
-        self.is_empty = not (self.untreated or self.treated)
+        self.cell = None if self.reference is None else self._beside(cell, self.reference)
+        self.own = list(next(iter(cell.sides.values())).runs)
+        self.is_empty = self.cell is None or not self.cell.wanted
 
-    def _beside(self, runs: Runs) -> dict[Replicate, RunView]:
-        """The runs of the reference of the settings of one condition, without those of the report itself."""
-        if self.reference is None:
-            return {}
+    def _beside(self, cell: Cell, reference: Reference) -> Cell:
+        """The runs of the reference of the settings of either condition, without those of the report itself."""
         own = {run.id for run in self.experiment.runs}
-        views = [view for run in runs.values() for view in self.reference.beside(run.run)]
-        return {view.replicate: view for view in views if view.id not in own}
+        views = {
+            condition: [view for run in side.runs.values() for view in reference.beside(run.run)]
+            for condition, side in cell.sides.items()
+        }
+        sides = {
+            condition: Side(reference.results, {view.replicate: view for view in found if view.id not in own})
+            for condition, found in views.items()
+        }
+        return Cell(cell.row, cell.column, sides)
 
-    def lines(self, quantity: str, own: Mapping[str, Estimate], digits: int) -> list[Row]:
+    def lines(self, contrasts: Mapping[str, Contrast], own: Mapping[str, Estimate], digits: int) -> list[Row]:
         """The lines `reference` and `range` of a quantity, one cell for each of its columns."""
-        if self.reference is None or self.is_empty:
+        if self.cell is None or self.is_empty:
             return []
-        earlier = self.values(self.reference.results, self.untreated, self.treated, quantity)
         cells = [
-            expected(earlier[column], estimate.value, self.own if estimate.seeds else self.own[:1])
+            expected(
+                self.cell.by_replicate(contrasts[column]), estimate.value, self.own if estimate.seeds else self.own[:1]
+            )
             for column, estimate in own.items()
         ]
         return [
-            Row((Cell("reference", tone="dim"), *(mean_cell(cell, True, digits) for cell in cells), Cell())),
-            Row((Cell("range", tone="dim"), *(range_cell(cell, True, digits) for cell in cells), Cell())),
+            Row((Shown("reference", tone="dim"), *(mean_cell(cell, True, digits) for cell in cells), Shown())),
+            Row((Shown("range", tone="dim"), *(range_cell(cell, True, digits) for cell in cells), Shown())),
         ]
 
     def explain(self, table: Table) -> None:

@@ -9,12 +9,12 @@ from math import log
 
 from plat.outcomes import is_stopped
 from plat_analysis.artifact import DASH, Cell, Column, Note, Row, Table, Tone, number
+from plat_analysis.data.labels import label, model_that_ran
+from plat_analysis.data.runs import SUCCESS, Results, RunView
+from plat_analysis.quantities.success import fall_after_peak, peak_score
 from plat_analysis.regimes.probe import Behaviour, Probe, behaviours, early_probes, probes
 from plat_analysis.regimes.regime import Regime, regime
 from plat_analysis.regimes.thresholds import NEVER, UNKNOWN, Thresholds
-from plat_analysis.results.labels import label, model_that_ran
-from plat_analysis.results.runs import SUCCESS, Results, RunView
-from plat_analysis.results.scores import fall_after_peak, peak_score
 from plat_analysis.statistics.replicates import Replicate
 from plat_analysis.tables.marks import Marks
 

@@ -6,10 +6,10 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from plat_analysis.artifact import Cell, Column, Note, Row, Table, number
+from plat_analysis.data.labels import label
+from plat_analysis.data.runs import Results
 from plat_analysis.regimes.points import Point, points, varied_axes
 from plat_analysis.regimes.thresholds import Thresholds
-from plat_analysis.results.labels import label
-from plat_analysis.results.runs import Results
 
 if TYPE_CHECKING:
     from plat.spec.experiment import Experiment

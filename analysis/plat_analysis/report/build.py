@@ -14,12 +14,13 @@ from typing import TYPE_CHECKING, Any
 from plat.errors import SpecError
 from plat_analysis.artifact import Figure, Table
 from plat_analysis.claims.engine import run_checks
+from plat_analysis.data.runs import Results
 from plat_analysis.plugins import registry
 from plat_analysis.plugins.checking import check_entries, place
 from plat_analysis.plugins.failure import Failure
 from plat_analysis.report.provenance import Provenance
+from plat_analysis.report.recorded import metric_name
 from plat_analysis.report.report import Report
-from plat_analysis.results.runs import Results
 
 if TYPE_CHECKING:
     from plat.spec.experiment import Experiment
@@ -49,7 +50,7 @@ def build_report(frames: Frames, experiment: Experiment, provenance: Provenance 
     claims, claim_failures = run_checks(frames, experiment)
     values: dict[str, float] = {}
     for artifact in artifacts:
-        values |= {_metric_name(name): float(value) for name, value in artifact.values.items()}
+        values |= {metric_name(name): float(value) for name, value in artifact.values.items()}
     return Report(
         experiment,
         Results(frames, experiment),
@@ -84,7 +85,3 @@ def _name_apart(artifacts: list[Table | Figure]) -> None:
         name = next(n for i in range(len(artifacts) + 1) if (n := stem if i == 0 else f"{stem}-{i + 1}") not in taken)
         artifact.name = name
         taken.add(name)
-
-
-def _metric_name(name: str) -> str:
-    return re.sub(r"[^A-Za-z0-9_./ -]+", "-", name)

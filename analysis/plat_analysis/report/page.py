@@ -10,12 +10,12 @@ from collections.abc import Mapping
 from importlib import resources
 
 from plat_analysis.artifact import Figure, Table
+from plat_analysis.data.labels import is_stand_in, model_that_ran
+from plat_analysis.data.published import discrepancies
 from plat_analysis.figures import style
 from plat_analysis.report.provenance import provenance_facts
 from plat_analysis.report.render import groups
 from plat_analysis.report.report import Report
-from plat_analysis.results.labels import is_stand_in, model_that_ran
-from plat_analysis.results.published import discrepancies
 from plat_analysis.tables.runs_table import runs_table
 from plat_analysis.text import printable
 

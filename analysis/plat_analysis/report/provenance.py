@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from plat_analysis.results.runs import RunView
+from plat_analysis.data.runs import RunView
 from plat_analysis.text import printable
 
 if TYPE_CHECKING:

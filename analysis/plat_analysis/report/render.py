@@ -29,27 +29,27 @@ def markdown(table: Table) -> str:
     """A GitHub table, with headings `group: column`, then the notes."""
 
     def show(cell: Cell) -> str:
-        text = _inert(cell.text) + ("\\*" if cell.tone in STARRED else "")
+        text = inert(cell.text) + ("\\*" if cell.tone in STARRED else "")
         if cell.mark:
             text += f"<sup>{cell.mark}</sup>"
         return f"**{text}**" if cell.tone == "strong" and cell.text else text
 
-    heads = [" ".join(filter(None, [f"{c.group}:" if c.group else "", c.title])) for c in table.columns]
+    heads = [": ".join(filter(None, [column.group, column.title])) for column in table.columns]
     aligns = ["---:" if column.numeric else ":---" for column in table.columns]
-    lines = [f"### {_inert(table.title)}", ""]
+    lines = [f"### {inert(table.title)}", ""]
     if table.caption:
-        lines += [_inert(table.caption), ""]
-    lines += [_piped(map(_inert, heads)), _piped(aligns)]
+        lines += [inert(table.caption), ""]
+    lines += [_piped(map(inert, heads)), _piped(aligns)]
     for row in table.rows:
         if row.section:
-            lines.append(_piped([f"*{_inert(row.section)}*", *[""] * (len(table.columns) - 1)]))
+            lines.append(_piped([f"*{inert(row.section)}*", *[""] * (len(table.columns) - 1)]))
         lines.append(_piped([show(cell) for cell in row.cells]))
     if table.notes:
-        lines += ["", *(f"- {f'<sup>{n.mark}</sup> ' if n.mark else ''}{_inert(n.text)}" for n in table.notes)]
+        lines += ["", *(f"- {f'<sup>{n.mark}</sup> ' if n.mark else ''}{inert(n.text)}" for n in table.notes)]
     return "\n".join(lines) + "\n"
 
 
-def _inert(text: str) -> str:
+def inert(text: str) -> str:
     """Text that Markdown shows as it is where it could be a tag, an entity, a link's target or a table's bar."""
     return (
         text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;").replace("|", "\\|").replace("](", "]\\(")

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 
 from plat_analysis.artifact import Figure, Table
 from plat_analysis.claims.engine import Verdict
+from plat_analysis.data.runs import Results
 from plat_analysis.plugins.failure import Failure
 from plat_analysis.report.provenance import Provenance
-from plat_analysis.results.runs import Results
 
 if TYPE_CHECKING:
     from plat.spec.experiment import Experiment

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from plat_analysis.artifact import Cell, Column, Note, Row, Table, interval, number, provenance, record, tone_of
-from plat_analysis.results.grid import Grid
-from plat_analysis.results.labels import label, model_that_ran
+from plat_analysis.contrasts.comparison import Compared
+from plat_analysis.data.labels import label, model_that_ran
 from plat_analysis.statistics.families import starred
 from plat_analysis.statistics.intervals import Estimate
 from plat_analysis.tables.peak_notes import star_rule
@@ -12,9 +12,9 @@ from plat_analysis.tables.peak_notes import star_rule
 GAINS = ("learned", "learned_treated")
 
 
-def learning_table(grid: Grid, name: str) -> Table:
+def learning_table(grid: Compared, name: str) -> Table:
     """One line per row and column of the grid: base model, and the gain without and with the treatment."""
-    baseline, treatment = (grid.layout.name(c) for c in (grid.layout.baseline, grid.layout.treatment))
+    baseline, treatment = (grid.layout.name(c) for c in (grid.baseline, grid.treatment))
     gains = _starred_gains(grid)
     table = Table(
         name=name,
@@ -38,7 +38,9 @@ def learning_table(grid: Grid, name: str) -> Table:
         for index, cell in enumerate(grid.row(row)):
             stub = Cell(row if index == 0 else "", tone="strong", title=model_that_ran(grid.runs(row)))
             cells = [stub, Cell(label(cell.column))]
-            base = cell["base"] if cell["base"].value is not None else cell["base_treated"]
+            base = cell.estimate(grid.contrasts["base"])
+            if base.value is None:
+                base = cell.estimate(grid.contrasts["base_treated"])
             cells.append(Cell(number(base.value), title=provenance(base)))
             for quantity in GAINS:
                 gain = gains[row, cell.column, quantity]
@@ -53,10 +55,10 @@ def learning_table(grid: Grid, name: str) -> Table:
     return table
 
 
-def _starred_gains(grid: Grid) -> dict[tuple[str, str, str], Estimate]:
+def _starred_gains(grid: Compared) -> dict[tuple[str, str, str], Estimate]:
     """(row, column, quantity) -> Estimate with its star; all gains of the table are one family, a column a task."""
     columns = [
-        {(row, column, quantity): grid.cells[row, column][quantity] for row in grid.rows}
+        {(row, column, quantity): grid.cells[row, column].estimate(grid.contrasts[quantity]) for row in grid.rows}
         for column in grid.columns
         for quantity in GAINS
     ]

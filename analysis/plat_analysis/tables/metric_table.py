@@ -6,9 +6,12 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from plat_analysis.artifact import DASH, Cell, Column, Note, Row, Table, interval, number, provenance, record
-from plat_analysis.results.labels import label, model_that_ran
-from plat_analysis.results.measured import At, Measured, cells
-from plat_analysis.results.runs import Results
+from plat_analysis.contrasts.contrast import Contrast, Term
+from plat_analysis.contrasts.estimates import Estimates
+from plat_analysis.data.labels import label, model_that_ran
+from plat_analysis.data.runs import Results
+from plat_analysis.facets import Facets, Layout
+from plat_analysis.quantities.metric import At, metric_quantity
 from plat_analysis.statistics.intervals import Estimate
 from plat_analysis.statistics.replicates import Builds
 from plat_analysis.tables.marks import Marks
@@ -39,7 +42,9 @@ def build(
     about such builds (random).
     """
     results = Results(frames, experiment)
-    groups, row_names, column_names = cells(results, rows, columns)
+    estimates = Estimates(Facets(results, Layout.of(rows, columns)), builds=builds)
+    factor, bounds = (100.0, (0.0, 100.0)) if percent else (1.0, None)
+    contrasts = {metric: Contrast(Term("", metric_quantity(metric, at, factor, bounds))) for metric in metrics}
     table = Table(
         name=name,
         title=title or ", ".join(metrics),
@@ -47,22 +52,20 @@ def build(
             Column("", numeric=False),
             Column("model that ran", numeric=False),
             *([Column("", numeric=False)] if len(metrics) > 1 else []),
-            *(Column(label(column)) for column in column_names),
+            *(Column(label(column)) for column in estimates.columns),
         ],
         rows=[],
     )
     marks = Marks()
     shown: list[Estimate] = []
-    for row in row_names:
-        model = model_that_ran(run for column in column_names for run in groups.get((row, column), {}).values())
-        for index, metric in enumerate(metrics):
-            factor, bounds = (100.0, (0.0, 100.0)) if percent else (1.0, None)
-            measured = Measured(metric, at, factor, bounds, builds)
+    for row in estimates.rows:
+        model = model_that_ran(estimates.runs(row))
+        for index, (metric, contrast) in enumerate(contrasts.items()):
             stubs = (row, model) if index == 0 else ("", "")
             line = [Cell(stubs[0], tone="strong"), Cell(stubs[1], tone="dim")]
             line += [Cell(metric, tone="dim")] if len(metrics) > 1 else []
-            for column in column_names:
-                estimate = measured.estimate(results, groups.get((row, column), {}))
+            for column in estimates.columns:
+                estimate = estimates.estimate(row, column, contrast)
                 shown.append(estimate)
                 line.append(_cell(estimate, marks))
                 table.records.append(record(estimate, row=row, column=column, metric=metric, at=at))

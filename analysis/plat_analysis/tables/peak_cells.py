@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from plat_analysis.artifact import DASH, Cell, Tone, interval, number, provenance, short_interval, tone_of
-from plat_analysis.results.scores import Fall
+from plat_analysis.quantities.success import Fall
 from plat_analysis.statistics.intervals import Estimate
 
 SHORT_REASONS = {"unfinished": "partial", "incomplete": "partial"}

@@ -7,16 +7,16 @@ from typing import TYPE_CHECKING
 
 from plat.outcomes import is_stopped
 from plat_analysis.artifact import Note
-from plat_analysis.results.labels import is_stand_in
-from plat_analysis.results.runs import RunView
-from plat_analysis.results.scores import fall_after_peak
+from plat_analysis.data.labels import is_stand_in
+from plat_analysis.data.runs import RunView
+from plat_analysis.quantities.success import fall_after_peak
 from plat_analysis.statistics.intervals import MIN_JUDGED, Estimate
 from plat_analysis.statistics.replicates import MIN_UNITS
 
 if TYPE_CHECKING:
     from plat.spec.experiment import Experiment
-    from plat_analysis.results.grid import Grid
-    from plat_analysis.results.published import Discrepancy
+    from plat_analysis.contrasts.comparison import Compared
+    from plat_analysis.data.published import Discrepancy
 
 
 def star_rule(changes: Iterable[Estimate]) -> str:
@@ -33,7 +33,7 @@ def star_rule(changes: Iterable[Estimate]) -> str:
 
 
 def peak_notes(
-    grid: Grid, experiment: Experiment, contradictions: Sequence[Discrepancy], marks: dict[int, str]
+    grid: Compared, experiment: Experiment, contradictions: Sequence[Discrepancy], marks: dict[int, str]
 ) -> list[Note]:
     """The footnotes of the main table; `marks` points from a contradiction (by id) to its letter."""
     runs = list({run.id: run for row in grid.rows for run in grid.runs(row)}.values())
@@ -47,16 +47,17 @@ def peak_notes(
     ]
 
 
-def _intervals(grid: Grid) -> list[str]:
+def _intervals(grid: Compared) -> list[str]:
     cells = [cell for row in grid.rows for cell in grid.row(row)]
-    kinds = {cell[quantity].over for cell in cells for quantity in ("peak", "delta")} - {""}
+    levels, changes = ([cell.estimate(grid.contrasts[name]) for cell in cells] for name in ("peak", "delta"))
+    shown = [*levels, *changes]
+    kinds = {estimate.over for estimate in shown} - {""}
     notes = []
     if "instances" in kinds:
         notes.append(
             "Intervals with one seed range over the evaluation instances (Wilson; Newcombe's paired method for "
             "changes): they leave out the spread between training runs, and decide nothing."
         )
-    shown = [cell[quantity] for cell in cells for quantity in ("peak", "delta")]
     strata = {estimate.about for estimate in shown if estimate.over == "seeds"}
     if "this build" in strata:
         notes.append(
@@ -74,7 +75,7 @@ def _intervals(grid: Grid) -> list[str]:
             "each build, changes paired by build and seed; where builds share seeds, the variance over seeds is added, "
             "which is conservative."
         )
-    if any(cell["delta"].value is not None and not cell["delta"].over for cell in cells):
+    if any(change.value is not None and not change.over for change in changes):
         notes.append(
             f"Without an interval: fewer than {MIN_UNITS} seeds, or fewer than {MIN_UNITS} builds where they vary "
             "(`builds: fixed` speaks of these builds alone)."
@@ -82,7 +83,7 @@ def _intervals(grid: Grid) -> list[str]:
     return notes
 
 
-def _fallen(grid: Grid, runs: Sequence[RunView]) -> list[str]:
+def _fallen(grid: Compared, runs: Sequence[RunView]) -> list[str]:
     falls = {run.run.name: fall for run in runs if not run.missing and (fall := fall_after_peak(grid.results, run))}
     if not falls:
         return []

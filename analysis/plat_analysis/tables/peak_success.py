@@ -17,13 +17,13 @@ from plat_analysis.artifact import (
     number,
     record,
 )
+from plat_analysis.contrasts.cell import Cell as ComparedCell
+from plat_analysis.contrasts.comparison import Compared, Comparison
+from plat_analysis.contrasts.contrast import Contrast
+from plat_analysis.data.labels import label, model_that_ran
+from plat_analysis.data.published import AVERAGE, DELTA, Discrepancy, PrintedTable, discrepancies, printed_table
 from plat_analysis.options import takes
-from plat_analysis.results.comparison import Comparison
-from plat_analysis.results.grid import Grid
-from plat_analysis.results.labels import label, model_that_ran
-from plat_analysis.results.pairs import QUANTITIES, PairedCell
-from plat_analysis.results.published import AVERAGE, Discrepancy, Printed, PrintedTable, discrepancies, printed_table
-from plat_analysis.results.scores import Fall, fall_after_peak
+from plat_analysis.quantities.success import Fall, fall_after_peak
 from plat_analysis.statistics.intervals import Estimate
 from plat_analysis.statistics.replicates import Replicate
 from plat_analysis.tables.learned import learning_table
@@ -61,12 +61,12 @@ def build(
 BUILDER = build
 
 
-def _main_table(grid: Grid, experiment: Experiment, printed: PrintedTable, name: str) -> Table:
+def _main_table(grid: Compared, experiment: Experiment, printed: PrintedTable, name: str) -> Table:
     known = discrepancies(experiment, printed.key) if printed else []
     shown = [(row, column) for row in grid.rows for column in grid.averaged]
     contradictions = [d for d in known if d.concerns(shown)]
     marks = {id(d): MARKS[i] for i, d in enumerate([d for d in contradictions if d.cell][: len(MARKS)])}
-    changes = grid.starred("delta")
+    changes = grid.starred(grid.contrasts["delta"])
     reference = ReferenceLines(grid, experiment)
     table = Table(
         name=name,
@@ -90,27 +90,27 @@ def _main_table(grid: Grid, experiment: Experiment, printed: PrintedTable, name:
     table.values = {f"{name}/{key}": value for key, value in reference.values().items()}
     for row, column in shown:
         for quantity in VALUES:
-            value = grid.estimate(row, column, quantity).value
+            value = grid.estimate(row, column, grid.contrasts[quantity]).value
             if value is not None:
                 table.values[f"{name}/{row}/{column}/{quantity}"] = value
     return table
 
 
-def _title(grid: Grid, experiment: Experiment) -> str:
-    compared = f"{grid.layout.name(grid.layout.treatment)} against {grid.layout.name(grid.layout.baseline)}"
+def _title(grid: Compared, experiment: Experiment) -> str:
+    compared = f"{grid.layout.name(grid.treatment)} against {grid.layout.name(grid.baseline)}"
     return " · ".join(filter(None, [experiment.source, f"Peak validation success, {compared}"]))
 
 
-def _columns(grid: Grid) -> list[Column]:
+def _columns(grid: Compared) -> list[Column]:
     groups = [label(column) for column in grid.averaged]
-    treatment = label(grid.layout.treatment)
-    titles = (shortened(label(grid.layout.baseline), 12), f"Δ {treatment}" if len(treatment) <= 6 else "Δ")  # narrow
+    treatment = label(grid.treatment)
+    titles = (shortened(label(grid.baseline), 12), f"Δ {treatment}" if len(treatment) <= 6 else "Δ")  # narrow
     pairs = [Column(*heads) for group in groups for heads in ((titles[0], group, True, "rate"), (titles[1], group))]
     return [Column("", numeric=False), Column("", numeric=False), *pairs]
 
 
 def _lines(
-    grid: Grid,
+    grid: Compared,
     row: str,
     changes: Mapping[tuple[str, str], Estimate],
     printed: PrintedTable,
@@ -122,7 +122,7 @@ def _lines(
     where some are missing."""
 
     def pick(quantity: str) -> list[Estimate]:
-        return [grid.estimate(row, column, quantity) for column in grid.averaged]
+        return [grid.estimate(row, column, grid.contrasts[quantity]) for column in grid.averaged]
 
     def interleave(first: list[Cell], second: list[Cell]) -> list[Cell]:
         return [cell for pair in zip(first, second, strict=True) for cell in pair]
@@ -155,35 +155,34 @@ def _lines(
 
 
 def _paper_cells(
-    grid: Grid, row: str, printed: PrintedTable, contradictions: list[Discrepancy], marks: dict[int, str]
+    grid: Compared, row: str, printed: PrintedTable, contradictions: list[Discrepancy], marks: dict[int, str]
 ) -> list[Cell]:
     """What the paper prints for a variant, marked where it contradicts itself or its code."""
     cells = []
     for column in grid.averaged:
-        published = printed.cell(row, column)
         concerning = [d for d in contradictions if d.cell and printed.same(d.cell, (row, column))]
         mark = "".join(marks.get(id(d), "") for d in concerning)
         cells += [
-            Cell(number(published.value), tone="dim"),
-            Cell(number(published.delta, signed=True), tone="dim", mark=mark),
+            Cell(number(printed.number(row, column)), tone="dim"),
+            Cell(number(printed.number(row, column, DELTA), signed=True), tone="dim", mark=mark),
         ]
     return cells
 
 
-def _fallen(grid: Grid, row: str, column: str) -> tuple[list[Fall], list[Fall]]:
+def _fallen(grid: Compared, row: str, column: str) -> tuple[list[Fall], list[Fall]]:
     """The runs of a cell that fell after their peak, without and with the treatment; none for an average."""
     if column == AVERAGE:
         return [], []
     cell = grid.cells[row, column]
     both = [
         [fall for run in side.runs.values() if not run.missing and (fall := fall_after_peak(grid.results, run))]
-        for side in (cell.baseline, cell.treatment)
+        for side in (cell.sides[grid.baseline], cell.sides[grid.treatment])
     ]
     return both[0], both[1]
 
 
-def _caption(grid: Grid, changes: Mapping[tuple[str, str], Estimate]) -> str:
-    untreated, treated = (grid.layout.name(condition) for condition in (grid.layout.baseline, grid.layout.treatment))
+def _caption(grid: Compared, changes: Mapping[tuple[str, str], Estimate]) -> str:
+    untreated, treated = (grid.layout.name(condition) for condition in (grid.baseline, grid.treatment))
     return (
         f"Success in percent: {untreated}, and the change with {treated} in points. “peak” is the largest validation "
         "success over all evaluations, mean over seeds; “held-out” is the success of that peak checkpoint on a "
@@ -193,37 +192,39 @@ def _caption(grid: Grid, changes: Mapping[tuple[str, str], Estimate]) -> str:
 
 
 def _records(
-    grid: Grid, changes: Mapping[tuple[str, str], Estimate], printed: PrintedTable, reference: ReferenceLines
+    grid: Compared, changes: Mapping[tuple[str, str], Estimate], printed: PrintedTable, reference: ReferenceLines
 ) -> list[dict[str, Any]]:
     """Tidy: one line per row, column and quantity."""
     records = []
     for row in grid.rows:
-        cells: list[tuple[str, PairedCell | None]] = [*((c.column, c) for c in grid.row(row)), (AVERAGE, None)]
+        cells: list[tuple[str, ComparedCell | None]] = [*((c.column, c) for c in grid.row(row)), (AVERAGE, None)]
         for column, cell in cells:
-            paper = printed.cell(row, column)
-            for quantity in QUANTITIES:
-                estimate = cell[quantity] if cell else grid.average(row, quantity)
+            paper = (printed.number(row, column), printed.number(row, column, DELTA))
+            for quantity, contrast in grid.contrasts.items():
+                estimate = grid.estimate(row, column, contrast) if cell else grid.average(row, contrast)
                 if quantity == "delta":
                     estimate = changes.get((row, column), estimate)
                 line = record(estimate, row=row, column=column, quantity=quantity)
                 line["paper"] = _paper_value(paper, quantity)
                 line |= reference.record(row, column, quantity)
-                line["outcomes"] = _outcomes(cell, quantity) if cell else ""
+                line["outcomes"] = _outcomes(grid, cell, contrast) if cell else ""
                 records.append(line)
     return records
 
 
-def _paper_value(paper: Printed, quantity: str) -> float | None:
+def _paper_value(paper: tuple[float | None, float | None], quantity: str) -> float | None:
+    """What the paper prints of a quantity, from the level without the filter and the change with it."""
+    level, change = paper
     if quantity == "peak_treated":
-        return None if paper.value is None or paper.delta is None else round(paper.value + paper.delta, 6)
-    return {"peak": paper.value, "delta": paper.delta}.get(quantity)
+        return None if level is None or change is None else round(level + change, 6)
+    return {"peak": level, "delta": change}.get(quantity)
 
 
-def _outcomes(cell: PairedCell, quantity: str) -> str:
-    """`baseline seed 0: finished; treatment seed 0: failed:oom`, for the conditions the quantity needs."""
-    conditions = dict.fromkeys(part[0] for part in QUANTITIES[quantity] if part)
+def _outcomes(grid: Compared, cell: ComparedCell, contrast: Contrast) -> str:
+    """`baseline seed 0: finished; treatment seed 0: failed:oom`, for the conditions that the contrast needs."""
+    sides = {grid.baseline: "baseline", grid.treatment: "treatment"}
     return "; ".join(
-        f"{condition} {Replicate(None, replicate.seed)}: {run.outcome or run.missing}"
-        for condition in conditions
-        for replicate, run in getattr(cell, condition).runs.items()
+        f"{sides[condition]} {Replicate(None, replicate.seed)}: {run.outcome or run.missing}"
+        for condition in dict.fromkeys(term.condition for term in contrast.terms)
+        for replicate, run in cell.sides[condition].runs.items()
     )

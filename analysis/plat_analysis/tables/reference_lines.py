@@ -12,7 +12,7 @@ from plat_analysis.statistics.intervals import Estimate
 
 if TYPE_CHECKING:
     from plat.spec.experiment import Experiment
-    from plat_analysis.results.grid import Grid
+    from plat_analysis.contrasts.comparison import Compared
 
 OUTSIDE = "x"  # the mark of a range in which the value does not lie
 NAMES = {"peak": "peaks", "delta": "changes"}
@@ -21,7 +21,7 @@ NAMES = {"peak": "peaks", "delta": "changes"}
 class ReferenceLines:
     """The reference of one table; nothing but notes where there is nothing to compare."""
 
-    def __init__(self, grid: Grid, experiment: Experiment) -> None:
+    def __init__(self, grid: Compared, experiment: Experiment) -> None:
         self.grid, self.experiment = grid, experiment
         reference = reference_of(experiment)
         cells = ReferenceCells(grid, reference) if reference else None

@@ -5,10 +5,10 @@ from __future__ import annotations
 
 from plat.outcomes import FINISHED
 from plat_analysis.artifact import DASH, Cell, Column, Row, Table, Tone, number
-from plat_analysis.results.labels import label, model_that_ran
-from plat_analysis.results.runs import Results, RunView, spell
-from plat_analysis.results.scores import (
-    Score,
+from plat_analysis.data.labels import label, model_that_ran
+from plat_analysis.data.runs import Results, RunView, spell
+from plat_analysis.quantities.quantity import Measurement
+from plat_analysis.quantities.success import (
     fall_after_peak,
     final_heldout_score,
     heldout_score,
@@ -102,13 +102,13 @@ def _add(table: Table, results: Results, run: RunView, axes: list[str]) -> None:
     table.rows.append(Row(cells))
 
 
-def _value(score: Score | None) -> float | None:
+def _value(score: Measurement | None) -> float | None:
     return score.value if score else None
 
 
-def _percent(score: Score | None) -> Cell:
+def _percent(score: Measurement | None) -> Cell:
     return Cell(number(100 * score.value) if score else DASH)
 
 
-def _step(score: Score | None) -> Cell:
+def _step(score: Measurement | None) -> Cell:
     return Cell(DASH if score is None or score.step is None else str(score.step))

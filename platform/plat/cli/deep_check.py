@@ -46,7 +46,7 @@ def check_results(home: Home, uri: str, mend: bool) -> list[Finding]:
             check = verify_store(home, uri)
             kept = mend_store(home, uri, check) if mend else None
             if kept is None:
-                return list(_findings(check))
+                return list(_findings(check, uri))
             mended = (
                 f"{counted(len(check.differing), 'run')} {'was' if len(check.differing) == 1 else 'were'}"
                 if not check.file
@@ -54,12 +54,14 @@ def check_results(home: Home, uri: str, mend: bool) -> list[Finding]:
             )
             done = Finding("ok", f"{mended} mended; the store as it was is {kept}")
         forget(home)  # reports may have been made from what was wrong
-        return [done, *_findings(verify_store(home, uri))]
+        return [done, *_findings(verify_store(home, uri), uri)]
     except PlatError as error:
         return [Finding("error", error.what, error.mend or "")]
 
 
-def _findings(check: StoreCheck) -> Iterator[Finding]:
+def _findings(check: StoreCheck, uri: str) -> Iterator[Finding]:
+    from plat.store.mlflow.uri import gc_command
+
     if check.file:
         yield Finding("error", f"the store's file is damaged: {check.file}", MEND)
         return
@@ -76,7 +78,10 @@ def _findings(check: StoreCheck) -> Iterator[Finding]:
         )
     if check.deleted:
         yield Finding(
-            "warning", f"{counted(len(check.deleted), 'run')} deleted in MLflow, not compared: {_names(check.deleted)}"
+            "warning",
+            f"{counted(len(check.deleted), 'run')} deleted in MLflow, not compared: {_names(list(check.deleted))}",
+            f"restore them there; or have it forget them, and import them afresh: "
+            f"{gc_command(uri, list(check.deleted.values()))}",
         )
     if check.twins:
         yield Finding(

@@ -46,6 +46,7 @@ def evaluate(
     Of a run, the checkpoint at its peak, unless --last.
     """
     from plat.spec.experiment import config_object
+    from plat.spec.trainer_calls import EVALUATION, checked_call, checked_value
     from plat.store.run_directory.files import read_config, read_meta
     from plat.trainer.api import find_trainer
 
@@ -60,7 +61,9 @@ def evaluate(
     if sys.stderr.isatty():  # verl takes a minute to start, and nothing else is shown until the end
         tell(f"evaluating {name} at {checkpoint.name} with the trainer {trainer.name}")
     with _what_is_said_kept_back(trainer.name):
-        measured = trainer.load_evaluate()(typed, state, Home.find(home).cache, options)
+        function = checked_call(trainer, "load_evaluate")()
+        measured = function(typed, state, Home.find(home).cache, options)
+    measured = checked_value(trainer, EVALUATION, measured, function)
     if as_json:
         print_json({"run": run.id, "name": name, "checkpoint": str(checkpoint), "result": measured})
         return 0

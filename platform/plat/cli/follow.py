@@ -12,6 +12,7 @@ from plat.store.home import Home
 from plat.store.run_directory.files import headline_of, load_meta
 from plat.store.run_directory.spool import Event
 from plat.store.run_directory.spool_follower import SpoolFollower
+from plat.text import one_line
 from plat.trainer.api import RETRIEVAL
 from plat.units import duration, percent
 
@@ -124,7 +125,7 @@ def describe(progress: Progress) -> str:
     """One run in a line, e.g. `NAME  running  iteration 3/30  success 12.5 %`; at its end what a starting run does."""
     words = ("", "iteration ", "success ", "retrieval ", "step ", "left ")
     facts = [f"{word}{cell}" for word, cell in zip(words, cells(progress), strict=True) if cell]
-    return "  ".join([progress.entry.name, *facts, *filter(None, [progress.entry.state.starting])])
+    return one_line("  ".join([progress.entry.name, *facts, *filter(None, [progress.entry.state.starting])]))
 
 
 def totals(entries: Sequence[Entry], progress: Sequence[Progress]) -> str:

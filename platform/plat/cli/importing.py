@@ -84,9 +84,9 @@ def catch_up(home: Home, uri: str, experiments: Sequence[Experiment]) -> int:
     return exit_code
 
 
-def load_results(home: Home, uri: str, experiment: Experiment) -> Frames:
-    """The results of an experiment in the store. Runs that were changed there since they were imported are imported
-    anew where their directory is here; each is named on stderr, and the others are in `Frames.changed`."""
+def load_results(home: Home, uri: str, experiment: Experiment, *, mend: bool = True) -> Frames:
+    """The results of an experiment in the store. With `mend`, runs that were changed there since they were imported are
+    imported anew where their directory is here; each is named on stderr, and the others are in `Frames.changed`."""
     from plat.store.mlflow.frames import Store
 
     store = Store(uri, home)
@@ -96,9 +96,10 @@ def load_results(home: Home, uri: str, experiment: Experiment) -> Frames:
     from plat.store.mlflow.restoring import restore_runs
 
     found = frames.changed
-    with unless_archived(home, uri, "the store is not mended"):
-        restore_runs(home, uri, found)
-        frames = store.load(experiment, params=False)
+    if mend:
+        with unless_archived(home, uri, "the store is not mended"):
+            restore_runs(home, uri, found)
+            frames = store.load(experiment, params=False)
     restored = [run_id for run_id in found if run_id not in frames.changed]
     if restored:
         problem = f"e.g. {found[restored[0]]}"

@@ -13,6 +13,8 @@ from plat.cli.settings import settings
 from plat.cli.table import table
 from plat.errors import StoreError
 from plat.store.home import Home
+from plat.store.provenance.repository import RECORD_DIFF
+from plat.switches import is_on
 from plat.units import are, counted
 
 if TYPE_CHECKING:
@@ -31,7 +33,8 @@ def distinct(experiments: Sequence[Experiment]) -> list[Run]:
 
 def make_home(home: Home, uri: str, target: Place = HERE) -> None:
     """Make the home where there is none yet, after the scheduler and the store have answered: where one of them does
-    not, nothing is left behind."""
+    not, nothing is left behind. Nor where a switch of the environment is neither on nor off."""
+    is_on(RECORD_DIFF)
     if not home.exists():
         from plat.dispatch.registry import check_reachable
         from plat.store.mlflow.connect import check_store
@@ -89,7 +92,8 @@ def run_missing(
         retry=retry,
     )
     settings.dispatched = report.exit_code != 0
-    _import_rest(home, uri, experiments, report)
+    known = [run.id for run in getattr(runs, "runs", ())]  # a search knows runs of earlier trials, too
+    _import_rest(home, uri, experiments, report, known)
     _note_removed(home, report)
     return report
 
@@ -104,10 +108,13 @@ def _prepare_store(home: Home, uri: str, target: Place, progress: Progress) -> N
         progress.message("starting workers")
 
 
-def _import_rest(home: Home, uri: str, experiments: Sequence[Experiment], report: SweepReport) -> None:
+def _import_rest(
+    home: Home, uri: str, experiments: Sequence[Experiment], report: SweepReport, known: Sequence[str]
+) -> None:
     """Bring the store up to date with every run of a sweep, those included that could not be imported meanwhile."""
     try:
-        imported = importing.import_all(home, uri, experiments, (home.run(run_id) for run_id in report.ends))
+        run_ids = dict.fromkeys([*report.ends, *known])
+        imported = importing.import_all(home, uri, experiments, map(home.run, run_ids))
     except StoreError as error:
         raise _store_gave_way(error, report) from error
     report.import_failed = imported.exit_code != 0

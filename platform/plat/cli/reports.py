@@ -15,7 +15,7 @@ from plat.cli.common import on_terminal
 from plat.cli.importing import load_results, unless_archived
 from plat.store.home import Home
 from plat.trainer.plugins import published
-from plat.units import counted
+from plat.units import are, counted
 
 if TYPE_CHECKING:
     from plat.spec.experiment import Experiment
@@ -32,17 +32,22 @@ class MadeReport:
     whole: bool
 
 
-def make_report(home: Home, uri: str, experiment: Experiment, out: Path | None = None) -> MadeReport:
+def make_report(
+    home: Home, uri: str, experiment: Experiment, out: Path | None = None, *, record: bool = True
+) -> MadeReport:
     """Build, write and log the report of one experiment. A part that cannot be made is named; the others are made.
 
     Of a home that is there to be read only, the report is printed alone, unless `out` says where its files go.
+    Without `record`, the store stays as it is.
     """
     from plat.store.mlflow.frames import Store
     from plat_analysis.report.build import build_report
     from plat_analysis.report.files import write_report
+    from plat_analysis.report.recorded import recorded
 
-    frames = load_results(home, uri, experiment)
+    frames = load_results(home, uri, experiment, mend=record)
     notes = (*_removed(home, list(frames.runs["run_id"])), *_changed(frames))
+    notes += () if record else _behind(home, experiment, frames)
     built = build_report(frames, experiment, replace(provenance(experiment), notes=notes))
     whole = not built.failures and not frames.changed
     if out is None and home.exists() and not os.access(home.root, os.W_OK):
@@ -50,8 +55,9 @@ def make_report(home: Home, uri: str, experiment: Experiment, out: Path | None =
         return MadeReport(rendered(built) + unwritten, [], whole)
     folder = out or home.create().reports / experiment.report_name
     written = write_report(built, folder)
-    with unless_archived(home, uri, "the report is not logged into MLflow"):
-        Store(uri, home).log_report(experiment, written, built.values)
+    if record:
+        with unless_archived(home, uri, "the report is not logged into MLflow"):
+            Store(uri, home).log_report(experiment, written, recorded(built))
     printed = rendered(built) + _paths(folder, written.values())
     return MadeReport(printed, list(written.values()), whole)
 
@@ -86,6 +92,16 @@ def _changed(frames: Frames) -> tuple[str, ...]:
     names = ", ".join(run_id[:8] for run_id in list(frames.changed)[:5]) + (", ..." if len(frames.changed) > 5 else "")
     text = f"{counted(len(frames.changed), 'run')} ({names}) changed in the store since the import: left out."
     return (text,) if frames.changed else ()
+
+
+def _behind(home: Home, experiment: Experiment, frames: Frames) -> tuple[str, ...]:
+    """What to say of runs that have a result here which the store does not have."""
+    stored = {run_id for run_id, outcome in zip(frames.runs["run_id"], frames.runs["outcome"], strict=True) if outcome}
+    behind = [run.id for run in experiment.runs if run.id not in stored and home.run(run.id).result.exists()]
+    text = (
+        f"{counted(len(behind), 'run')} with a result {are(len(behind))} not in the store yet; `plat sync` copies them."
+    )
+    return (text,) if behind else ()
 
 
 def check_report(experiment: Experiment) -> None:

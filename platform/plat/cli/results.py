@@ -29,6 +29,7 @@ WITHOUT_FILE = (
     "`plat runs{home}` shows runs that belong to no file (`plat run`), `plat diff RUN RUN{home}` compares them"
 )
 OutOption = Annotated[Path | None, typer.Option("--out", metavar="DIR", help="Where the files go [HOME/reports/FILE].")]
+NoRecordOption = Annotated[bool, typer.Option("--no-record", help="Write nothing into MLflow, runs neither.")]
 
 
 @verb(reads_trainers=True)
@@ -68,20 +69,21 @@ def sync(
 def report(
     arguments: Arguments = None,
     out: OutOption = None,
+    no_record: NoRecordOption = False,
     home: HomeOption = None,
     store: StoreOption = None,
 ) -> int:
     """Build tables, figures and one HTML page.
 
-    From the store alone, which is brought up to date first.
+    From the store alone, which is brought up to date first. What is found is recorded there, too.
     """
     experiments = load_experiments(arguments, home=home, without_file=WITHOUT_FILE)
     place = Home.find(home).checked()
     uri = place.store_uri(store)
-    exit_code = catch_up(place, uri, experiments)
+    exit_code = 0 if no_record else catch_up(place, uri, experiments)
     for experiment in experiments:
         folder = (out / experiment.name if len(experiments) > 1 else out) if out else None
-        made = make_report(place, uri, experiment, folder)
+        made = make_report(place, uri, experiment, folder, record=not no_record)
         print(made.printed, end="")
         exit_code = exit_code if made.whole else RUNS_FAILED
     return exit_code

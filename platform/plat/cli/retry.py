@@ -64,7 +64,7 @@ def retry(
     asked = [*map(read_run, named), *distinct(experiments)] if named or experiments else _runs_of(place)
     runs = {run.id: run for run in asked}
     everything = [RunFacts(place, entry_of(place, run)) for run in runs.values()]
-    states = {facts.entry.id: facts.entry.state for facts in selected(everything, selection)}
+    states = {facts.entry.id: facts.entry.state for facts in selected(everything, selection, experiments)}
     stopped = [run_id for run_id, state in states.items() if state.state == "interrupted" and state.outcome != PRUNED]
     verbs = asked_by(place, experiments, stopped)
     left = {run_id for run_id in stopped if verbs.get(run_id) == "tune" and _has_failed(place.run(run_id))}

@@ -59,14 +59,17 @@ class RunFacts:
         self.entry = entry
         self.paths = home.run(entry.id)
 
-    def value(self, key: str) -> Any:
+    def value(self, key: str, axes: Mapping[str, Any] | None = None) -> Any:
         """The value of a column: of an axis of the run, else of a field, else of a key of its config, else the newest
         value of a metric.
 
         `max:KEY` and `min:KEY` give the largest and the smallest value of a metric. None where the run has none.
+
+        axes  those of another position of a matrix that is this run; default: its own
         """
-        if key in self.entry.axes:
-            return self.entry.axes[key]
+        position = self.entry.axes if axes is None else axes
+        if key in position:
+            return position[key]
         if key in FIELDS:
             return _READERS[key](self)
         if key.startswith(("max:", "min:")):

@@ -65,7 +65,7 @@ def runs(
     experiments = load_experiments(arguments, required=False, home=home, with_searches=True)
     place = Home.find(home).checked()
     everything = [RunFacts(place, entry) for entry in entries_asked(place, experiments)]
-    chosen = selected(everything, selection)
+    chosen = selected(everything, selection, experiments)
     shown = chosen_columns(columns, chosen or everything)
     _check_columns([*shown, *([sort.lstrip("-")] if sort else [])], everything)
     if sort:

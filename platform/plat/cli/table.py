@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from plat.cli.common import on_terminal
+from plat.text import columns_of
 
 SEPARATOR = " · "
 
@@ -48,15 +49,6 @@ def row_blocks(
     if room is not None and max(map(columns_of, lines)) > room:
         return [], [_stacked(header, row, room, indent) for row in rows]
     return lines[:1], [[line] for line in lines[1:]]
-
-
-def columns_of(text: str) -> int:
-    """How many columns of a terminal a text takes."""
-    if text.isascii():
-        return len(text)
-    from rich.cells import cell_len
-
-    return cell_len(text)
 
 
 def _lines(header: Sequence[str], rows: Sequence[Sequence[Any]], indent: str) -> list[str]:

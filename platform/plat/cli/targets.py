@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -11,7 +12,7 @@ import typer
 
 from plat.cli.common import find_run, load_experiments
 from plat.cli.entries import SHOWN, entries_asked, entry_in
-from plat.cli.run_facts import FIELDS, RunFacts, axes_of
+from plat.cli.run_facts import FIELDS, RunFacts
 from plat.cli.selection import Selection, parse_where
 from plat.errors import SpecError
 from plat.store.home import Home
@@ -52,7 +53,7 @@ def choose_runs(home: Home, arguments: Sequence[str] | None, where: Sequence[str
     if experiments or not named:
         for entry in entries_asked(home, experiments):
             everything.setdefault(entry.id, RunFacts(home, entry))
-    return Chosen(selected(list(everything.values()), selection), experiments)
+    return Chosen(selected(list(everything.values()), selection, experiments), experiments)
 
 
 def named_runs(home: Home, arguments: Sequence[str] | None) -> tuple[list[RunPaths], list[str]]:
@@ -61,22 +62,36 @@ def named_runs(home: Home, arguments: Sequence[str] | None) -> tuple[list[RunPat
     return [find_run(home, name) for name in names], [text for text in arguments or () if text not in names]
 
 
-def selected(runs: Sequence[RunFacts], selection: Selection) -> list[RunFacts]:
-    """The runs that fulfil the conditions; SpecError for a condition on something that no run has."""
+def selected(runs: Sequence[RunFacts], selection: Selection, experiments: Sequence[Experiment] = ()) -> list[RunFacts]:
+    """The runs that fulfil the conditions; SpecError for a condition on something that no run has.
+
+    Several positions of a matrix may be one run, because their axes have no effect there. Such a run is meant when one
+    of its positions in these experiments fulfils all conditions; without a file, a home knows the first position alone.
+    """
+    if not selection.conditions:
+        return list(runs)
+    asked: dict[str, list[Mapping[str, Any]]] = {}
+    for axes, run_id in (cell for experiment in experiments for cell in experiment.cells):
+        asked.setdefault(run_id, []).append(axes)
+    positions = {facts.entry.id: asked.get(facts.entry.id) or [facts.entry.axes] for facts in runs}
+    names = list(dict.fromkeys(axis for of_run in positions.values() for axes in of_run for axis in axes))
 
     def values_of(key: str) -> Sequence[Any]:
         """Of an axis and of a key of the configs, the values that runs have: another one is a mistake. Of a field or a
         metric, any value may be meant."""
         if key == "state":
             return SHOWN
-        if key in axes:
-            return [facts.value(key) for facts in runs]
+        if key in names:
+            return [facts.value(key, axes) for facts in runs for axes in positions[facts.entry.id]]
         return [] if key in FIELDS or "/" in key else [facts.config_value(key) for facts in runs]
 
-    axes = axes_of(runs)
     if runs:
-        selection.check([*axes, *FIELDS], runs[0].config_keys, values_of)
-    return [facts for facts in runs if selection.holds(facts.value)]
+        selection.check([*names, *FIELDS], runs[0].config_keys, values_of)
+    return [
+        facts
+        for facts in runs
+        if any(selection.holds(partial(facts.value, axes=axes)) for axes in positions[facts.entry.id])
+    ]
 
 
 def _is_run(text: str) -> bool:

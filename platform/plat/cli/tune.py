@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import sys
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from plat.cli import reports
-from plat.cli.common import Arguments, HomeOption, JobsOption, StealOption, StoreOption, split
+from plat.cli.common import Arguments, HomeOption, JobsOption, StealOption, StoreOption, split, warn_of_idle
 from plat.cli.exit_codes import RUNS_FAILED
 from plat.cli.missing_runs import conclude, make_home, run_missing
+from plat.cli.output import tell
 from plat.cli.place import OnOption, chosen_place, warn_of_machine
 from plat.cli.settings import verb
 from plat.cores import usable_cores
@@ -24,6 +26,7 @@ if TYPE_CHECKING:
     from plat.search.summary import Summary
     from plat.spec.experiment import Experiment
 
+LEFT_OUT_MEND = "`plat why RUN` says what is known of it"
 ON_A_CLUSTER = 10  # runs under way at once, where --jobs does not say
 
 
@@ -46,6 +49,7 @@ def tune(
 
     target = chosen_place(arguments, on, wait=True)
     searches = load_searches(arguments)
+    warn_of_idle_search(searches[0])
     place = Home.find(home)
     uri = place.store_uri(store)
     if target.is_here:
@@ -59,8 +63,10 @@ def tune(
         if report.interrupted:
             return code
         print(report_search(place, uri, summary, experiment), end="")
+        for name, problem in summary.left_out.items():
+            print(f"warning: {name} is left out of the winner's values: {problem} ({LEFT_OUT_MEND})", file=sys.stderr)
         summaries.append(summary)
-        worst = max(worst, code, 0 if summary.winners else RUNS_FAILED)
+        worst = max(worst, code, RUNS_FAILED if summary.left_out or not summary.winners else 0)
     if len(summaries) > 1:
         print_summaries(summaries)
     return worst
@@ -81,6 +87,7 @@ def plan_searches(arguments: Arguments, home: Home) -> int:
     from plat.cli.tune_report import render_plan
 
     searches = load_searches(arguments)
+    warn_of_idle_search(searches[0])
     warn_of_machine(searches[0].corner_runs(), home)
     print("\n\n".join(render_plan(home, search) for search in searches))
     print(f"home: {reports.shown(home.root)}")
@@ -105,6 +112,29 @@ def load_searches(arguments: Arguments) -> list[Search]:
     searches = read_searches(files[0], overrides)
     check_runs(searches[0].corner_runs())
     return searches
+
+
+def warn_of_idle_search(search: Search) -> None:
+    """Say on stderr what of a search changes nothing at any corner of its space, which stand for the whole of it.
+
+    Parameters of the space, what the command line gives, and values of `base` unless overrides may have made them so.
+    """
+    from plat.plan.check import idle_overrides
+
+    runs = search.corner_runs()
+    varied = {
+        name: {assignment.key for value in parameter.corners() for assignment in parameter.overrides(value)}
+        for name, parameter in search.space.items()
+    }
+    keys = set().union(*varied.values())
+    idle = idle_overrides(runs, sorted(keys))
+    for name, changed in varied.items():
+        if changed and changed <= idle.keys():
+            tell(f"warning: {search.path}: the trials cannot differ in {name}: {idle[min(changed)]}")
+    warn_of_idle(runs, search.overrides)
+    base = {} if search.overrides else {part.key: part for part in search.base if part.key not in keys}
+    for key, reason in idle_overrides(runs, base).items():
+        tell(f"warning: {base[key].key_place()}: {key} has no effect: {reason}")
 
 
 def _search(

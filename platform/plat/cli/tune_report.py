@@ -24,9 +24,10 @@ if TYPE_CHECKING:
 def report_search(home: Home, uri: str, summary: Summary, experiment: Experiment) -> str:
     """Write the report of a search beside other reports, log it into the store, and give what to print."""
     from plat.store.mlflow.frames import Store
+    from plat_analysis.data.runs import Results
     from plat_analysis.report.files import write_report
+    from plat_analysis.report.recorded import recorded
     from plat_analysis.report.report import Report
-    from plat_analysis.results.runs import Results
 
     search = summary.search
     artifacts = _artifacts(summary)
@@ -38,7 +39,7 @@ def report_search(home: Home, uri: str, summary: Summary, experiment: Experiment
     folder = home.reports / search.name
     written = write_report(built, folder)
     with unless_archived(home, uri, "the report is not logged into MLflow"):
-        Store(uri, home).log_report(experiment, written, values)
+        Store(uri, home).log_report(experiment, written, recorded(built))
     counts = ", ".join(f"{number} {state}" for state, number in summary.counts().items())
     trials, iterations = counted(len(summary.trials), "trial"), counted(summary.iterations, "iteration")
     lines = [

@@ -20,7 +20,7 @@ from plat.cli.table import row_blocks
 from plat.plain_files import open_regular
 from plat.store.home import Home
 from plat.store.live_sweeps import ask_not_to_start
-from plat.text import as_lines, escaped, wrapped
+from plat.text import as_lines, escaped, one_line, wrapped
 
 COLUMNS = ("state", "iteration", "success", "retrieval", "step time", "left")
 KEYS = "arrows choose · l log · c cancel · r retry · q quit"
@@ -131,7 +131,7 @@ class Screen:
             texts += [Text(line, style="reverse" if run_id == self._chosen else "") for line in lines]
         texts += [Text(), *(Text(line, style="dim") for line in log)]
         totals_line = Text(escaped(totals(self._entries, self._progress)))
-        return Group(*texts, totals_line, Text(escaped(self._message), style="bold"))
+        return Group(*texts, totals_line, Text(one_line(self._message), style="bold"))
 
     def _near_chosen(self, room: int) -> list[Progress]:
         """The runs that may be visible in so many lines, so that thousands of others are not laid out."""
@@ -154,7 +154,7 @@ class Screen:
     def _starting(self) -> list[str]:
         """What the chosen run says that it is doing while it has no step yet, as no or one line."""
         texts = [run.entry.state.starting for run in self._progress if run.entry.id == self._chosen]
-        return [escaped(text) for text in texts if text]
+        return [one_line(text) for text in texts if text]
 
     def _log_tail(self) -> list[str]:
         """The last lines of the newest log of the chosen run."""
@@ -167,13 +167,13 @@ class Screen:
                 lines = as_lines(file.read().decode(errors="replace")).splitlines()[-LOG_LINES:]
         except OSError:
             lines = []
-        return [escaped(line) for line in lines] or ["(its log is empty)"]
+        return [one_line(line) for line in lines] or ["(its log is empty)"]
 
 
 def _laid_out(runs: list[Progress], width: int) -> tuple[list[str], list[Row]]:
     """The header and the rows, without the columns that are empty for all of these runs. No cell is cut: where a line
     would be too long, a run's name stands above its other cells."""
-    names, values = [escaped(run.entry.name) for run in runs], [cells(run) for run in runs]
+    names, values = [one_line(run.entry.name) for run in runs], [cells(run) for run in runs]
     shown = [index for index in range(len(COLUMNS)) if index == 0 or any(row[index] for row in values)]
     columns, facts = [COLUMNS[index] for index in shown], [[row[index] for index in shown] for row in values]
     texts = [[name, *row] for name, row in zip(names, facts, strict=True)]

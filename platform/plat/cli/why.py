@@ -17,17 +17,19 @@ from plat.cli.run_command import command_of
 from plat.cli.settings import verb
 from plat.cli.standing import meaning
 from plat.cli.table import fitted, table
-from plat.errors import HomeError
 from plat.runner.memory import AFTER_OOM
 from plat.store.home import Home
 from plat.store.index.configs import nearest
 from plat.store.run_directory.artifact import Artifact, artifacts_of
-from plat.store.run_directory.files import load_meta, mend_of, meta_damage, read_attempt_meta, read_outcome
+from plat.store.run_directory.files import load_meta, mend_of, read_attempt_meta, read_outcome, unreadable
 from plat.store.run_directory.numerics import numerics_of_run
 from plat.store.run_directory.paths import AttemptPaths, RunPaths
 from plat.store.run_directory.state import RunState
 from plat.trainer.plugin_code import CODE
 from plat.units import counted, duration, size
+
+IDENTITY = ("identity_scheme", "trainer", "trainer_version", "fingerprint")  # of meta.json
+LONGEST = 60  # characters of a value
 
 
 @verb()
@@ -61,10 +63,11 @@ def why(run: RunArgument, home: HomeOption = None, as_json: JsonOption = False) 
     if not meta.get("experiments") and state.state not in ("done", "running", "queued"):
         print(f"  go on      {command_of(place, meta)}")  # in one line: it is copied and pasted
     if near is not None:
-        values = counted(len(difference), "value")
-        print(fitted(f"  nearest    {run_name(near)} differs in {values}:"))
-        rows = [(key, repr(here), repr(there)) for key, (here, there) in difference.items()]
-        print(table(("key", "here", "there"), rows, indent=" " * 13))
+        says, shown = _difference_words(meta, load_meta(near) or {}, difference)
+        print(fitted(f"  nearest    {run_name(near)} {says}"))
+        rows = [(key, _cut(here), _cut(there)) for key, (here, there) in shown.items()]
+        if rows:
+            print(table(("key", "here", "there"), rows, indent=" " * 13))
     return 0
 
 
@@ -93,6 +96,38 @@ def _lines(
         f"  identity   its config (config.yaml), trainer {trainer}" + "".join(f", {fact}" for fact in facts),
         f"  asked by   {asked}",
     ]
+
+
+def _difference_words(
+    meta: dict[str, Any], other: dict[str, Any], difference: dict[str, tuple[Any, Any]]
+) -> tuple[str, dict[str, tuple[Any, Any]]]:
+    """In what a run differs from another, in words, and the values: those of the configs, else those of what else is
+    part of their ids."""
+    if difference:
+        return f"differs in {counted(len(difference), 'value')}:", difference
+    here, there = _identity(meta), _identity(other)
+    rest = {
+        key: (here.get(key), there.get(key))
+        for key in sorted(here.keys() | there.keys())
+        if here.get(key) != there.get(key)
+    }
+    if rest:
+        return f"has the same config; its id is another because of {counted(len(rest), 'fact')}:", rest
+    return "has the same config, and what meta.json records does not say why its id is another", {}
+
+
+def _identity(meta: dict[str, Any]) -> dict[str, Any]:
+    """What meta.json says of the identity besides the config, by dotted key; plug-ins by the key that names them."""
+    from plat.store.mlflow.spelling import flatten
+
+    identity = meta.get("identity") or {}
+    facts = {key: meta.get(key) for key in IDENTITY}
+    return flatten({**facts, "plugins": dict(identity.get("plugins", ())), "left_out": identity.get("left_out")})
+
+
+def _cut(value: Any) -> str:
+    text = repr(value)
+    return text if len(text) <= LONGEST else f"{text[:LONGEST]}..."
 
 
 def _state_words(state: RunState, attempts: list[dict[str, Any]], verb: str) -> str:
@@ -138,15 +173,9 @@ def _artifact_words(kept: Artifact) -> str:
 def _damage(paths: RunPaths) -> str:
     """What is wrong with the files of the run, in one line; "" when nothing is, or when it was never started."""
     from plat.store.mlflow.record import read_record
-    from plat.store.run_directory.files import read_config
 
-    try:
-        read_config(paths)
-    except HomeError as error:
-        return error.what
     record = read_record(paths)
-    unread = meta_damage(paths) or "meta.json is missing or cannot be read"
-    return unread if record is None else record.damage
+    return unreadable(paths) if record is None else record.damage
 
 
 def _code_words(meta: dict[str, Any]) -> list[str]:

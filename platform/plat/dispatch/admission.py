@@ -14,7 +14,8 @@ from plat.dispatch.report import RunEnd
 from plat.runner.failures import FINAL
 from plat.store.home import Home
 from plat.store.index.runs import Description, descriptions, states
-from plat.store.run_directory.creation import create
+from plat.store.lost_records import Handed, handed_over, lost_record
+from plat.store.run_directory.creation import create, lost_files
 from plat.store.run_directory.files import config_changed_since_result, config_hash, set_damaged_config_aside
 from plat.store.run_directory.paths import RunPaths
 from plat.store.run_directory.state import RunState
@@ -48,6 +49,7 @@ class Admission:
         self._steal = steal
         self._retry = retry
         self._follows = follows
+        self._handed: Handed | None = None  # asked for once, and only where a scheduler was ever used
         self._asked: dict[str, list[Experiment]] = {}
         for experiment in experiments:
             for run in experiment.runs:
@@ -57,10 +59,21 @@ class Admission:
         """How runs stand; "missing" means that one is to be done now. The directories of done runs are mended."""
         standing = states(self._home, [run.id for run in runs])
         ends = [self._end(run, standing[run.id]) for run in runs]
+        self._name_lost_records([end.run for end in ends if end.state == "missing"])
         done = [end.run for end in ends if end.state == "done"]
         for start in range(0, len(done), AT_ONCE):
             self._mend(done[start : start + AT_ONCE])
         return ends
+
+    def _name_lost_records(self, runs: Sequence[Run]) -> None:
+        """Say of which runs the record of a submission is damaged or gone: a scheduler may still have them."""
+        if not runs or not self._home.submissions.is_dir():
+            return
+        if self._handed is None:
+            self._handed = handed_over(self._home)
+        for run in runs:
+            if problem := lost_record(self._home.run(run.id), self._handed):
+                self._trouble.append(f"{run.name}: {problem}, and the run is done")
 
     def _mend(self, done: Sequence[Run]) -> None:
         """Make sure that the directories of some done runs are whole, and name every file that asks for them."""
@@ -75,12 +88,13 @@ class Admission:
     def make(self, run: Run) -> RunPaths:
         """The run's directory, with every file that asks for it noted, and a config.yaml that can be read: a damaged
         or edited one is set aside and written again."""
+        aside = None
         with contextlib.suppress(OSError):  # then making the directory fails, too, and says why
             aside = set_damaged_config_aside(self._home.run(run.id))
             if aside is not None:
                 text = f"{run.name}: config.yaml was damaged or edited; it is now {aside}, and was written again"
                 self._trouble.append(text)
-        return self._make_directory(run)
+        return self._make_directory(run, config_is_named=aside is not None)
 
     def _end(self, run: Run, now: RunState) -> RunEnd:
         if now.damage:
@@ -106,8 +120,11 @@ class Admission:
         except OSError:
             return False
 
-    def _make_directory(self, run: Run) -> RunPaths:
+    def _make_directory(self, run: Run, *, config_is_named: bool = False) -> RunPaths:
+        """The run's directory, and a line about every file of it that had to be written again."""
         paths = self._home.run(run.id)
+        lost = [text for text in lost_files(paths) if not (config_is_named and text.startswith(paths.config.name))]
+        self._trouble += [f"{run.name}: {text}, and was written again" for text in lost]
         for experiment in self._asked.get(run.id, ()):
             paths = create(self._home, run, experiment.name, paper=experiment.paper)
         return paths if run.id in self._asked else create(self._home, run, "")

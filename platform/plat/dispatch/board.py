@@ -13,6 +13,7 @@ from pathlib import Path
 
 from plat.dispatch.api import ENDED, QUEUED, RUNNING, WAITING, Job
 from plat.outcomes import failure_class
+from plat.spec.trainer_calls import iterations_of
 from plat.store.home import Home
 from plat.store.preparations import progress_of
 from plat.store.run_directory.files import read_status
@@ -138,7 +139,7 @@ class Board:
             line, done, of = progress_of(self._home, job.id)
             eta = seconds * (of / done - 1) if done and of and of * KNOWN_FROM <= done <= of else None
             return View(job.title, job.kind, job.state, done, of, None, seconds, eta, line)
-        iterations = find_trainer(job.run.trainer).iterations(job.run.config)
+        iterations = iterations_of(job.run.trainer, job.run.config)
         attempt = self._attempt(job)
         if attempt is None:
             return View(job.title, job.kind, job.state, None, iterations, None, seconds, None)

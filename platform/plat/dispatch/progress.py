@@ -17,7 +17,7 @@ from typing import Any, Literal, Protocol, TextIO
 
 from plat.dispatch.api import QUEUED, RUNNING, WAITING, Change
 from plat.dispatch.board import Totals, View
-from plat.text import escaped, wrapped
+from plat.text import columns_of, escaped, one_line, wrapped
 from plat.units import duration, percent
 
 SUMMARY_EVERY = 10.0  # seconds, when piped
@@ -75,7 +75,7 @@ class Plain:
         for view in views:
             if is_starting(view) and self._notes.get(view.title) != view.note:
                 self._notes[view.title] = view.note
-                self.message(f"{'starting':<11} {view.title}: {view.note}")
+                self.message(f"{'starting':<11} {one_line(view.title)}: {one_line(view.note)}")
         now = time.monotonic()
         if now - self._summary_at < SUMMARY_EVERY:
             return
@@ -127,7 +127,7 @@ class Live:
 
     def message(self, text: str) -> None:
         with contextlib.suppress(OSError):
-            self._live.console.print(escaped(text), highlight=False, markup=False, soft_wrap=True)
+            self._live.console.print(escaped(text), highlight=False, markup=False, emoji=False, soft_wrap=True)
 
     def end(self) -> None:
         with contextlib.suppress(OSError):
@@ -140,17 +140,18 @@ class Live:
 
         caption = f"{summary(totals)} · {duration(time.monotonic() - self._started)} so far"
         rows = [_cells(view) for view in views]
-        widths = [max(len(row[column]) for row in [COLUMNS, *rows]) for column in range(len(COLUMNS))]
+        widths = [max(columns_of(row[column]) for row in [COLUMNS, *rows]) for column in range(len(COLUMNS))]
         room = max(10, self._console.width - sum(widths[1:]) - 3 * (len(COLUMNS) - 1) - 2)  # blanks between and beside
         table = Table(box=box.SIMPLE_HEAD, caption=caption, caption_justify="left", pad_edge=False)
         for name, width in zip(COLUMNS, widths, strict=True):
             side: Literal["left", "right"] = "left" if name in ("run", "state") else "right"
             table.add_column(name, justify=side, min_width=min(width, room) if name == "run" else width, no_wrap=True)
         for view, (title, *others) in zip(views, rows, strict=True):
-            lines = wrapped(escaped(title), room)
+            lines = wrapped(title, room)
             if is_starting(view):
-                lines += textwrap.wrap(escaped(view.note), room, initial_indent="  ", subsequent_indent="  ")
-            table.add_row(Text("\n".join(lines)), *(Text(escaped(cell)) for cell in others))
+                words = textwrap.wrap(one_line(view.note), room - 2)
+                lines += [f"  {part}" for line in words for part in wrapped(line, room - 2)]
+            table.add_row(Text("\n".join(lines)), *map(Text, others))
         return table
 
 
@@ -165,7 +166,7 @@ def _cells(view: View) -> tuple[str, ...]:
     state = {WAITING: "elsewhere"}.get(view.state, running)
     step = "" if view.step is None else f"{view.step}/{view.iterations}" if view.iterations else str(view.step)
     left = "" if view.eta is None else duration(view.eta)
-    return (view.title, state, step, percent(view.success), duration(view.seconds), left)
+    return (one_line(view.title), state, step, percent(view.success), duration(view.seconds), left)
 
 
 def choose(stream: TextIO | None = None) -> Progress:
@@ -180,27 +181,28 @@ def choose(stream: TextIO | None = None) -> Progress:
 
 def describe(change: Change, success: float | None, seconds: float) -> str:
     """One line about one change, e.g. `failed:oom  NAME (12 s): killed by the kernel`."""
+    title = one_line(change.title)
     if change.state == RUNNING:
-        return f"{'preparing' if change.kind == 'prepare' else 'started':<11} {change.title}"
+        return f"{'preparing' if change.kind == 'prepare' else 'started':<11} {title}"
     if change.state == WAITING:
         who = "somebody else is preparing it" if change.kind == "prepare" else "somebody else is running it"
-        return f"{'waiting':<11} {change.title}: {who}"
+        return f"{'waiting':<11} {title}: {who}"
     if change.state == QUEUED:
         why = f": {change.outcome}{', ' + change.reason if change.reason else ''}" if change.outcome else ""
-        return f"{'again':<11} {change.title}{why}"
+        return f"{'again':<11} {title}{why}"
     word = "prepared" if change.kind == "prepare" and change.outcome == "finished" else str(change.outcome)
     facts = [duration(seconds)] if seconds else []
     if success is not None:
         facts.append(f"success {percent(success)}")
     tail = f" ({', '.join(facts)})" if facts else ""
-    return f"{word:<11} {change.title}{tail}{': ' + change.reason if change.reason else ''}"
+    return f"{word:<11} {title}{tail}{': ' + change.reason if change.reason else ''}"
 
 
 def describe_preparation(view: View) -> str:
     """For example `base model for qwen2.5-3b (23 s, about 12 s left): base model: step 851/1500, loss 0.5`."""
     facts = [duration(view.seconds)] if view.state == RUNNING else ["elsewhere"]
     facts += [f"about {duration(view.eta)} left"] if view.eta is not None and view.state == RUNNING else []
-    return f"{view.title} ({', '.join(facts)}){': ' + view.note if view.note else ''}"
+    return f"{one_line(view.title)} ({', '.join(facts)}){': ' + one_line(view.note) if view.note else ''}"
 
 
 def summary(totals: Totals) -> str:

@@ -25,10 +25,10 @@ def check_runs(runs: Iterable[Run]) -> None:
     for run, spec in _with_trainers(runs):
         if spec.load_check is None:
             continue
+        if run.trainer not in checks:
+            checks[run.trainer] = Recorded(checked_call(spec, "load_check")())
+        check = checks[run.trainer]
         with user_code(f"`load_check` of the trainer {spec.name!r} failed"):
-            if run.trainer not in checks:
-                checks[run.trainer] = Recorded(spec.load_check())
-            check = checks[run.trainer]
             if check.recall(run.config) is NEW:
                 _ask(partial(check, sections=run.config), run, spec)
 

@@ -21,6 +21,7 @@ from typing import Any
 from plat.plain_files import open_regular, parse_json
 from plat.runner.result import cost_facts
 from plat.spec.experiment import Run, config_object
+from plat.spec.trainer_calls import checked_call
 from plat.store.home import Home
 from plat.store.run_directory.files import read_attempt_meta
 from plat.store.run_directory.paths import RunPaths
@@ -55,6 +56,7 @@ class History:
                     self.rates[key].append(wall / iterations)
         self._percentiles: dict[Facts, tuple[float, float] | None] = {}
         self._trainer = functools.cache(find_trainer)  # there may be 100,000 runs, and few trainers
+        self._iterations = functools.cache(lambda trainer: checked_call(find_trainer(trainer), "iterations"))
 
     @classmethod
     def read(cls, path: Path) -> History:
@@ -86,7 +88,7 @@ class History:
     def spread(self, run: Run, done: int, rate_so_far: float | None = None) -> tuple[float, float] | None:
         """The median and the 90th percentile of the seconds that what is left of a run may take; see `seconds`."""
         trainer = self._trainer(run.trainer)
-        iterations = trainer.iterations(run.config)
+        iterations = self._iterations(run.trainer)(run.config)
         left = max(0, (DEFAULT_ITERATIONS if iterations is None else iterations) - done)
         if rate_so_far is not None:
             return left * rate_so_far, left * rate_so_far
@@ -157,7 +159,10 @@ def disk_bytes(runs: Iterable[Run], usual: int) -> int:
     trainer_of = functools.cache(find_trainer)
     for run in runs:
         trainer = trainer_of(run.trainer)
-        total += usual if trainer.disk_bytes is None else trainer.disk_bytes(config_object(run, trainer))
+        if trainer.disk_bytes is None:
+            total += usual
+        else:
+            total += round(checked_call(trainer, "disk_bytes")(config_object(run, trainer)))
     return total
 
 

@@ -10,8 +10,8 @@ from plat.plan.asked import Asked, asked_lines, asked_of
 from plat.plan.kinds import Kind, kinds_of
 from plat.plan.view import SYMBOLS, kind_lines, matrix_lines
 from plat.spec.experiment import Experiment, Run
+from plat.spec.trainer_calls import iterations_of
 from plat.store.run_directory.state import IN_ARCHIVE, STATES, RunState
-from plat.trainer.api import find_trainer
 from plat.units import are, counted, duration, percent, size
 
 
@@ -44,7 +44,7 @@ class PlanRow:
             "trainer": self.run.trainer,
             "outcome": self.state.outcome,
             "step": self.state.step,
-            "iterations": find_trainer(self.run.trainer).iterations(self.run.config),
+            "iterations": iterations_of(self.run.trainer, self.run.config),
             "success": self.state.success,
             "attempt": self.state.attempt,
             "seconds": _rounded(self.seconds),

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import errno
 
-from plat.errors import PlatError, RunError
+from plat.errors import PlatError, PluginError, RunError
 from plat.user_code import in_words, place_of
 
 RETRIES = {"preempted": 1000, "node": 2, "timeout": 2, "stalled": 1}  # by the dispatcher, within one sweep
@@ -51,7 +51,8 @@ def _reason(error: BaseException) -> str:
     how to mend it where the error says so."""
     mend = ""
     if isinstance(error, PlatError):
-        what, place, mend = error.what, error.where if isinstance(error, RunError) else None, error.mend or ""
+        place = error.where if isinstance(error, RunError | PluginError) else None
+        what, mend = error.what, error.mend or ""
     else:
         what, place = in_words(error), place_of(error)
     reason = " ".join(f"{what} ({place})".split() if place else what.split())

@@ -14,6 +14,7 @@ from typing import Any
 from plat.errors import RunError
 from plat.spec.identity import is_operational
 from plat.spec.schema import leaves
+from plat.spec.trainer_calls import checked_call
 from plat.store.durable import to_checked_json, write
 from plat.store.run_directory.files import read_attempt_meta, read_outcome
 from plat.store.run_directory.paths import AttemptPaths, RunPaths
@@ -65,4 +66,4 @@ def _out_of_memory(paths: RunPaths) -> int:
 
 
 def _smaller(spec: TrainerSpec, config: Any) -> Any | None:
-    return None if spec.less_memory is None else spec.less_memory(config)
+    return checked_call(spec, "less_memory")(config)

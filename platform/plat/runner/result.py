@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from plat.spec.schema import select
+from plat.spec.trainer_calls import iterations_of
 from plat.store.durable import append_line, create, to_checked_json
 from plat.store.run_directory.files import gpus_of, read_outcome
 from plat.store.run_directory.history import covered_attempts
@@ -29,7 +30,7 @@ def publish(attempt: Attempt, record: dict[str, Any], restored_step: int) -> Non
         "id": run.id,
         "name": meta["name"],
         **kept,
-        "iterations": find_trainer(meta["trainer"]).iterations(attempt.config),
+        "iterations": meta["iterations"] if "iterations" in meta else iterations_of(meta["trainer"], attempt.config),
         "attempt": attempt.paths.number,
         "attempts": [past.number for past in attempts],
         "events": _events(attempt, record),

@@ -9,6 +9,7 @@ from typing import Any
 
 from plat.errors import PlatError, RunError
 from plat.runner.process import pin_threads
+from plat.spec.trainer_calls import checked_call
 from plat.store.home import Home
 from plat.store.run_directory.run_io import FileRunIO
 from plat.trainer.api import Outcome, TrainerSpec, find_trainer
@@ -17,10 +18,10 @@ from plat.user_code import definition_of
 
 def train(home: Home, typed: Any, spec: TrainerSpec, threads: int, io: FileRunIO) -> Outcome:
     """Train with a trainer's own typed config; first the shared work that the run needs, unless it is cached."""
-    function = spec.load()
+    function = checked_call(spec, "load")()
     pin_threads(threads)
-    if spec.prepare is not None and spec.load_prepare is not None and spec.prepare(typed) is not None:
-        spec.load_prepare()(typed, home.cache)
+    if spec.load_prepare is not None and checked_call(spec, "prepare")(typed) is not None:
+        checked_call(spec, "load_prepare")()(typed, home.cache)
     outcome = function(typed, io)
     if not isinstance(outcome, Outcome):
         raise RunError(
@@ -36,7 +37,7 @@ def prepare(home: Home, trainer: str, config: dict[str, Any], threads: int = 1) 
     spec: TrainerSpec = find_trainer(trainer)
     if spec.load_prepare is None:
         raise RunError(f"the trainer {spec.name!r} names a preparation and has none", where=trainer)
-    work = spec.load_prepare()
+    work = checked_call(spec, "load_prepare")()
     pin_threads(threads)
     work(typed_config(config, spec), home.cache)
 

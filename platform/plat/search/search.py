@@ -14,7 +14,7 @@ from plat.search.space import Parameter
 from plat.spec.experiment import Experiment
 from plat.spec.overrides import Assignment
 from plat.spec.runs import Run, RunMaker
-from plat.trainer.api import find_trainer
+from plat.spec.trainer_calls import iterations_of
 
 
 @dataclass(frozen=True)
@@ -88,7 +88,7 @@ class Search:
     @property
     def iterations(self) -> int:
         """Of one run, as its trainer says; 1 where it does not."""
-        return find_trainer(self.first_run.trainer).iterations(self.first_run.config) or 1
+        return iterations_of(self.first_run.trainer, self.first_run.config) or 1
 
     def question(self) -> dict[str, Any]:
         """What the study asks, for telling whether a study of this name is the same one."""

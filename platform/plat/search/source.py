@@ -21,6 +21,7 @@ from plat.search.trial import OpenTrial
 from plat.store.home import Home
 from plat.store.run_directory.attempts import request_prune
 from plat.store.run_directory.creation import create, note_trial
+from plat.store.run_directory.files import read_result
 from plat.store.run_directory.state import run_state
 
 if TYPE_CHECKING:
@@ -49,6 +50,7 @@ class TrialSource:
         self._open: dict[int, OpenTrial] = {}
         self._under_way: set[str] = set()
         self._done: set[str] = set()
+        self._lost: list[tuple[Run, str]] = []  # runs of complete trials without their result, and the trial's number
         self._given_up: set[str] = set()  # runs that neither ended nor go on: interrupted, cancelled, held elsewhere
         self._confirming: list[Run] | None = None
         self._judged = 0.0
@@ -58,12 +60,16 @@ class TrialSource:
     @property
     def exhausted(self) -> bool:
         """Whether the search is over: no trial is open or to come, and the winner is being confirmed."""
-        return not self._open and not self._may_ask() and self._confirming is not None
+        return not self._open and not self._lost and not self._may_ask() and self._confirming is not None
 
     def next(self) -> Sequence[Run]:
-        """The runs to do now: of open trials, of new ones as far as there is room, at the end those of the winner."""
+        """The runs to do now: those that lost their result, those of open trials, of new ones as far as there is room,
+        at the end those of the winner."""
         self._judge()
-        given: list[Run] = []
+        given: list[Run] = [run for run, _ in self._lost]
+        for run, number in self._lost:
+            self._prepare(run, number)
+        self._lost.clear()
         for trial in list(self._open.values()):
             given += self._start(trial)
         while len(self._under_way) < self._at_once and self._may_ask():
@@ -100,8 +106,15 @@ class TrialSource:
         self.runs += runs
         if not stored.state.is_finished():
             self._open[stored.number] = OpenTrial(self._home, self._search, stored, runs)
+        elif stored.state.name == "COMPLETE":
+            self._lost += [(run, str(stored.number)) for run in runs if self._has_lost_its_result(run)]
         elif stored.state.name == "PRUNED":
             self._end_runs(runs, "its trial was given up")
+
+    def _has_lost_its_result(self, run: Run) -> bool:
+        """Whether a run that was done has a directory without a (whole) result; one that was removed stays so."""
+        paths = self._home.run(run.id)
+        return paths.root.is_dir() and read_result(paths) is None
 
     def _may_ask(self) -> bool:
         trials = self._study.trials()

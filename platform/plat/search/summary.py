@@ -12,7 +12,7 @@ from plat.search.settings import Objective
 from plat.search.study import REASON, RUNS, STEPS, WORDS, Study
 from plat.search.values import Curves, value_of
 from plat.store.home import Home
-from plat.store.run_directory.files import read_result
+from plat.store.run_directory.files import read_result, result_damage
 from plat.store.trials import Trial, Winner
 
 if TYPE_CHECKING:
@@ -23,11 +23,15 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Summary:
-    """The trials of a search by number, and its winners: one for each winning trial and objective."""
+    """The trials of a search by number, and its winners: one for each winning trial and objective.
+
+    left_out  runs by which a winner was chosen, and which are not whole any more -> what is wrong with them
+    """
 
     search: Search
     trials: tuple[Trial, ...]
     winners: tuple[Winner, ...]
+    left_out: dict[str, str]
 
     def counts(self) -> dict[str, int]:
         """How many trials are complete, pruned, failed and unfinished."""
@@ -41,8 +45,12 @@ class Summary:
 
 def summarise(home: Home, search: Search, study: Study) -> Summary:
     """The state of a study now; runs that are not done are left out of a winner's values."""
-    winners = [winner for trial in study.winners() for winner in _winners(home, search, trial)]
-    return Summary(search, tuple(_trial(stored) for stored in study.trials()), tuple(winners))
+    chosen = study.winners()
+    winners = [winner for trial in chosen for winner in _winners(home, search, trial)]
+    left_out: dict[str, str] = {}
+    for trial in chosen:
+        left_out |= _left_out(home, search.runs_of(trial.params, search.seeds), search.objectives)
+    return Summary(search, tuple(_trial(stored) for stored in study.trials()), tuple(winners), left_out)
 
 
 def _trial(stored: FrozenTrial) -> Trial:
@@ -66,6 +74,18 @@ def _winners(home: Home, search: Search, stored: FrozenTrial) -> Iterator[Winner
     for objective in search.objectives:
         values, fresh_values = (_values(home, objective, runs) for runs in (searched, fresh))
         yield Winner(stored.number, str(objective), objective.maximize, values, fresh_values, run_ids)
+
+
+def _left_out(home: Home, runs: Sequence[Run], objectives: Sequence[Objective]) -> dict[str, str]:
+    """Those of these runs, which all were done once, that have no value now -> why."""
+    found = {}
+    for run in runs:
+        paths = home.run(run.id)
+        if read_result(paths) is None:
+            found[run.name] = result_damage(paths) or "its directory has no result.json"
+        elif not all(_values(home, objective, [run]) for objective in objectives):
+            found[run.name] = "its events are missing or damaged"
+    return found
 
 
 def _done(home: Home, runs: Sequence[Run]) -> list[Run]:

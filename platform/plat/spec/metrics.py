@@ -13,10 +13,11 @@ from plat.trainer.api import find_trainer
 SUCCESS = "success"  # stands for the headline metric of a run's trainer
 
 
-def check_metric(name: str, runs: Iterable[Run]) -> None:
+def check_metric(name: str, runs: Iterable[Run], also: Iterable[str] = ()) -> None:
     """SpecError, with the nearest name, where every trainer of these runs says what it logs and none logs `name`.
 
-    A trainer that does not say may log anything. `success` is always logged.
+    A trainer that does not say may log anything. `success` is always logged. `also` are other names that would be valid
+    in its place.
     """
     trainers = [find_trainer(trainer) for trainer in dict.fromkeys(run.trainer for run in runs)]
     if name == SUCCESS or not all(trainer.metrics for trainer in trainers):
@@ -24,7 +25,7 @@ def check_metric(name: str, runs: Iterable[Run]) -> None:
     logged = list(dict.fromkeys(metric for trainer in trainers for metric in (trainer.headline, *trainer.metrics)))
     if any(fnmatchcase(name, metric) for metric in logged):
         return
-    names = [SUCCESS, *logged]
+    names = [*also, SUCCESS, *logged]
     same_prefix = [metric for metric in names if metric.startswith(name.partition("/")[0] + "/")]
     shown = names if nearest(name, names) else same_prefix or names
     who = ", ".join(trainer.name for trainer in trainers)

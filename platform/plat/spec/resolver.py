@@ -78,7 +78,8 @@ class Resolver:
         self.sorted_fields = sorted(self.fields)
         self.sections = SectionMaker(spec, schema)
         self._idle = Recorded(checked_call(spec, "idle_keys"))
-        self._valid = Recorded(checked_call(spec, "validate"))
+        self._validate = checked_call(spec, "validate")
+        self._valid = Recorded(self._validate)
         self._facts = Recorded(checked_call(spec, "fingerprint"))
         self._prepare = Recorded(checked_call(spec, "prepare"))
         stated = checked_call(spec, "resources")
@@ -146,7 +147,7 @@ class Resolver:
         item = self.spec.config_type(**{name: section.item for name, section in sections.items()})
         valid, normalised = item, None
         if self._valid(item, sections) is not SAME:
-            valid = self.spec.validate(item)
+            valid = self._validate(item)
             normalised = self.sections.normalised(valid, sections)
         final = normalised or sections
         facts = self._facts(valid, final)

@@ -95,7 +95,7 @@ def _may_go_on(home: Home, facts: dict[str, Any]) -> bool:
     if not isinstance(task, dict):
         return True
     if own is not None and (own["submission"], own["task"]) == (task.get("submission"), task.get("task")):
-        return bool(own["restart"] <= task.get("restart", 0))
+        return bool(own["restart"] <= _number(task, "restart", 0))
     return not submissions.Submission(home.submissions / str(task.get("submission"))).is_over(task.get("task"))
 
 
@@ -112,7 +112,7 @@ def preparations(home: Home) -> list[Preparation]:
 def progress_of(home: Home, job: str) -> tuple[str, int | None, int | None]:
     """(last line of its log, steps done, of how many) of a preparation that is going on."""
     facts = read_json(home.preparation(job)) or {}
-    line = _last_line(home.job_log(job), int(facts.get("log_start", 0)))
+    line = _last_line(home.job_log(job), int(_number(facts, "log_start", 0)))
     counted = COUNTER.search(line)
     return (line, int(counted[1]), int(counted[2])) if counted else (line, None, None)
 
@@ -120,9 +120,15 @@ def progress_of(home: Home, job: str) -> tuple[str, int | None, int | None]:
 def _read(home: Home, facts: dict[str, Any]) -> Preparation:
     job = str(facts.get("job", ""))
     line, done, total = progress_of(home, job)
-    seconds = max(0.0, time.time() - float(facts.get("time", time.time())))
+    seconds = max(0.0, time.time() - _number(facts, "time", time.time()))
     host = str(facts.get("host", ""))
     return Preparation(job, str(facts.get("title", job)), seconds, line, done, total, host, home.job_log(job))
+
+
+def _number(facts: dict[str, Any], key: str, default: float) -> float:
+    """A number in a file that may have been edited; the default where it is none."""
+    value = facts.get(key)
+    return value if isinstance(value, int | float) else default
 
 
 def _last_line(log: Path, start: int) -> str:

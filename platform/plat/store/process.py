@@ -55,7 +55,8 @@ def is_of_this_machine(facts: dict[str, Any] | None) -> bool:
 
 def runs(facts: dict[str, Any] | None) -> bool:
     """Whether a process of this boot is alive. Its start time tells it from a later one of the same number."""
-    return facts is not None and process_start(int(facts.get("pid", 0))) == facts.get("pid_start", "")
+    pid = (facts or {}).get("pid")
+    return facts is not None and isinstance(pid, int) and process_start(pid) == facts.get("pid_start", "")
 
 
 def process_start(pid: int) -> str | None:

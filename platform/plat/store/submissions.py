@@ -20,6 +20,7 @@ from __future__ import annotations
 
 import getpass
 import os
+import re
 import time
 import uuid
 from collections.abc import Mapping
@@ -34,6 +35,7 @@ from plat.store.run_directory.paths import RunPaths
 
 # Set in the processes of a task, so that leases can say which task of which submission took them.
 NAME_VARIABLE, TASK_VARIABLE, RESTART_VARIABLE = "PLAT_SUBMISSION", "PLAT_TASK", "PLAT_RESTART"
+_NAME = re.compile(r"[\w-]+")  # of a submission: a folder's
 LEVELS = 4  # folders above a run's directory among which the home is
 
 
@@ -78,19 +80,19 @@ class Submission:
         return read_json(self.manifest) or {}
 
     def tasks(self) -> list[list[str]]:
-        """The ids of the runs of each task."""
-        tasks: list[list[str]] = self.facts().get("tasks", [])
-        return tasks
+        """The ids of the runs of each task; none where submission.json is missing or damaged."""
+        tasks = self.facts().get("tasks")
+        return tasks if isinstance(tasks, list) and all(isinstance(ids, list) for ids in tasks) else []
 
     def runs_of(self, task: int) -> list[str]:
         """The ids of the runs of one task; none when there is no such task."""
         tasks = self.tasks()
-        return tasks[task] if task < len(tasks) else []
+        return tasks[task] if 0 <= task < len(tasks) else []
 
     def job_id(self) -> str | None:
         """The scheduler's number, None while nobody knows it."""
-        facts = read_json(self.job)
-        return None if facts is None else str(facts["job"])
+        number = (read_json(self.job) or {}).get("job")
+        return None if number is None else str(number)
 
     def note_job(self, job_id: str, learnt: str) -> None:
         """Write down the scheduler's number; the first to know it writes."""
@@ -191,6 +193,12 @@ def newest_record(paths: RunPaths) -> Record | None:
     return _read(paths, numbers[-1]) if numbers else None
 
 
+def newest_file(paths: RunPaths) -> Path | None:
+    """The file of the newest record, None where there is none."""
+    numbers = _numbers(paths)
+    return _file(paths, numbers[-1]) if numbers else None
+
+
 def open_record(paths: RunPaths) -> Record | None:
     """The newest record, unless what it names is over."""
     record = newest_record(paths)
@@ -230,5 +238,7 @@ def _file(paths: RunPaths, number: int) -> Path:
 def _read(paths: RunPaths, number: int) -> Record:
     """A record; one that is damaged (a power cut) names no submission, and so is over."""
     facts = read_json(_file(paths, number)) or {}
-    submission = find_submission(paths, str(facts.get("submission", "damaged")))
-    return Record(submission, int(facts.get("task", 0)), int(facts.get("attempts", 0)), facts)
+    task, attempts, name = (facts.get(key) for key in ("task", "attempts", "submission"))
+    if not (isinstance(task, int) and isinstance(attempts, int) and isinstance(name, str) and _NAME.fullmatch(name)):
+        return Record(find_submission(paths, "damaged"), 0, 0, {})
+    return Record(find_submission(paths, name), task, attempts, facts)

@@ -6,12 +6,12 @@ its trainer once per run. The result is kept for as long as `sys.path` stays the
 
 from __future__ import annotations
 
-import os
 import sys
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from plat.errors import PluginError
+from plat.switches import is_on
 from plat.user_code import user_code
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ def imports_allowed() -> bool:
 
     The permission is an environment variable, so that the processes in which runs are done have it, too.
     """
-    return os.environ.get(ALLOW_IMPORT, "") not in ("", "0")
+    return is_on(ALLOW_IMPORT)
 
 
 def published(group: str) -> dict[str, EntryPoint]:

@@ -38,6 +38,7 @@ class Resources:
     def of(cls, stated: Resources | Mapping[str, Any]) -> Resources:
         """From what a trainer states; SpecError for an unknown name, or a value of another type or sign."""
         if isinstance(stated, cls):
+            cls.of(vars(stated))  # a dataclass takes any value
             return stated
         assert isinstance(stated, Mapping)
         types = {field.name: str if field.name == "partition" else int for field in dataclasses.fields(cls)}

@@ -95,3 +95,13 @@ def test_a_run_is_not_made_with_other_code_than_its_id_names(plat, tmp_path):
     assert ended["reason"].startswith("helper.py changed since this run was planned") and "new runs" in ended["reason"]
     (tmp_path / "helper.py").write_text(HELPER)
     assert plat("retry", run.id).returncode == 0 and run.result.exists()
+
+
+def test_runs_of_one_config_and_other_code_say_what_makes_their_ids_differ(plat, tmp_path):
+    (tmp_path / "own.yaml").write_text(FILE.replace("[0, 1]", "[0]"))
+    assert plat("sweep", "own.yaml").returncode == 0
+    (tmp_path / "helper.py").write_text(HELPER.replace("/ 4", "/ 2"))
+    assert plat("sweep", "own.yaml").returncode == 0
+    run = next((tmp_path / "home" / "runs").glob("*/*")).name
+    said = plat("why", run).stdout
+    assert "has the same config; its id is another because of 1 fact:" in said and "plugins.trainer" in said

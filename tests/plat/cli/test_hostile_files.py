@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
+import socket
+import sqlite3
 import subprocess
 import sys
 import time
 
+import plat_toy
 import pytest
 from cli_files import GUESSING, results_of
 from yaml_bombs import BOMB, MERGED
 
 from plat.store.durable import CHECKSUM
+from plat.store.mlflow import sqlite_connection
 from plat.store.run_directory.paths import RunPaths
 
 VERBS = ("sync", "report", "sweep", "export", "status", "runs", "plan", "doctor")
@@ -104,6 +109,36 @@ def test_a_lone_surrogate_in_what_a_trainer_raises_or_returns(tmp_path, plat, sp
     every_verb(plat, file, tmp_path)
 
 
+@pytest.mark.parametrize("value", ["1 / 0", "'x'", "float('nan')", "-3"])
+@pytest.mark.parametrize(
+    ("field", "codes"),
+    [
+        ("iterations", {"plan": 2, "sweep": 2}),
+        ("disk_bytes", {"plan": 2}),
+        ("load", {"sweep": 3}),
+        ("load_check", {"plan": 2}),
+    ],
+)
+def test_a_function_of_a_trainer_that_fails_is_named_with_its_line(
+    tmp_path, plat, spec, monkeypatch, field, codes, value
+):
+    module = f"sick_{field}_{len(value)}"
+    source = tmp_path / f"{module}.py"
+    source.write_text(
+        "import dataclasses, plat_toy\n"
+        f"def wrong(*config):\n    return {value}\n"
+        f"SPEC = dataclasses.replace(plat_toy.SPEC, {field}=wrong)\n"
+    )
+    monkeypatch.syspath_prepend(str(tmp_path))
+    monkeypatch.setenv("PYTHONPATH", f"{tmp_path}:{os.path.dirname(plat_toy.__file__)}")
+    file = spec(f"title: t\nbase: {{trainer: '{module}:SPEC'}}\nmatrix: {{seed: [0]}}\n")
+    for verb, expected in codes.items():
+        code, out, err = plat(verb, file)
+        said = out + err
+        assert code == expected and "a mistake in plat" not in said and f"`{field}` of the trainer 'toy'" in said
+        assert f"{source}:{3 if '/' in value else 2}" in "".join(said.split())
+
+
 @pytest.mark.parametrize("verb", ["sweep", "status", "report", "doctor"])
 def test_a_home_whose_path_is_no_text(tmp_path, verb):
     file = tmp_path / "own.yaml"
@@ -151,6 +186,43 @@ def test_a_pipe_in_place_of_a_file_of_the_home_is_not_waited_for(plat, swept, ho
     os.mkfifo(home / name)
     codes = every_verb(plat, swept, tmp_path)
     assert codes["sync"] == codes["report"] == (2 if name == "home.json" else 0)
+
+
+def a_socket(path):
+    with socket.socket(socket.AF_UNIX) as made, contextlib.chdir(path.parent):  # its whole path may be too long
+        made.bind(path.name)
+
+
+OTHERS = {"a pipe": os.mkfifo, "a folder": os.mkdir, "a socket": a_socket, "a file": lambda path: path.write_text("x")}
+
+
+@pytest.mark.parametrize("kind", OTHERS)
+@pytest.mark.parametrize("name", ["mlflow.db", "mlartifacts"])
+def test_what_lies_in_place_of_the_store_is_named_and_the_cure_works(plat, swept, home, name, kind):
+    if (name, kind) in (("mlflow.db", "a file"), ("mlartifacts", "a folder")):
+        return
+    for path in home.glob(f"{name}*"):
+        path.rename(home / f"old-{path.name}")
+    OTHERS[kind](home / name)
+    what = "the store's file is" if name == "mlflow.db" else "the folder of the store's artifacts is"
+    for verb in ("sync", "report", "doctor"):
+        code, out, err = plat(verb, *([swept] if verb == "report" else []))
+        said = " ".join((out + err).split())
+        assert code == 2 and f"{what} {kind}" in said and "move it away, and" in said, (verb, said)
+    (home / name).rename(home / "moved")
+    assert plat(*(("sync",) if name == "mlflow.db" else ("doctor", "--mend")))[0] == 0
+    assert plat("report", swept)[0] == plat("doctor", "--deep")[0] == 0
+
+
+def test_a_store_without_a_table_is_filled_again_by_the_cure_that_is_named(plat, swept, home):
+    with contextlib.closing(sqlite3.connect(home / "mlflow.db")) as store:
+        store.execute("drop table metrics")
+    sqlite_connection._CHECKED.clear()  # as in a new process
+    for verb in ("sync", "report", "doctor"):
+        code, out, err = plat(verb, *([swept] if verb == "report" else []))
+        said = " ".join((out + err).split())
+        assert code == 2 and "its table metrics is gone" in said and "`plat doctor --mend`" in said, (verb, said)
+    assert plat("doctor", "--mend")[0] == plat("report", swept)[0] == 0
 
 
 @pytest.mark.parametrize("name", ["config.yaml", "meta.json", "result.json", "code.txt", "lock", "lease.json"])

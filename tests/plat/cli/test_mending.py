@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import sqlite3
 from contextlib import closing
+from pathlib import Path
 
 import pytest
 from cli_files import GUESSING, results_of
 
 from plat.store.durable import exchange, read_json, to_checked_json
+from plat.store.run_directory.files import mend_of
 from plat.store.run_directory.own_files import hash_of
 
 
@@ -155,6 +158,86 @@ def test_a_changed_run_whose_directory_is_gone_is_named_and_left_out(plat, spec,
     for verb in ("report", "claims"):
         code, out, err = plat(verb, path)
         assert code == 3 and f"run {run} was changed in the store" in err and "99.9" not in out
+
+
+def test_a_run_that_was_deleted_in_mlflow_is_called_so_in_the_table(plat, spec, home, toy):
+    path = spec(GUESSING.partition("report:")[0])
+    whole = plat("sweep", path)[1]
+    for stage in ("deleted", "active"):
+        with closing(sqlite3.connect(home / "mlflow.db")) as store, store:
+            run = "(SELECT min(run_uuid) FROM tags WHERE key = 'plat.id')"
+            store.execute(f"UPDATE runs SET lifecycle_stage = '{stage}' WHERE run_uuid = {run}")
+        out = plat("report", path)[1]
+        assert ("deleted in MLflow" in out) == (stage == "deleted") and "not run" not in out
+        said = "".join(plat("doctor", "--deep")[1].split())
+        assert ("mlflowgc--tracking-uri" in said and "&&platsync" in said) == (stage == "deleted")
+    assert out[out.index("Runs") :] == whole[whole.index("Runs") :]
+
+
+@pytest.mark.parametrize("both", [False, True], ids=["moved", "exchanged"])
+def test_tags_that_were_moved_in_mlflow_are_not_called_other_values(plat, spec, home, toy, both):
+    path = spec(GUESSING)
+    plat("sweep", path)
+    whole = plat("report", path)[1]
+    with closing(sqlite3.connect(home / "mlflow.db")) as store, store:
+        (one, id_of_one), (other, id_of_other) = store.execute("SELECT run_uuid, value FROM tags WHERE key = 'plat.id'")
+        change = "UPDATE tags SET value = ? WHERE key = 'plat.id' AND run_uuid = ?"
+        store.execute(change, (id_of_one, other))
+        store.execute(change if both else "DELETE FROM tags WHERE value <> ? AND key = 'plat.id' AND run_uuid = ?",
+                      (id_of_other, one))  # fmt: skip
+    _, _, err = plat("sync")
+    assert "redone" not in err and "changed in MLflow since the import" in err and "`plat doctor --mend`" in err
+    assert plat("doctor", "--mend")[0] == 0 and plat("report", path)[::2] == (0, "")
+    assert plat("report", path)[1] == whole
+
+
+def empty(path):
+    path.write_bytes(b"")
+
+
+def cut(path):
+    path.write_bytes(path.read_bytes()[:-20])
+
+
+def pipe(path):
+    path.unlink()
+    os.mkfifo(path)
+
+
+ATTEMPT = "attempts/001"
+DAMAGES = [
+    *((name, how) for name in ("config.yaml", "meta.json") for how in (Path.unlink, empty, cut, pipe)),
+    *(("result.json", how) for how in (empty, cut, pipe)),
+    *((name, how) for name in ("code.txt", f"{ATTEMPT}/events.jsonl") for how in (Path.unlink, empty, cut, pipe)),
+    *((f"{ATTEMPT}/{name}", how) for name in ("outcome.json", "attempt.json") for how in (empty, cut, pipe)),
+    (f"{ATTEMPT}/outcome.json", Path.unlink),
+]
+
+
+@pytest.mark.parametrize(("name", "how"), DAMAGES, ids=[f"{how.__name__} {name}" for name, how in DAMAGES])
+def test_every_verb_names_the_same_cure_and_it_works(plat, spec, home, toy, name, how):
+    path = spec(GUESSING)
+    plat("sweep", path)
+    whole = plat("report", path)[1]
+    run = sorted(home.glob("runs/*/*"))[0]
+    how(run / name)
+    for file in home.glob("mlflow.db*"):
+        file.unlink()
+    plat("sync")
+    damaged = json.loads(plat("why", run.name, "--json")[1])["damage"]
+    cure = mend_of(damaged)
+    for verb in (("why", run.name), ("doctor", "--deep")):
+        said = "".join(plat(*verb)[1].split())
+        assert damaged and "".join(damaged.split()) in said and "".join(cure.split()) in said, (verb, damaged)
+    if cure.startswith("remove the run's result.json"):
+        (run / "result.json").unlink()
+    elif not cure.startswith("`plat sweep`"):
+        assert "remove the run's directory and sweep again" in cure
+        shutil.rmtree(run)
+    code, out, err = plat("sweep", path)
+    assert code == 0 and (err or "started" in out), "nothing is written again in silence"
+    assert plat("doctor", "--deep")[0] == 0 and plat("report", path)[:2] == (0, whole)
+    assert json.loads(plat("why", run.name, "--json")[1])["damage"] == ""
 
 
 def test_exchanged_results_are_named_by_every_verb_and_mended_by_a_sweep(plat, spec, home, toy):

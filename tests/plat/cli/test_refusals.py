@@ -308,3 +308,13 @@ def test_plan_names_the_home_that_it_looked_at(plat, spec, home, tmp_path):
     (home / "runs").mkdir()
     assert plat("plan", spec(GOOD))[1].endswith(f"home: {home}\n")
     assert json.loads(plat("plan", spec(GOOD), "--json")[1])["home"] == str(home)
+
+
+@pytest.mark.parametrize(("name", "verb"), [("PLAT_RECORD_DIFF", "sweep"), ("PLAT_ALLOW_IMPORT", "plan")])
+def test_a_switch_that_is_neither_on_nor_off_is_refused_before_anything_is_made(
+    plat, spec, home, monkeypatch, name, verb
+):
+    monkeypatch.setenv(name, "banana")
+    code, _, err = plat(verb, spec("title: t\nbase: {trainer: 'plat_toy:SPEC'}\nmatrix: {seed: [0]}\n"))
+    assert code == 2 and not home.exists()
+    assert f"{name} is 'banana', which is neither on nor off" in err and "set it to 1, or to 0" in err

@@ -7,9 +7,13 @@ import shutil
 import sqlite3
 import subprocess
 import sys
+import time
 from contextlib import closing
 
 from cli_files import GUESSING
+
+from plat.store.home import Home
+from plat.store.mlflow.dump import descriptions, dump
 
 
 def test_a_changed_report_is_made_again_without_running(plat, spec, home, toy):
@@ -101,3 +105,53 @@ def test_report_and_claims_need_no_run_directories(plat, spec, home, toy, tmp_pa
     first, second = ({p.name: p.read_bytes() for p in (tmp_path / name).iterdir()} for name in ("one", "two"))
     assert first == second and "report.html" in first
     assert plat("claims", path, "--json")[1] == '{\n  "claims": []\n}\n'
+
+
+CLAIMING = (
+    GUESSING + "claims:\n  - {id: climbs, says: It climbs., check: toy_ends_above, better: climber, worse: wild}\n"
+)
+
+
+def test_a_report_is_recorded_the_same_every_time(plat, spec, home, toy, monkeypatch):
+    path = spec(CLAIMING)
+    plat("sweep", path)
+    contents = []
+    for zone in ("UTC", "Asia/Kathmandu"):
+        with monkeypatch.context() as patch:
+            patch.setenv("TZ", zone)
+            time.tzset()
+            assert plat("report", path)[0] == 0
+        contents.append((dump(Home(home).store_uri()), descriptions(Home(home).store_uri())))
+    time.tzset()
+    assert contents[0] == contents[1]
+    ((place, description),) = contents[0][1].items()
+    own = contents[0][0][place]["file small"]
+    assert (
+        own["tags"]["claim.climbs"] in ("reproduced", "not reproduced", "partial")
+        and "claim/climbs/value" in own["metrics"]
+    )
+    assert own["tags"]["mlflow.note.content"].startswith(f"- **{own['tags']['claim.climbs']}** climbs: It climbs.")
+    assert description.startswith(f"**Verdicts: 1 {own['tags']['claim.climbs']}**")
+    assert "report/report.html" in own["artifacts"]
+
+
+def test_a_report_that_is_not_recorded_leaves_the_store_alone(plat, spec, home, toy, tmp_path):
+    path = spec(CLAIMING)
+    plat("sweep", path)
+    store = Home(home).store_uri()
+    before = (dump(store), descriptions(store))
+    spec(CLAIMING.replace("It climbs.", "Nothing else."))
+    code, out, _ = plat("report", path, "--no-record", "--out", tmp_path / "out")
+    assert code == 0 and "Nothing else." in out and "Nothing else." in (tmp_path / "out" / "claims.json").read_text()
+    assert (dump(store), descriptions(store)) == before
+    plat("report", path)
+    assert dump(store) != before[0]
+
+
+def test_a_report_that_is_not_recorded_names_what_the_store_lacks(plat, spec, home, toy, empty_store):
+    path = spec(CLAIMING)
+    plat("sweep", path)
+    shutil.copy(empty_store, home / "mlflow.db")
+    code, out, _ = plat("report", path, "--no-record")
+    assert code == 0 and "warning: 2 runs with a result are not in the store yet; `plat sync` copies them." in out
+    assert not any(dump(Home(home).store_uri()).values())

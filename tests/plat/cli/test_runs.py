@@ -97,3 +97,26 @@ def paths_name(paths):
 
 def open_lines(path):
     return path.read_text().splitlines()
+
+
+SHARED = """title: t
+base: {scale: smoke, task: frozenlake}
+matrix: {filter: [none, top_p], filter.eps: [0.0, 0.01], seed: [0]}
+"""
+
+
+@pytest.mark.parametrize(
+    ("where", "filters"),
+    [
+        (["filter.eps=0.01"], ["none", "top_p"]),
+        (["filter=none", "filter.eps=0.01"], ["none"]),
+        (["filter.eps!=0.0"], ["none", "top_p"]),
+        (["filter.eps=0.0", "filter=top_p"], ["top_p"]),
+    ],
+)
+def test_a_run_is_meant_when_one_of_the_positions_that_share_it_is(plat, spec, where, filters):
+    """Without a filter, its eps has no effect: both positions of the matrix are one run."""
+    conditions = [word for text in where for word in ("--where", text)]
+    assert [row["filter"] for row in table_of(plat, spec(SHARED), *conditions, "--columns", "filter")] == filters
+    code, _, err = plat("runs", spec(SHARED), "--where", "filter.eps=0.02")
+    assert code == 2 and "no run has filter.eps=0.02" in err

@@ -59,6 +59,23 @@ def test_a_search_is_planned_done_and_reported(plat, file, tmp_path):
     assert plat("tune", file)[0] == 0 and sorted(home.glob("runs/*/*/result.json")) == results
 
 
+def test_a_run_of_a_trial_that_lost_its_result_is_done_again(plat, file, home):
+    assert plat("tune", file, "--jobs", 1)[0] == 0
+    table = plat("tune", file)[1].split("report:")[0]
+    for path in home.root.glob("runs/*/*/result.json"):
+        path.write_bytes(path.read_bytes()[:50])
+    code, out, err = plat("tune", file, "--jobs", 1)
+    assert code == 0 and table in out and "—" not in table, out + err
+
+
+def test_a_run_of_the_winner_that_is_gone_is_named(plat, file, home):
+    assert plat("tune", file, "--jobs", 1, "pruner=none", "confirm=[]")[0] == 0
+    for path in home.root.glob("runs/*/*"):
+        shutil.rmtree(path)
+    code, _, err = plat("tune", file, "--jobs", 1, "pruner=none", "confirm=[]")
+    assert code == 3 and "is left out of the winner's values: its directory has no result.json" in err, err
+
+
 def test_wrong_command_lines_are_told_so(plat, file):
     for arguments, words in ((["tune"], "takes one search file"), (["tune", file, "spase=1"], "unknown key 'spase'")):
         code, _, err = plat(*arguments)
@@ -156,3 +173,24 @@ def test_verbs_about_runs_take_a_search_file_for_its_runs_so_far(plat, file, hom
         assert code == 2 and f"plat tune {file}" in err
     code, _, err = plat("status", file, "spase=1")
     assert code == 2 and "spase" in err
+
+
+IDLE = """
+title: A search over nothing
+base: {scale: smoke, task: frozenlake, filter: none, algorithm: grpo, train.critic_lr: 0.1}
+space: {filter.eps: [0.0, 0.1], train.lr: [0.001, 0.01]}
+objectives: [{maximize: success, of: best}]
+trials: 2
+seeds: [0]
+"""
+
+
+def test_what_cannot_make_trials_differ_is_named(plat, write, home, monkeypatch):
+    monkeypatch.setenv("PLAT_HOME", str(home.root))
+    file = write(IDLE)
+    code, _, err = plat("plan", file, "train.critic_warmup=1")
+    assert code == 0 and "cannot differ in filter.eps: there is no filter" in err and "train.lr" not in err
+    assert "warning: train.critic_warmup has no effect" in err
+    assert f"{file}:3:" in plat("plan", file)[2] and "train.critic_lr has no effect" in plat("plan", file)[2]
+    code, _, err = plat("plan", write(IDLE.replace("filter: none", "filter: top_p")))
+    assert code == 0 and "filter.eps" not in err

@@ -19,6 +19,7 @@ SICK_TRAINERS = [
     ("validate", "return None", "`validate` of the trainer 'toy' returned None", 2),
     ("fingerprint", "return 7", "`fingerprint` of the trainer 'toy' returned 7", 2),
     ("resources", "return 3", "`resources` of the trainer 'toy' returned 3", 2),
+    ("resources", "return {'threads': -1}", "`resources` of the trainer 'toy' is wrong: the resource threads must", 2),
     ("prepare", "return 'recipe'", "`prepare` of the trainer 'toy' returned 'recipe'", 2),
 ]
 

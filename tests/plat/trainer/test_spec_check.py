@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import fields
+from dataclasses import fields, replace
 from typing import Any
 
 import plat_toy
@@ -10,8 +10,10 @@ import pytest
 
 from plat.errors import PluginError
 from plat.spec.experiment import build_run
+from plat.spec.trainer_calls import checked_call
 from plat.trainer import api
 from plat.trainer.api import TrainerSpec, find_trainer
+from plat.trainer.resources import Resources
 from plat.trainer.spec_check import FIELDS, wrong_field
 
 WRONG: dict[str, Any] = {
@@ -43,6 +45,37 @@ def test_a_wrong_field_is_named(monkeypatch: pytest.MonkeyPatch, name: str) -> N
 def test_every_field_is_checked_and_those_of_plat_are_right() -> None:
     assert set(FIELDS) == {field.name for field in fields(TrainerSpec)}
     assert [wrong_field(find_trainer(name)) for name in ("embedded", "verl", "plat_toy:SPEC")] == ["", "", ""]
+
+
+def boom(*arguments: Any) -> Any:
+    return 1 / 0
+
+
+RETURNS: dict[str, tuple[Any, ...]] = {  # what a function must not give back
+    "iterations": ("x", float("nan"), -3, True, 1.5),
+    "disk_bytes": ("x", None, float("nan"), -1, float("inf")),
+    "less_memory": ("x", 3),
+    "validate": (None,),
+    "fingerprint": (None, {"a": object()}, {"a": "\ud800"}),
+    "prepare": ("x", ("a",)),
+    "resources": (None, {"threads": -1}, Resources(gpus="x")),  # type: ignore[arg-type]
+    "idle_keys": (None, {"a": 1}),
+    **dict.fromkeys(("load", "load_prepare", "load_evaluate", "load_check"), (None, "x")),
+}
+
+
+@pytest.mark.parametrize("name", [*RETURNS, "check_machine"])
+def test_what_a_function_of_a_trainer_raises_or_returns_is_named_with_its_line(name: str) -> None:
+    for function in (boom, *(lambda *_, value=value: value for value in RETURNS.get(name, ()))):
+        with pytest.raises(PluginError) as caught:
+            checked_call(replace(plat_toy.SPEC, **{name: function}), name)(plat_toy.ToyConfig())
+        assert f"`{name}` of the trainer 'toy'" in caught.value.what and caught.value.mend
+        assert str(caught.value.where).startswith(f"{__file__}:")
+
+
+def test_every_function_of_a_trainer_can_be_called_so() -> None:
+    functions = {name for name, kind in FIELDS.items() if "a function" in kind.words}
+    assert functions == {*RETURNS, "check_machine"}
 
 
 def test_facts_that_json_cannot_hold_are_the_trainers_mistake(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -15,12 +15,13 @@ import pandas as pd
 import pytest
 
 from plat.spec.experiment import build_run, config_object
+from plat.store.mlflow.frames import Frames
 from plat.trainer.embedded.base_model.load import build
 from plat.trainer.embedded.spec import SPEC
 from plat.trainer.embedded.train import train
+from plat_analysis.data.runs import Results
 from plat_analysis.regimes.regime_table import run_regime
 from plat_analysis.regimes.thresholds import COLLAPSED, DIVERSE, UNKNOWN, Thresholds
-from plat_analysis.results.runs import Results
 
 TASKS = ("sokoban", "frozenlake", "metamathqa", "countdown")
 STEPS = (1, 20, 150, 600)  # of supervised training: from a model that knows nothing to one that tells inputs apart
@@ -59,7 +60,7 @@ def regime_of_run(run, io):
     outcome = train(config, io)
     metrics = [(run.id, key, step, value) for (key, step), value in io.metrics.items()]
     tables = [(run.id, name, step, data) for (name, step), data in io.tables.items()]
-    frames = SimpleNamespace(
+    frames = Frames(
         runs=pd.DataFrame(
             [
                 {

@@ -81,6 +81,84 @@ def test_numbers_of_tables_claims_and_settings(bundles):
     assert shown(bundles, "table4 setting model.base.usefulness") == ".25"
 
 
+GRPO = "control_base_builds"
+UNFILTERED = "algorithm=grpo,task=sokoban,filter=none"
+
+
+def ends(bundles, metric, start):
+    """(first measurement of one metric, last one of another) of each unfiltered run of GRPO on Sokoban."""
+    results = bundles.report(GRPO).results
+    runs = [
+        run
+        for run in results.positions
+        if (run.axis("algorithm"), run.axis("task"), run.axis("filter")) == ("grpo", "sokoban", "none")
+    ]
+    return np.array([[results.curve(run.id, start)[1][0], results.curve(run.id, metric)[1][-1]] for run in runs]).T
+
+
+def test_runs_that_rise_and_fall_are_counted_from_their_own_start(bundles):
+    start, end = ends(bundles, "probe/retrieval_acc", "probe/retrieval_acc")
+    counts = [
+        shown(bundles, f"{GRPO} rise probe/retrieval_acc {UNFILTERED} show={name}") for name in ("risen", "fallen")
+    ]
+    assert counts == [f"{(end > start).sum()} of 15", f"{(end < start).sum()} of 15"] and 0 < (end > start).sum() < 15
+    by_half = shown(bundles, f"{GRPO} rise probe/retrieval_acc {UNFILTERED} show=fallen by=.5")
+    assert by_half == f"{(end < start / 2).sum()} of 15" and by_half != counts[1]
+    start, end = ends(bundles, "heldout/final_success", "heldout/base_success")
+    fell = shown(bundles, f"{GRPO} rise heldout/final_success {UNFILTERED} from=heldout/base_success show=fallen")
+    assert fell == f"{(end < start).sum()} of 15"
+
+
+def test_a_rise_has_the_interval_of_its_runs(bundles):
+    start, end = ends(bundles, "val/return", "val/return")
+    assert shown(bundles, f"{GRPO} rise val/return {UNFILTERED}").startswith(f"−{(start - end).mean():.2f} [")
+    one = (end - start)[:5]  # build 0
+    low, high = stats.t.interval(0.95, 4, one.mean(), stats.sem(one))
+    text = shown(bundles, f"{GRPO} rise val/return {UNFILTERED},model.base.seed=0")
+    assert text == f"{one.mean():+.2f} [{low:+.2f}, {high:+.2f}]".replace("-", "−")
+
+
+def test_a_share_of_measurements_and_a_count_of_runs_beyond_a_limit(bundles):
+    results = bundles.report(GRPO).results
+    condition = f"{UNFILTERED},model.base.seed=0"
+    values = [
+        results.curve(run.id, "val/success")[1]
+        for run in results.positions
+        if all(run.axis(name) == text for name, text in (part.split("=") for part in condition.split(",")))
+    ]
+    every = np.concatenate(values)
+    assert 0 < (every > 0.1).mean() < 1
+    for name, share in (("above", (every > 0.1).mean()), ("below", (every < 0.1).mean())):
+        assert shown(bundles, f"{GRPO} beyond val/success {condition} {name}=0.1") == f"{100 * share:.0f} %"
+    last = sum(curve[-1] > 0.1 for curve in values)
+    assert shown(bundles, f"{GRPO} beyond val/success {condition} above=0.1 last=1") == f"{last} of 5"
+    mean = shown(bundles, f"{GRPO} mean val/success {condition} last=all times=100 digits=1")
+    assert mean == f"{100 * every.mean():.1f}"
+
+
+def test_conditions_with_a_bar_between_them_are_averaged_within_each_seed(bundles):
+    builds = [f"{UNFILTERED},model.base.seed={build}" for build in (0, 1)]
+    cells = [
+        f"control_std_norm mean val/return task=sokoban,division=divided,filter={name}" for name in ("none", "top_p")
+    ]
+    with_cost, without = (
+        [float(shown(bundles, f'{cell}",cost={cost} cost" digits=6')) for cell in cells] for cost in ("with", "without")
+    )
+    pooled = shown(
+        bundles,
+        "control_std_norm difference val/return "
+        + " ".join(
+            f'"task=sokoban,division=divided,filter={name},cost=with cost|'
+            f'task=sokoban,division=divided,filter={name},cost=without cost"'
+            for name in ("top_p", "none")
+        ),
+    )
+    change = (with_cost[1] + without[1] - with_cost[0] - without[0]) / 2
+    assert pooled.startswith(f"{change:+.3f} [".replace("-", "−"))
+    with pytest.raises(SpecError, match="other builds or seeds"):
+        shown(bundles, f'{GRPO} mean val/return "{builds[0]}|{builds[1]}"')
+
+
 @pytest.mark.parametrize(
     ("what", "said"),
     [
@@ -92,6 +170,13 @@ def test_numbers_of_tables_claims_and_settings(bundles):
         (f"{COST} mean val/nothing filter=none", "0 measurements of 'val/nothing'"),
         (f"{COST} difference val/return filter=none filter=top_p last=x", "last=x is no whole number"),
         (f"{COST} difference val/return filter=none filter=top_p first=1", "no option 'first=1'"),
+        (f"{COST} mean val/return filter=none last=few", "last=few is no whole number"),
+        (f"{COST} rise val/return filter=none show=up", "a rise has no 'up'"),
+        (f"{COST} rise val/return filter=none show=fallen by=x", "by=x is no number"),
+        (f"{COST} rise val/nothing filter=none", "0 measurements of 'val/nothing'"),
+        (f"{COST} beyond val/nothing filter=none above=1", "0 measurements of 'val/nothing'"),
+        (f"{COST} beyond val/return filter=none last=1", "it takes one limit"),
+        (f"{COST} beyond val/return filter=none", "names no metric, condition and limit"),
         ("table4 setting model.base.seed", "model.base.seed has several values"),
         ("table4 record peak_success row=GRPO", "numbers of 'peak_success' have row=GRPO"),
         ("table4 change filter-helps-every-row TRPO", "judges no row 'TRPO'"),

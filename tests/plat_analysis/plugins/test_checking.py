@@ -105,7 +105,11 @@ UNEVEN = FILE.replace("seed: [0]", "seed: [0, 1, 2]") + "exclude: [{filter: none
         (KEEP_RATES, "{builder: peak_success_table}", "more than one run for"),  # `pair` is missing
         (KEEP_RATES, "{builder: peak_success_table, pair: seed}", "no run has seed = none or top_p"),
         (INCLUDED, "{builder: peak_success_table}", "more than one run for ppo × frozenlake, filter=none, seed 0"),
-        (INCLUDED, "{builder: learning_curves, rows: algorithm}", "more than one run for ppo × frozenlake × none"),
+        (
+            INCLUDED,
+            "{builder: learning_curves, rows: algorithm}",
+            "more than one run for ppo × frozenlake, filter=none",
+        ),
         (FILE, "{builder: collapse}", "more than one run for filter=none, seed 0"),
         (UNEVEN, "{builder: paired_deltas}", "different runs, ppo × frozenlake: only top_p has seed 2"),
         (UNEVEN.replace("[ppo, grpo]", "[ppo]"), "{builder: collapse}", "only top_p has seed 2"),
@@ -126,7 +130,7 @@ def test_what_cannot_work_for_the_matrix_is_refused_before_anything_runs(tmp_pat
     "entry, what",
     [
         ("claims: [{id: a, check: mean_delta_positive, only: [ppo, gppo]}]", "no row 'gppo'"),
-        ("claims: [{id: a, check: mean_delta_positive, measure: peek}]", "'peek' is not one of: peak, heldout, final"),
+        ("claims: [{id: a, check: mean_delta_positive, measure: peek}]", "no run logs the metric 'peek'"),
         ("claims: [{id: a, check: mean_delta_small, only: [gppo]}]", "no row 'gppo'"),
         ("claims: [{id: a, check: delta_larger, row: ppo, than: gppo}]", "no row 'gppo'"),
         ("claims: [{id: a, check: delta_larger, row: ppo}]", "missing a required argument: 'than'"),
@@ -168,3 +172,31 @@ def test_names_inside_an_argument_are_checked_too(tmp_path, entry, what):
 )
 def test_types(value, hint, expected):
     assert fits(value, hint) is expected and isinstance(described(hint), str)
+
+
+MEASURES = "{builder: measures_table, rows: algorithm, conditions: filter, measures: {a: peak}}"
+TREND = "{id: a, check: trend, rows: algorithm, conditions: filter, order: [none, top_p, top_k]}"
+
+
+@pytest.mark.parametrize(
+    "kind, entry, what",
+    [
+        ("report", MEASURES.replace("conditions: filter", "conditions: fliter"), "'fliter' is not an axis"),
+        ("report", MEASURES.replace("}}", "}, baseline: nnone}"), "has no value 'nnone'"),
+        ("report", MEASURES.replace("}}", "}, against: {top_p: nobody}}"), "has no value 'nobody'"),
+        ("report", MEASURES.replace("a: peak", "a: val/sucess"), "no run logs the metric 'val/sucess'"),
+        ("report", MEASURES.replace("a: peak", "a: {metric: val/success, att: 3}"), "a measure has no key 'att'"),
+        ("claims", TREND.replace("top_k", "top_q"), "no value 'top_q'"),
+        ("claims", TREND.replace(", top_k", ""), "a trend needs 3 different conditions"),
+        ("claims", TREND.replace("]", "], measure: val/sucess"), "no run logs the metric 'val/sucess'"),
+    ],
+)
+def test_measures_and_trends_are_checked_before_anything_runs(tmp_path, kind, entry, what):
+    path = tmp_path / "x.yaml"
+    path.write_text(
+        f"title: t\n{kind}: [{entry}]\nbase: {{task: frozenlake}}\n"
+        "matrix: {algorithm: [ppo, grpo], filter: [none, top_p, top_k], seed: [0, 1]}\n"
+    )
+    with pytest.raises(SpecError, match=re.escape(what)) as caught:
+        check_entries(load_experiment(path))
+    assert str(path) in caught.value.where

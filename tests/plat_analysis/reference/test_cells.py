@@ -11,17 +11,16 @@ import yaml
 
 from plat.spec.identity import SCHEME
 from plat.store.bundle.frames import BundleResults
+from plat_analysis.contrasts.comparison import Comparison
 from plat_analysis.reference import runs as reference_runs
 from plat_analysis.reference.cells import Count, ReferenceCells, more_than_chance
 from plat_analysis.reference.runs import Reference
 from plat_analysis.regimes import collapse
 from plat_analysis.report import render
-from plat_analysis.results.grid import Grid, Layout
-from plat_analysis.results.runs import Results
 from plat_analysis.statistics.prediction import prediction_interval
 from plat_analysis.tables import peak_success
 
-LAYOUT = Layout(("variant",), "task", "filter", "none", "top_p")
+COMPARED = Comparison(rows="variant")
 ROWS, TASKS = ["PPO", "GRPO"], ["sokoban", "countdown"]
 
 
@@ -68,7 +67,7 @@ def beside(make_frames):
 
     def cells(own, earlier, own_frames=None, **changes):
         reference = Reference(own, bundle_of(earlier, make_frames(earlier), **changes))
-        return ReferenceCells(Grid(Results(own_frames or make_frames(own), own), LAYOUT), reference)
+        return ReferenceCells(COMPARED.grid(own_frames or make_frames(own), own), reference)
 
     return cells
 

@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from plat.errors import SpecError
+from plat_analysis.data.runs import Results
 from plat_analysis.regimes.probe import Behaviour, Probe, early_probes, probes
 from plat_analysis.regimes.regime import fell, regime
 from plat_analysis.regimes.thresholds import (
@@ -28,7 +29,6 @@ from plat_analysis.regimes.thresholds import (
     UNKNOWN,
     Thresholds,
 )
-from plat_analysis.results.runs import Results
 
 LOG_V = math.log(37)
 DEFAULT = Thresholds()

@@ -7,10 +7,10 @@ import pytest
 
 from plat.errors import SpecError
 from plat_analysis.artifact import Figure
+from plat_analysis.data.runs import Results
 from plat_analysis.regimes import phase_diagram, search_table
 from plat_analysis.regimes.points import points, varied_axes
 from plat_analysis.regimes.thresholds import Thresholds
-from plat_analysis.results.runs import Results
 
 ROWS, TASKS = ["GRPO", "DAPO"], ["frozenlake", "sokoban"]
 

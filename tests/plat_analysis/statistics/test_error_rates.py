@@ -9,12 +9,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from plat_analysis.statistics import correlation
 from plat_analysis.statistics.families import holm, shared_spread, starred
 from plat_analysis.statistics.replicates import Replicate, over_replicates
 
 BENCHMARKS = Path(__file__).parents[3] / "benchmarks"
 TABLES = 200
-PARTS = ("tables", "claims", "looks", "builds", "regimes")
+PARTS = ("tables", "claims", "looks", "builds", "regimes", "trends", "correlation")
 
 
 def most(promised, draws):
@@ -101,6 +102,24 @@ def test_the_edges_of_the_rule_of_regimes(simulated):
             assert share <= most(float(case.promised.removeprefix("at most ")), 150), case.name
 
 
+def test_correlations_over_settings_that_have_nothing_to_do_with_each_other(simulated, monkeypatch):
+    part = simulated["correlation"]
+    monkeypatch.setattr(correlation, "RESAMPLED", 10)  # intervals are not asked for
+    for case in part.CASES:
+        if case.promised:
+            assert max(part.shares(case, 500)) <= most(0.025, 500), case
+    for kind in ("clusters", "collapse"):  # runs are no units
+        assert min(part.shares(part.Case(kind, "runs"), 500)) > 0.1
+    assert part.shares(part.Case("noise", "between"), 50)[0] > 0.5
+    assert part.shares(part.Case("reversal", "between"), 50)[0] == 1.0
+    assert part.shares(part.Case("reversal", "within"), 50)[1] == 1.0
+
+
+def test_intervals_of_correlations(simulated):
+    for settings, agreement in ((6, 0.0), (18, 0.8)):
+        assert simulated["correlation"].missed(settings, agreement, 200) <= most(0.05, 200)
+
+
 def test_a_clear_effect_is_shown_with_ten_seeds(rates):
     clear = outcomes(rates, "even", 10, 10.0, tables=40)
     assert rates.share(clear, lambda outcome: outcome.verdict == "reproduced") > 0.9
@@ -135,3 +154,14 @@ def test_a_cell_that_lacks_runs_has_no_star():
 
     assert starred([{"cell": cell(5)}])[0]["cell"].star == 1
     assert starred([{"cell": cell(10)}])[0]["cell"].star == 0
+
+
+@pytest.mark.parametrize("kind", ["even", "uneven", "tosses"])
+def test_trends_are_rarely_found_where_there_is_none(simulated, kind):
+    promised = 0.5**5 if kind == "tosses" else 0.025  # five tosses that agree, as for every claim of five units
+    assert simulated["trends"].share(kind, 2, 5, 500) <= most(promised, 500)
+
+
+def test_a_planted_trend_is_found_and_never_its_opposite(simulated):
+    assert simulated["trends"].share("planted", 2, 10, 100) > 0.95
+    assert simulated["trends"].share("planted", 2, 10, 100, ("not_reproduced",)) == 0.0

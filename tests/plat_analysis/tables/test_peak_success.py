@@ -11,14 +11,19 @@ import pytest
 
 from plat.errors import SpecError
 from plat_analysis.artifact import DASH
+from plat_analysis.contrasts.comparison import Comparison
+from plat_analysis.data.runs import Results
+from plat_analysis.quantities.success import peak_score
 from plat_analysis.report import render
-from plat_analysis.results.grid import Grid, Layout
-from plat_analysis.results.runs import Results
 from plat_analysis.statistics.intervals import Estimate, newcombe_paired, t_interval
 from plat_analysis.tables import peak_success
 from plat_analysis.tables.peak_notes import star_rule
 
-LAYOUT = Layout(("variant",), "task", "filter", "none", "top_p")
+COMPARED = Comparison(rows="variant")
+
+
+def estimate(grid, column, name):
+    return grid.estimate("PPO", column, grid.contrasts[name])
 
 
 def instances(frames, run, table, pick):
@@ -46,9 +51,9 @@ def texts(table, row, kind):
 def test_one_seed_against_the_slow_way(make_experiment, make_frames):
     experiment = make_experiment(rows=["PPO", "GRPO"], tasks=["sokoban", "frozenlake"])
     frames = make_frames(experiment)
-    grid = Grid(Results(frames, experiment), LAYOUT)
+    grid = COMPARED.grid(frames, experiment)
     none, treated = experiment.runs[0].id, experiment.runs[1].id
-    cell = grid.cells["PPO", "sokoban"]
+    cell = {name: estimate(grid, "sokoban", name) for name in grid.contrasts}
     (p, p_step), (q, q_step) = peak(frames, none), peak(frames, treated)
     assert cell["peak"].value == pytest.approx(100 * p)
     assert cell["delta"].value == pytest.approx(100 * (q - p))
@@ -61,29 +66,29 @@ def test_one_seed_against_the_slow_way(make_experiment, make_frames):
     assert cell["learned"].value == pytest.approx(100 * (end.mean() - base.mean()))
     assert cell["learned"].low == pytest.approx(100 * newcombe_paired(base, end)[0])
     assert cell["delta"].run_ids == (none, treated)
-    row = grid.average("PPO", "delta")
-    assert row.value == pytest.approx(np.mean([grid.cells["PPO", task]["delta"].value for task in grid.columns]))
+    row = estimate(grid, "average", "delta")
+    assert row.value == pytest.approx(np.mean([estimate(grid, task, "delta").value for task in grid.columns]))
     assert row.low < row.value < row.high and row.high - row.low < cell["delta"].high - cell["delta"].low
 
 
 def test_several_seeds_are_paired_by_seed(make_experiment, make_frames):
     experiment = make_experiment(rows=["PPO"], tasks=["sokoban", "countdown"], seeds=range(4))
     frames = make_frames(experiment)
-    grid = Grid(Results(frames, experiment), LAYOUT)
+    grid = COMPARED.grid(frames, experiment)
     by = {(run.axes["task"], run.axes["filter"], run.axes["seed"]): peak(frames, run.id)[0] for run in experiment.runs}
     gaps = {task: [by[task, "top_p", s] - by[task, "none", s] for s in range(4)] for task in ("sokoban", "countdown")}
-    delta = grid.cells["PPO", "sokoban"]["delta"]
+    delta = estimate(grid, "sokoban", "delta")
     assert [delta.value, delta.low, delta.high] == pytest.approx([100 * float(x) for x in t_interval(gaps["sokoban"])])
     assert (delta.seeds, delta.wanted, delta.over) == (4, 4, "seeds")
     mean, low, high = t_interval(np.mean([gaps["sokoban"], gaps["countdown"]], axis=0))
-    average = grid.average("PPO", "delta")
+    average = estimate(grid, "average", "delta")
     assert [average.value, average.low, average.high] == pytest.approx([100 * float(x) for x in (mean, low, high)])
 
 
 def test_the_last_checkpoint_has_an_interval_of_its_own(make_experiment, make_frames):
     experiment = make_experiment(rows=["PPO"], tasks=["sokoban"], seeds=range(4))
     frames = make_frames(experiment)
-    change = Grid(Results(frames, experiment), LAYOUT).cells["PPO", "sokoban"]["final_delta"]
+    change = estimate(COMPARED.grid(frames, experiment), "sokoban", "final_delta")
     shown = texts(peak_success.BUILDER(frames, experiment)[0], "PPO", "final 95 %")[1]
     low, high = (float(end) for end in shown.replace("−", "-").strip("[]").split(", "))
     assert (low, high) == (pytest.approx(change.low, abs=0.051), pytest.approx(change.high, abs=0.051))
@@ -107,10 +112,10 @@ def test_a_lost_seed_is_counted_and_named(make_experiment, make_frames):
         if r.axes["task"] == "sokoban" and r.axes["filter"] == "top_p" and r.axes["seed"] == 3
     )
     frames = make_frames(experiment, holes={lost.id: "failed:oom"})
-    grid = Grid(Results(frames, experiment), LAYOUT)
-    delta = grid.cells["PPO", "sokoban"]["delta"]
+    grid = COMPARED.grid(frames, experiment)
+    delta = estimate(grid, "sokoban", "delta")
     assert (delta.seeds, delta.wanted, delta.note) == (4, 5, "seed 3: failed:oom") and lost.id not in delta.run_ids
-    average = grid.average("PPO", "delta")
+    average = estimate(grid, "average", "delta")
     assert (average.seeds, average.wanted) == (4, 5) and "sokoban: seed 3: failed:oom" in average.note
     table = peak_success.BUILDER(frames, experiment)[0]
     assert texts(table, "PPO", "seeds") == ["5/5", "4/5", "5/5", "5/5", "5/5", "4/5"]
@@ -140,9 +145,9 @@ def test_a_stopped_run_counts_and_is_named(make_experiment, make_frames):
 def test_only_means_known_gives_an_unpaired_interval(make_experiment, make_frames):
     experiment = make_experiment(rows=["PPO"], tasks=["sokoban"])
     frames = make_frames(experiment)
-    paired = Grid(Results(frames, experiment), LAYOUT).cells["PPO", "sokoban"]["delta"]
+    paired = estimate(COMPARED.grid(frames, experiment), "sokoban", "delta")
     frames.tables = frames.tables.iloc[:0]
-    loose = Grid(Results(frames, experiment), LAYOUT).cells["PPO", "sokoban"]["delta"]
+    loose = estimate(COMPARED.grid(frames, experiment), "sokoban", "delta")
     assert loose.value == pytest.approx(paired.value) and "not paired" in loose.note
     assert loose.high - loose.low > paired.high - paired.low
 
@@ -202,8 +207,7 @@ def test_the_peak_is_the_largest_evaluation_and_the_first_of_equals(make_experim
     rows = (frames.metrics.run_id == experiment.runs[0].id) & (frames.metrics.key == "val/success")
     frames.metrics.loc[rows, "value"] = [0.1, 0.5, float("nan"), 0.5, 0.2, 0.3, 0.4]
     results = Results(frames, experiment)
-    side = Grid(results, LAYOUT).cells["PPO", "sokoban"].baseline
-    (score,) = side.scores["peak"].values()
+    score = peak_score(results, results.runs[0])
     assert score.value == 0.5 and score.step == 10
 
 

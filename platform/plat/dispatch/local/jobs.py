@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from plat.dispatch.api import Job
+from plat.spec.trainer_calls import iterations_of
 from plat.store.home import Home
-from plat.trainer.api import find_trainer
 from plat.trainer.resources import Resources
 
 if TYPE_CHECKING:
@@ -83,5 +83,5 @@ def trainers_that_train(runs: Iterable[Run]) -> list[str]:
 
     A run without iterations imports the little that it needs itself, and so waits for nothing else.
     """
-    names = (run.trainer for run in runs if find_trainer(run.trainer).iterations(run.config) != 0)
+    names = (run.trainer for run in runs if iterations_of(run.trainer, run.config) != 0)
     return list(dict.fromkeys(names))

@@ -34,11 +34,13 @@ class Snapshot:
     tasks    how the tasks stand that it knows, and those that it has known and that are over
     numbers  the numbers of jobs that nobody had written down, by submission
     missed   submissions that it does not list and whose number nobody knows
+    broken   submissions that it lists no more and whose tasks nobody can read
     """
 
     tasks: Mapping[TaskKey, TaskState] = field(default_factory=dict)
     numbers: Mapping[Submission, str] = field(default_factory=dict)
     missed: Collection[Submission] = ()
+    broken: Collection[Submission] = ()
 
 
 def refresh(home: Home, slurm: Slurm) -> Snapshot:
@@ -51,6 +53,8 @@ def refresh(home: Home, slurm: Slurm) -> Snapshot:
         submission.note_job(number, "squeue")
     for submission in snapshot.missed:
         give_up(submission, "SLURM", _accept_within(submission))
+    for submission in snapshot.broken:
+        submission.note_over(None, f"{submission.manifest} is damaged, and SLURM lists no job of it any more")
     for name in {name for name, _ in snapshot.tasks}:
         _note_ends(Submission(home.submissions / name), snapshot.tasks)
     return snapshot
@@ -66,6 +70,7 @@ def ask(home: Home, slurm: Slurm, seconds_since: Callable[[float, Submission], f
         listed[task.name].append(task)
     tasks: dict[TaskKey, TaskState] = {}
     unlisted: list[TaskKey] = []
+    broken: list[Submission] = []
     for submission, number in known.items():
         states = {task.index: task.state for task in listed[submission.name]}
         tasks |= {(submission.name, index): state for index, state in states.items()}
@@ -73,18 +78,22 @@ def ask(home: Home, slurm: Slurm, seconds_since: Callable[[float, Submission], f
         waits = number is None or seconds_since(_noted(submission), submission) < _accept_within(submission)
         is_new = not states and waits
         if is_readable and not is_new and _may_be_seen(submission, slurm):
-            unlisted += [(submission.name, i) for i in range(len(submission.tasks())) if i not in states]
+            indices = range(len(submission.tasks()))
+            unlisted += [(submission.name, i) for i in indices if i not in states]
+            broken += [submission] if number is not None and not indices and not states else []
     without_number = [submission for submission, number in known.items() if number is None]
     return Snapshot(
         {**tasks, **_ends(home, slurm, unlisted)},
         {submission: listed[submission.name][0].job_id for submission in without_number if listed[submission.name]},
         [s for s in without_number if not listed[s.name] and _may_be_seen(s, slurm)],
+        broken,
     )
 
 
 def _may_be_seen(submission: Submission, slurm: Slurm) -> bool:
     """Whether the site would list the jobs of a submission to us."""
-    owner = submission.facts().get("by", {}).get("user")
+    by = submission.facts().get("by")
+    owner = by.get("user") if isinstance(by, dict) else None
     return owner in (None, user_name()) or not slurm.site().hides_jobs
 
 

@@ -12,11 +12,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Protocol
 
 from plat.outcomes import is_result
 from plat.store.mlflow.record import NOT_COMPARED, RunRecord
+from plat.store.mlflow.report_record import NOTE, LoggedReport
 
 SIGNATURE = "plat.imported"
 ARCHIVED = "plat.archived"  # when `plat archive` put the run into MLflow's bin, in milliseconds since 1970
@@ -46,6 +46,7 @@ class Known:
 class Stored:
     """What the store holds of one run: values by (key, step), None for NaN, infinities as the largest number.
 
+    `newest` is what MLflow's interface shows of each metric: its last (step, value), kept apart from `values`.
     `artifacts` is the URI of the folder of its files.
     """
 
@@ -53,6 +54,8 @@ class Stored:
     tags: Mapping[str, str]
     params: Mapping[str, str]
     artifacts: str
+    status: str
+    newest: Mapping[str, tuple[int, float | None]]
 
 
 @dataclass(frozen=True)
@@ -75,7 +78,7 @@ class FileInfo:
             file, _, mark = self.name.partition("@")
             source = f"`{file}.yaml`" + (f" with overrides ({mark})" if mark else "")
             tags |= {"plat.title": self.title, "mlflow.source.name": f"{file}.yaml"}
-            tags["mlflow.note.content"] = f"**{self.title}**\n\n" + (f"{origin} · " if origin else "") + source
+            tags[NOTE] = f"**{self.title}**\n\n" + (f"{origin} · " if origin else "") + source
             tags |= {"plat.source": self.source} if self.source else {}
         return tags
 
@@ -120,8 +123,9 @@ class Backend(Protocol):
     def settle(self, experiment: str, file: str) -> None:
         """Give the file's own run the status and times that its runs have together."""
 
-    def replace_report(self, run: str, artifacts: Mapping[str, Path], values: Mapping[str, float], time: int) -> None:
-        """Put report files under `report/` of a file's run in place of earlier ones, and its values as metrics."""
+    def replace_report(self, run: str, report: LoggedReport, time: int) -> None:
+        """Put a report in place of the earlier one of a file's run: files under `report/`, metrics, tags; then write
+        the description of its MLflow experiment anew. `time`, in milliseconds, is that of the metrics."""
 
     def close(self) -> None: ...
 

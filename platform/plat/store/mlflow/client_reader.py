@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from plat.store.mlflow.client import mlflow_client
+from plat.store.mlflow.client_runs import is_archived, is_twin
 from plat.store.mlflow.raw import RawRun, Series, restore
 from plat.store.mlflow.store_errors import store_errors
 
@@ -25,20 +26,38 @@ class ClientReader:
 
     def runs(self, file: str, params: bool = True) -> list[RawRun]:
         runs = []
+        for run in self._search(file):
+            info, data = run.info, run.data
+            self._keys[info.run_id] = sorted(data.metrics)
+            given = data.params if params else {}
+            runs.append(RawRun(info.run_id, info.run_name, data.tags, given, info.artifact_uri))
+        return runs
+
+    def deleted(self, file: str) -> set[str]:
+        runs = [run for run in self._search(file, in_bin=True) if not is_archived(run) and not is_twin(run)]
+        return {run.data.tags["plat.id"] for run in runs if "plat.id" in run.data.tags}
+
+    def _search(self, file: str, *, in_bin: bool = False) -> list[Any]:
+        """The MLflow runs that a file asks for: the active ones, or those in MLflow's bin."""
+        from mlflow.entities import ViewType
+
+        found: list[Any] = []
         with store_errors(self.uri):
-            experiments = [entity.experiment_id for entity in self.client.search_experiments(max_results=10000)]
+            kind = ViewType.ALL if in_bin else ViewType.ACTIVE_ONLY
+            experiments = [entity.experiment_id for entity in self.client.search_experiments(kind, max_results=10000)]
             token = None
             while True:
-                query = f"tags.`plat.in.{file}` = '1'"
-                page = self.client.search_runs(experiments, query, max_results=1000, page_token=token)
-                for run in page:
-                    info, data = run.info, run.data
-                    self._keys[info.run_id] = sorted(data.metrics)
-                    given = data.params if params else {}
-                    runs.append(RawRun(info.run_id, info.run_name, data.tags, given, info.artifact_uri))
+                page = self.client.search_runs(
+                    experiments,
+                    f"tags.`plat.in.{file}` = '1'",
+                    ViewType.DELETED_ONLY if in_bin else ViewType.ACTIVE_ONLY,
+                    max_results=1000,
+                    page_token=token,
+                )
+                found += page
                 token = page.token
                 if not token:
-                    return runs
+                    return found
 
     def series(self, run: RawRun, keys: Collection[str] | None = None) -> Series:
         import numpy as np

@@ -29,9 +29,11 @@ from plat.store.mlflow.backend import (
     together,
 )
 from plat.store.mlflow.client import mlflow_client
+from plat.store.mlflow.client_reports import changed_points, describe_experiment
 from plat.store.mlflow.client_runs import ClientRuns, first_kept, is_active, is_archived, is_twin, known_of
 from plat.store.mlflow.digest import digest_tags
 from plat.store.mlflow.record import Point, RunRecord
+from plat.store.mlflow.report_record import LoggedReport, stale_report_tags, without_report_note
 from plat.store.mlflow.store_errors import store_errors
 from plat.store.mlflow.uri import artifact_root
 
@@ -92,7 +94,8 @@ class ClientStore:
     def _stored(self, run: Run) -> Stored:
         histories = [self.client.get_metric_history(run.info.run_id, key) for key in run.data.metrics]
         values = {(point.key, point.step): sql_value(point.value) for history in histories for point in history}
-        return Stored(values, run.data.tags, run.data.params, run.info.artifact_uri)
+        newest = {metric.key: (metric.step, sql_value(metric.value)) for metric in run.data.to_proto().metrics}
+        return Stored(values, run.data.tags, run.data.params, run.info.artifact_uri, run.info.status, newest)
 
     def file_run(self, experiment: str, file: FileInfo) -> str:
         with store_errors(self.uri):
@@ -110,7 +113,7 @@ class ClientStore:
                 run = self._runs.keep_one(made, f"tags.`plat.file` = '{file.name}'", [number])
             if not is_active(run):
                 raise Deleted(file.name)
-            self._set_tags(run, file.tags())
+            self._set_tags(run, without_report_note(file.tags(), run.data.tags))
             return str(run.info.run_id)
 
     def write(self, record: RunRecord, known: Known | None, parent: str | None) -> bool:
@@ -181,11 +184,17 @@ class ClientStore:
             else:
                 self.client.set_terminated(run.info.run_id, status, end)
 
-    def replace_report(self, run: str, artifacts: Mapping[str, Path], values: Mapping[str, float], time: int) -> None:
+    def replace_report(self, run: str, report: LoggedReport, time: int) -> None:
         with store_errors(self.uri):
-            self._upload(run, {f"report/{name}": path.read_bytes() for name, path in artifacts.items()})
-            self._remove_others(run, "report", {f"report/{name}" for name in artifacts})
-            self._log_points(run, [Point(key, 0, float(value), time) for key, value in values.items()])  # newest counts
+            self._upload(run, {f"report/{name}": path.read_bytes() for name, path in report.files.items()})
+            self._remove_others(run, "report", {f"report/{name}" for name in report.files})
+            stored = self.client.get_run(run)
+            self._log_points(run, changed_points(stored.data.metrics, report.values, time))
+            for key in stale_report_tags(stored.data.tags, report.tags):
+                self.client.delete_tag(run, key)
+            self._set_tags(stored, report.tags)
+            self._runs.forget(run)
+        describe_experiment(self.uri, self.client, self._runs, stored.info.experiment_id)
 
     def _remove_others(self, run: str, folder: str, kept: set[str]) -> None:
         from mlflow.store.artifact.artifact_repository_registry import get_artifact_repository

@@ -18,6 +18,7 @@ from plat.store.mlflow.raw import RawReader
 from plat.store.mlflow.relocation import adopt_artifacts
 from plat.store.mlflow.sqlite_connection import connect_readonly, schema_revision
 from plat.store.mlflow.sqlite_creation import ensure_sqlite
+from plat.store.mlflow.sqlite_place import check_place
 from plat.store.mlflow.sqlite_reader import SqlReader
 from plat.store.mlflow.sqlite_store import SqliteStore
 from plat.store.mlflow.store_errors import store_errors
@@ -60,7 +61,9 @@ def check_store(home: Home, uri: str) -> None:
     path = sqlite_path(uri)
     if path is None:
         ClientStore(uri, home).check()
-    elif path.exists() and (path.is_dir() or path.stat().st_size > 0):
+        return
+    check_place(path)
+    if path.exists() and path.stat().st_size > 0:
         with store_errors(uri):
             connect_readonly(path, CHECK_SECONDS).close()
     elif home.root not in path.parents:

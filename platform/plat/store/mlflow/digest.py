@@ -43,6 +43,15 @@ def digest_tags(record: RunRecord) -> dict[str, str]:
     return {TAG if number == 1 else f"{TAG}.{number}": part for number, part in enumerate(parts, start=1)}
 
 
+def is_changed_in_store(record: RunRecord, tags: Mapping[str, str]) -> bool:
+    """Whether a stored run that contradicts this record was changed in the store: its tags are not those that were
+    imported, or what was imported is what the record says. Else the run was redone with other values."""
+    if TAG not in tags:
+        return False
+    stored = {tag: text for tag, text in tags.items() if is_digest(tag)}
+    return bool(Digest(tags).problem_of_tags(tags)) or stored == digest_tags(record)
+
+
 def is_digest(tag: str) -> bool:
     return tag == TAG or tag.startswith(f"{TAG}.")
 

@@ -15,6 +15,7 @@ from typing import Any
 from plat.errors import StoreError
 from plat.store.mlflow.client import mlflow_client
 from plat.store.mlflow.record import NOT_COMPARED
+from plat.store.mlflow.report_record import NOTE
 from plat.store.mlflow.store_errors import store_errors
 from plat.store.mlflow.uri import shown_uri
 
@@ -48,6 +49,14 @@ def dump(uri: str) -> dict[str, Any]:
                 raise StoreError(f"a run is stored twice in {experiment.name}", where=shown_uri(uri))
             content[experiment.name] = {names[run.info.run_id]: _run(client, run, names) for run in runs}
     return content
+
+
+def descriptions(uri: str) -> dict[str, str]:
+    """MLflow experiment -> its description, of those that have one."""
+    client = mlflow_client(uri)
+    with store_errors(uri):
+        experiments = client.search_experiments(max_results=10000)
+        return {item.name: item.tags[NOTE] for item in experiments if NOTE in item.tags}
 
 
 def _name(run: Any) -> str:

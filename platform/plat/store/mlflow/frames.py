@@ -23,7 +23,8 @@ from plat.store.mlflow.digest import TAG, Digest, is_digest
 from plat.store.mlflow.importer import file_info, import_lock
 from plat.store.mlflow.raw import RawRun, Series
 from plat.store.mlflow.record import DAMAGED, TABLES, experiment_name
-from plat.store.mlflow.spelling import clean_key
+from plat.store.mlflow.report_record import NOTE, LoggedReport, ReportRecord, report_tags
+from plat.store.mlflow.spelling import TAG_LENGTH, clean_key, cut
 from plat.store.mlflow.uri import shown_uri
 
 if TYPE_CHECKING:
@@ -43,12 +44,14 @@ class Frames:
     metrics  run_id, key, step (int64), value (float64), by run_id, key, step
     tables   run_id, name, step, data (as logged), in this order
     changed  run_id -> what is not as it was imported; such a run has no rows in metrics and tables
+    deleted  ids of runs that lie in MLflow's bin and have no rows anywhere; of a parsed file's runs alone
     """
 
     runs: DataFrame
     metrics: DataFrame
     tables: DataFrame
     changed: dict[str, str] = field(default_factory=dict)
+    deleted: frozenset[str] = frozenset()
 
 
 class Store:
@@ -83,10 +86,13 @@ class Store:
             name = experiment if isinstance(experiment, str) else experiment.name
             runs = sorted(reader.runs(clean_key(name), params), key=lambda run: run.mlflow_id)
             by_id = {run.tags["plat.id"]: run for run in runs if "plat.id" in run.tags}
+            deleted: frozenset[str] = frozenset()
             if isinstance(experiment, str):
                 axes = {plat_id: _axes(run) for plat_id, run in by_id.items()}
             else:
                 axes = {run.id: run.axes for run in experiment.runs if run.id in by_id}
+                absent = {run.id for run in experiment.runs} - by_id.keys()
+                deleted = frozenset(reader.deleted(clean_key(name)) & absent) if absent else deleted
             ordered = [(plat_id, by_id[plat_id]) for plat_id in sorted(axes)]
             changed: dict[str, str] = {}
             series: list[tuple[str, Series]] = []
@@ -101,7 +107,7 @@ class Store:
                 series.append((plat_id, of_run))
                 logged.append((plat_id, _tables(run, data)))
             runs_frame = _runs_frame(ordered, axes, changed)
-            return Frames(runs_frame, _metrics_frame(series), _tables_frame(logged), changed)
+            return Frames(runs_frame, _metrics_frame(series), _tables_frame(logged), changed, deleted)
         except (ValueError, TypeError) as error:  # such as a text in place of a number
             raise StoreError(
                 f"the store holds something that plat did not write: {error}",
@@ -111,22 +117,25 @@ class Store:
         finally:
             reader.close()
 
-    def log_report(
-        self, experiment: Experiment, artifacts: Mapping[str, Path], values: Mapping[str, float] | None = None
-    ) -> str:
-        """Log report files (under `report/<name>`) and values (as metrics) into the file's own run, in place of earlier
-        ones; the run's MLflow id. A report under overrides has a run of its own, so that it never replaces the file's.
-        StoreError when the user deleted that run."""
-        scale = experiment.scale
-        place = experiment_name(experiment.paper, clean_key(experiment.name), scale)
+    def log_report(self, experiment: Experiment, files: Mapping[str, Path], record: ReportRecord | None = None) -> str:
+        """Log a report into the file's own run, in place of the earlier one: its files under `report/<name>`, and what
+        it found as metrics, tags and descriptions. The run's MLflow id.
+
+        A report under overrides has a run of its own, so that it never replaces the file's. StoreError when the user
+        deleted that run."""
+        record = record or ReportRecord()
+        place = experiment_name(experiment.paper, clean_key(experiment.name), experiment.scale)
         self.home.create()
         with import_lock(self.home):
             backend = open_backend(self.home, self.uri)
             try:
                 name = clean_key(experiment.name) + (f"@{experiment.mark}" if experiment.mark else "")
-                run = backend.file_run(place, replace(file_info(experiment), name=name))
-                cleaned = {clean_key(key): float(value) for key, value in (values or {}).items()}
-                backend.replace_report(run, artifacts, cleaned, int(time.time() * 1000))
+                info = replace(file_info(experiment), name=name)
+                run = backend.file_run(place, info)
+                values = {clean_key(key): float(value) for key, value in record.values.items()}
+                claims = {clean_key(key): cut(value, TAG_LENGTH) for key, value in record.tags.items()}
+                tags = report_tags(replace(record, tags=claims), info.tags().get(NOTE, ""))
+                backend.replace_report(run, LoggedReport(files, values, tags), int(time.time() * 1000))
                 return run
             except Deleted as error:
                 raise StoreError(

@@ -9,7 +9,8 @@ Promised:
   them. Restoring them in MLflow brings them up to date at the next import; `mlflow gc` forgets them, and then a run
   directory that still exists is imported afresh. What `plat archive` deleted there does not count: a run that was
   archived and is done anew is imported anew;
-- a run that was redone and gives other values than those recorded is left as it was recorded, and named;
+- a run that was redone and gives other values than those recorded is left as it was recorded, and named; so is one
+  that was changed in the store, with another cure;
 - a run that has not begun (one that waits in the queue of a scheduler) is not in MLflow yet;
 - a run whose files are damaged never passes for whole: unless the store has all of it already, it is recorded without
   its history, a done one with the outcome "damaged", and named at every import until it is mended;
@@ -32,6 +33,7 @@ from plat.store.durable import locked
 from plat.store.home import Home
 from plat.store.mlflow.backend import SIGNATURE, Backend, Deleted, DeletedExperiment, FileInfo, Known, Stored
 from plat.store.mlflow.connect import open_backend
+from plat.store.mlflow.digest import is_changed_in_store
 from plat.store.mlflow.record import DAMAGED, RunRecord, has_begun, read_record, signature, without_history
 from plat.store.mlflow.relocation import is_moved
 from plat.store.mlflow.spelling import clean_key
@@ -59,6 +61,7 @@ class ImportReport:
     deleted: list[str] = field(default_factory=list)  # in MLflow's bin, left there
     in_bin: list[str] = field(default_factory=list)  # the MLflow ids of the deleted runs
     differing: list[str] = field(default_factory=list)  # redone with other values; the recorded ones are kept
+    changed: list[str] = field(default_factory=list)  # changed in the store since it was imported; left so
     unreadable: list[str] = field(default_factory=list)  # meta.json or config.yaml is missing or damaged
     damaged: dict[str, str] = field(default_factory=dict)  # what is wrong with its history (file and line)
 
@@ -74,6 +77,11 @@ class ImportReport:
             (
                 self.differing,
                 "redone with other values; MLflow keeps the first (delete them there, and `plat sync` says what then)",
+            ),
+            (
+                self.changed,
+                "changed in MLflow since the import (`plat doctor --mend` brings a SQLite store back from the run "
+                "directories; on a server, delete them there, and `plat sync` says what then)",
             ),
             (
                 self.unreadable,
@@ -241,7 +249,8 @@ def _import(
             parent = touched[record.experiment, record.files[0]] if record.files else None
             done = backend.write(record, have, parent)
             if not done:
-                report.differing.append(run.id)
+                is_changed = have is not None and is_changed_in_store(record, backend.stored(have).tags)
+                (report.changed if is_changed else report.differing).append(run.id)
             elif run.id not in report.damaged:
                 report.imported.append(run.id)
         except Deleted:

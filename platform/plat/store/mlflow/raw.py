@@ -38,6 +38,9 @@ class RawReader(Protocol):
     def runs(self, file: str, params: bool = True) -> list[RawRun]:
         """Runs tagged `plat.in.<file>` that are not deleted, in any order; with their params, or without."""
 
+    def deleted(self, file: str) -> set[str]:
+        """The plat ids of runs with that tag that lie in MLflow's bin because a person has put them there."""
+
     def series(self, run: RawRun, keys: Collection[str] | None = None) -> Series:
         """The metrics of a run that have these keys (default: all)."""
 

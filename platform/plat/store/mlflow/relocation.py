@@ -18,10 +18,10 @@ from pathlib import Path
 
 from plat.errors import StoreError
 from plat.store.mlflow.sqlite_connection import connect, connect_readonly
+from plat.store.mlflow.sqlite_place import ARTIFACTS
 from plat.store.mlflow.store_errors import store_errors
 from plat.store.mlflow.uri import sqlite_path
 
-ARTIFACTS = "mlartifacts"
 _COLUMNS = (("experiments", "artifact_location"), ("runs", "artifact_uri"))
 
 

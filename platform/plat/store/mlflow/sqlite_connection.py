@@ -10,7 +10,7 @@ import sqlite3
 from pathlib import Path
 
 from plat.errors import StoreError
-from plat.plain_files import is_special
+from plat.store.mlflow.sqlite_place import check_place
 from plat.store.mlflow.sqlite_schema import check_revision
 
 BUSY_SECONDS = 20.0  # how long SQLite waits for another writer
@@ -39,6 +39,7 @@ def connect_readonly(path: Path, timeout: float | None = None) -> sqlite3.Connec
 
 def schema_revision(path: Path, timeout: float | None = None) -> str:
     """The schema revision of this SQLite file; StoreError unless it is an MLflow store of the installed MLflow's."""
+    check_place(path)
     identity = (str(path), path.stat().st_ino)
     if identity not in _CHECKED:
         with contextlib.closing(_open_readonly(path, timeout)) as connection:
@@ -47,10 +48,6 @@ def schema_revision(path: Path, timeout: float | None = None) -> str:
 
 
 def _open_readonly(path: Path, timeout: float | None) -> sqlite3.Connection:
-    if path.is_dir():
-        raise sqlite3.OperationalError("unable to open database file: it is a folder")
-    if is_special(path):  # a pipe would be waited for
-        raise sqlite3.OperationalError("unable to open database file: it is not a regular file")
     try:
         return _try_readonly(path, "", timeout)
     except sqlite3.OperationalError as error:

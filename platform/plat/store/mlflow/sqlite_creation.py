@@ -19,7 +19,8 @@ from pathlib import Path
 from plat.errors import StoreError
 from plat.store.durable import locked, write_file
 from plat.store.mlflow.client import QUIET
-from plat.store.mlflow.sqlite_schema import schema_revisions
+from plat.store.mlflow.sqlite_place import check_place
+from plat.store.mlflow.sqlite_schema import schema_file, schema_revisions
 from plat.store.mlflow.store_errors import KEPT, store_errors
 from plat.store.mlflow.uri import mask_passwords, sqlite_path
 
@@ -29,15 +30,10 @@ DEFAULT_EXPERIMENT = "INSERT INTO experiments VALUES (0, 'Default', ?, 'active',
 
 
 def ensure_sqlite(uri: str) -> Path:
-    """Make the SQLite store if there is none; its path. StoreError where something else than a file is in its place."""
+    """Make the SQLite store if there is none; its path. StoreError where something else is in its place."""
     path = sqlite_path(uri)
     assert path is not None, uri
-    if path.exists() and not path.is_file():
-        raise StoreError(
-            "the store is no regular file",
-            where=str(path),
-            mend=f"move away what is there, or choose another store with --store; {KEPT}",
-        )
+    check_place(path)
     if _is_there(path):
         return path
     with store_errors(uri):
@@ -56,7 +52,7 @@ def _make(path: Path) -> None:
     """Make the store, under its lock."""
     _remove(path)
     scratch = path.with_name(f".{path.name}.creating-{os.getpid()}")
-    schema = Path(__file__).with_name(f"empty_store_{schema_revisions()[0]}.sql")
+    schema = schema_file(schema_revisions()[0])
     try:
         write_file(scratch, b"")  # with the rights that the umask gives: SQLite itself gives none to the group
         if schema.exists():

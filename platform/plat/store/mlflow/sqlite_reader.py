@@ -13,14 +13,22 @@ from collections.abc import Collection
 from itertools import chain
 from typing import TYPE_CHECKING
 
+from plat.store.mlflow.backend import ARCHIVED, TWIN
 from plat.store.mlflow.raw import RawRun, Series, restore
-from plat.store.mlflow.relocation import ARTIFACTS
 from plat.store.mlflow.sqlite_connection import connect_readonly
+from plat.store.mlflow.sqlite_place import ARTIFACTS
 from plat.store.mlflow.store_errors import store_errors
 from plat.store.mlflow.uri import sqlite_path
 
 if TYPE_CHECKING:
     import numpy as np
+
+
+IN_BIN_OF_FILE = """
+SELECT id.value FROM runs JOIN tags AS id ON id.run_uuid = runs.run_uuid AND id.key = 'plat.id'
+WHERE lifecycle_stage = 'deleted' AND runs.run_uuid IN (SELECT run_uuid FROM tags WHERE key = ?)
+AND runs.run_uuid NOT IN (SELECT run_uuid FROM tags WHERE key IN (?, ?))
+"""
 
 
 class SqlReader:
@@ -56,6 +64,12 @@ class SqlReader:
                     if run in runs:
                         getattr(runs[run], table)[same.setdefault(key, key)] = same.setdefault(value, value)
             return list(runs.values())
+
+    def deleted(self, file: str) -> set[str]:
+        with store_errors(self.uri):
+            self._begin()
+            rows = self.connection.execute(IN_BIN_OF_FILE, (f"plat.in.{file}", ARCHIVED, TWIN))
+            return {plat_id for (plat_id,) in rows}
 
     def series(self, run: RawRun, keys: Collection[str] | None = None) -> Series:
         import numpy as np

@@ -14,6 +14,7 @@ from collections.abc import Iterable, Mapping
 
 from plat.store.mlflow.backend import ARCHIVED, SIGNATURE, TWIN, DeletedExperiment, Known, sql_value
 from plat.store.mlflow.record import Point
+from plat.store.mlflow.report_record import NOTE, REPORT, experiment_note
 
 CACHE = 16_000  # KiB that SQLite may keep of a store while the runs that it knows are read
 # The tags of a run lie together, so that one row for each run is quicker than one for each tag, and takes less memory.
@@ -84,6 +85,30 @@ def set_tags(db: sqlite3.Connection, run: str, tags: Mapping[str, str]) -> None:
         " ON CONFLICT (key, run_uuid) DO UPDATE SET value = excluded.value WHERE value IS NOT excluded.value",
         [(key, value, run) for key, value in tags.items()],
     )
+
+
+def read_tags(db: sqlite3.Connection, run: str) -> dict[str, str]:
+    """The tags of a run."""
+    return dict(db.execute("SELECT key, value FROM tags WHERE run_uuid = ?", (run,)).fetchall())
+
+
+def describe_experiment(db: sqlite3.Connection, run: str) -> None:
+    """Write the description of the MLflow experiment of a run from the reports of its files."""
+    (number,) = db.execute("SELECT experiment_id FROM runs WHERE run_uuid = ?", (run,)).fetchone()
+    own = db.execute(
+        "SELECT run_uuid FROM tags JOIN runs USING (run_uuid)"
+        " WHERE key = ? AND lifecycle_stage = 'active' AND experiment_id = ?",
+        (REPORT, number),
+    ).fetchall()
+    query = "SELECT value FROM experiment_tags WHERE key = ? AND experiment_id = ?"
+    (present,) = db.execute(query, (NOTE, number)).fetchone() or ("",)
+    note = experiment_note([read_tags(db, other) for (other,) in own], present or "")
+    if note:
+        db.execute(
+            "INSERT INTO experiment_tags (key, value, experiment_id) VALUES (?, ?, ?)"
+            " ON CONFLICT (key, experiment_id) DO UPDATE SET value = excluded.value",
+            (NOTE, note, number),
+        )
 
 
 def insert_points(db: sqlite3.Connection, run: str, points: Iterable[Point]) -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import shutil
 import sqlite3
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -28,16 +28,19 @@ from plat.store.mlflow.backend import (
 )
 from plat.store.mlflow.digest import digest_tags
 from plat.store.mlflow.record import Point, RunRecord
+from plat.store.mlflow.report_record import LoggedReport, stale_report_tags, without_report_note
 from plat.store.mlflow.sqlite_connection import connect
 from plat.store.mlflow.sqlite_creation import ensure_sqlite
 from plat.store.mlflow.sqlite_rows import (
     IN_BIN,
+    describe_experiment,
     find_or_make_experiment,
     id_of_new_run,
     insert_points,
     insert_run,
     mlflow_id,
     read_known,
+    read_tags,
     set_tags,
 )
 from plat.store.mlflow.store_errors import store_errors
@@ -96,7 +99,10 @@ class SqliteStore:
             dict(self.connection.execute(f"SELECT key, value FROM {table} WHERE run_uuid = ?", (run,)))
             for table in ("tags", "params")
         )
-        return Stored(values, tags, params, str(self._artifacts(run)))
+        rows = self.connection.execute("SELECT key, step, value, is_nan FROM latest_metrics WHERE run_uuid = ?", (run,))
+        newest = {key: (step, None if is_nan else value) for key, step, value, is_nan in rows}
+        status = self._first_value("SELECT status FROM runs WHERE run_uuid = ?", run) or ""
+        return Stored(values, tags, params, str(self._artifacts(run)), status, newest)
 
     def file_run(self, experiment: str, file: FileInfo) -> str:
         with self.transaction():
@@ -109,7 +115,8 @@ class SqliteStore:
                 raise Deleted(file.name)
             else:
                 run = existing[0]
-            set_tags(self.connection, run, {"mlflow.runName": file.name, **file.tags()})
+            tags = without_report_note(file.tags(), read_tags(self.connection, run))
+            set_tags(self.connection, run, {"mlflow.runName": file.name, **tags})
             return run
 
     def write(self, record: RunRecord, known: Known | None, parent: str | None) -> bool:
@@ -166,19 +173,23 @@ class SqliteStore:
                 (status, start, end, own[0]),
             )
 
-    def replace_report(self, run: str, artifacts: Mapping[str, Path], values: Mapping[str, float], time: int) -> None:
+    def replace_report(self, run: str, report: LoggedReport, time: int) -> None:
         with self.transaction() as db:
             folder = self._artifacts(run)
             scratch = durable.scratch_name(folder / "report")
-            for name, path in artifacts.items():
+            for name, path in report.files.items():
                 (scratch / name).parent.mkdir(parents=True, exist_ok=True)
                 shutil.copyfile(path, scratch / name)
             shutil.rmtree(folder / "report", ignore_errors=True)
-            if artifacts:
+            if report.files:
                 scratch.rename(folder / "report")
             for table in ("metrics", "latest_metrics"):
                 db.execute(f"DELETE FROM {table} WHERE run_uuid = ?", (run,))
-            insert_points(db, run, [Point(key, 0, float(value), time) for key, value in values.items()])
+            insert_points(db, run, [Point(key, 0, float(value), time) for key, value in report.values.items()])
+            stale = stale_report_tags(read_tags(db, run), report.tags)
+            db.executemany("DELETE FROM tags WHERE key = ? AND run_uuid = ?", [(key, run) for key in stale])
+            set_tags(db, run, report.tags)
+            describe_experiment(db, run)
 
     def _first_value(self, query: str, *values: object) -> str | None:
         """The first column of the first row, None when there is no row."""

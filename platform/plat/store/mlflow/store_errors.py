@@ -10,7 +10,8 @@ from collections.abc import Iterator
 from plat.errors import StoreError
 from plat.store.mlflow.uri import mask_passwords, shown_uri
 
-KEPT = "nothing recorded is lost: the run directories are complete, and `plat sync` imports them"
+REFILL = "`plat doctor --mend` keeps the file under another name and fills a new one from the run directories"
+KEPT = "nothing recorded is lost: the run directories are complete, and `plat sync` then imports them"
 
 
 @contextlib.contextmanager
@@ -33,8 +34,8 @@ _CAUSES = (  # (pattern in the message, what, how to mend it)
     (r"disk is full|No space left", "the disk is full", "free some space"),
     (r"readonly|read-only|unable to open|Permission denied|Is a directory|Not a directory|File exists",
      "the store cannot be written or opened", "make the file and its folder writable, or choose another with --store"),
-    (r"not a database|malformed", "the store is damaged",
-     "move the file away (a new one is filled from the run directories), or restore a copy"),
+    (r"not a database|malformed|no such (table|column)|has no column", "the store is damaged",
+     f"{REFILL}, or restore a copy"),
     (r"disk I/O", "the disk reported an error", "check the disk and free some space"),
     (r"out-of-date database schema|Can't locate revision", "the store has another MLflow version's schema",
      "run `mlflow db upgrade` on it, or install the MLflow that wrote it"),
@@ -53,4 +54,8 @@ def _explain(uri: str, message: str, error: BaseException) -> StoreError:
         if re.search(pattern, message, re.IGNORECASE):
             return StoreError(what, where=where, mend=f"{mend}; {KEPT}")
     first = next((line for line in message.splitlines() if line.strip()), type(error).__name__)
-    return StoreError(f"the store refused: {mask_passwords(first.strip())[:300]}", where=where, mend=KEPT)
+    return StoreError(
+        f"the store refused: {mask_passwords(first.strip())[:300]}",
+        where=where,
+        mend=f"mend what it names, or choose another store with --store; {KEPT}",
+    )

@@ -23,22 +23,23 @@ from plat.store.mlflow.connect import open_backend, open_reader
 from plat.store.mlflow.importer import import_lock, import_runs
 from plat.store.mlflow.raw import RawReader, RawRun
 from plat.store.mlflow.record import NOT_COMPARED, RunRecord, has_begun, read_record
-from plat.store.mlflow.sqlite_connection import connect_readonly
+from plat.store.mlflow.sqlite_connection import connect_readonly, schema_revision
+from plat.store.mlflow.sqlite_schema import IncompleteStore, lost_column
 from plat.store.mlflow.store_errors import store_errors
 from plat.store.mlflow.uri import sqlite_path
-from plat.store.run_directory.files import meta_damage
+from plat.store.run_directory.files import unreadable
 from plat.store.run_directory.paths import RunPaths
 
 
 @dataclass
 class StoreCheck:
-    """What a check found. `file`: what SQLite says of a damaged file, "" when it is whole; then nothing else is known.
+    """What a check found. `file`: what is wrong with a damaged file, "" when it is whole; then nothing else is known.
 
     differing  run id -> the first thing in which the store differs from the run's directory
     damaged    run id -> what is wrong with the directory itself, which is then not compared
     alone      number of runs in the store that have no directory here
     behind     ids of unfinished runs whose directory went on since the last import, so that not all was compared
-    deleted    ids of runs that were deleted in MLflow, which are not compared
+    deleted    run id -> MLflow id of runs that were deleted in MLflow, which are not compared
     twins      MLflow ids of runs in MLflow's bin that several homes had created at once; of each, another is kept
     """
 
@@ -49,7 +50,7 @@ class StoreCheck:
     damaged: dict[str, str] = field(default_factory=dict)
     alone: int = 0
     behind: list[str] = field(default_factory=list)
-    deleted: list[str] = field(default_factory=list)
+    deleted: dict[str, str] = field(default_factory=dict)
     twins: list[str] = field(default_factory=list)
 
 
@@ -70,11 +71,15 @@ def verify_store(home: Home, uri: str) -> StoreCheck:
 
 
 def _file_problem(path: Path, uri: str) -> str:
-    """What SQLite finds wrong with the pages of a file, "" when nothing."""
+    """What SQLite finds wrong with the pages of a file, or what is gone of its schema; "" when nothing."""
     with store_errors(uri):
         try:
             with closing(connect_readonly(path)) as connection:
                 rows = connection.execute("PRAGMA integrity_check(3)").fetchall()
+                if lost := lost_column(connection, schema_revision(path)):
+                    return f"its column {lost} is gone"
+        except IncompleteStore as error:
+            return error.what.removeprefix("the store is damaged: ")
         except sqlite3.OperationalError:
             raise  # it is locked, or cannot be opened: nothing is known of its pages
         except sqlite3.DatabaseError as error:
@@ -86,15 +91,14 @@ def _file_problem(path: Path, uri: str) -> str:
 def _check_run(run: RunPaths, known: Known | None, backend: Backend, reader: RawReader, check: StoreCheck) -> None:
     record = read_record(run)
     if record is None or record.damage:
-        unread = meta_damage(run) or "its meta.json or config.yaml cannot be read"
-        check.damaged[run.id] = record.damage if record else unread
+        check.damaged[run.id] = record.damage if record else unreadable(run)
         return
     if known is None:
         if has_begun(run):
             check.differing[run.id] = "it is not in the store"
         return
     if known.deleted:
-        check.deleted.append(run.id)
+        check.deleted[run.id] = known.mlflow_id
         return
     stored = backend.stored(known)
     # A signature has times of files, which a copied home may have lost; a run with a result never changes any more.
@@ -127,13 +131,34 @@ def _difference(record: RunRecord, stored: Stored, current: bool) -> str:
                 return f"{key} at step {step} is missing"
         elif stored.values[key, step] != value and not key.startswith(NOT_COMPARED):
             return f"{key} at step {step} is {stored.values[key, step]} instead of {value}"
+    if problem := _newest_problem(stored):
+        return problem
     if not current:
         return ""
+    if record.status != stored.status:
+        return f"its status is {stored.status} instead of {record.status}"
     for category, wanted, have in (("option", record.params, stored.params), ("tag", record.tags, stored.tags)):
         for name, text in wanted.items():
             if have.get(name) != text:
                 return f"{category} {name} is {have.get(name)!r} instead of {text!r}"
     return ""
+
+
+def _newest_problem(stored: Stored) -> str:
+    """In what the newest values, which MLflow's interface shows, differ from the histories; "" when in nothing."""
+    newest: dict[str, tuple[int, float | None]] = {}
+    for (key, step), value in stored.values.items():
+        if key not in newest or step > newest[key][0]:
+            newest[key] = (step, value)
+    for key in sorted(newest.keys() | stored.newest.keys()):
+        if newest.get(key) != stored.newest.get(key):
+            shown, wanted = (_at(pairs.get(key)) for pairs in (stored.newest, newest))
+            return f"the newest {key}, which MLflow shows, is {shown} instead of {wanted}"
+    return ""
+
+
+def _at(pair: tuple[int, float | None] | None) -> str:
+    return "missing" if pair is None else f"{pair[1]} at step {pair[0]}"
 
 
 # -- mending ----------------------------------------------------------------------------------------------------------

@@ -13,10 +13,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from plat.store.provenance.redaction import without_secrets
+from plat.switches import is_on
 
 LARGEST_DIFF = 2_000_000  # characters of text that are recorded
 MOST_NAMES = 100  # of changed and of untracked files that are recorded
-RECORD_DIFF = "PLAT_RECORD_DIFF"  # set to 1: the text of changes is recorded, without the secrets that are found
+RECORD_DIFF = "PLAT_RECORD_DIFF"  # switched on: the text of changes is recorded, without the secrets that are found
 
 
 @dataclass(frozen=True)
@@ -43,7 +44,7 @@ def repository_of(source: Path, *, whole: bool) -> Repository | None:
 
     whole  look at the whole repository for what is uncommitted, or at the folder of the source file only
     """
-    folder = source.parent
+    with_text, folder = is_on(RECORD_DIFF), source.parent
     answer = _git(folder, "rev-parse", "--show-toplevel", "HEAD")
     if answer is None or _git(folder, "ls-files", "--error-unmatch", "--", source.name) is None:
         return None
@@ -56,7 +57,7 @@ def repository_of(source: Path, *, whole: bool) -> Repository | None:
     if changed:
         diff = _git(folder, "diff", "HEAD", "--no-color", "--no-ext-diff", "--no-textconv", *where) or ""
     digest = hashlib.sha256(diff.encode(errors="surrogatepass")).hexdigest() if diff else None
-    text = _screened(diff) if os.environ.get(RECORD_DIFF, "") not in ("", "0") else ""
+    text = _screened(diff) if with_text else ""
     return Repository(
         Path(root), commit, bool(status), untracked[:MOST_NAMES], changed[:MOST_NAMES], diff_sha256=digest, diff=text
     )

@@ -18,6 +18,7 @@ from plat.errors import HomeError, SpecError
 from plat.spec.identity import SCHEME, is_operational
 from plat.spec.run_code import code_keys, files_by_key
 from plat.spec.schema import leaves
+from plat.spec.trainer_calls import checked_call
 from plat.store.durable import locked, scratch_name, set_aside, to_checked_json, write, write_file
 from plat.store.home import Home
 from plat.store.provenance.code_state import CodeState, collect
@@ -76,10 +77,10 @@ def note_trial(home: Home, run_id: str, study: str, trial: str) -> None:
 
 def _make(home: Home, paths: RunPaths, run: Run, name: str, paper: str | None, code: CodeState | None) -> bool:
     """Make it beside its place and rename it; False when another process was first. No fsync: `_mend` is the net."""
+    contents, meta = _contents(run, name, paper, code)  # it asks the trainer, whose code may fail
     scratch = scratch_name(home.root / run.id)  # beside runs/, where nobody lists it
     try:
         scratch.mkdir(parents=True)
-        contents, meta = _contents(run, name, paper, code)
         for file, data in {**contents, "meta.json": to_checked_json(meta)}.items():
             write_file(scratch / file, data, sync=False)
         try:
@@ -105,6 +106,17 @@ def _is_whole(paths: RunPaths) -> bool:
         and (meta := load_meta(paths)) is not None
         and not _lost_code(paths, meta)
     )
+
+
+def lost_files(paths: RunPaths) -> list[str]:
+    """The files of an existing run directory that `create` will write again, in words: `config.yaml was missing`."""
+    if not paths.root.is_dir():
+        return []
+    lost = [] if os.path.lexists(paths.config) else [f"{paths.config.name} was missing"]
+    if load_meta(paths) is None and not is_of_other(meta_damage(paths)):
+        kept = os.path.lexists(paths.meta)
+        lost.append(f"{paths.meta.name} was {'damaged: it is set aside' if kept else 'missing'}")
+    return lost
 
 
 def _lost_code(paths: RunPaths, meta: Mapping[str, Any]) -> bool:
@@ -224,7 +236,7 @@ def _trainer_facts(run: Run) -> dict[str, Any]:
     is_known = run.version == spec.version
     return {
         "trainer_version": spec.version,
-        "fingerprint": run.fingerprint if is_known else spec.fingerprint(config_object(run, spec)),
-        "iterations": spec.iterations(run.config),
+        "fingerprint": run.fingerprint if is_known else checked_call(spec, "fingerprint")(config_object(run, spec)),
+        "iterations": checked_call(spec, "iterations")(run.config),
         "headline": spec.headline,
     }

@@ -27,6 +27,8 @@ CONFIG_DAMAGE = "config.yaml is not the one the run was made with: it was edited
 CONFIG_UNREADABLE = "the run's config cannot be read"
 BACK = "put back into its own folder what is another run's"
 OTHERWISE = "or remove the run's directory and sweep again"
+META_MISSING = "meta.json is missing"
+META_MEND = "`plat sweep` of the experiment file (or the same `plat run`) writes it again"
 CONFIG_MEND = (
     "`plat sweep` of the experiment file (or the same `plat run`) writes it again; to change a run, change the "
     "experiment file"
@@ -37,6 +39,8 @@ def mend_of(damage: str) -> str:
     """How to mend a run whose files are damaged in this way."""
     if damage == CONFIG_DAMAGE or damage.startswith(CONFIG_UNREADABLE):
         return CONFIG_MEND
+    if damage.startswith("meta.json is ") and not is_of_other(damage):
+        return META_MEND
     if damage.startswith("result.json is "):
         return (
             "`plat sweep` of the experiment file (or the same `plat run`) sets it aside and goes on from the newest "
@@ -52,6 +56,19 @@ def mend_of(damage: str) -> str:
             "aside and goes on from the newest checkpoint"
         )
     return "remove the run's directory and sweep again"
+
+
+def unreadable(paths: RunPaths) -> str:
+    """What is wrong with the meta.json or the config.yaml of a run of which nothing can be recorded; "" when nothing
+    is. An edited config can be read: `config_damage` tells."""
+    meta, problem = read_own_meta(paths)
+    if meta is None:
+        return problem or META_MISSING
+    try:
+        load_config(paths, meta)
+    except HomeError as error:
+        return error.what
+    return ""
 
 
 def config_hash(config: Mapping[str, Any]) -> str:
@@ -137,9 +154,7 @@ def read_meta(paths: RunPaths) -> dict[str, Any]:
         raise HomeError(
             f"the run's {problem}" if other else "the run's meta.json is missing or damaged",
             where=str(paths.meta),
-            mend=f"{BACK}, {OTHERWISE}"
-            if other
-            else "`plat sweep` of the experiment file (or the same `plat run`) writes it again",
+            mend=mend_of(problem or META_MISSING),
         )
     meta.setdefault("experiments", [])
     return meta

@@ -181,7 +181,8 @@ def _is_task_over(facts: dict[str, Any] | None, paths: RunPaths) -> bool:
         return False
     own = submissions.this_task()
     if own is not None and (own["submission"], own["task"]) == (task["submission"], task.get("task")):
-        return bool(own["restart"] > task.get("restart", 0))
+        restart = task.get("restart", 0)
+        return isinstance(restart, int) and bool(own["restart"] > restart)
     return submissions.find_submission(paths, task["submission"]).is_over(task.get("task"))
 
 

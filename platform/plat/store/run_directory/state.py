@@ -75,8 +75,7 @@ def done_state(
     reason: str,
 ) -> RunState:
     """The state of a run with these facts in its result.json; `ended` in seconds since 1970."""
-    age = 0.0 if ended is None else time.time() - ended
-    return RunState("done", outcome, step, success, iterations, attempt, age, reason)
+    return RunState("done", outcome, step, success, iterations, attempt, _age(ended), reason)
 
 
 def _state_of_unfinished(paths: RunPaths) -> RunState:
@@ -113,10 +112,15 @@ def _state_of_unfinished(paths: RunPaths) -> RunState:
         ended.get("success"),
         iterations,
         number,
-        time.time() - ended.get("time", time.time()),
+        _age(ended.get("time")),
         ended.get("reason") or "",
         damage,
     )
+
+
+def _age(when: float | None) -> float:
+    """Seconds since a moment; none where the clock was set back since."""
+    return 0.0 if when is None else max(0.0, time.time() - when)
 
 
 def _queued(

@@ -32,3 +32,12 @@ def reads(monkeypatch):
 def make_home(tmp_path):
     """make_home(name) -> a Home; none of these tests needs a store."""
     return lambda name="home", store=False: Home(tmp_path / name).create()
+
+
+@pytest.fixture
+def ids(home, recipe):
+    """Three finished runs, one stopped, one failed and one that was interrupted."""
+    outcomes = ["finished", "finished", "finished", "stopped:low_success", "failed:oom", None]
+    for number, outcome in enumerate(outcomes):
+        recipe(number, outcome=outcome).write(home)
+    return home.run_ids()

@@ -173,7 +173,9 @@ def test_stores_that_cannot_be_used(home, uri):
     assert doctor.check_store(home, uri).level == "error"
 
 
-@pytest.mark.parametrize("damage, says", [("newer", "newer MLflow"), ("nonsense", "damaged"), ("folder", "opened")])
+@pytest.mark.parametrize(
+    "damage, says", [("newer", "newer MLflow"), ("nonsense", "damaged"), ("folder", "is a folder")]
+)
 def test_the_doctor_sees_what_other_verbs_refuse(home, damage, says):
     assert doctor.check_store(home, home.store_uri()).level == "ok"
     other = home.root / "other.db"

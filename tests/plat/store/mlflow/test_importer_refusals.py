@@ -46,7 +46,8 @@ def test_on_a_file_system_without_locks_one_importer_excludes_another_as_well(ho
 
 
 @pytest.mark.parametrize(
-    "revision, message", [("ffffffffffff", "newer MLflow"), ("0584bdc529eb", "older MLflow"), (None, "not an MLflow")]
+    "revision, message",
+    [("ffffffffffff", "newer MLflow"), ("0584bdc529eb", "older MLflow"), (None, "table runs is gone")],
 )
 def test_a_store_of_another_version(home, recipe, revision, message):
     recipe(1).write(home)

@@ -6,9 +6,10 @@ import pandas as pd
 import pytest
 from mlflow_server import MlflowServer
 
-from plat.store.mlflow.dump import dump
+from plat.store.mlflow.dump import descriptions, dump
 from plat.store.mlflow.frames import Store
 from plat.store.mlflow.importer import import_runs
+from plat.store.mlflow.report_record import ReportRecord
 
 
 @pytest.fixture
@@ -39,10 +40,13 @@ def test_a_server_holds_the_same_as_a_file(server, make_home, recipe, experiment
         import_runs(home, uri, [file], paths[:2])
         import_runs(home, uri, [file])
         assert import_runs(home, uri, [file]).unchanged == 3
-        Store(uri, home).log_report(file, {"page.html": report}, {"delta": 1.0})
-        contents.append(dump(uri))
+        record = ReportRecord({"delta": 1.0}, {"claim.a": "partial"}, "- **partial** a: it helps.")
+        for _ in range(2):
+            Store(uri, home).log_report(file, {"page.html": report}, record)
+        contents.append((dump(uri), descriptions(uri)))
         frames.append(Store(uri, home).load(file))
     assert contents[0] == contents[1]
+    assert contents[0][1]["ragen2 · laptop"].startswith("**Verdicts: 1 partial**")
     pd.testing.assert_frame_equal(frames[0].metrics, frames[1].metrics, check_exact=True)
     assert frames[0].tables.equals(frames[1].tables)
     differing = ["mlflow_id", "tag.plat.imported", "tag.mlflow.parentRunId", "tag.mlflow.user"]

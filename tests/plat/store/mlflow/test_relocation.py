@@ -15,6 +15,7 @@ from plat.store.mlflow.connect import open_backend
 from plat.store.mlflow.frames import Store
 from plat.store.mlflow.importer import import_lock, import_runs
 from plat.store.mlflow.relocation import is_moved
+from plat.store.mlflow.report_record import ReportRecord
 
 
 @pytest.fixture
@@ -32,7 +33,7 @@ def filled(home, recipe, experiment, tmp_path):
 def log_report(home, file, folder, text):
     page = folder / "page.html"
     page.write_text(text)
-    return Store(home.store_uri(), home).log_report(file, {"page.html": page}, {"delta": 1.0})
+    return Store(home.store_uri(), home).log_report(file, {"page.html": page}, ReportRecord({"delta": 1.0}))
 
 
 def state(home: Home) -> dict[str, str]:

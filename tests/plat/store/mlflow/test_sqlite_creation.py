@@ -63,7 +63,7 @@ def test_a_store_that_cannot_be_made_leaves_nothing(tmp_path, monkeypatch):
 def test_what_is_no_file_is_refused_and_left_alone(tmp_path):
     pipe = tmp_path / "mlflow.db"
     os.mkfifo(pipe)
-    with pytest.raises(StoreError, match="no regular file"):
+    with pytest.raises(StoreError, match="the store's file is a pipe"):
         ensure_sqlite(f"sqlite:///{pipe}")
     assert pipe.is_fifo()
 

@@ -5,11 +5,13 @@ from __future__ import annotations
 import os
 import shutil
 import sqlite3
+from contextlib import closing
 
 import pytest
 
 from plat.cli.deep_check import check_results
 from plat.cli.doctor import doctor
+from plat.store.mlflow import sqlite_connection
 from plat.store.mlflow.client import mlflow_client
 from plat.store.mlflow.dump import dump
 from plat.store.mlflow.frames import Store
@@ -38,6 +40,13 @@ CHANGES = {
     "val/success at step 8 is missing": "DELETE FROM metrics WHERE key = 'val/success' AND step = 8",
     "step 108 is in the store alone": "UPDATE metrics SET step = 108 WHERE key = 'val/success' AND step = 8",
     "option train.lr is '3' instead of": "UPDATE params SET value = '3' WHERE key = 'train.lr'",
+    "the newest val/success, which MLflow shows, is 0.9 at step 8 instead": (
+        "UPDATE latest_metrics SET value = 0.9 WHERE key = 'val/success'"
+    ),
+    "the newest actor/entropy, which MLflow shows, is missing instead": (
+        "DELETE FROM latest_metrics WHERE key = 'actor/entropy'"
+    ),
+    "its status is FAILED instead of FINISHED": "UPDATE runs SET status = 'FAILED' WHERE 1 = 1",
     "tag plat.outcome is 'finishee'": "UPDATE tags SET value = 'finishee' WHERE key = 'plat.outcome'",
 }
 
@@ -87,6 +96,26 @@ def test_damaged_pages_are_noticed_and_the_store_filled_anew(filled, how):
     assert verify_store(home, uri).differing == {}
 
 
+LOST = ("DROP TABLE metrics", "DROP TABLE alembic_version", "DELETE FROM alembic_version",
+        "ALTER TABLE params DROP COLUMN value")  # fmt: skip
+
+
+@pytest.mark.parametrize("statement", LOST)
+def test_a_store_that_lost_a_part_of_its_schema_is_filled_anew(filled, statement):
+    home, _ = filled
+    uri = home.store_uri()
+    before = Store(uri, home).load("table4")  # MLflow itself would keep the old file open
+    with closing(sqlite3.connect(home.database)) as connection, connection:
+        connection.execute(statement)
+    sqlite_connection._CHECKED.clear()  # as in a new process
+    check = verify_store(home, uri)
+    assert check.file.startswith("its ")
+    kept = mend_store(home, uri, check)
+    assert kept is not None and kept.name == "mlflow.db.damaged-1"
+    assert Store(uri, home).load("table4").metrics.equals(before.metrics)
+    assert verify_store(home, uri).differing == {}
+
+
 def test_what_cannot_be_checked_is_counted_or_named(filled, recipe):
     home, recipes = filled
     shutil.rmtree(home.run(recipes[2].id).root)
@@ -113,7 +142,7 @@ def test_what_users_do_in_mlflow_is_no_damage(filled):
     assert not check.differing and not check.damaged and mend_store(home, home.store_uri(), check) is None
     findings = check_results(home, home.store_uri(), mend=True)
     assert [finding.level for finding in findings] == ["warning", "ok"]
-    assert check.deleted == [filled[1][0].id] and "1 run deleted in MLflow" in findings[0].says
+    assert list(check.deleted) == [filled[1][0].id] and "1 run deleted in MLflow" in findings[0].says
 
 
 def test_a_home_copied_without_times_is_compared_all_the_same(filled):

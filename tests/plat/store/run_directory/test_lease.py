@@ -8,6 +8,7 @@ import time
 from types import SimpleNamespace
 
 import pytest
+from torn_files import damage
 
 from plat.store import file_system, process
 from plat.store.run_directory import lease
@@ -230,3 +231,25 @@ def test_a_look_is_not_in_the_way_of_a_taker(paths):
 
 def test_a_directory_that_is_gone_has_no_lease(tmp_path):
     assert lease.take(RunPaths(tmp_path / "nothing")) is None
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_whatever_becomes_of_the_file_a_live_run_is_not_taken_and_a_dead_ones_never_twice(paths, seed):
+    """A torn lease of a dead process is taken over, or needs --steal; that of a live one is nobody's."""
+    for alive in (True, False):
+        pid = in_child(lease.take, paths)
+        if not alive:
+            end(pid)
+        damage(paths.root, seed, lambda path: path.name == "lease.json")
+        try:
+            lease.state(paths), lease.refusal(paths), lease.holder(paths), lease.task_of(paths)
+            if alive:
+                assert lease.take(paths) is None and lease.take(paths, steal=True) is None
+            else:
+                held = lease.take(paths) or lease.take(paths, steal=True)
+                assert held is not None and lease.take(paths) is None
+                held.release()
+        finally:
+            if alive:
+                end(pid)
+                paths.lease.unlink(missing_ok=True)

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import json
+import os
 import random
 import shutil
+import signal
 import subprocess
 import sys
 from dataclasses import asdict, fields, replace
+from pathlib import Path
 
 import numpy as np
 import pytest
+import step_counter
 import torch
 
 from plat.spec.experiment import build_run
@@ -89,12 +93,17 @@ def test_a_record_says_what_the_base_is(tmp_path):
 
 BUILD = """
 import json, sys
+if len(sys.argv) > 3:
+    from step_counter import StepCounter
+    counter = StepCounter(sys.argv[1], int(sys.argv[3]))
 from pathlib import Path
 from plat.spec.experiment import build_run
 from plat.trainer.config import BaseConfig, ModelConfig, ShapeConfig
 from plat.trainer.embedded.base_model.load import build
 model = json.loads(sys.argv[2])
 build(ModelConfig(shape=ShapeConfig(**model["shape"]), base=BaseConfig(**model["base"])), Path(sys.argv[1]))
+if len(sys.argv) > 3:
+    print(counter.steps, "steps")
 """
 
 
@@ -105,6 +114,43 @@ def test_two_processes_build_it_once(tmp_path):
     assert [process.returncode for process in processes] == [0, 0]
     assert sum("base model: step" in text for text in printed) == 1
     assert content(tmp_path / base_key(QUICK)) == content(build(QUICK, tmp_path / "here").folder)
+
+
+def building(bases, *at):
+    """A process that builds the base; `at`: before which of its steps it is killed (0: it lives)."""
+    command = [sys.executable, "-c", BUILD, str(bases), json.dumps(asdict(QUICK)), *map(str, at)]
+    environment = os.environ | {"PYTHONPATH": str(Path(step_counter.__file__).parent)}
+    return subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment)
+
+
+@pytest.fixture(scope="module")
+def steps(tmp_path_factory):
+    """How many steps a build takes that nothing disturbs."""
+    said = building(tmp_path_factory.mktemp("counted"), 0).communicate(timeout=120)[0]
+    return int(said.split()[-2])
+
+
+def kill_a_build(bases, at):
+    """Two processes build the same base, and the first is killed before this step; the other gives it whole."""
+    killed = building(bases, at)
+    other = building(bases)
+    assert killed.wait(120) in (-signal.SIGKILL, 0), "0: the other one was first, and it had less to do"
+    killed.stdout.close()
+    assert other.communicate(timeout=120)[0] is not None and other.returncode == 0
+    assert content(bases / base_key(QUICK)) == content(build(QUICK, bases.parent / "here").folder)
+    assert {path.name for path in bases.iterdir()} == {base_key(QUICK), f"{base_key(QUICK)}.lock"}, "no litter"
+
+
+@pytest.mark.parametrize("share", [0.5, 0.9])
+def test_a_build_that_is_killed_leaves_the_other_one_the_same_base(tmp_path, steps, share):
+    kill_a_build(tmp_path / "bases", int(steps * share))
+
+
+@pytest.mark.chaos
+def test_a_build_that_is_killed_at_any_step(tmp_path, steps):
+    assert steps > 10
+    for at in range(1, steps + 1):
+        kill_a_build(tmp_path / str(at) / "bases", at)
 
 
 @pytest.mark.parametrize("field", [field.name for field in fields(ShapeConfig)])

@@ -56,6 +56,16 @@ def restored_step(attempt: Attempt) -> int | None:
     return meta.get("restored_step")
 
 
+def starting(there: str, not_yet: str) -> Moment:
+    """The run starts: among its processes is one of the first title, and none of the second."""
+
+    def is_now(attempt: Attempt) -> bool:
+        titles = " ".join(map(title, attempt.driver.children(recursive=True)))
+        return there in titles and not_yet not in titles
+
+    return is_now
+
+
 def rollout(step: int) -> Moment:
     """The policy of the step before is saved, or restored, and the batch of the step is not there yet."""
 
@@ -110,11 +120,16 @@ def maps(process: psutil.Process) -> list[str]:
 
 
 def kill(attempt: Attempt) -> None:
+    """Kill a run that works: all of Ray is there."""
+    names = " ".join(map(title, attempt.driver.children(recursive=True)))
+    assert all(name in names for name in ("raylet", "gcs_server", "ray::DashboardAgent", "ray::HFServer", GUARD)), names
+    kill_at_start(attempt)
+
+
+def kill_at_start(attempt: Attempt) -> None:
     """Kill the run's process and everything above it at once; once its guard is done, nothing is left."""
     driver = attempt.driver
     family = [driver, *driver.children(recursive=True)]
-    names = " ".join(map(title, family))
-    assert all(name in names for name in ("raylet", "gcs_server", "ray::DashboardAgent", "ray::HFServer", GUARD)), names
     memory = shared_memory(family)
     (guard,) = [process for process in family if GUARD in title(process)]
     os.killpg(attempt.command.pid, signal.SIGKILL)
@@ -174,7 +189,14 @@ def same(name: str, expected: float, resumed: float) -> bool:
 
 
 def test_kills_and_a_stop_at_the_worst_moments(tmp_path: Path, undisturbed: Path) -> None:
-    disturbances = [(rollout(1), kill), (update(1), stop), (update(2), kill), (checkpoint(3), kill)]
+    disturbances = [
+        (starting("gcs_server", "ray::WorkerDict"), kill_at_start),
+        (starting("ray::WorkerDict", "ray::HFServer"), kill_at_start),
+        (rollout(1), kill),
+        (update(1), stop),
+        (update(2), kill),
+        (checkpoint(3), kill),
+    ]
     for moment, disturb in disturbances:
         attempt = started(tmp_path, *PPO)
         freeze(attempt, moment)

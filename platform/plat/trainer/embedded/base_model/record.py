@@ -7,6 +7,8 @@ holds those that were built there. This module imports no torch: planning reads 
 
 from __future__ import annotations
 
+import hashlib
+import json
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -47,7 +49,7 @@ SHIPPED_KEYS = (
 )
 REINSTALL = "install plat again (`pip install --force-reinstall --no-deps`), or `git checkout` that file"
 RECORD = "base.json"
-FORMAT = 1
+FORMAT = 2  # from 2 on a record has a checksum of everything else in it
 
 
 @dataclass(frozen=True)
@@ -78,7 +80,8 @@ class BaseRecord:
 
     def to_json(self) -> dict[str, Any]:
         """The record as it is written; where it lies is not part of it."""
-        return {"format": FORMAT, **{name: value for name, value in asdict(self).items() if name != "folder"}}
+        content = {"format": FORMAT, **{name: value for name, value in asdict(self).items() if name != "folder"}}
+        return {**content, "checksum": _checksum(content)}
 
 
 def record_of(folder: Path, model: str, recipe: dict[str, Any], **facts: Any) -> BaseRecord:
@@ -96,8 +99,12 @@ def read_base(folder: Path, recipe_hash: str) -> BaseRecord | None:
         return None
     try:
         content = read_json_value(folder / RECORD)
-        if content.pop("format") > FORMAT:
+        checksum = content.pop("checksum", None)
+        if content["format"] > FORMAT:
             raise _damaged(folder / RECORD, "it was written by a newer plat")
+        if content["format"] > 1 and checksum != _checksum(content):
+            raise _damaged(folder / RECORD, "it is not as it was written")
+        del content["format"]
         record = BaseRecord(folder=folder, **content)
         names = [name for name in record.files if name == "config.json" or name.endswith(".safetensors")]
         claimed = content_hash((name, record.files[name]) for name in names)
@@ -165,6 +172,10 @@ def records_in(bases: Path) -> tuple[list[BaseRecord], list[CheckpointError]]:
         else:
             whole += [record] if record else []
     return sorted(whole, key=lambda record: (record.model, record.folder.name)), damaged
+
+
+def _checksum(content: dict[str, Any]) -> str:
+    return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
 
 
 def _damaged(file: Path, why: str) -> CheckpointError:

@@ -1,0 +1,159 @@
+"""The numbers a paper printed and the contradictions known in them, from `experiments/papers/<paper>.yaml`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from plat.errors import SpecError
+
+if TYPE_CHECKING:
+    from plat.spec.experiment import Experiment
+
+AVERAGE = "average"
+DELTA = "delta"  # names the published change of a cell
+
+
+@dataclass(frozen=True)
+class Discrepancy:
+    """A known contradiction of the publication, or a remark on it; `cell` is (row, column) when it concerns one printed
+    number, `column` the column that it concerns as a whole."""
+
+    text: str
+    cell: tuple[str, str] | None = None
+    column: str | None = None
+
+    def concerns(self, shown: Sequence[tuple[str, str]]) -> bool:
+        """Whether a table with these cells shows what it is about."""
+        if self.cell is not None:
+            return any(PrintedTable.same(self.cell, cell) for cell in shown)
+        return self.column is None or any(_plain(self.column) == _plain(column) for _, column in shown)
+
+
+class PrintedTable:
+    """The numbers of one table or figure of the paper, in its own unit, by the names of what they stand for.
+
+        printed.number("PPO", "sokoban")              12.9, the cell of Table 4
+        printed.number("PPO", "sokoban", DELTA)       16.0, its change
+        printed.number("64x2", "top_p", "step time")  64.9
+
+    The order of names does not count, nor do case and spaces: `Dr. GRPO` is `dr.grpo`.
+    """
+
+    def __init__(self, key: str | None, numbers: Mapping[frozenset[str], float], sections: Mapping[str, str]) -> None:
+        self.key = key
+        self._numbers, self._sections = numbers, sections
+
+    def __bool__(self) -> bool:
+        return bool(self._numbers)
+
+    def number(self, *names: str) -> float | None:
+        """The printed number of that row, column, condition or measure; None where the paper has none."""
+        return self._numbers.get(frozenset(map(_plain, filter(None, names))))
+
+    def change(self, row: str, columns: Sequence[str]) -> float | None:
+        """The published change of a row on average over some columns; None where any of them is not printed.
+
+        The printed average where it is that of just these columns, else the mean of the printed cells.
+        """
+        plain, fixed = {_plain(column) for column in columns}, {_plain(row), DELTA}
+        printed = set().union(*(names - fixed for names in self._numbers if fixed < names)) - {AVERAGE}
+        average = self.number(row, AVERAGE, DELTA)
+        if len(plain) > 1 and plain == printed and average is not None:
+            return average
+        changes = [self.number(row, column, DELTA) for column in columns]
+        known = [change for change in changes if change is not None]
+        return sum(known) / len(known) if known and len(known) == len(changes) else None
+
+    def section(self, row: str) -> str:
+        """The block of the table in which the paper prints this row, or ""."""
+        return self._sections.get(_plain(row), "")
+
+    @staticmethod
+    def same(cell: tuple[str, str], other: tuple[str, str]) -> bool:
+        """Whether two (row, column) names mean the same cell. Case and spaces do not count: `Dr. GRPO` is `dr.grpo`."""
+        return tuple(map(_plain, cell)) == tuple(map(_plain, other))
+
+
+def _plain(name: str) -> str:
+    return "".join(character for character in str(name).lower() if character.isalnum() or character == ".")
+
+
+def printed_table(experiment: Experiment, key: str | None) -> PrintedTable:
+    """The paper's table of that key, e.g. `table4`; without a key, the one that `source` names, if any.
+
+    Accepted in the YAML, under `tables: {<key>: ...}`: `rows: {<row>: content}`. A row is a list of cells along
+    `columns`, or names with cells. Such a cell may hold names with cells again. A row may carry a `section`. A cell is
+    a number, `[value, change]` or `{value: .., delta: ..}`.
+    """
+    data = experiment.paper_data or {}
+    tables = data.get("tables") or {}
+    if key is None:
+        key = next((name for name in tables if _plain(name) == _plain(experiment.source or "")), None)
+        if key is None:
+            return PrintedTable(None, {}, {})
+    if key not in tables:
+        raise SpecError(
+            f"the paper's file has no table {key!r}",
+            where=f"experiments/papers/{experiment.paper}.yaml",
+            mend=f"one of: {', '.join(sorted(map(str, tables))) or 'none: add `tables:`'}",
+        )
+    table = tables[key]
+    columns = [str(column) for column in table.get("columns", [])]
+    numbers: dict[frozenset[str], float] = {}
+    sections = {}
+    for row, content in (table.get("rows") or table.get("cells") or {}).items():
+        if isinstance(content, dict):
+            if content.get("section"):
+                sections[_plain(row)] = str(content["section"])
+            content = {name: cell for name, cell in content.get("cells", content).items() if name != "section"}
+        elif isinstance(content, list | tuple):
+            content = dict(zip([*columns, AVERAGE], content, strict=False))
+        numbers |= _numbers(content, (str(row),), f"experiments/papers/{experiment.paper}.yaml, {key}")
+    return PrintedTable(key, numbers, sections)
+
+
+def _numbers(content: Any, names: tuple[str, ...], where: str) -> dict[frozenset[str], float]:
+    """The numbers below these names. A mapping with a change is one cell; any other holds cells by name."""
+    parts: dict[str, Any] = {"": content}
+    if isinstance(content, dict):
+        delta = content.get(DELTA, content.get("change"))
+        value = next((content[name] for name in ("value", "none", "baseline") if name in content), None)
+        if delta is None and "value" not in content:
+            inner = [_numbers(cell, (*names, str(name)), where) for name, cell in content.items()]
+            return {key: number for numbers in inner for key, number in numbers.items()}
+        parts = {"": value, DELTA: delta}
+    elif isinstance(content, list | tuple) and 0 < len(content) <= 2:
+        parts = dict(zip(("", DELTA), content, strict=False))
+    known = {name: part for name, part in parts.items() if part is not None}
+    if not all(isinstance(part, int | float) for part in known.values()):
+        raise SpecError(
+            f"cannot read the printed cell {content!r}",
+            where=f"{where}: {' × '.join(names)}",
+            mend="write a number, [value, delta] or {value: .., delta: ..}",
+        )
+    key = frozenset(map(_plain, names))
+    return {key | ({name} if name else frozenset()): float(part) for name, part in known.items()}
+
+
+def discrepancies(experiment: Experiment, key: str | None) -> list[Discrepancy]:
+    """Known contradictions that concern a table: those listing it under `artifacts`, and those that list none."""
+    known = []
+    for entry in (experiment.paper_data or {}).get("discrepancies", []):
+        artifacts = entry.get("artifacts", entry.get("tables", entry.get("applies_to")))
+        if artifacts is not None and key not in ([artifacts] if isinstance(artifacts, str) else artifacts):
+            continue
+        cell = entry.get("cell")
+        if isinstance(cell, dict):
+            cell = (cell.get("row"), cell.get("column"))
+        text = entry.get("text") or _sentence(entry)
+        column = entry.get("column")
+        known.append(Discrepancy(text, (str(cell[0]), str(cell[1])) if cell else None, str(column) if column else None))
+    return known
+
+
+def _sentence(entry: dict[str, Any]) -> str:
+    sides = [("paper", entry.get("paper")), ("released code", entry.get("repo", entry.get("released")))]
+    both = "; ".join(f"{who}: {what}" for who, what in sides if what not in (None, "", "-"))
+    return f"{entry.get('topic', 'Contradiction')} — {both}."

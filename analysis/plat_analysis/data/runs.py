@@ -1,0 +1,228 @@
+"""The runs an experiment asks for, joined with what the store knows of them. Nothing is dropped: a run without a result
+stays, with the reason.
+
+    results = Results(frames, experiment)
+    for run in results.runs:  run.seed, run.axis("task"), run.missing    # "" or "not run", "failed:oom", "unfinished"
+    results.positions                                                    # as runs, one per position of the matrix
+    steps, values = results.curve(run.id, SUCCESS)
+    results.instances(run.id, ("heldout_peak",), role="peak")            # 0/1 per instance, or None
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from plat.errors import SpecError
+from plat.outcomes import is_result
+from plat.suggest import nearest
+from plat_analysis.statistics.replicates import Replicate
+from plat_analysis.text import printable, shortened
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from plat.spec.experiment import Experiment
+    from plat.spec.runs import Run
+    from plat.store.mlflow.frames import Frames
+
+SUCCESS = "success"  # the headline metric of a run's trainer: share of the validation instances solved, 0 to 1
+Curve = tuple[NDArray[np.int64], NDArray[np.float64]]
+EMPTY: Curve = (np.array([], np.int64), np.array([], np.float64))
+
+
+@dataclass(frozen=True)
+class RunView:
+    """One wanted run: what was asked (`run`), how it ended (`outcome`), and why it does not count (`missing`)."""
+
+    run: Run
+    outcome: str | None
+    missing: str
+    facts: dict[Any, Any]
+    axes: dict[str, Any]
+
+    @property
+    def id(self) -> str:
+        return self.run.id
+
+    def measures_success(self, key: str) -> bool:
+        """Whether a metric is the success of this run: SUCCESS, or what its trainer calls so."""
+        return key in (SUCCESS, self.run.headline)
+
+    @property
+    def seed(self) -> Any:
+        return self.axes.get("seed", self.run.config.get("seed", 0))
+
+    @property
+    def build(self) -> Any:
+        """Which build of its base model the run started from (`model.base.seed`), or None where there are no builds."""
+        if "model.base.seed" in self.axes:
+            return self.axes["model.base.seed"]
+        base = (self.run.config.get("model") or {}).get("base")
+        return base.get("seed") if isinstance(base, dict) else None
+
+    @property
+    def replicate(self) -> Replicate:
+        """What distinguishes the run from the others of its cell: build and seed."""
+        return Replicate(self.build, self.seed)
+
+    def axis(self, name: str) -> str:
+        """Value of an axis, or of the config group or key of that name where it was not varied."""
+        if name in self.axes:
+            return spell(self.axes[name])
+        value: Any = self.run.config
+        for part in name.split("."):
+            value = value.get(part) if isinstance(value, dict) else None
+        if isinstance(value, dict):
+            value = value.get("name")
+        if value is None:
+            raise SpecError(
+                f"the report asks for axis {name!r}, which run {self.run.name} does not have",
+                mend=f"one of: {', '.join(sorted(self.axes))}",
+            )
+        return spell(value)
+
+    def tag(self, name: str) -> str | None:
+        """A tag of the run in the store, or None."""
+        value = self.facts.get(f"tag.{name}")
+        return None if value is None or value != value else str(value)
+
+    def number_tag(self, name: str) -> float | None:
+        """A tag as a number, or None."""
+        try:
+            return float(self.tag(name) or "")
+        except ValueError:
+            return None
+
+
+class Results:
+    """Indexed view of the frames; every lookup is a dictionary access after the first of its key."""
+
+    def __init__(self, frames: Frames | None, experiment: Experiment) -> None:
+        self.experiment = experiment
+        self._metrics: pd.DataFrame | None = None if frames is None else frames.metrics
+        known = {} if frames is None else {str(row["run_id"]): row for row in _without_params(frames.runs)}
+        gone = frozenset() if frames is None else frames.deleted
+        self.runs = [_view(run, known.get(run.id), run.id in gone) for run in experiment.runs]
+        by_id = {run.id: run for run in self.runs}
+        self._headlines = {run.id: run.headline for run in experiment.runs}
+        self.positions = [replace(by_id[run_id], axes=dict(axes)) for axes, run_id in experiment.cells]
+        self._curves: dict[str, dict[str, Curve]] = {}
+        self._tables: dict[tuple[str, str], list[tuple[int, Any]]] = {}
+        if frames is None:
+            return
+        columns = (frames.tables[name] for name in ("run_id", "name", "step", "data"))
+        for run_id, name, step, data in zip(*columns, strict=True):
+            self._tables.setdefault((str(run_id), str(name)), []).append((int(step), data))
+
+    @classmethod
+    def planned(cls, experiment: Experiment) -> Results:
+        """Every wanted run of an experiment, and no result of any: what is known before anything has run."""
+        return cls(None, experiment)
+
+    def curve(self, run_id: str, key: str) -> Curve:
+        """(steps, values) of a metric in rising order of steps; empty when it was never logged. NaN is left out.
+
+        The key SUCCESS stands for the headline metric of the run's trainer.
+        """
+        if self._metrics is None:
+            return EMPTY
+        key = self._headlines[run_id] if key == SUCCESS else key
+        if key not in self._curves:
+            rows = self._metrics[(self._metrics["key"] == key) & self._metrics["value"].notna()]
+            self._curves[key] = {
+                str(run): (part["step"].to_numpy(np.int64), part["value"].to_numpy(np.float64))
+                for run, part in rows.sort_values(["run_id", "step"]).groupby("run_id", sort=False)
+            }
+        return self._curves[key].get(run_id, EMPTY)
+
+    def metric(self, key: str) -> str:
+        """The metrics that a key stands for, as text: the headlines of the runs for SUCCESS, otherwise the key."""
+        return ", ".join(dict.fromkeys(self._headlines.values())) if key == SUCCESS else key
+
+    def unlogged(self, keys: Iterable[str]) -> list[str]:
+        """A sentence, with the nearest logged name, for each metric that no run logged although some are done: its
+        name may be misspelt."""
+        if self._metrics is None or all(run.missing for run in self.runs):
+            return []
+        logged = [str(key) for key in self._metrics["key"].unique()]
+        absent = [key for key in dict.fromkeys(keys) if key != SUCCESS and key not in logged]
+        near = {key: nearest(key, logged) for key in absent}
+        return [f"No run logged {key!r}" + (f": did you mean {near[key]!r}?" if near[key] else ".") for key in absent]
+
+    def last_step(self, run_id: str) -> int | None:
+        """The newest step at which validation was measured, or None."""
+        steps, _ = self.curve(run_id, SUCCESS)
+        return int(steps[-1]) if len(steps) else None
+
+    def table(self, run_id: str, name: str) -> list[tuple[int, Any]]:
+        """(step, data) of every entry of a table, in rising order of steps."""
+        return sorted(self._tables.get((run_id, name), ()), key=lambda entry: entry[0])
+
+    def warnings(self) -> list[str]:
+        """What makes the numbers of one report hard to compare: runs of several trainers or versions of one, runs that
+        were named by different schemes of identity, or computed with other instructions, libraries or variables."""
+        kinds = {
+            "plat.trainer": "trainers, or versions of one",
+            "plat.identity_scheme": "identity schemes",
+            "plat.numerics": "numerics",
+        }
+        return [
+            f"runs of several {kind} are compared here: {counts}; a difference between them may come from that"
+            for tag, kind in kinds.items()
+            if (counts := self._several(tag))
+        ]
+
+    def _several(self, tag: str) -> str:
+        """`embedded 1.0 (3 runs), embedded 2.0 (1 run)`; "" where all runs that have the tag agree."""
+        values = Counter(value for run in self.runs if (value := run.tag(tag)))
+        if len(values) < 2:
+            return ""
+        return ", ".join(f"{value} ({count} run{'s' * (count != 1)})" for value, count in sorted(values.items()))
+
+    def instances(
+        self, run_id: str, tables: Sequence[str], *, step: int | None = None, role: str | None = None
+    ) -> NDArray[np.float64] | None:
+        """Success of each fixed instance, at one step or in one role (`base`, `peak`), from the first table that
+        has it (its last entry that fits), or None."""
+        for table in tables:
+            for at, data in reversed(self._tables.get((run_id, table), ())):
+                if not isinstance(data, dict) or not data.get("success"):
+                    continue
+                if step in (None, at) and role in (None, data.get("role", role)):
+                    return np.asarray(data["success"], np.float64)
+        return None
+
+
+def _without_params(runs: pd.DataFrame) -> list[dict[Any, Any]]:
+    """The rows of the frame of runs; the params are most of it, and the runs' own configs say the same."""
+    return runs[[column for column in runs.columns if not str(column).startswith("param.")]].to_dict("records")
+
+
+def spell(value: Any) -> str:
+    """An axis value as text that can be shown: equal numbers have one spelling, `1` and `1.0` both `1`."""
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        try:
+            return f"{value:g}"
+        except OverflowError:  # a whole number beyond the largest float
+            return shortened(str(value), 40)
+    return printable(value)
+
+
+def replicate_order(replicate: Replicate) -> tuple[tuple[int, float, str], ...]:
+    """Sort key, build before seed: numbers by value, then anything else by its text."""
+    return tuple((0, part, "") if isinstance(part, int | float) else (1, 0, str(part)) for part in replicate)
+
+
+def _view(run: Run, row: dict[Any, Any] | None, is_deleted: bool) -> RunView:
+    if row is None:
+        return RunView(run, None, "deleted in MLflow" if is_deleted else "not run", {}, run.axes)
+    outcome = row.get("outcome")
+    if not isinstance(outcome, str) or not outcome:  # NaN or None: it has not ended (running, or waiting to be resumed)
+        return RunView(run, None, "unfinished", row, run.axes)
+    return RunView(run, outcome, "" if is_result(outcome) else outcome, row, run.axes)

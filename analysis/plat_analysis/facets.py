@@ -1,0 +1,144 @@
+"""The runs of an experiment laid out as rows x columns x conditions, with one run for each seed and build at a place.
+
+    facets = Facets(results, Layout.of(rows="variant", columns="task", conditions="filter"))
+    facets.runs("PPO", "sokoban", "top_p")      # Replicate -> its run; {} where the matrix has none
+
+Any axis, several axes together, or none may make the rows, the columns or the conditions. Where none does, there is one
+row, column or condition, and its name is "".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from plat.errors import SpecError
+from plat_analysis.data.labels import label
+from plat_analysis.data.runs import Results, RunView, spell
+from plat_analysis.statistics.replicates import Replicate
+
+if TYPE_CHECKING:
+    from plat.spec.experiment import Experiment
+
+Runs = Mapping[Replicate, RunView]
+AxisNames = str | Sequence[str] | None  # one axis, several whose values are joined, or none
+
+
+class Place(NamedTuple):
+    """A row, a column and a condition, by name."""
+
+    row: str
+    column: str
+    condition: str
+
+
+@dataclass(frozen=True)
+class Layout:
+    """Which axes make the rows, the columns and the conditions."""
+
+    rows: tuple[str, ...] = ()
+    columns: tuple[str, ...] = ()
+    conditions: tuple[str, ...] = ()
+
+    @classmethod
+    def of(cls, rows: AxisNames = None, columns: AxisNames = None, conditions: AxisNames = None) -> Layout:
+        """A layout by axes as an experiment file names them."""
+        return cls(*(axes(names) for names in (rows, columns, conditions)))
+
+    def place(self, run: RunView) -> Place:
+        """Where a run belongs. SpecError where it lacks an axis."""
+        return Place(*(" · ".join(map(run.axis, names)) for names in (self.rows, self.columns, self.conditions)))
+
+    def words(self, place: Place) -> str:
+        """A place in a message: `GRPO × sokoban, filter=top_p`."""
+        cell = " × ".join(filter(None, place[:2]))
+        condition = f"{' · '.join(self.conditions)}={place.condition}" if self.conditions else ""
+        return ", ".join(filter(None, [cell, condition]))
+
+    def name(self, condition: str) -> str:
+        """A condition in print: `Top-p`, or `filter.value = 0.9`."""
+        if self.conditions == ("filter",):
+            return label(condition)
+        return f"{' · '.join(self.conditions)} = {condition}"
+
+
+class Facets:
+    """The runs by place. `rows`, `columns` and `conditions` are names in the order of the experiment file.
+
+    only  the conditions that are laid out (default: all)
+
+    SpecError where a place has two runs of one seed and build.
+    """
+
+    def __init__(self, results: Results, layout: Layout, only: Sequence[str] = ()) -> None:
+        self.results, self.layout = results, layout
+        self.places: dict[Place, dict[Replicate, RunView]] = {}
+        for run in results.positions:
+            place = layout.place(run)
+            if not only or place.condition in only:
+                add_run(self.places.setdefault(place, {}), run, layout.words(place))
+        self.rows = list(dict.fromkeys(place.row for place in self.places))
+        self.columns = list(dict.fromkeys(place.column for place in self.places))
+        self.conditions = list(dict.fromkeys(place.condition for place in self.places))
+
+    def runs(self, row: str = "", column: str = "", condition: str = "") -> Runs:
+        """The runs at a place; none where the matrix has none."""
+        return self.places.get(Place(row, column, condition), {})
+
+    def check_pairs(self, first: str, second: str) -> None:
+        """SpecError where two conditions that both have runs in a row and column have other seeds or builds there."""
+        for row, column in dict.fromkeys(place[:2] for place in self.places):
+            sides = self.runs(row, column, first), self.runs(row, column, second)
+            cell = " × ".join(filter(None, (row, column))) or " · ".join(self.layout.conditions)
+            check_same_replicates(*sides, cell, first, second)
+
+
+def axes(names: AxisNames) -> tuple[str, ...]:
+    """One axis, several or none, as a tuple."""
+    return () if names is None else (names,) if isinstance(names, str) else tuple(names)
+
+
+def rows_or(rows: AxisNames, experiment: Experiment, otherwise: AxisNames) -> AxisNames:
+    """The axes that make the rows; by default `variant` where the matrix has it, else `otherwise`."""
+    if rows is not None:
+        return rows
+    return "variant" if "variant" in experiment.axes else otherwise
+
+
+def two_conditions(facets: Facets, baseline: Any, treatment: Any = None) -> tuple[str, str]:
+    """A baseline and a treatment as runs spell them; the treatment is by default the first other condition.
+
+    SpecError where their runs have different seeds or builds.
+    """
+    first = spell(baseline)
+    others = (condition for condition in facets.conditions if condition != first)
+    second = spell(treatment) if treatment is not None else next(others, first)
+    facets.check_pairs(first, second)
+    return first, second
+
+
+def add_run(runs: dict[Replicate, RunView], run: RunView, place: str) -> None:
+    """Add a run to those of one place; SpecError where one of the same seed and build is there already."""
+    if run.replicate in runs:
+        raise SpecError(
+            f"more than one run for {place}, seed {run.seed}: {runs[run.replicate].run.name} and {run.run.name}",
+            mend="name the axis in which they differ under `rows`, if the builder has it, or choose one of its values",
+        )
+    runs[run.replicate] = run
+
+
+def check_same_replicates(first: Runs, second: Runs, place: str, baseline: str, treatment: str) -> None:
+    """SpecError where two conditions that both have runs have them for different seeds or builds."""
+    if not first or not second or first.keys() == second.keys():
+        return
+    many_builds = len({replicate.build for replicate in [*first, *second]}) > 1
+    unpaired = {
+        condition: ", ".join(str(r if many_builds else Replicate(None, r.seed)) for r in own if r not in other)
+        for condition, own, other in ((baseline, first, second), (treatment, second, first))
+    }
+    only = "; ".join(f"only {condition} has {names}" for condition, names in unpaired.items() if names)
+    raise SpecError(
+        f"the two sides of a pair have different runs, {place}: {only}",
+        mend="give both sides the same seeds and builds: check `include`, `exclude` and `zip`",
+    )

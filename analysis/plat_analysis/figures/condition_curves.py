@@ -1,0 +1,136 @@
+"""Curves of several seeds over training steps: their mean with a band, and a thin line for each seed.
+
+The mean and the band cover only the steps at which every seed has a value. A seed that stopped early would otherwise
+change the mean of the others from that step on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from plat.outcomes import is_stopped
+from plat_analysis.data.runs import Curve, Results, RunView
+from plat_analysis.quantities.success import Fall, fall_after_peak
+from plat_analysis.statistics.intervals import t_interval, wilson
+
+BAND_SEEDS = 3  # with fewer seeds an interval would have a single degree of freedom; their lines say more
+
+
+@dataclass(frozen=True)
+class ConditionCurves:
+    """The curves of one condition.
+
+    runs, lines      every run that has any value, and its curve (steps, values)
+    wanted, counted  how many runs the experiment asks for, and how many are behind the mean
+    reason           why the other runs are not behind the mean
+    steps, mean      the steps that all counted runs have, and the mean over the runs at each of them
+    low, high        the 95 % band at each of `steps`, or None without one
+    falls            run id -> its fall after the peak (for validation success only)
+    """
+
+    runs: tuple[RunView, ...]
+    wanted: int
+    counted: int
+    reason: str
+    lines: tuple[Curve, ...]
+    steps: NDArray[np.int64]
+    mean: NDArray[np.float64]
+    low: NDArray[np.float64] | None = None
+    high: NDArray[np.float64] | None = None
+    falls: Mapping[str, Fall] = field(default_factory=dict)
+
+
+def condition_curves(
+    results: Results, runs: Sequence[RunView], key: str, curve_of: Callable[[RunView], Curve] | None = None
+) -> ConditionCurves:
+    """The curves of a metric for these runs; `curve_of` gives those of which not every logged value is to be drawn.
+
+    A failed or unfinished run is drawn as a line, but is left out of the mean and the band. From BAND_SEEDS counted
+    runs on, the band is Student's t interval over them. With one run, the band of validation success is Wilson's
+    interval over the validation instances.
+    """
+    drawn = [(run, curve_of(run) if curve_of else results.curve(run.id, key)) for run in runs]
+    drawn = [(run, curve) for run, curve in drawn if len(curve[0])]
+    counted = [curve for run, curve in drawn if not run.missing]
+    steps = _common([curve[0] for curve in counted])
+    values = np.array([curve[1][np.isin(curve[0], steps)] for curve in counted]).reshape(len(counted), len(steps))
+    lines = tuple(curve for _, curve in drawn)
+    mean = values.mean(axis=0) if len(counted) else np.array([])
+    low = high = None
+    if len(counted) >= BAND_SEEDS:
+        _, low, high = t_interval(values, axis=0)
+    elif len(counted) == 1 and (run := next(run for run, _ in drawn if not run.missing)).measures_success(key):
+        n = int((run.run.config.get("eval") or {}).get("instances") or 0)
+        low, high = wilson(mean * n, n) if n else (None, None)
+    shown = {run.id for run, _ in drawn}
+    reasons = [run.missing or "not measured" for run in runs if run.missing or run.id not in shown]
+    reason = ", ".join(dict.fromkeys(reasons))
+    falls = {run.id: fall for run, _ in drawn if run.measures_success(key) and (fall := fall_after_peak(results, run))}
+    return ConditionCurves(
+        tuple(run for run, _ in drawn), len(runs), len(counted), reason, lines, steps, mean, low, high, falls
+    )
+
+
+def seeds_note(curves: ConditionCurves) -> str:
+    """What a figure says beside a mean that lacks runs, such as `4/5 seeds: failed:oom`; "" when it lacks none."""
+    if curves.counted == curves.wanted:
+        return ""
+    return curves.reason if curves.wanted == 1 else f"{curves.counted}/{curves.wanted} seeds: {curves.reason}"
+
+
+def _common(steps: list[NDArray[np.int64]]) -> NDArray[np.int64]:
+    if not steps:
+        return np.array([], np.int64)
+    common = steps[0]
+    for other in steps[1:]:
+        common = np.intersect1d(common, other)
+    return common
+
+
+def points(curves: ConditionCurves, **labels: Any) -> list[dict[str, Any]]:
+    """Tidy data for the CSV: one dict for each value of each run, with the run's id and the given labels."""
+    return [
+        {
+            **labels,
+            "seed": run.seed,
+            "run_id": run.id,
+            "outcome": run.outcome or run.missing,
+            **({"fell_after_peak": str(curves.falls.get(run.id, ""))} if curves.falls else {}),
+            "step": int(s),
+            "value": float(v),
+        }
+        for run, (steps, values) in zip(curves.runs, curves.lines, strict=True)
+        for s, v in zip(steps, values, strict=True)
+    ]
+
+
+def draw(
+    axis: Any,
+    curves: ConditionCurves,
+    colour: str,
+    gid: str | None = None,
+    bounds: tuple[float, float] | None = None,
+    band: bool = True,
+) -> None:
+    """Draw the band, a thin line for each seed, and the mean. A cross marks a run that ended early, a triangle one that
+    fell after its peak. `bounds` limit the band to the range that the metric can have."""
+    low, high = curves.low, curves.high
+    if band and low is not None and high is not None:
+        if bounds is not None:
+            low, high = np.clip(low, *bounds), np.clip(high, *bounds)
+        axis.fill_between(curves.steps, low, high, color=colour, alpha=0.16, linewidth=0, zorder=2)
+    single = len(curves.lines) == 1
+    for run, (steps, values) in zip(curves.runs, curves.lines, strict=True):
+        if not single or run.missing:
+            axis.plot(steps, values, color=colour, linewidth=0.6, alpha=0.45, zorder=2.5)
+        if run.missing or is_stopped(run.outcome):
+            axis.plot(steps[-1], values[-1], "x", color=colour, ms=4, mew=1.2, zorder=5)
+        elif run.id in curves.falls:
+            axis.plot(steps[-1], values[-1], "v", color=colour, ms=4, mec="white", mew=0.5, zorder=5)
+    if len(curves.steps):
+        axis.plot(curves.steps, curves.mean, color=colour, zorder=4, gid=gid)

@@ -1,0 +1,219 @@
+"""How several measures go with an outcome: Spearman's correlation between the settings of a sweep, and within them.
+
+A dot with its 95 % interval for each measure, and the paper's number as a hollow mark.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from plat_analysis.artifact import Figure, number, p_value
+from plat_analysis.contrasts.correlations import BETWEEN, GIVEN, WITHIN, Shown, shown_correlation
+from plat_analysis.contrasts.settings import Strength, covariates, settings_of
+from plat_analysis.data.labels import label
+from plat_analysis.data.published import PrintedTable, printed_table
+from plat_analysis.data.runs import Results
+from plat_analysis.facets import AxisNames
+from plat_analysis.options import checked_by
+from plat_analysis.quantities.metric import quantity
+from plat_analysis.statistics.families import holm
+from plat_analysis.statistics.intervals import MIN_JUDGED
+from plat_analysis.text import shortened
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure as Canvas
+
+    from plat.spec.experiment import Experiment
+    from plat.store.mlflow.frames import Frames
+
+LONGEST_NAME = 32
+TITLES = {BETWEEN: "between", GIVEN: "strength aside", WITHIN: "within"}
+OUTCOMES = {"peak": "peak success", "final": "success of the last checkpoint", "heldout": "held-out success"}
+
+
+Key = tuple[str, str, str]  # row, between or within, measure
+
+
+def _beforehand(
+    results: Results,
+    *,
+    conditions: str | Sequence[str],
+    rows: AxisNames = None,
+    strength: Strength | None = None,
+    **_: Any,
+) -> None:
+    """SpecError where there are too few settings."""
+    for settings in settings_of(results, conditions, rows).values():
+        if strength:
+            covariates(settings, strength)
+
+
+@checked_by(_beforehand)
+def build(
+    frames: Frames,
+    experiment: Experiment,
+    *,
+    conditions: str | Sequence[str],
+    proxies: Mapping[str, Any],
+    outcome: Any = "final",
+    rows: AxisNames = None,
+    strength: Strength | None = None,
+    paper: str | None = None,
+    name: str = "correlations",
+) -> list[Figure]:
+    """One figure, with a line for each measure, and panels between and within the settings of each row.
+
+    conditions  the axis, or list of axes, whose values are the settings
+    proxies     name -> what is measured of a run (see `plat_analysis.quantities.metric`)
+    outcome     the measure with which they go
+    rows        axes that make the rows (default: one row)
+    strength    family -> its settings from the weakest to the strongest; adds a panel without what that explains
+    paper       key of the printed table in the paper's file (default: the one that `source` names, if any)
+    """
+    of_rows = settings_of(Results(frames, experiment), conditions, rows)
+    printed, with_ = printed_table(experiment, paper), quantity(outcome)
+    words = OUTCOMES.get(with_.name, label(with_.name))
+    shown: dict[Key, Shown] = {}
+    for row, settings in of_rows.items():
+        given = covariates(settings, strength) if strength else None
+        for proxy, measure in proxies.items():
+            pair = settings.pair(quantity(measure), with_)
+            for across in (BETWEEN, *([GIVEN] if strength else []), WITHIN):
+                shown[row, across, proxy] = shown_correlation(pair, settings, across, given)
+    p_values = holm([item.p for item in shown.values()])
+    shown = {key: replace(item, p=p) for (key, item), p in zip(shown.items(), p_values, strict=True)}
+    figure = Figure(
+        name=name,
+        title=" · ".join(filter(None, [experiment.source, experiment.title])),
+        draw=lambda: _draw(shown, printed, words),
+        caption=_caption(shown, printed, words),
+    )
+    for index, (key, item) in enumerate(shown.items()):
+        figure.points.append(_record(key, item, printed))
+        figure.titles[f"correlation-{index}"] = _tooltip(key, item)
+    return [figure]
+
+
+BUILDER = build
+
+
+def _published(printed: PrintedTable, key: Key) -> float | None:
+    """The paper's number; it has one for all runs, which stands beside the correlation between settings."""
+    row, across, proxy = key
+    if across != BETWEEN:
+        return None
+    own = printed.number(row, proxy)
+    return own if own is not None else printed.number(proxy)
+
+
+def _record(key: Key, item: Shown, printed: PrintedTable) -> dict[str, Any]:
+    found, apart = item.found, item.apart
+    return {
+        **dict(zip(("row", "across", "proxy"), key, strict=True)),
+        "value": found and found.rho,
+        "low": found and found.low,
+        "high": found and found.high,
+        "interval_over": "settings" if found else "",
+        "p": found and found.p,
+        "p_corrected": item.p,
+        "star": item.star,
+        "settings": found.settings if found else None,
+        "runs": len(item.pair.run_ids),
+        "runs_wanted": item.pair.x.size,
+        "other_builds": apart and apart.rho,
+        "other_builds_p": apart and apart.p,
+        "over_runs": item.pooled,
+        "paper": _published(printed, key),
+        "run_ids": " ".join(item.pair.run_ids),
+        "note": item.note,
+    }
+
+
+def _tooltip(key: Key, item: Shown) -> str:
+    row, across, proxy = key
+    found = item.found
+    place = " · ".join(filter(None, [row, across, proxy]))
+    if found is None:
+        return f"{place}: {item.note}"
+    corrected = f", corrected {p_value(item.p)}" if item.p is not None else ""
+    parts = [
+        f"{place}: {number(found.rho, 2, True)}",
+        f"95 % interval over settings [{number(found.low, 2, True)}, {number(found.high, 2, True)}]",
+        f"p {p_value(found.p)}{corrected}",
+        f"{found.settings} settings, {len(item.pair.run_ids)} runs",
+        item.note,
+        "runs " + " ".join(item.pair.run_ids),
+    ]
+    return " · ".join(filter(None, parts))
+
+
+def _caption(shown: Mapping[Key, Shown], printed: PrintedTable, outcome: str) -> str:
+    found = [item.found for item in shown.values() if item.found]
+    counts = sorted({one.settings for one in found})
+    settings = f"{counts[0]} to {counts[-1]}" if len(counts) > 1 else f"{counts[0]}" if counts else "no"
+    judged = sum(item.p is not None for item in shown.values())
+    lines = [
+        f"Spearman's correlation with {outcome}, of {settings} settings. Between settings: of means over seeds, in",
+        "each build of the base model. Within a setting: of runs, without the means of their setting and their seed.",
+        "95 % intervals over settings.",
+        f"Dark: not zero by permutation, with the error over all {judged} held at 5 % (Holm)." if judged else "",
+        f"None is judged: {MIN_JUDGED} runs a setting are needed, and no run may be missing." if not judged else "",
+        "Hollow: published, over runs that the paper does not list."
+        if any(_published(printed, key) is not None for key in shown)
+        else "",
+    ]
+    return " ".join(filter(None, lines))
+
+
+def _draw(shown: Mapping[Key, Shown], printed: PrintedTable, outcome: str) -> Canvas:
+    from plat_analysis.figures import style
+
+    panels, proxies = list(dict.fromkeys(key[:2] for key in shown)), list(dict.fromkeys(key[2] for key in shown))
+    height = 1.05 + 0.26 * len(proxies)
+    figure = style.canvas(10.5, height)
+    axes = figure.subplots(1, len(panels), sharex=True, sharey=True, squeeze=False)[0]
+    figure.subplots_adjust(left=0.17, right=0.99, top=1 - 0.66 / height, bottom=0.4 / height, wspace=0.07)
+    entries = [("● measured, 95 % interval", style.INK)]
+    published = [("◇ published", style.PUBLISHED)] if any(_published(printed, key) is not None for key in shown) else []
+    style.key_line(figure, [*entries, *published], 1 - 0.14 / height)
+    order = list(shown)
+    for axis, (row, across) in zip(axes, panels, strict=True):
+        axis.axvline(0, color="#9a9a9a", linewidth=0.8, zorder=1)
+        style.quiet_grid(axis, "x")
+        first = across == panels[0][1]  # a row's name stands above its first panel
+        axis.set_title(f"{shortened(label(row), 26) if first else ''}\n{TITLES[across]}", fontsize=8)
+        axis.tick_params(axis="y", length=0)
+        axis.spines["left"].set_visible(False)
+        for y, proxy in enumerate(proxies):
+            key = (row, across, proxy)
+            _mark(axis, y, shown[key], f"correlation-{order.index(key)}")
+            if (paper := _published(printed, key)) is not None:
+                axis.plot(paper, y + 0.27, "D", mfc="white", mec=style.PUBLISHED, mew=1.0, ms=3.6, zorder=5)
+    _name(axes, proxies, outcome)
+    return figure
+
+
+def _name(axes: Sequence[Axes], proxies: Sequence[str], outcome: str) -> None:
+    from plat_analysis.figures import style
+
+    names = [shortened(proxy, LONGEST_NAME) for proxy in proxies]
+    axes[0].set_yticks(range(len(proxies)), names, color=style.INK, fontsize=8)
+    axes[0].set_ylim(len(proxies) - 0.4, -0.6)
+    axes[0].set_xlim(-1.05, 1.05)
+    axes[0].set_xticks([-0.5, 0, 0.5], ["−.5", "0", ".5"])
+    axes[len(axes) // 2].set_xlabel(f"Spearman's correlation with {outcome}")
+
+
+def _mark(axis: Axes, y: int, item: Shown, gid: str) -> None:
+    from plat_analysis.figures import style
+
+    if item.found is None:
+        why = item.note.split(";")[0][:24] or "missing"
+        axis.text(0, y, " " + why, va="center", fontsize=6.5, color=style.QUIET, style="italic")
+        return
+    colour = style.INK if item.star else "#8a8a8a"
+    axis.plot([item.found.low, item.found.high], [y, y], color=colour, linewidth=1.4, zorder=3)
+    axis.plot([item.found.rho], [y], "o", color=colour, ms=5, mec="white", mew=0.6, zorder=4, gid=gid)

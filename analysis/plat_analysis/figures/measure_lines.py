@@ -1,0 +1,199 @@
+"""A measure over an ordered axis, a line for each condition, and the change between two of them below it (Figure 9)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from plat.errors import SpecError
+from plat.suggest import mend
+from plat_analysis.artifact import Figure, number, provenance, record
+from plat_analysis.contrasts.contrast import Contrast, Term, change
+from plat_analysis.contrasts.estimates import Estimates
+from plat_analysis.data.labels import label, measure_label
+from plat_analysis.data.published import PrintedTable, printed_table
+from plat_analysis.data.runs import Results
+from plat_analysis.facets import AxisNames, Facets, Layout, two_conditions
+from plat_analysis.options import checked_by
+from plat_analysis.quantities.metric import quantity
+from plat_analysis.quantities.quantity import Quantity
+from plat_analysis.statistics.intervals import Estimate
+from plat_analysis.statistics.replicates import Builds
+from plat_analysis.text import shortened
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure as Canvas
+
+    from plat.spec.experiment import Experiment
+    from plat.store.mlflow.frames import Frames
+
+CHANGE = ""  # the condition under which changes are kept
+Key = tuple[str, str, str]  # row, value of the axis, condition or CHANGE
+WIDEST = 14  # characters of a value under the axis
+
+
+def _beforehand(
+    results: Results,
+    *,
+    columns: str,
+    rows: AxisNames = None,
+    pair: str = "filter",
+    baseline: Any = "none",
+    treatment: Any = "top_p",
+    **_: Any,
+) -> None:
+    """SpecError where the two sides of the change are not there, or not paired."""
+    _laid_out(results, rows, columns, pair, baseline, treatment)
+
+
+def _laid_out(
+    results: Results, rows: AxisNames, columns: str, pair: str, baseline: Any, treatment: Any
+) -> tuple[Facets, tuple[str, str]]:
+    facets = Facets(results, Layout.of(rows, columns, pair))
+    sides = two_conditions(facets, baseline, treatment)
+    for side in sides:
+        if side not in facets.conditions:
+            raise SpecError(f"the axis {pair!r} has no value {side!r}", mend=mend(side, facets.conditions, "values"))
+    return facets, sides
+
+
+@checked_by(_beforehand)
+def build(
+    frames: Frames,
+    experiment: Experiment,
+    *,
+    columns: str,
+    measure: Any = "final",
+    rows: AxisNames = None,
+    pair: str = "filter",
+    baseline: Any = "none",
+    treatment: Any = "top_p",
+    builds: Builds = "random",
+    paper: str | None = None,
+    title: str = "",
+    name: str = "measure_lines",
+) -> list[Figure]:
+    """The levels of every condition with their 95 % intervals, and the paired change of the treatment.
+
+    columns    the axis along the figure, its values in the order of the matrix
+    measure    what is measured of a run (see `plat_analysis.quantities.metric`)
+    rows       axes that make the panels side by side (default: one)
+    pair       the axis whose values are the lines; the change is from `baseline` to `treatment`
+    builds     about these builds of the base model (fixed), or about such builds (random)
+    paper      key of the printed table in the paper's file (default: the one that `source` names, if any)
+    """
+    facets, sides = _laid_out(Results(frames, experiment), rows, columns, pair, baseline, treatment)
+    of = quantity(measure)
+    estimates = _estimates(Estimates(facets, builds=builds), of, sides)
+    printed = printed_table(experiment, paper)
+    figure = Figure(
+        name=name,
+        title=title or " · ".join(filter(None, [experiment.source, experiment.title])),
+        draw=partial(_draw, facets, estimates, of, sides, printed),
+        caption=_caption(estimates, of, sides, printed),
+    )
+    for index, ((row, column, condition), estimate) in enumerate(estimates.items()):
+        line = record(estimate, row=row, column=column, condition=condition, measure=of.name)
+        published = _published(printed, row, column, condition, sides)
+        figure.points.append({**line, "change": condition == CHANGE, "paper": published})
+        what = label(condition) if condition != CHANGE else f"{label(sides[1])} minus {label(sides[0])}"
+        shown = number(estimate.value, of.digits, signed=condition == CHANGE)
+        place = ", ".join(filter(None, [row, column, what]))
+        figure.titles[f"point-{index}"] = f"{place}: {shown} · {provenance(estimate)}"
+    return [figure]
+
+
+BUILDER = build
+
+
+def _estimates(estimates: Estimates, of: Quantity, sides: tuple[str, str]) -> dict[Key, Estimate]:
+    """The level of each condition in each row and column, and the change between the two sides."""
+    contrasts = {condition: Contrast(Term(condition, of)) for condition in estimates.facets.conditions}
+    contrasts[CHANGE] = change(of, *sides)
+    return {
+        (row, column, condition): estimates.estimate(row, column, contrast)
+        for row in estimates.rows
+        for column in estimates.columns
+        for condition, contrast in contrasts.items()
+    }
+
+
+def _published(printed: PrintedTable, row: str, column: str, condition: str, sides: tuple[str, str]) -> float | None:
+    """The paper's number of a level or a change; a number that it prints whatever the row stands in each of them."""
+
+    def level(name: str) -> float | None:
+        own = printed.number(row, column, name)
+        return own if own is not None else printed.number(column, name)
+
+    if condition != CHANGE:
+        return level(condition)
+    before, after = (level(side) for side in sides)
+    return None if before is None or after is None else round(after - before, 6)
+
+
+def _caption(estimates: Mapping[Key, Estimate], of: Quantity, sides: tuple[str, str], printed: PrintedTable) -> str:
+    about = dict.fromkeys(f"{e.over}, about {e.about} of the base model" for e in estimates.values() if e.over)
+    bounds = f" Bars: 95 % intervals, Student's t over {' and '.join(about)}." if about else ""
+    units = " In percent." if of.factor != 1 else ""
+    lower = f" Below: {label(sides[1])} minus {label(sides[0])}, paired by build and seed."
+    return (
+        f"Above: means over the runs of each condition.{units}{bounds}{lower}{' Hollow: published.' if printed else ''}"
+    )
+
+
+def _draw(
+    facets: Facets,
+    estimates: Mapping[Key, Estimate],
+    of: Quantity,
+    sides: tuple[str, str],
+    printed: PrintedTable,
+) -> Canvas:
+    from plat_analysis.figures import style
+
+    rows, columns = facets.rows, facets.columns
+    colours = style.colours(facets.conditions, sides[0])
+    figure = style.canvas(1.0 + 3.4 * len(rows), 4.2)
+    upper, lower = figure.subplots(2, len(rows), sharex=True, sharey="row", squeeze=False, height_ratios=[3, 2])
+    figure.subplots_adjust(
+        left=0.62 / figure.get_figwidth(), right=0.985, top=0.85, bottom=0.115, hspace=0.12, wspace=0.08
+    )
+    entries = [(shortened(label(condition), 26), colours[condition]) for condition in facets.conditions]
+    style.key_line(figure, [*entries, *([("◇ published", style.QUIET)] if printed else [])], 0.965)
+    order = list(estimates)
+    for index, row in enumerate(rows):
+        top, bottom = upper[index], lower[index]
+        for offset, condition in enumerate([*facets.conditions, CHANGE]):
+            axis, colour = (bottom, style.INK) if condition == CHANGE else (top, colours[condition])
+            shift = 0.0 if condition == CHANGE else 0.12 * (offset - (len(facets.conditions) - 1) / 2)
+            line = {column: estimates[row, column, condition] for column in columns}
+            gids = {column: f"point-{order.index((row, column, condition))}" for column in columns}
+            _line(axis, line, shift, colour, gids)
+            for x, column in enumerate(columns):
+                published = _published(printed, row, column, condition, sides)
+                if published is not None:
+                    axis.plot(x + shift, published, "D", mfc="none", mec=colour, mew=0.9, ms=3.8, zorder=2)
+        bottom.axhline(0, color="#9a9a9a", linewidth=0.8, zorder=1)
+        top.set_title(shortened(label(row), 30))
+        for axis in (top, bottom):
+            style.quiet_grid(axis)
+        bottom.set_xticks(range(len(columns)), [shortened(label(column), WIDEST) for column in columns])
+        bottom.set_xlabel(" · ".join(facets.layout.columns).rpartition(".")[2])
+    upper[0].set_ylabel(f"{measure_label(of.name)}{', %' if of.factor != 1 else ''}")
+    lower[0].set_ylabel("change")
+    return figure
+
+
+def _line(axis: Axes, line: Mapping[str, Estimate], shift: float, colour: str, gids: Mapping[str, str]) -> None:
+    """Dots with their intervals, joined where there is no gap."""
+    known = [(x + shift, e.value) for x, e in enumerate(line.values()) if e.value is not None]
+    axis.plot([x for x, _ in known], [y for _, y in known], color=colour, linewidth=0.9, alpha=0.6, zorder=3)
+    for x, (column, estimate) in enumerate(line.items()):
+        if estimate.value is None:
+            continue
+        if estimate.low is not None and estimate.high is not None:
+            axis.plot([x + shift] * 2, [estimate.low, estimate.high], color=colour, linewidth=1.3, zorder=3)
+        axis.plot(
+            [x + shift], [estimate.value], "o", color=colour, ms=4.5, mec="white", mew=0.6, zorder=4, gid=gids[column]
+        )

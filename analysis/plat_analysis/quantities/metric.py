@@ -1,0 +1,157 @@
+"""Quantities of any metric that runs record: its first or last value, that of a step, a median, a slope, a time.
+
+An experiment file names one by the metric alone, or with how a run's curve becomes a number:
+
+    rollout/response_tokens                           the last measurement
+    {metric: val/return, at: start}                   the first one, of the base model before training
+    {metric: probe/retrieval_acc, at: peak}           the one at the step of the peak of success, or the last before it
+    {metric: success, at: 100}                        the one at iteration 100, or the last before it
+    {metric: success, median_of_last: 8}              the median of the last 8 (Figure 9)
+    {metric: val/return, mean_of_last: 4}
+    {metric: rollout/response_tokens, slope: true}    least squares, per iteration (Figure 7)
+    {metric: success, steps_to: 0.5}                  the first step at which it is at least .5
+    {metric: success, least: true}                    the smallest one: did a run ever fall below a level? (Table 9)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import Any, Literal
+
+import numpy as np
+
+from plat.errors import SpecError
+from plat.suggest import mend
+from plat_analysis.data.runs import SUCCESS, Curve, Results, RunView
+from plat_analysis.quantities.quantity import Absent, Measurement, Quantity
+from plat_analysis.quantities.success import SUCCESSES, peak_score
+
+At = Literal["start", "end"]
+UNMEASURED = Absent("not measured")
+Number = Callable[[Curve, Results, RunView], Measurement | Absent]
+
+
+def metric_quantity(
+    metric: str,
+    at: Any = "end",
+    factor: float = 1.0,
+    bounds: tuple[float, float] | None = None,
+    name: str = "",
+    digits: int = 1,
+) -> Quantity:
+    """A metric at the start or the end of a run, at its peak, or at an iteration."""
+    return _quantity(metric, partial(_at, at=at), name or metric, factor, bounds, digits, seedless=at == "start")
+
+
+def _quantity(metric: str, number: Number, name: str, factor: float, bounds: Any, digits: int, **more: Any) -> Quantity:
+    def of(results: Results, run: RunView) -> Measurement | Absent:
+        curve = results.curve(run.id, metric)
+        return number(curve, results, run) if len(curve[0]) else UNMEASURED
+
+    return Quantity(name, of, factor, bounds, digits, metrics=(metric,), **more)
+
+
+def _at(curve: Curve, results: Results, run: RunView, at: Any) -> Measurement | Absent:
+    steps, values = curve
+    if at == "start":
+        return Measurement(float(values[0]), step=int(steps[0]))
+    wanted: float = np.inf
+    if at == "peak":
+        best = peak_score(results, run)
+        if best is None or best.step is None:
+            return Absent("not evaluated")
+        wanted = best.step
+    elif at != "end":
+        wanted = at
+    index = int(np.searchsorted(steps, wanted, side="right")) - 1
+    return Measurement(float(values[index]), step=int(steps[index])) if index >= 0 else UNMEASURED
+
+
+def _of_last(curve: Curve, _: Results, __: RunView, count: int, mean: Callable[..., Any]) -> Measurement | Absent:
+    steps, values = curve
+    if len(values) < count:
+        return Absent(f"{len(values)} measurement{'s' * (len(values) != 1)} of {count}")
+    return Measurement(float(mean(values[-count:])), step=int(steps[-1]))
+
+
+def _slope(curve: Curve, _: Results, __: RunView) -> Measurement | Absent:
+    steps, values = curve
+    if len(steps) < 2:
+        return Absent("one measurement has no slope")
+    centred = steps - steps.mean()
+    return Measurement(float(centred @ values / (centred @ centred)))
+
+
+def _steps_to(curve: Curve, _: Results, __: RunView, threshold: float) -> Measurement | Absent:
+    steps, values = curve
+    reached = np.flatnonzero(values >= threshold)
+    return Measurement(float(steps[reached[0]])) if len(reached) else Absent(f"never reached {threshold:g}")
+
+
+def _least(curve: Curve, _: Results, __: RunView) -> Measurement:
+    steps, values = curve
+    index = int(np.argmin(values))
+    return Measurement(float(values[index]), step=int(steps[index]))
+
+
+TAKEN = ("at", "median_of_last", "mean_of_last", "slope", "steps_to", "least")
+SHOWN = ("percent", "digits")
+
+
+def quantity(given: str | Mapping[str, Any], name: str = "") -> Quantity:
+    """The quantity that an experiment file names: `peak`, `heldout`, `final`, `base`, a metric, or a mapping as above.
+
+    `percent: true` shows a share in percent (success always is), `digits` says how many behind the point.
+
+    SpecError: an unknown key, several ways to make a number of a curve, or a value of another kind.
+    """
+    if isinstance(given, str):
+        return SUCCESSES.get(given) or quantity({"metric": given}, name)
+    unknown = [key for key in given if key not in ("metric", *TAKEN, *SHOWN)]
+    if unknown:
+        raise SpecError(
+            f"a measure has no key {unknown[0]!r}", mend=mend(unknown[0], ["metric", *TAKEN, *SHOWN], "keys")
+        )
+    if not isinstance(given.get("metric"), str):
+        raise SpecError("a measure names no metric", mend="write {metric: NAME}, e.g. {metric: success, at: peak}")
+    ways = [key for key in TAKEN if key in given]
+    if len(ways) > 1:
+        raise SpecError(f"a measure is taken in two ways: {' and '.join(ways)}", mend="keep one of them")
+    metric, way = str(given["metric"]), ways[0] if ways else "at"
+    share = bool(given.get("percent", metric == SUCCESS)) and way != "steps_to"
+    value = given.get(way, "end")
+    _check(way, value)
+    numbers: dict[str, Number] = {
+        "at": partial(_at, at=value),
+        "median_of_last": partial(_of_last, count=value, mean=np.median),
+        "mean_of_last": partial(_of_last, count=value, mean=np.mean),
+        "slope": _slope,
+        "steps_to": partial(_steps_to, threshold=value),
+        "least": _least,
+    }
+    bounds = (0.0, 100.0) if share and way != "slope" else None
+    digits = int(given.get("digits", 1 if share or way == "steps_to" else 2))
+    seedless = way == "at" and value == "start"
+    return _quantity(metric, numbers[way], name or metric, 100.0 if share else 1.0, bounds, digits, seedless=seedless)
+
+
+def _check(way: str, value: Any) -> None:
+    """SpecError where a way to make a number of a curve has a value of another kind."""
+    whole = isinstance(value, int) and not isinstance(value, bool) and value > 0
+    right = {
+        "at": value in ("start", "end", "peak") or ((whole or value == 0) and not isinstance(value, bool)),
+        "median_of_last": whole,
+        "mean_of_last": whole,
+        "slope": value is True,
+        "steps_to": isinstance(value, int | float) and not isinstance(value, bool),
+        "least": value is True,
+    }[way]
+    if not right:
+        needed, example = {
+            "at": ("start, end, peak or an iteration", "end"),
+            "slope": ("true", "true"),
+            "least": ("true", "true"),
+            "steps_to": ("a number", "0.5"),
+        }.get(way, ("a whole number above 0", "4"))
+        raise SpecError(f"{way}: {value!r} is not {needed}", mend=f"write {way}: {example}")

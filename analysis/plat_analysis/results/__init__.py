@@ -1,1 +1,0 @@
-"""What the runs of an experiment gave: runs, scores, curves, paired comparisons, and the paper's own numbers."""

@@ -1,0 +1,40 @@
+"""The orders that a permutation test counts: all of them where they are few, else as many as are drawn with a seed.
+
+The observed order is always one of them, so that a p-value is never zero.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from itertools import permutations
+from math import factorial
+
+import numpy as np
+from numpy.typing import NDArray
+
+DRAWN = 20_000
+
+
+@lru_cache(maxsize=32)
+def orders(count: int, seed: int = 0) -> NDArray[np.int64]:
+    """Orders of so many things, a row each, the one they have first."""
+    if factorial(count) <= DRAWN:
+        return np.array(list(permutations(range(count))), np.int64)
+    drawn = np.random.default_rng([seed, count]).permuted(np.tile(np.arange(count), (DRAWN, 1)), axis=1)
+    return np.vstack([np.arange(count), drawn])
+
+
+def column_orders(products: NDArray[np.float64], seed: int = 0) -> NDArray[np.float64]:
+    """The sums of products [group, i, order[i]] under orders that each group has for itself, the observed one first."""
+    groups, count, _ = products.shape
+    rows = orders(count, seed)
+    sums = [np.asarray(product[np.arange(count), rows].sum(axis=1), np.float64) for product in products]
+    if factorial(count) ** groups <= DRAWN:
+        every = sums[0]
+        for more in sums[1:]:
+            every = np.add.outer(every, more).ravel()
+        return every
+    random = np.random.default_rng([seed, groups, count])
+    drawn = sum(of_group[random.integers(len(rows), size=DRAWN)] for of_group in sums)
+    observed = sum(of_group[0] for of_group in sums)
+    return np.append(observed, drawn).astype(np.float64)

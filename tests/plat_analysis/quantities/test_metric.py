@@ -1,0 +1,103 @@
+"""Quantities of a curve against the obvious computation, and what is refused."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from plat.errors import SpecError
+from plat.store.mlflow.frames import Frames
+from plat_analysis.data.runs import Results
+from plat_analysis.quantities.metric import quantity
+from plat_analysis.quantities.quantity import Absent
+
+curves = st.lists(
+    st.tuples(st.integers(0, 400), st.integers(0, 1000)), min_size=2, max_size=9, unique_by=lambda p: p[0]
+)
+
+
+def measure(make_experiment, given, points, success=((0, 0.1), (20, 0.9), (40, 0.4))):
+    """A quantity of one run that logged these points of a metric, and these of success."""
+    experiment = make_experiment(rows=["PPO"], tasks=["sokoban"], filters=["none"])
+    run = experiment.runs[0].id
+    rows = [(run, "cost", step, value) for step, value in points]
+    rows += [(run, "val/success", step, value) for step, value in success]
+    frames = Frames(
+        runs=pd.DataFrame([{"run_id": run, "name": "a", "outcome": "finished"}]),
+        metrics=pd.DataFrame(rows, columns=["run_id", "key", "step", "value"]),
+        tables=pd.DataFrame([], columns=["run_id", "name", "step", "data"]),
+    )
+    results = Results(frames, experiment)
+    return quantity(given).measure(results, results.runs[0])
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(curves)
+def test_each_way_to_make_a_number_of_a_curve(make_experiment, points):
+    steps, values = map(np.array, zip(*sorted(points), strict=True))
+    expected = {
+        "cost": values[-1],
+        ("at", "start"): values[0],
+        ("median_of_last", 2): np.median(values[-2:]),
+        ("mean_of_last", 2): values[-2:].mean(),
+        ("slope", True): np.polyfit(steps, values, 1)[0],
+        ("least", True): min(values),
+    }
+    for key, value in expected.items():
+        given_ = key if isinstance(key, str) else {"metric": "cost", key[0]: key[1]}
+        assert measure(make_experiment, given_, points).value == pytest.approx(value, abs=1e-6), key
+
+
+@pytest.mark.parametrize(
+    "given_, value, step",
+    [
+        ({"metric": "cost", "at": "peak"}, 5, 15),  # the peak of success is at 20; the last cost before it is of 15
+        ({"metric": "cost", "at": 29}, 5, 15),
+        ({"metric": "cost", "at": 30}, 9, 30),
+        ({"metric": "cost", "steps_to": 5}, 15, None),
+        ({"metric": "cost", "steps_to": 8}, 30, None),
+    ],
+)
+def test_a_value_at_a_step(make_experiment, given_, value, step):
+    found = measure(make_experiment, given_, [(10, 1), (15, 5), (30, 9)])
+    assert (found.value, found.step) == (value, step)
+
+
+@pytest.mark.parametrize(
+    "given_, why",
+    [
+        ({"metric": "nothing"}, "not measured"),
+        ({"metric": "cost", "at": 5}, "not measured"),
+        ({"metric": "cost", "steps_to": 50}, "never reached 50"),
+        ({"metric": "cost", "median_of_last": 8}, "3 measurements of 8"),
+    ],
+)
+def test_why_there_is_no_value(make_experiment, given_, why):
+    assert measure(make_experiment, given_, [(10, 1), (15, 5), (30, 9)]) == Absent(why)
+
+
+@pytest.mark.parametrize(
+    "given_, what",
+    [
+        ({"metric": "cost", "median": 8}, "a measure has no key 'median'"),
+        ({"at": "end"}, "a measure names no metric"),
+        ({"metric": "cost", "at": "end", "slope": True}, "taken in two ways: at and slope"),
+        ({"metric": "cost", "at": "middle"}, "at: 'middle' is not start, end, peak or an iteration"),
+        ({"metric": "cost", "mean_of_last": 0}, "mean_of_last: 0 is not a whole number above 0"),
+        ({"metric": "cost", "slope": 2}, "slope: 2 is not true"),
+        ({"metric": "cost", "at": True}, "at: True is not"),
+        ({"metric": "cost", "steps_to": "half"}, "steps_to: 'half' is not a number"),
+    ],
+)
+def test_what_is_no_measure_is_refused(given_, what):
+    with pytest.raises(SpecError, match=what):
+        quantity(given_)
+
+
+def test_success_is_in_percent_and_other_metrics_are_not():
+    assert quantity({"metric": "success"}).factor == 100 and quantity("peak").factor == 100
+    assert quantity("val/return").factor == 1 and quantity({"metric": "probe/fluent", "percent": True}).factor == 100
+    assert quantity({"metric": "val/return", "at": "start"}).seedless and not quantity("val/return").seedless

@@ -1,0 +1,174 @@
+"""Rank correlations over settings: against scipy where the two agree, laws, planted effects and Simpson's reversal."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
+from scipy import stats
+
+from plat_analysis.statistics import correlation
+from plat_analysis.statistics.correlation import between, other_builds, over_runs, partial, within
+from plat_analysis.statistics.permutations import column_orders, orders
+
+SHAPE = (7, 2, 3)
+values = arrays(np.float64, SHAPE, elements=st.integers(-20, 20).map(float))
+alone = arrays(np.float64, (6, 1, 1), elements=st.integers(0, 9).map(float))
+PARTS = [between, other_builds, within]
+
+
+@pytest.fixture(autouse=True)
+def few_resampled(monkeypatch):
+    """Intervals are not what most tests here are about."""
+    monkeypatch.setattr(correlation, "RESAMPLED", 50)
+
+
+def rho(x, y):
+    constant = len(set(x)) == 1 or len(set(y)) == 1
+    return 0.0 if constant else stats.spearmanr(x, y).statistic
+
+
+def test_perfect_order_is_one_and_no_last_digit_more():
+    x = np.zeros((7, 2, 3))
+    x[[0, 1, 2, 3], [1, 0, 1, 0], [2, 2, 2, 2]] = 1, -1, -1, 1  # its ranks have ties; the sum of products was 1 + 2e-16
+    found = between(x, x)
+    assert found.rho <= 1 and found.high <= 1 and between(x, -x).low >= -1
+
+
+@settings(max_examples=20, deadline=None)
+@given(alone, alone)
+def test_one_run_a_setting_is_spearmans_correlation_with_its_permutation_test(x, y):
+    mine = between(x, y)
+    first, second = x.ravel(), y.ravel()
+    assert mine.rho == pytest.approx(rho(first, second))
+    for alternative, p in (("greater", mine.above), ("less", mine.below)):
+        theirs = stats.permutation_test(
+            (first,),
+            lambda order: rho(order, second),
+            permutation_type="pairings",
+            alternative=alternative,
+            n_resamples=np.inf,
+            vectorized=False,
+        )
+        assert p == pytest.approx(theirs.pvalue)
+
+
+def test_the_statistics_are_those_of_scipy():
+    random = np.random.default_rng(0)
+    x, y = random.standard_normal((2, 9, 3, 4))
+    means = x.mean(axis=2), y.mean(axis=2)
+    of_builds = np.array([[rho(means[0][:, b], means[1][:, c]) for c in range(3)] for b in range(3)])
+    assert between(x, y).rho == pytest.approx(np.diag(of_builds).mean())
+    assert other_builds(x, y).rho == pytest.approx(of_builds[~np.eye(3, dtype=bool)].mean())
+    rests = [s - s.mean(2, keepdims=True) - s.mean(0, keepdims=True) + s.mean((0, 2), keepdims=True) for s in (x, y)]
+    assert within(x, y).rho == pytest.approx(rho(*(rest.ravel() for rest in rests)))
+    assert over_runs(x, y) == pytest.approx(rho(x.ravel(), y.ravel()))
+    strength = random.standard_normal(9)
+    x, y = x[:, :1], y[:, :1]
+    ranks = [stats.rankdata(side.mean(axis=2).ravel()) for side in (x, y)]
+    freed = [side - np.polyval(np.polyfit(strength, side, 1), strength) for side in ranks]
+    assert partial(x, y, strength[:, None]).rho == pytest.approx(np.corrcoef(*freed)[0, 1])
+
+
+@settings(max_examples=20, deadline=None)
+@given(values, values, st.randoms(use_true_random=False))
+def test_laws(x, y, random):
+    order = list(range(len(x)))
+    random.shuffle(order)
+    seeds = random.sample(range(x.shape[2]), x.shape[2])
+    for part in PARTS:
+        found = part(x, y)
+        turned, relabelled, scaled = part(y, x), part(x[order], y[order]), part(2 * x + 4, y)
+        assert turned.rho == pytest.approx(found.rho) and turned.above == pytest.approx(found.above)
+        assert relabelled.rho == pytest.approx(found.rho) and relabelled.above == pytest.approx(found.above)
+        assert scaled == found
+        assert part(x[:, :, seeds], y[:, :, seeds]).above == pytest.approx(found.above)
+        mirrored = part(-x, y)
+        assert mirrored.rho == pytest.approx(-found.rho) and mirrored.above == pytest.approx(found.below)
+        assert -1 <= found.low <= found.rho <= found.high <= 1 and 0 < found.p <= 1
+
+
+@settings(max_examples=20, deadline=None)
+@given(alone, alone)
+def test_of_one_run_a_setting_only_ranks_count(x, y):
+    assert between(np.exp(x), y) == between(x, y) == between(x, y**3)
+
+
+def test_covariates_that_say_nothing_change_nothing_much():
+    x, y = np.random.default_rng(1).standard_normal((2, *SHAPE))
+    assert partial(x, y, np.zeros((7, 1))).rho == pytest.approx(between(x, y).rho)
+    with pytest.raises(ValueError, match="too few"):
+        partial(x, y, np.eye(7)[:, :2])
+
+
+def test_simpsons_reversal_both_parts_are_found():
+    random = np.random.default_rng(2)
+    settings, run = random.standard_normal((12, 1, 1)), random.standard_normal((12, 2, 5))
+    x, y = 3 * settings + run, 3 * settings - run
+    assert between(x, y).rho > 0.8 and between(x, y).above < 0.001
+    assert other_builds(x, y).above < 0.001
+    assert within(x, y).rho < -0.8 and within(x, y).below < 0.001
+    assert over_runs(x, y) > 0.5  # and all runs together hide it
+
+
+def test_what_a_strength_explains_is_taken_away():
+    random = np.random.default_rng(3)
+    strength = np.linspace(0, 1, 18)
+    x, y = 5 * strength[:, None, None] + random.standard_normal((2, 18, 2, 5))
+    assert between(x, y).above < 0.001
+    assert partial(x, y, strength[:, None]).above > 0.05
+    noise = random.standard_normal((18, 1, 1))
+    assert partial(x + 3 * noise, y + 3 * noise, strength[:, None]).above < 0.001
+
+
+def test_few_settings_in_perfect_order_have_a_wide_interval():
+    found = between(np.arange(6.0).reshape(6, 1, 1), np.arange(6.0).reshape(6, 1, 1))
+    assert found.rho == pytest.approx(1.0) and found.low < 0.9 and found.above == pytest.approx(1 / 720)
+
+
+def test_equal_values_show_nothing():
+    x, y = np.ones(SHAPE), np.random.default_rng(4).standard_normal(SHAPE)
+    for part in PARTS:
+        assert (part(x, y).rho, part(x, y).above, part(x, y).below) == (0.0, 1.0, 1.0)
+
+
+def test_equal_means_of_other_numbers_are_ties():
+    """.1 + .2 is not .3 in binary: the means of a setting would have an order that its runs have not."""
+    x = np.full((6, 1, 3), 0.2)
+    x[:3, 0] = 0.1, 0.2, 0.3
+    assert between(x, np.arange(18.0).reshape(6, 1, 3)).rho == 0.0
+
+
+def test_missing_runs():
+    x, y = np.random.default_rng(5).standard_normal((2, *SHAPE))
+    x[0, 0, 0] = np.nan
+    kept = y.copy()
+    kept[0, 0, 0] = 99.0  # no part of it without its partner
+    assert between(x, y) == between(x, kept)
+    with pytest.raises(ValueError, match="a run is missing"):
+        within(x, y)
+    x[0, 0] = np.nan
+    with pytest.raises(ValueError, match="no run in some build"):
+        between(x, y)
+    with pytest.raises(ValueError, match="at least 6 settings"):
+        between(x[1:6], y[1:6])
+
+
+def test_a_bound_other_than_zero_is_judged_on_fishers_scale():
+    random = np.random.default_rng(6)
+    settings = random.standard_normal((18, 1, 1))
+    x, y = settings + random.standard_normal((2, 18, 2, 5))
+    assert between(x, y).p_under(0.3) > 0.5 and between(x, -y).p_under(0.3) < 0.001
+    found = between(x, y)
+    assert found.p_under(found.high) == pytest.approx(0.025, abs=1e-6)
+
+
+def test_orders():
+    assert len(orders(4)) == 24 and (orders(4)[0] == range(4)).all() and len(orders(9)) == 20_001
+    products = np.random.default_rng(7).standard_normal((2, 3, 3))
+    every = column_orders(products)
+    assert len(every) == 36 and every[0] == pytest.approx(np.trace(products[0]) + np.trace(products[1]))
+    many = column_orders(np.zeros((3, 5, 5)))
+    assert len(many) == 20_001
