@@ -50,7 +50,7 @@ def mean_delta_positive(
             printed.change(row, [cell.column for cell in cells]) if change.measure == "peak" else None,
             change.smallest,
         )
-        for row in chosen_rows(grid, only)
+        for row in chosen_rows(grid.rows, only)
         for name, cells in change.parts(grid, row).items()
     }
     return verdict(decide(evidence, change.looks), evidence)

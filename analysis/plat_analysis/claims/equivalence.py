@@ -45,7 +45,7 @@ def mean_delta_small(
     grid = change.grid(frames, experiment)
     evidence = {
         name: RowEvidence(average(cells, change.contrast), smallest=change.smallest)
-        for row in chosen_rows(grid, only)
+        for row in chosen_rows(grid.rows, only)
         for name, cells in change.parts(grid, row).items()
     }
     return verdict(decide_small(evidence, change.looks), evidence)

@@ -133,7 +133,8 @@ class _Entry:
         """SpecError for a metric that no trainer of these runs logs."""
         for name in METRICS:
             given = self.given.get(name) if name in self.parameters else None
-            for metric in [given] if isinstance(given, str) else given or ():
+            named = given.values() if isinstance(given, Mapping) else given or ()  # a mapping: printed name -> metric
+            for metric in [given] if isinstance(given, str) else named:
                 with self._at(name):
                     check_metric(metric, self.experiment.runs)
 
