@@ -49,6 +49,7 @@ def mean_delta_positive(
             average(cells, change.contrast),
             printed.change(row, [cell.column for cell in cells]) if change.measure == "peak" else None,
             change.smallest,
+            **change.shown,
         )
         for row in chosen_rows(grid.rows, only)
         for name, cells in change.parts(grid, row).items()

@@ -47,6 +47,12 @@ class ChangeOptions(Comparison):
         """The change that is judged."""
         return change(quantity(self.measure), spell(self.baseline), spell(self.treatment))
 
+    @property
+    def shown(self) -> dict[str, Any]:
+        """How a row's evidence shows the change: digits behind the point, and the unit behind a size."""
+        measured = self.contrast.of.quantity
+        return {"digits": measured.digits, "unit": " points" if measured.factor != 1 else ""}
+
     def grid(self, frames: Frames | None, experiment: Experiment) -> Compared:
         """The runs of the comparison; SpecError also where its sides differ in more than `differ_in` names."""
         grid = super().grid(frames, experiment)

@@ -13,6 +13,7 @@ from plat_analysis.data.runs import Results, spell
 from plat_analysis.facets import AxisNames, Facets, Layout, rows_or
 from plat_analysis.figures import condition_curves as curves
 from plat_analysis.figures.condition_curves import ConditionCurves, condition_curves
+from plat_analysis.figures.learning_curves import caption
 from plat_analysis.options import checked_by
 from plat_analysis.text import shortened
 
@@ -65,7 +66,7 @@ def build(
         name=name,
         title=title or " · ".join(filter(None, [experiment.source, experiment.title])),
         draw=partial(_draw, panels, facets, list(metrics), spell(baseline)),
-        caption=" ".join([_caption(panels), *results.unlogged(metrics.values())]),
+        caption=" ".join([caption("", panels.values()), *results.unlogged(metrics.values())]),
     )
     for index, ((row, shown, condition), lines) in enumerate(panels.items()):
         figure.points += curves.points(
@@ -77,14 +78,6 @@ def build(
 
 
 BUILDER = build
-
-
-def _caption(panels: Panels) -> str:
-    several = any(len(lines.lines) > 1 for lines in panels.values())
-    text = "Bold: mean over seeds while every seed runs; thin: single seeds. " if several else "One seed. "
-    if max((lines.counted for lines in panels.values()), default=0) >= curves.BAND_SEEDS:
-        text += "Band: 95 % interval over seeds and builds, as if they were one sample. "
-    return text + "×: the run ended early."
 
 
 def _draw(panels: Panels, facets: Facets, shown: list[str], baseline: str) -> Canvas:
