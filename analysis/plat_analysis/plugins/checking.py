@@ -149,7 +149,7 @@ class _Entry:
                         check_metric(metric, self.experiment.runs, also=SUCCESSES)
 
     def check_smallest(self) -> None:
-        """SpecError where a change in another unit than points is judged by the smallest effect that is meant in points."""
+        """SpecError where a change in another unit than points is judged by a smallest effect in points."""
         if "smallest" in self.parameters and "smallest" not in self.given and self.given.get("measure") is not None:
             with self._at("measure"):
                 measured = quantity(self.given["measure"])

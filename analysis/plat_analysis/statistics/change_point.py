@@ -64,7 +64,7 @@ def _first(true: NDArray[np.bool_]) -> int:
 
 
 def sign_test(positive: int, negative: int) -> float:
-    """One-sided p-value of "a lag is as often negative as positive": small when most are positive. Ties do not count."""
+    """One-sided p-value of "a lag is as often negative as positive". Ties do not count."""
     from scipy.stats import binomtest
 
     trials = positive + negative
