@@ -116,7 +116,7 @@ def _draw(
     from plat_analysis.figures import style
 
     colours = dict(zip(names, style.PALETTE, strict=False))
-    figure = style.canvas(0.8 + 3.4 * len(rows), 3.1)
+    figure = style.canvas(max(5.6, 0.8 + 3.4 * len(rows)), 3.1)
     axes = figure.subplots(1, len(rows), sharey=True, squeeze=False)[0]
     figure.subplots_adjust(left=0.7 / figure.get_figwidth(), right=0.985, top=0.82, bottom=0.15, wspace=0.06)
     entries = [
