@@ -1,7 +1,7 @@
 """Whether a signal that is there before training goes with what the filter then gains, over settings (Table 8).
 
-Spearman's correlation between settings, by permutation of whole settings (`statistics.correlation`). Every signal
-named is judged; all of them share the error (Holm).
+Spearman's correlation over starts, by permutation of whole starts (`statistics.correlation`): settings that share a
+base model and a task have the same signal, and count once. Every signal named is judged; all share the error (Holm).
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ def foretells_gain(
     sign: Literal["positive", "negative"] = "positive",
     looks: int = 1,
 ) -> Verdict:
-    """Settings with more of each signal gain more from the treatment.
+    """Settings that start with more of each signal gain more from the treatment.
 
     settings  axes whose values together are the settings
     signals   name -> what is measured of the runs with the baseline, e.g. {metric: rollout/rv_std_over_mean, at: 1}
@@ -73,18 +73,17 @@ def foretells_gain(
     for index, name in enumerate(signals):
         if values is None:
             enough = sum(setting.judged for setting in found.values())
-            tested[name] = RowTests(None, None, f"{name} ({enough} of {len(found)} settings have all of their runs)")
+            few = f"{enough} of {len(found)} settings have all of their runs, of which starts are needed that differ"
+            tested[name] = RowTests(None, None, f"{name} ({few})")
             continue
         rank = between(values[index], values[-1])
         p, opposite = (rank.above, rank.below) if sign == "positive" else (rank.below, rank.above)
         bounds = f"[{number(rank.low, 2, True)}, {number(rank.high, 2, True)}]"
-        line = (
-            f"{name}: {number(rank.rho, 2, True)} {bounds} over {rank.settings} settings, p {p_value(p)} (permutation)"
-        )
+        line = f"{name}: {number(rank.rho, 2, True)} {bounds} over {rank.settings} starts, p {p_value(p)} (permutation)"
         tested[name] = RowTests(p, opposite, line)
     decision = decide(tested, looks)
     ids = dict.fromkeys(run for setting in found.values() for run in setting.gain.run_ids)
-    lines = (*decision.lines, "over settings like these")
+    lines = (*decision.lines, f"{len(found)} settings; those with one base model and task are one start")
     return Verdict(decision.status, None, "; ".join(lines), tuple(ids), lines=lines, p=decision.p)
 
 

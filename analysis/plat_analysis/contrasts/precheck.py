@@ -89,13 +89,21 @@ def _by_run(cell: Cell, contrasts: list[Contrast]) -> Array | None:
 
 
 def arrays(settings: Mapping[str, Setting]) -> Array | None:
-    """[signal..., gain] x setting x 1 x run, as `statistics.correlation` takes them; None where one may not be judged.
+    """[signal..., gain] x start x 1 x run, as `statistics.correlation` takes them; None where one may not be judged.
 
-    Settings may have different numbers of runs: what one lacks is NaN.
+    Settings that start from the same base model on the same task play the same first batch, so the first signal is the
+    same number run by run. They are one unit, a start, with the means of all else: otherwise one start would count
+    many times. Starts may have different numbers of runs: what one lacks is NaN.
     """
     if not all(setting.judged for setting in settings.values()):
         return None
-    blocks = [setting.values for setting in settings.values() if setting.values is not None]
+    starts: dict[tuple[float, ...], list[Array]] = {}
+    for setting in settings.values():
+        if setting.values is not None:
+            starts.setdefault(tuple(np.round(setting.values[0], 9)), []).append(setting.values)
+    if len(starts) < MIN_SETTINGS:
+        return None
+    blocks = [np.mean(group, axis=0) for group in starts.values()]
     most = max(block.shape[1] for block in blocks)
     padded = [np.pad(block, ((0, 0), (0, most - block.shape[1])), constant_values=np.nan) for block in blocks]
     return np.stack(padded, axis=1)[:, :, None, :]

@@ -14,7 +14,7 @@ import numpy as np
 from plat_analysis.artifact import Figure, number, p_value, provenance, record
 from plat_analysis.contrasts.precheck import Setting, arrays, measured, sides_of
 from plat_analysis.data.labels import label, measure_label
-from plat_analysis.data.published import DELTA, PrintedTable, printed_table
+from plat_analysis.data.published import PrintedTable, printed_table
 from plat_analysis.data.runs import Results
 from plat_analysis.facets import AxisNames
 from plat_analysis.options import checked_by
@@ -30,7 +30,8 @@ if TYPE_CHECKING:
     from plat.spec.experiment import Experiment
     from plat.store.mlflow.frames import Frames
 
-SIGNAL = "signal"
+SIGNAL, GAIN = "signal", "gain"
+ONE = "Settings that share a base model and a task have the same signal, and count as one start."
 
 
 def _beforehand(
@@ -74,7 +75,7 @@ def build(
     pair       the axis with `baseline` and `treatment`
     threshold  of the rule: the treatment is foretold to help where the signal is at least that
     rivals     name -> a measure that might foretell as much; what the signal adds to each is said
-    paper      key of the printed table (default: the one that `source` names, if any)
+    paper      key of the printed table, with `signal` and `gain` of settings (default: the one that `source` names, if any)
     """
     sides = sides_of(Results(frames, experiment), settings, pair, baseline, treatment)
     of, gained = quantity(signal), quantity(outcome)
@@ -84,7 +85,7 @@ def build(
         name=name,
         title=" · ".join(filter(None, [experiment.source, experiment.title])),
         draw=partial(_draw, found, of, gained, threshold, printed),
-        caption=" ".join([_correlations(found, list(signals)), _rule(found, threshold)]),
+        caption=" ".join([_correlations(found, list(signals)), ONE, _rule(found, threshold)]),
     )
     for index, (setting, one) in enumerate(found.items()):
         figure.points.append(
@@ -99,7 +100,7 @@ BUILDER = build
 
 
 def _published(printed: PrintedTable, setting: str) -> dict[str, float | None]:
-    return {"paper_signal": printed.number(setting), "paper_gain": printed.number(setting, DELTA)}
+    return {"paper_signal": printed.number(setting, SIGNAL), "paper_gain": printed.number(setting, GAIN)}
 
 
 def _correlations(found: Mapping[str, Setting], names: list[str]) -> str:
@@ -114,12 +115,12 @@ def _correlations(found: Mapping[str, Setting], names: list[str]) -> str:
         p = min(1.0, 2 * min(rank.above, rank.below))
         bounds = f"[{number(rank.low, 2, True)}, {number(rank.high, 2, True)}]"
         said.append(f"{name} {number(rank.rho, 2, True)} {bounds}, p {p_value(p)}")
-    text = f"Spearman with the gain over {len(found)} settings: {'; '.join(said)}."
+    text = f"Spearman with the gain over {values.shape[1]} starts: {'; '.join(said)}."
     if not np.isnan(values).any():
         for index, name in enumerate(names[1:], 1):
             more = foretell(values[0], values[index], values[-1])
             text += (
-                f" Beside {name}, the signal predicts {number(more.with_it, 2)} of the gain of a setting left out, "
+                f" Beside {name}, the signal predicts {number(more.with_it, 2)} of the gain of a start left out, "
                 f"{number(more.without, 2)} without it, p {p_value(more.p)}."
             )
     return text

@@ -17,7 +17,7 @@ from plat_analysis.figures.style import images
 
 SIGNAL = "rollout/rv_std_over_mean"
 START = {"metric": SIGNAL, "at": 1}
-PAPER = {"tables": {"table8": {"rows": {"s0": [1.29, 4.6]}}}}
+PAPER = {"tables": {"table8": {"rows": {"s0": {"signal": 1.29, "gain": 4.6}}}}}
 
 
 def planted(make_experiment, make_frames, slope, settings=8, seeds=5, holes=()):
@@ -51,7 +51,7 @@ def test_a_planted_order_is_found_in_either_direction(make_experiment, make_fram
 def test_the_figure_says_what_a_slow_computation_says(make_experiment, make_frames):
     frames, experiment = planted(make_experiment, make_frames, 0.2)
     (figure,) = build(frames, experiment, settings="variant", signal=START, rivals={"base": START})
-    value = frames.metrics.set_index(["run_id", "key"]).value
+    value = {(m.run_id, m.key): m.value for m in frames.metrics.itertuples()}
     x, y = [], []
     for setting in dict.fromkeys(run.axes["variant"] for run in experiment.runs):
         own = {(r.axes["filter"], r.axes["seed"]): r.id for r in experiment.runs if r.axes["variant"] == setting}
@@ -66,6 +66,15 @@ def test_the_figure_says_what_a_slow_computation_says(make_experiment, make_fram
     right = sum((a >= 1) == (b > 0) for a, b in zip(x, y, strict=True))
     assert f"in {right} of 8 settings" in figure.caption and figure.points[0]["paper_gain"] == 4.6
     assert images(figure)[1].startswith(b"\x89PNG")
+
+
+def test_settings_with_one_start_count_once(make_experiment, make_frames):
+    frames, experiment = planted(make_experiment, make_frames, 0.2)
+    first, second = ([run for run in experiment.runs if run.axes["variant"] == name] for name in ("s0", "s1"))
+    for run, other in zip(first, second, strict=True):
+        own, others = ((frames.metrics.run_id == one.id) & (frames.metrics.key == SIGNAL) for one in (run, other))
+        frames.metrics.loc[others, "value"] = frames.metrics.loc[own, "value"].to_numpy()
+    assert "over 7 starts" in judge((frames, experiment)).detail
 
 
 def test_a_missing_run_is_not_enough_data(make_experiment, make_frames):
