@@ -75,7 +75,7 @@ def build(
     pair       the axis with `baseline` and `treatment`
     threshold  of the rule: the treatment is foretold to help where the signal is at least that
     rivals     name -> a measure that might foretell as much; what the signal adds to each is said
-    paper      key of the printed table, with `signal` and `gain` of settings (default: the one that `source` names, if any)
+    paper      key of the printed table of signals and gains (default: the one that `source` names, if any)
     """
     sides = sides_of(Results(frames, experiment), settings, pair, baseline, treatment)
     of, gained = quantity(signal), quantity(outcome)
