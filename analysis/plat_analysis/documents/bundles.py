@@ -3,7 +3,7 @@
 A report may be that of a part of the runs: with overrides of the matrix beside those of the bundle.
 
 `docs/results/` is a bundle, and any other folder in `docs/` may be one (files that were run under different overrides
-cannot share one).
+cannot share one). A file whose runs were done for others needs no bundle: its runs are looked for in all of them.
 """
 
 from __future__ import annotations
@@ -11,14 +11,18 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from plat.errors import SpecError
-from plat.spec.experiment import load_experiment
+from plat.spec.experiment import Experiment, load_experiment
 from plat.store.bundle.format import MANIFEST
-from plat.store.bundle.frames import BundleResults, experiments_in, read_results
-from plat.suggest import mend
+from plat.store.bundle.frames import BundleResults, experiments_in, read_results, runs_in
+from plat.store.mlflow.frames import Frames
 from plat_analysis.report.build import build_report
 from plat_analysis.report.report import Report
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 EXPORT = "run `plat sweep` and `plat export` again with this version of plat"
 
@@ -42,47 +46,81 @@ class Bundles:
         return self._reports[key]
 
     def _built(self, name: str, overrides: Sequence[str]) -> Report:
-        results = self._results_of(name)
         paths = sorted((self.root / "experiments").rglob(f"{name}.yaml"))
         if not paths:
             raise SpecError(f"there is no experiment file {name}.yaml", where=str(self.root / "experiments"))
-        keys = {override.partition("=")[0] for override in overrides}
-        kept = [override for override in results.overrides if override.partition("=")[0] not in keys]
-        experiment = load_experiment(paths[0], [*kept, *overrides])
+        folder = self._folder_of(name)
+        if folder is None:
+            experiment = load_experiment(paths[0], list(overrides))
+            frames = self._from_all(experiment)
+        else:
+            results = self._results_in(folder)
+            keys = {override.partition("=")[0] for override in overrides}
+            kept = [override for override in results.overrides if override.partition("=")[0] not in keys]
+            experiment, frames = load_experiment(paths[0], [*kept, *overrides]), results.frames
+            _check_wanted(experiment, set(results.experiments[name]), part=bool(overrides), where=self.folder)
         reference = experiment.reference_folder
-        if reference is None or not reference.exists() or reference.samefile(self._folder_of(name)):
+        if reference is None or not reference.exists() or (folder is not None and reference.samefile(folder)):
             experiment = replace(experiment, reference=None)  # a bundle is not compared with itself
-        exported, wanted = set(results.experiments[name]), {run.id for run in experiment.runs}
-        strangers = wanted - exported if overrides else exported - wanted
-        if strangers:
-            raise SpecError(
-                f"{len(strangers)} of {len(wanted if overrides else exported)} runs "
-                f"{'are not in the bundle' if overrides else 'in the bundle are not those of ' + paths[0].name}: "
-                "the file, the trainer or a base model has changed since they were exported",
-                where=str(self.folder),
-                mend=EXPORT,
-            )
-        report = build_report(results.frames, experiment)
+        report = build_report(frames, experiment)
         for failure in report.failures:
             raise SpecError(failure.render(), where=str(paths[0]))
         return replace(report, experiment=replace(experiment, path=paths[0].relative_to(self.root)))
 
-    def _results_of(self, name: str) -> BundleResults:
-        """The bundle that holds an experiment; the others are not read."""
-        folder = self._folder_of(name)
+    def _from_all(self, experiment: Experiment) -> Frames:
+        """The results of an experiment's runs from whatever bundles hold them; SpecError where one is in none."""
+        missing, parts = {run.id for run in experiment.runs}, []
+        for folder in self._folders():
+            if here := missing & runs_in(folder):
+                parts.append(_only(self._results_in(folder).frames, here))
+                missing -= here
+        if missing:
+            raise SpecError(
+                f"{len(missing)} of {len(experiment.runs)} runs of {experiment.name!r} are in no bundle",
+                where=str(self.folder),
+                mend=f"{EXPORT}, or choose a part of the runs that is there",
+            )
+        runs, metrics, tables = (
+            _together([getattr(part, name) for part in parts]) for name in ("runs", "metrics", "tables")
+        )
+        return Frames(runs, metrics, tables)
+
+    def _results_in(self, folder: Path) -> BundleResults:
         if folder not in self._results:
             self._results[folder] = read_results(folder)
         return self._results[folder]
 
-    def _folder_of(self, name: str) -> Path:
-        """Where the bundle is that holds an experiment; SpecError where none does."""
-        folders = {
-            experiment: manifest.parent
-            for manifest in sorted(self.folder.rglob(MANIFEST))
-            for experiment in experiments_in(manifest.parent)
-        }
-        if name not in folders:
-            raise SpecError(
-                f"no bundle holds results of {name!r}", where=str(self.folder), mend=mend(name, folders, "results")
-            )
-        return folders[name]
+    def _folders(self) -> list[Path]:
+        return [manifest.parent for manifest in sorted(self.folder.rglob(MANIFEST))]
+
+    def _folder_of(self, name: str) -> Path | None:
+        """The bundle that was exported for an experiment, the last one by name; None where none was."""
+        return next((folder for folder in reversed(self._folders()) if name in experiments_in(folder)), None)
+
+
+def _check_wanted(experiment: Experiment, exported: set[str], part: bool, where: Path) -> None:
+    """SpecError where the runs of a file are not those that were exported for it, or a part of them is none."""
+    wanted = {run.id for run in experiment.runs}
+    strangers = wanted - exported if part else exported - wanted
+    if strangers:
+        raise SpecError(
+            f"{len(strangers)} of {len(wanted if part else exported)} runs "
+            f"{'are not in the bundle' if part else 'in the bundle are not those of ' + experiment.path.name}: "
+            "the file, the trainer or a base model has changed since they were exported",
+            where=str(where),
+            mend=EXPORT,
+        )
+
+
+def _only(frames: Frames, runs: set[str]) -> Frames:
+    """The rows of these runs."""
+    kept = (frame[frame["run_id"].isin(runs)] for frame in (frames.runs, frames.metrics, frames.tables))
+    of_runs, metrics, tables = kept
+    return Frames(of_runs, metrics, tables)
+
+
+def _together(parts: Sequence[pd.DataFrame]) -> pd.DataFrame:
+    """Frames of different runs as one, in the order of run ids."""
+    import pandas as pd
+
+    return pd.concat(parts, ignore_index=True).sort_values("run_id", kind="stable", ignore_index=True)

@@ -48,6 +48,11 @@ def experiments_in(folder: Path) -> list[str]:
     return [str(experiment["name"]) for experiment in read_manifest(folder)["experiments"]]
 
 
+def runs_in(folder: Path) -> set[str]:
+    """The ids of the runs of a bundle, from its manifest alone; BundleError where that is damaged."""
+    return {str(run) for experiment in read_manifest(folder)["experiments"] for run in experiment["runs"]}
+
+
 def read_results(folder: Path, metrics: Collection[str] | None = None, tables: bool = True) -> BundleResults:
     """The results in a bundle; BundleError when it is damaged.
 
