@@ -79,7 +79,7 @@ def test_the_command_checks_and_writes(repository):
         ("small verdict x", "the report has no claim 'x'"),
         ("small sum", "there is no kind of result 'sum'"),
         ("small", "names no result"),
-        ("other claims", "no bundle holds results of 'other'"),
+        ("other claims", "no experiment file other.yaml"),
     ],
 )
 def test_a_region_that_names_nothing_is_refused_with_its_place(repository, region, said):
