@@ -71,6 +71,8 @@ class AlgorithmConfig:
     # how advantages are estimated: with a critic (gae) or relative to the group (grpo)
     advantage: str = choice("gae", "grpo")
     norm_by_std: bool = True  # grpo only: divide by the group's standard deviation (False: Dr. GRPO)
+    # grpo that divides only: the smallest standard deviation that an advantage is divided by; 0: no floor [reward]
+    std_floor: float = number(0.0, minimum=0)
     # how the losses of tokens become one number
     loss_agg: str = choice("token-mean", "seq-mean-token-mean", "seq-mean-token-sum", "seq-mean-token-sum-norm")
     clip_low: float = number(0.2, minimum=0, maximum=1)  # how far below 1 the ratio of policies counts

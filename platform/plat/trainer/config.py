@@ -30,6 +30,8 @@ class TaskConfig:
     turns: int = number(5, minimum=1)  # of an episode, at most [turns]
     response_tokens: int = number(24, minimum=1)  # of a response, at most, per turn [tokens]
     token_cost: float = number(0.0, minimum=0)  # what each response token costs, the end of text included [reward]
+    # standard deviation of zero-mean Gaussian noise on the return of each training trajectory; 0: none [reward]
+    reward_noise: float = number(0.0, minimum=0)
 
 
 @dataclass

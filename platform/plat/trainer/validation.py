@@ -36,6 +36,8 @@ def idle_keys(config: Mapping[str, Any]) -> dict[str, str]:
         idle["algorithm.norm_by_std"] = (
             f"the algorithm {algorithm['name']} does not compare the trajectories of a group"
         )
+    if algorithm["advantage"] != "grpo" or not algorithm["norm_by_std"]:
+        idle["algorithm.std_floor"] = f"the algorithm {algorithm['name']} does not divide by a standard deviation"
     if not algorithm["dynamic_sampling"]:
         idle["algorithm.max_refills"] = "without algorithm.dynamic_sampling=true there are no refills"
     return idle | _idle_filter_keys(config["filter"])

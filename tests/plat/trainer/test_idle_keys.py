@@ -74,6 +74,7 @@ OF_A_RUN = {
     "algorithm.lam": 0.1,
     "algorithm.gamma": 0.1,
     "algorithm.norm_by_std": False,
+    "algorithm.std_floor": 0.5,
     "algorithm.max_refills": 0,
     "filter.scale_power": "sqrt",
     **{f"filter.{name}": value for name, value in OTHERS.items()},

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
 from plat.trainer.config import RunConfig
@@ -10,7 +12,7 @@ from plat.trainer.embedded.rollout import Episodes, Sampling, rollout
 from plat.trainer.embedded.transformer.model import Weights
 from plat.trainer.embedded.transformer.tokenizer import Tokenizer
 from plat.trainer.environments import make_environments
-from plat.trainer.loop.randomness import GRADIENT, TRAINING, gradient_seeds, training_seeds
+from plat.trainer.loop.randomness import GRADIENT, REWARD, TRAINING, Key, generator, gradient_seeds, training_seeds
 from plat.trainer.loop.refill import refill
 
 
@@ -51,7 +53,8 @@ class Collector:
             np.tile(np.arange(probe.group_size), probe.prompts).tolist(),
             np.repeat(np.arange(probe.prompts), probe.group_size),
         )
-        return rollout(policy, self.tokenizer, episodes, self.sampling, (GRADIENT, config.seed, step))
+        batch = rollout(policy, self.tokenizer, episodes, self.sampling, (GRADIENT, config.seed, step))
+        return with_reward_noise(batch, config.task.reward_noise, (REWARD, GRADIENT, config.seed, step))
 
     def _rollout(self, policy: Weights, step: int, number: int, prompts: int) -> Batch:
         config, size = self.config, self.config.train.group_size
@@ -62,4 +65,18 @@ class Collector:
             [member for _ in instances for member in range(size)],
             np.repeat(np.arange(prompts), size) + number * config.train.prompts,
         )
-        return rollout(policy, self.tokenizer, episodes, self.sampling, (TRAINING, config.seed, step, number))
+        batch = rollout(policy, self.tokenizer, episodes, self.sampling, (TRAINING, config.seed, step, number))
+        return with_reward_noise(batch, config.task.reward_noise, (REWARD, config.seed, step, number))
+
+
+def with_reward_noise(batch: Batch, std: float, key: Key) -> Batch:
+    """The batch with Gaussian noise of mean 0 on the reward of each trajectory's last turn.
+
+    The number of trajectory n is a function of (key, n) alone. Success and everything that was said stay as they are.
+    """
+    if not std:
+        return batch
+    is_last = np.append(np.diff(batch.trajectory_of_row) > 0, True)  # rows are sorted by trajectory, then turn
+    rewards = batch.rewards.copy()
+    rewards[is_last] += std * generator(*key).standard_normal(batch.trajectories)
+    return replace(batch, rewards=rewards)

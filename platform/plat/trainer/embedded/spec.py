@@ -91,6 +91,8 @@ SPEC = TrainerSpec(
         "mi.probe": 0,
         "mi.probe_every": 1,
         "task.token_cost": 0.0,
+        "task.reward_noise": 0.0,
+        "algorithm.std_floor": 0.0,
         "filter.within_group_rounding": "floor",
         "filter.kept": "own",
         "gradient.every": 0,

@@ -4,7 +4,7 @@ The policy is a language model that plays text games. It answers each prompt (th
 between think tags, and then with actions. An iteration (`_Run._iterate`) has these parts:
 
     rollout       the policy plays P training instances, G times each (`collect`). The G trajectories of one instance
-                  are a group; the return of a trajectory is the sum of its rewards
+                  are a group; the return of a trajectory is the sum of its rewards, with `task.reward_noise` on it
     cross_score   every `mi.every` iterations: how much the reasonings tell about their prompts, measured on the whole
                   batch before anything is dropped from it (`cross_score`, Table 1)
     gradient      every `gradient.every` iterations: the norm of the gradient on prompts of small and of large reward

@@ -5,6 +5,8 @@ numbers depend on, so that a resumed run needs no generator state to be bit-iden
 
     purpose, then                   what is drawn
     "training", seed, step, refill  the tokens of a training rollout
+    "reward", seed, step, refill    the noise on the returns of a training rollout; on those of a
+                                    gradient probe: "reward", "gradient", seed, step
     "evaluation", eval.seed, split  the tokens of an evaluation on fixed instances: the same for every run and step
     "probe", seed, step             the tokens of a reasoning probe
     "gradient", seed, step          the tokens of a gradient probe
@@ -25,6 +27,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 TRAINING = "training"
+REWARD = "reward"
 EVALUATION = "evaluation"
 PROBE = "probe"
 GRADIENT = "gradient"
