@@ -24,6 +24,8 @@ METRICS = (
     *_named("heldout/", "success final_success base_success peak_step"),
     *_named("rollout/", "success return_mean reward_std reward_var rv_std_over_mean zero_variance_prompts"),
     *_named("rollout/", "format_valid reasoning_parses response_tokens entropy refills informative_prompts"),
+    *_named("rollout/reward_var_", "min q25 median q75 max within_success"),
+    *_named("rollout/", "easy_prompts mixed_prompts hard_prompts"),
     *_named("rollout/level/", " ".join(LEVELS)),
     *_named("mi/first_turn/", _MUTUAL_INFORMATION),
     *_named("mi/trajectory/", _MUTUAL_INFORMATION),

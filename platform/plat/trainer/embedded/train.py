@@ -105,9 +105,8 @@ class _Run:
         policy = self.learner.policy()
         with book.timed("rollout"):
             batch = self.collector.rollout(policy, step)
-        book.rolled_out(
-            batch.returns.reshape(-1, config.train.group_size), batch_metrics(batch, config.train.group_size)
-        )
+        size = config.train.group_size
+        book.rolled_out(batch.returns.reshape(-1, size), batch_metrics(batch, size, config.train.prompt_metrics))
         if book.measures_mutual_information:
             with book.timed("cross_score"):
                 book.add(self._mutual_information(policy, batch, step))

@@ -165,6 +165,7 @@ SPEC = TrainerSpec(
     legacy={
         **OF_THE_EMBEDDED_TRAINER,
         "algorithm.std_floor": 0.0,
+        "train.prompt_metrics": False,
         "gradient.every": 0,
         "gradient.prompts": 128,
         "gradient.group_size": 16,

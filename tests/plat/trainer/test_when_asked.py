@@ -1,0 +1,42 @@
+"""What a run measures only when asked: a run that does not ask is the same, and one that asks learns the same."""
+
+from __future__ import annotations
+
+from fnmatch import fnmatchcase
+
+import numpy as np
+import pytest
+
+from plat.trainer.embedded.train import train
+from plat.trainer.metric_names import METRICS
+
+
+@pytest.fixture(scope="module")
+def both(compose, memory_io):
+    """`both("key=value", ...)`: the records of a run that does not ask, of one that does, and what is new in it.
+
+    Everything else, the final weights included, must be the same to the bit.
+    """
+
+    def run(*asked, base=("task=sokoban",)):
+        plain, with_more = memory_io(), memory_io()
+        train(compose(*base), plain)
+        train(compose(*base, *asked), with_more)
+        new = {key: value for key, value in with_more.history().items() if key not in plain.history()}
+        assert {key: value for key, value in with_more.history().items() if key not in new} == plain.history()
+        assert {key: value for key, value in with_more.tables.items() if key in plain.tables} == plain.tables
+        assert with_more.final() == plain.final()
+        assert all(any(fnmatchcase(name, metric) for metric in METRICS) for name, _ in new)
+        return with_more, new
+
+    return run
+
+
+def test_metrics_of_prompts(both):
+    io, new = both("train.prompt_metrics=true")
+    assert len(new) == 2 * 9 and {step for _, step in new} == {1, 2}
+    for step in (1, 2):
+        variances = np.var(io.tables["reward_matrix", step], axis=1, ddof=1)
+        assert io.metrics["rollout/reward_var_max", step] == pytest.approx(variances.max(), abs=1e-6)
+        counted = [io.metrics[f"rollout/{kind}_prompts", step] for kind in ("easy", "mixed", "hard")]
+        assert sum(counted) == len(variances)
