@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from plat.trainer.embedded.train import train
+from plat.trainer.environments import make_environments
 from plat.trainer.metric_names import METRICS
 
 
@@ -40,3 +41,33 @@ def test_metrics_of_prompts(both):
         assert io.metrics["rollout/reward_var_max", step] == pytest.approx(variances.max(), abs=1e-6)
         counted = [io.metrics[f"rollout/{kind}_prompts", step] for kind in ("easy", "mixed", "hard")]
         assert sum(counted) == len(variances)
+
+
+@pytest.mark.parametrize("context", ["current", "full"])
+def test_a_trajectory_that_was_kept_can_be_played_again(both, compose, context):
+    """The environment, asked what the policy said, gives the observations, rewards and success that were kept."""
+    io, new = both("eval.trajectories=5", base=("task=sokoban", f"train.context={context}"))
+    assert not new
+    for step in (0, 1, 2):
+        kept, instances = io.tables["val_trajectories", step], io.tables["val_instances", step]
+        assert len(kept) == 5
+        for number, trajectory in enumerate(kept):
+            (environment,) = make_environments(compose("task=sokoban"), "validation", 1)
+            seen, success = environment.reset(trajectory["seed"], number), False
+            for observation, response, reward in trajectory["turns"]:
+                assert observation == seen
+                seen, given, _, info = environment.step(response)
+                success = bool(info["success"])
+                assert reward == pytest.approx(given, abs=1e-6)
+            assert success == trajectory["success"] == instances["success"][number]
+            assert len(trajectory["turns"]) == instances["turns"][number]
+
+
+def test_an_attempt_after_a_kill_keeps_the_same_trajectories(compose, memory_io):
+    config = compose("task=frozenlake", "eval.trajectories=4", "train.iterations=3")
+    whole, killed = memory_io(), memory_io(1)
+    train(config, whole)
+    assert train(config, killed).kind == "interrupted"
+    resumed = killed.resumed()
+    train(config, resumed)
+    assert resumed.tables == whole.tables

@@ -94,6 +94,7 @@ SPEC = TrainerSpec(
         "task.reward_noise": 0.0,
         "algorithm.std_floor": 0.0,
         "train.prompt_metrics": False,
+        "eval.trajectories": 0,
         "filter.within_group_rounding": "floor",
         "filter.kept": "own",
         "gradient.every": 0,

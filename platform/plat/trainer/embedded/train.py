@@ -49,6 +49,7 @@ from plat.trainer.embedded.cross_score import measure
 from plat.trainer.embedded.evaluate import evaluate
 from plat.trainer.embedded.learner import Learner
 from plat.trainer.embedded.probe import Probe
+from plat.trainer.embedded.transcripts import transcripts
 from plat.trainer.embedded.transformer.model import Weights, unpack
 from plat.trainer.loop.bookkeeper import Bookkeeper
 from plat.trainer.loop.instances import FixedInstances
@@ -56,6 +57,7 @@ from plat.trainer.loop.randomness import SCORING, SELECTING, UPDATING, generator
 from plat.trainer.loop.selection import filter_batch, update_plan
 from plat.trainer.loop.trainable import Measured
 from plat.trainer.loop.trajectories import batch_metrics, instance_results
+from plat.trainer.table_names import VAL_TRAJECTORIES
 
 
 def train(config: RunConfig, io: RunIO) -> Outcome:
@@ -150,7 +152,11 @@ class _Run:
     # --- what the book-keeper asks for --------------------------------------------------------------------------------
 
     def validate(self) -> Measured:
-        return self._play(self.learner.policy(), self.validation)
+        metrics, batch = evaluate(self.learner.policy(), self.tokenizer, self.config, self.validation)
+        further = {}
+        if count := self.config.eval.trajectories:
+            further[VAL_TRAJECTORIES] = transcripts(batch, self.tokenizer, self.validation.seeds, count)
+        return Measured(metrics, instance_results(batch), further)
 
     def evaluate_heldout(self, peak: State | None) -> Measured:
         assert self.heldout is not None, "asked for only where eval.heldout is above 0"

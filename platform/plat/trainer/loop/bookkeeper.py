@@ -213,6 +213,8 @@ class Bookkeeper:
             validation = self.trainable.validate()
         self.add({f"val/{name}": value for name, value in validation.metrics.items()})
         self.io.table("val_instances", self.progress.step, dict(validation.table))
+        for name, table in validation.further.items():
+            self.io.table(name, self.progress.step, table)
         success = validation.metrics["success"]
         if not math.isfinite(success):
             raise RunError("validation success is not a number", failure_class="nan")

@@ -161,7 +161,7 @@ def test_a_run_that_is_done_asks_nothing_of_this_machine(tmp_path: Path) -> None
     check_machine([run], home)
 
 
-@pytest.mark.parametrize("override", ["task.reward_noise=0.1"])
+@pytest.mark.parametrize("override", ["task.reward_noise=0.1", "eval.trajectories=2"])
 def test_what_only_the_embedded_trainer_honours_is_refused(override: str) -> None:
     key = override.partition("=")[0]
     with pytest.raises(SpecError, match=f"cannot honour {key}") as caught:
