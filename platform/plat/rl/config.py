@@ -118,6 +118,10 @@ class GradientConfig:
     prompts: int = number(128, minimum=1)  # of a batch that is played for it [prompts]
     group_size: int = number(16, minimum=2)  # trajectories of each of its prompts [trajectories]
     buckets: int = number(6, minimum=1)  # of equally many prompts, by the spread of their returns [buckets]
+    # measurements besides, evenly from the first iteration to the last; 3: first, middle, last; 0: none [measurements]
+    times: int = number(0, minimum=0)
+    # also how far two random halves of a bucket agree, with the null of permuted returns, and one norm of regularisers
+    halves: bool = False
 
 
 @dataclass

@@ -36,6 +36,7 @@ METRICS = (
     *_named("actor/", "pg_loss kl entropy grad_norm clip_fraction clip_fraction_lower ppo_kl"),
     *_named("critic/", "value_loss value_clip_fraction grad_norm"),
     *_named("grad/q*/", "task entropy kl reward_std_mean reward_std_min reward_std_max prompts"),
+    *_named("grad/q*/", "regulariser halves_inner halves_cosine null_task null_inner null_cosine"),
     *_named("time/", "rollout refill cross_score gradient filter update eval probe step"),
     "mem/peak_mb",
 )

@@ -71,3 +71,17 @@ def test_an_attempt_after_a_kill_keeps_the_same_trajectories(compose, memory_io)
     resumed = killed.resumed()
     train(config, resumed)
     assert resumed.tables == whole.tables
+
+
+PROBE = ("gradient.prompts=6", "gradient.group_size=4", "gradient.buckets=3", "gradient.times=2")
+
+
+@pytest.mark.parametrize("algorithm", ["ppo", "grpo"])
+def test_gradients_by_halves(both, algorithm):
+    _, new = both(*PROBE, "gradient.halves=true", base=("task=sokoban", f"algorithm={algorithm}"))
+    assert {step for _, step in new} == {1, 2} and all(name.startswith("grad/q") for name, _ in new)
+    assert {f"grad/q{q}/{name}" for q in (1, 2, 3) for name in ("null_task", "halves_inner", "regulariser")} <= {
+        name for name, _ in new
+    }
+    _, plain = both(*PROBE, base=("task=sokoban", f"algorithm={algorithm}"))
+    assert plain.items() < new.items() and {name.split("/")[2] for name, _ in plain} >= {"task", "prompts"}

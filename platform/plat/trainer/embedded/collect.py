@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 
 from plat.trainer.config import RunConfig
-from plat.trainer.embedded.batch import Batch, concatenate
+from plat.trainer.embedded.batch import Batch, concatenate, is_last_turn
 from plat.trainer.embedded.rollout import Episodes, Sampling, rollout
 from plat.trainer.embedded.transformer.model import Weights
 from plat.trainer.embedded.transformer.tokenizer import Tokenizer
@@ -76,7 +76,6 @@ def with_reward_noise(batch: Batch, std: float, key: Key) -> Batch:
     """
     if not std:
         return batch
-    is_last = np.append(np.diff(batch.trajectory_of_row) > 0, True)  # rows are sorted by trajectory, then turn
     rewards = batch.rewards.copy()
-    rewards[is_last] += std * generator(*key).standard_normal(batch.trajectories)
+    rewards[is_last_turn(batch)] += std * generator(*key).standard_normal(batch.trajectories)
     return replace(batch, rewards=rewards)

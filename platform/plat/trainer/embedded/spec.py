@@ -101,6 +101,8 @@ SPEC = TrainerSpec(
         "gradient.prompts": 128,
         "gradient.group_size": 16,
         "gradient.buckets": 6,
+        "gradient.times": 0,
+        "gradient.halves": False,
     },
     operational_keys=("train.micro_batch", "model.paper_name"),
     validate=validate,

@@ -7,8 +7,8 @@ between think tags, and then with actions. An iteration (`_Run._iterate`) has th
                   are a group; the return of a trajectory is the sum of its rewards, with `task.reward_noise` on it
     cross_score   every `mi.every` iterations: how much the reasonings tell about their prompts, measured on the whole
                   batch before anything is dropped from it (`cross_score`, Table 1)
-    gradient      every `gradient.every` iterations: the norm of the gradient on prompts of small and of large reward
-                  spread, on a batch that nothing is learnt from (`plat.rl.gradient_probe`)
+    gradient      every `gradient.every` iterations, or `gradient.times` times: the norm of the gradient on prompts of
+                  small and of large reward spread, on a batch that nothing is learnt from (`plat.rl.gradient_probe`)
     refill        with `algorithm.dynamic_sampling` (DAPO): instances whose G returns are all equal teach nothing and
                   are replaced, as far as `max_refills` more rollouts find others (`collect`)
     filter        each instance gets a score, usually the spread of its G returns, and only the best are kept, each with
@@ -47,13 +47,14 @@ from plat.trainer.embedded.batch import Batch
 from plat.trainer.embedded.collect import Collector
 from plat.trainer.embedded.cross_score import measure
 from plat.trainer.embedded.evaluate import evaluate
+from plat.trainer.embedded.gradient_halves import halves_metrics
 from plat.trainer.embedded.learner import Learner
 from plat.trainer.embedded.probe import Probe
 from plat.trainer.embedded.transcripts import transcripts
 from plat.trainer.embedded.transformer.model import Weights, unpack
 from plat.trainer.loop.bookkeeper import Bookkeeper
 from plat.trainer.loop.instances import FixedInstances
-from plat.trainer.loop.randomness import SCORING, SELECTING, UPDATING, generator
+from plat.trainer.loop.randomness import HALVES, SCORING, SELECTING, UPDATING, generator
 from plat.trainer.loop.selection import filter_batch, update_plan
 from plat.trainer.loop.trainable import Measured
 from plat.trainer.loop.trajectories import batch_metrics, instance_results
@@ -138,8 +139,13 @@ class _Run:
         config = self.config.gradient
         batch = self.collector.gradient_probe(policy, step)
         returns = batch.returns.reshape(-1, config.group_size)
-        norms = partial(self.learner.gradient_norms, batch, pad=self.tokenizer.pad)
-        return gradient_metrics(returns, config, norms)
+        pad = self.tokenizer.pad
+        norms = partial(self.learner.gradient_norms, batch, pad=pad, together=config.halves)
+        metrics = gradient_metrics(returns, config, norms)
+        if config.halves:
+            rng = generator(HALVES, self.config.seed, step)
+            metrics |= halves_metrics(self.learner, batch, config.buckets, config.group_size, pad, rng)
+        return metrics
 
     def _update(self, batch: Batch, kept: np.ndarray, step: int) -> dict[str, float]:
         """Update the policy on the trajectories numbered in `kept`; no update when there are none."""

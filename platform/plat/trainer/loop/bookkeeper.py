@@ -9,7 +9,8 @@ Step s is the policy after s iterations; step 0 is the base model. The rules:
                  the validation instances decides which step is the peak: the highest, the earliest of equal ones
     probe        at step 0, at every `mi.probe_every`th evaluation and at the last step
     mi proxies   at step 1 and every `mi.every` iterations, on the batch before anything is dropped from it
-    gradients    at step 1 and every `gradient.every` iterations after it, on a batch of its own, before the update
+    gradients    at step 1 and every `gradient.every` iterations after it, or `gradient.times` times from the first
+                 iteration to the last, on a batch of its own, before the update
     held-out     the base model at step 0; the peak and the final policy when the run ends
     early stops  those of appendix B.2 (`plat.rl.early_stop`), after each iteration and each evaluation
     checkpoint   at step 0, at every peak, every `train.checkpoint_every` iterations, at the last step, and when the
@@ -144,7 +145,7 @@ class Bookkeeper:
     @property
     def measures_gradients(self) -> bool:
         """Whether the gradient is probed in the iteration that is going on, before its update."""
-        return gradient_probe.is_measured(self.step, self.config.gradient)
+        return gradient_probe.is_measured(self.step, self.config.gradient, self.config.train.iterations)
 
     def end_iteration(self, empty: bool) -> None:
         """After the update: evaluate and probe where it is time, log the step, save, and see whether the run is over.

@@ -10,6 +10,7 @@ numbers depend on, so that a resumed run needs no generator state to be bit-iden
     "evaluation", eval.seed, split  the tokens of an evaluation on fixed instances: the same for every run and step
     "probe", seed, step             the tokens of a reasoning probe
     "gradient", seed, step          the tokens of a gradient probe
+    "halves", seed, step            how its trajectories are halved and its returns permuted, with `gradient.halves`
     "untrained", seed               a model that was never trained, and the tokens it says
     "scoring", seed, step           which reasonings of a batch are cross-scored
     "selecting", seed, step         which prompts the filter `random` keeps
@@ -31,6 +32,7 @@ REWARD = "reward"
 EVALUATION = "evaluation"
 PROBE = "probe"
 GRADIENT = "gradient"
+HALVES = "halves"
 UNTRAINED = "untrained"
 SCORING = "scoring"
 SELECTING = "selecting"

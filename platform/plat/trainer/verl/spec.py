@@ -29,7 +29,7 @@ UNABLE = BaseConfig(steps=20, batch=16, pool=100)
 SMALLEST, ABLE = ShapeConfig(layers=1, width=32, heads=2, kv_heads=2, ffn=64), BaseConfig(steps=1500)
 
 # Keys that only the embedded trainer honours, at the value that asks for nothing.
-OF_THE_EMBEDDED_TRAINER = {"task.reward_noise": 0.0, "eval.trajectories": 0}
+OF_THE_EMBEDDED_TRAINER = {"task.reward_noise": 0.0, "eval.trajectories": 0, "gradient.halves": False}
 
 
 def validate(config: RunConfig) -> RunConfig:
@@ -170,6 +170,7 @@ SPEC = TrainerSpec(
         "gradient.prompts": 128,
         "gradient.group_size": 16,
         "gradient.buckets": 6,
+        "gradient.times": 0,
     },
     operational_keys=("verl.tokens_per_gpu", "verl.gpu_memory", "verl.offload", "model.paper_name"),
     validate=validate,
