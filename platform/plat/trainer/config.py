@@ -109,6 +109,8 @@ class EvalConfig:
     heldout: int = number(256, minimum=0)  # a second fixed set, for the peak checkpoint [instances]
     temperature: float = number(0.5, minimum=0)  # of the sampling in evaluations; 0: greedy
     seed: int = number(123, minimum=0)  # of the sampling in evaluations
+    # play the validation instances also with reasonings swapped between them, and blanked: is reasoning used?
+    reasoning_swap: bool = False
     # keep what was said and done in so many validation instances, at every evaluation; 0: none [instances]
     trajectories: int = number(0, minimum=0, maximum=64)
 

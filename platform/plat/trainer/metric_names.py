@@ -21,6 +21,8 @@ _MUTUAL_INFORMATION = (
 
 METRICS = (
     *_named("val/", "success return turns actions_per_turn moves_per_turn format_valid response_tokens"),
+    *_named("val/", "success_swapped return_swapped format_valid_swapped replaced_swapped"),
+    *_named("val/", "success_blanked return_blanked format_valid_blanked replaced_blanked"),
     *_named("heldout/", "success final_success base_success peak_step"),
     *_named("rollout/", "success return_mean reward_std reward_var rv_std_over_mean zero_variance_prompts"),
     *_named("rollout/", "format_valid reasoning_parses response_tokens entropy refills informative_prompts"),

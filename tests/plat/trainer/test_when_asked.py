@@ -85,3 +85,13 @@ def test_gradients_by_halves(both, algorithm):
     }
     _, plain = both(*PROBE, base=("task=sokoban", f"algorithm={algorithm}"))
     assert plain.items() < new.items() and {name.split("/")[2] for name, _ in plain} >= {"task", "prompts"}
+
+
+def test_swapped_and_blanked_reasonings(both):
+    io, new = both("eval.reasoning_swap=true")
+    assert {step for _, step in new} == {0, 1, 2} and len(new) == 3 * 8
+    for step in (0, 1, 2):
+        for name in ("swapped", "blanked"):
+            results = io.tables[f"val_{name}", step]
+            assert len(results["success"]) == len(io.tables["val_instances", step]["success"])
+            assert np.mean(results["success"]) == pytest.approx(io.metrics[f"val/success_{name}", step])

@@ -53,7 +53,7 @@ def halves_metrics(
 
 
 def random_halves(prompts: int, size: int, rng: np.random.Generator) -> list[NDArray[np.int64]]:
-    """The numbers of the trajectories of two disjoint halves, in rising order, each with `size // 2` of every prompt."""
+    """The numbers of the trajectories of two disjoint halves, rising, each with `size // 2` of every prompt."""
     order = rng.permuted(np.tile(np.arange(size), (prompts, 1)), axis=1)
     starts = size * np.arange(prompts)[:, None]
     half = size // 2

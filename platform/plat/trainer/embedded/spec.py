@@ -95,6 +95,7 @@ SPEC = TrainerSpec(
         "algorithm.std_floor": 0.0,
         "train.prompt_metrics": False,
         "eval.trajectories": 0,
+        "eval.reasoning_swap": False,
         "filter.within_group_rounding": "floor",
         "filter.kept": "own",
         "gradient.every": 0,

@@ -35,6 +35,7 @@ from __future__ import annotations
 
 import os
 from functools import partial
+from typing import Any
 
 import numpy as np
 import torch
@@ -50,6 +51,7 @@ from plat.trainer.embedded.evaluate import evaluate
 from plat.trainer.embedded.gradient_halves import halves_metrics
 from plat.trainer.embedded.learner import Learner
 from plat.trainer.embedded.probe import Probe
+from plat.trainer.embedded.reasoning_swap import evaluate_replaced
 from plat.trainer.embedded.transcripts import transcripts
 from plat.trainer.embedded.transformer.model import Weights, unpack
 from plat.trainer.loop.bookkeeper import Bookkeeper
@@ -158,10 +160,15 @@ class _Run:
     # --- what the book-keeper asks for --------------------------------------------------------------------------------
 
     def validate(self) -> Measured:
-        metrics, batch = evaluate(self.learner.policy(), self.tokenizer, self.config, self.validation)
-        further = {}
+        policy = self.learner.policy()
+        metrics, batch = evaluate(policy, self.tokenizer, self.config, self.validation)
+        further: dict[str, Any] = {}
         if count := self.config.eval.trajectories:
             further[VAL_TRAJECTORIES] = transcripts(batch, self.tokenizer, self.validation.seeds, count)
+        if self.config.eval.reasoning_swap:
+            replaced, batches = evaluate_replaced(policy, self.tokenizer, self.config, self.validation)
+            metrics |= replaced
+            further |= {f"val_{name}": instance_results(played) for name, played in batches.items()}
         return Measured(metrics, instance_results(batch), further)
 
     def evaluate_heldout(self, peak: State | None) -> Measured:

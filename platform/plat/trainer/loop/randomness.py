@@ -8,6 +8,7 @@ numbers depend on, so that a resumed run needs no generator state to be bit-iden
     "reward", seed, step, refill    the noise on the returns of a training rollout; on those of a
                                     gradient probe: "reward", "gradient", seed, step
     "evaluation", eval.seed, split  the tokens of an evaluation on fixed instances: the same for every run and step
+    "swap", eval.seed, split, turn  who gets whose reasoning, with `eval.reasoning_swap`
     "probe", seed, step             the tokens of a reasoning probe
     "gradient", seed, step          the tokens of a gradient probe
     "halves", seed, step            how its trajectories are halved and its returns permuted, with `gradient.halves`
@@ -30,6 +31,7 @@ from numpy.typing import NDArray
 TRAINING = "training"
 REWARD = "reward"
 EVALUATION = "evaluation"
+SWAP = "swap"
 PROBE = "probe"
 GRADIENT = "gradient"
 HALVES = "halves"

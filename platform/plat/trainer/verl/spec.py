@@ -29,7 +29,12 @@ UNABLE = BaseConfig(steps=20, batch=16, pool=100)
 SMALLEST, ABLE = ShapeConfig(layers=1, width=32, heads=2, kv_heads=2, ffn=64), BaseConfig(steps=1500)
 
 # Keys that only the embedded trainer honours, at the value that asks for nothing.
-OF_THE_EMBEDDED_TRAINER = {"task.reward_noise": 0.0, "eval.trajectories": 0, "gradient.halves": False}
+OF_THE_EMBEDDED_TRAINER = {
+    "task.reward_noise": 0.0,
+    "eval.trajectories": 0,
+    "eval.reasoning_swap": False,
+    "gradient.halves": False,
+}
 
 
 def validate(config: RunConfig) -> RunConfig:

@@ -162,7 +162,13 @@ def test_a_run_that_is_done_asks_nothing_of_this_machine(tmp_path: Path) -> None
 
 
 @pytest.mark.parametrize(
-    "override", ["task.reward_noise=0.1", "eval.trajectories=2", "gradient.halves=true gradient.times=3"]
+    "override",
+    [
+        "task.reward_noise=0.1",
+        "eval.trajectories=2",
+        "eval.reasoning_swap=true",
+        "gradient.halves=true gradient.times=3",
+    ],
 )
 def test_what_only_the_embedded_trainer_honours_is_refused(override: str) -> None:
     key = override.partition("=")[0]
