@@ -99,6 +99,7 @@ class MIConfig:
     every: int = number(5, minimum=0)
     first_turn: bool = True  # measure on the reasoning of the first turn
     trajectory: bool = True  # measure on all reasoning of a trajectory
+    turns: int = number(0, minimum=0)  # measure each of so many first turns by itself, too; 0: none [turns]
     samples: int = number(64, minimum=2)  # reasonings scored per scope [reasonings]
     ema_alpha: float = number(0.9, minimum=0, maximum=1)  # share of the earlier value in the moving average
     eps: float = number(1e-3, minimum=0)  # added to the standard deviation of a z-score

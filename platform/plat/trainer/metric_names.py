@@ -31,6 +31,7 @@ METRICS = (
     *_named("rollout/level/", " ".join(LEVELS)),
     *_named("mi/first_turn/", _MUTUAL_INFORMATION),
     *_named("mi/trajectory/", _MUTUAL_INFORMATION),
+    *_named("mi/turn_*/", _MUTUAL_INFORMATION),
     *_named("probe/", "retrieval_acc retrieval_chance retrieval_untrained fluent h_z_given_x"),
     *_named("probe/level/", " ".join(LEVELS)),
     *_named("probe/retrieval_acc/", " ".join(LEVELS)),

@@ -42,6 +42,8 @@ def idle_keys(config: Mapping[str, Any]) -> dict[str, str]:
         idle["algorithm.max_refills"] = "without algorithm.dynamic_sampling=true there are no refills"
     if not config["gradient"]["every"] and not config["gradient"]["times"]:
         idle["gradient.halves"] = "the gradient is not probed: gradient.every and gradient.times are 0"
+    if not config["mi"]["every"]:
+        idle["mi.turns"] = "the proxies of mutual information are not measured: mi.every is 0"
     return idle | _idle_filter_keys(config["filter"])
 
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from plat.rl.config import AlgorithmConfig, FilterConfig, GradientConfig
+from plat.rl.config import AlgorithmConfig, FilterConfig, GradientConfig, MIConfig
 from plat.rl.filter import select, select_within_group
 from plat.rl.scores import prompt_scores
 from plat.spec.experiment import build_run, config_object
@@ -17,7 +17,7 @@ from plat.trainer.api import find_trainer
 from plat.trainer.validation import idle_keys
 
 RULES = ("none", "top_p", "top_p_softmax", "top_k", "top_k_abs", "min_p", "percentile", "random", "within_group")
-OFF = {"gradient": asdict(GradientConfig())}
+OFF = {"gradient": asdict(GradientConfig()), "mi": asdict(MIConfig())}
 OTHERS = {
     "metric": "entropy",
     "ddof": 0,
@@ -78,6 +78,7 @@ OF_A_RUN = {
     "algorithm.std_floor": 0.5,
     "algorithm.max_refills": 0,
     "gradient.halves": True,
+    "mi.turns": 3,
     "filter.scale_power": "sqrt",
     **{f"filter.{name}": value for name, value in OTHERS.items()},
 }

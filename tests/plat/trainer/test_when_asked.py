@@ -95,3 +95,21 @@ def test_swapped_and_blanked_reasonings(both):
             results = io.tables[f"val_{name}", step]
             assert len(results["success"]) == len(io.tables["val_instances", step]["success"])
             assert np.mean(results["success"]) == pytest.approx(io.metrics[f"val/success_{name}", step])
+
+
+def test_mutual_information_of_each_turn(both):
+    _, new = both("mi.turns=3")
+    assert {step for _, step in new} == {1, 2}
+    assert {name.split("/")[1] for name, _ in new} == {"turn_1", "turn_2", "turn_3"}
+
+
+def test_an_attempt_after_a_kill_measures_the_same_of_each_turn(compose, memory_io):
+    """The moving averages of each turn go through the checkpoint."""
+    config = compose("task=sokoban", "mi.turns=2", "train.iterations=3")
+    whole, killed = memory_io(), memory_io(1)
+    train(config, whole)
+    assert train(config, killed).kind == "interrupted"
+    resumed = killed.resumed()
+    train(config, resumed)
+    assert resumed.history() == whole.history()
+    assert resumed.metrics["mi/turn_2/mi_zscore_ema", 3] != resumed.metrics["mi/turn_2/mi_zscore", 3]

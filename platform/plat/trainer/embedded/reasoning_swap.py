@@ -53,7 +53,8 @@ def evaluate_replaced(
     def blank(turn: int, reasonings: list[Reasoning]) -> list[Reasoning]:
         return [[] for _ in reasonings]
 
-    metrics, batches = {}, {}
+    metrics: dict[str, float] = {}
+    batches: dict[str, Batch] = {}
     for name, choose in {"swapped": swap, "blanked": blank}.items():
         replace = Replace(weights, tokenizer, config.eval.temperature, choose)
         measured, batch = evaluate(weights, tokenizer, config, instances, replace)

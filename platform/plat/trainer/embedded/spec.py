@@ -102,6 +102,7 @@ SPEC = TrainerSpec(
         "gradient.prompts": 128,
         "gradient.group_size": 16,
         "gradient.buckets": 6,
+        "mi.turns": 0,
         "gradient.times": 0,
         "gradient.halves": False,
     },

@@ -175,6 +175,7 @@ SPEC = TrainerSpec(
         "gradient.prompts": 128,
         "gradient.group_size": 16,
         "gradient.buckets": 6,
+        "mi.turns": 0,
         "gradient.times": 0,
     },
     operational_keys=("verl.tokens_per_gpu", "verl.gpu_memory", "verl.offload", "model.paper_name"),
