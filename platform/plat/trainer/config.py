@@ -96,6 +96,8 @@ class TrainConfig:
     # how observations are written: few tokens, for stand-ins | natural language, for real LLMs
     rendering: str = choice("compact", "chat")
     checkpoint_every: int = number(10, minimum=1)  # from one checkpoint to the next [iterations]
+    # prompts that the base model plays before training, only to measure its rewards; 0: none [prompts]
+    precheck: int = number(0, minimum=0)
     # also log how the reward variance is spread over the prompts of a batch, and how many are easy or hard
     prompt_metrics: bool = False
     # trajectories per backward pass; 0: a whole mini-batch. Operational [trajectories]

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from fnmatch import fnmatchcase
+from statistics import fmean, stdev
 
 import numpy as np
 import pytest
 
+from plat.trainer.embedded import collect
 from plat.trainer.embedded.train import train
 from plat.trainer.environments import make_environments
 from plat.trainer.metric_names import METRICS
@@ -113,3 +115,36 @@ def test_an_attempt_after_a_kill_measures_the_same_of_each_turn(compose, memory_
     train(config, resumed)
     assert resumed.history() == whole.history()
     assert resumed.metrics["mi/turn_2/mi_zscore_ema", 3] != resumed.metrics["mi/turn_2/mi_zscore", 3]
+
+
+def test_a_precheck_of_the_base_model(both):
+    io, new = both("train.precheck=7", "train.prompt_metrics=true")
+    before = {name: value for (name, step), value in new.items() if name.startswith("precheck/")}
+    assert before.keys() >= {"precheck/success", "precheck/rv_std", "precheck/easy_prompts"}
+    assert all(step == 0 for name, step in new if name in before)
+    deviations = [stdev(row) for row in io.tables["precheck", 0]["rewards"]]
+    assert len(deviations) == 7
+    assert io.metrics["precheck/reward_std", 0] == pytest.approx(fmean(deviations), abs=1e-5)
+    assert io.metrics["precheck/rv_std", 0] == pytest.approx(stdev(deviations), abs=1e-5)
+    assert io.metrics["precheck/rv_std_over_mean", 0] == pytest.approx(stdev(deviations) / fmean(deviations), abs=1e-5)
+
+
+def test_rollouts_alone_are_a_run(compose, memory_io, monkeypatch):
+    """Without iterations nothing is trained on; the batch is the same as before a training, and no training batch."""
+    alone, trained = memory_io(), memory_io()
+    played, real = [], collect.rollout
+
+    def recording(weights, tokenizer, episodes, sampling, key):
+        played.append(set(episodes.seeds))
+        return real(weights, tokenizer, episodes, sampling, key)
+
+    monkeypatch.setattr(collect, "rollout", recording)
+    assert train(compose("train.precheck=6", "train.iterations=0"), alone).kind == "finished"
+    assert len(played) == 1 and len(played[0]) == 6
+    train(compose("train.precheck=6", "gradient.times=1", "gradient.prompts=6"), trained)
+    assert alone.tables["precheck", 0] == trained.tables["precheck", 0]
+    assert all(played[1].isdisjoint(seeds) for seeds in played[2:]) and len(played) == 5
+    assert ("precheck/success", 0) in alone.metrics and not [name for name, _ in alone.metrics if "rollout/" in name]
+    other = memory_io()
+    train(compose("train.precheck=6", "train.iterations=0", "seed=1"), other)
+    assert other.tables["precheck", 0] != alone.tables["precheck", 0]

@@ -12,7 +12,17 @@ from plat.trainer.embedded.rollout import Episodes, Sampling, rollout
 from plat.trainer.embedded.transformer.model import Weights
 from plat.trainer.embedded.transformer.tokenizer import Tokenizer
 from plat.trainer.environments import make_environments
-from plat.trainer.loop.randomness import GRADIENT, REWARD, TRAINING, Key, generator, gradient_seeds, training_seeds
+from plat.trainer.loop.randomness import (
+    GRADIENT,
+    PRECHECK,
+    REWARD,
+    TRAINING,
+    Key,
+    generator,
+    gradient_seeds,
+    precheck_seeds,
+    training_seeds,
+)
 from plat.trainer.loop.refill import refill
 
 
@@ -45,16 +55,25 @@ class Collector:
 
     def gradient_probe(self, policy: Weights, step: int) -> Batch:
         """The batch of a gradient probe: instances of the training split that the run does not train on."""
-        config, probe = self.config, self.config.gradient
-        instances = gradient_seeds(config.seed, step, probe.prompts)
+        seed, probe = self.config.seed, self.config.gradient
+        instances = gradient_seeds(seed, step, probe.prompts)
+        return self._measured_only(policy, instances, probe.group_size, (GRADIENT, seed, step))
+
+    def precheck(self, policy: Weights) -> Batch:
+        """`train.precheck` instances of the training split that the run does not train on, in groups as it trains."""
+        seed, train = self.config.seed, self.config.train
+        return self._measured_only(policy, precheck_seeds(seed, train.precheck), train.group_size, (PRECHECK, seed))
+
+    def _measured_only(self, policy: Weights, instances: range, size: int, key: Key) -> Batch:
+        count = len(instances)
         episodes = Episodes(
-            make_environments(config, "train", probe.prompts * probe.group_size),
-            np.repeat(instances, probe.group_size).tolist(),
-            np.tile(np.arange(probe.group_size), probe.prompts).tolist(),
-            np.repeat(np.arange(probe.prompts), probe.group_size),
+            make_environments(self.config, "train", count * size),
+            np.repeat(instances, size).tolist(),
+            np.tile(np.arange(size), count).tolist(),
+            np.repeat(np.arange(count), size),
         )
-        batch = rollout(policy, self.tokenizer, episodes, self.sampling, (GRADIENT, config.seed, step))
-        return with_reward_noise(batch, config.task.reward_noise, (REWARD, GRADIENT, config.seed, step))
+        batch = rollout(policy, self.tokenizer, episodes, self.sampling, key)
+        return with_reward_noise(batch, self.config.task.reward_noise, (REWARD, *key))
 
     def _rollout(self, policy: Weights, step: int, number: int, prompts: int) -> Batch:
         config, size = self.config, self.config.train.group_size

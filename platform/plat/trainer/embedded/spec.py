@@ -93,6 +93,7 @@ SPEC = TrainerSpec(
         "task.token_cost": 0.0,
         "task.reward_noise": 0.0,
         "algorithm.std_floor": 0.0,
+        "train.precheck": 0,
         "train.prompt_metrics": False,
         "eval.trajectories": 0,
         "eval.reasoning_swap": False,

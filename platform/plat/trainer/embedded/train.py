@@ -41,6 +41,8 @@ import numpy as np
 import torch
 
 from plat.rl.gradient_probe import gradient_metrics
+from plat.rl.scores import spread
+from plat.rl.statistics import rv_summary
 from plat.trainer.api import Outcome, RunIO, State
 from plat.trainer.config import RunConfig
 from plat.trainer.embedded.base_model.load import describe, load_base
@@ -98,10 +100,20 @@ class _Run:
 
     def to_the_end(self) -> Outcome:
         """Iterate until `train.iterations`, an early stop, or the platform's request to stop for now."""
-        self.book.start()
+        self.book.start(self._precheck if self.config.train.precheck else None)
         while not self.book.is_over:
             self._iterate()
         return self.book.finish(describe(self.config, self.shape))
+
+    def _precheck(self) -> Measured:
+        """The `precheck/` metrics of the base model on a batch of its own (Table 8), and its reward matrix."""
+        size = self.config.train.group_size
+        batch = self.collector.precheck(self.learner.policy())
+        metrics = batch_metrics(batch, size, self.config.train.prompt_metrics)
+        returns = batch.returns.reshape(-1, size)
+        rv_std = rv_summary(np.sqrt(spread(returns, ddof=1)))["std"]
+        renamed = {name.replace("rollout/", "precheck/"): value for name, value in metrics.items()}
+        return Measured(renamed | {"precheck/rv_std": rv_std}, {"rewards": np.round(returns, 6).tolist()})
 
     def _iterate(self) -> None:
         """One iteration of Algorithm 1."""

@@ -5,6 +5,7 @@ book-keeper what an iteration gave, and is asked to evaluate, probe and hand ove
 
 Step s is the policy after s iterations; step 0 is the base model. The rules:
 
+    precheck     at step 0, where the trainer hands over how
     evaluation   at step 0, every `eval.every` iterations, at the last one and when a run stops early. The success on
                  the validation instances decides which step is the peak: the highest, the earliest of equal ones
     probe        at step 0, at every `mi.probe_every`th evaluation and at the last step
@@ -51,7 +52,7 @@ from __future__ import annotations
 
 import math
 import resource
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
 from typing import Any
 
@@ -92,11 +93,15 @@ class Bookkeeper:
         self.reason: str | None = None  # of an early stop
         self.is_interrupted = False
 
-    def start(self) -> None:
-        """Go on from the newest checkpoint; without one, measure and save the base model."""
+    def start(self, precheck: Callable[[], Measured] | None = None) -> None:
+        """Go on from the newest checkpoint; without one, measure and save the base model.
+
+        precheck   plays a batch with the base model for `train.precheck`: metrics with their prefix, and as table the
+                   reward matrix
+        """
         checkpoint = self.io.restore()
         if checkpoint is None:
-            self._measure_base_model()
+            self._measure_base_model(precheck)
         else:
             self._go_on_from(*checkpoint)
         self.reason = self.stops.reason
@@ -195,9 +200,14 @@ class Bookkeeper:
 
     # --- measurements -------------------------------------------------------------------------------------------------
 
-    def _measure_base_model(self) -> None:
+    def _measure_base_model(self, precheck: Callable[[], Measured] | None) -> None:
         """Step 0: the base model plays the validation and the held-out instances, and is probed."""
         self.metrics = {}
+        if precheck is not None:
+            with self.timed("precheck"):
+                measured = precheck()
+            self.io.table("precheck", 0, dict(measured.table))
+            self.add(measured.metrics)
         self._probe()
         self._evaluate()
         if self.config.eval.heldout:

@@ -31,6 +31,7 @@ SMALLEST, ABLE = ShapeConfig(layers=1, width=32, heads=2, kv_heads=2, ffn=64), B
 # Keys that only the embedded trainer honours, at the value that asks for nothing.
 OF_THE_EMBEDDED_TRAINER = {
     "task.reward_noise": 0.0,
+    "train.precheck": 0,
     "eval.trajectories": 0,
     "eval.reasoning_swap": False,
     "gradient.halves": False,

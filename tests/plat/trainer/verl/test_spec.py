@@ -166,6 +166,7 @@ def test_a_run_that_is_done_asks_nothing_of_this_machine(tmp_path: Path) -> None
     [
         "task.reward_noise=0.1",
         "eval.trajectories=2",
+        "train.precheck=8",
         "eval.reasoning_swap=true",
         "gradient.halves=true gradient.times=3",
     ],
