@@ -46,7 +46,7 @@ METRICS = (
     *_named("critic/", "value_loss value_clip_fraction grad_norm"),
     *_named("grad/q*/", "task entropy kl reward_std_mean reward_std_min reward_std_max prompts"),
     *_named("grad/q*/", "regulariser halves_inner halves_cosine null_task null_inner null_cosine"),
-    *_named("time/", "precheck rollout refill cross_score gradient filter update eval probe step"),
+    *_named("time/", "rollout refill cross_score gradient filter update eval probe step"),
     "mem/peak_mb",
 )
 VERL_METRICS = (*METRICS, "rollout/cut", "mi/score_gap")

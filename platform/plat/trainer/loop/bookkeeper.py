@@ -204,8 +204,7 @@ class Bookkeeper:
         """Step 0: the base model plays the validation and the held-out instances, and is probed."""
         self.metrics = {}
         if precheck is not None:
-            with self.timed("precheck"):
-                measured = precheck()
+            measured = precheck()
             self.io.table("precheck", 0, dict(measured.table))
             self.add(measured.metrics)
         self._probe()
