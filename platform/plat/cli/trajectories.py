@@ -31,12 +31,13 @@ def print_trajectory(paths: RunPaths, number: int, step: int | None) -> None:
     if at not in kept:
         steps = ", ".join(map(str, sorted(kept)))
         raise SpecError(f"no trajectories of step {at}", where="--step", mend=f"one of: {steps}")
-    if not 0 <= number < len(kept[at]):
-        raise SpecError(f"no trajectory of instance {number}", where="--prompt", mend=f"from 0 to {len(kept[at]) - 1}")
     try:
-        lines = _lines(kept[at][number], f"step {at} · validation instance {number}")
+        count = len(kept[at])
+        lines = _lines(kept[at][number], f"step {at} · validation instance {number}") if 0 <= number < count else None
     except (TypeError, ValueError, KeyError, AttributeError) as error:
-        raise RunError(f"the trajectory of {run_name(paths)} cannot be read", where=str(paths.root)) from error
+        raise RunError(f"the trajectories of {run_name(paths)} cannot be read", where=str(paths.root)) from error
+    if lines is None:
+        raise SpecError(f"no trajectory of instance {number}", where="--prompt", mend=f"from 0 to {count - 1}")
     print("\n".join(escaped(line) for line in lines))
 
 

@@ -6,7 +6,11 @@ import shutil
 
 import pytest
 
+from plat.cli import trajectories
+from plat.errors import RunError
 from plat.store.home import Home
+from plat.store.run_directory.history import Table
+from plat.store.run_directory.paths import RunPaths
 from plat.store.run_directory.spool import read_events
 
 TEXT = """\
@@ -61,3 +65,11 @@ def test_what_cannot_be_shown(plat, run_id, home):
     (other,) = [path.name for path in home.glob("runs/*/*") if path.name != run_id]
     code, _, err = plat("logs", other, "--trajectories")
     assert code == 2 and "kept no trajectories" in err and "eval.trajectories=8" in err
+
+
+@pytest.mark.parametrize("data", [7, [3], [{"turns": 1}], [{"turns": [["a", "b", "much"]], "success": 1}], {"a": 1}])
+def test_a_table_of_others_that_is_no_trajectory_is_named(home, data, monkeypatch):
+    tables = [Table("val_trajectories", 0, data, 0.0)]
+    monkeypatch.setattr(trajectories, "run_history", lambda paths: ([], tables))
+    with pytest.raises(RunError, match="cannot be read"):
+        trajectories.print_trajectory(RunPaths(home / "runs" / "ab" / "abcdef"), 0, None)
