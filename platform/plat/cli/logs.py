@@ -1,4 +1,7 @@
-"""`plat logs`: what a run wrote to its log, or, of a run that wrote nothing, what it measured. Changes nothing."""
+"""`plat logs`: what a run wrote to its log, or, of a run that wrote nothing, what it measured; or a trajectory of it.
+
+Changes nothing.
+"""
 
 from __future__ import annotations
 
@@ -11,6 +14,7 @@ import typer
 
 from plat.cli.common import HomeOption, RunArgument, find_run, on_terminal, run_name
 from plat.cli.settings import verb
+from plat.cli.trajectories import print_trajectory
 from plat.errors import SpecError
 from plat.plain_files import open_regular
 from plat.store.home import Home
@@ -27,14 +31,29 @@ def logs(
     run: RunArgument,
     follow: Annotated[bool, typer.Option("-f", "--follow", help="Go on printing until the attempt ends.")] = False,
     attempt: Annotated[int | None, typer.Option("--attempt", metavar="N", help="Which attempt; the newest.")] = None,
+    trajectories: Annotated[
+        bool, typer.Option("--trajectories", help="A validation instance: board, reasoning, actions, reward.")
+    ] = False,
+    prompt: Annotated[int | None, typer.Option("--prompt", metavar="N", help="Which instance; the first, 0.")] = None,
+    step: Annotated[int | None, typer.Option("--step", metavar="N", help="After which iteration; the newest.")] = None,
     home: HomeOption = None,
 ) -> int:
     """Print what a run wrote to its log.
 
     A healthy run writes nothing there: then its evaluations so far, and where the log is. Colours are kept on a
-    terminal alone, and not where NO_COLOR is set.
+    terminal alone, and not where NO_COLOR is set. A run with `eval.trajectories` kept what it said and did.
     """
     paths = find_run(Home.find(home), run)
+    if trajectories:
+        if follow or attempt is not None:
+            raise SpecError(
+                f"--trajectories cannot be combined with {'--follow' if follow else '--attempt'}",
+                mend="leave one of them out; the trajectories are those of the whole history of the run",
+            )
+        print_trajectory(paths, prompt or 0, step)
+        return 0
+    if prompt is not None or step is not None:
+        raise SpecError(f"{'--step' if prompt is None else '--prompt'} chooses a trajectory", mend="add --trajectories")
     chosen = _attempt(paths, attempt)
     headline = headline_of(load_meta(paths))
     colours = on_terminal() and not os.environ.get("NO_COLOR")

@@ -82,8 +82,8 @@ def advantages(
     values         [N, T] of the critic; GAE only
 
     gae: generalised advantages over the mask-1 tokens with gamma and lam, whitened over the rows given (so over the
-    *kept* prompts). grpo: (return - mean of its group) / (std of its group + 1e-6), or without the division (Dr.
-    GRPO); a group of one has the raw return.
+    *kept* prompts). grpo: (return - mean of its group) / (max(std of its group, `std_floor`) + 1e-6), or without the
+    division (Dr. GRPO); a group of one has the raw return.
 
     Computed in float64 and returned in the mask's dtype: in float32 the mean of equal returns is off by a bit, and
     over a std of 1e-6 that bit becomes an advantage of up to 0.5 for every trajectory of a prompt without any spread.
@@ -107,8 +107,22 @@ def advantages(
         estimates, returns = _estimator("gae")(rewards, values, mask, config.gamma, config.lam)
     else:
         index = np.asarray(torch.as_tensor(group_ids).cpu())
-        estimates, returns = _estimator("grpo")(rewards, mask, index, norm_adv_by_std_in_grpo=config.norm_by_std)
+        has_floor = config.norm_by_std and config.std_floor > 0
+        by_std = config.norm_by_std and not has_floor
+        estimates, returns = _estimator("grpo")(rewards, mask, index, norm_adv_by_std_in_grpo=by_std)
+        if has_floor:
+            estimates = returns = estimates / _floored_stds(rewards.sum(1), index, config.std_floor)[:, None]
     return estimates.to(dtype), returns.to(dtype)
+
+
+def _floored_stds(totals: torch.Tensor, groups: np.ndarray, floor: float) -> torch.Tensor:
+    """What verl's estimator divides by, with a floor: [N] from the returns [N] of each sequence."""
+    divisors = torch.ones_like(totals)  # a group of one is not divided
+    for group in np.unique(groups):
+        members = torch.from_numpy(np.flatnonzero(groups == group)).to(totals.device)
+        if len(members) > 1:
+            divisors[members] = totals[members].std().clamp(min=floor) + 1e-6
+    return divisors
 
 
 def policy_loss(

@@ -71,6 +71,8 @@ class AlgorithmConfig:
     # how advantages are estimated: with a critic (gae) or relative to the group (grpo)
     advantage: str = choice("gae", "grpo")
     norm_by_std: bool = True  # grpo only: divide by the group's standard deviation (False: Dr. GRPO)
+    # grpo that divides only: the smallest standard deviation that an advantage is divided by; 0: no floor [reward]
+    std_floor: float = number(0.0, minimum=0)
     # how the losses of tokens become one number
     loss_agg: str = choice("token-mean", "seq-mean-token-mean", "seq-mean-token-sum", "seq-mean-token-sum-norm")
     clip_low: float = number(0.2, minimum=0, maximum=1)  # how far below 1 the ratio of policies counts
@@ -97,6 +99,7 @@ class MIConfig:
     every: int = number(5, minimum=0)
     first_turn: bool = True  # measure on the reasoning of the first turn
     trajectory: bool = True  # measure on all reasoning of a trajectory
+    turns: int = number(0, minimum=0)  # measure each of so many first turns by itself, too; 0: none [turns]
     samples: int = number(64, minimum=2)  # reasonings scored per scope [reasonings]
     ema_alpha: float = number(0.9, minimum=0, maximum=1)  # share of the earlier value in the moving average
     eps: float = number(1e-3, minimum=0)  # added to the standard deviation of a z-score
@@ -116,6 +119,10 @@ class GradientConfig:
     prompts: int = number(128, minimum=1)  # of a batch that is played for it [prompts]
     group_size: int = number(16, minimum=2)  # trajectories of each of its prompts [trajectories]
     buckets: int = number(6, minimum=1)  # of equally many prompts, by the spread of their returns [buckets]
+    # measurements besides, evenly from the first iteration to the last; 3: first, middle, last; 0: none [measurements]
+    times: int = number(0, minimum=0)
+    # also how far two random halves of a bucket agree, with the null of permuted returns, and one norm of regularisers
+    halves: bool = False
 
 
 @dataclass

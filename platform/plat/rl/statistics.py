@@ -44,3 +44,34 @@ def rollout_metrics(rewards: ArrayLike) -> dict[str, float]:
         "rollout/rv_std_over_mean": rv_summary(deviations)["std_over_mean"],
         "rollout/zero_variance_prompts": float(np.count_nonzero(deviations <= ZERO)),
     }
+
+
+EASY, HARD = 0.8, 0.2  # shares of successful trajectories from which on, and up to which, a prompt is easy or hard
+QUANTILES = {"min": 0.0, "q25": 0.25, "median": 0.5, "q75": 0.75, "max": 1.0}
+
+
+def prompt_metrics(rewards: ArrayLike, success: ArrayLike) -> dict[str, float]:
+    """The `rollout/` metrics of how returns [P, G] are spread over prompts, given the `success` [P, G] of each.
+
+    reward_var_min, _q25, _median, _q75, _max     quantiles over prompts of the returns' variance (ddof 1)
+    easy_prompts, mixed_prompts, hard_prompts     how many prompts are solved in at least EASY, between, at most HARD
+    reward_var_within_success                     mean over prompts of the variance that is left when each return is
+                                                  compared with those of the same success: 0 where returns say no more
+                                                  than success, whose variance is p (1 - p)
+    """
+    array, solved = np.asarray(rewards, dtype=np.float64), np.asarray(success, dtype=bool)
+    size = array.shape[1]
+    shares = solved.mean(axis=1)
+    # Sums of squares within the failures and within the successes of each prompt; spread is exactly 0 for equal values.
+    residual = [
+        sum(float(spread(own, ddof=0)) * len(own) for own in (row[won], row[~won]) if len(own)) / max(1, size - 1)
+        for row, won in zip(array, solved, strict=True)
+    ]
+    variances = spread(array, ddof=1)
+    return {
+        **{f"rollout/reward_var_{name}": float(np.quantile(variances, q)) for name, q in QUANTILES.items()},
+        "rollout/easy_prompts": float((shares >= EASY).sum()),
+        "rollout/mixed_prompts": float(((shares > HARD) & (shares < EASY)).sum()),
+        "rollout/hard_prompts": float((shares <= HARD).sum()),
+        "rollout/reward_var_within_success": float(np.mean(residual)),
+    }

@@ -30,6 +30,8 @@ class TaskConfig:
     turns: int = number(5, minimum=1)  # of an episode, at most [turns]
     response_tokens: int = number(24, minimum=1)  # of a response, at most, per turn [tokens]
     token_cost: float = number(0.0, minimum=0)  # what each response token costs, the end of text included [reward]
+    # standard deviation of zero-mean Gaussian noise on the return of each training trajectory; 0: none [reward]
+    reward_noise: float = number(0.0, minimum=0)
 
 
 @dataclass
@@ -94,6 +96,10 @@ class TrainConfig:
     # how observations are written: few tokens, for stand-ins | natural language, for real LLMs
     rendering: str = choice("compact", "chat")
     checkpoint_every: int = number(10, minimum=1)  # from one checkpoint to the next [iterations]
+    # prompts that the base model plays before training, only to measure its rewards; 0: none [prompts]
+    precheck: int = number(0, minimum=0)
+    # also log how the reward variance is spread over the prompts of a batch, and how many are easy or hard
+    prompt_metrics: bool = False
     # trajectories per backward pass; 0: a whole mini-batch. Operational [trajectories]
     micro_batch: int = number(0, minimum=0)
 
@@ -105,6 +111,10 @@ class EvalConfig:
     heldout: int = number(256, minimum=0)  # a second fixed set, for the peak checkpoint [instances]
     temperature: float = number(0.5, minimum=0)  # of the sampling in evaluations; 0: greedy
     seed: int = number(123, minimum=0)  # of the sampling in evaluations
+    # play the validation instances also with reasonings swapped between them, and blanked: is reasoning used?
+    reasoning_swap: bool = False
+    # keep what was said and done in so many validation instances, at every evaluation; 0: none [instances]
+    trajectories: int = number(0, minimum=0, maximum=64)
 
 
 @dataclass

@@ -19,14 +19,25 @@ _MUTUAL_INFORMATION = (
     "mi_est_code mi_zscore_code mi_zscore_ema_code h_z_code retrieval_chance_code"
 )
 
+_OF_A_BATCH = (
+    *_named("", "success return_mean reward_std reward_var rv_std_over_mean zero_variance_prompts"),
+    *_named("", "format_valid reasoning_parses response_tokens entropy"),
+    *_named("reward_var_", "min q25 median q75 max within_success"),
+    *_named("", "easy_prompts mixed_prompts hard_prompts"),
+    *_named("level/", " ".join(LEVELS)),
+)
+
 METRICS = (
     *_named("val/", "success return turns actions_per_turn moves_per_turn format_valid response_tokens"),
+    *_named("val/", "success_swapped return_swapped format_valid_swapped replaced_swapped"),
+    *_named("val/", "success_blanked return_blanked format_valid_blanked replaced_blanked"),
     *_named("heldout/", "success final_success base_success peak_step"),
-    *_named("rollout/", "success return_mean reward_std reward_var rv_std_over_mean zero_variance_prompts"),
-    *_named("rollout/", "format_valid reasoning_parses response_tokens entropy refills informative_prompts"),
-    *_named("rollout/level/", " ".join(LEVELS)),
+    *(f"{batch}{name}" for batch in ("rollout/", "precheck/") for name in _OF_A_BATCH),
+    *_named("rollout/", "refills informative_prompts"),
+    "precheck/rv_std",
     *_named("mi/first_turn/", _MUTUAL_INFORMATION),
     *_named("mi/trajectory/", _MUTUAL_INFORMATION),
+    *_named("mi/turn_*/", _MUTUAL_INFORMATION),
     *_named("probe/", "retrieval_acc retrieval_chance retrieval_untrained fluent h_z_given_x"),
     *_named("probe/level/", " ".join(LEVELS)),
     *_named("probe/retrieval_acc/", " ".join(LEVELS)),
@@ -34,6 +45,7 @@ METRICS = (
     *_named("actor/", "pg_loss kl entropy grad_norm clip_fraction clip_fraction_lower ppo_kl"),
     *_named("critic/", "value_loss value_clip_fraction grad_norm"),
     *_named("grad/q*/", "task entropy kl reward_std_mean reward_std_min reward_std_max prompts"),
+    *_named("grad/q*/", "regulariser halves_inner halves_cosine null_task null_inner null_cosine"),
     *_named("time/", "rollout refill cross_score gradient filter update eval probe step"),
     "mem/peak_mb",
 )

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from plat.errors import SpecError
-from plat.rl.config import PROBE_BLOCK, FilterConfig
+from plat.rl.config import PROBE_BLOCK, FilterConfig, GradientConfig
 from plat.trainer.config import RunConfig
 from plat.trainer.embedded.base_model.recipe import tasks_of
 from plat.units import counted
@@ -36,8 +36,14 @@ def idle_keys(config: Mapping[str, Any]) -> dict[str, str]:
         idle["algorithm.norm_by_std"] = (
             f"the algorithm {algorithm['name']} does not compare the trajectories of a group"
         )
+    if algorithm["advantage"] != "grpo" or not algorithm["norm_by_std"]:
+        idle["algorithm.std_floor"] = f"the algorithm {algorithm['name']} does not divide by a standard deviation"
     if not algorithm["dynamic_sampling"]:
         idle["algorithm.max_refills"] = "without algorithm.dynamic_sampling=true there are no refills"
+    if not config["gradient"]["every"] and not config["gradient"]["times"]:
+        idle["gradient.halves"] = "the gradient is not probed: gradient.every and gradient.times are 0"
+    if not config["mi"]["every"]:
+        idle["mi.turns"] = "the proxies of mutual information are not measured: mi.every is 0"
     return idle | _idle_filter_keys(config["filter"])
 
 
@@ -107,14 +113,27 @@ def check_iteration(config: RunConfig) -> None:
             where="mi.probe",
             mend=f"use a multiple of {PROBE_BLOCK}; 0 switches the probe off",
         )
-    if config.gradient.every and config.gradient.prompts < config.gradient.buckets:
-        raise SpecError(
-            f"{config.gradient.prompts} prompts cannot be split into {config.gradient.buckets} buckets",
-            where="gradient.prompts",
-            mend="use at least as many prompts as buckets; gradient.every=0 switches the probe off",
-        )
+    _check_gradient(config.gradient)
     if config.algorithm.advantage == "grpo" and train.group_size < 2:
         raise SpecError("a group advantage needs at least 2 rollouts", where="train.group_size", mend="use 2 or more")
+
+
+def _check_gradient(config: GradientConfig) -> None:
+    """SpecError where the gradient probe cannot make its buckets or halves."""
+    if not config.every and not config.times:
+        return
+    if config.prompts < config.buckets:
+        raise SpecError(
+            f"{config.prompts} prompts cannot be split into {config.buckets} buckets",
+            where="gradient.prompts",
+            mend="use at least as many prompts as buckets; gradient.every=0 and gradient.times=0 switch the probe off",
+        )
+    if config.halves and config.group_size < 4:
+        raise SpecError(
+            f"halves of {config.group_size} trajectories have no group advantages",
+            where="gradient.group_size",
+            mend="use 4 or more, or gradient.halves=false",
+        )
 
 
 def _check_kept(chosen: FilterConfig) -> None:

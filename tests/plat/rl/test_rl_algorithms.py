@@ -192,6 +192,28 @@ def test_group_advantages(seed, norm_by_std):
     torch.testing.assert_close(actual, returns)
 
 
+@given(seeds, st.sampled_from([0.01, 0.7, 1.5, 40.0]))
+@settings(max_examples=40, deadline=None)
+def test_a_floor_under_the_standard_deviation(seed, floor):
+    b = batch(seed)
+    actual, returns = advantages(replace(GRPO, std_floor=floor), b["rewards"], b["mask"], b["groups"])
+    totals = b["rewards"].sum(dim=1).tolist()
+    for i, group in enumerate(b["groups"]):
+        peers = [r for r, g in zip(totals, b["groups"], strict=True) if g == group]
+        expected = (totals[i] - statistics.fmean(peers)) / (max(statistics.stdev(peers), floor) + 1e-6)
+        torch.testing.assert_close(actual[i], expected * b["mask"][i])
+    torch.testing.assert_close(actual, returns)
+
+
+def test_a_floor_that_no_group_reaches_changes_nothing_and_a_group_of_one_is_not_divided():
+    b = batch(3)
+    plain, _ = advantages(GRPO, b["rewards"], b["mask"], b["groups"])
+    floored, _ = advantages(replace(GRPO, std_floor=1e-9), b["rewards"], b["mask"], b["groups"])
+    torch.testing.assert_close(floored, plain)
+    alone, _ = advantages(replace(GRPO, std_floor=5.0), b["rewards"][:1], b["mask"][:1], b["groups"][:1])
+    torch.testing.assert_close(alone, b["rewards"][:1].sum() * b["mask"][:1])
+
+
 def test_group_ids_may_be_a_tensor_and_the_input_is_left_alone():
     b = batch(1)
     before = b["rewards"].clone()

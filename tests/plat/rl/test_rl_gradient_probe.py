@@ -26,8 +26,23 @@ def test_buckets_hold_every_prompt_once_in_rising_order_of_spread(spreads: list[
 
 def test_the_papers_run_is_probed_at_steps_1_51_and_101() -> None:
     config = GradientConfig(every=50)
-    assert [step for step in range(1, 102) if is_measured(step, config)] == [1, 51, 101]
-    assert not any(is_measured(step, GradientConfig()) for step in range(102))
+    assert [step for step in range(1, 102) if is_measured(step, config, 400)] == [1, 51, 101]
+    assert not any(is_measured(step, GradientConfig(), 400) for step in range(102))
+
+
+@given(st.integers(1, 60), st.integers(1, 12))
+def test_measurements_spread_evenly_over_the_run(iterations: int, times: int) -> None:
+    config = GradientConfig(times=times)
+    measured = [step for step in range(1, iterations + 1) if is_measured(step, config, iterations)]
+    assert measured[0] == 1 and (times == 1 or measured[-1] == iterations)
+    assert len(measured) == min(times, iterations)
+    if times <= iterations:
+        assert np.abs(np.array(measured) - np.linspace(1, iterations, times)).max() <= 0.5
+
+
+def test_three_times_are_first_middle_and_last() -> None:
+    assert [step for step in range(1, 31) if is_measured(step, GradientConfig(times=3), 30)] == [1, 16, 30]
+    assert [step for step in range(1, 3) if is_measured(step, GradientConfig(times=3), 2)] == [1, 2]
 
 
 def test_what_is_reported_of_a_bucket() -> None:

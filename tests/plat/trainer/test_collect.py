@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import numpy as np
+from scipy import stats
 
 from plat.trainer.embedded import collect
 from plat.trainer.embedded.collect import Collector
+from plat.trainer.embedded.evaluate import evaluate
+from plat.trainer.loop.instances import FixedInstances
 from plat.trainer.loop.randomness import training_seeds
 
 
@@ -52,3 +55,34 @@ def test_prompts_of_a_rollout_are_the_seeds_of_its_block(compose, policy):
     (environment,) = collect.make_environments(config, "train", 1)
     wanted = [tuple(policy.tokenizer.prompt(environment.reset(seed))) for seed in training_seeds(2, 5, 0, 3)]
     assert firsts == [prompt for prompt in wanted for _ in range(4)]
+
+
+def test_reward_noise_is_zero_mean_gaussian_on_each_return_and_on_nothing_else(compose, policy):
+    options = ("task=sokoban", "train.prompts=64", "train.group_size=16")
+    plain = Collector(compose(*options), policy.tokenizer).rollout(policy.weights, 3)
+    noisy = Collector(compose(*options, "task.reward_noise=0.5"), policy.tokenizer).rollout(policy.weights, 3)
+    noise = noisy.returns - plain.returns
+    assert stats.kstest(noise, stats.norm(0, 0.5).cdf).pvalue > 0.01
+    assert abs(np.corrcoef(noise, plain.returns)[0, 1]) < 0.1
+    changed = noisy.rewards != plain.rewards
+    assert changed.sum() == plain.trajectories, "one turn of each trajectory"
+    last = {number: turn for number, turn in zip(plain.trajectory_of_row, plain.turn_of_row, strict=True)}
+    assert all(plain.turn_of_row[row] == last[plain.trajectory_of_row[row]] for row in np.flatnonzero(changed))
+    for name in ("responses", "success", "log_probs", "turn_of_row", "format_valid", "actions"):
+        assert np.array_equal(getattr(noisy, name), getattr(plain, name)), name
+
+
+def test_reward_noise_is_drawn_anew_for_each_step_and_refill_and_never_in_evaluation(compose, policy):
+    config = compose("task=frozenlake", "task.reward_noise=2", "algorithm=dapo")
+    collector = Collector(config, policy.tokenizer)
+    first, again, later = (collector.rollout(policy.weights, step) for step in (1, 1, 2))
+    assert np.array_equal(first.rewards, again.rewards)
+    refilled = collector._rollout(policy.weights, 1, 1, config.train.prompts)
+    drawn = [np.round(batch.returns % 1, 9).tolist() for batch in (first, later, refilled)]
+    assert len({value for values in drawn for value in values}) == 3 * first.trajectories
+    instances = FixedInstances(config, "validation", 4)
+    scores = [
+        evaluate(policy.weights, policy.tokenizer, asked, instances)[0]
+        for asked in (config, compose("task=frozenlake", "algorithm=dapo"))
+    ]
+    assert scores[0] == scores[1]

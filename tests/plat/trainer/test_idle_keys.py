@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from plat.rl.config import AlgorithmConfig, FilterConfig
+from plat.rl.config import AlgorithmConfig, FilterConfig, GradientConfig, MIConfig
 from plat.rl.filter import select, select_within_group
 from plat.rl.scores import prompt_scores
 from plat.spec.experiment import build_run, config_object
@@ -17,6 +17,7 @@ from plat.trainer.api import find_trainer
 from plat.trainer.validation import idle_keys
 
 RULES = ("none", "top_p", "top_p_softmax", "top_k", "top_k_abs", "min_p", "percentile", "random", "within_group")
+OFF = {"gradient": asdict(GradientConfig()), "mi": asdict(MIConfig())}
 OTHERS = {
     "metric": "entropy",
     "ddof": 0,
@@ -48,7 +49,7 @@ def kept(config, seed):
 @given(seed=st.integers(0, 10_000))
 def test_another_value_of_an_idle_key_keeps_the_same(rule, as_many, seed):
     config = FilterConfig(rule=rule, value=0.7, kept=as_many if rule in ("top_k", "random") else "own")
-    idle = idle_keys({"algorithm": asdict(AlgorithmConfig()), "filter": asdict(config)})
+    idle = idle_keys({"algorithm": asdict(AlgorithmConfig()), "filter": asdict(config), **OFF})
     names = [key.removeprefix("filter.") for key in idle if key.startswith("filter.")]
     assert rule == "top_p" or "eps" in names
     for name in names:
@@ -59,7 +60,7 @@ def test_another_value_of_an_idle_key_keeps_the_same(rule, as_many, seed):
 def test_what_a_rule_uses_is_not_idle():
     used = {"top_p": ("value", "eps", "metric"), "percentile": ("low", "high"), "top_k": ("at_least_one", "value")}
     for rule, names in used.items():
-        idle = idle_keys({"algorithm": asdict(AlgorithmConfig()), "filter": asdict(FilterConfig(rule=rule))})
+        idle = idle_keys({"algorithm": asdict(AlgorithmConfig()), "filter": asdict(FilterConfig(rule=rule)), **OFF})
         assert not {f"filter.{name}" for name in names} & idle.keys()
 
 
@@ -74,7 +75,10 @@ OF_A_RUN = {
     "algorithm.lam": 0.1,
     "algorithm.gamma": 0.1,
     "algorithm.norm_by_std": False,
+    "algorithm.std_floor": 0.5,
     "algorithm.max_refills": 0,
+    "gradient.halves": True,
+    "mi.turns": 3,
     "filter.scale_power": "sqrt",
     **{f"filter.{name}": value for name, value in OTHERS.items()},
 }

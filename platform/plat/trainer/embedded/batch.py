@@ -56,6 +56,11 @@ class Batch(Trajectories):
         )
 
 
+def is_last_turn(batch: Batch) -> np.ndarray:
+    """(B,) True at the last turn of each trajectory."""
+    return np.append(np.diff(batch.trajectory_of_row) > 0, True)  # rows are sorted by trajectory, then turn
+
+
 def concatenate(batches: list[Batch]) -> Batch:
     """Several batches as one; groups must already be numbered apart."""
     if len(batches) == 1:

@@ -2,15 +2,27 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
 from plat.trainer.config import RunConfig
-from plat.trainer.embedded.batch import Batch, concatenate
+from plat.trainer.embedded.batch import Batch, concatenate, is_last_turn
 from plat.trainer.embedded.rollout import Episodes, Sampling, rollout
 from plat.trainer.embedded.transformer.model import Weights
 from plat.trainer.embedded.transformer.tokenizer import Tokenizer
 from plat.trainer.environments import make_environments
-from plat.trainer.loop.randomness import GRADIENT, TRAINING, gradient_seeds, training_seeds
+from plat.trainer.loop.randomness import (
+    GRADIENT,
+    PRECHECK,
+    REWARD,
+    TRAINING,
+    Key,
+    generator,
+    gradient_seeds,
+    precheck_seeds,
+    training_seeds,
+)
 from plat.trainer.loop.refill import refill
 
 
@@ -43,15 +55,25 @@ class Collector:
 
     def gradient_probe(self, policy: Weights, step: int) -> Batch:
         """The batch of a gradient probe: instances of the training split that the run does not train on."""
-        config, probe = self.config, self.config.gradient
-        instances = gradient_seeds(config.seed, step, probe.prompts)
+        seed, probe = self.config.seed, self.config.gradient
+        instances = gradient_seeds(seed, step, probe.prompts)
+        return self._measured_only(policy, instances, probe.group_size, (GRADIENT, seed, step))
+
+    def precheck(self, policy: Weights) -> Batch:
+        """`train.precheck` instances of the training split that the run does not train on, in groups as it trains."""
+        seed, train = self.config.seed, self.config.train
+        return self._measured_only(policy, precheck_seeds(seed, train.precheck), train.group_size, (PRECHECK, seed))
+
+    def _measured_only(self, policy: Weights, instances: range, size: int, key: Key) -> Batch:
+        count = len(instances)
         episodes = Episodes(
-            make_environments(config, "train", probe.prompts * probe.group_size),
-            np.repeat(instances, probe.group_size).tolist(),
-            np.tile(np.arange(probe.group_size), probe.prompts).tolist(),
-            np.repeat(np.arange(probe.prompts), probe.group_size),
+            make_environments(self.config, "train", count * size),
+            np.repeat(instances, size).tolist(),
+            np.tile(np.arange(size), count).tolist(),
+            np.repeat(np.arange(count), size),
         )
-        return rollout(policy, self.tokenizer, episodes, self.sampling, (GRADIENT, config.seed, step))
+        batch = rollout(policy, self.tokenizer, episodes, self.sampling, key)
+        return with_reward_noise(batch, self.config.task.reward_noise, (REWARD, *key))
 
     def _rollout(self, policy: Weights, step: int, number: int, prompts: int) -> Batch:
         config, size = self.config, self.config.train.group_size
@@ -62,4 +84,17 @@ class Collector:
             [member for _ in instances for member in range(size)],
             np.repeat(np.arange(prompts), size) + number * config.train.prompts,
         )
-        return rollout(policy, self.tokenizer, episodes, self.sampling, (TRAINING, config.seed, step, number))
+        batch = rollout(policy, self.tokenizer, episodes, self.sampling, (TRAINING, config.seed, step, number))
+        return with_reward_noise(batch, config.task.reward_noise, (REWARD, config.seed, step, number))
+
+
+def with_reward_noise(batch: Batch, std: float, key: Key) -> Batch:
+    """The batch with Gaussian noise of mean 0 on the reward of each trajectory's last turn.
+
+    The number of trajectory n is a function of (key, n) alone. Success and everything that was said stay as they are.
+    """
+    if not std:
+        return batch
+    rewards = batch.rewards.copy()
+    rewards[is_last_turn(batch)] += std * generator(*key).standard_normal(batch.trajectories)
+    return replace(batch, rewards=rewards)

@@ -11,7 +11,7 @@ import numpy as np
 from plat.trainer.api import State
 from plat.trainer.config import RunConfig
 from plat.trainer.embedded.batch import Batch
-from plat.trainer.embedded.rollout import Episodes, Sampling, rollout
+from plat.trainer.embedded.rollout import Episodes, Rewrite, Sampling, rollout
 from plat.trainer.embedded.transformer.model import Weights
 from plat.trainer.embedded.transformer.tokenizer import Tokenizer
 from plat.trainer.loop.instances import FixedInstances, chosen_instances
@@ -20,18 +20,22 @@ from plat.trainer.loop.trajectories import evaluation_metrics, instance_results
 
 
 def evaluate(
-    weights: Weights, tokenizer: Tokenizer, config: RunConfig, instances: FixedInstances
+    weights: Weights,
+    tokenizer: Tokenizer,
+    config: RunConfig,
+    instances: FixedInstances,
+    rewrite: Rewrite | None = None,
 ) -> tuple[dict[str, float], Batch]:
     """One trajectory per instance at `eval.temperature`: their metrics (`evaluation_metrics`), and the trajectories.
 
     Random numbers are a function of `eval.seed`, the split and the instance's number, so two evaluations differ by the
-    policy only, and the first 128 of 256 instances give what 128 instances give.
+    policy only, and the first 128 of 256 instances give what 128 instances give. `rewrite` may change what is said.
     """
     count = len(instances)
     episodes = Episodes(instances.environments, instances.seeds, range(count), np.arange(count))
     task, temperature = config.task, config.eval.temperature
     sampling = Sampling(task.turns, task.response_tokens, temperature, config.train.context, task.token_cost)
-    batch = rollout(weights, tokenizer, episodes, sampling, (EVALUATION, config.eval.seed, instances.split))
+    batch = rollout(weights, tokenizer, episodes, sampling, (EVALUATION, config.eval.seed, instances.split), rewrite)
     return evaluation_metrics(batch), batch
 
 

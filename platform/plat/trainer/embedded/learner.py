@@ -47,6 +47,7 @@ from plat.trainer.embedded.scoring import token_log_probs, token_values
 from plat.trainer.embedded.transformer.model import Shape, Weights, unpack
 from plat.trainer.heartbeat import beat
 
+REGULARISERS = {"entropy": -1, "kl": 1}  # the terms of the loss beside the task's, with their signs in it
 UNSCALED = StepPlan(updates=1, loss_scale=1.0, advantage_scale=1.0, lr_scale=1.0, share=1.0)
 
 
@@ -199,8 +200,25 @@ class Learner:
         totals["grad_norm"] = self.actor.step(plan.lr_scale)
         return {f"actor/{name}": value for name, value in totals.items()}
 
-    def gradient_norms(self, batch: Batch, parts: Sequence[np.ndarray], pad: int) -> list[dict[str, float]]:
+    def gradient_norms(
+        self, batch: Batch, parts: Sequence[np.ndarray], pad: int, together: bool = False
+    ) -> list[dict[str, float]]:
         """The norm of the gradient of each term of the policy's loss, by name (`plat.rl.gradient_probe`).
+
+        together   also `regulariser`, that of the KL term and the entropy bonus as the loss adds them up, if it has any
+        """
+        norms = []
+        for gradients in self.gradients(batch, parts, pad):
+            norms.append({name: float(gradient.norm()) for name, gradient in gradients.items()})
+            regularisers = [sign * gradients[name] for name, sign in REGULARISERS.items() if name in gradients]
+            if together and regularisers:
+                norms[-1]["regulariser"] = float(torch.stack(regularisers).sum(0).norm())
+        return norms
+
+    def gradients(
+        self, batch: Batch, parts: Sequence[np.ndarray], pad: int, task_only: bool = False
+    ) -> Iterator[dict[str, Tensor]]:
+        """The gradient of each term of the policy's loss, by name, of one part after the other.
 
         parts   numbers of trajectories, each in rising order; each part is a mini-batch of its own. Advantages are
                 those of the whole batch
@@ -209,25 +227,27 @@ class Learner:
         """
         whole, train = self._with_targets(batch, UNSCALED, pad), self.config.train
         size = train.micro_batch or -(-train.prompts * train.group_size // train.mini_batches)
-        norms = []
         for part in parts:
             mini_batch = whole.select(part)
             total: dict[str, Tensor] = {}
             for micro_batch, _ in mini_batch.micro_batches(size):
-                terms = self._terms(micro_batch, self._divisors(mini_batch), pad)
+                terms = self._terms(micro_batch, self._divisors(mini_batch), pad, task_only)
                 for name, term in terms.items():
                     (gradient,) = torch.autograd.grad(term, self.actor.parameter, retain_graph=True)
                     total[name] = total[name] + gradient if name in total else gradient
-            norms.append({name: float(gradient.norm()) for name, gradient in total.items()})
-        return norms
+            yield total
 
-    def _terms(self, micro_batch: TrainingBatch, divisors: algorithms.Aggregation, pad: int) -> dict[str, Tensor]:
+    def _terms(
+        self, micro_batch: TrainingBatch, divisors: algorithms.Aggregation, pad: int, task_only: bool
+    ) -> dict[str, Tensor]:
         """The terms of the policy's loss on the old policy's own trajectories, see `plat.rl.gradient_probe`."""
         config, layout, targets = self.config.algorithm, micro_batch.layout, micro_batch.targets
         log_probs, entropies = self._log_probs(self.actor.parameter, micro_batch.batch, pad)
         packed, mask = layout.pack(log_probs), layout.mask
         old = packed.detach()  # the policy is that which rolled out
         terms = {"task": algorithms.policy_loss(config, old, packed, targets.advantages, mask, divisors)[0]}
+        if task_only:
+            return terms
         if config.entropy_coef:
             terms["entropy"] = algorithms.entropy_bonus(config, layout.pack(entropies), mask, divisors)[0]
         if targets.reference_log_probs is not None:

@@ -6,7 +6,7 @@ trajectory changes neither when another one ends earlier nor when there are more
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -50,10 +50,33 @@ class Episodes:
     groups: np.ndarray
 
 
-def rollout(weights: Weights, tokenizer: Tokenizer, episodes: Episodes, sampling: Sampling, key: Key) -> Batch:
+@dataclass(frozen=True)
+class Turn:
+    """What all trajectories that go on say in a turn: prompts and responses as token ids, eos included.
+
+    chances   (rows, tokens) the numbers that decide what is drawn
+    """
+
+    prompts: list[tuple[int, ...]]
+    responses: list[list[int]]
+    chances: np.ndarray
+
+
+Rewrite = Callable[[int, Turn], list[list[int]]]  # (number of the turn from 0, what is said) -> what is said instead
+
+
+def rollout(
+    weights: Weights,
+    tokenizer: Tokenizer,
+    episodes: Episodes,
+    sampling: Sampling,
+    key: Key,
+    rewrite: Rewrite | None = None,
+) -> Batch:
     """Play every episode to its end: in each turn, all trajectories that go on speak at once.
 
-    `key` is that of the random numbers (`randomness.uniforms`).
+    `key` is that of the random numbers (`randomness.uniforms`). `rewrite` may change what was said before it is played;
+    such a batch has no log-probabilities and entropies.
     """
     trajectories = [
         _Trajectory(tokenizer, environment, seed, noise, sampling)
@@ -66,6 +89,12 @@ def rollout(weights: Weights, tokenizer: Tokenizer, episodes: Episodes, sampling
         prompt = np.array([prompts.setdefault(trajectories[n].prompt, len(prompts)) for n in active])
         chances = uniforms(key, turn, len(trajectories), sampling.tokens)[active]
         spoken = _speak(weights, tokenizer, list(prompts), prompt, chances, sampling.temperature)
+        if rewrite is not None:
+            cut = zip(spoken["responses"], spoken["response_length"], strict=True)
+            said = Turn(
+                [trajectories[n].prompt for n in active], [ids[:length].tolist() for ids, length in cut], chances
+            )
+            spoken = _as_spoken(rewrite(turn, said), tokenizer.pad)
         steps = [
             trajectories[n].step(ids[:length].tolist())
             for n, ids, length in zip(active, spoken["responses"], spoken["response_length"], strict=True)
@@ -146,6 +175,16 @@ def _speak(
         weights, tokenizer, [prompts[number] for number in used], rows, drawn, temperature
     )
     return {"responses": ids, "response_length": lengths, "log_probs": log_probs, "entropies": entropies}
+
+
+def _as_spoken(responses: list[list[int]], pad: int) -> dict[str, np.ndarray]:
+    """Responses by the names of `Batch`, without log-probabilities and entropies."""
+    lengths = np.array([len(response) for response in responses])
+    ids = np.full((len(responses), lengths.max()), pad)
+    for row, response in enumerate(responses):
+        ids[row, : len(response)] = response
+    nothing = np.zeros(ids.shape, dtype=np.float32)
+    return {"responses": ids, "response_length": lengths, "log_probs": nothing, "entropies": nothing}
 
 
 def _rows(turns: list[dict[str, np.ndarray]]) -> dict[str, np.ndarray]:

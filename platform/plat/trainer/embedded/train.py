@@ -4,11 +4,11 @@ The policy is a language model that plays text games. It answers each prompt (th
 between think tags, and then with actions. An iteration (`_Run._iterate`) has these parts:
 
     rollout       the policy plays P training instances, G times each (`collect`). The G trajectories of one instance
-                  are a group; the return of a trajectory is the sum of its rewards
+                  are a group; the return of a trajectory is the sum of its rewards, with `task.reward_noise` on it
     cross_score   every `mi.every` iterations: how much the reasonings tell about their prompts, measured on the whole
                   batch before anything is dropped from it (`cross_score`, Table 1)
-    gradient      every `gradient.every` iterations: the norm of the gradient on prompts of small and of large reward
-                  spread, on a batch that nothing is learnt from (`plat.rl.gradient_probe`)
+    gradient      every `gradient.every` iterations, or `gradient.times` times: the norm of the gradient on prompts of
+                  small and of large reward spread, on a batch that nothing is learnt from (`plat.rl.gradient_probe`)
     refill        with `algorithm.dynamic_sampling` (DAPO): instances whose G returns are all equal teach nothing and
                   are replaced, as far as `max_refills` more rollouts find others (`collect`)
     filter        each instance gets a score, usually the spread of its G returns, and only the best are kept, each with
@@ -35,11 +35,14 @@ from __future__ import annotations
 
 import os
 from functools import partial
+from typing import Any
 
 import numpy as np
 import torch
 
 from plat.rl.gradient_probe import gradient_metrics
+from plat.rl.scores import spread
+from plat.rl.statistics import rv_summary
 from plat.trainer.api import Outcome, RunIO, State
 from plat.trainer.config import RunConfig
 from plat.trainer.embedded.base_model.load import describe, load_base
@@ -47,15 +50,19 @@ from plat.trainer.embedded.batch import Batch
 from plat.trainer.embedded.collect import Collector
 from plat.trainer.embedded.cross_score import measure
 from plat.trainer.embedded.evaluate import evaluate
+from plat.trainer.embedded.gradient_halves import halves_metrics
 from plat.trainer.embedded.learner import Learner
 from plat.trainer.embedded.probe import Probe
+from plat.trainer.embedded.reasoning_swap import evaluate_replaced
+from plat.trainer.embedded.transcripts import transcripts
 from plat.trainer.embedded.transformer.model import Weights, unpack
 from plat.trainer.loop.bookkeeper import Bookkeeper
 from plat.trainer.loop.instances import FixedInstances
-from plat.trainer.loop.randomness import SCORING, SELECTING, UPDATING, generator
+from plat.trainer.loop.randomness import HALVES, SCORING, SELECTING, UPDATING, generator
 from plat.trainer.loop.selection import filter_batch, update_plan
 from plat.trainer.loop.trainable import Measured
 from plat.trainer.loop.trajectories import batch_metrics, instance_results
+from plat.trainer.table_names import VAL_TRAJECTORIES
 
 
 def train(config: RunConfig, io: RunIO) -> Outcome:
@@ -93,10 +100,20 @@ class _Run:
 
     def to_the_end(self) -> Outcome:
         """Iterate until `train.iterations`, an early stop, or the platform's request to stop for now."""
-        self.book.start()
+        self.book.start(self._precheck if self.config.train.precheck else None)
         while not self.book.is_over:
             self._iterate()
         return self.book.finish(describe(self.config, self.shape))
+
+    def _precheck(self) -> Measured:
+        """The `precheck/` metrics of the base model on a batch of its own (Table 8), and its reward matrix."""
+        size = self.config.train.group_size
+        batch = self.collector.precheck(self.learner.policy())
+        metrics = batch_metrics(batch, size, self.config.train.prompt_metrics)
+        returns = batch.returns.reshape(-1, size)
+        rv_std = rv_summary(np.sqrt(spread(returns, ddof=1)))["std"]
+        renamed = {name.replace("rollout/", "precheck/"): value for name, value in metrics.items()}
+        return Measured(renamed | {"precheck/rv_std": rv_std}, {"rewards": np.round(returns, 6).tolist()})
 
     def _iterate(self) -> None:
         """One iteration of Algorithm 1."""
@@ -105,9 +122,8 @@ class _Run:
         policy = self.learner.policy()
         with book.timed("rollout"):
             batch = self.collector.rollout(policy, step)
-        book.rolled_out(
-            batch.returns.reshape(-1, config.train.group_size), batch_metrics(batch, config.train.group_size)
-        )
+        size = config.train.group_size
+        book.rolled_out(batch.returns.reshape(-1, size), batch_metrics(batch, size, config.train.prompt_metrics))
         if book.measures_mutual_information:
             with book.timed("cross_score"):
                 book.add(self._mutual_information(policy, batch, step))
@@ -137,8 +153,13 @@ class _Run:
         config = self.config.gradient
         batch = self.collector.gradient_probe(policy, step)
         returns = batch.returns.reshape(-1, config.group_size)
-        norms = partial(self.learner.gradient_norms, batch, pad=self.tokenizer.pad)
-        return gradient_metrics(returns, config, norms)
+        pad = self.tokenizer.pad
+        norms = partial(self.learner.gradient_norms, batch, pad=pad, together=config.halves)
+        metrics = gradient_metrics(returns, config, norms)
+        if config.halves:
+            rng = generator(HALVES, self.config.seed, step)
+            metrics |= halves_metrics(self.learner, batch, config.buckets, config.group_size, pad, rng)
+        return metrics
 
     def _update(self, batch: Batch, kept: np.ndarray, step: int) -> dict[str, float]:
         """Update the policy on the trajectories numbered in `kept`; no update when there are none."""
@@ -151,7 +172,16 @@ class _Run:
     # --- what the book-keeper asks for --------------------------------------------------------------------------------
 
     def validate(self) -> Measured:
-        return self._play(self.learner.policy(), self.validation)
+        policy = self.learner.policy()
+        metrics, batch = evaluate(policy, self.tokenizer, self.config, self.validation)
+        further: dict[str, Any] = {}
+        if count := self.config.eval.trajectories:
+            further[VAL_TRAJECTORIES] = transcripts(batch, self.tokenizer, self.validation.seeds, count)
+        if self.config.eval.reasoning_swap:
+            replaced, batches = evaluate_replaced(policy, self.tokenizer, self.config, self.validation)
+            metrics |= replaced
+            further |= {f"val_{name}": instance_results(played) for name, played in batches.items()}
+        return Measured(metrics, instance_results(batch), further)
 
     def evaluate_heldout(self, peak: State | None) -> Measured:
         assert self.heldout is not None, "asked for only where eval.heldout is above 0"

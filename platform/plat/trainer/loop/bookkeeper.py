@@ -5,11 +5,13 @@ book-keeper what an iteration gave, and is asked to evaluate, probe and hand ove
 
 Step s is the policy after s iterations; step 0 is the base model. The rules:
 
+    precheck     at step 0, where the trainer hands over how
     evaluation   at step 0, every `eval.every` iterations, at the last one and when a run stops early. The success on
                  the validation instances decides which step is the peak: the highest, the earliest of equal ones
     probe        at step 0, at every `mi.probe_every`th evaluation and at the last step
     mi proxies   at step 1 and every `mi.every` iterations, on the batch before anything is dropped from it
-    gradients    at step 1 and every `gradient.every` iterations after it, on a batch of its own, before the update
+    gradients    at step 1 and every `gradient.every` iterations after it, or `gradient.times` times from the first
+                 iteration to the last, on a batch of its own, before the update
     held-out     the base model at step 0; the peak and the final policy when the run ends
     early stops  those of appendix B.2 (`plat.rl.early_stop`), after each iteration and each evaluation
     checkpoint   at step 0, at every peak, every `train.checkpoint_every` iterations, at the last step, and when the
@@ -50,7 +52,7 @@ from __future__ import annotations
 
 import math
 import resource
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
 from typing import Any
 
@@ -91,11 +93,15 @@ class Bookkeeper:
         self.reason: str | None = None  # of an early stop
         self.is_interrupted = False
 
-    def start(self) -> None:
-        """Go on from the newest checkpoint; without one, measure and save the base model."""
+    def start(self, precheck: Callable[[], Measured] | None = None) -> None:
+        """Go on from the newest checkpoint; without one, measure and save the base model.
+
+        precheck   plays a batch with the base model for `train.precheck`: metrics with their prefix, and as table the
+                   reward matrix
+        """
         checkpoint = self.io.restore()
         if checkpoint is None:
-            self._measure_base_model()
+            self._measure_base_model(precheck)
         else:
             self._go_on_from(*checkpoint)
         self.reason = self.stops.reason
@@ -144,7 +150,7 @@ class Bookkeeper:
     @property
     def measures_gradients(self) -> bool:
         """Whether the gradient is probed in the iteration that is going on, before its update."""
-        return gradient_probe.is_measured(self.step, self.config.gradient)
+        return gradient_probe.is_measured(self.step, self.config.gradient, self.config.train.iterations)
 
     def end_iteration(self, empty: bool) -> None:
         """After the update: evaluate and probe where it is time, log the step, save, and see whether the run is over.
@@ -194,9 +200,13 @@ class Bookkeeper:
 
     # --- measurements -------------------------------------------------------------------------------------------------
 
-    def _measure_base_model(self) -> None:
+    def _measure_base_model(self, precheck: Callable[[], Measured] | None) -> None:
         """Step 0: the base model plays the validation and the held-out instances, and is probed."""
         self.metrics = {}
+        if precheck is not None:
+            measured = precheck()
+            self.io.table("precheck", 0, dict(measured.table))
+            self.add(measured.metrics)
         self._probe()
         self._evaluate()
         if self.config.eval.heldout:
@@ -213,6 +223,8 @@ class Bookkeeper:
             validation = self.trainable.validate()
         self.add({f"val/{name}": value for name, value in validation.metrics.items()})
         self.io.table("val_instances", self.progress.step, dict(validation.table))
+        for name, table in validation.further.items():
+            self.io.table(name, self.progress.step, table)
         success = validation.metrics["success"]
         if not math.isfinite(success):
             raise RunError("validation success is not a number", failure_class="nan")

@@ -5,16 +5,22 @@ numbers depend on, so that a resumed run needs no generator state to be bit-iden
 
     purpose, then                   what is drawn
     "training", seed, step, refill  the tokens of a training rollout
+    "reward", seed, step, refill    the noise on the returns of a training rollout; on those of
+                                    another batch: "reward" and that batch's own key
     "evaluation", eval.seed, split  the tokens of an evaluation on fixed instances: the same for every run and step
+    "swap", eval.seed, split, turn  who gets whose reasoning, with `eval.reasoning_swap`
     "probe", seed, step             the tokens of a reasoning probe
     "gradient", seed, step          the tokens of a gradient probe
+    "precheck", seed                the tokens of the batch that the base model plays, with `train.precheck`
+    "halves", seed, step            how its trajectories are halved and its returns permuted, with `gradient.halves`
     "untrained", seed               a model that was never trained, and the tokens it says
     "scoring", seed, step           which reasonings of a batch are cross-scored
     "selecting", seed, step         which prompts the filter `random` keeps
     "updating", seed, step          how a batch is shared out among the mini-batches
 
 Instances come from whole-number seeds, which the environments turn into instances themselves: `training_seeds`,
-`probe_seed` and `gradient_seeds` say which; those of evaluations are counted up from eval.seed * 100,000.
+`probe_seed`, `gradient_seeds` and `precheck_seeds` say which; those of evaluations are counted up from
+eval.seed * 100,000.
 """
 
 from __future__ import annotations
@@ -25,9 +31,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 TRAINING = "training"
+REWARD = "reward"
 EVALUATION = "evaluation"
+SWAP = "swap"
 PROBE = "probe"
 GRADIENT = "gradient"
+PRECHECK = "precheck"
+HALVES = "halves"
 UNTRAINED = "untrained"
 SCORING = "scoring"
 SELECTING = "selecting"
@@ -36,6 +46,7 @@ UPDATING = "updating"
 Key = tuple[str | int, ...]
 FIRST_PROBE_SEED = 10**15  # beyond the seeds of evaluations, which play instances of the same split
 FIRST_GRADIENT_SEED = 10**15  # beyond those of a run's training instances, which are of the same split
+FIRST_PRECHECK_SEED = 5 * 10**15  # beyond those of gradient probes
 
 
 def generator(*key: str | int) -> np.random.Generator:
@@ -76,4 +87,10 @@ def probe_seed(seed: int, step: int, block: int, tries: int) -> int:
 def gradient_seeds(seed: int, step: int, prompts: int) -> range:
     """The instance seeds of a gradient probe with so many prompts; no two of (seed, step, prompt) share one."""
     first = FIRST_GRADIENT_SEED + pair(seed, step) * prompts
+    return range(first, first + prompts)
+
+
+def precheck_seeds(seed: int, prompts: int) -> range:
+    """The instance seeds of the batch of `train.precheck`; no two of (seed, prompt) share one."""
+    first = FIRST_PRECHECK_SEED + seed * prompts
     return range(first, first + prompts)

@@ -2,6 +2,9 @@
 
     first_turn  sampled first reasonings, each scored under the first prompt of every group
     trajectory  sampled reasonings of any turn, each scored under the prompts of all the others
+    turn_1 ...  sampled reasonings of this turn, each scored under its own prompt and, of every other group, the prompt
+                in this turn of its first trajectory that got so far. So there are as many candidates in every turn that
+                all groups reach, and turn_1 is first_turn
 
 The trainer does the scoring: `score(rows, prompts)` gives the summed log-likelihood of the reasoning of each of these
 rows of the batch under each of these prompts, by the policy that wrote it.
@@ -62,7 +65,42 @@ def mutual_information(
         rows = row_of[pairs[:, 0], pairs[:, 1]]
         columns = [prompts[row] for row in rows]
         metrics |= _measure(batch, prompts, rows, columns, config, TRAJECTORY, ema, score)
+    for turn in range(min(config.turns, row_of.shape[1])):
+        metrics |= _measure_turn(batch, prompts, row_of[:, turn], turn, config, ema, rng, score)
     return metrics
+
+
+def _measure_turn(
+    batch: Trajectories,
+    prompts: Sequence[Hashable],
+    row_of: NDArray[np.int64],
+    turn: int,
+    config: MIConfig,
+    ema: SigmaEMA,
+    rng: np.random.Generator,
+    score: Score,
+) -> dict[str, float]:
+    """The metrics of one turn; `row_of` (N,) has each trajectory's row of it, -1 where there is none.
+
+    Nothing where fewer than two groups, or two reasonings, got so far.
+    """
+    reached = row_of >= 0
+    groups, first = np.unique(batch.group[reached], return_index=True)
+    others = row_of[reached][first]  # a row of each group
+    rows = row_of[sample_first_turns(reached & (batch.reasoning_length[row_of] > 0), config.samples, rng)]
+    if len(rows) < 2 or len(groups) < 2:
+        return {}
+    merged = merge_prompts([prompts[row] for row in (*others, *rows)])
+    of_group, own = merged.index[: len(groups)], merged.index[len(groups) :]
+    weight = np.zeros((len(rows), len(merged.first)))
+    for number, row in enumerate(rows):
+        is_other = groups != batch.group[batch.trajectory_of_row[row]]
+        np.add.at(weight[number], of_group[is_other], 1.0)
+        weight[number, own[number]] += 1.0
+    columns = [*others, *rows]
+    matrix = score(rows, [prompts[columns[column]] for column in merged.first])
+    scope = f"turn_{turn + 1}"
+    return mi_metrics(matrix, own, batch.reasoning_length[rows], weight, config=config, scope=scope, ema=ema)
 
 
 def _measure(

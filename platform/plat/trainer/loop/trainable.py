@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from plat.trainer.api import State
@@ -11,10 +11,14 @@ from plat.trainer.api import State
 
 @dataclass(frozen=True)
 class Measured:
-    """What a measurement of a policy gave: its metrics, and a JSON-able table with more than the means."""
+    """What a measurement of a policy gave: its metrics, and a JSON-able table with more than the means.
+
+    further   name -> more such tables, e.g. `val_trajectories`
+    """
 
     metrics: Mapping[str, float]
     table: Mapping[str, Any]
+    further: Mapping[str, Any] = field(default_factory=dict)
 
 
 class Trainable(Protocol):

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from plat.rl.statistics import rollout_metrics
+from plat.rl.statistics import prompt_metrics, rollout_metrics
 from plat_envs.api import LEVELS
 
 
@@ -55,9 +55,11 @@ def trajectories_of(prompts: ArrayLike, group_size: int, members: ArrayLike | No
     return (np.asarray(prompts, dtype=np.int64)[:, None] * group_size + chosen).ravel()
 
 
-def batch_metrics(batch: Trajectories, group_size: int) -> dict[str, float]:
-    """The `rollout/` metrics of a batch before any filtering."""
-    return rollout_metrics(batch.returns.reshape(-1, group_size)) | {
+def batch_metrics(batch: Trajectories, group_size: int, by_prompt: bool = False) -> dict[str, float]:
+    """The `rollout/` metrics of a batch before any filtering; `by_prompt` adds those of `prompt_metrics`."""
+    returns, success = batch.returns.reshape(-1, group_size), batch.success.reshape(-1, group_size)
+    further = prompt_metrics(returns, success) if by_prompt else {}
+    return rollout_metrics(returns) | {
         "rollout/success": float(batch.success.mean()),
         "rollout/format_valid": float(batch.format_valid.mean()),
         "rollout/reasoning_parses": float((batch.reasoning_level >= 0).mean()),
@@ -66,6 +68,7 @@ def batch_metrics(batch: Trajectories, group_size: int) -> dict[str, float]:
         **{
             f"rollout/level/{name}": float((batch.reasoning_level == index).mean()) for index, name in enumerate(LEVELS)
         },
+        **further,
     }
 
 

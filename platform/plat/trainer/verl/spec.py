@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
+from operator import attrgetter
 from typing import Any
 
 from plat.cores import usable_cores
@@ -26,6 +28,15 @@ from plat.trainer.verl.room import CPUS_BESIDE, CPUS_OF_A_WORKER
 UNABLE = BaseConfig(steps=20, batch=16, pool=100)
 SMALLEST, ABLE = ShapeConfig(layers=1, width=32, heads=2, kv_heads=2, ffn=64), BaseConfig(steps=1500)
 
+# Keys that only the embedded trainer honours, at the value that asks for nothing.
+OF_THE_EMBEDDED_TRAINER = {
+    "task.reward_noise": 0.0,
+    "train.precheck": 0,
+    "eval.trajectories": 0,
+    "eval.reasoning_swap": False,
+    "gradient.halves": False,
+}
+
 
 def validate(config: RunConfig) -> RunConfig:
     """Combinations that cannot run; SpecError says which key to change."""
@@ -37,6 +48,7 @@ def validate(config: RunConfig) -> RunConfig:
     elif config.model.path is None:
         paper_model(config)
     check_iteration(config)
+    _check_keys(config)
     _check_engines(config)
     workers(config)
     return _with_a_base_that_can_act(config)
@@ -51,6 +63,16 @@ def _with_a_base_that_can_act(config: VerlRunConfig) -> VerlRunConfig:
     if not is_stand_in(config) or config.scale != "smoke" or config.model.base.steps != UNABLE.steps:
         return config
     return replace(config, model=replace(config.model, shape=SMALLEST, base=ABLE))
+
+
+def _check_keys(config: VerlRunConfig) -> None:
+    """SpecError for a key that only the embedded trainer honours."""
+    for key, off in OF_THE_EMBEDDED_TRAINER.items():
+        if attrgetter(key)(config) != off:
+            value = json.dumps(off)
+            raise SpecError(
+                f"the trainer verl cannot honour {key}", where=key, mend=f"{key}={value}, or trainer=embedded"
+            )
 
 
 def _check_engines(config: VerlRunConfig) -> None:
@@ -147,10 +169,15 @@ SPEC = TrainerSpec(
     load=_load,
     conf="plat.conf",
     legacy={
+        **OF_THE_EMBEDDED_TRAINER,
+        "algorithm.std_floor": 0.0,
+        "train.prompt_metrics": False,
         "gradient.every": 0,
         "gradient.prompts": 128,
         "gradient.group_size": 16,
         "gradient.buckets": 6,
+        "mi.turns": 0,
+        "gradient.times": 0,
     },
     operational_keys=("verl.tokens_per_gpu", "verl.gpu_memory", "verl.offload", "model.paper_name"),
     validate=validate,

@@ -96,7 +96,7 @@ class _Run:
         step = self.trainer.global_steps = book.begin_iteration()
         with book.timed("rollout"):
             batch = self._rollout(step, refill=0, prompts=config.train.prompts)
-        metrics = batch_metrics(batch, size) | {"rollout/cut": float(batch.cut.mean())}
+        metrics = batch_metrics(batch, size, config.train.prompt_metrics) | {"rollout/cut": float(batch.cut.mean())}
         book.rolled_out(batch.returns.reshape(-1, size), metrics)
         learnt_from = batch
         if config.algorithm.dynamic_sampling:

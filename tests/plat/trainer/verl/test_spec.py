@@ -159,3 +159,20 @@ def test_a_run_that_is_done_asks_nothing_of_this_machine(tmp_path: Path) -> None
     home.run(run.id).root.mkdir(parents=True)
     home.run(run.id).result.write_text("{}")
     check_machine([run], home)
+
+
+@pytest.mark.parametrize(
+    "override",
+    [
+        "task.reward_noise=0.1",
+        "eval.trajectories=2",
+        "train.precheck=8",
+        "eval.reasoning_swap=true",
+        "gradient.halves=true gradient.times=3",
+    ],
+)
+def test_what_only_the_embedded_trainer_honours_is_refused(override: str) -> None:
+    key = override.partition("=")[0]
+    with pytest.raises(SpecError, match=f"cannot honour {key}") as caught:
+        build_run([*PAPER, *override.split()])
+    assert caught.value.where and "trainer=embedded" in str(caught.value.mend)

@@ -1,0 +1,111 @@
+"""Is reasoning used? Evaluations in which the policy acts upon reasonings that are not its own.
+
+In every turn the policy speaks as always. Then its reasoning is replaced, and it goes on from there: it reads the
+prompt, the other reasoning and the closing think tag, and says the rest anew.
+
+    swapped   by the reasoning of another instance in the same turn; who gets whose is drawn at random, nobody gets
+              its own where there are two
+    blanked   by nothing
+
+Instances and random numbers are those of the ordinary evaluation: the number that decides a token depends on its place
+in the response alone. So a reasoning that is replaced by itself gives the ordinary evaluation, and what success loses
+is the effect of the reasoning's content. A turn whose think section does not close stays as it is, and gives no
+reasoning to others.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from plat.trainer.config import RunConfig
+from plat.trainer.embedded.batch import Batch
+from plat.trainer.embedded.evaluate import evaluate
+from plat.trainer.embedded.generate import generate
+from plat.trainer.embedded.rollout import Turn
+from plat.trainer.embedded.transformer.model import Weights
+from plat.trainer.embedded.transformer.tokenizer import Tokenizer
+from plat.trainer.loop.instances import FixedInstances
+from plat.trainer.loop.randomness import SWAP, generator
+from plat_envs.vocabulary import END_THINK
+
+Reasoning = list[int]
+# (number of the turn, closed reasonings of its rows) -> what each row gets in place of its own
+Choose = Callable[[int, list[Reasoning]], list[Reasoning]]
+REPORTED = ("success", "return", "format_valid")
+
+
+def evaluate_replaced(
+    weights: Weights, tokenizer: Tokenizer, config: RunConfig, instances: FixedInstances
+) -> tuple[dict[str, float], dict[str, Batch]]:
+    """The metrics of both evaluations by their names without `val/`, e.g. `success_swapped`, and their trajectories.
+
+    `replaced_swapped` and `replaced_blanked` are the shares of the turns in which a reasoning was replaced.
+    """
+
+    def swap(turn: int, reasonings: list[Reasoning]) -> list[Reasoning]:
+        order = generator(SWAP, config.eval.seed, instances.split, turn).permutation(len(reasonings))
+        return [reasonings[giver] for giver in np.roll(order, -1)[np.argsort(order)]]
+
+    def blank(turn: int, reasonings: list[Reasoning]) -> list[Reasoning]:
+        return [[] for _ in reasonings]
+
+    metrics: dict[str, float] = {}
+    batches: dict[str, Batch] = {}
+    for name, choose in {"swapped": swap, "blanked": blank}.items():
+        replace = Replace(weights, tokenizer, config.eval.temperature, choose)
+        measured, batch = evaluate(weights, tokenizer, config, instances, replace)
+        metrics |= {f"{key}_{name}": measured[key] for key in REPORTED}
+        metrics[f"replaced_{name}"] = replace.replaced / len(batch.turn_of_row)
+        batches[name] = batch
+    return metrics, batches
+
+
+class Replace:
+    """Replaces the reasonings of a turn, and lets the policy say the rest anew; counts those that it `replaced`."""
+
+    def __init__(self, weights: Weights, tokenizer: Tokenizer, temperature: float, choose: Choose) -> None:
+        self.weights, self.tokenizer, self.temperature, self.choose = weights, tokenizer, temperature, choose
+        self.close = tokenizer.encode(END_THINK)
+        self.replaced = 0
+
+    def __call__(self, number: int, turn: Turn) -> list[list[int]]:
+        """The responses of a turn, token ids with eos where the policy ended them, with other reasonings in them."""
+        responses, closed, reasonings = [list(response) for response in turn.responses], [], []
+        for row, response in enumerate(responses):
+            body = response[:-1] if response[-1] == self.tokenizer.eos else response
+            tokens = self.tokenizer.reasoning_tokens(body)
+            if tokens >= 0:
+                closed.append(row)
+                reasonings.append(body[:tokens])
+        if not closed:
+            return responses
+        room = turn.chances.shape[1]
+        starts = [(given + self.close)[:room] for given in self.choose(number, reasonings)]
+        rests = self._rests([turn.prompts[row] for row in closed], starts, turn.chances[closed])
+        for row, start, rest in zip(closed, starts, rests, strict=True):
+            responses[row] = start + rest
+        self.replaced += len(closed)
+        return responses
+
+    def _rests(
+        self, prompts: list[tuple[int, ...]], starts: list[list[int]], chances: NDArray[np.float32]
+    ) -> list[list[int]]:
+        """What the policy says after each of these beginnings of a response."""
+        room = chances.shape[1]
+        left = room - min(map(len, starts))
+        if not left:
+            return [[] for _ in starts]
+        moved = np.zeros((len(starts), left), dtype=chances.dtype)
+        for row, start in enumerate(starts):
+            moved[row, : room - len(start)] = chances[row, len(start) :]
+        given = [(*prompt, *start) for prompt, start in zip(prompts, starts, strict=True)]
+        drawn = torch.from_numpy(np.ascontiguousarray(moved.T))
+        ids, lengths, *_ = generate(self.weights, self.tokenizer, given, np.arange(len(given)), drawn, self.temperature)
+        return [
+            tokens[: min(length, room - len(start))].tolist()
+            for tokens, length, start in zip(ids, lengths, starts, strict=True)
+        ]
