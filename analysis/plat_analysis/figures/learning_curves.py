@@ -41,7 +41,7 @@ def build(
 ) -> list[Figure]:
     """rows: axes of the panel rows (default: `variant` where the experiment has it); pair: the axis shown by colour;
     metrics: a figure each; `success` stands for the headline metric of each run's trainer."""
-    results = Results(frames, experiment)
+    results = Results.of(frames, experiment)
     facets = Facets(results, Layout.of(rows_or(rows, experiment, None), columns, pair))
     return [_figure(results, facets, metric, spell(baseline), pair, name) for metric in metrics]
 

@@ -84,7 +84,7 @@ def build(
     builds     about these builds of the base model (fixed), or about such builds (random)
     paper      key of the printed table in the paper's file (default: the one that `source` names, if any)
     """
-    facets, sides = _laid_out(Results(frames, experiment), rows, columns, pair, baseline, treatment)
+    facets, sides = _laid_out(Results.of(frames, experiment), rows, columns, pair, baseline, treatment)
     of = quantity(measure)
     estimates = _estimates(Estimates(facets, builds=builds), of, sides)
     printed = printed_table(experiment, paper)

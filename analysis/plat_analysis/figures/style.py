@@ -12,7 +12,7 @@ from html import escape
 from typing import TYPE_CHECKING, Any
 
 from plat_analysis.artifact import Figure
-from plat_analysis.text import printable
+from plat_analysis.text import printable, shortened
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -23,7 +23,10 @@ INK, QUIET, GRID = "#222222", "#6b6b6b", "#e4e4e4"
 BASELINE = "#7a7a7a"
 PALETTE = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9")
 PUBLISHED = "#D55E00"
+LONGEST_LABEL = 160  # characters that a point says of itself; the list below its figure has all
 NUMBERS = "plat:numbers"  # the text chunk of a PNG that names what it draws
+
+FONTS = b"'DejaVu Sans', Verdana, sans-serif"  # Verdana is as wide, where DejaVu Sans is not installed
 
 STYLE: dict[str, Any] = {
     "font.family": "DejaVu Sans",
@@ -49,7 +52,8 @@ STYLE: dict[str, Any] = {
     "lines.linewidth": 1.6,
     "lines.solid_capstyle": "round",
     "savefig.facecolor": "white",
-    "svg.fonttype": "path",
+    "svg.fonttype": "none",
+    "pdf.fonttype": 42,
     "axes.unicode_minus": True,
     "text.parse_math": False,  # a label with a dollar sign is text, never a formula that may not parse
 }
@@ -108,16 +112,25 @@ def canvas(width: float, height: float) -> Canvas:
     return drawn
 
 
-def images(figure: Figure) -> tuple[bytes, bytes]:
-    """The figure drawn once, as (SVG, PNG at 200 dpi). Equal figures give equal bytes."""
+def images(figure: Figure) -> dict[str, bytes]:
+    """The figure drawn once, as `svg` and `pdf` with text that can be searched, and as `png` at 200 dpi. Equal figures
+    give equal bytes."""
     import matplotlib
 
+    metadata: dict[str, dict[str, Any]] = {
+        "svg": {"Date": None, "Creator": None},
+        "png": {"Software": None, NUMBERS: figure.fingerprint},
+        "pdf": {"CreationDate": None, "Creator": None, "Producer": None},
+    }
+    files = {}
     with matplotlib.rc_context({**STYLE, "svg.hashsalt": figure.name}):  # type: ignore[dict-item]
         drawn = figure.draw()
-        svg, png = io.BytesIO(), io.BytesIO()
-        drawn.savefig(svg, format="svg", metadata={"Date": None, "Creator": None})
-        drawn.savefig(png, format="png", dpi=200, metadata={"Software": None, NUMBERS: figure.fingerprint})
-    return svg.getvalue(), png.getvalue()
+        for kind, said in metadata.items():
+            picture = io.BytesIO()
+            drawn.savefig(picture, format=kind, dpi=200 if kind == "png" else "figure", metadata=said)
+            files[kind] = picture.getvalue()
+    files["svg"] = files["svg"].replace(b"'DejaVu Sans'", FONTS)
+    return files
 
 
 def is_drawn_from(png: bytes, fingerprint: str) -> bool:
@@ -125,19 +138,38 @@ def is_drawn_from(png: bytes, fingerprint: str) -> bool:
     return f"{NUMBERS}\0{fingerprint}".encode() in png
 
 
-def inline(figure: Figure, svg: bytes) -> str:
-    """The SVG as an element of an HTML page: ids made unique to the figure, tooltips added to the named artists."""
+def inline(figure: Figure, svg: bytes, anchor: str) -> str:
+    """The SVG as an element of an HTML page, its ids made unique by `anchor`.
+
+    Each artist with a title becomes a link to the list entry `<anchor>-<gid>-runs`, so that a key reaches it, too.
+    """
     text = svg.decode()
     text = text[text.index("<svg") :]
     text = re.sub(r"<metadata>.*?</metadata>", "", text, flags=re.DOTALL)
+    text = re.sub(r'\bid="', f'id="{anchor}-', text)
+    text = re.sub(r'href="#', f'href="#{anchor}-', text)
+    text = re.sub(r"url\(#", f"url(#{anchor}-", text)
     for gid, title in figure.titles.items():
-        text = text.replace(f'<g id="{gid}">', f'<g id="{gid}"><title>{escape(printable(title))}</title>', 1)
-    text = re.sub(r'\bid="', f'id="{figure.name}-', text)
-    text = re.sub(r'href="#', f'href="#{figure.name}-', text)
-    text = re.sub(r"url\(#", f"url(#{figure.name}-", text)
+        text = _linked(text, f"{anchor}-{gid}", title)
     width = re.search(r'<svg [^>]*?width="([\d.]+)pt"', text)
     text = re.sub(r'<svg ([^>]*?)width="[^"]*" ?', r"<svg \1", text, count=1)
     text = re.sub(r'<svg ([^>]*?)height="[^"]*" ?', r"<svg \1", text, count=1)
     widest = f"{1.6 * float(width[1]):.0f}px" if width else "none"  # a little larger than on paper, not more
     label = escape(figure.title, quote=True)
-    return text.replace("<svg ", f'<svg role="img" aria-label="{label}" style="max-width: {widest}" ', 1)
+    return text.replace("<svg ", f'<svg role="group" aria-label="{label}" style="max-width: {widest}" ', 1)
+
+
+def _linked(text: str, name: str, title: str) -> str:
+    """The SVG with the group of this id inside a link to where its numbers are listed; unchanged without the group."""
+    start = text.find(f'<g id="{name}">')
+    if start < 0:
+        return text
+    depth, end = 0, start
+    for tag in re.compile(r"<g[ >]|</g>").finditer(text, start):
+        depth += 1 if tag[0] != "</g>" else -1
+        if depth == 0:
+            end = tag.end()
+            break
+    said = escape(shortened(printable(title), LONGEST_LABEL))
+    opened = f'<a href="#{name}-runs"><title>{said}</title>'
+    return f"{text[:start]}{opened}{text[start:end]}</a>{text[end:]}"

@@ -44,7 +44,7 @@ def build(
     retrieval_end, fluent_end, templates_end or success_end; thresholds: of the regimes (see `regimes.Thresholds`)."""
     if quantity not in QUANTITIES:
         raise SpecError(f"there is no quantity {quantity!r}", mend=f"one of: {', '.join(QUANTITIES)}")
-    results = Results(frames, experiment)
+    results = Results.of(frames, experiment)
     down = (rows,) if isinstance(rows, str) else tuple(rows)
     grid = points(results, (*down, columns, pair), Thresholds.read(thresholds))
     figure = Figure(

@@ -34,6 +34,7 @@ def build_report(frames: Frames, experiment: Experiment, provenance: Provenance 
     ends up in `failures`, and the others are made.
     """
     check_entries(experiment)
+    results = Results.of(frames, experiment)  # held until the end: builders and checks share it
     artifacts: list[Table | Figure] = []
     failures: list[Failure] = []
     origins: list[str] = []
@@ -53,7 +54,7 @@ def build_report(frames: Frames, experiment: Experiment, provenance: Provenance 
         values |= {metric_name(name): float(value) for name, value in artifact.values.items()}
     return Report(
         experiment,
-        Results(frames, experiment),
+        results,
         artifacts,
         claims,
         values,

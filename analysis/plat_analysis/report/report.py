@@ -32,6 +32,8 @@ class Report:
     build_failures: list[Failure] = field(default_factory=list)
     places: dict[str, str] = field(default_factory=dict)  # artifact name -> where the file asks for it
     draw_failures: dict[str, Failure] = field(default_factory=dict)
+    pictures: dict[str, dict[str, bytes]] = field(default_factory=dict)  # figure -> its pictures, once they are drawn
+    reference: dict[str, str] = field(default_factory=dict)  # claim id -> what the reference results say of it
 
     @property
     def failures(self) -> list[Failure]:

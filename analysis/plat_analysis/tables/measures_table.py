@@ -85,7 +85,7 @@ def build(
     builds      about these builds of the base model (fixed), or about such builds (random)
     paper       key of the printed table in the paper's file (default: the one that `source` names, if any)
     """
-    facets, partners = _laid_out(Results(frames, experiment), rows, conditions, baseline, against)
+    facets, partners = _laid_out(Results.of(frames, experiment), rows, conditions, baseline, against)
     quantities = {measure: quantity(given, measure) for measure, given in measures.items()}
     shown = _Shown.of(Estimates(facets, builds=builds), quantities, partners)
     return [_table(shown, experiment, printed_table(experiment, paper), title, name)]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -14,16 +14,21 @@ from plat.cli.common import (
     StoreOption,
     load_experiments,
     print_json,
+    split,
 )
 from plat.cli.exit_codes import RUNS_FAILED
 from plat.cli.importing import catch_up, import_all, load_results
-from plat.cli.reports import make_report
+from plat.cli.joint_reports import Tolerant, load_each, write_joint
+from plat.cli.reports import MadeReport, make_report
 from plat.cli.settings import verb
 from plat.cli.table import fitted
 from plat.errors import HomeError
 from plat.store.home import Home
 from plat.store.mlflow.uri import shown_uri
 from plat.units import counted
+
+if TYPE_CHECKING:
+    from plat.spec.experiment import Experiment
 
 WITHOUT_FILE = (
     "`plat runs{home}` shows runs that belong to no file (`plat run`), `plat diff RUN RUN{home}` compares them"
@@ -75,18 +80,33 @@ def report(
 ) -> int:
     """Build tables, figures and one HTML page.
 
-    From the store alone, which is brought up to date first. What is found is recorded there, too.
+    From the store alone, which is brought up to date first. What is found is recorded there, too. Several files have
+    one page together, beside that of each; one with a mistake is named, and the others are made.
     """
-    experiments = load_experiments(arguments, home=home, without_file=WITHOUT_FILE)
+    files = dict.fromkeys(split(arguments)[0])
     place = Home.find(home).checked()
     uri = place.store_uri(store)
+    tolerant = Tolerant()
+    if len(files) > 1:
+        experiments = load_each(arguments or (), home, tolerant)
+    else:
+        experiments = load_experiments(arguments, home=home, without_file=WITHOUT_FILE)
     exit_code = 0 if no_record else catch_up(place, uri, experiments)
+    built = []
     for experiment in experiments:
-        folder = (out / experiment.name if len(experiments) > 1 else out) if out else None
-        made = make_report(place, uri, experiment, folder, record=not no_record)
-        print(made.printed, end="")
-        exit_code = exit_code if made.whole else RUNS_FAILED
-    return exit_code
+
+        def make(experiment: Experiment = experiment) -> MadeReport:
+            folder = (out / experiment.report_name if len(files) > 1 else out) if out else None
+            return make_report(place, uri, experiment, folder, record=not no_record)
+
+        made = tolerant.call(make) if len(files) > 1 else make()
+        if made is not None:
+            print(made.printed, end="")
+            built.append(made.built)
+            exit_code = exit_code if made.whole else RUNS_FAILED
+    if len(files) > 1 and built:
+        print(write_joint(place, built, tolerant.failed, arguments or (), out), end="")
+    return RUNS_FAILED if tolerant.failed else exit_code
 
 
 @verb(reads_trainers=True)
