@@ -18,6 +18,7 @@ from plat_analysis.data.runs import Results
 from plat_analysis.plugins import registry
 from plat_analysis.plugins.checking import check_entries, place
 from plat_analysis.plugins.failure import Failure
+from plat_analysis.reference.verdicts import reference_beside
 from plat_analysis.report.provenance import Provenance
 from plat_analysis.report.recorded import metric_name
 from plat_analysis.report.report import Report
@@ -61,6 +62,7 @@ def build_report(frames: Frames, experiment: Experiment, provenance: Provenance 
         provenance,
         [*failures, *claim_failures],
         {artifact.name: where for artifact, where in zip(artifacts, origins, strict=True)},
+        reference=reference_beside(experiment, claims),
     )
 
 

@@ -9,8 +9,8 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from plat_analysis.artifact import p_value
 from plat_analysis.claims.engine import Verdict
+from plat_analysis.claims.reasons import reason
 from plat_analysis.claims.together import judged, summary, together
 from plat_analysis.report.report import Report
 from plat_analysis.text import printable
@@ -75,12 +75,6 @@ def artifact_name(report: Report) -> str:
 def anchor(report: Report) -> str:
     """The id of the report's section on a page."""
     return re.sub(r"[^A-Za-z0-9_.-]+", "-", report.experiment.report_name)
-
-
-def reason(verdict: Verdict) -> str:
-    """`above zero in 1 of 9; p .0010 over all its rows`."""
-    p = "" if verdict.p is None else f"p {p_value(verdict.p)} over all its rows"
-    return "; ".join(filter(None, [verdict.deciding, p]))
 
 
 def verdict_lines(reports: Sequence[Report]) -> list[VerdictLine]:
