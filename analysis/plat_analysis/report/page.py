@@ -7,7 +7,6 @@ title, a label or a note holds is text.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from importlib import resources
 
@@ -17,7 +16,7 @@ from plat_analysis.plugins.failure import Failure
 from plat_analysis.report.render import groups
 from plat_analysis.report.report import Report
 from plat_analysis.report.section import Section, lines, stubs
-from plat_analysis.report.verdicts import VerdictLine, is_main, over_all, verdict_lines
+from plat_analysis.report.verdicts import Judged, over_all, tally, verdict_lines
 from plat_analysis.text import printable
 
 FOLDER = resources.files("plat_analysis.report")
@@ -39,8 +38,9 @@ def page(
     from jinja2 import Environment, StrictUndefined
 
     sections = [Section(report, svgs) for report, svgs in zip(reports, pictures, strict=True)]
-    sections.sort(key=lambda section: not any(is_main(section.report, verdict) for verdict in section.report.claims))
-    verdicts = verdict_lines([section.report for section in sections])
+    verdicts = verdict_lines([Judged(r.experiment, r.claims, r.reference) for r in reports])
+    if verdicts and verdicts[0].is_main:
+        sections.sort(key=lambda section: section.experiment is not verdicts[0].experiment)
     environment = Environment(autoescape=True, undefined=StrictUndefined, keep_trailing_newline=True)
     template = environment.from_string((FOLDER / "report.html.j2").read_text(encoding="utf-8"))
     return template.render(
@@ -49,7 +49,7 @@ def page(
         alone=len(sections) == 1 and not failures,
         sections=sections,
         verdicts=verdicts,
-        tally=_tally(verdicts),
+        tally=tally(verdicts),
         runs=_runs(sections),
         over_all=over_all(verdicts),
         failures=failures,
@@ -77,15 +77,6 @@ def _runs(sections: Sequence[Section]) -> str:
     seeds = max((section.seeds for section in sections), default=0)
     scales = " and ".join(dict.fromkeys(section.experiment.scale for section in sections))
     return f"{done} of {counted(len(runs), 'run')} with a result, {counted(seeds, 'seed')}, scale {scales}"
-
-
-def _tally(verdicts: Sequence[VerdictLine]) -> list[tuple[int, str, str]]:
-    """(number, word, status) of the verdicts that occur, in the order in which they are explained."""
-    counts = Counter((line.word, line.verdict.status) for line in verdicts)
-    order = ("reproduced", "partial", "not_reproduced", "undecided", "not_enough_data")
-    return [
-        (counts[word, status], word, status) for word, status in sorted(counts, key=lambda key: order.index(key[1]))
-    ]
 
 
 def _group_starts(table: Table) -> set[int]:

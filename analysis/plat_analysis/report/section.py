@@ -36,8 +36,8 @@ class Section:
     def __init__(self, report: Report, pictures: Mapping[str, bytes]) -> None:
         self.report, self._svgs = report, pictures
         self.experiment, self.runs = report.experiment, report.results.runs
-        self.anchor = anchor(report)
-        self.artifact = artifact_name(report)
+        self.anchor = anchor(self.experiment)
+        self.artifact = artifact_name(self.experiment)
         self.title = printable(self.experiment.title)
 
     @property

@@ -6,14 +6,18 @@ The error is held over all claims that stand together (`claims.together`).
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
-from plat_analysis.claims.engine import Verdict
+from plat_analysis.claims.engine import STATUSES, Verdict
 from plat_analysis.claims.reasons import reason
 from plat_analysis.claims.together import judged, summary, together
-from plat_analysis.report.report import Report
 from plat_analysis.text import printable
+
+if TYPE_CHECKING:
+    from plat.spec.experiment import Experiment
 
 WORDS = {
     "reproduced": "✓",
@@ -25,26 +29,34 @@ WORDS = {
 
 
 @dataclass(frozen=True)
+class Judged:
+    """An experiment file with its verdicts; `reference` is what the committed results say of some claims, by id."""
+
+    experiment: Experiment
+    verdicts: Sequence[Verdict]
+    reference: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
 class VerdictLine:
     """One claim in the list.
 
-    artifact    what the file redraws, e.g. `Table 6`, or the file's name
-    why         what decided, in one line
-    over_all    whether it stands with the error held over all claims of the list; "" where that is not asked
-    reference   what the reference results say, where there is not enough data; "" otherwise
+    holds      whether it stands with the error held over all claims of the list; None where that is not asked
+    reference  what the committed results say, where there is not enough data; "" otherwise
     """
 
-    report: Report
+    experiment: Experiment
     verdict: Verdict
-    over_all: str
+    holds: bool | None
+    reference: str
 
     @property
     def artifact(self) -> str:
-        return artifact_name(self.report)
+        return artifact_name(self.experiment)
 
     @property
     def anchor(self) -> str:
-        return anchor(self.report)
+        return anchor(self.experiment)
 
     @property
     def word(self) -> str:
@@ -63,37 +75,46 @@ class VerdictLine:
         return reason(self.verdict)
 
     @property
-    def reference(self) -> str:
-        return self.report.reference.get(self.verdict.id, "")
+    def over_all(self) -> str:
+        """Whether it stands over all claims, in words."""
+        if self.holds is None:
+            return ""
+        return "stands over all claims" if self.holds else "does not stand over all claims"
+
+    @property
+    def is_main(self) -> bool:
+        """Whether the paper's file names this claim as the main one (`main_claim`)."""
+        return bool((self.experiment.paper_data or {}).get("main_claim") == self.verdict.id)
 
 
-def artifact_name(report: Report) -> str:
+def artifact_name(experiment: Experiment) -> str:
     """`Table 6`, or the name of a file that is not about an artifact of a paper."""
-    return printable(report.experiment.source or report.experiment.name)
+    return printable(experiment.source or experiment.name)
 
 
-def anchor(report: Report) -> str:
-    """The id of the report's section on a page."""
-    return re.sub(r"[^A-Za-z0-9_.-]+", "-", report.experiment.report_name)
+def anchor(experiment: Experiment) -> str:
+    """The id of the file's section on a page."""
+    return re.sub(r"[^A-Za-z0-9_.-]+", "-", experiment.report_name)
 
 
-def verdict_lines(reports: Sequence[Report]) -> list[VerdictLine]:
-    """Every claim of the reports, the main claim of the paper first, then in the order of the files."""
-    pairs = [(report, verdict) for report in reports for verdict in report.claims]
-    verdicts = [verdict for _, verdict in pairs]
-    counted, standing = set(map(id, judged(verdicts))), set(map(id, together(verdicts)))
+def verdict_lines(files: Sequence[Judged]) -> list[VerdictLine]:
+    """Every claim of the files, the main claim of the paper first, then in the order of the files."""
+    verdicts = [verdict for file in files for verdict in file.verdicts]
+    compared, standing = set(map(id, judged(verdicts))), set(map(id, together(verdicts)))
     lines = []
-    for report, verdict in pairs:
-        over_all = ""
-        if len(counted) > 1 and id(verdict) in counted and verdict.status != "undecided":
-            over_all = "stands over all claims" if id(verdict) in standing else "does not stand over all claims"
-        lines.append(VerdictLine(report, verdict, over_all))
-    return sorted(lines, key=lambda line: not is_main(line.report, line.verdict))
+    for file in files:
+        for verdict in file.verdicts:
+            asked = len(compared) > 1 and id(verdict) in compared and verdict.status != "undecided"
+            holds = id(verdict) in standing if asked else None
+            lines.append(VerdictLine(file.experiment, verdict, holds, file.reference.get(verdict.id, "")))
+    return sorted(lines, key=lambda line: not line.is_main)
 
 
-def is_main(report: Report, verdict: Verdict) -> bool:
-    """Whether the paper's file names this claim as the main one (`main_claim`)."""
-    return bool(report.experiment.paper_data) and report.experiment.paper_data.get("main_claim") == verdict.id
+def tally(lines: Sequence[VerdictLine]) -> list[tuple[int, str, str]]:
+    """(number, word, status) of the verdicts that occur, in the order in which they are explained."""
+    counts = Counter((line.word, line.verdict.status) for line in lines)
+    keys = sorted(counts, key=lambda key: STATUSES.index(key[1]))
+    return [(counts[word, status], word, status) for word, status in keys]
 
 
 def over_all(lines: Sequence[VerdictLine]) -> str:

@@ -22,6 +22,8 @@ from plat.cli.joint_reports import Tolerant, load_each, write_joint
 from plat.cli.reports import MadeReport, make_report
 from plat.cli.settings import verb
 from plat.cli.table import fitted
+from plat.cli.verdict_list import FOLDER, as_list, files_with_claims, in_full
+from plat.cli.verdict_list import as_json as verdicts_as_json
 from plat.errors import HomeError
 from plat.store.home import Home
 from plat.store.mlflow.uri import shown_uri
@@ -116,31 +118,48 @@ def claims(
     store: StoreOption = None,
     as_json: JsonOption = False,
 ) -> int:
-    """The verdict on each claim of the paper."""
-    experiments = load_experiments(arguments or _all_files(), home=home, without_file=WITHOUT_FILE)
+    """The verdict on each claim of the paper.
+
+    Without a file, of every file below `experiments/`, or below a folder that is named: the error is held over all of
+    their claims.
+    """
+    files, overrides = split(arguments)
+    named = [path for file in files or [FOLDER] for path in (files_with_claims(file) if file.is_dir() else [file])]
+    if not files and not FOLDER.is_dir():
+        named = []
     place = Home.find(home).checked()
     uri = place.store_uri(store)
+    tolerant = Tolerant()
+    texts = [*map(str, named), *overrides]
+    if len(named) > 1:
+        experiments = load_each(texts, home, tolerant)
+    elif named or not files:
+        experiments = load_experiments(texts, home=home, without_file=WITHOUT_FILE)
+    else:
+        experiments = []
     exit_code = catch_up(place, uri, experiments)
     from plat_analysis.claims.engine import check_claims
+    from plat_analysis.reference.verdicts import reference_beside
+    from plat_analysis.report.verdicts import Judged, verdict_lines
 
     checked = []
     for experiment in experiments:
-        frames = load_results(place, uri, experiment)
-        exit_code = RUNS_FAILED if frames.changed else exit_code
-        checked.append(check_claims(frames, experiment))
-    verdicts = [verdict for verdicts in checked for verdict in verdicts]
+
+        def check(experiment: Experiment = experiment) -> tuple[Judged, bool]:
+            frames = load_results(place, uri, experiment)
+            verdicts = check_claims(frames, experiment)
+            return Judged(experiment, verdicts, reference_beside(experiment, verdicts)), not frames.changed
+
+        if (done := tolerant.call(check) if len(named) > 1 else check()) is not None:
+            checked.append(done[0])
+            exit_code = exit_code if done[1] else RUNS_FAILED
+    lines = verdict_lines(checked)
     if as_json:
-        print_json({"claims": [verdict.as_dict() for verdict in verdicts]})
-        return exit_code
-    for verdict in verdicts:
-        print(fitted(f"{verdict.status.replace('_', ' '):15} {verdict.id}: {verdict.says}"))
-        for line in verdict.lines:
-            print(fitted(f"{'':15} {line}"))
-    if not verdicts:
+        print_json({"claims": verdicts_as_json(lines)})
+    elif not lines:
         print("these files claim nothing")
-    return exit_code
-
-
-def _all_files() -> list[str]:
-    """The experiment files of this checkout."""
-    return [str(path) for path in sorted(Path("experiments").glob("*.yaml"))]
+    elif len(named) > 1:
+        print(as_list(lines))
+    else:
+        print(in_full(checked[0]))
+    return RUNS_FAILED if tolerant.failed else exit_code
