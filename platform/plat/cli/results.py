@@ -22,7 +22,7 @@ from plat.cli.joint_reports import Tolerant, load_each, write_joint
 from plat.cli.reports import MadeReport, make_report
 from plat.cli.settings import verb
 from plat.cli.table import fitted
-from plat.cli.verdict_list import FOLDER, as_list, files_with_claims, in_full
+from plat.cli.verdict_list import FOLDER, as_list, files_with_claims, in_full, is_folder
 from plat.cli.verdict_list import as_json as verdicts_as_json
 from plat.errors import HomeError
 from plat.store.home import Home
@@ -124,7 +124,7 @@ def claims(
     their claims.
     """
     files, overrides = split(arguments)
-    named = [path for file in files or [FOLDER] for path in (files_with_claims(file) if file.is_dir() else [file])]
+    named = [path for file in files or [FOLDER] for path in (files_with_claims(file) if is_folder(file) else [file])]
     if not files and not FOLDER.is_dir():
         named = []
     place = Home.find(home).checked()

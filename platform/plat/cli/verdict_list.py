@@ -26,6 +26,11 @@ def files_with_claims(folder: Path) -> list[Path]:
     return [path for path in sorted(folder.rglob("*.yaml")) if path.parent.name != "papers" and _claims(path)]
 
 
+def is_folder(path: Path) -> bool:
+    """Whether a path is a folder with files, and not the directory of a run."""
+    return path.is_dir() and not (path / "meta.json").exists()
+
+
 def _claims(path: Path) -> bool:
     from plat.search.file import is_search
     from plat.spec.yaml_reader import read
