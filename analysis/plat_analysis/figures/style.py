@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import io
 import re
+from collections.abc import Sequence
+from dataclasses import dataclass
 from html import escape
 from typing import TYPE_CHECKING, Any
 
@@ -18,12 +20,16 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure as Canvas
     from matplotlib.ticker import Locator
+    from matplotlib.transforms import Bbox
 
 INK, QUIET, GRID = "#222222", "#6b6b6b", "#e4e4e4"
 BASELINE = "#7a7a7a"
 PALETTE = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9")
 PUBLISHED = "#D55E00"
+DASHES = ("-", (0, (5, 1.4)), (0, (1.2, 1.1)), (0, (6, 1.4, 1.2, 1.4)), (0, (2.6, 1.1)), (0, (8, 1.4, 1, 1.4, 1, 1.4)))
+MARKERS = ("o", "s", "^", "D", "v", "P", "X")
 LONGEST_LABEL = 160  # characters that a point says of itself; the list below its figure has all
+TITLE_PER_INCH = 12  # characters of a title
 NUMBERS = "plat:numbers"  # the text chunk of a PNG that names what it draws
 
 FONTS = b"'DejaVu Sans', Verdana, sans-serif"  # Verdana is as wide, where DejaVu Sans is not installed
@@ -80,11 +86,42 @@ def colours(conditions: list[str], baseline: str) -> dict[str, str]:
     return {baseline: BASELINE, **{condition: PALETTE[i % len(PALETTE)] for i, condition in enumerate(others)}}
 
 
-def key_line(figure: Canvas, entries: list[tuple[str, str]], y: float) -> None:
-    """The key as one line of coloured words under the title, in place of a legend box. y in figure fractions."""
+@dataclass(frozen=True)
+class Look:
+    """How a condition is drawn, so that it is known without colour, too."""
+
+    colour: str
+    dash: Any = "-"
+    marker: str = "o"
+    place: int = 0  # among the conditions
+
+
+def looks(conditions: list[str], baseline: str) -> dict[str, Look]:
+    """Condition -> its colour, dash and marker; the baseline is solid."""
+    by_colour = colours(conditions, baseline)
+    ordered = [baseline, *(condition for condition in conditions if condition != baseline)]
+    return {
+        name: Look(by_colour[name], DASHES[i % len(DASHES)], MARKERS[i % len(MARKERS)], i)
+        for i, name in enumerate(ordered)
+    }
+
+
+def key_line(figure: Canvas, entries: Sequence[tuple[str, str | Look]], y: float) -> None:
+    """The key as one line of coloured words under the title, in place of a legend box. y in figure fractions.
+
+    An entry with a look has a piece of its line before it.
+    """
+    from matplotlib.lines import Line2D
+
     renderer = figure.canvas.get_renderer()  # type: ignore[attr-defined]
-    x = 0.01
-    for text, colour in entries:
+    x, sample = 0.01, 0.3 / figure.get_figwidth()
+    for text, look in entries:
+        colour = look.colour if isinstance(look, Look) else look
+        if isinstance(look, Look):
+            ends = [x, x + sample / 2, x + sample]
+            style: dict[str, Any] = {"color": colour, "linestyle": look.dash, "marker": look.marker, "markevery": [1]}
+            figure.add_artist(Line2D(ends, [y] * 3, markersize=3.6, linewidth=1.5, **style))
+            x += 1.25 * sample
         drawn = figure.text(x, y, text, color=colour, fontsize=8.5, fontweight="bold", va="center")
         x += drawn.get_window_extent(renderer).width / figure.bbox.width + 0.02
 
@@ -125,12 +162,23 @@ def images(figure: Figure) -> dict[str, bytes]:
     files = {}
     with matplotlib.rc_context({**STYLE, "svg.hashsalt": figure.name}):  # type: ignore[dict-item]
         drawn = figure.draw()
+        area = _titled(drawn, figure.title)
         for kind, said in metadata.items():
             picture = io.BytesIO()
-            drawn.savefig(picture, format=kind, dpi=200 if kind == "png" else "figure", metadata=said)
+            drawn.savefig(picture, format=kind, dpi=200 if kind == "png" else "figure", metadata=said, bbox_inches=area)
             files[kind] = picture.getvalue()
     files["svg"] = files["svg"].replace(b"'DejaVu Sans'", FONTS)
     return files
+
+
+def _titled(drawn: Canvas, title: str) -> Bbox:
+    """Write the title above the figure; the area in inches that holds both."""
+    from matplotlib.transforms import Bbox
+
+    width, height = drawn.get_size_inches()
+    text = shortened(title, int(TITLE_PER_INCH * width))
+    drawn.text(0.01, 1 + 0.1 / height, text, fontsize=10, fontweight="bold", color=INK, va="bottom")
+    return Bbox([[0, 0], [width, height + 0.36]])
 
 
 def is_drawn_from(png: bytes, fingerprint: str) -> bool:

@@ -42,7 +42,7 @@ def draw(
     """
     from plat_analysis.figures import style
 
-    colours = style.colours(conditions, baseline)
+    looks = style.looks(conditions, baseline)
     figure = style.canvas(8.6, 5.2)
     grid = figure.add_gridspec(2, 3, left=0.055, right=0.985, top=0.87, bottom=0.085, hspace=0.42, wspace=0.28)
     places = {
@@ -55,15 +55,15 @@ def draw(
     }
     short = {c: curves.seeds_note(panels["retrieval", c]) for c in conditions}
     style.key_line(
-        figure, [(" · ".join(filter(None, [shortened(label(c), 40), short[c]])), colours[c]) for c in conditions], 0.965
+        figure, [(" · ".join(filter(None, [shortened(label(c), 40), short[c]])), looks[c]) for c in conditions], 0.965
     )
     for key, place in places.items():
         axis = figure.add_subplot(place)
         bounds = (0.0, 1.0) if key in RATES else (0.0, float("inf"))
         for condition in conditions:
-            curves.draw(axis, panels[key, condition], colours[condition], bounds=bounds)
+            curves.draw(axis, panels[key, condition], looks[condition], bounds=bounds)
             if (key, condition) in faint:
-                _draw_probe(axis, panels[key, condition], faint[key, condition], colours[condition])
+                _draw_probe(axis, panels[key, condition], faint[key, condition], looks[condition].colour)
         _scale(axis, key)
         if key == "retrieval" and chance is not None:
             _reference(axis, chance, f"chance {100 * chance:g} %", above=False, left=True)
