@@ -43,7 +43,7 @@ def build(
     metrics: a figure each; `success` stands for the headline metric of each run's trainer."""
     results = Results.of(frames, experiment)
     facets = Facets(results, Layout.of(rows_or(rows, experiment, None), columns, pair))
-    return [_figure(results, facets, metric, spell(baseline), pair, columns, name) for metric in metrics]
+    return [_figure(results, facets, metric, spell(baseline), name) for metric in metrics]
 
 
 BUILDER = build
@@ -54,15 +54,13 @@ def _figure(
     facets: Facets,
     metric: str,
     baseline: str,
-    pair: str,
-    columns: str,
     name: str,
 ) -> Figure:
     by_line = {place: condition_curves(results, list(runs.values()), metric) for place, runs in facets.places.items()}
     figure = Figure(
         name=f"{name}_{metric.rsplit('/', 1)[-1]}",
         title=f"{label(results.metric(metric))} over training",
-        draw=partial(_draw, by_line, results, metric, baseline, pair, columns),
+        draw=partial(_draw, by_line, results, metric, baseline, facets.layout),
         caption=" ".join([_caption(metric, by_line), *results.unlogged([metric])]),
     )
     for index, ((row, column, line), curves_of_line) in enumerate(by_line.items()):
@@ -90,7 +88,7 @@ def _caption(metric: str, by_line: Panels) -> str:
     return text + "×: the run ended early."
 
 
-def _draw(by_line: Panels, results: Results, metric: str, baseline: str, pair: str, across: str) -> Canvas:
+def _draw(by_line: Panels, results: Results, metric: str, baseline: str, layout: Layout) -> Canvas:
     from plat_analysis.figures import style
 
     rows = list(dict.fromkeys(row for row, _, _ in by_line))
@@ -102,10 +100,12 @@ def _draw(by_line: Panels, results: Results, metric: str, baseline: str, pair: s
     figure = style.canvas(max(4.2, 1.4 + 2.3 * len(columns)), height)
     axes = figure.subplots(len(rows), len(columns), sharex="col", sharey=True, squeeze=False)
     named = len(rows) > 1  # a single row needs no name
-    names = [shortened(row, LONGEST_NAME) for row in rows]
+    names = [shortened(_named(layout.rows, row), LONGEST_NAME) for row in rows]
     left = (0.75 + 0.062 * max(map(len, names)) * named) / figure.get_figwidth()
     figure.subplots_adjust(left=left, right=0.99, top=1 - 0.55 / height, bottom=0.4 / height, wspace=0.08, hspace=0.18)
-    entries: list[tuple[str, str | style.Look]] = [] if pair == "filter" else [(axis_label(pair), style.QUIET)]
+    entries: list[tuple[str, str | style.Look]] = []
+    if layout.conditions != ("filter",):
+        entries.append((" · ".join(map(axis_label, layout.conditions)), style.QUIET))
     entries += [(shortened(label(line), LONGEST_NAME), looks[line]) for line in lines]
     style.key_line(figure, entries, 1 - 0.12 / height)
     for index, ((row, column, line), condition) in enumerate(by_line.items()):
@@ -119,7 +119,7 @@ def _draw(by_line: Panels, results: Results, metric: str, baseline: str, pair: s
                 axis.plot(steps, chance, ":", color=style.QUIET, linewidth=0.9, zorder=1)
     top = _top(list(by_line.values()))
     for c, column in enumerate(columns):
-        axes[0][c].set_title(shortened(value_label(across, column), LONGEST_NAME))
+        axes[0][c].set_title(shortened(_named(layout.columns, column), LONGEST_NAME))
         for r in range(len(rows)):
             _finish_panel(axes[r][c], top if rate else None)
             axes[r][c].tick_params(length=0 if c else 2.5, axis="y")
@@ -135,6 +135,11 @@ def _draw(by_line: Panels, results: Results, metric: str, baseline: str, pair: s
         rotation=90, ha="center", va="center", color=style.QUIET,
     )  # fmt: skip
     return figure
+
+
+def _named(axes: tuple[str, ...], name: str) -> str:
+    """A row or column in print: a number with the name of its axis."""
+    return value_label(axes[0], name) if len(axes) == 1 else label(name)
 
 
 def _note_missing_seeds(axis: Axes, condition: ConditionCurves, colour: str, left: bool) -> None:
