@@ -130,6 +130,12 @@ class Results:
             known = _SHARED[key] = cls(frames, experiment)
         return known
 
+    def release(self) -> None:
+        """Forget what was measured, which takes most of the memory; `runs` and `positions` stay."""
+        _SHARED.pop((id(self._frames), id(self.experiment)), None)
+        self._frames = self._metrics = None
+        self._curves, self._tables = {}, {}
+
     @classmethod
     def planned(cls, experiment: Experiment) -> Results:
         """Every wanted run of an experiment, and no result of any: what is known before anything has run."""

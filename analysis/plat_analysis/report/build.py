@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING, Any
 from plat.errors import SpecError
 from plat_analysis.artifact import Figure, Table
 from plat_analysis.claims.engine import run_checks
+from plat_analysis.claims.reference import reference_beside
 from plat_analysis.data.runs import Results
 from plat_analysis.plugins import registry
 from plat_analysis.plugins.checking import check_entries, place
 from plat_analysis.plugins.failure import Failure
-from plat_analysis.reference.verdicts import reference_beside
 from plat_analysis.report.provenance import Provenance
 from plat_analysis.report.recorded import metric_name
 from plat_analysis.report.report import Report

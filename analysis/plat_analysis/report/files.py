@@ -18,7 +18,6 @@ from plat_analysis.plugins.failure import Failure
 from plat_analysis.report import render
 from plat_analysis.report.page import page
 from plat_analysis.report.report import Report
-from plat_analysis.tables.runs_table import runs_table
 
 
 def report_files(report: Report) -> dict[str, bytes]:
@@ -28,7 +27,7 @@ def report_files(report: Report) -> dict[str, bytes]:
     """
     texts: dict[str, str] = {}
     pictures = drawn(report)
-    for artifact in [*report.artifacts, runs_table(report.results)]:
+    for artifact in [*report.artifacts, report.runs_table]:
         if isinstance(artifact, Figure):
             texts[f"{artifact.name}.csv"] = render.tidy(artifact.points)
         else:

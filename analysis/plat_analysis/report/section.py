@@ -15,7 +15,6 @@ from plat_analysis.figures import style
 from plat_analysis.report.provenance import provenance_facts
 from plat_analysis.report.report import Report
 from plat_analysis.report.verdicts import anchor, artifact_name
-from plat_analysis.tables.runs_table import runs_table
 from plat_analysis.text import printable
 
 Artifact = Table | Figure
@@ -84,9 +83,9 @@ class Section:
     def provenance(self) -> list[tuple[str, str]]:
         return provenance_facts(self.report.provenance, self.experiment, self.runs)
 
-    @cached_property
+    @property
     def runs_table(self) -> Table:
-        return runs_table(self.report.results)
+        return self.report.runs_table
 
 
 def lines(table: Table) -> Iterator[Line]:

@@ -104,6 +104,7 @@ def report(
         made = tolerant.call(make) if len(files) > 1 else make()
         if made is not None:
             print(made.printed, end="")
+            made.built.release()
             built.append(made.built)
             exit_code = exit_code if made.whole else RUNS_FAILED
     if len(files) > 1 and built:
@@ -139,7 +140,7 @@ def claims(
         experiments = []
     exit_code = catch_up(place, uri, experiments)
     from plat_analysis.claims.engine import check_claims
-    from plat_analysis.reference.verdicts import reference_beside
+    from plat_analysis.claims.reference import reference_beside
     from plat_analysis.report.verdicts import Judged, verdict_lines
 
     checked = []

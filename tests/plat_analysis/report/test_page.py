@@ -111,6 +111,14 @@ def test_several_files_share_one_page(report):
     assert files == joint_files([report("one"), report("two")], [wrong], "plat report one.yaml two.yaml three.yaml")
 
 
+def test_a_page_of_several_needs_no_measurements_any_more(report):
+    kept, released = report("one"), report("one")
+    for made in (kept, released):
+        report_files(made)
+    released.release()
+    assert joint_files([released]) == joint_files([kept])
+
+
 def test_the_main_claim_of_the_paper_stands_first(report):
     other, main = report("other"), report("main")
     main.experiment.paper_data["main_claim"] = "the-main-one"

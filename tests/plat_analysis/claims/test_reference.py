@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from plat.errors import SpecError
-from plat_analysis.reference.verdicts import FILE, asks, reference_verdicts
+from plat_analysis.claims.reference import FILE, asks, reference_verdicts
 from plat_analysis.report.build import build_report
 
 CLAIM = {"id": "helps", "check": "mean_delta_positive", "says": "The filter helps."}

@@ -10,7 +10,6 @@ writes it from the bundles in docs/. An entry is used only while the claim asks 
 from __future__ import annotations
 
 import hashlib
-import shlex
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -19,13 +18,11 @@ from plat.errors import SpecError
 from plat.plain_files import read_json_value
 from plat.spec.identity import canonical
 from plat.units import counted
-from plat_analysis.claims.reasons import reason
 from plat_analysis.text import printable
 
 if TYPE_CHECKING:
     from plat.spec.experiment import Experiment
     from plat_analysis.claims.engine import Verdict
-    from plat_analysis.report.report import Report
 
 FILE = "verdicts.json"
 NOTHING = "not enough data"  # says nothing beside the same words
@@ -77,22 +74,3 @@ def asks(claim: Mapping[str, Any]) -> str:
     """A hash of what a claim asks; other words for it change nothing."""
     content = {key: value for key, value in claim.items() if key != "says"}
     return hashlib.sha256(canonical(content).encode()).hexdigest()[:16]
-
-
-def entry_of(report: Report, results: str) -> dict[str, Any]:
-    """The entry of an experiment file from the report of its committed results."""
-    experiment = report.experiment
-    asked = {str(claim.get("id", claim.get("check"))): asks(claim) for claim in experiment.claims}
-    return {
-        "command": shlex.join(["plat", "sweep", experiment.path.as_posix(), *experiment.overrides]),
-        "results": results,
-        "runs": sum(not run.missing for run in report.results.runs),
-        "claims": {
-            verdict.id: {
-                "asks": asked[verdict.id],
-                "verdict": verdict.status.replace("_", " "),
-                "found": reason(verdict),
-            }
-            for verdict in report.claims
-        },
-    }
