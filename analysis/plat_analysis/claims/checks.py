@@ -49,8 +49,9 @@ def mean_delta_positive(
             average(cells, change.contrast),
             printed.change(row, [cell.column for cell in cells]) if change.measure == "peak" else None,
             change.smallest,
+            **change.shown,
         )
-        for row in chosen_rows(grid, only)
+        for row in chosen_rows(grid.rows, only)
         for name, cells in change.parts(grid, row).items()
     }
     return verdict(decide(evidence, change.looks), evidence)

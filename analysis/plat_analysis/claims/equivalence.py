@@ -44,8 +44,8 @@ def mean_delta_small(
     """
     grid = change.grid(frames, experiment)
     evidence = {
-        name: RowEvidence(average(cells, change.contrast), smallest=change.smallest)
-        for row in chosen_rows(grid, only)
+        name: RowEvidence(average(cells, change.contrast), smallest=change.smallest, **change.shown)
+        for row in chosen_rows(grid.rows, only)
         for name, cells in change.parts(grid, row).items()
     }
     return verdict(decide_small(evidence, change.looks), evidence)
@@ -67,12 +67,12 @@ def decide_small(evidence: Mapping[str, RowEvidence], looks: int = 1) -> Decisio
     else:
         status, decided = "undecided", OPEN
     words = {
-        SMALL: "within ±{0:g} points",
-        LARGE: "beyond ±{0:g} points",
-        OPEN: "not shown to be within or beyond ±{0:g} points",
+        SMALL: "within ±{0:g}{1}",
+        LARGE: "beyond ±{0:g}{1}",
+        OPEN: "not shown to be within or beyond ±{0:g}{1}",
         SHORT: "without enough data",
     }
-    said = {row: words[kind].format(evidence[row].smallest) for row, kind in kinds.items()}
+    said = {row: words[kind].format(evidence[row].smallest, evidence[row].unit) for row, kind in kinds.items()}
     lines = {row: f"{said[row]}: {row_line(row, evidence[row])}" for row in kinds}
     rows = [row for row in kinds if kinds[row] == decided]
     by = lines[rows[0]] if len(rows) == 1 else f"{said[rows[0]]} in {len(rows)} of {len(kinds)}" if rows else ""

@@ -47,6 +47,12 @@ class ChangeOptions(Comparison):
         """The change that is judged."""
         return change(quantity(self.measure), spell(self.baseline), spell(self.treatment))
 
+    @property
+    def shown(self) -> dict[str, Any]:
+        """How a row's evidence shows the change: digits behind the point, and the unit behind a size."""
+        measured = self.contrast.of.quantity
+        return {"digits": measured.digits, "unit": " points" if measured.factor != 1 else ""}
+
     def grid(self, frames: Frames | None, experiment: Experiment) -> Compared:
         """The runs of the comparison; SpecError also where its sides differ in more than `differ_in` names."""
         grid = super().grid(frames, experiment)
@@ -59,12 +65,12 @@ class ChangeOptions(Comparison):
         return {f"{label(cell.column)}, {row}": [cell] for cell in cells} if self.by_column else {row: cells}
 
 
-def chosen_rows(grid: Compared, only: Sequence[str]) -> list[str]:
-    """The rows in `only`, or all of them; SpecError where one does not exist."""
-    unknown = [row for row in only if row not in grid.rows]
+def chosen_rows(rows: Sequence[str], only: Sequence[str]) -> list[str]:
+    """Those of the rows that are in `only`, or all of them; SpecError where one does not exist."""
+    unknown = [row for row in only if row not in rows]
     if unknown:
-        raise SpecError(f"only: there is no row {unknown[0]!r}", mend=mend(unknown[0], grid.rows, "rows"))
-    return [row for row in grid.rows if not only or row in only]
+        raise SpecError(f"only: there is no row {unknown[0]!r}", mend=mend(unknown[0], rows, "rows"))
+    return [row for row in rows if not only or row in only]
 
 
 def verdict(decision: Decision, evidence: Mapping[str, RowEvidence]) -> Verdict:

@@ -37,7 +37,9 @@ def delta_larger(frames: Frames, experiment: Experiment, change: ChangeOptions, 
         raise SpecError("the two rows have different columns", mend="compare rows with runs in the same columns")
     sides = change.parts(grid, row), change.parts(grid, than)
     evidence = {
-        f"{name} over {than}": RowEvidence(difference(first, second, change.contrast), smallest=change.smallest)
+        f"{name} over {than}": RowEvidence(
+            difference(first, second, change.contrast), smallest=change.smallest, **change.shown
+        )
         for (name, first), second in zip(sides[0].items(), sides[1].values(), strict=True)
     }
     return verdict(decide(evidence, change.looks), evidence)

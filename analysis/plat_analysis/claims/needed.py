@@ -15,14 +15,16 @@ from plat_analysis.statistics.intervals import MIN_JUDGED, Estimate
 from plat_analysis.statistics.power import MOST, POWER, seeds_needed, spread_range
 
 
-def units_needed(rows: Sequence[tuple[Estimate, float]], level: float) -> str:
+def units_needed(rows: Sequence[tuple[Estimate, float]], level: float, digits: int = 1, unit: str = " points") -> str:
     """The sentence about rows that are open, each with the size of effect that is supposed; "" without rows.
 
-    level  one-sided, of the test of one row
+    level   one-sided, of the test of one row
+    digits  shown behind the point of a spread
+    unit    what is written behind sizes
     """
     if not rows:
         return ""
-    estimates, sizes = [estimate for estimate, _ in rows], sorted({round(size, 1) for _, size in rows})
+    estimates, sizes = [estimate for estimate, _ in rows], sorted({round(size, digits) for _, size in rows})
     deviations = [deviation for estimate in estimates if (deviation := estimate.deviation) is not None]
     if not deviations:
         return f"the spread between seeds is unknown with one seed: at least {MIN_JUDGED} are needed to decide"
@@ -40,8 +42,8 @@ def units_needed(rows: Sequence[tuple[Estimate, float]], level: float) -> str:
     )
     return (
         f"about {_count(count)} {fresh}{units}{each} would decide, judged once ({_count(fewest)} to {_count(most)}: "
-        f"the spread between {units}, {spread:.1f} points{least}, is itself uncertain; true effects of {supposed} "
-        f"points, {100 * POWER:g} % to show all of these rows)"
+        f"the spread between {units}, {spread:.{digits}f}{unit}{least}, is itself uncertain; true effects of {supposed}"
+        f"{unit}, {100 * POWER:g} % to show all of these rows)"
     )
 
 

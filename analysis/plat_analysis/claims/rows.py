@@ -47,11 +47,14 @@ WORDS = {
 
 @dataclass(frozen=True)
 class RowEvidence:
-    """What is known of one row: its mean change in points, the published one, and the smallest effect of interest."""
+    """What is known of one row: its mean change, the published one, and the smallest effect of interest, all in points
+    or in the unit of the measure; how many digits are shown behind the point, and what is written behind a size."""
 
     estimate: Estimate
     published: float | None = None
     smallest: float = 5.0
+    digits: int = 1
+    unit: str = " points"
 
     @property
     def size(self) -> float:
@@ -176,7 +179,8 @@ def _remarks(status: str, kinds: Mapping[str, str], evidence: Mapping[str, RowEv
     lines = [about(item.estimate for item in evidence.values())]
     if status in ("partial", "undecided", "not_enough_data"):
         open_rows = [item for row, item in evidence.items() if kinds[row] in (OPEN, SHORT)]
-        lines.append(units_needed([(item.estimate, item.size) for item in open_rows], level))
+        shown = (open_rows[0].digits, open_rows[0].unit) if open_rows else ()
+        lines.append(units_needed([(item.estimate, item.size) for item in open_rows], level, *shown))
     return list(filter(None, lines))
 
 
@@ -185,11 +189,11 @@ def row_line(row: str, item: RowEvidence) -> str:
     estimate = item.estimate
     if not estimate.complete:
         return f"{row} ({estimate.note or f'{estimate.seeds}/{estimate.wanted} seeds'})"
-    shown = f"{row} {number(estimate.value, signed=True)}"
+    shown = f"{row} {number(estimate.value, item.digits, signed=True)}"
     if estimate.error is None:  # an interval over instances is left out: it says nothing about another run
         return f"{shown} ({estimate.seeds} seed{'s' * (estimate.seeds != 1)})"
     published = f", published {number(item.published, signed=True)}" if item.published is not None else ""
-    return f"{shown} {interval(estimate, signed=True)}{published}"
+    return f"{shown} {interval(estimate, item.digits, signed=True)}{published}"
 
 
 def _p_values(guarded: Estimate | None, kind: str, item: RowEvidence) -> str:

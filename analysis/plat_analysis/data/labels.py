@@ -25,6 +25,11 @@ NAMES = {
     "rollout/reasoning_parses": "Reasonings that parse",
     "probe/retrieval_acc": "Retrieval accuracy of fresh reasonings",
     "val/moves_per_turn": "Moves per turn",
+    "rollout/format_valid": "Responses in the right format",
+    "rollout/reward_var": "Reward variance",
+    "mi/trajectory/mi_est": "MI-Est, trajectory (nats per token)",
+    "mi/trajectory/h_z_given_x": "H(Z|X), trajectory (nats per token)",
+    "rollout/rv_std_over_mean": "Std/Mean of the prompts' reward spread",
     "rollout/return_mean": "Mean return of the rollouts",
 }
 

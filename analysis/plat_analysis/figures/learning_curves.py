@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -61,7 +61,7 @@ def _figure(
         name=f"{name}_{metric.rsplit('/', 1)[-1]}",
         title=f"{label(results.metric(metric))} over training",
         draw=partial(_draw, by_line, results, metric, baseline, facets.layout),
-        caption=" ".join([_caption(metric, by_line), *results.unlogged([metric])]),
+        caption=" ".join([caption(metric, by_line.values()), *results.unlogged([metric])]),
     )
     for index, ((row, column, line), curves_of_line) in enumerate(by_line.items()):
         figure.points += curves.points(curves_of_line, row=row, column=column, line=line, metric=results.metric(metric))
@@ -72,17 +72,18 @@ def _figure(
     return figure
 
 
-def _caption(metric: str, by_line: Panels) -> str:
-    several = any(len(lines.lines) > 1 for lines in by_line.values())
+def caption(metric: str, shown: Collection[ConditionCurves]) -> str:
+    """What bold and thin lines, bands and marks mean in a figure of these curves."""
+    several = any(len(lines.lines) > 1 for lines in shown)
     text = "Bold: mean over seeds while every seed runs; thin: single seeds. " if several else "One seed. "
-    counts = {lines.counted for lines in by_line.values() if lines.low is not None}
+    counts = {lines.counted for lines in shown if lines.low is not None}
     kinds = ["over seeds"] if max(counts, default=0) >= curves.BAND_SEEDS else []
     kinds += ["over the validation instances where one seed counts"] if 1 in counts else []
     if kinds:
         text += f"Band: 95 % interval {', '.join(kinds)}. "
     if metric.endswith("retrieval_acc"):
         text += "Dotted: chance. "
-    fallen = sum(len(lines.falls) for lines in by_line.values())
+    fallen = sum(len(lines.falls) for lines in shown)
     if fallen:
         text += f"▼: fell after its peak, by 5 points or more and beyond chance ({fallen} runs). "
     return text + "×: the run ended early."

@@ -76,6 +76,7 @@ def _check_entry(
     registry.check_arguments(function, given, where)
     checked.check_metrics()
     checked.check_measures()
+    checked.check_smallest()
     checked.check_beforehand()
 
 
@@ -133,7 +134,8 @@ class _Entry:
         """SpecError for a metric that no trainer of these runs logs."""
         for name in METRICS:
             given = self.given.get(name) if name in self.parameters else None
-            for metric in [given] if isinstance(given, str) else given or ():
+            named = given.values() if isinstance(given, Mapping) else given or ()  # a mapping: printed name -> metric
+            for metric in [given] if isinstance(given, str) else named:
                 with self._at(name):
                     check_metric(metric, self.experiment.runs)
 
@@ -145,6 +147,17 @@ class _Entry:
                 for measure in given.values() if name in NAMED and isinstance(given, Mapping) else [given]:
                     for metric in quantity(measure).metrics if measure is not None else ():
                         check_metric(metric, self.experiment.runs, also=SUCCESSES)
+
+    def check_smallest(self) -> None:
+        """SpecError where a change in another unit than points is judged by a smallest effect in points."""
+        if "smallest" in self.parameters and "smallest" not in self.given and self.given.get("measure") is not None:
+            with self._at("measure"):
+                measured = quantity(self.given["measure"])
+                if measured.factor == 1:
+                    raise SpecError(
+                        f"the smallest effect of interest is not said: {measured.name} is not in percent",
+                        mend="add `smallest:` in the unit of the measure, or `percent: true` to a share",
+                    )
 
     def check_beforehand(self) -> None:
         """SpecError for what the builder or check refuses by itself before anything runs (`options.checked_by`)."""

@@ -10,6 +10,7 @@ An experiment file names one by the metric alone, or with how a run's curve beco
     {metric: val/return, mean_of_last: 4}
     {metric: rollout/response_tokens, slope: true}    least squares, per iteration (Figure 7)
     {metric: success, steps_to: 0.5}                  the first step at which it is at least .5
+    {metric: success, mean: true}                     the mean over training, the base model included (Figure 6)
     {metric: success, least: true}                    the smallest one: did a run ever fall below a level? (Table 9)
 """
 
@@ -89,13 +90,17 @@ def _steps_to(curve: Curve, _: Results, __: RunView, threshold: float) -> Measur
     return Measurement(float(steps[reached[0]])) if len(reached) else Absent(f"never reached {threshold:g}")
 
 
+def _mean(curve: Curve, _: Results, __: RunView) -> Measurement:
+    return Measurement(float(curve[1].mean()), step=int(curve[0][-1]))
+
+
 def _least(curve: Curve, _: Results, __: RunView) -> Measurement:
     steps, values = curve
     index = int(np.argmin(values))
     return Measurement(float(values[index]), step=int(steps[index]))
 
 
-TAKEN = ("at", "median_of_last", "mean_of_last", "slope", "steps_to", "least")
+TAKEN = ("at", "median_of_last", "mean_of_last", "slope", "steps_to", "mean", "least")
 SHOWN = ("percent", "digits")
 
 
@@ -128,6 +133,7 @@ def quantity(given: str | Mapping[str, Any], name: str = "") -> Quantity:
         "mean_of_last": partial(_of_last, count=value, mean=np.mean),
         "slope": _slope,
         "steps_to": partial(_steps_to, threshold=value),
+        "mean": _mean,
         "least": _least,
     }
     bounds = (0.0, 100.0) if share and way != "slope" else None
@@ -145,12 +151,14 @@ def _check(way: str, value: Any) -> None:
         "mean_of_last": whole,
         "slope": value is True,
         "steps_to": isinstance(value, int | float) and not isinstance(value, bool),
+        "mean": value is True,
         "least": value is True,
     }[way]
     if not right:
         needed, example = {
             "at": ("start, end, peak or an iteration", "end"),
             "slope": ("true", "true"),
+            "mean": ("true", "true"),
             "least": ("true", "true"),
             "steps_to": ("a number", "0.5"),
         }.get(way, ("a whole number above 0", "4"))

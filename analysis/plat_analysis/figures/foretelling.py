@@ -1,0 +1,144 @@
+"""How early, and how much, do metrics tell of the outcome of a setting beyond success? A line for each over iterations.
+
+Each setting's outcome is predicted from the runs of all others (`statistics.foretelling`). A filled dot is shown to add
+something with one error over the figure (Holm).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from plat_analysis.artifact import Figure, number, p_value
+from plat_analysis.contrasts.foretold import check_steps, foretold
+from plat_analysis.contrasts.settings import settings_of
+from plat_analysis.data.labels import label
+from plat_analysis.data.runs import SUCCESS, Results
+from plat_analysis.facets import AxisNames
+from plat_analysis.options import checked_by
+from plat_analysis.quantities.metric import quantity
+from plat_analysis.statistics.families import ERROR, holm
+from plat_analysis.statistics.foretelling import Foretold
+from plat_analysis.statistics.intervals import MIN_JUDGED
+from plat_analysis.text import shortened
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure as Canvas
+
+    from plat.spec.experiment import Experiment
+    from plat.store.mlflow.frames import Frames
+
+Key = tuple[str, str, int]  # row, metric by its printed name, iteration
+
+
+def _beforehand(
+    results: Results,
+    *,
+    conditions: str | Sequence[str],
+    metrics: Mapping[str, str],
+    steps: Sequence[int],
+    rows: AxisNames = None,
+    **_: Any,
+) -> None:
+    """SpecError where there are too few settings, or no iterations."""
+    check_steps("steps", steps)
+    settings_of(results, conditions, rows)
+
+
+@checked_by(_beforehand)
+def build(
+    frames: Frames,
+    experiment: Experiment,
+    *,
+    conditions: str | Sequence[str],
+    metrics: Mapping[str, str],
+    steps: Sequence[int],
+    outcome: Any = "final",
+    known: str = SUCCESS,
+    rows: AxisNames = None,
+    name: str = "foretelling",
+) -> list[Figure]:
+    """The share of the outcome that is predicted with the known metric alone, and with each of the others beside it.
+
+    conditions  the axis, or list of axes, whose values are the settings
+    metrics     printed name -> metric
+    steps       iterations along the figure; metrics count as last measured by then
+    outcome     what is predicted of a run (see `plat_analysis.quantities.metric`)
+    known       the metric beyond which they foretell it
+    rows        axes that make the panels (default: one panel)
+    """
+    of_rows = settings_of(Results.of(frames, experiment), conditions, rows)
+    found = {
+        (row, shown, step): foretold(settings, metric, known, step, quantity(outcome))
+        for row, settings in of_rows.items()
+        for shown, metric in metrics.items()
+        for step in steps
+    }
+    few = any(settings.replicates < MIN_JUDGED for settings in of_rows.values())
+    tested = holm([one.p if isinstance(one, Foretold) and not few else None for one in found.values()])
+    stars = {key: p is not None and p <= ERROR / 2 for key, p in zip(found, tested, strict=True)}
+    notes = dict.fromkeys(one for one in found.values() if isinstance(one, str))
+    figure = Figure(
+        name=name,
+        title=" · ".join(filter(None, [experiment.source, experiment.title])),
+        draw=partial(_draw, found, stars, list(of_rows), list(metrics), list(steps), known),
+        caption=(
+            f"Share of the outcome's variance between runs that is predicted for a setting from all others, by "
+            f"{label(known)} at that iteration alone (grey) and with a metric beside it. Filled: adds something, with "
+            f"one error over the figure.{' Left out: ' + '; '.join(notes) + '.' if notes else ''}"
+        ),
+    )
+    for index, (key, one) in enumerate(found.items()):
+        row, shown, step = key
+        line = {"row": row, "metric": shown, "step": step, "note": one if isinstance(one, str) else ""}
+        if isinstance(one, Foretold):
+            line |= {"with_it": one.with_it, "without": one.without, "p": one.p, "star": int(stars[key])}
+            figure.titles[f"point-{index}"] = (
+                f"{row}, {shown} at {step}: {number(one.with_it, 2)} with, {number(one.without, 2)} without, "
+                f"p {p_value(one.p)}"
+            )
+        figure.points.append(line)
+    return [figure]
+
+
+BUILDER = build
+
+
+def _draw(
+    found: Mapping[Key, Foretold | str],
+    stars: Mapping[Key, bool],
+    rows: list[str],
+    names: list[str],
+    steps: list[int],
+    known: str,
+) -> Canvas:
+    from plat_analysis.figures import style
+
+    colours = dict(zip(names, style.PALETTE, strict=False))
+    figure = style.canvas(max(5.6, 0.8 + 3.4 * len(rows)), 3.1)
+    axes = figure.subplots(1, len(rows), sharey=True, squeeze=False)[0]
+    figure.subplots_adjust(left=0.7 / figure.get_figwidth(), right=0.985, top=0.82, bottom=0.15, wspace=0.06)
+    entries = [
+        (f"{label(known)} alone", style.BASELINE),
+        *((shortened(n, 26), colours.get(n, style.INK)) for n in names),
+    ]
+    style.key_line(figure, entries, 0.95)
+    order = {key: index for index, key in enumerate(found)}
+    for axis, row in zip(axes, rows, strict=True):
+        for shown in names:
+            here = {step: one for step in steps if isinstance(one := found[row, shown, step], Foretold)}
+            colour = colours.get(shown, style.INK)
+            axis.plot(list(here), [one.without for one in here.values()], color=style.BASELINE, linewidth=1.2)
+            axis.plot(list(here), [one.with_it for one in here.values()], color=colour, linewidth=1.2)
+            for step, one in here.items():
+                key = (row, shown, step)
+                face = colour if stars[key] else "white"
+                axis.plot([step], [one.with_it], "o", mfc=face, mec=colour, ms=4, gid=f"point-{order[key]}")
+        style.quiet_grid(axis)
+        axis.axhline(0, color="#9a9a9a", linewidth=0.8)
+        axis.xaxis.set_major_locator(style.whole_numbers())
+        axis.set_title(shortened(label(row), 30))
+        axis.set_xlabel("training iteration")
+    axes[0].set_ylabel("share predicted")
+    return figure

@@ -1,0 +1,146 @@
+"""Every measured checkpoint by two metrics, with the share of them in one quadrant (Figure 12).
+
+The paper's point: format validity does not see template collapse, so the quadrant of valid format and low mutual
+information is populated. Checkpoints of one run are alike, so the interval of the share is over runs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from plat_analysis.artifact import Figure, interval, number
+from plat_analysis.data.labels import label
+from plat_analysis.data.runs import SUCCESS, Curve, Results, RunView
+from plat_analysis.facets import AxisNames, axes
+from plat_analysis.statistics.intervals import Estimate
+from plat_analysis.statistics.replicates import Replicate, over_replicates
+from plat_analysis.text import shortened
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure as Canvas
+
+    from plat.spec.experiment import Experiment
+    from plat.store.mlflow.frames import Frames
+
+Array = NDArray[np.float64]
+LARGEST = 60.0  # area of the largest bubble, in points squared
+
+
+@dataclass(frozen=True)
+class Checkpoints:
+    """What was measured of one run: a value of each metric at each of `steps`; success is the last one before."""
+
+    run: RunView
+    steps: NDArray[np.int64]
+    x: Array
+    y: Array
+    size: Array
+    success: Array
+
+
+def build(
+    frames: Frames,
+    experiment: Experiment,
+    *,
+    x: str = "rollout/format_valid",
+    y: str = "mi/trajectory/mi_est",
+    size: str = "rollout/reward_var",
+    x_bound: float = 0.8,
+    y_bound: float = 0.3,
+    rows: AxisNames = None,
+    name: str = "quadrants",
+) -> list[Figure]:
+    """A bubble for each measurement of each run; the share of those with x from and y below their bounds.
+
+    x, y, size        metrics; the steps are those at which y was measured. Success colours the bubbles
+    x_bound, y_bound  where the quadrants meet, in the units of the metrics
+    rows              axes that make the panels
+    """
+    results = Results.of(frames, experiment)
+    panels: dict[str, list[Checkpoints]] = {}
+    for run in results.runs:
+        row = " · ".join(run.axis(axis) for axis in axes(rows))
+        if not run.missing and len(results.curve(run.id, y)[0]):
+            panels.setdefault(row, []).append(_checkpoints(results, run, (x, y, size)))
+    shares = {row: _share(runs, x_bound, y_bound) for row, runs in panels.items()}
+    found = "; ".join(
+        f"{label(row) or 'all'}: {number(share.value)} % {interval(share)}".strip() for row, share in shares.items()
+    )
+    figure = Figure(
+        name=name,
+        title=" · ".join(filter(None, [experiment.source, experiment.title])),
+        draw=partial(_draw, panels, (label(x), label(y)), (x_bound, y_bound)),
+        caption=(
+            f"A bubble is a measurement of a run; its area is {label(size)}, darker is a larger success. Share of "
+            f"measurements at the lower right, mean and 95 % interval over runs: {found or 'nothing is measured'}."
+        ),
+        values={f"share/{row or 'all'}": share.value for row, share in shares.items() if share.value is not None},
+    )
+    for row, runs in panels.items():
+        for own in runs:
+            columns = zip(own.steps, own.x, own.y, own.size, own.success, strict=True)
+            figure.points += [
+                {"row": row, "run_id": own.run.id, "step": int(step), x: a, y: b, size: c, "success": d}
+                for step, a, b, c, d in columns
+            ]
+    return [figure]
+
+
+BUILDER = build
+
+
+def _checkpoints(results: Results, run: RunView, metrics: tuple[str, str, str]) -> Checkpoints:
+    steps, low = results.curve(run.id, metrics[1])
+    x, size, success = (_last(results.curve(run.id, metric), steps) for metric in (metrics[0], metrics[2], SUCCESS))
+    return Checkpoints(run, steps, x, low, size, success)
+
+
+def _last(curve: Curve, steps: NDArray[np.int64]) -> Array:
+    """The newest value of a curve at each step; NaN before its first."""
+    at = np.searchsorted(curve[0], steps, side="right") - 1
+    return np.where(at >= 0, curve[1][np.maximum(at, 0)], np.nan) if len(curve[0]) else np.full(len(steps), np.nan)
+
+
+def _share(runs: list[Checkpoints], x_bound: float, y_bound: float) -> Estimate:
+    """Percent of a run's measurements in the lower right quadrant, over runs; builds are strata."""
+    shares = {
+        Replicate(own.run.build, own.run.id): 100 * float(((own.x >= x_bound) & (own.y < y_bound)).mean())
+        for own in runs
+    }
+    estimate = over_replicates(shares, builds="fixed")
+    if estimate.low is None or estimate.high is None:
+        return estimate
+    return replace(estimate, low=max(0.0, estimate.low), high=min(100.0, estimate.high))
+
+
+def _draw(panels: Mapping[str, list[Checkpoints]], names: tuple[str, str], bounds: tuple[float, float]) -> Canvas:
+    from plat_analysis.figures import style
+
+    rows = list(panels) or [""]
+    figure = style.canvas(0.6 + 3.4 * len(rows), 3.2)
+    drawn = figure.subplots(1, len(rows), sharex=True, sharey=True, squeeze=False)[0]
+    figure.subplots_adjust(left=0.62 / figure.get_figwidth(), right=0.985, top=0.91, bottom=0.15, wspace=0.08)
+    every = [own for runs in panels.values() for own in runs]
+    largest = max((float(np.nanmax(own.size)) for own in every if np.isfinite(own.size).any()), default=1.0) or 1.0
+    for axis, row in zip(drawn, rows, strict=True):
+        for own in panels.get(row, []):
+            area = 2 + LARGEST * np.nan_to_num(own.size) / largest
+            axis.scatter(
+                own.x, own.y, s=area, c=np.nan_to_num(own.success), cmap="viridis_r", vmin=0, vmax=1, alpha=0.5,
+                linewidths=0.2, edgecolors="white",
+            )  # fmt: skip
+        style.quiet_grid(axis, "both")
+        axis.axvline(bounds[0], color=style.QUIET, linewidth=0.8, linestyle=":")
+        axis.axhline(bounds[1], color=style.QUIET, linewidth=0.8, linestyle=":")
+        axis.set_title(shortened(label(row), 30))
+        axis.set_xlabel(names[0])
+        if not panels.get(row):
+            axis.text(0.5, 0.5, "no data", transform=axis.transAxes, ha="center", color=style.QUIET)
+    drawn[0].set_ylabel(names[1])
+    return figure

@@ -1,0 +1,63 @@
+"""Leave-one-setting-out prediction against a slow loop of fits; a planted lead is found, a null is not."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from plat_analysis.statistics.foretelling import foretell
+
+SHAPE = (10, 2, 4)
+
+
+def slow_errors(columns, y):
+    total = 0.0
+    for left_out in range(len(y)):
+        kept = [s for s in range(len(y)) if s != left_out]
+        design = np.concatenate([columns[s].reshape(-1, columns.shape[-1]) for s in kept])
+        fit, *_ = np.linalg.lstsq(design, np.concatenate([y[s].ravel() for s in kept]), rcond=None)
+        total += ((y[left_out].ravel() - columns[left_out].reshape(-1, columns.shape[-1]) @ fit) ** 2).sum()
+    return total
+
+
+def test_shares_are_those_of_separate_fits():
+    random = np.random.default_rng(0)
+    x, known, y = random.standard_normal((3, *SHAPE))
+    y = y + x + known
+    found = foretell(x, known, y)
+    builds = np.broadcast_to(np.eye(2)[None, :, None, :], (*SHAPE, 2))
+    mean = slow_errors(builds, y)
+    base = np.concatenate([builds, known[..., None]], axis=-1)
+    assert found.without == pytest.approx(1 - slow_errors(base, y) / mean)
+    assert found.with_it == pytest.approx(1 - slow_errors(np.concatenate([base, x[..., None]], -1), y) / mean)
+
+
+def test_a_lead_is_found_and_what_is_known_already_is_none():
+    random = np.random.default_rng(1)
+    strength, noise = random.standard_normal((10, 1, 1)), random.standard_normal((4, *SHAPE))
+    known = 0.3 * noise[0]
+    lead = foretell(strength + 0.3 * noise[1], known, strength + known + 0.3 * noise[2])
+    assert lead.p < 0.01 and lead.added > 0.3
+    echo = foretell(known + 0.01 * noise[1], known, known + 0.3 * noise[2])
+    assert echo.p > 0.025 and echo.added < 0.1
+
+
+def test_a_null_errs_as_often_as_it_says():
+    hits = 0
+    for seed in range(40):
+        random = np.random.default_rng([7, seed])
+        settings, noise = random.standard_normal((3, 8, 1, 1)), random.standard_normal((3, 8, 2, 3))
+        x, known, y = settings + 0.5 * noise  # settings have levels of their own, unrelated to each other
+        hits += foretell(x, known, y, seed).p <= 0.1
+    assert hits <= 9  # of 40 at .1: more has a chance below 1 in 100
+
+
+def test_what_cannot_be_told_is_refused():
+    values = np.zeros(SHAPE)
+    assert foretell(values, values, values).p == 1.0
+    with pytest.raises(ValueError, match="at least 6 settings"):
+        foretell(values[:5], values[:5], values[:5])
+    holed = values.copy()
+    holed[0, 0, 0] = np.nan
+    with pytest.raises(ValueError, match="missing"):
+        foretell(holed, values, values)
