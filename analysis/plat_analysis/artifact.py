@@ -19,7 +19,8 @@ if TYPE_CHECKING:
     import matplotlib.figure
 
 # How a cell is set apart: `good` and `bad` are starred changes; `missing` stands for a number that is not there.
-Tone = Literal["", "strong", "dim", "good", "bad", "missing"]
+# `published` is what a paper prints.
+Tone = Literal["", "strong", "dim", "good", "bad", "missing", "published"]
 DASH = "—"
 
 
@@ -65,11 +66,13 @@ class Column:
 
 @dataclass(frozen=True)
 class Row:
-    """A row of cells, one per column. `section` opens a named block; `rule` separates it from the row above."""
+    """A row of cells, one per column. `section` opens a named block; `rule` separates it from the row above. `detail`
+    is what a table in a paper has no room for: LaTeX leaves it out."""
 
     cells: tuple[Cell, ...]
     rule: bool = False
     section: str = ""
+    detail: bool = False
 
     def __post_init__(self) -> None:
         _make_printable(self, "section")

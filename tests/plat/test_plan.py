@@ -228,7 +228,15 @@ def test_runs_of_several_files_are_counted_once(tmp_path: Path, home: Home) -> N
     plan = make_plan(load_experiments([tmp_path / "a.yaml", tmp_path / "b.yaml"]), home)
     assert len(plan.rows) == 16
     assert [row.experiments for row in plan.rows[:8]] == [("a", "b")] * 8
-    assert plan.render().count("A small matrix") == 2
+    assert [line.split() for line in plan.render().splitlines()[:5]] == [
+        ["artifact", "file", "runs", "done", "to", "do", "shared"],
+        ["a", "8", "0", "8", "8"],
+        ["b", "16", "0", "16", "8"],
+        [],
+        "24 runs asked for by 2 files, 16 together: 8 are shared, and done once".split(),
+    ]
+    assert plan.to_json()["shared"] == 8
+    assert plan.render(verbose=True).count("A small matrix") == 2
 
 
 def test_matrix_view(planned: Callable[..., Plan]) -> None:

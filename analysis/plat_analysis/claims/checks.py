@@ -79,7 +79,7 @@ def increasing(
     smallest  the smallest effect of interest
     builds    the verdict is about these builds of the base model (fixed), or about such builds (random)
     """
-    facets = Facets(Results(frames, experiment), Layout.of(columns=columns, conditions=rows))
+    facets = Facets(Results.of(frames, experiment), Layout.of(columns=columns, conditions=rows))
     if len(facets.conditions) < 2:
         return Verdict("not_enough_data", detail=f"there is one row only, {facets.conditions[0]}")
     quantity = metric_quantity(metric, at, 100.0 if percent else 1.0)

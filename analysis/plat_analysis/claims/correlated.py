@@ -82,7 +82,7 @@ def correlated(
     smallest    the smallest correlation of interest
     looks       how often the claim is going to be judged while runs are added; the error is divided among these looks
     """
-    of_rows = settings_of(Results(frames, experiment), conditions, rows)
+    of_rows = settings_of(Results.of(frames, experiment), conditions, rows)
     tested = {}
     for row, settings in of_rows.items():
         given = covariates(settings, strength) if strength else None

@@ -67,7 +67,7 @@ def falls_before(
     least    the least fall, as a share of the level before it
     looks    how often the claim is going to be judged while runs are added; the error is divided among these looks
     """
-    results, pair = Results(frames, experiment), _pair(metrics)
+    results, pair = Results.of(frames, experiment), _pair(metrics)
     facets = Facets(results, Layout.of(rows=rows))
     tested = {
         row or pair.first: _tested(row or pair.first, results, list(facets.runs(row).values()), pair, least)

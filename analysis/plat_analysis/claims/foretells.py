@@ -64,7 +64,7 @@ def foretells(
     rows        axes that make the rows (default: one row)
     looks       how often the claim is going to be judged while runs are added; the error is divided among these looks
     """
-    of_rows = settings_of(Results(frames, experiment), conditions, rows)
+    of_rows = settings_of(Results.of(frames, experiment), conditions, rows)
     tested = {}
     for row, settings in of_rows.items():
         for shown, metric in metrics.items():

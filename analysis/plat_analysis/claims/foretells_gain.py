@@ -66,7 +66,7 @@ def foretells_gain(
     sign      positive or negative
     looks     how often the claim is going to be judged while runs are added; the error is divided among these looks
     """
-    sides = sides_of(Results(frames, experiment), settings, pair, baseline, treatment)
+    sides = sides_of(Results.of(frames, experiment), settings, pair, baseline, treatment)
     found = measured(sides, {name: quantity(signal) for name, signal in signals.items()}, quantity(outcome))
     values = arrays(found)
     tested = {}

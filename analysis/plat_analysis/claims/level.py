@@ -62,7 +62,7 @@ def level(
     builds   the verdict is about these builds of the base model (fixed), or about such builds (random)
     looks    how often the claim is going to be judged while runs are added; the error is divided among these looks
     """
-    facets = Facets(Results(frames, experiment), Layout.of(rows=rows))
+    facets = Facets(Results.of(frames, experiment), Layout.of(rows=rows))
     measured, names = quantity(measure), chosen_rows(facets.rows, only)
     cells = Estimates(facets, builds=builds).cells
     estimates = {row or measured.name: cells[row, ""].estimate(Contrast(Term("", measured))) for row in names}

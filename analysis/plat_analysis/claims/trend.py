@@ -75,7 +75,7 @@ def trend(
     looks       how often the claim is going to be judged while runs are added; the error is divided among these looks
     """
     sides = None if pair is None else (spell(baseline), spell(treatment))
-    facets, names = _laid_out(Results(frames, experiment), rows, conditions, order, pair, sides)
+    facets, names = _laid_out(Results.of(frames, experiment), rows, conditions, order, pair, sides)
     estimates, measured = Estimates(facets, builds="fixed"), quantity(measure)
     contrasts = {name: _contrast(name, measured, sides) for name in names}
     tested = {

@@ -47,7 +47,7 @@ class Comparison:
         SpecError where it has not: a condition without runs, two runs in one place, sides of a pair with different
         seeds.
         """
-        results = Results.planned(experiment) if frames is None else Results(frames, experiment)
+        results = Results.planned(experiment) if frames is None else Results.of(frames, experiment)
         baseline, treatment = spell(self.baseline), spell(self.treatment)
         facets = Facets(results, self.layout(experiment), only=(baseline, treatment))
         if not facets.places:

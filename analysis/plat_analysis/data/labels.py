@@ -33,6 +33,19 @@ NAMES = {
     "rollout/return_mean": "Mean return of the rollouts",
 }
 
+AXES = {
+    "model.base.seed": "build",
+    "algorithm.kl_coef": "KL coefficient",
+    "algorithm.entropy_coef": "entropy coefficient",
+    "algorithm.std_norm": "division by the spread of rewards",
+    "filter.value": "filter value",
+    "train.lr": "learning rate",
+    "train.iterations": "training iterations",
+    "task.token_cost": "cost of a token",
+    "task.slip": "slip rate",
+    "slip": "slip rate, %",
+}
+
 MEASURES = {
     "peak": "success at the peak",
     "heldout": "held-out success of the peak",
@@ -45,6 +58,16 @@ MEASURES = {
 def measure_label(name: str) -> str:
     """The printed name of a measure: a success rate by its name, a metric as axes of figures have it."""
     return MEASURES.get(name) or label(name)
+
+
+def axis_label(name: str) -> str:
+    """The printed name of an axis of a matrix: `KL coefficient` for `algorithm.kl_coef`."""
+    return AXES.get(name) or name.rpartition(".")[2].replace("_", " ")
+
+
+def value_label(axis: str, value: str) -> str:
+    """The printed name of an axis value; a number needs the name of its axis: `build 0`."""
+    return f"{axis_label(axis)} {value}" if value.replace(".", "", 1).isdecimal() else label(value)
 
 
 def label(name: str) -> str:

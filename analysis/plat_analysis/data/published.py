@@ -141,8 +141,8 @@ def discrepancies(experiment: Experiment, key: str | None) -> list[Discrepancy]:
     """Known contradictions that concern a table: those listing it under `artifacts`, and those that list none."""
     known = []
     for entry in (experiment.paper_data or {}).get("discrepancies", []):
-        artifacts = entry.get("artifacts", entry.get("tables", entry.get("applies_to")))
-        if artifacts is not None and key not in ([artifacts] if isinstance(artifacts, str) else artifacts):
+        artifacts = _artifacts(entry)
+        if artifacts is not None and key not in artifacts:
             continue
         cell = entry.get("cell")
         if isinstance(cell, dict):
@@ -151,6 +151,24 @@ def discrepancies(experiment: Experiment, key: str | None) -> list[Discrepancy]:
         column = entry.get("column")
         known.append(Discrepancy(text, (str(cell[0]), str(cell[1])) if cell else None, str(column) if column else None))
     return known
+
+
+def contradictions(experiment: Experiment) -> list[str]:
+    """The contradictions of the publication that concern what an experiment's `source` names, as sentences."""
+    own = _plain(experiment.source or "")
+    listed = [
+        artifact
+        for entry in (experiment.paper_data or {}).get("discrepancies", [])
+        for artifact in _artifacts(entry) or ()
+    ]
+    key = next((artifact for artifact in listed if _plain(artifact) == own), None)
+    return [entry.text for entry in discrepancies(experiment, key)]
+
+
+def _artifacts(entry: Mapping[str, Any]) -> list[str] | None:
+    """The artifacts that a contradiction concerns; None: every one."""
+    named = entry.get("artifacts", entry.get("tables", entry.get("applies_to")))
+    return [named] if isinstance(named, str) else named
 
 
 def _sentence(entry: dict[str, Any]) -> str:

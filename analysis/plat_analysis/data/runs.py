@@ -1,7 +1,7 @@
 """The runs an experiment asks for, joined with what the store knows of them. Nothing is dropped: a run without a result
 stays, with the reason.
 
-    results = Results(frames, experiment)
+    results = Results.of(frames, experiment)
     for run in results.runs:  run.seed, run.axis("task"), run.missing    # "" or "not run", "failed:oom", "unfinished"
     results.positions                                                    # as runs, one per position of the matrix
     steps, values = results.curve(run.id, SUCCESS)
@@ -14,6 +14,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
+from weakref import WeakValueDictionary
 
 import numpy as np
 from numpy.typing import NDArray
@@ -104,7 +105,7 @@ class Results:
     """Indexed view of the frames; every lookup is a dictionary access after the first of its key."""
 
     def __init__(self, frames: Frames | None, experiment: Experiment) -> None:
-        self.experiment = experiment
+        self.experiment, self._frames = experiment, frames  # held, so that no other object gets their ids
         self._metrics: pd.DataFrame | None = None if frames is None else frames.metrics
         known = {} if frames is None else {str(row["run_id"]): row for row in _without_params(frames.runs)}
         gone = frozenset() if frames is None else frames.deleted
@@ -119,6 +120,21 @@ class Results:
         columns = (frames.tables[name] for name in ("run_id", "name", "step", "data"))
         for run_id, name, step, data in zip(*columns, strict=True):
             self._tables.setdefault((str(run_id), str(name)), []).append((int(step), data))
+
+    @classmethod
+    def of(cls, frames: Frames, experiment: Experiment) -> Results:
+        """The results of these frames, indexed once: as long as anybody holds them, everybody gets the same."""
+        key = (id(frames), id(experiment))
+        known = _SHARED.get(key)
+        if known is None:
+            known = _SHARED[key] = cls(frames, experiment)
+        return known
+
+    def release(self) -> None:
+        """Forget what was measured, which takes most of the memory; `runs` and `positions` stay."""
+        _SHARED.pop((id(self._frames), id(self.experiment)), None)
+        self._frames = self._metrics = None
+        self._curves, self._tables = {}, {}
 
     @classmethod
     def planned(cls, experiment: Experiment) -> Results:
@@ -197,6 +213,9 @@ class Results:
                 if step in (None, at) and role in (None, data.get("role", role)):
                     return np.asarray(data["success"], np.float64)
         return None
+
+
+_SHARED: WeakValueDictionary[tuple[int, int], Results] = WeakValueDictionary()
 
 
 def _without_params(runs: pd.DataFrame) -> list[dict[Any, Any]]:

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 
 from plat.errors import SpecError
 from plat.spec.experiment import Experiment, load_experiment
+from plat.spec.yaml_reader import read
 from plat.store.bundle.format import MANIFEST
 from plat.store.bundle.frames import BundleResults, experiments_in, read_results, runs_in
 from plat.store.mlflow.frames import Frames
@@ -45,27 +46,40 @@ class Bundles:
             self._reports[key] = self._built(name, overrides)
         return self._reports[key]
 
-    def _built(self, name: str, overrides: Sequence[str]) -> Report:
+    def folders(self) -> dict[str, Path]:
+        """Name of an experiment -> the bundle that was exported for it, the last one by name."""
+        return {name: folder for folder in self._folders() for name in experiments_in(folder)}
+
+    def claims_of(self, name: str) -> bool:
+        """Whether the experiment file of this name in the repository claims anything; no run is made for that."""
+        data = read(self._path_of(name)).data
+        return isinstance(data, dict) and bool(data.get("claims"))
+
+    def _path_of(self, name: str) -> Path:
+        """The experiment file of this name; SpecError where there is none."""
         paths = sorted((self.root / "experiments").rglob(f"{name}.yaml"))
         if not paths:
             raise SpecError(f"there is no experiment file {name}.yaml", where=str(self.root / "experiments"))
-        folder = self._folder_of(name)
+        return paths[0]
+
+    def _built(self, name: str, overrides: Sequence[str]) -> Report:
+        path, folder = self._path_of(name), self.folders().get(name)
         if folder is None:
-            experiment = load_experiment(paths[0], list(overrides))
+            experiment = load_experiment(path, list(overrides))
             frames = self._from_all(experiment)
         else:
             results = self._results_in(folder)
             keys = {override.partition("=")[0] for override in overrides}
             kept = [override for override in results.overrides if override.partition("=")[0] not in keys]
-            experiment, frames = load_experiment(paths[0], [*kept, *overrides]), results.frames
+            experiment, frames = load_experiment(path, [*kept, *overrides]), results.frames
             _check_wanted(experiment, set(results.experiments[name]), part=bool(overrides), where=self.folder)
         reference = experiment.reference_folder
         if reference is None or not reference.exists() or (folder is not None and reference.samefile(folder)):
             experiment = replace(experiment, reference=None)  # a bundle is not compared with itself
         report = build_report(frames, experiment)
         for failure in report.failures:
-            raise SpecError(failure.render(), where=str(paths[0]))
-        return replace(report, experiment=replace(experiment, path=paths[0].relative_to(self.root)))
+            raise SpecError(failure.render(), where=str(path))
+        return replace(report, experiment=replace(experiment, path=path.relative_to(self.root)))
 
     def _from_all(self, experiment: Experiment) -> Frames:
         """The results of an experiment's runs from whatever bundles hold them; SpecError where one is in none."""
@@ -92,10 +106,6 @@ class Bundles:
 
     def _folders(self) -> list[Path]:
         return [manifest.parent for manifest in sorted(self.folder.rglob(MANIFEST))]
-
-    def _folder_of(self, name: str) -> Path | None:
-        """The bundle that was exported for an experiment, the last one by name; None where none was."""
-        return next((folder for folder in reversed(self._folders()) if name in experiments_in(folder)), None)
 
 
 def _check_wanted(experiment: Experiment, exported: set[str], part: bool, where: Path) -> None:

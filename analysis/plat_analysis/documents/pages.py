@@ -11,6 +11,7 @@ from plat_analysis.documents.pictures import Pictures
 from plat_analysis.documents.regions import rewritten
 from plat_analysis.documents.sources import content
 from plat_analysis.documents.stray import stray_numbers
+from plat_analysis.documents.verdicts import PLACE, verdicts_text
 
 # Pages that tell results: here a measured number may stand in a region only.
 TOLD = (
@@ -29,7 +30,7 @@ RESULTS = ("README.md", *(f"docs/{name}.md" for name in TOLD))
 
 
 def write(root: Path) -> list[str]:
-    """Write every region of every page anew, and the pictures; the pages that changed, one sentence each."""
+    """Write every region of every page anew, the pictures and the verdicts; what changed, one sentence each."""
     bundles, pictures, changed = Bundles(root), Pictures(root, draw=True), []
     for page in pages(root):
         text = (root / page).read_text(encoding="utf-8")
@@ -37,6 +38,10 @@ def write(root: Path) -> list[str]:
         if new != text:
             (root / page).write_text(new, encoding="utf-8")
             changed.append(f"{page} written")
+    verdicts = verdicts_text(bundles)
+    if _read(root / PLACE) != verdicts:
+        (root / PLACE).write_text(verdicts, encoding="utf-8")
+        changed.append(f"{PLACE} written")
     return changed
 
 
@@ -52,7 +57,14 @@ def problems(root: Path, bundles: Bundles | None = None) -> list[str]:
         lines += [f"{page}:{line}: this is not what docs/results says; {AGAIN}" for line in _changed(text, new)]
         if str(page) in RESULTS:
             lines += stray_numbers(page, text)
+    if _read(bundles.root / PLACE) != verdicts_text(bundles):
+        lines.append(f"{PLACE}: these are not the verdicts of the bundles; {AGAIN}")
     return lines
+
+
+def _read(path: Path) -> str:
+    """The content of a file; "" where it is not there."""
+    return path.read_text(encoding="utf-8") if path.is_file() else ""
 
 
 def _changed(text: str, new: str) -> list[int]:

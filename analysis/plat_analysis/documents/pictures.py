@@ -29,7 +29,7 @@ class Pictures:
         path = self.root / IMAGES / f"{experiment}-{figure.name}.png"
         if self.draw:
             path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_bytes(style.images(figure)[1])
+            path.write_bytes(style.images(figure)["png"])
         elif not path.is_file():
             raise SpecError(f"the figure {figure.name!r} has not been drawn", where=str(path), mend=REDRAW)
         content, data = path.read_bytes(), figure.fingerprint

@@ -75,7 +75,7 @@ def build(
     rows        axes that make the rows of panels
     to          the last measurement (end), or those at the largest success of each run (peak)
     """
-    facets = Facets(Results(frames, experiment), Layout.of(rows, None, conditions))
+    facets = Facets(Results.of(frames, experiment), Layout.of(rows, None, conditions))
     family = _family_of(facets.conditions, families)
     estimates = Estimates(facets, builds=builds)
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,7 +18,11 @@ from plat_analysis.data.runs import Curve, Results, RunView
 from plat_analysis.quantities.success import Fall, fall_after_peak
 from plat_analysis.statistics.intervals import t_interval, wilson
 
+if TYPE_CHECKING:
+    from plat_analysis.figures.style import Look
+
 BAND_SEEDS = 3  # with fewer seeds an interval would have a single degree of freedom; their lines say more
+MARKED = 6  # markers on a mean
 
 
 @dataclass(frozen=True)
@@ -112,13 +116,15 @@ def points(curves: ConditionCurves, **labels: Any) -> list[dict[str, Any]]:
 def draw(
     axis: Any,
     curves: ConditionCurves,
-    colour: str,
+    look: Look,
     gid: str | None = None,
     bounds: tuple[float, float] | None = None,
     band: bool = True,
 ) -> None:
     """Draw the band, a thin line for each seed, and the mean. A cross marks a run that ended early, a triangle one that
-    fell after its peak. `bounds` limit the band to the range that the metric can have."""
+    fell after its peak. `bounds` limit the band to the range that the metric can have. A few markers on the mean tell
+    the condition apart without colour."""
+    colour = look.colour
     low, high = curves.low, curves.high
     if band and low is not None and high is not None:
         if bounds is not None:
@@ -133,4 +139,9 @@ def draw(
         elif run.id in curves.falls:
             axis.plot(steps[-1], values[-1], "v", color=colour, ms=4, mec="white", mew=0.5, zorder=5)
     if len(curves.steps):
-        axis.plot(curves.steps, curves.mean, color=colour, zorder=4, gid=gid)
+        apart = max(1, len(curves.steps) // MARKED)
+        marked = (look.place * apart // 4 % apart, apart)
+        axis.plot(
+            curves.steps, curves.mean, color=colour, linestyle=look.dash, marker=look.marker, markevery=marked,
+            ms=3.2, mec="white", mew=0.4, zorder=4, gid=gid,
+        )  # fmt: skip

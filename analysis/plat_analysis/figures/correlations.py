@@ -73,7 +73,7 @@ def build(
     strength    family -> its settings from the weakest to the strongest; adds a panel without what that explains
     paper       key of the printed table in the paper's file (default: the one that `source` names, if any)
     """
-    of_rows = settings_of(Results(frames, experiment), conditions, rows)
+    of_rows = settings_of(Results.of(frames, experiment), conditions, rows)
     printed, with_ = printed_table(experiment, paper), quantity(outcome)
     words = OUTCOMES.get(with_.name, label(with_.name))
     shown: dict[Key, Shown] = {}

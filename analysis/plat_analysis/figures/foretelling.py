@@ -68,7 +68,7 @@ def build(
     known       the metric beyond which they foretell it
     rows        axes that make the panels (default: one panel)
     """
-    of_rows = settings_of(Results(frames, experiment), conditions, rows)
+    of_rows = settings_of(Results.of(frames, experiment), conditions, rows)
     found = {
         (row, shown, step): foretold(settings, metric, known, step, quantity(outcome))
         for row, settings in of_rows.items()

@@ -64,7 +64,7 @@ def build(
     paper        key of the printed table (default: the one that `source` names, if any)
     paper_steps  the steps of the printed table, which has a panel of its own
     """
-    facets = Facets(Results(frames, experiment), Layout.of(rows, None, conditions))
+    facets = Facets(Results.of(frames, experiment), Layout.of(rows, None, conditions))
     estimates = Estimates(facets, builds=builds)
     found: dict[tuple[str, int, str], Estimate] = {}
     for row in facets.rows:

@@ -7,7 +7,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from plat_analysis.artifact import Figure
-from plat_analysis.data.labels import label
+from plat_analysis.data.labels import axis_label, label, value_label
 from plat_analysis.data.runs import SUCCESS, Results, spell
 from plat_analysis.facets import AxisNames, Facets, Layout, Place, rows_or
 from plat_analysis.figures import condition_curves as curves
@@ -41,9 +41,9 @@ def build(
 ) -> list[Figure]:
     """rows: axes of the panel rows (default: `variant` where the experiment has it); pair: the axis shown by colour;
     metrics: a figure each; `success` stands for the headline metric of each run's trainer."""
-    results = Results(frames, experiment)
+    results = Results.of(frames, experiment)
     facets = Facets(results, Layout.of(rows_or(rows, experiment, None), columns, pair))
-    return [_figure(results, facets, metric, spell(baseline), pair, name) for metric in metrics]
+    return [_figure(results, facets, metric, spell(baseline), name) for metric in metrics]
 
 
 BUILDER = build
@@ -54,14 +54,13 @@ def _figure(
     facets: Facets,
     metric: str,
     baseline: str,
-    pair: str,
     name: str,
 ) -> Figure:
     by_line = {place: condition_curves(results, list(runs.values()), metric) for place, runs in facets.places.items()}
     figure = Figure(
         name=f"{name}_{metric.rsplit('/', 1)[-1]}",
         title=f"{label(results.metric(metric))} over training",
-        draw=partial(_draw, by_line, results, metric, baseline, pair),
+        draw=partial(_draw, by_line, results, metric, baseline, facets.layout),
         caption=" ".join([caption(metric, by_line.values()), *results.unlogged([metric])]),
     )
     for index, ((row, column, line), curves_of_line) in enumerate(by_line.items()):
@@ -90,41 +89,38 @@ def caption(metric: str, shown: Collection[ConditionCurves]) -> str:
     return text + "×: the run ended early."
 
 
-def _draw(by_line: Panels, results: Results, metric: str, baseline: str, pair: str) -> Canvas:
+def _draw(by_line: Panels, results: Results, metric: str, baseline: str, layout: Layout) -> Canvas:
     from plat_analysis.figures import style
 
     rows = list(dict.fromkeys(row for row, _, _ in by_line))
     columns = list(dict.fromkeys(column for _, column, _ in by_line))
     lines = list(dict.fromkeys(line for _, _, line in by_line))
-    colours = style.colours(lines, baseline)
+    looks = style.looks(lines, baseline)
     rate = metric.rsplit("/", 1)[-1] in RATES or any(run.measures_success(metric) for run in results.runs)
     height = 0.85 + 1.0 * len(rows) + (0.6 if len(rows) == 1 else 0)
-    figure = style.canvas(max(4.2, 1.2 + 2.3 * len(columns)), height)
-    axes = figure.subplots(len(rows), len(columns), sharex="col", sharey="col" if rate else "row", squeeze=False)
+    figure = style.canvas(max(4.2, 1.4 + 2.3 * len(columns)), height)
+    axes = figure.subplots(len(rows), len(columns), sharex="col", sharey=True, squeeze=False)
     named = len(rows) > 1  # a single row needs no name
-    names = [shortened(row, LONGEST_NAME) for row in rows]
-    left = (0.6 + 0.062 * max(map(len, names)) * named) / figure.get_figwidth()
-    figure.subplots_adjust(
-        left=left, right=0.99, top=1 - 0.55 / height, bottom=0.4 / height, wspace=0.2 if rate else 0.08, hspace=0.18
-    )
-    heading = [] if pair == "filter" else [(pair, style.QUIET)]
-    style.key_line(
-        figure,
-        [*heading, *((shortened(label(line), LONGEST_NAME), colours[line]) for line in lines)],
-        1 - 0.12 / height,
-    )
+    names = [shortened(_named(layout.rows, row), LONGEST_NAME) for row in rows]
+    left = (0.75 + 0.062 * max(map(len, names)) * named) / figure.get_figwidth()
+    figure.subplots_adjust(left=left, right=0.99, top=1 - 0.55 / height, bottom=0.4 / height, wspace=0.08, hspace=0.18)
+    entries: list[tuple[str, str | style.Look]] = []
+    if layout.conditions != ("filter",):
+        entries.append((" · ".join(map(axis_label, layout.conditions)), style.QUIET))
+    entries += [(shortened(label(line), LONGEST_NAME), looks[line]) for line in lines]
+    style.key_line(figure, entries, 1 - 0.12 / height)
     for index, ((row, column, line), condition) in enumerate(by_line.items()):
         axis = axes[rows.index(row)][columns.index(column)]
         bounds = (0.0, 1.0) if rate else None
-        curves.draw(axis, condition, colours[line], f"line-{index}", bounds, band=len(lines) <= MOST_BANDS)
-        _note_missing_seeds(axis, condition, colours[line], left=line == baseline)
+        curves.draw(axis, condition, looks[line], f"line-{index}", bounds, band=len(lines) <= MOST_BANDS)
+        _note_missing_seeds(axis, condition, looks[line].colour, left=line == baseline)
         if metric.endswith("retrieval_acc"):
             for run in condition.runs[:1]:
                 steps, chance = results.curve(run.id, metric.replace("retrieval_acc", "retrieval_chance"))
                 axis.plot(steps, chance, ":", color=style.QUIET, linewidth=0.9, zorder=1)
+    top = _top(list(by_line.values()))
     for c, column in enumerate(columns):
-        top = _top([condition for (_, name, _), condition in by_line.items() if name == column])
-        axes[0][c].set_title(shortened(label(column), LONGEST_NAME))
+        axes[0][c].set_title(shortened(_named(layout.columns, column), LONGEST_NAME))
         for r in range(len(rows)):
             _finish_panel(axes[r][c], top if rate else None)
             axes[r][c].tick_params(length=0 if c else 2.5, axis="y")
@@ -134,7 +130,17 @@ def _draw(by_line: Panels, results: Results, metric: str, baseline: str, pair: s
             ha="right", va="center", fontsize=8, color=style.INK,
         )  # fmt: skip
     axes[-1][len(columns) // 2].set_xlabel("training iteration")
+    unit = ", %" if rate else ""
+    figure.text(
+        0.08 / figure.get_figwidth(), 0.5, shortened(f"{label(results.metric(metric))}{unit}", int(16 * height)),
+        rotation=90, ha="center", va="center", color=style.QUIET,
+    )  # fmt: skip
     return figure
+
+
+def _named(axes: tuple[str, ...], name: str) -> str:
+    """A row or column in print: a number with the name of its axis."""
+    return value_label(axes[0], name) if len(axes) == 1 else label(name)
 
 
 def _note_missing_seeds(axis: Axes, condition: ConditionCurves, colour: str, left: bool) -> None:
@@ -157,10 +163,10 @@ def _finish_panel(axis: Axes, top: float | None) -> None:
         axis.set_ylim(0, top)
         ticks = [0, 0.5, 1] if top == 1 else [0, 0.25, 0.5, 0.75]
         axis.set_yticks([tick for tick in ticks if tick <= top])
-        axis.yaxis.set_major_formatter(lambda value, _: f"{100 * value:.0f} %" if value else "0")
+        axis.yaxis.set_major_formatter(lambda value, _: f"{100 * value:.0f}")
 
 
 def _top(conditions: list[ConditionCurves]) -> float:
-    """Upper end of an axis of rates: the next quarter above everything drawn, the same for all rows of a column."""
+    """Upper end of an axis of rates: the next quarter above everything drawn, the same for all panels."""
     largest = max((float(values.max()) for condition in conditions for _, values in condition.lines), default=1.0)
     return next((top for top in (0.25, 0.5, 0.75) if largest <= 0.95 * top), 1.0)

@@ -11,7 +11,7 @@ from plat.suggest import mend
 from plat_analysis.artifact import Figure, number, provenance, record
 from plat_analysis.contrasts.contrast import Contrast, Term, change
 from plat_analysis.contrasts.estimates import Estimates
-from plat_analysis.data.labels import label, measure_label
+from plat_analysis.data.labels import axis_label, label, measure_label
 from plat_analysis.data.published import PrintedTable, printed_table
 from plat_analysis.data.runs import Results
 from plat_analysis.facets import AxisNames, Facets, Layout, two_conditions
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
     from plat.spec.experiment import Experiment
     from plat.store.mlflow.frames import Frames
+    from plat_analysis.figures.style import Look
 
 CHANGE = ""  # the condition under which changes are kept
 Key = tuple[str, str, str]  # row, value of the axis, condition or CHANGE
@@ -84,7 +85,7 @@ def build(
     builds     about these builds of the base model (fixed), or about such builds (random)
     paper      key of the printed table in the paper's file (default: the one that `source` names, if any)
     """
-    facets, sides = _laid_out(Results(frames, experiment), rows, columns, pair, baseline, treatment)
+    facets, sides = _laid_out(Results.of(frames, experiment), rows, columns, pair, baseline, treatment)
     of = quantity(measure)
     estimates = _estimates(Estimates(facets, builds=builds), of, sides)
     printed = printed_table(experiment, paper)
@@ -153,47 +154,59 @@ def _draw(
     from plat_analysis.figures import style
 
     rows, columns = facets.rows, facets.columns
-    colours = style.colours(facets.conditions, sides[0])
+    looks = style.looks(facets.conditions, sides[0])
     figure = style.canvas(1.0 + 3.4 * len(rows), 4.2)
     upper, lower = figure.subplots(2, len(rows), sharex=True, sharey="row", squeeze=False, height_ratios=[3, 2])
     figure.subplots_adjust(
         left=0.62 / figure.get_figwidth(), right=0.985, top=0.85, bottom=0.115, hspace=0.12, wspace=0.08
     )
-    entries = [(shortened(label(condition), 26), colours[condition]) for condition in facets.conditions]
+    entries: list[tuple[str, str | style.Look]] = [
+        (shortened(label(condition), 26), looks[condition]) for condition in facets.conditions
+    ]
     style.key_line(figure, [*entries, *([("◇ published", style.QUIET)] if printed else [])], 0.965)
     order = list(estimates)
     for index, row in enumerate(rows):
         top, bottom = upper[index], lower[index]
         for offset, condition in enumerate([*facets.conditions, CHANGE]):
-            axis, colour = (bottom, style.INK) if condition == CHANGE else (top, colours[condition])
+            axis, look = (bottom, style.Look(style.INK)) if condition == CHANGE else (top, looks[condition])
             shift = 0.0 if condition == CHANGE else 0.12 * (offset - (len(facets.conditions) - 1) / 2)
             line = {column: estimates[row, column, condition] for column in columns}
             gids = {column: f"point-{order.index((row, column, condition))}" for column in columns}
-            _line(axis, line, shift, colour, gids)
+            _line(axis, line, shift, look, gids)
             for x, column in enumerate(columns):
                 published = _published(printed, row, column, condition, sides)
                 if published is not None:
-                    axis.plot(x + shift, published, "D", mfc="none", mec=colour, mew=0.9, ms=3.8, zorder=2)
+                    axis.plot(x + shift, published, "D", mfc="none", mec=look.colour, mew=0.9, ms=3.8, zorder=2)
         bottom.axhline(0, color="#9a9a9a", linewidth=0.8, zorder=1)
         top.set_title(shortened(label(row), 30))
         for axis in (top, bottom):
             style.quiet_grid(axis)
         bottom.set_xticks(range(len(columns)), [shortened(label(column), WIDEST) for column in columns])
-        bottom.set_xlabel(" · ".join(facets.layout.columns).rpartition(".")[2])
+        bottom.set_xlabel(" · ".join(map(axis_label, facets.layout.columns)))
     upper[0].set_ylabel(f"{measure_label(of.name)}{', %' if of.factor != 1 else ''}")
     lower[0].set_ylabel("change")
     return figure
 
 
-def _line(axis: Axes, line: Mapping[str, Estimate], shift: float, colour: str, gids: Mapping[str, str]) -> None:
+def _line(axis: Axes, line: Mapping[str, Estimate], shift: float, look: Look, gids: Mapping[str, str]) -> None:
     """Dots with their intervals, joined where there is no gap."""
     known = [(x + shift, e.value) for x, e in enumerate(line.values()) if e.value is not None]
-    axis.plot([x for x, _ in known], [y for _, y in known], color=colour, linewidth=0.9, alpha=0.6, zorder=3)
+    colour = look.colour
+    xs, ys = [x for x, _ in known], [y for _, y in known]
+    axis.plot(xs, ys, color=colour, linestyle=look.dash, linewidth=1.0, alpha=0.7, zorder=3)
     for x, (column, estimate) in enumerate(line.items()):
         if estimate.value is None:
             continue
         if estimate.low is not None and estimate.high is not None:
             axis.plot([x + shift] * 2, [estimate.low, estimate.high], color=colour, linewidth=1.3, zorder=3)
         axis.plot(
-            [x + shift], [estimate.value], "o", color=colour, ms=4.5, mec="white", mew=0.6, zorder=4, gid=gids[column]
+            [x + shift],
+            [estimate.value],
+            look.marker,
+            color=colour,
+            ms=4.5,
+            mec="white",
+            mew=0.6,
+            zorder=4,
+            gid=gids[column],
         )

@@ -55,7 +55,7 @@ def build(
     conditions  the axis whose values are the lines; `baseline` is the grey one
     rows        axes of the panel rows (default: `variant` where the experiment has it, else one row)
     """
-    results = Results(frames, experiment)
+    results = Results.of(frames, experiment)
     facets = Facets(results, Layout.of(rows_or(rows, experiment, None), None, conditions))
     panels: Panels = {
         (place.row, shown, place.condition): condition_curves(results, list(runs.values()), metric)
@@ -84,7 +84,7 @@ def _draw(panels: Panels, facets: Facets, shown: list[str], baseline: str) -> Ca
     from plat_analysis.figures import style
 
     rows, conditions = facets.rows, facets.conditions
-    colours = style.colours(conditions, baseline)
+    looks = style.looks(conditions, baseline)
     height = 1.0 + 1.45 * len(rows)
     figure = style.canvas(max(4.2, 0.5 + 2.25 * len(shown)), height)
     axes = figure.subplots(len(rows), len(shown), sharex=True, sharey="col", squeeze=False)
@@ -92,11 +92,11 @@ def _draw(panels: Panels, facets: Facets, shown: list[str], baseline: str) -> Ca
         left=0.75 / figure.get_figwidth(), right=0.99, top=1 - 0.62 / height, bottom=0.42 / height,
         wspace=0.28, hspace=0.22,
     )  # fmt: skip
-    entries = [(shortened(label(condition), LONGEST_NAME), colours[condition]) for condition in conditions]
+    entries = [(shortened(label(condition), LONGEST_NAME), looks[condition]) for condition in conditions]
     style.key_line(figure, entries, 1 - 0.14 / height)
     for index, ((row, metric, condition), lines) in enumerate(panels.items()):
         axis = axes[rows.index(row)][shown.index(metric)]
-        curves.draw(axis, lines, colours[condition], f"line-{index}", None, band=len(conditions) <= MOST_BANDS)
+        curves.draw(axis, lines, looks[condition], f"line-{index}", None, band=len(conditions) <= MOST_BANDS)
     for r, row in enumerate(rows):
         for c, metric in enumerate(shown):
             axis = axes[r][c]

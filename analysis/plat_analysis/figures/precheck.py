@@ -77,7 +77,7 @@ def build(
     rivals     name -> a measure that might foretell as much; what the signal adds to each is said
     paper      key of the printed table of signals and gains (default: the one that `source` names, if any)
     """
-    sides = sides_of(Results(frames, experiment), settings, pair, baseline, treatment)
+    sides = sides_of(Results.of(frames, experiment), settings, pair, baseline, treatment)
     of, gained = quantity(signal), quantity(outcome)
     signals = {SIGNAL: of, **{rival: quantity(measure) for rival, measure in (rivals or {}).items()}}
     found, printed = measured(sides, signals, gained), printed_table(experiment, paper)

@@ -62,7 +62,7 @@ def build(
     x_bound, y_bound  where the quadrants meet, in the units of the metrics
     rows              axes that make the panels
     """
-    results = Results(frames, experiment)
+    results = Results.of(frames, experiment)
     panels: dict[str, list[Checkpoints]] = {}
     for run in results.runs:
         row = " · ".join(run.axis(axis) for axis in axes(rows))

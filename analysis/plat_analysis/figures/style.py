@@ -8,22 +8,31 @@ from __future__ import annotations
 
 import io
 import re
+from collections.abc import Sequence
+from dataclasses import dataclass
 from html import escape
 from typing import TYPE_CHECKING, Any
 
 from plat_analysis.artifact import Figure
-from plat_analysis.text import printable
+from plat_analysis.text import printable, shortened
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure as Canvas
     from matplotlib.ticker import Locator
+    from matplotlib.transforms import Bbox
 
 INK, QUIET, GRID = "#222222", "#6b6b6b", "#e4e4e4"
 BASELINE = "#7a7a7a"
 PALETTE = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9")
 PUBLISHED = "#D55E00"
+DASHES = ("-", (0, (5, 1.4)), (0, (1.2, 1.1)), (0, (6, 1.4, 1.2, 1.4)), (0, (2.6, 1.1)), (0, (8, 1.4, 1, 1.4, 1, 1.4)))
+MARKERS = ("o", "s", "^", "D", "v", "P", "X")
+LONGEST_LABEL = 160  # characters that a point says of itself; the list below its figure has all
+TITLE_PER_INCH = 12  # characters of a title
 NUMBERS = "plat:numbers"  # the text chunk of a PNG that names what it draws
+
+FONTS = b"'DejaVu Sans', Verdana, sans-serif"  # Verdana is as wide, where DejaVu Sans is not installed
 
 STYLE: dict[str, Any] = {
     "font.family": "DejaVu Sans",
@@ -49,7 +58,8 @@ STYLE: dict[str, Any] = {
     "lines.linewidth": 1.6,
     "lines.solid_capstyle": "round",
     "savefig.facecolor": "white",
-    "svg.fonttype": "path",
+    "svg.fonttype": "none",
+    "pdf.fonttype": 42,
     "axes.unicode_minus": True,
     "text.parse_math": False,  # a label with a dollar sign is text, never a formula that may not parse
 }
@@ -76,11 +86,42 @@ def colours(conditions: list[str], baseline: str) -> dict[str, str]:
     return {baseline: BASELINE, **{condition: PALETTE[i % len(PALETTE)] for i, condition in enumerate(others)}}
 
 
-def key_line(figure: Canvas, entries: list[tuple[str, str]], y: float) -> None:
-    """The key as one line of coloured words under the title, in place of a legend box. y in figure fractions."""
+@dataclass(frozen=True)
+class Look:
+    """How a condition is drawn, so that it is known without colour, too."""
+
+    colour: str
+    dash: Any = "-"
+    marker: str = "o"
+    place: int = 0  # among the conditions
+
+
+def looks(conditions: list[str], baseline: str) -> dict[str, Look]:
+    """Condition -> its colour, dash and marker; the baseline is solid."""
+    by_colour = colours(conditions, baseline)
+    ordered = [baseline, *(condition for condition in conditions if condition != baseline)]
+    return {
+        name: Look(by_colour[name], DASHES[i % len(DASHES)], MARKERS[i % len(MARKERS)], i)
+        for i, name in enumerate(ordered)
+    }
+
+
+def key_line(figure: Canvas, entries: Sequence[tuple[str, str | Look]], y: float) -> None:
+    """The key as one line of coloured words under the title, in place of a legend box. y in figure fractions.
+
+    An entry with a look has a piece of its line before it.
+    """
+    from matplotlib.lines import Line2D
+
     renderer = figure.canvas.get_renderer()  # type: ignore[attr-defined]
-    x = 0.01
-    for text, colour in entries:
+    x, sample = 0.01, 0.3 / figure.get_figwidth()
+    for text, look in entries:
+        colour = look.colour if isinstance(look, Look) else look
+        if isinstance(look, Look):
+            ends = [x, x + sample / 2, x + sample]
+            style: dict[str, Any] = {"color": colour, "linestyle": look.dash, "marker": look.marker, "markevery": [1]}
+            figure.add_artist(Line2D(ends, [y] * 3, markersize=3.6, linewidth=1.5, **style))
+            x += 1.25 * sample
         drawn = figure.text(x, y, text, color=colour, fontsize=8.5, fontweight="bold", va="center")
         x += drawn.get_window_extent(renderer).width / figure.bbox.width + 0.02
 
@@ -108,16 +149,36 @@ def canvas(width: float, height: float) -> Canvas:
     return drawn
 
 
-def images(figure: Figure) -> tuple[bytes, bytes]:
-    """The figure drawn once, as (SVG, PNG at 200 dpi). Equal figures give equal bytes."""
+def images(figure: Figure) -> dict[str, bytes]:
+    """The figure drawn once, as `svg` and `pdf` with text that can be searched, and as `png` at 200 dpi. Equal figures
+    give equal bytes."""
     import matplotlib
 
+    metadata: dict[str, dict[str, Any]] = {
+        "svg": {"Date": None, "Creator": None},
+        "png": {"Software": None, NUMBERS: figure.fingerprint},
+        "pdf": {"CreationDate": None, "Creator": None, "Producer": None},
+    }
+    files = {}
     with matplotlib.rc_context({**STYLE, "svg.hashsalt": figure.name}):  # type: ignore[dict-item]
         drawn = figure.draw()
-        svg, png = io.BytesIO(), io.BytesIO()
-        drawn.savefig(svg, format="svg", metadata={"Date": None, "Creator": None})
-        drawn.savefig(png, format="png", dpi=200, metadata={"Software": None, NUMBERS: figure.fingerprint})
-    return svg.getvalue(), png.getvalue()
+        area = _titled(drawn, figure.title)
+        for kind, said in metadata.items():
+            picture = io.BytesIO()
+            drawn.savefig(picture, format=kind, dpi=200 if kind == "png" else "figure", metadata=said, bbox_inches=area)
+            files[kind] = picture.getvalue()
+    files["svg"] = files["svg"].replace(b"'DejaVu Sans'", FONTS)
+    return files
+
+
+def _titled(drawn: Canvas, title: str) -> Bbox:
+    """Write the title above the figure; the area in inches that holds both."""
+    from matplotlib.transforms import Bbox
+
+    width, height = drawn.get_size_inches()
+    text = shortened(title, int(TITLE_PER_INCH * width))
+    drawn.text(0.01, 1 + 0.1 / height, text, fontsize=10, fontweight="bold", color=INK, va="bottom")
+    return Bbox([[0, 0], [width, height + 0.36]])
 
 
 def is_drawn_from(png: bytes, fingerprint: str) -> bool:
@@ -125,19 +186,38 @@ def is_drawn_from(png: bytes, fingerprint: str) -> bool:
     return f"{NUMBERS}\0{fingerprint}".encode() in png
 
 
-def inline(figure: Figure, svg: bytes) -> str:
-    """The SVG as an element of an HTML page: ids made unique to the figure, tooltips added to the named artists."""
+def inline(figure: Figure, svg: bytes, anchor: str) -> str:
+    """The SVG as an element of an HTML page, its ids made unique by `anchor`.
+
+    Each artist with a title becomes a link to the list entry `<anchor>-<gid>-runs`, so that a key reaches it, too.
+    """
     text = svg.decode()
     text = text[text.index("<svg") :]
     text = re.sub(r"<metadata>.*?</metadata>", "", text, flags=re.DOTALL)
+    text = re.sub(r'\bid="', f'id="{anchor}-', text)
+    text = re.sub(r'href="#', f'href="#{anchor}-', text)
+    text = re.sub(r"url\(#", f"url(#{anchor}-", text)
     for gid, title in figure.titles.items():
-        text = text.replace(f'<g id="{gid}">', f'<g id="{gid}"><title>{escape(printable(title))}</title>', 1)
-    text = re.sub(r'\bid="', f'id="{figure.name}-', text)
-    text = re.sub(r'href="#', f'href="#{figure.name}-', text)
-    text = re.sub(r"url\(#", f"url(#{figure.name}-", text)
+        text = _linked(text, f"{anchor}-{gid}", title)
     width = re.search(r'<svg [^>]*?width="([\d.]+)pt"', text)
     text = re.sub(r'<svg ([^>]*?)width="[^"]*" ?', r"<svg \1", text, count=1)
     text = re.sub(r'<svg ([^>]*?)height="[^"]*" ?', r"<svg \1", text, count=1)
     widest = f"{1.6 * float(width[1]):.0f}px" if width else "none"  # a little larger than on paper, not more
     label = escape(figure.title, quote=True)
-    return text.replace("<svg ", f'<svg role="img" aria-label="{label}" style="max-width: {widest}" ', 1)
+    return text.replace("<svg ", f'<svg role="group" aria-label="{label}" style="max-width: {widest}" ', 1)
+
+
+def _linked(text: str, name: str, title: str) -> str:
+    """The SVG with the group of this id inside a link to where its numbers are listed; unchanged without the group."""
+    start = text.find(f'<g id="{name}">')
+    if start < 0:
+        return text
+    depth, end = 0, start
+    for tag in re.compile(r"<g[ >]|</g>").finditer(text, start):
+        depth += 1 if tag[0] != "</g>" else -1
+        if depth == 0:
+            end = tag.end()
+            break
+    said = escape(shortened(printable(title), LONGEST_LABEL))
+    opened = f'<a href="#{name}-runs"><title>{said}</title>'
+    return f"{text[:start]}{opened}{text[start:end]}</a>{text[end:]}"

@@ -53,7 +53,7 @@ def build(
     thresholds  of the regimes, by name (`regimes.thresholds`)
     builds      the differences are about these builds of the base model (fixed), or about such builds (random)
     """
-    results = Results(frames, experiment)
+    results = Results.of(frames, experiment)
     facets = Facets(results, Layout.of(conditions=pair))
     baseline, treatment = two_conditions(facets, baseline, treatment)
     groups = {

@@ -14,6 +14,8 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure as Canvas
 
+    from plat_analysis.figures.style import Look
+
 TITLES = {
     "retrieval": "Retrieval accuracy",
     "entropy": "Reasoning entropy H(Z|X)",
@@ -42,7 +44,7 @@ def draw(
     """
     from plat_analysis.figures import style
 
-    colours = style.colours(conditions, baseline)
+    looks = style.looks(conditions, baseline)
     figure = style.canvas(8.6, 5.2)
     grid = figure.add_gridspec(2, 3, left=0.055, right=0.985, top=0.87, bottom=0.085, hspace=0.42, wspace=0.28)
     places = {
@@ -55,15 +57,15 @@ def draw(
     }
     short = {c: curves.seeds_note(panels["retrieval", c]) for c in conditions}
     style.key_line(
-        figure, [(" · ".join(filter(None, [shortened(label(c), 40), short[c]])), colours[c]) for c in conditions], 0.965
+        figure, [(" · ".join(filter(None, [shortened(label(c), 40), short[c]])), looks[c]) for c in conditions], 0.965
     )
     for key, place in places.items():
         axis = figure.add_subplot(place)
         bounds = (0.0, 1.0) if key in RATES else (0.0, float("inf"))
         for condition in conditions:
-            curves.draw(axis, panels[key, condition], colours[condition], bounds=bounds)
+            curves.draw(axis, panels[key, condition], looks[condition], bounds=bounds)
             if (key, condition) in faint:
-                _draw_probe(axis, panels[key, condition], faint[key, condition], colours[condition])
+                _draw_probe(axis, panels[key, condition], faint[key, condition], looks[condition])
         _scale(axis, key)
         if key == "retrieval" and chance is not None:
             _reference(axis, chance, f"chance {100 * chance:g} %", above=False, left=True)
@@ -96,10 +98,10 @@ def _scale(axis: Axes, key: str) -> None:
         axis.set_xlabel("training iteration")
 
 
-def _draw_probe(axis: Axes, probed: ConditionCurves, batches: ConditionCurves, colour: str) -> None:
+def _draw_probe(axis: Axes, probed: ConditionCurves, batches: ConditionCurves, look: Look) -> None:
     """The points of the probes, and behind them the mean of the samples on the batches of training."""
-    axis.plot(batches.steps, batches.mean, color=colour, linewidth=0.7, alpha=0.35, zorder=1.8)
-    axis.plot(probed.steps, probed.mean, "o", color=colour, ms=3.5, mec="white", mew=0.5, zorder=4.5)
+    axis.plot(batches.steps, batches.mean, color=look.colour, linewidth=0.7, alpha=0.35, zorder=1.8)
+    axis.plot(probed.steps, probed.mean, look.marker, color=look.colour, ms=3.5, mec="white", mew=0.5, zorder=4.5)
 
 
 def _entropy_references(
@@ -140,4 +142,5 @@ def _reference(axis: Axes, height: float, text: str, above: bool = True, left: b
         color=style.QUIET,
         ha="left" if left else "right",
         va="bottom" if above else "top",
+        bbox={"facecolor": "white", "edgecolor": "none", "alpha": 0.75, "pad": 0.6},  # it may lie on curves
     )

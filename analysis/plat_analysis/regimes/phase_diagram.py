@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from plat.errors import SpecError
 from plat_analysis.artifact import Figure
-from plat_analysis.data.labels import label
+from plat_analysis.data.labels import axis_label, label
 from plat_analysis.data.runs import Results
 from plat_analysis.figures.style import INK, canvas
 from plat_analysis.regimes.points import Point, points
@@ -44,7 +44,7 @@ def build(
     retrieval_end, fluent_end, templates_end or success_end; thresholds: of the regimes (see `regimes.Thresholds`)."""
     if quantity not in QUANTITIES:
         raise SpecError(f"there is no quantity {quantity!r}", mend=f"one of: {', '.join(QUANTITIES)}")
-    results = Results(frames, experiment)
+    results = Results.of(frames, experiment)
     down = (rows,) if isinstance(rows, str) else tuple(rows)
     grid = points(results, (*down, columns, pair), Thresholds.read(thresholds))
     figure = Figure(
@@ -52,8 +52,8 @@ def build(
         title=QUANTITIES[quantity],
         draw=partial(_draw, grid, down, columns, quantity),
         caption=(
-            f"{QUANTITIES[quantity]}, mean over the runs of a point; below it the runs that lost their input "
-            "dependence (any kind of collapse) of those that ended."
+            f"{QUANTITIES[quantity]}, mean over the runs of a point; from 0 to 1; below it, such as 2/5, "
+            "the runs that lost their input dependence (any kind of collapse) of those that ended."
         ),
         points=[
             {
@@ -96,11 +96,11 @@ def _draw(grid: Sequence[Point], rows: Sequence[str], columns: str, quantity: st
         axes.set_title(label(condition))
         axes.set_xticks(range(len(widths)), [shortened(value, 12) for value in widths])
         axes.set_yticks(range(len(heights)), [shortened(value, 12) for value in heights])
-        axes.set_xlabel(columns.rpartition(".")[2])
+        axes.set_xlabel(axis_label(columns))
         axes.tick_params(length=0)
         for side in axes.spines.values():
             side.set_visible(False)
-    all_axes[0].set_ylabel(" · ".join(axis.rpartition(".")[2] for axis in rows))
+    all_axes[0].set_ylabel(" · ".join(map(axis_label, rows)))
     drawn.tight_layout()
     return drawn
 

@@ -37,7 +37,7 @@ def build(
 
     thresholds: of the regimes (see `regimes.Thresholds`).
     """
-    results = Results(frames, experiment)
+    results = Results.of(frames, experiment)
     limits = Thresholds.read(thresholds)
     axes = varied_axes(results)
     tried = points(results, axes, limits)

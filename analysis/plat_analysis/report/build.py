@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from plat.errors import SpecError
 from plat_analysis.artifact import Figure, Table
 from plat_analysis.claims.engine import run_checks
+from plat_analysis.claims.reference import reference_beside
 from plat_analysis.data.runs import Results
 from plat_analysis.plugins import registry
 from plat_analysis.plugins.checking import check_entries, place
@@ -34,6 +35,7 @@ def build_report(frames: Frames, experiment: Experiment, provenance: Provenance 
     ends up in `failures`, and the others are made.
     """
     check_entries(experiment)
+    results = Results.of(frames, experiment)  # held until the end: builders and checks share it
     artifacts: list[Table | Figure] = []
     failures: list[Failure] = []
     origins: list[str] = []
@@ -53,13 +55,14 @@ def build_report(frames: Frames, experiment: Experiment, provenance: Provenance 
         values |= {metric_name(name): float(value) for name, value in artifact.values.items()}
     return Report(
         experiment,
-        Results(frames, experiment),
+        results,
         artifacts,
         claims,
         values,
         provenance,
         [*failures, *claim_failures],
         {artifact.name: where for artifact, where in zip(artifacts, origins, strict=True)},
+        reference=reference_beside(experiment, claims),
     )
 
 

@@ -1,4 +1,7 @@
-"""The files of a report: tables as Markdown, CSV and LaTeX, figures as SVG and PNG, the claims, and one page of all."""
+"""The files of a report: tables as Markdown, CSV and LaTeX, figures as SVG, PDF and PNG, the claims, and one page.
+
+Several reports together have one page more, and all their claims in one file.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +9,7 @@ import json
 import os
 import shutil
 import tempfile
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from plat.errors import HomeError
@@ -14,7 +18,6 @@ from plat_analysis.plugins.failure import Failure
 from plat_analysis.report import render
 from plat_analysis.report.page import page
 from plat_analysis.report.report import Report
-from plat_analysis.tables.runs_table import runs_table
 
 
 def report_files(report: Report) -> dict[str, bytes]:
@@ -23,32 +26,66 @@ def report_files(report: Report) -> dict[str, bytes]:
     A figure that cannot be drawn is left out and named in `report.failures`; its numbers are still written.
     """
     texts: dict[str, str] = {}
-    pictures: dict[str, tuple[bytes, bytes]] = {}
-    for artifact in [*report.artifacts, runs_table(report.results)]:
+    pictures = drawn(report)
+    for artifact in [*report.artifacts, report.runs_table]:
         if isinstance(artifact, Figure):
             texts[f"{artifact.name}.csv"] = render.tidy(artifact.points)
-            if (drawn := _draw(report, artifact)) is not None:
-                pictures[artifact.name] = drawn
         else:
             texts[f"{artifact.name}.md"] = render.markdown(artifact)
             texts[f"{artifact.name}.csv"] = render.tidy(artifact.records)
             texts[f"{artifact.name}.tex"] = render.latex(artifact)
-    claims = {"claims": [verdict.as_dict() for verdict in report.claims]}
-    texts["claims.json"] = json.dumps(claims, indent=2, ensure_ascii=False, sort_keys=True) + "\n"
-    texts["report.html"] = page(report, {name: svg for name, (svg, _) in pictures.items()})
-    files = {name: text.encode("utf-8", "backslashreplace") for name, text in texts.items()}
-    for name, (svg, png) in pictures.items():
-        files |= {f"{name}.svg": svg, f"{name}.png": png}
+    texts["claims.json"] = _claims([report])
+    texts["report.html"] = page([report], [svgs(pictures)])
+    files = _encoded(texts)
+    for name, kinds in pictures.items():
+        files |= {f"{name}.{kind}": content for kind, content in kinds.items()}
     return files
 
 
+def joint_files(reports: Sequence[Report], failures: Sequence[Failure] = (), command: str = "") -> dict[str, bytes]:
+    """The page of several reports and their claims; the tables and figures are among the files of each report."""
+    pictures = [svgs(drawn(report)) for report in reports]
+    return _encoded({"report.html": page(reports, pictures, failures, command), "claims.json": _claims(reports)})
+
+
+def drawn(report: Report) -> dict[str, dict[str, bytes]]:
+    """Figure -> its pictures by kind, of the figures that could be drawn; each is drawn once."""
+    for artifact in report.artifacts:
+        if isinstance(artifact, Figure) and artifact.name not in {*report.pictures, *report.draw_failures}:
+            _draw(report, artifact)
+    return report.pictures
+
+
+def svgs(pictures: Mapping[str, Mapping[str, bytes]]) -> dict[str, bytes]:
+    """The SVG of each figure."""
+    return {name: kinds["svg"] for name, kinds in pictures.items()}
+
+
+def _claims(reports: Sequence[Report]) -> str:
+    """The verdicts as JSON; of several files, each with the name of its own."""
+    lines = [
+        {**({"experiment": report.experiment.name} if len(reports) > 1 else {}), **verdict.as_dict()}
+        for report in reports
+        for verdict in report.claims
+    ]
+    return json.dumps({"claims": lines}, indent=2, ensure_ascii=False, sort_keys=True) + "\n"
+
+
+def _encoded(texts: Mapping[str, str]) -> dict[str, bytes]:
+    return {name: text.encode("utf-8", "backslashreplace") for name, text in texts.items()}
+
+
 def write_report(report: Report, folder: Path | str) -> dict[str, Path]:
-    """File name -> path: all files are made first, then moved into the folder one by one, each atomically.
+    """Write every file of a report; see `write_files`."""
+    return write_files(report_files(report), folder)
+
+
+def write_files(contents: Mapping[str, bytes], folder: Path | str) -> dict[str, Path]:
+    """File name -> path: all files are written beside, then moved into the folder one by one, each atomically.
 
     HomeError when the folder cannot be written.
     """
     folder = Path(folder)
-    contents = report_files(report)
     scratch: Path | None = None
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -69,14 +106,12 @@ def write_report(report: Report, folder: Path | str) -> dict[str, Path]:
     return {name: folder / name for name in contents}
 
 
-def _draw(report: Report, figure: Figure) -> tuple[bytes, bytes] | None:
-    """The figure as SVG and PNG; None, and a failure in the report, when it cannot be drawn."""
+def _draw(report: Report, figure: Figure) -> None:
+    """Draw a figure; one that cannot be drawn becomes a failure of the report."""
     from plat_analysis.figures import style
 
-    report.draw_failures.pop(figure.name, None)
     try:
-        return style.images(figure)
+        report.pictures[figure.name] = style.images(figure)
     except Exception as error:
         where = report.places.get(figure.name, str(report.experiment.path))
         report.draw_failures[figure.name] = Failure.of(f"the figure {figure.name!r}", error, where)
-        return None

@@ -42,6 +42,8 @@ def print_report(report: Report, console: Console) -> None:
         rows.add_row(status, Text(f"{verdict.id}: {verdict.says}"))
         for line in verdict.lines:
             rows.add_row("", Text(line, "bright_black"))
+        if reference := report.reference.get(verdict.id):
+            rows.add_row("reference", Text(reference))
         console.print(rows)
     for failure in report.failures:
         console.print(failure.render(), style="red", markup=False, highlight=False)

@@ -131,7 +131,7 @@ def escape(text: str) -> str:
 
 
 def latex(table: Table) -> str:
-    r"""A `table*` for a document with `\usepackage{booktabs}`."""
+    r"""A `table*` for a document with `\usepackage{booktabs}`, without the lines of detail."""
 
     def show(cell: Cell) -> str:
         text = escape(cell.text)
@@ -161,7 +161,7 @@ def latex(table: Table) -> str:
             at += span
         lines += [" & ".join(heads) + r" \\", "".join(rules)]
     lines += [" & ".join(escape(column.title) for column in table.columns) + r" \\", r"\midrule"]
-    for index, row in enumerate(table.rows):
+    for index, row in enumerate(row for row in table.rows if not row.detail):
         if row.rule and index:
             lines.append(r"\midrule" if row.section else r"\addlinespace")
         if row.section:

@@ -19,7 +19,15 @@ if TYPE_CHECKING:
     from rich.console import Console, Group
     from rich.text import Text
 
-STYLES = {"": "", "strong": "bold", "dim": "bright_black", "good": "bold green", "bad": "bold red", "missing": "yellow"}
+STYLES = {
+    "": "",
+    "strong": "bold",
+    "dim": "bright_black",
+    "good": "bold green",
+    "bad": "bold red",
+    "missing": "yellow",
+    "published": "cyan",
+}
 SUPERSCRIPT = str.maketrans("abcdefghijklmnoprstuvwxyz", "ᵃᵇᶜᵈᵉᶠᵍʰⁱʲᵏˡᵐⁿᵒᵖʳˢᵗᵘᵛʷˣʸᶻ")
 BETWEEN = "   "  # groups
 

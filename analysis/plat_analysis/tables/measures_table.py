@@ -85,7 +85,7 @@ def build(
     builds      about these builds of the base model (fixed), or about such builds (random)
     paper       key of the printed table in the paper's file (default: the one that `source` names, if any)
     """
-    facets, partners = _laid_out(Results(frames, experiment), rows, conditions, baseline, against)
+    facets, partners = _laid_out(Results.of(frames, experiment), rows, conditions, baseline, against)
     quantities = {measure: quantity(given, measure) for measure, given in measures.items()}
     shown = _Shown.of(Estimates(facets, builds=builds), quantities, partners)
     return [_table(shown, experiment, printed_table(experiment, paper), title, name)]
@@ -162,7 +162,9 @@ def _table(shown: _Shown, experiment: Experiment, printed: PrintedTable, title: 
             for line, (kind, cells) in enumerate(_lines(shown, printed, row, condition, marks)):
                 stub = Cell(label(condition), tone="strong") if line == 0 else Cell()
                 opened = section if line == 0 else ""
-                table.rows.append(Row((stub, Cell(kind, tone="dim"), *cells), rule=line == 0, section=opened))
+                table.rows.append(
+                    Row((stub, Cell(kind, tone="dim"), *cells), rule=line == 0, section=opened, detail=kind == "95 %")
+                )
     table.notes = marks.notes() + [Note(text) for text in _same_runs(shown)]
     if several:
         pairs = (f"{label(condition)} with {label(partner)}" for condition, partner in shown.partners.items())
@@ -201,11 +203,11 @@ def _lines(
         partner = _published(printed, (row, shown.partners[condition], measure)) if changed is not None else None
         gap = None if published is None or partner is None else published - partner
         paper += [
-            Cell("" if published is None else number(published, of.digits), tone="dim"),
-            Cell("" if gap is None else number(gap, of.digits, signed=True), tone="dim"),
+            Cell("" if published is None else number(published, of.digits), tone="published"),
+            Cell("" if gap is None else number(gap, of.digits, signed=True), tone="published"),
         ]
-    lines = [("mean", values), ("95 %", bounds)]
-    return [*lines, ("paper", paper)] if any(cell.text for cell in paper) else lines
+    printed_lines = [("paper", paper)] if any(cell.text for cell in paper) else []
+    return [("mean", values), *printed_lines, ("95 %", bounds)]
 
 
 def _published(printed: PrintedTable, key: Key) -> float | None:

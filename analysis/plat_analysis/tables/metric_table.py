@@ -41,7 +41,7 @@ def build(
     percent: the metrics are shares, shown in percent; builds: intervals about these builds of the base model (fixed) or
     about such builds (random).
     """
-    results = Results(frames, experiment)
+    results = Results.of(frames, experiment)
     estimates = Estimates(Facets(results, Layout.of(rows, columns)), builds=builds)
     factor, bounds = (100.0, (0.0, 100.0)) if percent else (1.0, None)
     contrasts = {metric: Contrast(Term("", metric_quantity(metric, at, factor, bounds))) for metric in metrics}

@@ -83,7 +83,8 @@ def _main_table(grid: Compared, experiment: Experiment, printed: PrintedTable, n
             stub = (row, model_that_ran(grid.runs(row)))[index] if index < 2 else ""
             first = Cell(stub, tone="strong" if index == 0 else "dim", title=row)
             opened = heading if index == 0 and heading != section else ""
-            table.rows.append(Row((first, Cell(kind, tone="dim"), *cells), rule=index == 0, section=opened))
+            line = (first, Cell(kind, tone="dim"), *cells)
+            table.rows.append(Row(line, rule=index == 0, section=opened, detail=kind not in ("peak", "paper")))
         section = heading
     table.notes = reference.notes() + peak_notes(grid, experiment, contradictions, marks)
     table.records = _records(grid, changes, printed, reference)
@@ -118,8 +119,8 @@ def _lines(
     marks: dict[int, str],
     reference: ReferenceLines,
 ) -> list[tuple[str, list[Cell]]]:
-    """(kind, cells) of one variant: peak, its interval and reference, held-out, final, its interval, paper, and seeds
-    where some are missing."""
+    """(kind, cells) of one variant: peak, the paper's, the peak's interval and reference, held-out, final, its
+    interval, and seeds where some are missing."""
 
     def pick(quantity: str) -> list[Estimate]:
         return [grid.estimate(row, column, grid.contrasts[quantity]) for column in grid.averaged]
@@ -132,6 +133,7 @@ def _lines(
     falls = [_fallen(grid, row, column) for column in grid.averaged]
     lines = [
         ("peak", interleave([value_cell(e, "strong") for e in peak], [change_cell(e) for e in delta])),
+        *([("paper", _paper_cells(grid, row, printed, contradictions, marks))] if printed else []),
         ("95 %", interleave([bounds_cell(e) for e in peak], [bounds_cell(e, signed=True) for e in delta])),
         *reference.lines(row),
         ("held-out", interleave([value_cell(e) for e in heldout], [change_cell(e) for e in heldout_delta])),
@@ -146,8 +148,6 @@ def _lines(
     if any(estimate.low is not None for estimate in [*final, *final_delta]):
         bounds = interleave([bounds_cell(e) for e in final], [bounds_cell(e, signed=True) for e in final_delta])
         lines.append(("final 95 %", bounds))
-    if printed:
-        lines.append(("paper", _paper_cells(grid, row, printed, contradictions, marks)))
     treated = pick("peak_treated")
     if any(e.wanted > 1 and not e.complete for e in [*peak, *treated, *delta]):
         lines.append(("seeds", interleave([seeds_cell(e) for e in peak], [seeds_cell(e) for e in delta])))
@@ -163,8 +163,8 @@ def _paper_cells(
         concerning = [d for d in contradictions if d.cell and printed.same(d.cell, (row, column))]
         mark = "".join(marks.get(id(d), "") for d in concerning)
         cells += [
-            Cell(number(printed.number(row, column)), tone="dim"),
-            Cell(number(printed.number(row, column, DELTA), signed=True), tone="dim", mark=mark),
+            Cell(number(printed.number(row, column)), tone="published"),
+            Cell(number(printed.number(row, column, DELTA), signed=True), tone="published", mark=mark),
         ]
     return cells
 

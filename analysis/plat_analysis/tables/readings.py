@@ -66,7 +66,7 @@ def build(
     builds         about these builds of the base model (fixed), or about such builds (random)
     first, second  what the two readings are called
     """
-    facets, of = Facets(Results(frames, experiment), Layout.of(conditions=conditions)), quantity(measure)
+    facets, of = Facets(Results.of(frames, experiment), Layout.of(conditions=conditions)), quantity(measure)
     pairs, cell = _pairs(facets, readings), Estimates(facets, builds=builds).cells["", ""]
     changes = {row: cell.estimate(change(of, *pair)) for row, pair in pairs.items()}
     levels = {row: [cell.estimate(Contrast(Term(side, of))) for side in pair] for row, pair in pairs.items()}

@@ -7,7 +7,8 @@ prints that again, provided that everything the report was made from is as it wa
     every file of code that was loaded when the report was made, wherever it lies: builders, checks, our own, and
     the Python that ran it. Files that a builder reads for itself are not known,
     the runs' results, the runs and the file's own run in the store, the files of the report,
-    and the manifest of the bundle with reference results, which has the hashes of its other files.
+    the manifest of the bundle with reference results, which has the hashes of its other files,
+    and the verdicts of the reference results.
 
 A run without a result makes every note invalid. Only a SQLite store can be read this quickly; with any other store
 nothing is remembered.
@@ -101,6 +102,7 @@ def digest(home: Home, uri: str, experiment: Experiment) -> str | None:
         "store": [uri, stored],
         "plugins": _plugins(),
         "reference": _stamps([folder / MANIFEST]) if (folder := experiment.reference_folder) else None,
+        "verdicts": _stamps(experiment.path.absolute().parent / folder / "verdicts.json" for folder in (".", "..")),
         "python": [sys.prefix, sys.version],
     }
     return hashlib.sha256(json.dumps(facts, sort_keys=True, default=str).encode()).hexdigest()

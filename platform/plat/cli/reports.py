@@ -21,15 +21,18 @@ if TYPE_CHECKING:
     from plat.spec.experiment import Experiment
     from plat.store.mlflow.frames import Frames
     from plat_analysis.report.provenance import Provenance
+    from plat_analysis.report.report import Report
 
 
 @dataclass(frozen=True)
 class MadeReport:
-    """What to print, the files written, and whether everything that the file asks for is in them."""
+    """What to print, the files written, and whether everything that the file asks for is in them; `built` is what they
+    were written from."""
 
     printed: str
     files: list[Path]
     whole: bool
+    built: Report
 
 
 def make_report(
@@ -50,16 +53,21 @@ def make_report(
     notes += () if record else _behind(home, experiment, frames)
     built = build_report(frames, experiment, replace(provenance(experiment), notes=notes))
     whole = not built.failures and not frames.changed
-    if out is None and home.exists() and not os.access(home.root, os.W_OK):
+    if out is None and is_read_only(home):
         unwritten = f"nothing was written: {home.root} is read-only; `--out DIR` writes the report elsewhere\n"
-        return MadeReport(rendered(built) + unwritten, [], whole)
+        return MadeReport(rendered(built) + unwritten, [], whole, built)
     folder = out or home.create().reports / experiment.report_name
     written = write_report(built, folder)
     if record:
         with unless_archived(home, uri, "the report is not logged into MLflow"):
             Store(uri, home).log_report(experiment, written, recorded(built))
     printed = rendered(built) + _paths(folder, written.values())
-    return MadeReport(printed, list(written.values()), whole)
+    return MadeReport(printed, list(written.values()), whole, built)
+
+
+def is_read_only(home: Home) -> bool:
+    """Whether a home is there and may only be read."""
+    return home.exists() and not os.access(home.root, os.W_OK)
 
 
 def provenance(experiment: Experiment) -> Provenance:

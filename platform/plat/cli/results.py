@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -14,16 +14,23 @@ from plat.cli.common import (
     StoreOption,
     load_experiments,
     print_json,
+    split,
 )
 from plat.cli.exit_codes import RUNS_FAILED
 from plat.cli.importing import catch_up, import_all, load_results
-from plat.cli.reports import make_report
+from plat.cli.joint_reports import Tolerant, load_each, write_joint
+from plat.cli.reports import MadeReport, make_report
 from plat.cli.settings import verb
 from plat.cli.table import fitted
+from plat.cli.verdict_list import FOLDER, as_list, files_with_claims, in_full, is_folder
+from plat.cli.verdict_list import as_json as verdicts_as_json
 from plat.errors import HomeError
 from plat.store.home import Home
 from plat.store.mlflow.uri import shown_uri
 from plat.units import counted
+
+if TYPE_CHECKING:
+    from plat.spec.experiment import Experiment
 
 WITHOUT_FILE = (
     "`plat runs{home}` shows runs that belong to no file (`plat run`), `plat diff RUN RUN{home}` compares them"
@@ -75,18 +82,34 @@ def report(
 ) -> int:
     """Build tables, figures and one HTML page.
 
-    From the store alone, which is brought up to date first. What is found is recorded there, too.
+    From the store alone, which is brought up to date first. What is found is recorded there, too. Several files have
+    one page together, beside that of each; one with a mistake is named, and the others are made.
     """
-    experiments = load_experiments(arguments, home=home, without_file=WITHOUT_FILE)
+    files = dict.fromkeys(split(arguments)[0])
     place = Home.find(home).checked()
     uri = place.store_uri(store)
+    tolerant = Tolerant()
+    if len(files) > 1:
+        experiments = load_each(arguments or (), home, tolerant)
+    else:
+        experiments = load_experiments(arguments, home=home, without_file=WITHOUT_FILE)
     exit_code = 0 if no_record else catch_up(place, uri, experiments)
+    built = []
     for experiment in experiments:
-        folder = (out / experiment.name if len(experiments) > 1 else out) if out else None
-        made = make_report(place, uri, experiment, folder, record=not no_record)
-        print(made.printed, end="")
-        exit_code = exit_code if made.whole else RUNS_FAILED
-    return exit_code
+
+        def make(experiment: Experiment = experiment) -> MadeReport:
+            folder = (out / experiment.report_name if len(files) > 1 else out) if out else None
+            return make_report(place, uri, experiment, folder, record=not no_record)
+
+        made = tolerant.call(make) if len(files) > 1 else make()
+        if made is not None:
+            print(made.printed, end="")
+            made.built.release()
+            built.append(made.built)
+            exit_code = exit_code if made.whole else RUNS_FAILED
+    if len(files) > 1 and built:
+        print(write_joint(place, built, tolerant.failed, arguments or (), out), end="")
+    return RUNS_FAILED if tolerant.failed else exit_code
 
 
 @verb(reads_trainers=True)
@@ -96,31 +119,48 @@ def claims(
     store: StoreOption = None,
     as_json: JsonOption = False,
 ) -> int:
-    """The verdict on each claim of the paper."""
-    experiments = load_experiments(arguments or _all_files(), home=home, without_file=WITHOUT_FILE)
+    """The verdict on each claim of the paper.
+
+    Without a file, of every file below `experiments/`, or below a folder that is named: the error is held over all of
+    their claims.
+    """
+    files, overrides = split(arguments)
+    named = [path for file in files or [FOLDER] for path in (files_with_claims(file) if is_folder(file) else [file])]
+    if not files and not FOLDER.is_dir():
+        named = []
     place = Home.find(home).checked()
     uri = place.store_uri(store)
+    tolerant = Tolerant()
+    texts = [*map(str, named), *overrides]
+    if len(named) > 1:
+        experiments = load_each(texts, home, tolerant)
+    elif named or not files:
+        experiments = load_experiments(texts, home=home, without_file=WITHOUT_FILE)
+    else:
+        experiments = []
     exit_code = catch_up(place, uri, experiments)
     from plat_analysis.claims.engine import check_claims
+    from plat_analysis.claims.reference import reference_beside
+    from plat_analysis.report.verdicts import Judged, verdict_lines
 
     checked = []
     for experiment in experiments:
-        frames = load_results(place, uri, experiment)
-        exit_code = RUNS_FAILED if frames.changed else exit_code
-        checked.append(check_claims(frames, experiment))
-    verdicts = [verdict for verdicts in checked for verdict in verdicts]
+
+        def check(experiment: Experiment = experiment) -> tuple[Judged, bool]:
+            frames = load_results(place, uri, experiment)
+            verdicts = check_claims(frames, experiment)
+            return Judged(experiment, verdicts, reference_beside(experiment, verdicts)), not frames.changed
+
+        if (done := tolerant.call(check) if len(named) > 1 else check()) is not None:
+            checked.append(done[0])
+            exit_code = exit_code if done[1] else RUNS_FAILED
+    lines = verdict_lines(checked)
     if as_json:
-        print_json({"claims": [verdict.as_dict() for verdict in verdicts]})
-        return exit_code
-    for verdict in verdicts:
-        print(fitted(f"{verdict.status.replace('_', ' '):15} {verdict.id}: {verdict.says}"))
-        for line in verdict.lines:
-            print(fitted(f"{'':15} {line}"))
-    if not verdicts:
+        print_json({"claims": verdicts_as_json(lines)})
+    elif not lines:
         print("these files claim nothing")
-    return exit_code
-
-
-def _all_files() -> list[str]:
-    """The experiment files of this checkout."""
-    return [str(path) for path in sorted(Path("experiments").glob("*.yaml"))]
+    elif len(named) > 1:
+        print(as_list(lines))
+    else:
+        print(in_full(checked[0]))
+    return RUNS_FAILED if tolerant.failed else exit_code

@@ -8,7 +8,7 @@ from typing import Any
 
 from plat.plan.asked import Asked, asked_lines, asked_of
 from plat.plan.kinds import Kind, kinds_of
-from plat.plan.view import SYMBOLS, kind_lines, matrix_lines
+from plat.plan.view import SYMBOLS, artifact_lines, kind_lines, matrix_lines
 from plat.spec.experiment import Experiment, Run
 from plat.spec.trainer_calls import iterations_of
 from plat.store.run_directory.state import IN_ARCHIVE, STATES, RunState
@@ -78,6 +78,7 @@ class Plan:
         return {
             "runs": [row.to_json() for row in self.rows],
             "counts": self.counts,
+            "shared": self.shared,
             "experiments": [
                 {
                     "name": experiment.name,
@@ -85,6 +86,8 @@ class Plan:
                     "path": str(experiment.path),
                     "paper": experiment.paper,
                     "scale": experiment.scale,
+                    "source": experiment.source,
+                    "runs": len(experiment.runs),
                 }
                 for experiment in self.experiments
             ],
@@ -126,9 +129,14 @@ class Plan:
         return f"not known before {'a run' if not self.measured else 'one of each kind'} has made an iteration here"
 
     def render(self, verbose: bool = False) -> str:
-        """The matrix of every experiment, the counts and the cost, as plain text."""
+        """The counts and the cost, as plain text. Before them the matrix of an experiment; several experiments are
+        listed, with `verbose` under their matrices."""
         state_of = {row.id: row.state.state for row in self.rows}
-        parts = [line for experiment in self.experiments for line in matrix_lines(experiment, state_of)]
+        parts = []
+        if len(self.experiments) == 1 or verbose:
+            parts += [line for experiment in self.experiments for line in matrix_lines(experiment, state_of)]
+        if len(self.experiments) > 1:
+            parts += [*artifact_lines(self.experiments, state_of), "", self._union(), ""]
         parts.append("   ".join(f"{SYMBOLS[state]} {count} {state}" for state, count in self.counts.items() if count))
         if verbose:
             width = max((len(row.run.name) for row in self.rows), default=0)
@@ -136,6 +144,17 @@ class Plan:
             parts += ["", *(_line(row, width) for row in self.rows), *(["", *kinds] if kinds else [])]
         asked = asked_lines(self.asked)
         return "\n".join([*parts, *(["", *asked] if asked else []), "", *self._cost()])
+
+    @property
+    def shared(self) -> int:
+        """How many runs several of the experiments ask for."""
+        return sum(len(row.experiments) > 1 for row in self.rows)
+
+    def _union(self) -> str:
+        """How many runs the experiments ask for together, each done once."""
+        asked = sum(len(row.experiments) for row in self.rows)
+        files = counted(len(self.experiments), "file")
+        return f"{asked} runs asked for by {files}, {len(self.rows)} together: {self.shared} are shared, and done once"
 
     def _cost(self) -> list[str]:
         """What is left to do and how long it takes, as lines."""

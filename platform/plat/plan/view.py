@@ -53,6 +53,23 @@ def matrix_lines(experiment: Experiment, states: Mapping[str, str]) -> list[str]
     return [*lines, ""]
 
 
+def artifact_lines(experiments: Sequence[Experiment], states: Mapping[str, str]) -> list[str]:
+    """A table with a line for each experiment: what it redraws, its file, and how many of its runs are done, are left
+    and are those of another experiment, too."""
+    asked = Counter(run.id for experiment in experiments for run in experiment.runs)
+    table = [["artifact", "file", "runs", "done", "to do", "shared"]]
+    for experiment in experiments:
+        done = sum(states[run.id] == "done" for run in experiment.runs)
+        shared = sum(asked[run.id] > 1 for run in experiment.runs)
+        numbers = (len(experiment.runs), done, len(experiment.runs) - done, shared)
+        table.append([experiment.source or "", experiment.name, *map(str, numbers)])
+    widths = [max(len(line[index]) for line in table) for index in range(len(table[0]))]
+    return [
+        "  ".join(text.ljust(width) if i < 2 else text.rjust(width) for i, (text, width) in enumerate(cells)).rstrip()
+        for cells in (list(zip(line, widths, strict=True)) for line in table)
+    ]
+
+
 def _in_file_order(axes: Mapping[str, Sequence[Any]], axis: str | None, labels: Sequence[str]) -> list[str]:
     """The labels of a row or column, as the file lists its axis; labels that only `include` names come last."""
     listed = [str(value) for value in axes[axis]] if axis else []

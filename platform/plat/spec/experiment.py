@@ -30,7 +30,7 @@ from plat.spec.yaml_reader import Document, read
 from plat.suggest import mend
 from plat.trainer.api import TrainerSpec
 
-__all__ = ["Experiment", "Run", "build_run", "config_object", "load_experiment", "load_experiments"]
+__all__ = ["Experiment", "Run", "build_run", "check_apart", "config_object", "load_experiment", "load_experiments"]
 
 MARK_LENGTH = 40  # characters of the readable part of a mark
 SLOW_SECONDS = 1.0  # after which a large matrix is worth a word
@@ -147,20 +147,27 @@ def load_experiments(
 
     slow  see `load_experiment`
     """
-    experiments: dict[str, Experiment] = {}
-    runs: dict[str, Run] = {}
+    experiments: list[Experiment] = []
     for path in dict.fromkeys(str(path) for path in paths):
         experiment = load_experiment(path, overrides, slow)
-        if experiment.name in experiments:
-            other = experiments[experiment.name].path
-            raise SpecError(f"two files are called {experiment.name!r}", where=f"{other} and {path}", mend="rename one")
-        experiments[experiment.name] = experiment
-        for run in experiment.runs:
-            if not same_results(run, runs.setdefault(run.id, run)):
-                raise SpecError(
-                    f"two different configs share the id {run.id}", where=str(path), mend="change one's seed"
-                )
-    return list(experiments.values())
+        check_apart(experiment, experiments)
+        experiments.append(experiment)
+    return experiments
+
+
+def check_apart(experiment: Experiment, others: Sequence[Experiment]) -> None:
+    """SpecError where an experiment has the name of another, or where one of its runs has the id of a different run."""
+    for other in others:
+        if other.name == experiment.name:
+            raise SpecError(
+                f"two files are called {other.name!r}", where=f"{other.path} and {experiment.path}", mend="rename one"
+            )
+    known = {run.id: run for other in others for run in other.runs}
+    for run in experiment.runs:
+        if not same_results(run, known.get(run.id, run)):
+            raise SpecError(
+                f"two different configs share the id {run.id}", where=str(experiment.path), mend="change one's seed"
+            )
 
 
 def build_run(overrides: Sequence[str]) -> Run:

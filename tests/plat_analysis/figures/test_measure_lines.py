@@ -49,8 +49,9 @@ def test_the_paper_is_drawn_where_it_prints_something(drawn):
     papers = {(p["column"], p["condition"]): p["paper"] for p in figure.points}
     assert papers["sokoban", ""] == 16.0 and papers["sokoban", "top_p"] == 28.9
     assert papers["frozenlake", "none"] == 67.0 and papers["frozenlake", ""] is None
-    svg, png = images(figure)
-    assert png.startswith(b"\x89PNG") and all(f'id="{gid}"' in svg.decode() for gid in figure.titles)
+    files = images(figure)
+    assert files["png"].startswith(b"\x89PNG") and files["pdf"].startswith(b"%PDF")
+    assert all(f'id="{gid}"' in files["svg"].decode() for gid in figure.titles)
 
 
 def test_a_side_without_runs_is_refused(make_experiment, make_frames):

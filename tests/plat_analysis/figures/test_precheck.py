@@ -65,7 +65,7 @@ def test_the_figure_says_what_a_slow_computation_says(make_experiment, make_fram
     assert f"signal {stats.spearmanr(x, y).statistic:+.2f}" in figure.caption
     right = sum((a >= 1) == (b > 0) for a, b in zip(x, y, strict=True))
     assert f"in {right} of 8 settings" in figure.caption and figure.points[0]["paper_gain"] == 4.6
-    assert images(figure)[1].startswith(b"\x89PNG")
+    assert images(figure)["png"].startswith(b"\x89PNG")
 
 
 def test_settings_with_one_start_count_once(make_experiment, make_frames):

@@ -29,11 +29,11 @@ def test_the_share_is_a_mean_over_runs(make_experiment, make_frames):
     assert figure.values["share/all"] == pytest.approx(np.mean(shares))
     assert f"{np.mean(shares):.1f} % [{low:.1f}, {high:.1f}]" in figure.caption
     assert len(figure.points) == 40
-    assert images(figure)[1].startswith(b"\x89PNG")
+    assert images(figure)["png"].startswith(b"\x89PNG")
 
 
 def test_an_empty_store_draws_an_empty_figure(make_experiment, make_frames):
     experiment = make_experiment(rows=["PPO"], tasks=["sokoban"])
     (figure,) = build(make_frames(experiment, holes={run.id: "failed:oom" for run in experiment.runs}), experiment)
     assert figure.points == [] and "nothing is measured" in figure.caption
-    assert images(figure)[1].startswith(b"\x89PNG")
+    assert images(figure)["png"].startswith(b"\x89PNG")

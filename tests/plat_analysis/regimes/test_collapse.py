@@ -183,7 +183,7 @@ def test_the_figure_draws_the_probes_that_the_regimes_are_judged_on(make_experim
     figure, regimes, _ = collapse.BUILDER(frames, experiment)
     assert "Points: fresh reasonings" in figure.caption
     retrieval = figure.draw().axes[0]
-    marked = [line for line in retrieval.lines if line.get_marker() == "o"]
+    marked = [line for line in retrieval.lines if line.get_marker() != "None" and line.get_linestyle() == "None"]
     ends = sorted(line.get_ydata()[-1] for line in marked)
     assert ends == pytest.approx(sorted(record["retrieval_end"] for record in regimes.records))
     assert {point["measured"] for point in figure.points if point["quantity"] == "retrieval"} == {"probe", "training"}

@@ -32,7 +32,9 @@ def test_latex_is_structurally_sound(table):
     assert order == sorted(order)
     body = text[text.index(r"\midrule") : text.index(r"\bottomrule")]
     lines = [line for line in body.splitlines() if line.endswith(r"\\") and "multicolumn" not in line]
-    assert len(lines) == len(table.rows) and {line.count(" & ") for line in lines} == {len(table.columns) - 1}
+    shown = [row for row in table.rows if not row.detail]
+    assert {row.cells[1].text for row in shown} == {"peak", "paper"}
+    assert len(lines) == len(shown) and {line.count(" & ") for line in lines} == {len(table.columns) - 1}
     spec = re.search(r"\\begin\{tabular\}\{([lr]+)\}", text)
     assert spec and len(spec[1]) == len(table.columns)
     assert not re.search(r"\\\\\s*\[", text) and text.count("$") % 2 == 0

@@ -79,7 +79,7 @@ def test_two_rebuilds_are_byte_identical(experiment, frames):
     first, second = report_files(build_report(frames, experiment)), report_files(build_report(frames, experiment))
     assert first == second
     names = {name.rsplit(".", 1)[-1] for name in first}
-    assert names == {"md", "csv", "tex", "svg", "png", "json", "html"}
+    assert names == {"md", "csv", "tex", "svg", "pdf", "png", "json", "html"}
     assert {"paired_deltas.svg", "paired_deltas-2.svg", "collapse.png", "runs.csv", "claims.json"} <= set(first)
 
 
@@ -102,9 +102,10 @@ def test_the_page_needs_nothing_but_itself(experiment, frames):
     assert not re.search(r"url\((?!#)", text)
     addresses = set(re.findall(r"https?://[^\"' )<]+", text))
     assert all(address.startswith("http://www.w3.org/") for address in addresses)  # names of XML, never fetched
-    assert any(run.id in title for title in page.titles for run in experiment.runs)
+    assert page.titles == [] and all(run.id in text for run in experiment.runs)
     assert "The filter helps &lt;on average&gt;" in text and text.count("<svg") == 5
-    assert re.search(r"<title>PPO × Sokoban: [^<]*runs ", text)  # tooltips of the dots
+    assert re.search(r'<a href="#[^"]*delta-0-runs"><title>PPO × Sokoban: ', text)  # a dot leads to its numbers
+    assert re.search(r'<li id="[^"]*delta-0-runs">PPO × Sokoban: [^<]*runs ', text)
     assert "2026" not in text and "20:" not in text.split("<svg")[0]
 
 
@@ -159,7 +160,7 @@ def test_whatever_a_title_or_a_label_holds_is_shown_as_text(make_experiment, mak
     files = report_files(report)
     assert report.failures == []
     for name, content in files.items():
-        if not name.endswith(".png"):
+        if not name.endswith((".png", ".pdf")):
             text = content.decode()
             assert "\x1b" not in text
             assert "<script>" not in text or name.endswith((".csv", ".json")), name
@@ -245,5 +246,5 @@ def test_an_experiment_without_a_report_prints_its_runs(make_experiment, make_fr
 def test_a_page_of_a_file_without_a_paper_compares_with_none(make_experiment, make_frames):
     for paper in ("ragen2", None):
         experiment = make_experiment(rows=["PPO"], tasks=["sokoban"], report=[], claims=[], paper=paper)
-        shown = html_page(build_report(make_frames(experiment), experiment), {})
+        shown = html_page([build_report(make_frames(experiment), experiment)], [{}])
         assert "small stand-ins" in shown and ("compare signs and orders with the paper" in shown) == bool(paper)
