@@ -55,7 +55,7 @@ def test_the_figure_shows_the_same_shares(make_experiment, make_frames):
     points = {(point["metric"], point["step"]): point for point in figure.points}
     assert points["lead", 8]["with_it"] > 0.9 > 0.3 > points["lead", 8]["without"] and points["lead", 8]["star"] == 1
     assert points["echo", 8]["star"] == 0 and "with_it" not in points["lead", 4] and points["lead", 4]["note"]
-    svg, png = images(figure)
+    svg, png = map(images(figure).get, ("svg", "png"))
     assert png.startswith(b"\x89PNG") and "point-1" in svg.decode()
 
 

@@ -10,7 +10,7 @@ from scipy import stats
 
 from plat.errors import SpecError
 from plat_analysis.plugins.checking import check_entries
-from plat_analysis.tables.readings import build
+from plat_analysis.claims.readings import build
 
 READINGS = {"same": ["a", "b"], "other": ["a", "c"]}
 
