@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import re
+from collections.abc import Iterable, Sequence
 
 from plat_analysis.data.runs import RunView
 from plat_analysis.text import printable
@@ -32,6 +33,8 @@ NAMES = {
     "rollout/return_mean": "Mean return of the rollouts",
 }
 
+_NUMBER = re.compile(r"[+-]?\d+(\.\d*)?(e[+-]?\d+)?", re.IGNORECASE)
+
 MEASURES = {
     "peak": "success at the peak",
     "heldout": "held-out success of the peak",
@@ -49,6 +52,26 @@ def measure_label(name: str) -> str:
 def label(name: str) -> str:
     """The printed name of an axis value or metric; names of other papers stay as they are written."""
     return NAMES.get(name, name)
+
+
+def place_label(axes: Sequence[str], place: str) -> list[str]:
+    """The printed names of the values that a place has on these axes: `["GRPO", "build 0"]` for `GRPO · 0`.
+
+    A number says nothing alone: it gets the name of its axis, without the sections that the key is in.
+    """
+    values = place.split(" · ")
+    if len(values) != len(axes):
+        return [label(place)]
+    return [_value_label(axis, value) for axis, value in zip(axes, values, strict=True)]
+
+
+def _value_label(axis: str, value: str) -> str:
+    if not _NUMBER.fullmatch(value):
+        return label(value)
+    if axis == "model.base.seed":
+        return f"build {value}"
+    section, _, name = axis.rpartition(".")
+    return f"{axis if section and name == 'value' else name} = {value}"  # `value` alone would name nothing
 
 
 def count(parameters: float) -> str:

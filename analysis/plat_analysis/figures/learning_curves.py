@@ -7,7 +7,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from plat_analysis.artifact import Figure
-from plat_analysis.data.labels import label
+from plat_analysis.data.labels import label, place_label
 from plat_analysis.data.runs import SUCCESS, Results, spell
 from plat_analysis.facets import AxisNames, Facets, Layout, Place, rows_or
 from plat_analysis.figures import condition_curves as curves
@@ -61,26 +61,39 @@ def _figure(
     figure = Figure(
         name=f"{name}_{metric.rsplit('/', 1)[-1]}",
         title=f"{label(results.metric(metric))} over training",
-        draw=partial(_draw, by_line, results, metric, baseline, pair),
-        caption=" ".join([caption(metric, by_line.values()), *results.unlogged([metric])]),
+        draw=partial(_draw, by_line, facets, metric, baseline, pair),
+        caption=" ".join(
+            [caption(metric, by_line.values(), has_bands(facets)), *results.unlogged([metric])],
+        ),
     )
     for index, ((row, column, line), curves_of_line) in enumerate(by_line.items()):
         figure.points += curves.points(curves_of_line, row=row, column=column, line=line, metric=results.metric(metric))
         runs = "; ".join(
             " ".join(filter(None, [run.id, str(curves_of_line.falls.get(run.id, ""))])) for run in curves_of_line.runs
         )
-        figure.titles[f"line-{index}"] = f"{row} × {label(column)}, {label(line)} · runs {runs}"
+        cell = " × ".join(filter(None, [_name(facets.layout.rows, row), _name(facets.layout.columns, column)]))
+        figure.titles[f"line-{index}"] = f"{cell}, {label(line)} · runs {runs}"
     return figure
 
 
-def caption(metric: str, shown: Collection[ConditionCurves]) -> str:
-    """What bold and thin lines, bands and marks mean in a figure of these curves."""
+def has_bands(facets: Facets, most: int = MOST_BANDS) -> bool:
+    """Whether the lines of a panel are few enough for bands."""
+    return len(facets.conditions) <= most
+
+
+def _name(axes: Sequence[str], place: str) -> str:
+    """The name of a row or a column in one line."""
+    return " · ".join(place_label(axes, place))
+
+
+def caption(metric: str, shown: Collection[ConditionCurves], bands: bool) -> str:
+    """What bold and thin lines, bands (where they are drawn) and marks mean in a figure of these curves."""
     several = any(len(lines.lines) > 1 for lines in shown)
     text = "Bold: mean over seeds while every seed runs; thin: single seeds. " if several else "One seed. "
     counts = {lines.counted for lines in shown if lines.low is not None}
     kinds = ["over seeds"] if max(counts, default=0) >= curves.BAND_SEEDS else []
     kinds += ["over the validation instances where one seed counts"] if 1 in counts else []
-    if kinds:
+    if kinds and bands:
         text += f"Band: 95 % interval {', '.join(kinds)}. "
     if metric.endswith("retrieval_acc"):
         text += "Dotted: chance. "
@@ -90,24 +103,23 @@ def caption(metric: str, shown: Collection[ConditionCurves]) -> str:
     return text + "×: the run ended early."
 
 
-def _draw(by_line: Panels, results: Results, metric: str, baseline: str, pair: str) -> Canvas:
+def _draw(by_line: Panels, facets: Facets, metric: str, baseline: str, pair: str) -> Canvas:
     from plat_analysis.figures import style
 
-    rows = list(dict.fromkeys(row for row, _, _ in by_line))
-    columns = list(dict.fromkeys(column for _, column, _ in by_line))
-    lines = list(dict.fromkeys(line for _, _, line in by_line))
+    results, layout, bands = facets.results, facets.layout, has_bands(facets)
+    rows, columns, lines = facets.rows, facets.columns, facets.conditions
     colours = style.colours(lines, baseline)
     rate = metric.rsplit("/", 1)[-1] in RATES or any(run.measures_success(metric) for run in results.runs)
     height = 0.85 + 1.0 * len(rows) + (0.6 if len(rows) == 1 else 0)
     figure = style.canvas(max(4.2, 1.2 + 2.3 * len(columns)), height)
     axes = figure.subplots(len(rows), len(columns), sharex="col", sharey="col" if rate else "row", squeeze=False)
     named = len(rows) > 1  # a single row needs no name
-    names = [shortened(row, LONGEST_NAME) for row in rows]
-    left = (0.6 + 0.062 * max(map(len, names)) * named) / figure.get_figwidth()
+    names = [[shortened(part, LONGEST_NAME) for part in place_label(layout.rows, row)] for row in rows]
+    left = (0.6 + 0.062 * max(len(part) for name in names for part in name) * named) / figure.get_figwidth()
     figure.subplots_adjust(
         left=left, right=0.99, top=1 - 0.55 / height, bottom=0.4 / height, wspace=0.2 if rate else 0.08, hspace=0.18
     )
-    heading = [] if pair == "filter" else [(pair, style.QUIET)]
+    heading = [] if pair == "filter" else [(f"{pair}:", style.INK)]
     style.key_line(
         figure,
         [*heading, *((shortened(label(line), LONGEST_NAME), colours[line]) for line in lines)],
@@ -116,7 +128,7 @@ def _draw(by_line: Panels, results: Results, metric: str, baseline: str, pair: s
     for index, ((row, column, line), condition) in enumerate(by_line.items()):
         axis = axes[rows.index(row)][columns.index(column)]
         bounds = (0.0, 1.0) if rate else None
-        curves.draw(axis, condition, colours[line], f"line-{index}", bounds, band=len(lines) <= MOST_BANDS)
+        curves.draw(axis, condition, colours[line], f"line-{index}", bounds, band=bands)
         _note_missing_seeds(axis, condition, colours[line], left=line == baseline)
         if metric.endswith("retrieval_acc"):
             for run in condition.runs[:1]:
@@ -124,13 +136,13 @@ def _draw(by_line: Panels, results: Results, metric: str, baseline: str, pair: s
                 axis.plot(steps, chance, ":", color=style.QUIET, linewidth=0.9, zorder=1)
     for c, column in enumerate(columns):
         top = _top([condition for (_, name, _), condition in by_line.items() if name == column])
-        axes[0][c].set_title(shortened(label(column), LONGEST_NAME))
+        axes[0][c].set_title(shortened(_name(layout.columns, column), LONGEST_NAME))
         for r in range(len(rows)):
             _finish_panel(axes[r][c], top if rate else None)
             axes[r][c].tick_params(length=0 if c else 2.5, axis="y")
     for axis, name in zip(axes[:, 0], names, strict=True) if named else ():
         axis.annotate(
-            name, (0, 0.5), (-34, 0), xycoords="axes fraction", textcoords="offset points",
+            "\n".join(name), (0, 0.5), (-34, 0), xycoords="axes fraction", textcoords="offset points",
             ha="right", va="center", fontsize=8, color=style.INK,
         )  # fmt: skip
     axes[-1][len(columns) // 2].set_xlabel("training iteration")

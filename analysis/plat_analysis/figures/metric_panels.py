@@ -13,7 +13,7 @@ from plat_analysis.data.runs import Results, spell
 from plat_analysis.facets import AxisNames, Facets, Layout, rows_or
 from plat_analysis.figures import condition_curves as curves
 from plat_analysis.figures.condition_curves import ConditionCurves, condition_curves
-from plat_analysis.figures.learning_curves import caption
+from plat_analysis.figures.learning_curves import caption, has_bands
 from plat_analysis.options import checked_by
 from plat_analysis.text import shortened
 
@@ -66,7 +66,9 @@ def build(
         name=name,
         title=title or " · ".join(filter(None, [experiment.source, experiment.title])),
         draw=partial(_draw, panels, facets, list(metrics), spell(baseline)),
-        caption=" ".join([caption("", panels.values()), *results.unlogged(metrics.values())]),
+        caption=" ".join(
+            [caption("", panels.values(), has_bands(facets, MOST_BANDS)), *results.unlogged(metrics.values())]
+        ),
     )
     for index, ((row, shown, condition), lines) in enumerate(panels.items()):
         figure.points += curves.points(
@@ -96,7 +98,7 @@ def _draw(panels: Panels, facets: Facets, shown: list[str], baseline: str) -> Ca
     style.key_line(figure, entries, 1 - 0.14 / height)
     for index, ((row, metric, condition), lines) in enumerate(panels.items()):
         axis = axes[rows.index(row)][shown.index(metric)]
-        curves.draw(axis, lines, colours[condition], f"line-{index}", None, band=len(conditions) <= MOST_BANDS)
+        curves.draw(axis, lines, colours[condition], f"line-{index}", None, band=has_bands(facets, MOST_BANDS))
     for r, row in enumerate(rows):
         for c, metric in enumerate(shown):
             axis = axes[r][c]
