@@ -55,4 +55,4 @@ def test_a_key_names_its_axis_in_ink_and_bands_are_promised_where_drawn(make_exp
         assert ("Band" in figure.caption) == any(axis.collections for axis in canvas.axes) == (len(variants) == 2)
         heading, *names = canvas.texts
         assert (heading.get_text(), heading.get_color()) == ("variant:", style.INK)
-        assert [name.get_text() for name in names] == variants
+        assert [name.get_text() for name in names[: len(variants)]] == variants
