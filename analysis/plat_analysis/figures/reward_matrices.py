@@ -1,4 +1,4 @@
-"""The rewards of training batches: as matrices, as the spread of each prompt, and as counts of easy prompts (Figure 11).
+"""The rewards of training batches: as matrices, as the spread of a prompt, and as counts of easy prompts (Figure 11).
 
 They come from the table `reward_matrix`, in which every run has the returns of P prompts with G trajectories each.
 """
@@ -107,9 +107,9 @@ def build(
         draw=partial(_draw, found, moments),
         caption=" ".join(
             [
-                "Left: returns of one batch, a line for each prompt and a column for each trajectory, of the run with the "
-                "lowest seed. Spread: standard deviations of the returns of a prompt, 5 to 95 % and 25 to 75 % of all "
-                f"prompts of all runs; small dots: the median of each run. Easy: at least {easy:g} of a prompt's "
+                "Left: returns of one batch, a line for each prompt and a column for each trajectory, of the run with "
+                "the lowest seed. Spread: standard deviations of the returns of a prompt, 5 to 95 % and 25 to 75 % of "
+                f"all prompts of all runs; small dots: the median of each run. Easy: at least {easy:g} of a prompt's "
                 f"trajectories have a return of {solved:g} or more; hard: at most {hard:g}; means over runs.",
                 *(f"{row}: {len(one.runs)} of {one.wanted} runs." for row, one in found.items()
                   if len(one.runs) != one.wanted),
