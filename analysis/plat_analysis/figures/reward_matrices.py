@@ -193,7 +193,7 @@ def _points(row: str, one: Row) -> list[dict[str, Any]]:
 
 def _draw(found: Mapping[str, Row], moments: Sequence[int]) -> Canvas:
     from matplotlib import colormaps
-    from matplotlib.colors import Normalize, to_hex
+    from matplotlib.colors import Normalize
 
     from plat_analysis.figures import style
 
@@ -202,11 +202,12 @@ def _draw(found: Mapping[str, Row], moments: Sequence[int]) -> Canvas:
     widths = [*[1.0] * len(moments), 1.2, 1.5]
     axes = figure.subplots(len(found), len(widths), squeeze=False, width_ratios=widths)
     figure.subplots_adjust(left=0.06, right=0.985, top=1 - 0.62 / height, bottom=0.45 / height, wspace=0.3, hspace=0.3)
+    top = 1.05 * max((q["95 %"] for one in found.values() for q in one.spreads.values()), default=1.0) or 1.0
     every = [matrix for one in found.values() for matrix in one.shown.values()]
     low, high = (min(m.min() for m in every), max(m.max() for m in every)) if every else (0.0, 1.0)
     scale, colours = Normalize(low, max(high, low + 1e-9)), colormaps["cividis"]
     kinds = dict(zip(KINDS, (style.PALETTE[2], style.PALETTE[4], style.PALETTE[1]), strict=True))
-    ends = [(f"return {number(end, 1)}", to_hex(colours(scale(end)))) for end in (low, high)] if every else []
+    ends = [(f"dark: return {number(low)}", style.INK), (f"light: {number(high)}", style.INK)] if every else []
     style.key_line(figure, [*ends, *((f"{kind} prompts", colour) for kind, colour in kinds.items())], 1 - 0.14 / height)
     for index, (row, one) in enumerate(found.items()):
         for axis, moment in zip(axes[index], moments, strict=False):
@@ -222,6 +223,7 @@ def _draw(found: Mapping[str, Row], moments: Sequence[int]) -> Canvas:
             spread.plot([place], [q["median"]], "o", color=style.PALETTE[0], mec="white", mew=0.5, ms=5,
                         gid=f"spread-{index}-{moment}")  # fmt: skip
         spread.set_xticks(range(len(one.spreads)), [str(moment) for moment in one.spreads])
+        spread.set_ylim(-0.04 * top, top)
         spread.set_xlim(-0.5, max(1, len(moments)) - 0.4)
         values = np.array(list(one.counts.values())).reshape(-1, len(KINDS))
         if len(values):

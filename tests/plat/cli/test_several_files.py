@@ -82,7 +82,11 @@ def test_claims_without_a_file_are_those_of_the_folder(plat, files, tmp_path, mo
 PAPER = """
 title: A paper
 claims:
-  - {id: goes-up, says: Climbers climb., source: Table 1, published: {climber: 3.5, wild: [1, 2]}, tested_by: [small: climbs]}
+  - id: goes-up
+    says: Climbers climb.
+    source: Table 1
+    published: {climber: 3.5, wild: [1, 2]}
+    tested_by: [small: climbs]
   - {id: again, says: They do it again., source: Table 2, tested_by: [small: climbs, unheard: of]}
   - {id: nobody-knows, says: Nobody knows., source: Figure 1, tested_by: [], open: A longer ladder.}
 """
@@ -111,7 +115,8 @@ def test_claims_without_a_file_stand_under_the_sentences_of_the_paper(plat, file
 
 
 @pytest.mark.parametrize(
-    "entry, what", [("{says: x}", "no id or sentence"), ("{id: a, says: b, tested_by: c}", "tested_by of 'a'")]
+    ("entry", "what"),
+    [("{says: x}", "no id or sentence"), ("{id: a, says: b, tested_by: c}", "tested_by of 'a'")],
 )
 def test_a_claim_of_the_paper_that_cannot_be_read_is_named(plat, files, tmp_path, monkeypatch, entry, what):
     folder = tmp_path / "work" / "experiments"
