@@ -103,11 +103,9 @@ def test_claims_without_a_file_stand_under_the_sentences_of_the_paper(plat, file
     code, out, err = plat("claims")
     assert code == 0, err
     assert max(map(len, out.splitlines())) <= 80
-    places = [
-        out.index(part)
-        for part in ("## Climbers climb. (Table 1;", "small: climbs", "## They do it again.", "small: climbs, see above",
-                     "## Nobody knows.", "A longer ladder.", "## What the paper does not claim", "second: climbs")
-    ]  # fmt: skip
+    parts = ("## Climbers climb. (Table 1;", "small: climbs", "## They do it again.", "small: climbs, see above")
+    parts += ("## Nobody knows.", "A longer ladder.", "## What the paper does not claim", "second: climbs")
+    places = [out.index(part) for part in parts]
     assert places == sorted(places) and "climber 3.5, wild 1 to 2" in " ".join(out.split())
     claims = json.loads(plat("claims", "--json")[1])["claims"]
     assert {c["experiment"]: c["paper_claims"] for c in claims} == {"second": [], "small": ["goes-up", "again"]}
