@@ -93,7 +93,7 @@ def _under_sentences(lines: Sequence[VerdictLine], claimed: Sequence[PaperClaim]
             text += _indented("open", [claim.open or "None of the files here tests it."], width)
         text.append("")
     heading = ["## What the paper does not claim, or other files ask"] if others else []
-    return [*text, *heading, *_entries(others, width)]
+    return [*(text if others else text[:-1]), *heading, *_entries(others, width)]
 
 
 def _entries(lines: Sequence[VerdictLine], width: int) -> list[str]:
