@@ -6,6 +6,7 @@ import csv
 import io
 import math
 from collections.abc import Iterable
+from functools import lru_cache
 from typing import Any
 
 from plat_analysis.artifact import Cell, Table
@@ -76,6 +77,11 @@ def _plain(value: Any) -> str:
         return ""
     if isinstance(value, float):
         return repr(float(round(value, 10)))
+    return _text(value) if isinstance(value, str) else _no_formula(printable(value))
+
+
+@lru_cache(10_000)  # names of rows and runs stand in very many lines
+def _text(value: str) -> str:
     return _no_formula(printable(value))
 
 
