@@ -1,0 +1,58 @@
+"""Whether every table and figure of the reports in a home has numbers, and every claim a verdict.
+
+    python .ci/nothing_empty.py HOME
+
+Reads the CSV and JSON files that `plat report` has written. Exits with 3, and names what is empty.
+"""
+
+from __future__ import annotations
+
+import csv
+import json
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+NO_RESULTS = ("paper", "seed", "step", "run", "star", "unit", "setting")  # how columns begin that hold no result
+
+
+def has_numbers(file: Path) -> bool:
+    """Whether any line of a CSV file has a result: in `value`, or where there is no such column, in any other."""
+    with file.open(newline="", encoding="utf-8") as lines:
+        for line in csv.DictReader(lines):
+            shown = [line["value"]] if "value" in line else [v for k, v in line.items() if not k.startswith(NO_RESULTS)]
+            if any(map(_is_number, shown)):
+                return True
+    return False
+
+
+def _is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
+
+
+def empty(folder: Path) -> Iterator[str]:
+    """What is empty in the folder of a report."""
+    tables = [file for file in sorted(folder.glob("*.csv")) if file.stem != "runs"]
+    claims = json.loads((folder / "claims.json").read_text(encoding="utf-8"))["claims"]
+    if not tables and not claims:
+        yield f"{folder.name}: no table, figure or claim"
+    yield from (f"{folder.name}: {file.stem} has no number" for file in tables if not has_numbers(file))
+    yield from (f"{folder.name}: claim {claim['id']} has no verdict" for claim in claims if not claim.get("verdict"))
+
+
+def main(home: Path) -> int:
+    folders = [folder for folder in sorted((home / "reports").glob("*")) if "+" not in folder.name]
+    if not folders:
+        print(f"error: there is no report in {home}", file=sys.stderr)
+        return 3
+    found = [line for folder in folders for line in empty(folder)]
+    print(f"{len(folders)} reports looked at, {len(found)} empty parts", *found, sep="\n  ")
+    return 3 if found else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(Path(sys.argv[1])))
