@@ -45,7 +45,8 @@ def empty(folder: Path) -> Iterator[str]:
 
 
 def main(home: Path) -> int:
-    folders = [folder for folder in sorted((home / "reports").glob("*")) if "+" not in folder.name]
+    every = sorted((home / "reports").glob("*/"))
+    folders = [folder for folder in every if "+" not in folder.name]  # that of the joint page has no tables of its own
     if not folders:
         print(f"error: there is no report in {home}", file=sys.stderr)
         return 3

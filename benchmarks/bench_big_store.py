@@ -92,7 +92,7 @@ def record(run: Run, experiment: Experiment, number: int) -> RunRecord:
     rng = np.random.default_rng(number)
     rise = rng.uniform(0.2, 0.9) / (1 + np.exp(-(np.arange(STEPS) - rng.uniform(50, 250)) / 40))
     solved = rng.random((STEPS, INSTANCES)) < rise[:, None]
-    curves = {key: rise * rng.uniform(-1, 1) + rng.normal(0, 0.1, STEPS) for key in METRICS}
+    curves = {key: np.abs(rise * rng.uniform(0, 2) + rng.normal(0, 0.1, STEPS)) for key in METRICS}
     curves["val/success"] = solved.mean(axis=1)
     points = [Point(key, step, float(curves[key][step]), 10**12) for step in range(STEPS) for key in METRICS]
     tables = [
@@ -117,15 +117,13 @@ def fill(home: Home, experiment: Experiment) -> None:
 
 
 def report(file: Path, home: Home) -> tuple[float, float]:
-    """Seconds and gigabytes that `plat report` takes. Exits where the report is not whole."""
+    """Seconds of processor time and gigabytes that `plat report` takes. Exits where the report is not whole."""
     command = [sys.executable, "-m", "plat", "report", str(file), "--home", str(home.root)]
-    begin = time.perf_counter()
     process = subprocess.Popen(command, stdout=subprocess.DEVNULL)
     _, status, usage = os.wait4(process.pid, 0)
-    took = time.perf_counter() - begin
     if status:
         sys.exit(f"plat report ended with {os.waitstatus_to_exitcode(status)}")
-    return took, usage.ru_maxrss * 1024 / 1e9
+    return usage.ru_utime + usage.ru_stime, usage.ru_maxrss * 1024 / 1e9
 
 
 def main() -> None:
@@ -145,10 +143,10 @@ def main() -> None:
             print(f"{len(experiment.runs)} runs stored in {time.perf_counter() - begin:.0f} s")
         took, memory = report(file, home)
         points = len(experiment.runs) * STEPS * len(METRICS)
-        name = f"report of {points:,} points"
+        name = f"report of {points:,} points, processor time"
         figures = [
             {"name": name, "value": took, "unit": "s", "against": f"at most {SECONDS:.0f} s", "ok": took <= SECONDS},
-            {"name": f"{name}, memory", "value": memory, "unit": "GB", "against": f"at most {GIGABYTES:.0f} GB"}
+            {"name": f"report of {points:,} points, memory", "value": memory, "unit": "GB", "against": f"at most {GIGABYTES:.0f} GB"}
             | {"ok": memory <= GIGABYTES},
         ]
         frames, ours = read_ours(home, "big", 2)
