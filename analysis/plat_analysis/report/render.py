@@ -73,11 +73,16 @@ def tidy(records: list[dict[str, Any]]) -> str:
 
 
 def _plain(value: Any) -> str:
+    kind = type(value)
+    if kind is str:
+        return _text(value)
+    if kind is int:
+        return str(value)
     if value is None or (isinstance(value, float) and math.isnan(value)):
         return ""
     if isinstance(value, float):
         return repr(float(round(value, 10)))
-    return _text(value) if isinstance(value, str) else _no_formula(printable(value))
+    return _no_formula(printable(value))
 
 
 @lru_cache(10_000)  # names of rows and runs stand in very many lines
