@@ -1,6 +1,6 @@
 # The whole of plat from a fresh clone. `make sweep` first, `make test` second.
 #
-#   make sweep    install into .venv (about two minutes, once), then train and print Table 4
+#   make sweep    install into .venv (once; two to ten minutes, most of it downloads), then train and print Table 4
 #   make test     the tests
 #   make test-cluster  the tests on a real SLURM and of a team's store (PostgreSQL), which they install (Debian, as
 #                      root), start and stop on this machine
@@ -22,7 +22,7 @@ TORCH_OPTIONS ?=
 ARGS ?=
 BIN := .venv/bin
 INSTALLED := .venv/.installed
-PIP := $(BIN)/python -m pip install -qq --disable-pip-version-check
+PIP := $(BIN)/python -m pip install --disable-pip-version-check
 
 .PHONY: sweep test test-cluster test-verl reproduce-smoke lint results bench install clean
 .DELETE_ON_ERROR:
@@ -62,7 +62,7 @@ $(INSTALLED): requirements.txt pyproject.toml
 	@test -n "$(PYTHON)" && $(PYTHON) -c 'import sys; sys.exit(not (3, 11) <= sys.version_info < (3, 13))' || { \
 	  echo "error: plat needs Python 3.11 or 3.12, $(if $(PYTHON),and $(PYTHON) is not that,and found none)" >&2; \
 	  echo "  fix: install one, or name it: make $(or $(MAKECMDGOALS),sweep) PYTHON=/path/to/python3.11" >&2; exit 2; }
-	@test -f $@ || { echo "installing into .venv (once; about two minutes and 3 GB) ..."; $(PYTHON) -m venv --clear .venv; }
+	@test -f $@ || { echo "installing into .venv (once; 3 GB; two to ten minutes, most of it downloads) ..."; $(PYTHON) -m venv --clear .venv; }
 	@rm -f $@
 	@echo "  1/3 torch" && $(PIP) --constraint requirements.txt torch $(TORCH_OPTIONS)
 	@echo "  2/3 the other pinned packages" && $(PIP) --no-deps -r requirements.txt

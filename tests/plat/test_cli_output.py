@@ -137,6 +137,20 @@ def test_the_live_board_spells_out_control_characters():
     assert written.count("\\x1b]0;title\\x07b\\x1b[2J") >= 3
 
 
+def test_a_run_that_was_interrupted_is_not_called_running_any_more():
+    from rich.console import Console
+
+    text = io.StringIO()
+    board = Live(Console(file=text, force_terminal=True, width=120))
+    running = Totals(1, 0, 0, 1, 0, 0, 0, None)
+    board.update([View("sokoban-s0", "run", "running", 3, 30, None, 1.0, None)], running)
+    board.change(Change("a", "run", "sokoban-s0", "ended", "interrupted", "asked to stop"))
+    text.seek(0), text.truncate()
+    board.update([], Totals(1, 0, 0, 0, 0, 0, 0, None))
+    assert "0 of 1 done" in text.getvalue() and "running" not in text.getvalue()
+    board.end()
+
+
 def test_a_live_table_outlives_its_terminal():
     from rich.console import Console
 

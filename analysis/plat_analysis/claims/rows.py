@@ -198,12 +198,13 @@ def row_line(row: str, item: RowEvidence) -> str:
 
 def _p_values(guarded: Estimate | None, kind: str, item: RowEvidence) -> str:
     """`, p .003 (t), .031 (sign flips)`: of the test that made the row what it is called, of "above zero" where it is
-    open; before Holm's procedure."""
+    open; before Holm's procedure. With what it is tested against where that is not zero."""
     if guarded is None:
         return ""
     below = {BELOW: item.refuted, SMALL: item.supposed}
     estimate, bound = (guarded.scaled(-1.0), -below[kind]) if kind in below else (guarded, 0.0)
-    return f", p {p_value(estimate.p_above(bound))} (t), {p_value(flips_above(estimate, bound))} (sign flips)"
+    against = f", both against {number(below[kind], item.digits, signed=True)}" if bound else ""
+    return f", p {p_value(estimate.p_above(bound))} (t), {p_value(flips_above(estimate, bound))} (sign flips){against}"
 
 
 def about(estimates: Iterable[Estimate]) -> str:

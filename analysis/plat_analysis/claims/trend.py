@@ -2,29 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Sequence
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 from plat.errors import SpecError
 from plat.suggest import mend
-from plat_analysis.artifact import interval, number, p_value
-from plat_analysis.claims.decided import RowTests, decide
 from plat_analysis.claims.engine import Verdict
-from plat_analysis.claims.evidence import judged
-from plat_analysis.contrasts.cell import Cell
+from plat_analysis.claims.ordered import Direction, judge_trend
 from plat_analysis.contrasts.contrast import Contrast, Term, change
-from plat_analysis.contrasts.estimates import Estimates
-from plat_analysis.data.labels import label
 from plat_analysis.data.runs import Results, spell
 from plat_analysis.facets import AxisNames, Facets, Layout
 from plat_analysis.options import checked_by
 from plat_analysis.quantities.metric import quantity
 from plat_analysis.quantities.quantity import Quantity
-from plat_analysis.statistics.intervals import MIN_JUDGED
-from plat_analysis.statistics.replicates import Replicate, over_replicates
-from plat_analysis.statistics.trend import MIN_CONDITIONS, falling, slope_rounding, slopes, trend_p
+from plat_analysis.statistics.trend import MIN_CONDITIONS
 
 if TYPE_CHECKING:
     from plat.spec.experiment import Experiment
@@ -58,7 +50,7 @@ def trend(
     pair: str | None = None,
     baseline: Any = "none",
     treatment: Any = "top_p",
-    direction: Literal["falling", "rising"] = "falling",
+    direction: Direction = "falling",
     rows: AxisNames = None,
     looks: int = 1,
 ) -> Verdict:
@@ -76,16 +68,9 @@ def trend(
     """
     sides = None if pair is None else (spell(baseline), spell(treatment))
     facets, names = _laid_out(Results.of(frames, experiment), rows, conditions, order, pair, sides)
-    estimates, measured = Estimates(facets, builds="fixed"), quantity(measure)
+    measured = quantity(measure)
     contrasts = {name: _contrast(name, measured, sides) for name in names}
-    tested = {
-        row or measured.name: _tested(row or measured.name, estimates.cells[row, ""], contrasts, direction)
-        for row in facets.rows
-    }
-    decision = decide(tested, looks)
-    ids = tuple(dict.fromkeys(run.id for row in facets.rows for run in estimates.runs(row)))
-    lines = (*decision.lines, "about these builds of the base model, over their seeds")
-    return judged(replace(decision, lines=lines), {row: item.estimate for row, item in tested.items()}, ids)
+    return judge_trend(facets, contrasts, measured.name, direction, looks)
 
 
 TREND = trend
@@ -133,28 +118,3 @@ def _contrast(name: str, measured: Quantity, sides: tuple[str, str] | None) -> C
     if sides is None:
         return Contrast(Term(name, measured))
     return change(measured, *(_joined(name, side) for side in sides))
-
-
-def _tested(row: str, cell: Cell, contrasts: Mapping[str, Contrast], direction: str) -> RowTests:
-    """The trend of one row over the builds and seeds that every condition has."""
-    values = {name: cell.by_replicate(contrast) for name, contrast in contrasts.items()}
-    common = [replicate for replicate in next(iter(values.values())) if all(replicate in v for v in values.values())]
-    wanted = max(len(side.runs) for side in cell.sides.values())
-    if len(common) < max(wanted, MIN_JUDGED):
-        return RowTests(None, None, f"{row} ({len(common)}/{wanted} blocks have every condition)")
-    means = " → ".join(_mean(name, column, contrasts[name]) for name, column in values.items())
-    blocks = [[column[replicate] for column in values.values()] for replicate in common]
-    each: dict[Replicate, float] = dict(zip(common, map(float, slopes(blocks)), strict=True))
-    rounding = slope_rounding(max(map(cell.rounding, contrasts.values())), len(contrasts))
-    slope = over_replicates(each, rounding, builds="fixed")
-    up, down = trend_p(blocks, slope), trend_p(falling(blocks), slope.scaled(-1.0))
-    p, opposite = (down, up) if direction == "falling" else (up, down)
-    digits = next(iter(contrasts.values())).of.quantity.digits + 1
-    found = f"{number(slope.value, digits, True)} {interval(slope, digits, True)}".strip()
-    line = f"{row}: {means}; slope {found} from one to the next, p {p_value(p)} (Page and slope), {len(common)} blocks"
-    return RowTests(p, opposite, line, slope)
-
-
-def _mean(name: str, column: Mapping[Replicate, float], contrast: Contrast) -> str:
-    mean = sum(column.values()) / len(column) if column else None
-    return f"{label(name)} {number(mean, contrast.of.quantity.digits, signed=contrast.minus is not None)}"

@@ -57,11 +57,12 @@ def _figure(
     name: str,
 ) -> Figure:
     by_line = {place: condition_curves(results, list(runs.values()), metric) for place, runs in facets.places.items()}
+    bands = len(facets.conditions) <= MOST_BANDS
     figure = Figure(
         name=f"{name}_{metric.rsplit('/', 1)[-1]}",
         title=f"{label(results.metric(metric))} over training",
         draw=partial(_draw, by_line, results, metric, baseline, facets.layout),
-        caption=" ".join([caption(metric, by_line.values()), *results.unlogged([metric])]),
+        caption=" ".join([caption(metric, by_line.values(), bands), *results.unlogged([metric])]),
     )
     for index, ((row, column, line), curves_of_line) in enumerate(by_line.items()):
         figure.points += curves.points(curves_of_line, row=row, column=column, line=line, metric=results.metric(metric))
@@ -72,14 +73,14 @@ def _figure(
     return figure
 
 
-def caption(metric: str, shown: Collection[ConditionCurves]) -> str:
-    """What bold and thin lines, bands and marks mean in a figure of these curves."""
+def caption(metric: str, shown: Collection[ConditionCurves], bands: bool) -> str:
+    """What bold and thin lines, bands (where they are drawn) and marks mean in a figure of these curves."""
     several = any(len(lines.lines) > 1 for lines in shown)
     text = "Bold: mean over seeds while every seed runs; thin: single seeds. " if several else "One seed. "
     counts = {lines.counted for lines in shown if lines.low is not None}
     kinds = ["over seeds"] if max(counts, default=0) >= curves.BAND_SEEDS else []
     kinds += ["over the validation instances where one seed counts"] if 1 in counts else []
-    if kinds:
+    if kinds and bands:
         text += f"Band: 95 % interval {', '.join(kinds)}. "
     if metric.endswith("retrieval_acc"):
         text += "Dotted: chance. "
@@ -106,7 +107,7 @@ def _draw(by_line: Panels, results: Results, metric: str, baseline: str, layout:
     figure.subplots_adjust(left=left, right=0.99, top=1 - 0.55 / height, bottom=0.4 / height, wspace=0.08, hspace=0.18)
     entries: list[tuple[str, str | style.Look]] = []
     if layout.conditions != ("filter",):
-        entries.append((" · ".join(map(axis_label, layout.conditions)), style.QUIET))
+        entries.append((" · ".join(map(axis_label, layout.conditions)) + ":", style.INK))
     entries += [(shortened(label(line), LONGEST_NAME), looks[line]) for line in lines]
     style.key_line(figure, entries, 1 - 0.12 / height)
     for index, ((row, column, line), condition) in enumerate(by_line.items()):
@@ -139,8 +140,9 @@ def _draw(by_line: Panels, results: Results, metric: str, baseline: str, layout:
 
 
 def _named(axes: tuple[str, ...], name: str) -> str:
-    """A row or column in print: a number with the name of its axis."""
-    return value_label(axes[0], name) if len(axes) == 1 else label(name)
+    """A row or column in print: numbers with the names of their axes."""
+    parts = name.split(" · ") if len(axes) > 1 else [name]
+    return " · ".join(map(value_label, axes, parts)) if len(parts) == len(axes) else label(name)
 
 
 def _note_missing_seeds(axis: Axes, condition: ConditionCurves, colour: str, left: bool) -> None:

@@ -66,7 +66,9 @@ def build(
         name=name,
         title=title or " · ".join(filter(None, [experiment.source, experiment.title])),
         draw=partial(_draw, panels, facets, list(metrics), spell(baseline)),
-        caption=" ".join([caption("", panels.values()), *results.unlogged(metrics.values())]),
+        caption=" ".join(
+            [caption("", panels.values(), len(facets.conditions) <= MOST_BANDS), *results.unlogged(metrics.values())]
+        ),
     )
     for index, ((row, shown, condition), lines) in enumerate(panels.items()):
         figure.points += curves.points(

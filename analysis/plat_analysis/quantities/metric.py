@@ -12,15 +12,18 @@ An experiment file names one by the metric alone, or with how a run's curve beco
     {metric: success, steps_to: 0.5}                  the first step at which it is at least .5
     {metric: success, mean: true}                     the mean over training, the base model included (Figure 6)
     {metric: success, least: true}                    the smallest one: did a run ever fall below a level? (Table 9)
+    {metric: success, minus: val/success_swapped}     the difference of two metrics of one run, in any of these ways
+    {metric: grad/q6/task, over: grad/q1/task}        their ratio (Figure 3)
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any, Literal
 
 import numpy as np
+from numpy.typing import NDArray
 
 from plat.errors import SpecError
 from plat.suggest import mend
@@ -31,6 +34,7 @@ from plat_analysis.quantities.success import SUCCESSES, peak_score
 At = Literal["start", "end"]
 UNMEASURED = Absent("not measured")
 Number = Callable[[Curve, Results, RunView], Measurement | Absent]
+Joined = Callable[[Sequence[NDArray[np.float64]]], NDArray[np.float64]]
 
 
 def metric_quantity(
@@ -46,11 +50,41 @@ def metric_quantity(
 
 
 def _quantity(metric: str, number: Number, name: str, factor: float, bounds: Any, digits: int, **more: Any) -> Quantity:
-    def of(results: Results, run: RunView) -> Measurement | Absent:
-        curve = results.curve(run.id, metric)
-        return number(curve, results, run) if len(curve[0]) else UNMEASURED
+    return _quantity_of((metric,), lambda values: values[0], number, name, factor, bounds, digits, **more)
 
-    return Quantity(name, of, factor, bounds, digits, metrics=(metric,), **more)
+
+def _quantity_of(
+    metrics: Sequence[str],
+    joined: Joined,
+    number: Number,
+    name: str,
+    factor: float,
+    bounds: Any,
+    digits: int,
+    **more: Any,
+) -> Quantity:
+    """A number of the curve that joins the values of metrics, at the steps at which all of them were measured."""
+
+    def of(results: Results, run: RunView) -> Measurement | Absent:
+        curves = [results.curve(run.id, metric) for metric in metrics]
+        steps = curves[0][0]
+        for other, _ in curves[1:]:
+            steps = np.intersect1d(steps, other)
+        if not len(steps):
+            return UNMEASURED
+        values = joined([values[np.isin(at, steps)] for at, values in curves])
+        return number((steps, values), results, run) if np.isfinite(values).all() else Absent("divided by zero")
+
+    return Quantity(name, of, factor, bounds, digits, metrics=tuple(metrics), **more)
+
+
+def _difference(values: Sequence[NDArray[np.float64]]) -> NDArray[np.float64]:
+    return values[0] - values[1]
+
+
+def _ratio(values: Sequence[NDArray[np.float64]]) -> NDArray[np.float64]:
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return values[0] / values[1]
 
 
 def _at(curve: Curve, results: Results, run: RunView, at: Any) -> Measurement | Absent:
@@ -101,7 +135,9 @@ def _least(curve: Curve, _: Results, __: RunView) -> Measurement:
 
 
 TAKEN = ("at", "median_of_last", "mean_of_last", "slope", "steps_to", "mean", "least")
+JOINED: Mapping[str, tuple[str, Joined]] = {"minus": ("−", _difference), "over": ("/", _ratio)}
 SHOWN = ("percent", "digits")
+KEYS = ("metric", *TAKEN, *JOINED, *SHOWN)
 
 
 def quantity(given: str | Mapping[str, Any], name: str = "") -> Quantity:
@@ -109,22 +145,21 @@ def quantity(given: str | Mapping[str, Any], name: str = "") -> Quantity:
 
     `percent: true` shows a share in percent (success always is), `digits` says how many behind the point.
 
-    SpecError: an unknown key, several ways to make a number of a curve, or a value of another kind.
+    SpecError: an unknown key, several ways to make a number of a curve, two other metrics, or a value of another kind.
     """
     if isinstance(given, str):
         return SUCCESSES.get(given) or quantity({"metric": given}, name)
-    unknown = [key for key in given if key not in ("metric", *TAKEN, *SHOWN)]
+    unknown = [key for key in given if key not in KEYS]
     if unknown:
-        raise SpecError(
-            f"a measure has no key {unknown[0]!r}", mend=mend(unknown[0], ["metric", *TAKEN, *SHOWN], "keys")
-        )
+        raise SpecError(f"a measure has no key {unknown[0]!r}", mend=mend(unknown[0], KEYS, "keys"))
     if not isinstance(given.get("metric"), str):
         raise SpecError("a measure names no metric", mend="write {metric: NAME}, e.g. {metric: success, at: peak}")
     ways = [key for key in TAKEN if key in given]
     if len(ways) > 1:
         raise SpecError(f"a measure is taken in two ways: {' and '.join(ways)}", mend="keep one of them")
     metric, way = str(given["metric"]), ways[0] if ways else "at"
-    share = bool(given.get("percent", metric == SUCCESS)) and way != "steps_to"
+    joins = _joined(metric, given)
+    share = bool(given.get("percent", metric == SUCCESS and "over" not in given)) and way != "steps_to"
     value = given.get(way, "end")
     _check(way, value)
     numbers: dict[str, Number] = {
@@ -139,7 +174,28 @@ def quantity(given: str | Mapping[str, Any], name: str = "") -> Quantity:
     bounds = (0.0, 100.0) if share and way != "slope" else None
     digits = int(given.get("digits", 1 if share or way == "steps_to" else 2))
     seedless = way == "at" and value == "start"
-    return _quantity(metric, numbers[way], name or metric, 100.0 if share else 1.0, bounds, digits, seedless=seedless)
+    factor = 100.0 if share else 1.0
+    if joins is None:
+        return _quantity(metric, numbers[way], name or metric, factor, bounds, digits, seedless=seedless)
+    other, sign, joined = joins
+    shown = name or f"{metric} {sign} {other}"
+    return _quantity_of((metric, other), joined, numbers[way], shown, factor, None, digits, seedless=seedless)
+
+
+def _joined(metric: str, given: Mapping[str, Any]) -> tuple[str, str, Joined] | None:
+    """The other metric of a measure of two, its sign, and how their values are joined; None for a measure of one.
+
+    SpecError where the other is no name, is the metric itself, or is given twice.
+    """
+    names = [key for key in JOINED if key in given]
+    if not names:
+        return None
+    if len(names) > 1:
+        raise SpecError("a measure joins two other metrics: minus and over", mend="keep one of them")
+    key, other = names[0], given[names[0]]
+    if not isinstance(other, str) or other == metric:
+        raise SpecError(f"{key}: {other!r} is not another metric", mend=f"write {{metric: NAME, {key}: OTHER NAME}}")
+    return other, *JOINED[key]
 
 
 def _check(way: str, value: Any) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from plat_analysis.statistics.prediction import prediction_interval
+from plat_analysis.statistics.prediction import prediction_interval, too_few
 from plat_analysis.statistics.replicates import Replicate
 
 ROUNDING = 1e-9  # a value that is so close to an end of its range differs by arithmetic only
@@ -18,13 +18,14 @@ ROUNDING = 1e-9  # a value that is so close to an end of its range differs by ar
 @dataclass(frozen=True)
 class Expected:
     """What a reference says of a value: the mean of its `runs` (or pairs of runs), and the range in which the report's
-    `own` value is expected. `low` and `high` are None where they are too few."""
+    `own` value is expected. `low` and `high` are None where they are too few; `lacking` then says `4 of 5`."""
 
     mean: float | None
     low: float | None
     high: float | None
     runs: int
     own: float | None
+    lacking: str = ""
 
     @property
     def outside(self) -> bool:
@@ -55,7 +56,8 @@ def expected(
     found = prediction_interval(by_build, counts, rounding)
     builds = [build for build in counts if build in by_build] or list(by_build)
     if found is None:
-        return Expected(float(np.mean([np.mean(by_build[build]) for build in builds])), None, None, len(values), own)
+        mean = float(np.mean([np.mean(by_build[build]) for build in builds]))
+        return Expected(mean, None, None, len(values), own, too_few(by_build, counts))
     mean, low, high = found
     if limits is not None:
         low, high = max(low, limits[0]), min(high, limits[1])

@@ -15,6 +15,8 @@ from plat_analysis.reference.runs import Reference, reference_of
 from plat_analysis.statistics.intervals import Estimate
 from plat_analysis.tables.reference_lines import (
     OUTSIDE,
+    TOO_FEW,
+    WHY_TOO_FEW,
     mean_cell,
     range_cell,
     reference_caption,
@@ -73,6 +75,8 @@ class EndsReference:
         if self.reference is None or self.is_empty:
             return
         table.caption += reference_caption(self.experiment)
+        if any(cell.text.startswith(TOO_FEW) for row in table.rows for cell in row.cells):
+            table.notes.append(Note(WHY_TOO_FEW))
         if any(cell.mark == OUTSIDE for row in table.rows for cell in row.cells):
             table.notes.append(
                 Note(

@@ -94,6 +94,12 @@ def write_files(contents: Mapping[str, bytes], folder: Path | str) -> dict[str, 
             (scratch / name).write_bytes(content)
         for name in contents:
             os.replace(scratch / name, folder / name)
+    except (FileExistsError, NotADirectoryError) as error:
+        raise HomeError(
+            "the report cannot be written there: it is no folder",
+            where=str(folder),
+            mend="name a folder with --out DIR",
+        ) from error
     except OSError as error:
         raise HomeError(
             f"cannot write the report: {error.strerror or error}",

@@ -53,6 +53,17 @@ def prediction_interval(
     return centre, centre - half, centre + half
 
 
+def too_few(values: Mapping[Any, Sequence[float]], more: Mapping[Any, int]) -> str:
+    """What there is of what a range takes: `4 of 5` runs, or `1 of 3 builds`; "" where there are enough."""
+    groups = [group for group in values.values() if len(group)]
+    runs, needed = sum(map(len, groups)), MIN_RUNS - 1 + len(groups)
+    if runs < needed:
+        return f"{runs} of {needed}"
+    if len(groups) < MIN_BUILDS and not all(values.get(build) for build in more):
+        return f"{len(groups)} of {MIN_BUILDS} builds"
+    return ""
+
+
 def chance_of_as_many(outside: int, ranges: int, level: float = LEVEL) -> float:
     """Probability that at least `outside` of `ranges` independent values lie outside their ranges by chance: the upper
     tail of a binomial distribution with 1 - level."""

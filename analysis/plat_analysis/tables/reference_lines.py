@@ -9,12 +9,18 @@ from plat_analysis.reference.cells import ReferenceCells, more_than_chance
 from plat_analysis.reference.expected import Expected
 from plat_analysis.reference.runs import reference_of, reference_problem
 from plat_analysis.statistics.intervals import Estimate
+from plat_analysis.statistics.prediction import MIN_BUILDS, MIN_RUNS
 
 if TYPE_CHECKING:
     from plat.spec.experiment import Experiment
     from plat_analysis.contrasts.comparison import Compared
 
 OUTSIDE = "x"  # the mark of a range in which the value does not lie
+TOO_FEW = "too few"
+WHY_TOO_FEW = (
+    f"“{TOO_FEW} (4 of {MIN_RUNS})”: a range takes {MIN_RUNS} runs besides the table's own, one more for each further "
+    f"build of the base model, and {MIN_BUILDS} builds where none of them is the table's own."
+)
 NAMES = {"peak": "peaks", "delta": "changes"}
 
 
@@ -54,10 +60,8 @@ class ReferenceLines:
         texts = reference_notes(self.experiment, self.only_own)
         if self.cells is None:
             return texts
-        few = self.cells.without_range()
-        if few:
-            needed = "too few for a range besides their own, or of other builds only"
-            texts.append(Note(f"The line “range” has the number of runs in {few} cells: {needed}."))
+        if self.cells.without_range():
+            texts.append(Note(WHY_TOO_FEW))
         counts = [count for count in self.cells.counts() if count.cells]
         if counts:
             parts = [
@@ -118,9 +122,9 @@ def mean_cell(expected: Expected, signed: bool, digits: int = 1) -> Cell:
 
 
 def range_cell(expected: Expected, signed: bool, digits: int = 1) -> Cell:
-    """The range, marked where the value lies outside; how many runs there are where they are too few for one."""
+    """The range, marked where the value lies outside; where the runs are too few for one, how many there are."""
     if expected.low is None:
-        return Cell("" if expected.mean is None else f"{expected.runs} runs", tone="dim")
+        return Cell(f"{TOO_FEW} ({expected.lacking})" if expected.lacking else "", tone="dim")
     bounds = Estimate(expected.mean, expected.low, expected.high)
     shorter = (short_interval(bounds, signed, digits), short_interval(bounds, signed, digits - 1))
     return Cell(

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import shlex
 import sys
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -12,14 +13,19 @@ from plat.cli.common import (
     Arguments,
     HomeOption,
     StoreOption,
+    home_option,
     load_experiments,
     split,
 )
 from plat.cli.exit_codes import RUNS_FAILED
 from plat.cli.settings import settings, verb
 from plat.cli.table import fitted, table
+from plat.cli.waiting import followed
 from plat.store.home import Home
 from plat.units import are, counted
+
+if TYPE_CHECKING:
+    from plat.store.bundle.importer import BundleReport
 
 
 @verb(reads_trainers=True)
@@ -75,9 +81,21 @@ def import_(
     from plat.store.bundle.importer import import_bundle
 
     place = Home.find(home)
-    report = import_bundle(place, place.store_uri(store), bundle.absolute())
+    report = import_bundle(place, place.store_uri(store), bundle.absolute(), followed)
     settings.concluded = True
     print(f"{counted(len(report.new), 'run')} imported into {place.root}, {report.present} were there already")
+    if command := _report_command(report, bundle, place, store):
+        print(f"report of them all: {command}")
     for line in report.stored.warnings():
         print(f"warning: {line}", file=sys.stderr)
     return 0
+
+
+def _report_command(report: BundleReport, bundle: Path, home: Home, store: str | None) -> str:
+    """The command that reports all runs of a bundle, from its own experiment files; "" where it has none."""
+    from plat.search.file import is_search
+
+    files = [bundle / "experiments" / f"{name}.yaml" for name in report.experiments]
+    named = [str(file) for file in files if file.is_file() and not is_search(file)]
+    option = ["--store", store] if store else []
+    return shlex.join(["plat", "report", *named, *report.overrides, *option]) + home_option(home) if named else ""

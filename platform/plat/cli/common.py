@@ -13,7 +13,7 @@ import typer
 
 from plat.cli.output import tell
 from plat.cli.place import is_cluster_argument
-from plat.errors import SpecError
+from plat.errors import HomeError, SpecError
 from plat.store.home import Home
 from plat.store.run_directory.files import load_meta
 from plat.store.run_directory.paths import RunPaths
@@ -93,7 +93,11 @@ def load_experiments(
     files, overrides = split(arguments)
     if required and not files:
         instead = without_file.format(home=home_option(Home.find(home)))
-        raise SpecError("no experiment file named", mend=f"name one, for example experiments/table4.yaml; {instead}")
+        raise SpecError(
+            "no experiment file named",
+            where="the command line",
+            mend=f"name one, for example experiments/table4.yaml; {instead}",
+        )
     for file in files:
         if file.exists() and not file.is_file() and not file.is_dir():  # a pipe would be waited for without end
             raise SpecError(
@@ -190,6 +194,21 @@ def home_option(home: Home) -> str:
     return "" if Home.find().root == home.root else f" --home {shlex.quote(str(home.root))}"
 
 
+def home_to_read(explicit: str | None) -> Home:
+    """The home that a verb shows; HomeError where --home names one that is not there.
+
+    Without --home a missing home has no runs yet, which is no mistake.
+    """
+    home = Home.find(explicit).checked()
+    if explicit is not None and not home.exists():
+        raise HomeError(
+            "there is no home here",
+            where=str(home.root),
+            mend="name the one that `plat sweep` made, with --home DIR; without it, PLAT_HOME or ./plat-home is used",
+        )
+    return home
+
+
 def find_run(home: Home, text: str) -> RunPaths:
     """The run meant by a name, an id, the beginning of an id, or the path of its directory."""
     path = Path(text)
@@ -210,7 +229,8 @@ def find_run(home: Home, text: str) -> RunPaths:
     if len(hits) == 1:
         return home.run(hits[0])
     if hits:
-        raise SpecError(f"{text!r} is the beginning of {len(hits)} runs", mend=f"one of: {', '.join(hits[:8])}")
+        instead = f"one of: {', '.join(hits[:8])}"
+        raise SpecError(f"{text!r} is the beginning of {len(hits)} runs", where=str(home.runs), mend=instead)
     archived = [run_id for run_id in home.archived_ids() if beginning and run_id.startswith(beginning)]
     if archived:
         command = f"plat archive --restore {archived[0]}{home_option(home)}"

@@ -11,7 +11,7 @@ from plat.cli.freshness import forget
 from plat.errors import PlatError
 from plat.store.home import Home
 from plat.store.run_directory.files import mend_of
-from plat.units import counted, size
+from plat.units import are, counted, size
 
 if TYPE_CHECKING:
     from plat.store.artifact_check import ArtifactCheck
@@ -72,6 +72,9 @@ def _findings(check: StoreCheck, uri: str) -> Iterator[Finding]:
     more = sum(max(0, len(runs) - SHOWN) for runs in (check.differing, check.damaged))
     if more:
         yield Finding("error", f"and {more} more runs")
+    if check.absent:
+        says = f"{counted(len(check.absent), 'run')} {are(len(check.absent))} not in the store yet"
+        yield Finding("warning", f"{says}: {_names(check.absent)}", "`plat sync` copies them")
     if check.behind:
         yield Finding(
             "warning", f"{counted(len(check.behind), 'run')} not compared: {_names(check.behind)}", "`plat sync` first"

@@ -31,6 +31,7 @@ from plat.cli.place import OnOption, WaitOption, chosen_place, warn_of_machine
 from plat.cli.settings import settings, verb
 from plat.cli.table import fitted
 from plat.cli.tune import names_search, plan_searches
+from plat.cli.waiting import followed
 from plat.errors import SpecError
 from plat.store.home import Home
 from plat.units import percent
@@ -62,7 +63,7 @@ def plan(
         reports.check_report(experiment)
     made = make_plan(experiments, place, jobs=jobs, standing=standing)
     not_done = [row.run for row in made.rows if row.state.state != "done"]
-    check_runs(not_done)
+    check_runs(followed(not_done, "checking runs"))
     warn_of_machine(not_done, place)
     say_changed_code(distinct(experiments), place)
     warn_of_idle(distinct(experiments), split(arguments)[1])
@@ -110,7 +111,7 @@ def sweep(
     for experiment in experiments:
         reports.check_report(experiment)
         reports.check_reference(experiment)
-    check_runs(not_done(runs, place))
+    check_runs(followed(not_done(runs, place), "checking runs"))
     say_changed_code(runs, place)
     warn_of_idle(runs, split(arguments)[1])
     warn_of_idle_parts(experiments, split(arguments)[1])

@@ -9,6 +9,7 @@ import time
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
+from plat.cli.waiting import followed
 from plat.errors import HomeError, StoreError
 from plat.store.home import Home
 from plat.store.run_directory.paths import RunPaths
@@ -39,7 +40,7 @@ def import_all(
     if runs is None and experiments:
         wanted = {run.id: None for experiment in experiments for run in experiment.runs}
         runs = [home.run(run_id) for run_id in wanted]
-    done = import_runs(home, uri, experiments, runs, with_diff=with_diff)
+    done = import_runs(home, uri, experiments, runs, with_diff=with_diff, follow=followed)
     for line in done.warnings():
         print(f"warning: {line}", file=sys.stderr)
     return done

@@ -121,8 +121,8 @@ def claims(
 ) -> int:
     """The verdict on each claim of the paper.
 
-    Without a file, of every file below `experiments/`, or below a folder that is named: the error is held over all of
-    their claims.
+    Without a file, of every file below `experiments/`, under the sentences of the paper that they test; or below a
+    folder that is named. The error is held over all of their claims.
     """
     files, overrides = split(arguments)
     named = [path for file in files or [FOLDER] for path in (files_with_claims(file) if is_folder(file) else [file])]
@@ -140,8 +140,11 @@ def claims(
         experiments = []
     exit_code = catch_up(place, uri, experiments)
     from plat_analysis.claims.engine import check_claims
+    from plat_analysis.claims.paper import paper_claims
     from plat_analysis.claims.reference import reference_beside
     from plat_analysis.report.verdicts import Judged, verdict_lines
+
+    claimed = paper_claims(experiments)
 
     checked = []
     for experiment in experiments:
@@ -156,11 +159,11 @@ def claims(
             exit_code = exit_code if done[1] else RUNS_FAILED
     lines = verdict_lines(checked)
     if as_json:
-        print_json({"claims": verdicts_as_json(lines)})
+        print_json({"claims": verdicts_as_json(lines, claimed)})
     elif not lines:
         print("these files claim nothing")
     elif len(named) > 1:
-        print(as_list(lines))
+        print(as_list(lines, [] if files else claimed))
     else:
         print(in_full(checked[0]))
     return RUNS_FAILED if tolerant.failed else exit_code

@@ -13,6 +13,7 @@ from plat.cli.common import (
     Arguments,
     HomeOption,
     JsonOption,
+    home_to_read,
     load_experiments,
     print_json,
 )
@@ -23,7 +24,6 @@ from plat.cli.settings import verb
 from plat.cli.table import table
 from plat.cli.targets import selected
 from plat.errors import SpecError
-from plat.store.home import Home
 from plat.suggest import mend
 
 BEFORE_AXES = ("run", "state")
@@ -63,7 +63,7 @@ def runs(
         )
     selection = parse_where(where)
     experiments = load_experiments(arguments, required=False, home=home, with_searches=True)
-    place = Home.find(home).checked()
+    place = home_to_read(home)
     everything = [RunFacts(place, entry) for entry in entries_asked(place, experiments)]
     chosen = selected(everything, selection, experiments)
     shown = chosen_columns(columns, chosen or everything)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from plat.cli.common import Arguments, HomeOption, JsonOption, load_experiments, print_json
+from plat.cli.common import Arguments, HomeOption, JsonOption, home_to_read, load_experiments, print_json
 from plat.cli.entries import Entry, asked_by, counts, described, states_asked
 from plat.cli.missing_runs import distinct
 from plat.cli.settings import verb
@@ -40,7 +40,7 @@ def status(
     Those of the named files, or all of this home; of hundreds of runs, those that are neither done nor missing. Exit
     code 3 when some failed.
     """
-    place = Home.find(home).checked()
+    place = home_to_read(home)
     experiments = load_experiments(arguments, required=False, home=home, with_searches=True)
     standing = states_asked(place, experiments)
     if as_json:

@@ -11,6 +11,7 @@ from plat.errors import SpecError
 from plat.units import counted
 
 if TYPE_CHECKING:
+    from plat_analysis.claims.paper import PaperClaim
     from plat_analysis.report.verdicts import Judged, VerdictLine
 
 FOLDER = Path("experiments")
@@ -53,17 +54,50 @@ def in_full(judged: Judged) -> str:
     return fitted("\n".join(lines))
 
 
-def as_list(lines: Sequence[VerdictLine]) -> str:
-    """Every claim of several files: verdict, file, sentence and one line why; then what stands together."""
+def as_list(lines: Sequence[VerdictLine], claimed: Sequence[PaperClaim] = ()) -> str:
+    """Every claim of several files: verdict, file, sentence and one line why; then what stands together.
+
+    claimed  what the paper claims: verdicts stand under the sentence that they test, those that test none come last
+    """
     from plat_analysis.report.verdicts import over_all, tally
 
     width = min(terminal_width() or WIDEST, WIDEST)
-    text = [part for line in lines for part in _entry(line, width)]
+    text = _under_sentences(lines, claimed, width) if claimed else _entries(lines, width)
     counts = ", ".join(f"{count} {word}" for count, word, _ in tally(lines))
     text += ["", *_wrapped(f"{counted(len(lines), 'claim')}: {counts}.", width)]
     if sentence := over_all(lines):
         text += _wrapped(sentence, width)
     return "\n".join([*text, "`plat claims FILE` shows every row, `--json` the ids of the runs."])
+
+
+def _under_sentences(lines: Sequence[VerdictLine], claimed: Sequence[PaperClaim], width: int) -> list[str]:
+    """The paper's claims in its own order, the main one first, each with the verdicts that test it.
+
+    A verdict that tests several is explained under the first.
+    """
+    from plat_analysis.claims.paper import by_claim
+
+    groups, others = by_claim(claimed, {(line.experiment.name, line.verdict.id): line for line in lines})
+    groups.sort(key=lambda group: not any(line.is_main for line in group[1]))
+    text: list[str] = []
+    explained: set[int] = set()
+    for claim, own in groups:
+        printed = f"; printed: {claim.published}" if claim.published else ""
+        text += [*_wrapped(f"## {claim.says} ({claim.source}{printed})", width)]
+        text += _entries([line for line in own if id(line) not in explained], width)
+        for line in own:
+            if id(line) in explained:
+                text.append(f"{line.word:{INDENT}}{line.artifact}: {line.verdict.id}, see above")
+        explained |= set(map(id, own))
+        if claim.open or not own:
+            text += _indented("open", [claim.open or "None of the files here tests it."], width)
+        text.append("")
+    heading = ["## What the paper does not claim, or other files ask"] if others else []
+    return [*(text if others else text[:-1]), *heading, *_entries(others, width)]
+
+
+def _entries(lines: Sequence[VerdictLine], width: int) -> list[str]:
+    return [part for line in lines for part in _entry(line, width)]
 
 
 def _entry(line: VerdictLine, width: int) -> list[str]:
@@ -72,16 +106,22 @@ def _entry(line: VerdictLine, width: int) -> list[str]:
     why = "; ".join(filter(None, [line.why, line.over_all]))
     text = [f"{line.artifact}: {verdict.id}", verdict.says, f"{why} ({runs})"]
     text += [f"reference: {line.reference}"] if line.reference else []
+    return _indented(line.word, text, width)
+
+
+def _indented(word: str, text: Sequence[str], width: int) -> list[str]:
+    """A word, and beside it paragraphs of text."""
     parts = [part for paragraph in text if paragraph for part in _wrapped(paragraph, width - INDENT)]
-    return [f"{head:{INDENT}}{part}" for head, part in zip([line.word, *[""] * len(parts)], parts, strict=False)]
+    return [f"{head:{INDENT}}{part}" for head, part in zip([word, *[""] * len(parts)], parts, strict=False)]
 
 
 def _wrapped(text: str, width: int) -> list[str]:
     return fitted(text, width).split("\n")
 
 
-def as_json(lines: Sequence[VerdictLine]) -> list[dict[str, Any]]:
-    """The verdicts for a program, with the file of each, whether it stands over all, and the reference."""
+def as_json(lines: Sequence[VerdictLine], claimed: Sequence[PaperClaim]) -> list[dict[str, Any]]:
+    """The verdicts for a program, with the file of each, whether it stands over all, the reference, and the ids of the
+    paper's claims that it tests."""
     return [
         {
             **line.verdict.as_dict(),
@@ -89,6 +129,7 @@ def as_json(lines: Sequence[VerdictLine]) -> list[dict[str, Any]]:
             "source": line.experiment.source,
             "stands_over_all": line.holds,
             "reference": line.reference or None,
+            "paper_claims": [claim.id for claim in claimed if (line.experiment.name, line.verdict.id) in claim.tests],
         }
         for line in lines
     ]

@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from plat.cli.common import Arguments, HomeOption, load_experiments, on_terminal
+from plat.cli.common import Arguments, HomeOption, home_to_read, load_experiments, on_terminal
 from plat.cli.entries import Entry, counts, entries_asked
 from plat.cli.follow import GOING_ON, Follower, describe, is_going_on, ordered
 from plat.cli.searches import any_search, brought_up_to_date
@@ -30,7 +30,7 @@ def watch(
     keys: arrows choose a run, l shows its log, c cancels it, r tries it again, q leaves. Piped, a line for each change,
     until nothing goes on any more.
     """
-    place = Home.find(home).checked()
+    place = home_to_read(home)
     experiments = load_experiments(
         arguments, required=False, home=home, of_a_run="plat logs {id} --follow{home}", with_searches=True
     )

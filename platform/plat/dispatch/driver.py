@@ -160,6 +160,7 @@ class _Drive:
         job = self._dispatcher.jobs[change.job]
         ended = change.state == ENDED
         success = self._board.last(job)[1] if ended and job.kind == "run" else None
+        self._shown = 0.0  # what is shown is out of date
         self._progress.change(change, success=success, seconds=job.seconds if ended else 0.0)
         if not ended or job.kind != "run":
             return

@@ -115,6 +115,7 @@ class Live:
         self._live.start()
 
     def change(self, change: Change, *, success: float | None = None, seconds: float = 0.0) -> None:
+        self._drawn = 0.0  # the table still calls a run that has ended running: the next update draws it
         if change.state not in (RUNNING, WAITING):  # those are in the table
             self.message(describe(change, success, seconds))
 

@@ -74,3 +74,11 @@ def test_keys_and_values_that_no_run_has_get_the_nearest():
 def test_comparisons_are_those_of_numbers(given_value, limit):
     for sign, expected in (("<", given_value < limit), (">=", given_value >= limit), ("=", given_value == limit)):
         assert parse_where([f"x{sign}{limit!r}"]).holds({"x": given_value}.get) is expected
+
+
+def test_a_beginning_that_several_runs_share_is_refused_with_its_place(plat, home, executed):
+    """Seventeen ids and sixteen letters: two of them begin alike."""
+    ids = [executed(seed=seed).id for seed in range(17)]
+    shared = next(letter for letter in "0123456789abcdef" if sum(run_id[0] == letter for run_id in ids) > 1)
+    code, _, err = plat("why", shared)
+    assert code == 2 and f"at: {home / 'runs'}" in err and "is the beginning of" in err

@@ -77,3 +77,50 @@ def test_claims_without_a_file_are_those_of_the_folder(plat, files, tmp_path, mo
     (folder / "wrong.yaml").write_text(wrong.read_text() + "claims: [{id: x}]\n")
     code, out, err = plat("claims")
     assert code == 3 and "wrong.yaml:2:1" in err and "2 claims: " in out
+
+
+PAPER = """
+title: A paper
+claims:
+  - id: goes-up
+    says: Climbers climb.
+    source: Table 1
+    published: {climber: 3.5, wild: [1, 2]}
+    tested_by: [small: climbs]
+  - {id: again, says: They do it again., source: Table 2, tested_by: [small: climbs, unheard: of]}
+  - {id: nobody-knows, says: Nobody knows., source: Figure 1, tested_by: [], open: A longer ladder.}
+"""
+
+
+def test_claims_without_a_file_stand_under_the_sentences_of_the_paper(plat, files, tmp_path, monkeypatch):
+    first, second, _ = files
+    folder = tmp_path / "work" / "experiments"
+    (folder / "papers").mkdir(parents=True)
+    (folder / "papers" / "mine.yaml").write_text(PAPER)
+    for path in (first, second):
+        (folder / path.name).write_text("paper: mine\n" + path.read_text())
+    monkeypatch.chdir(tmp_path / "work")
+    code, out, err = plat("claims")
+    assert code == 0, err
+    assert max(map(len, out.splitlines())) <= 80
+    parts = ("## Climbers climb. (Table 1;", "small: climbs", "## They do it again.", "small: climbs, see above")
+    parts += ("## Nobody knows.", "A longer ladder.", "## What the paper does not claim", "second: climbs")
+    places = [out.index(part) for part in parts]
+    assert places == sorted(places) and "climber 3.5, wild 1 to 2" in " ".join(out.split())
+    claims = json.loads(plat("claims", "--json")[1])["claims"]
+    assert {c["experiment"]: c["paper_claims"] for c in claims} == {"second": [], "small": ["goes-up", "again"]}
+    assert "##" not in plat("claims", folder)[1]
+
+
+@pytest.mark.parametrize(
+    ("entry", "what"),
+    [("{says: x}", "no id or sentence"), ("{id: a, says: b, tested_by: c}", "tested_by of 'a'")],
+)
+def test_a_claim_of_the_paper_that_cannot_be_read_is_named(plat, files, tmp_path, monkeypatch, entry, what):
+    folder = tmp_path / "work" / "experiments"
+    (folder / "papers").mkdir(parents=True)
+    (folder / "papers" / "mine.yaml").write_text(f"claims: [{entry}]\n")
+    (folder / "one.yaml").write_text("paper: mine\n" + files[0].read_text())
+    monkeypatch.chdir(tmp_path / "work")
+    code, _, err = plat("claims")
+    assert code == 2 and what in err and "papers/mine.yaml, claims: entry 1" in err

@@ -56,6 +56,9 @@ COMMANDS = [
     ("eval", "plat eval --help"),
     ("status {folder}/nosuch.yaml", "no such file"),
     ("status --al", "--all"),
+    ("status --home {folder}/hmoe", "there is no home here"),
+    ("runs --home {folder}/hmoe", "there is no home here"),
+    ("watch --home {folder}", "there is no home here"),
     ("watch --every 0", "it must be at least 0.1"),
     ("runs --where success>high", "for example success>0.5"),
     ("runs --where =1", "--where takes KEY=VALUE"),
@@ -129,6 +132,7 @@ def test_a_wrong_command_is_explained_and_nothing_is_made(plat, home, files, typ
     assert (code, out) == (2, ""), err
     lines = err.splitlines()
     assert lines[0].startswith("error: ") and lines[-1].startswith("  fix: ") and len(lines) <= 3
+    assert lines[1].startswith("   at: "), err
     assert hint.format(**files) in err
     assert not home.exists()
 

@@ -105,6 +105,14 @@ def test_one_unit_of_five_on_the_other_side_is_no_verdict():
     assert "(t), .031 (sign flips)" in held.lines[1] and ".062 (sign flips)" in not_held.lines[1]
 
 
+def test_a_p_value_says_what_it_is_against_unless_that_is_zero():
+    small, wrong = row(0, published=16), row(-30, published=-8)
+    for decision, size in ((decide({"PPO": small}), "+16.0"), (decide({"PPO": wrong}), "−8.0")):
+        assert decision.status == "not_reproduced" and decision.lines[1].endswith(f"both against {size}")
+    for item in (row(10), row(1, spread=10), row(-30)):
+        assert "against" not in decide({"PPO": item}).detail
+
+
 def test_two_builds_are_judged_as_strata_where_the_claim_says_so():
     values = {Replicate(build, seed): 3.0 + build + 0.1 * seed for build in range(2) for seed in range(5)}
     fixed = decide({"PPO": RowEvidence(over_replicates(values, builds="fixed", wanted=10))})

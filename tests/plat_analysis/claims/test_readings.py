@@ -9,8 +9,8 @@ import pytest
 from scipy import stats
 
 from plat.errors import SpecError
-from plat_analysis.plugins.checking import check_entries
 from plat_analysis.claims.readings import build
+from plat_analysis.plugins.checking import check_entries
 
 READINGS = {"same": ["a", "b"], "other": ["a", "c"]}
 

@@ -20,5 +20,5 @@ def test_runs_in_no_bundle_are_counted(bundles):
     with pytest.raises(SpecError, match="of 140 runs of 'heatmap' are in no bundle"):
         bundles.report("heatmap")
     assert not bundles.report("heatmap", ["matrix.algorithm=[ppo]"]).failures
-    with pytest.raises(SpecError, match="no experiment file nonsense.yaml"):
+    with pytest.raises(SpecError, match=r"no experiment file nonsense\.yaml"):
         bundles.report("nonsense")

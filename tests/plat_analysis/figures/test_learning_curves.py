@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from plat_analysis.figures import learning_curves
+from plat_analysis.data.labels import value_label
+from plat_analysis.figures import learning_curves, style
 from plat_analysis.regimes import collapse
 
 
@@ -31,3 +32,27 @@ def test_captions_say_what_the_band_is(make_experiment, make_frames):
         assert "over the validation instances" in collapse.BUILDER(frames, experiment)[0].caption
     assert "over the validation instances" in captions[1][0] and "Band" not in captions[1][1]
     assert "Band" not in captions[2][0] and "interval over seeds" in captions[3][0]
+
+
+def test_numbers_that_head_panels_have_the_name_of_their_axis(make_experiment, make_frames):
+    experiment = make_experiment(rows=["PPO"], tasks=["sokoban"], builds=[0, 1])
+    frames = make_frames(experiment)
+    options = {"rows": ["variant", "model.base.seed"], "columns": "model.base.seed"}
+    canvas = learning_curves.BUILDER(frames, experiment, **options)[0].draw()
+    assert [axis.get_title() for axis in canvas.axes[:2]] == ["build 0", "build 1"]
+    assert {text.get_text() for axis in canvas.axes for text in axis.texts} >= {"PPO · build 0", "PPO · build 1"}
+    assert value_label("algorithm.kl_coef", "0.001") == "KL coefficient 0.001"
+    assert value_label("filter.value", "0.9") == "filter value 0.9"
+    assert value_label("task", "sokoban") == "Sokoban"
+
+
+def test_a_key_names_its_axis_in_ink_and_bands_are_promised_where_drawn(make_experiment, make_frames):
+    for variants in (["PPO", "DAPO"], ["PPO", "DAPO", "GRPO", "Dr. GRPO"]):
+        experiment = make_experiment(rows=variants, tasks=["sokoban"], filters=["none"], seeds=range(3))
+        frames = make_frames(experiment)
+        figure = learning_curves.BUILDER(frames, experiment, rows="task", pair="variant", baseline="PPO")[0]
+        canvas = figure.draw()
+        assert ("Band" in figure.caption) == any(axis.collections for axis in canvas.axes) == (len(variants) == 2)
+        heading, *names = canvas.texts
+        assert (heading.get_text(), heading.get_color()) == ("variant:", style.INK)
+        assert [name.get_text() for name in names[: len(variants)]] == variants

@@ -19,12 +19,13 @@ curves = st.lists(
 )
 
 
-def measure(make_experiment, given, points, success=((0, 0.1), (20, 0.9), (40, 0.4))):
+def measure(make_experiment, given, points, success=((0, 0.1), (20, 0.9), (40, 0.4)), other=()):
     """A quantity of one run that logged these points of a metric, and these of success."""
     experiment = make_experiment(rows=["PPO"], tasks=["sokoban"], filters=["none"])
     run = experiment.runs[0].id
     rows = [(run, "cost", step, value) for step, value in points]
     rows += [(run, "val/success", step, value) for step, value in success]
+    rows += [(run, "other", step, value) for step, value in other]
     frames = Frames(
         runs=pd.DataFrame([{"run_id": run, "name": "a", "outcome": "finished"}]),
         metrics=pd.DataFrame(rows, columns=["run_id", "key", "step", "value"]),
@@ -67,6 +68,37 @@ def test_a_value_at_a_step(make_experiment, given_, value, step):
 
 
 @pytest.mark.parametrize(
+    "given_, value, step",
+    [
+        ({"minus": "other"}, 9 - 4, 30),
+        ({"minus": "other", "at": "start"}, 5 - 2, 15),  # the first step that both have
+        ({"minus": "other", "mean": True}, 4, 30),
+        ({"over": "other", "at": 15}, 2.5, 15),
+        ({"over": "other", "slope": True}, (9 / 4 - 5 / 2) / 15, None),
+    ],
+)
+def test_two_metrics_of_one_run(make_experiment, given_, value, step):
+    other = [(15, 2), (20, 7), (30, 4)]
+    found = measure(make_experiment, {"metric": "cost"} | given_, [(10, 1), (15, 5), (30, 9)], other=other)
+    assert (found.value, found.step) == (pytest.approx(value), step)
+
+
+def test_a_difference_of_two_shares_is_in_points_and_has_no_bounds():
+    given_ = {"metric": "success", "minus": "val/success_swapped"}
+    found = quantity(given_)
+    assert (found.factor, found.bounds, found.metrics) == (100, None, ("success", "val/success_swapped"))
+    assert found.name == "success − val/success_swapped" and quantity(given_, "loss").name == "loss"
+    assert quantity({"metric": "success", "over": "val/success_swapped"}).factor == 1
+
+
+def test_two_metrics_that_do_not_meet_have_no_value(make_experiment):
+    for key in ("minus", "over"):
+        given_ = {"metric": "cost", key: "other"}
+        assert measure(make_experiment, given_, [(10, 1)], other=[(20, 1)]) == Absent("not measured")
+    assert measure(make_experiment, given_, [(10, 1)], other=[(10, 0)]) == Absent("divided by zero")
+
+
+@pytest.mark.parametrize(
     "given_, why",
     [
         ({"metric": "nothing"}, "not measured"),
@@ -90,6 +122,9 @@ def test_why_there_is_no_value(make_experiment, given_, why):
         ({"metric": "cost", "slope": 2}, "slope: 2 is not true"),
         ({"metric": "cost", "at": True}, "at: True is not"),
         ({"metric": "cost", "steps_to": "half"}, "steps_to: 'half' is not a number"),
+        ({"metric": "cost", "minus": "cost"}, "minus: 'cost' is not another metric"),
+        ({"metric": "cost", "over": 3}, "over: 3 is not another metric"),
+        ({"metric": "cost", "over": "a", "minus": "b"}, "joins two other metrics: minus and over"),
     ],
 )
 def test_what_is_no_measure_is_refused(given_, what):

@@ -214,6 +214,22 @@ def test_the_table_shows_the_range_and_marks_what_lies_outside(make, make_frames
     assert "<sup>x</sup>" in render.markdown(table) and "$^{x}$" in render.latex(table)
 
 
+def test_too_few_runs_are_said_in_the_cell_and_explained_once(make, make_frames, tmp_path, monkeypatch):
+    """The reference has five runs of each cell, one of them the table's own: four others, where a range takes five."""
+    own, earlier = (
+        make(seeds, rows=["GRPO"], tasks=["sokoban"], path=tmp_path / "experiments" / "quickstart.yaml")
+        for seeds in ([0], range(5))
+    )
+    (tmp_path / "results").mkdir()
+    (tmp_path / "experiments").mkdir()
+    monkeypatch.setattr(reference_runs, "read_results", lambda *_, **__: bundle_of(earlier, make_frames(earlier)))
+    ends = next(a for a in collapse.build(make_frames(own), own) if a.name == "collapse_differences")
+    for table in (ends, peak_success.build(make_frames(own), own)[0]):
+        ranges = [row for row in table.rows if "range" in (row.cells[0].text, row.cells[1].text)]
+        assert ranges and all("too few (4 of 5)" in [cell.text for cell in row.cells] for row in ranges)
+        assert [note.text[:18] for note in table.notes if "too few" in note.text] == ["“too few (4 of 5)”"]
+
+
 def test_a_missing_folder_is_said_once(make, make_frames, tmp_path):
     own = make([0], path=tmp_path / "table4.yaml")
     table = peak_success.build(make_frames(own), own)[0]

@@ -8,6 +8,7 @@ import json
 import re
 from dataclasses import replace
 from html.parser import HTMLParser
+from pathlib import Path
 from xml.etree import ElementTree
 
 import pytest
@@ -124,8 +125,13 @@ def test_written_files_are_whole_and_replace_old_ones(table_only, make_frames, t
 
 def test_a_folder_that_cannot_be_written_is_an_error(table_only, make_frames, tmp_path):
     (tmp_path / "file").write_text("in the way")
+    report = build_report(make_frames(table_only), table_only)
+    for place in (tmp_path / "file", tmp_path / "file" / "below", Path("/dev/null")):
+        with pytest.raises(HomeError, match="is no folder") as error:
+            write_report(report, place)
+        assert error.value.where == str(place) and error.value.mend == "name a folder with --out DIR"
     with pytest.raises(HomeError, match="cannot write the report"):
-        write_report(build_report(make_frames(table_only), table_only), tmp_path / "file")
+        write_report(report, Path("/proc/report"))
 
 
 def test_values_have_names_that_mlflow_accepts(experiment, frames):

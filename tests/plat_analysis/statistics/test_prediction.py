@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from plat_analysis.statistics.prediction import MIN_RUNS, chance_of_as_many, prediction_interval
+from plat_analysis.statistics.prediction import MIN_RUNS, chance_of_as_many, prediction_interval, too_few
 
 TRIALS = 5_000
 
@@ -84,6 +84,21 @@ def test_a_mean_over_builds_is_expected_around_theirs():
 )
 def test_too_few_runs_or_builds_give_no_range(values, more):
     assert prediction_interval(values, more) is None
+
+
+@given(
+    st.dictionaries(st.integers(0, 3), st.lists(st.floats(0, 1), max_size=6), min_size=1).filter(
+        lambda values: any(values.values())
+    ),
+    st.dictionaries(st.integers(0, 3), st.integers(1, 3), min_size=1),
+)
+def test_what_is_lacking_is_said_exactly_where_there_is_no_range(values, more):
+    assert bool(too_few(values, more)) == (prediction_interval(values, more) is None)
+
+
+def test_what_is_lacking_counts_runs_or_builds():
+    assert too_few({0: [1.0] * 4}, {0: 1}) == "4 of 5" and too_few({0: [1.0] * 3, 1: [1.0]}, {0: 1}) == "4 of 6"
+    assert too_few({0: [1.0] * 9}, {7: 1}) == "1 of 3 builds"
 
 
 @given(st.integers(0, 20), st.integers(0, 20))

@@ -11,7 +11,7 @@ Importing a bundle again, or two bundles that share runs, changes nothing that i
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -26,7 +26,7 @@ from plat.store.durable import fsync_folder, locked, to_checked_json, write
 from plat.store.home import Home
 from plat.store.mlflow.backend import Backend, Known, conflict
 from plat.store.mlflow.connect import check_store, open_backend
-from plat.store.mlflow.importer import ImportReport, import_lock, import_runs
+from plat.store.mlflow.importer import Follow, ImportReport, as_they_are, import_lock, import_runs
 from plat.store.mlflow.record import read_record
 from plat.store.run_directory.files import read_meta
 from plat.store.run_directory.paths import RunPaths
@@ -37,28 +37,34 @@ SHOWN = 5  # conflicts named in an error
 
 @dataclass
 class BundleReport:
-    """What an import did: ids of runs that are `new` here, how many were here already, and what the store said."""
+    """What an import did: ids of runs that are `new` here, how many were here already, and what the store said; with
+    the names and the overrides of the experiments that the bundle was exported from."""
 
     new: list[str] = field(default_factory=list)
     present: int = 0
     stored: ImportReport = field(default_factory=ImportReport)
+    experiments: list[str] = field(default_factory=list)
+    overrides: list[str] = field(default_factory=list)
 
 
-def import_bundle(home: Home, uri: str, folder: Path) -> BundleReport:
+def import_bundle(home: Home, uri: str, folder: Path, follow: Follow = as_they_are) -> BundleReport:
     """Bring the runs of a bundle into this home and its store.
+
+    follow  goes through the runs of each step, and may say how far it is
 
     BundleError when the bundle is damaged or does not fit what is here; HomeError and StoreError when the home or the
     store cannot be used. In each case nothing was imported.
     """
-    runs = runs_of(read_bundle(folder), folder)
+    bundle = read_bundle(folder)
+    runs = runs_of(bundle, folder)
     if not home.exists():
         check_store(home.checked(), uri)  # before the home is made: nothing is left behind where no store answers
     home.create()
     report = BundleReport()
     with import_lock(home), closing(open_backend(home, uri)) as backend:
         new = _new_runs(home, runs, folder)
-        with staged_runs(home, new) as staged:
-            _check_staged(staged, {run.id: run for run in new}, folder)
+        with staged_runs(home, follow(new, "writing runs")) as staged:
+            _check_staged(follow(staged, "checking runs"), {run.id: run for run in new}, folder)
             _check_store(backend, staged, folder)
             for paths in staged:
                 put_in_place(paths, home.run(paths.id))
@@ -68,7 +74,8 @@ def import_bundle(home: Home, uri: str, folder: Path) -> BundleReport:
         for run in runs:
             _note_experiments(home, home.run(run.id), run.meta.get("experiments", []))
     report.present = len(runs) - len(new)
-    report.stored = import_runs(home, uri, runs=[home.run(run.id) for run in runs])
+    report.experiments, report.overrides = [entry["name"] for entry in bundle.experiments], bundle.overrides
+    report.stored = import_runs(home, uri, runs=[home.run(run.id) for run in runs], follow=follow)
     return report
 
 
@@ -92,7 +99,7 @@ def _new_runs(home: Home, runs: Sequence[BundledRun], folder: Path) -> list[Bund
     return new
 
 
-def _check_staged(staged: Sequence[RunPaths], runs: Mapping[str, BundledRun], folder: Path) -> None:
+def _check_staged(staged: Iterable[RunPaths], runs: Mapping[str, BundledRun], folder: Path) -> None:
     """BundleError unless each staged directory is the whole run that it should be, as every verb will read it."""
     for paths in staged:
         record = read_record(paths)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 
 from plat.errors import HomeError
@@ -17,15 +17,16 @@ _NO_PLACE = "mend the permissions or free some disk space, and give the same com
 
 
 @contextmanager
-def staged_runs(home: Home, runs: Sequence[BundledRun]) -> Iterator[list[RunPaths]]:
+def staged_runs(home: Home, runs: Iterable[BundledRun]) -> Iterator[list[RunPaths]]:
     """Run directories of these runs beside `runs/`, gone again afterwards unless they were moved."""
     scratch = home.root / SCRATCH
     shutil.rmtree(scratch, ignore_errors=True)
     try:
-        staged = [RunPaths(scratch / run.id) for run in runs]
+        staged = []
         try:
-            for run, paths in zip(runs, staged, strict=True):
-                write_run(run, paths)
+            for run in runs:
+                staged.append(RunPaths(scratch / run.id))
+                write_run(run, staged[-1])
         except OSError as error:
             raise HomeError(
                 f"the runs of the bundle could not be written: {error.strerror or error}",

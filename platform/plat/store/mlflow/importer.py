@@ -26,7 +26,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from plat.errors import StoreError
 from plat.store.durable import locked
@@ -48,7 +48,14 @@ from plat.units import are, counted
 if TYPE_CHECKING:
     from plat.spec.experiment import Experiment
 
+T = TypeVar("T")
 LOCK_SECONDS = 120.0  # how long to wait for another importer
+
+
+class Follow(Protocol):
+    """Goes through runs in the place of `for`, and may say how far it is in doing something to them."""
+
+    def __call__(self, runs: Sequence[T], doing: str, /) -> Iterable[T]: ...
 
 
 @dataclass
@@ -100,6 +107,11 @@ class ImportReport:
         return lines + ([f"and {unnamed} more {are(unnamed)} damaged"] if unnamed > 0 else [])
 
 
+def as_they_are(runs: Sequence[T], doing: str, /) -> Iterable[T]:
+    """A Follow that says nothing."""
+    return runs
+
+
 def import_runs(
     home: Home,
     uri: str,
@@ -108,12 +120,14 @@ def import_runs(
     timeout: float | None = None,
     *,
     with_diff: bool = False,
+    follow: Follow = as_they_are,
 ) -> ImportReport:
     """Bring MLflow up to date with these run directories (default: all of the home).
 
     experiments  parsed files: they give titles to their own MLflow runs, and every run of theirs is tagged with them
     timeout      seconds to wait for another importer, and for another writer of a SQLite store; None for long
     with_diff    store the text of uncommitted code changes, too, also of runs that are up to date otherwise
+    follow       goes through the runs, and may say how far it is
     """
     home.checked()
     if runs is None:
@@ -132,7 +146,7 @@ def import_runs(
     with import_lock(home, timeout):
         backend = open_backend(home, uri, timeout)
         try:
-            _import(backend, changed, wanted, files, report, with_diff)
+            _import(backend, changed, wanted, files, report, with_diff, follow)
         finally:
             backend.close()
     return report
@@ -220,11 +234,13 @@ def _import(
     files: Mapping[str, FileInfo],
     report: ImportReport,
     with_diff: bool,
+    follow: Follow,
 ) -> None:
     known = backend.known([os.path.basename(folder) for folder in folders])
     backend.drop_twins()
     touched: dict[tuple[str, str], str | None] = {}  # (MLflow experiment, file) -> MLflow id of the file's own run
-    for folder in _changed(folders, wanted, known, report, again=with_diff):  # another importer may have been faster
+    # Another importer may have been faster.
+    for folder in follow(_changed(folders, wanted, known, report, again=with_diff), "copying runs into the store"):
         run = RunPaths(Path(folder))
         record = read_record(run, wanted.get(run.id, ()), with_diff)
         if record is None:

@@ -38,7 +38,8 @@ class StoreCheck:
     differing  run id -> the first thing in which the store differs from the run's directory
     damaged    run id -> what is wrong with the directory itself, which is then not compared
     alone      number of runs in the store that have no directory here
-    behind     ids of unfinished runs whose directory went on since the last import, so that not all was compared
+    behind     ids of runs whose directory went on since the last import, so that not all was compared
+    absent     ids of runs that have not been imported yet
     deleted    run id -> MLflow id of runs that were deleted in MLflow, which are not compared
     twins      MLflow ids of runs in MLflow's bin that several homes had created at once; of each, another is kept
     """
@@ -50,6 +51,7 @@ class StoreCheck:
     damaged: dict[str, str] = field(default_factory=dict)
     alone: int = 0
     behind: list[str] = field(default_factory=list)
+    absent: list[str] = field(default_factory=list)
     deleted: dict[str, str] = field(default_factory=dict)
     twins: list[str] = field(default_factory=list)
 
@@ -95,14 +97,16 @@ def _check_run(run: RunPaths, known: Known | None, backend: Backend, reader: Raw
         return
     if known is None:
         if has_begun(run):
-            check.differing[run.id] = "it is not in the store"
+            check.absent.append(run.id)
         return
     if known.deleted:
         check.deleted[run.id] = known.mlflow_id
         return
     stored = backend.stored(known)
-    # A signature has times of files, which a copied home may have lost; a run with a result never changes any more.
-    current = record.done or known.signature == record.signature
+    # A signature has times of files, which a copied home may have lost. A run never changes after its result: one that
+    # was imported with its result must be there as a whole, one that was imported before may not be yet.
+    imported_whole = record.done and record.status == stored.status
+    current = imported_whole or known.signature == record.signature
     problem = _difference(record, stored, current)
     if not current and not problem:
         check.behind.append(run.id)
