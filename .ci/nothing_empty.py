@@ -2,8 +2,8 @@
 
     python .ci/nothing_empty.py HOME
 
-Reads the CSV and JSON files that `plat report` has written. Exits with 3, and names what is empty. A part whose every line
-says in `note` why it has no number is named, and is no error: two prompts give too few measurements for some means.
+Reads the CSV and JSON files that `plat report` has written. Exits with 3, and names what is empty. A part whose every
+line says in `note` why it has no number is named, and is no error: two prompts give too few measurements for a mean.
 """
 
 from __future__ import annotations
