@@ -5,6 +5,7 @@
 #   make test-cluster  the tests on a real SLURM and of a team's store (PostgreSQL), which they install (Debian, as
 #                      root), start and stop on this machine
 #   make test-verl  whole runs with verl's own trainer, on CPU cores (about nine minutes)
+#   make reproduce-smoke  every table, figure and claim of the paper at smoke scale, on one page (about ten minutes)
 #   make lint     formatting, style and types
 #   make results  write the numbers of README.md and docs/ from the runs in docs/results
 #   make bench    the measurements of docs/benchmarks.md
@@ -23,7 +24,7 @@ BIN := .venv/bin
 INSTALLED := .venv/.installed
 PIP := $(BIN)/python -m pip install --disable-pip-version-check
 
-.PHONY: sweep test test-cluster test-verl lint results bench install clean
+.PHONY: sweep test test-cluster test-verl reproduce-smoke lint results bench install clean
 .DELETE_ON_ERROR:
 
 sweep: $(INSTALLED)
@@ -38,6 +39,9 @@ test-cluster: $(INSTALLED)
 
 test-verl: $(INSTALLED)
 	@$(BIN)/python -m pytest tests/plat/trainer/verl -m "verl and not chaos and not science" $(ARGS)
+
+reproduce-smoke: $(INSTALLED)
+	@.ci/reproduce-smoke $(ARGS)
 
 lint: $(INSTALLED)
 	$(BIN)/ruff format --check .

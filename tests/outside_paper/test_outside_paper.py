@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import json
 import os
 import shutil
@@ -43,6 +44,22 @@ def test_a_second_paper_runs_by_yaml_and_entry_points_alone(plat, tmp_path):
 
     again = plat("sweep", SPEC)
     assert again.returncode == 0 and again.stdout.startswith("nothing to do")
+
+
+def test_tables_correlations_and_trends_of_a_second_paper_need_yaml_alone(plat, tmp_path):
+    """The planted effect: a longer stride learns to bisect sooner, and who bisects wins."""
+    file = SPEC.with_name("strides.yaml")
+    done = plat("sweep", file)
+    assert done.returncode == 0, done.stdout + done.stderr
+    claims = json.loads(plat("claims", file, "--json").stdout)["claims"]
+    assert {claim["id"]: claim["verdict"] for claim in claims} == {
+        "toy.bisecting-wins": "reproduced",
+        "toy.longer-is-better": "reproduced",
+    }
+    with (tmp_path / "home" / "reports" / "strides" / "measures.csv").open() as lines:
+        shown = [line for line in csv.DictReader(lines) if line["measure"] == "bisecting" and not line["against"]]
+    values = [float(line["value"]) for line in shown]
+    assert len(values) == 6 and values == sorted(values) and values[-1] > values[0] + 20
 
 
 def test_its_environment_is_an_option_of_task(plat, tmp_path):

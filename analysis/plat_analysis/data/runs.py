@@ -114,6 +114,7 @@ class Results:
         self._headlines = {run.id: run.headline for run in experiment.runs}
         self.positions = [replace(by_id[run_id], axes=dict(axes)) for axes, run_id in experiment.cells]
         self._curves: dict[str, dict[str, Curve]] = {}
+        self._keys: tuple[NDArray[np.int32], dict[str, int]] | None = None  # see `_numbered`
         self._tables: dict[tuple[str, str], list[tuple[int, Any]]] = {}
         if frames is None:
             return
@@ -133,7 +134,7 @@ class Results:
     def release(self) -> None:
         """Forget what was measured, which takes most of the memory; `runs` and `positions` stay."""
         _SHARED.pop((id(self._frames), id(self.experiment)), None)
-        self._frames = self._metrics = None
+        self._frames = self._metrics = self._keys = None
         self._curves, self._tables = {}, {}
 
     @classmethod
@@ -150,12 +151,27 @@ class Results:
             return EMPTY
         key = self._headlines[run_id] if key == SUCCESS else key
         if key not in self._curves:
-            rows = self._metrics[(self._metrics["key"] == key) & self._metrics["value"].notna()]
+            rows = self._rows_of(key, self._metrics)
             self._curves[key] = {
                 str(run): (part["step"].to_numpy(np.int64), part["value"].to_numpy(np.float64))
                 for run, part in rows.sort_values(["run_id", "step"]).groupby("run_id", sort=False)
             }
         return self._curves[key].get(run_id, EMPTY)
+
+    def _rows_of(self, key: str, metrics: pd.DataFrame) -> pd.DataFrame:
+        """The rows of a metric, without NaN."""
+        codes, numbers = self._numbered(metrics)
+        rows = metrics.iloc[np.flatnonzero(codes == numbers.get(key, -1))]
+        return rows[rows["value"].notna()]
+
+    def _numbered(self, metrics: pd.DataFrame) -> tuple[NDArray[np.int32], dict[str, int]]:
+        """The number of each row's key, and of each key: made once, because comparing texts takes long."""
+        import pandas as pd
+
+        if self._keys is None:
+            codes, names = pd.factorize(metrics["key"])
+            self._keys = codes.astype(np.int32), {str(name): code for code, name in enumerate(names)}
+        return self._keys
 
     def metric(self, key: str) -> str:
         """The metrics that a key stands for, as text: the headlines of the runs for SUCCESS, otherwise the key."""
@@ -166,7 +182,7 @@ class Results:
         name may be misspelt."""
         if self._metrics is None or all(run.missing for run in self.runs):
             return []
-        logged = [str(key) for key in self._metrics["key"].unique()]
+        logged = list(self._numbered(self._metrics)[1])
         absent = [key for key in dict.fromkeys(keys) if key != SUCCESS and key not in logged]
         near = {key: nearest(key, logged) for key in absent}
         return [f"No run logged {key!r}" + (f": did you mean {near[key]!r}?" if near[key] else ".") for key in absent]

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 BAND_SEEDS = 3  # with fewer seeds an interval would have a single degree of freedom; their lines say more
 MARKED = 6  # markers on a mean
+MOST_POINTS = 250  # of the thin line of a seed; a longer one is drawn through evenly spaced ones
 
 
 @dataclass(frozen=True)
@@ -133,7 +134,8 @@ def draw(
     single = len(curves.lines) == 1
     for run, (steps, values) in zip(curves.runs, curves.lines, strict=True):
         if not single or run.missing:
-            axis.plot(steps, values, color=colour, linewidth=0.6, alpha=0.45, zorder=2.5)
+            apart = max(1, -(-len(steps) // MOST_POINTS))
+            axis.plot(steps[::apart], values[::apart], color=colour, linewidth=0.6, alpha=0.45, zorder=2.5)
         if run.missing or is_stopped(run.outcome):
             axis.plot(steps[-1], values[-1], "x", color=colour, ms=4, mew=1.2, zorder=5)
         elif run.id in curves.falls:

@@ -6,7 +6,7 @@ information is populated. Checkpoints of one run are alike, so the interval of t
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 
 Array = NDArray[np.float64]
 LARGEST = 60.0  # area of the largest bubble, in points squared
+MOST_BUBBLES = 5000  # more of them hide each other, and take minutes to draw
 
 
 @dataclass(frozen=True)
@@ -72,12 +73,14 @@ def build(
     found = "; ".join(
         f"{label(row) or 'all'}: {number(share.value)} % {interval(share)}".strip() for row, share in shares.items()
     )
+    apart = _apart([own for runs in panels.values() for own in runs])
+    every = "A bubble is a measurement of a run" + (f", one in {apart} of them" if apart > 1 else "")
     figure = Figure(
         name=name,
         title=" · ".join(filter(None, [experiment.source, experiment.title])),
         draw=partial(_draw, panels, (label(x), label(y)), (x_bound, y_bound)),
         caption=(
-            f"A bubble is a measurement of a run; its area is {label(size)}, darker is a larger success. Share of "
+            f"{every}; its area is {label(size)}, darker is a larger success. Share of "
             f"measurements at the lower right, mean and 95 % interval over runs: {found or 'nothing is measured'}."
         ),
         values={f"share/{row or 'all'}": share.value for row, share in shares.items() if share.value is not None},
@@ -119,6 +122,11 @@ def _share(runs: list[Checkpoints], x_bound: float, y_bound: float) -> Estimate:
     return replace(estimate, low=max(0.0, estimate.low), high=min(100.0, estimate.high))
 
 
+def _apart(runs: Sequence[Checkpoints]) -> int:
+    """Each how-many-eth measurement of a run has a bubble, so that there are at most about MOST_BUBBLES."""
+    return max(1, -(-sum(len(own.steps) for own in runs) // MOST_BUBBLES))
+
+
 def _draw(panels: Mapping[str, list[Checkpoints]], names: tuple[str, str], bounds: tuple[float, float]) -> Canvas:
     from plat_analysis.figures import style
 
@@ -128,12 +136,13 @@ def _draw(panels: Mapping[str, list[Checkpoints]], names: tuple[str, str], bound
     figure.subplots_adjust(left=0.62 / figure.get_figwidth(), right=0.985, top=0.91, bottom=0.15, wspace=0.08)
     every = [own for runs in panels.values() for own in runs]
     largest = max((float(np.nanmax(own.size)) for own in every if np.isfinite(own.size).any()), default=1.0) or 1.0
+    apart = _apart(every)
     for axis, row in zip(drawn, rows, strict=True):
         for own in panels.get(row, []):
-            area = 2 + LARGEST * np.nan_to_num(own.size) / largest
+            area = 2 + LARGEST * np.nan_to_num(own.size[::apart]) / largest
             axis.scatter(
-                own.x, own.y, s=area, c=np.nan_to_num(own.success), cmap="viridis_r", vmin=0, vmax=1, alpha=0.5,
-                linewidths=0.2, edgecolors="white",
+                own.x[::apart], own.y[::apart], s=area, c=np.nan_to_num(own.success[::apart]), cmap="viridis_r",
+                vmin=0, vmax=1, alpha=0.5, linewidths=0.2, edgecolors="white",
             )  # fmt: skip
         style.quiet_grid(axis, "both")
         axis.axvline(bounds[0], color=style.QUIET, linewidth=0.8, linestyle=":")

@@ -6,6 +6,7 @@ import csv
 import io
 import math
 from collections.abc import Iterable
+from functools import lru_cache
 from typing import Any
 
 from plat_analysis.artifact import Cell, Table
@@ -72,10 +73,20 @@ def tidy(records: list[dict[str, Any]]) -> str:
 
 
 def _plain(value: Any) -> str:
+    kind = type(value)
+    if kind is str:
+        return _text(value)
+    if kind is int:
+        return str(value)
     if value is None or (isinstance(value, float) and math.isnan(value)):
         return ""
     if isinstance(value, float):
         return repr(float(round(value, 10)))
+    return _no_formula(printable(value))
+
+
+@lru_cache(10_000)  # names of rows and runs stand in very many lines
+def _text(value: str) -> str:
     return _no_formula(printable(value))
 
 
