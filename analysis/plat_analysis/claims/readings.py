@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 from plat.errors import SpecError
 from plat.suggest import mend
 from plat_analysis.artifact import DASH, Cell, Column, Row, Table, Tone, interval, number, provenance, record
-from plat_analysis.claims.equivalence import LARGE, OPEN, SHORT, SMALL, row_kinds
-from plat_analysis.claims.rows import RowEvidence
+from plat_analysis.claims.equivalence import LARGE, OPEN, SHORT, SMALL, row_tests
+from plat_analysis.claims.rows import RowEvidence, shown
 from plat_analysis.contrasts.contrast import Contrast, Term, change
 from plat_analysis.contrasts.estimates import Estimates
 from plat_analysis.data.runs import Results, spell
@@ -70,7 +70,7 @@ def build(
     pairs, cell = _pairs(facets, readings), Estimates(facets, builds=builds).cells["", ""]
     changes = {row: cell.estimate(change(of, *pair)) for row, pair in pairs.items()}
     levels = {row: [cell.estimate(Contrast(Term(side, of))) for side in pair] for row, pair in pairs.items()}
-    kinds = row_kinds({row: RowEvidence(estimate, smallest=within) for row, estimate in changes.items()})
+    kinds = _kinds({row: RowEvidence(estimate, smallest=within) for row, estimate in changes.items()})
     unit = " points" if of.factor != 1 else ""
     table = Table(
         name=name,
@@ -87,17 +87,29 @@ def build(
         words, tone = WORDS[kinds[row]]
         stub = Cell(f"{row}: {pair[0]} or {pair[1]}")
         cells = [_shown(level, of) for level in levels[row]]
-        shown = changes[row]
-        table.rows.append(
-            Row((stub, *cells, _shown(shown, of, True), Cell(interval(shown, of.digits, True)), Cell(words, tone=tone)))
-        )
-        table.records.append({**record(shown, row=row, first=pair[0], second=pair[1], measure=of.name), "found": words})
-        if shown.value is not None:
-            table.values[f"{name}/{row}"] = shown.value
+        changed = changes[row]
+        bounds = Cell(interval(changed, of.digits, True))
+        table.rows.append(Row((stub, *cells, _shown(changed, of, True), bounds, Cell(words, tone=tone))))
+        labels = {"row": row, "first": pair[0], "second": pair[1], "measure": of.name}
+        table.records.append({**record(changed, **labels), "found": words})
+        if changed.value is not None:
+            table.values[f"{name}/{row}"] = changed.value
     return [table]
 
 
 BUILDER = build
+
+
+def _kinds(evidence: Mapping[str, RowEvidence]) -> dict[str, str]:
+    """Row -> small, large, open or short; each is tested for itself, and Holm's procedure goes over the rows."""
+    inside: dict[str, float | None] = {}
+    outside: dict[str, float | None] = {}
+    for row, item in evidence.items():
+        within, beyond = row_tests({row: item})
+        inside |= within
+        outside |= beyond
+    kinds = {row: OPEN if item.enough else SHORT for row, item in evidence.items()}
+    return kinds | dict.fromkeys(shown(inside), SMALL) | dict.fromkeys(shown(outside), LARGE)
 
 
 def _pairs(facets: Facets, readings: Pairs) -> dict[str, tuple[str, str]]:
