@@ -100,7 +100,7 @@ def test_ctrl_c_at_any_moment_is_no_mistake(tmp_path, verb):
 
 def test_a_closed_stdout_and_a_wrong_width_are_no_mistakes(tmp_path):
     for end in (">&-", "2>&-", ">&- 2>&-", "<&- >&- 2>&-"):
-        done = plat("status", "--home", tmp_path, shell=end)
+        done = plat("status", PLAT_HOME=tmp_path, shell=end)
         assert (done.returncode, done.stderr) == (0, ""), end
     (tmp_path / "small.yaml").write_text(FILE)
     assert plat("plan", tmp_path / "small.yaml", "--home", tmp_path, COLUMNS="abc").returncode == 0
