@@ -58,7 +58,7 @@ def empty(folder: Path) -> Iterator[str]:
 
 def main(home: Path) -> int:
     every = sorted((home / "reports").glob("*/"))
-    folders = [folder for folder in every if "+" not in folder.name]  # that of the joint page has no tables of its own
+    folders = [folder for folder in every if "+" not in folder.name]  # the joint page has no tables
     if not folders:
         print(f"error: there is no report in {home}", file=sys.stderr)
         return 3

@@ -1,10 +1,10 @@
 """Whether one signal falls before another within the same run: a sign test of the lag over runs (Figure 5).
 
 The time of a fall is a change point (`statistics.change_point`). A run counts where both signals fall by at least
-`least` of their level; the others are counted beside it. Under "neither comes first" the signs of the lags are tosses
-of a coin, whatever the shape of the curves, as long as both signals are as noisy; a noisier one is found later or
-earlier with equal chance. Runs of which both fall at the same measurement do not count, so both signals should be
-measured often, and at the same steps.
+`least` of their level; the others are counted beside it. Where neither comes first, both signals have one shape and
+noise of one size, each sign of a lag is a toss of a coin. A steadier fall or a noisier signal may shift its change
+point, which this test cannot tell from an order. A run in which both fall at the same measurement does not count.
+Measure both signals often, and at the same steps.
 """
 
 from __future__ import annotations

@@ -18,7 +18,7 @@ from plat_analysis.data.runs import Results
 from plat_analysis.facets import AxisNames
 from plat_analysis.options import checked_by
 from plat_analysis.quantities.metric import quantity
-from plat_analysis.statistics.correlation import between
+from plat_analysis.statistics.correlation import MIN_SETTINGS, between
 
 if TYPE_CHECKING:
     from plat.spec.experiment import Experiment
@@ -73,7 +73,9 @@ def foretells_gain(
     for index, name in enumerate(signals):
         if values is None:
             enough = sum(setting.judged for setting in found.values())
-            few = f"{enough} of {len(found)} settings have all of their runs, of which starts are needed that differ"
+            few = (
+                f"{enough} of {len(found)} settings have all of their runs; {MIN_SETTINGS} different starts are needed"
+            )
             tested[name] = RowTests(None, None, f"{name} ({few})")
             continue
         rank = between(values[index], values[-1])

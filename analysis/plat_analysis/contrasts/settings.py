@@ -127,7 +127,7 @@ def _by_build(runs: Runs) -> dict[Any, list[Any]]:
 def covariates(settings: Settings, strength: Strength) -> Array:
     """[setting, covariate]: for each family whether a setting belongs to it, and its rank of strength there, 0 to 1.
 
-    Each family has a slope of its own: more of one knob need not do what more of another does. SpecError where a
+    Each family has a slope of its own, since knobs may act in opposite ways. SpecError where a
     setting has no family or a name no setting, or where too few settings are left beside the covariates.
     """
     known = [name for names in settings.names for name in names]

@@ -16,7 +16,7 @@ PLACE = Path("experiments") / FILE
 
 
 def verdicts_text(bundles: Bundles) -> str:
-    """The content of the file: an entry for every experiment file with claims of which a bundle has the results."""
+    """The content of the file: an entry for each experiment file that has claims and whose results are in a bundle."""
     entries = {}
     for name, folder in sorted(bundles.folders().items()):
         if bundles.claims_of(name):

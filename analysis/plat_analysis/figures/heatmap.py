@@ -62,7 +62,7 @@ def build(
     rows         axes that make the panels (default: one panel)
     percent      the metric is a share, shown in percent
     paper        key of the printed table (default: the one that `source` names, if any)
-    paper_steps  the steps of the printed table, which has a panel of its own
+    paper_steps  the steps of the printed table; it is drawn in a separate panel
     """
     facets = Facets(Results.of(frames, experiment), Layout.of(rows, None, conditions))
     estimates = Estimates(facets, builds=builds)
