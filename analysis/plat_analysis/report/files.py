@@ -15,7 +15,7 @@ from pathlib import Path
 from plat.errors import HomeError
 from plat_analysis.artifact import Figure
 from plat_analysis.plugins.failure import Failure
-from plat_analysis.report import render
+from plat_analysis.report import latex, render
 from plat_analysis.report.page import page
 from plat_analysis.report.report import Report
 
@@ -33,7 +33,7 @@ def report_files(report: Report) -> dict[str, bytes]:
         else:
             texts[f"{artifact.name}.md"] = render.markdown(artifact)
             texts[f"{artifact.name}.csv"] = render.tidy(artifact.records)
-            texts[f"{artifact.name}.tex"] = render.latex(artifact)
+            texts[f"{artifact.name}.tex"] = latex.latex(artifact)
     texts["claims.json"] = _claims([report])
     texts["report.html"] = page([report], [svgs(pictures)])
     files = _encoded(texts)

@@ -1,17 +1,14 @@
-"""Renderers: structure of LaTeX and Markdown, fixed widths on the terminal, nothing lost."""
+"""Renderers: structure of Markdown, fixed widths on the terminal, nothing lost."""
 
 from __future__ import annotations
 
 import io
-import re
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from rich.console import Console
 
 from plat_analysis.artifact import Cell, Column, Row, Table, number, short_interval
-from plat_analysis.report import render, terminal
+from plat_analysis.report import latex, render, terminal
 from plat_analysis.statistics.intervals import Estimate
 from plat_analysis.tables import peak_success
 
@@ -21,31 +18,6 @@ def table(make_experiment, make_frames):
     experiment = make_experiment(rows=["PPO", "Dr. GRPO", "Qwen2.5-3B-Instruct"], tasks=["sokoban", "metamathqa"])
     frames = make_frames(experiment, holes={experiment.runs[1].id: "failed:oom"})
     return peak_success.BUILDER(frames, experiment, paper="table4")[0]
-
-
-def test_latex_is_structurally_sound(table):
-    text = render.latex(table)
-    assert text.count("{") - text.count(r"\{") == text.count("}") - text.count(r"\}")
-    for environment in ("table*", "tabular"):
-        assert text.count(rf"\begin{{{environment}}}") == text.count(rf"\end{{{environment}}}") == 1
-    order = [text.index(rule) for rule in (r"\toprule", r"\midrule", r"\bottomrule")]
-    assert order == sorted(order)
-    body = text[text.index(r"\midrule") : text.index(r"\bottomrule")]
-    lines = [line for line in body.splitlines() if line.endswith(r"\\") and "multicolumn" not in line]
-    shown = [row for row in table.rows if not row.detail]
-    assert {row.cells[1].text for row in shown} == {"peak", "paper"}
-    assert len(lines) == len(shown) and {line.count(" & ") for line in lines} == {len(table.columns) - 1}
-    spec = re.search(r"\\begin\{tabular\}\{([lr]+)\}", text)
-    assert spec and len(spec[1]) == len(table.columns)
-    assert not re.search(r"\\\\\s*\[", text) and text.count("$") % 2 == 0
-    assert all(character.isascii() for character in text)
-
-
-@given(st.text(alphabet=st.characters(codec="utf-8", exclude_categories=["Cs", "Cc"]), max_size=40))
-def test_latex_escapes_everything_special(text):
-    escaped = render.escape(text)
-    bare = re.sub(r"\\[&%$#_{}]|\\[a-z]+(\{\})?|\\text[a-z]+\{\}", "", escaped)
-    assert not re.search(r"[&%#_~^]", bare)
 
 
 def test_markdown_has_one_width(table):
@@ -121,7 +93,7 @@ def test_numbers_are_written_as_people_read_them():
 
 def test_marks_reach_every_format():
     table = Table("t", "T", [Column("x")], [Row((Cell("1", mark="a"),))])
-    assert "1<sup>a</sup>" in render.markdown(table) and "1$^{a}$" in render.latex(table)
+    assert "1<sup>a</sup>" in render.markdown(table) and "1$^{a}$" in latex.latex(table)
     console = Console(width=80, record=True, file=io.StringIO())
     terminal.print_table(console, table)
     assert "1ᵃ" in console.export_text()
