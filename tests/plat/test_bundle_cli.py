@@ -7,6 +7,8 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -62,6 +64,16 @@ def test_the_report_of_a_bundle_is_the_report(plat, swept):
     assert files(swept / "report-there") == files(swept / "report-here")
     assert len(files(swept / "report-here")) > 8
     assert (swept / "bundle" / "experiments" / "small.yaml").read_bytes() == (swept / "small.yaml").read_bytes()
+
+
+def test_the_report_is_the_same_under_another_locale_time_zone_and_hash_seed(swept):
+    for number, (locale, zone) in enumerate([("C", "Pacific/Apia"), ("C.utf8", "Asia/Kathmandu")]):
+        environment = os.environ | {"LC_ALL": locale, "TZ": zone, "PYTHONHASHSEED": str(number)}
+        command = [sys.executable, "-m", "plat", "report", "small.yaml", "--home", "here", "--out", f"report-{number}"]
+        done = subprocess.run(command, cwd=swept, env=environment, capture_output=True, text=True, timeout=100)
+        assert done.returncode == 0, done.stderr
+    assert files(swept / "report-0") == files(swept / "report-1")
+    assert {Path(name).suffix for name in files(swept / "report-0")} >= {".html", ".svg", ".pdf", ".png", ".tex", ".csv"}
 
 
 def test_the_pages_command_works_where_it_was_given(plat, swept, monkeypatch):
