@@ -73,7 +73,14 @@ def test_the_report_is_the_same_under_another_locale_time_zone_and_hash_seed(swe
         done = subprocess.run(command, cwd=swept, env=environment, capture_output=True, text=True, timeout=100)
         assert done.returncode == 0, done.stderr
     assert files(swept / "report-0") == files(swept / "report-1")
-    assert {Path(name).suffix for name in files(swept / "report-0")} >= {".html", ".svg", ".pdf", ".png", ".tex", ".csv"}
+    assert {Path(name).suffix for name in files(swept / "report-0")} >= {
+        ".html",
+        ".svg",
+        ".pdf",
+        ".png",
+        ".tex",
+        ".csv",
+    }
 
 
 def test_the_pages_command_works_where_it_was_given(plat, swept, monkeypatch):

@@ -17,6 +17,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from plat.cores import usable_cores
 from plat.plan.cost import History, bytes_per_run, disk_bytes, rate_so_far
 from plat.plan.plan import Plan, PlanRow
+from plat.plan.precheck import prechecks
 from plat.spec.experiment import Experiment, Run
 from plat.store.home import Home
 from plat.store.index.runs import states
@@ -64,6 +65,7 @@ def make_plan(
         wall_seconds=max(work / workers, longest) if is_known else None,
         disk_bytes=disk_bytes([row.run for row in left], bytes_per_run(home, done[:SAMPLED])),
         measured=len(costs),
+        prechecks=prechecks(home, (row.run for row in left)),
     )
 
 

@@ -8,6 +8,7 @@ from typing import Any
 
 from plat.plan.asked import Asked, asked_lines, asked_of
 from plat.plan.kinds import Kind, kinds_of
+from plat.plan.precheck import Precheck, precheck_lines
 from plat.plan.view import SYMBOLS, artifact_lines, kind_lines, matrix_lines
 from plat.spec.experiment import Experiment, Run
 from plat.spec.trainer_calls import iterations_of
@@ -66,6 +67,7 @@ class Plan:
     wall_seconds: float | None
     disk_bytes: int
     measured: int
+    prechecks: list[Precheck]  # of the starts of the runs that are left, as earlier runs recorded them
 
     @property
     def counts(self) -> dict[str, int]:
@@ -91,6 +93,7 @@ class Plan:
                 }
                 for experiment in self.experiments
             ],
+            "prechecks": [precheck.to_json() for precheck in self.prechecks],
             "cost": {
                 "workers": self.workers,
                 "work_seconds": _rounded(self.work_seconds),
@@ -142,8 +145,9 @@ class Plan:
             width = max((len(row.run.name) for row in self.rows), default=0)
             kinds = kind_lines(self.kinds)
             parts += ["", *(_line(row, width) for row in self.rows), *(["", *kinds] if kinds else [])]
-        asked = asked_lines(self.asked)
-        return "\n".join([*parts, *(["", *asked] if asked else []), "", *self._cost()])
+        for lines in (asked_lines(self.asked), precheck_lines(self.prechecks)):
+            parts += ["", *lines] if lines else []
+        return "\n".join([*parts, "", *self._cost()])
 
     @property
     def shared(self) -> int:

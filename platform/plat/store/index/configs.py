@@ -1,4 +1,4 @@
-"""Which run of a home has the config most like a given one's, without reading every config.yaml.
+"""Which runs of a home have the config most like a given one's, or certain values, without reading every config.yaml.
 
 A config is remembered as the numbers of its (dotted key, value) pairs, of which the runs of a home share most. The run
 that these say is the nearest is then read and compared; if it is not as remembered, all configs are read.
@@ -53,6 +53,28 @@ def nearest(home: Home, run: RunPaths) -> tuple[RunPaths | None, Difference]:
     return best
 
 
+def agreeing(home: Home, wanted: Sequence[Mapping[str, Any]]) -> list[list[str]]:
+    """For each of these sets of dotted keys and values, the runs that have no other value at any of the keys, by id.
+
+    A key that a run lacks came after it, with a default that changes nothing. What more than FEW runs have is as the
+    index remembers it: read the config of a run (`flat_config`) before you rely on it.
+    """
+    ids = home.run_ids()
+    if len(ids) <= FEW:
+        configs = [(run_id, config) for run_id in ids if (config := flat_config(home.run(run_id)))]
+        return [
+            [
+                run_id
+                for run_id, config in configs
+                if all(config.get(key, value) == value for key, value in keys.items())
+            ]
+            for keys in wanted
+        ]
+    remembered = _numbers_of_configs(home, ids)
+    known = [run_id for run_id in ids if run_id in remembered]
+    return [_agreeing_remembered(home, keys, known, remembered) for keys in wanted] if known else [[] for _ in wanted]
+
+
 def flat_config(paths: RunPaths) -> dict[str, Any]:
     """A resolved config as dotted keys; empty when it cannot be read."""
     try:
@@ -75,8 +97,7 @@ def _nearest_remembered(home: Home, mine: Mapping[str, Any], ids: Sequence[str])
     known = [run_id for run_id in ids if run_id in configs]
     if not known:
         return None, 0
-    numbers = np.frombuffer(b"".join(configs[run_id] for run_id in known), dtype=TYPE_OF_NUMBERS)
-    lengths = np.array([len(configs[run_id]) // numbers.itemsize for run_id in known])
+    numbers, lengths = _joined(known, configs)
     is_mine, has_my_key = _tables(read_pairs(home), mine, int(numbers.max(initial=0)))
     # A key differs where the other run has another value, or none, or where only the other run has it.
     not_mine = _sums(~is_mine[numbers], lengths)
@@ -84,6 +105,23 @@ def _nearest_remembered(home: Home, mine: Mapping[str, Any], ids: Sequence[str])
     distances = not_mine + (len(_pairs(mine)) - my_keys)
     best = int(np.argmin(distances))
     return known[best], int(distances[best])
+
+
+def _agreeing_remembered(
+    home: Home, keys: Mapping[str, Any], known: Sequence[str], configs: Mapping[str, bytes]
+) -> list[str]:
+    numbers, lengths = _joined(known, configs)
+    is_mine, has_my_key = _tables(read_pairs(home), keys, int(numbers.max(initial=0)))
+    others = _sums((has_my_key & ~is_mine)[numbers], lengths)
+    return [run_id for run_id, count in zip(known, others, strict=True) if count == 0]
+
+
+def _joined(known: Sequence[str], configs: Mapping[str, bytes]) -> tuple[np.ndarray, np.ndarray]:
+    """The numbers of all pairs of these runs, one run after another, and how many each run has."""
+    import numpy as np
+
+    numbers = np.frombuffer(b"".join(configs[run_id] for run_id in known), dtype=TYPE_OF_NUMBERS)
+    return numbers, np.array([len(configs[run_id]) // numbers.itemsize for run_id in known])
 
 
 def _tables(
