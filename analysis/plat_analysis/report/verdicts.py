@@ -82,6 +82,10 @@ class VerdictLine:
         return "stands over all claims" if self.holds else "does not stand over all claims"
 
     @property
+    def says_nothing(self) -> bool:
+        return self.verdict.status == "not_enough_data" and not self.reference
+
+    @property
     def is_main(self) -> bool:
         """Whether the paper's file names this claim as the main one (`main_claim`)."""
         return bool((self.experiment.paper_data or {}).get("main_claim") == self.verdict.id)
@@ -98,7 +102,8 @@ def anchor(experiment: Experiment) -> str:
 
 
 def verdict_lines(files: Sequence[Judged]) -> list[VerdictLine]:
-    """Every claim of the files, the main claim of the paper first, then in the order of the files."""
+    """Every claim of the files in their order. The main claim of the paper comes first; last come those that say
+    nothing: without enough data, here and in the committed results."""
     verdicts = [verdict for file in files for verdict in file.verdicts]
     compared, standing = set(map(id, judged(verdicts))), set(map(id, together(verdicts)))
     lines = []
@@ -107,7 +112,7 @@ def verdict_lines(files: Sequence[Judged]) -> list[VerdictLine]:
             asked = len(compared) > 1 and id(verdict) in compared and verdict.status != "undecided"
             holds = id(verdict) in standing if asked else None
             lines.append(VerdictLine(file.experiment, verdict, holds, file.reference.get(verdict.id, "")))
-    return sorted(lines, key=lambda line: not line.is_main)
+    return sorted(lines, key=lambda line: (not line.is_main, line.says_nothing))
 
 
 def tally(lines: Sequence[VerdictLine]) -> list[tuple[int, str, str]]:

@@ -137,3 +137,12 @@ def test_figures_have_text_that_can_be_read(report):
     files = report_files(report())
     assert b"<text" in files["paired_deltas.svg"] and b"published" in files["paired_deltas.svg"]
     assert files["paired_deltas.pdf"].startswith(b"%PDF")
+
+
+def test_a_verdict_that_says_nothing_stands_below_those_that_do(report):
+    silent, known, decided = report("silent"), report("known"), report("decided")
+    known.reference = {known.claims[0].id: "partial"}
+    decided.claims = [replace(decided.claims[0], status="undecided")]
+    root = tree(joint_files([silent, known, decided])["report.html"])
+    links = [link.attrib["href"] for link in root.findall("body/main/section[1]/ol/li//a")]
+    assert links == ["#known", "#decided", "#silent"]
