@@ -28,6 +28,10 @@ def number(
     return field(default=default, metadata={name: limit for name, limit in limits.items() if limit is not None})
 
 
+WITHIN_GROUP = ("within_group", "random_within_group")  # rules that choose trajectories, of every prompt
+KEEP_EVERY_PROMPT = ("none", *WITHIN_GROUP)
+
+
 @dataclass
 class FilterConfig:
     """Which prompts of a batch are kept for the update, and how the step is adapted (section 4, Algorithm 1)."""
@@ -35,7 +39,16 @@ class FilterConfig:
     name: str = "none"  # of the config group's option that was chosen; says nothing by itself
     # which prompts of a batch are kept, ranked by `metric`
     rule: str = choice(
-        "none", "top_p", "top_p_softmax", "top_k", "top_k_abs", "min_p", "percentile", "random", "within_group"
+        "none",
+        "top_p",
+        "top_p_softmax",
+        "top_k",
+        "top_k_abs",
+        "min_p",
+        "percentile",
+        "random",
+        "within_group",
+        "random_within_group",
     )
     # what the prompts of a batch are ranked by, computed over the group of each
     metric: str = choice(
@@ -43,7 +56,7 @@ class FilterConfig:
     )
     # of the standard deviation or variance over the group: 1 divides by G - 1
     ddof: int = number(1, minimum=0, maximum=1)
-    # how much is kept: mass (top_p), share (top_k, random, within_group; of the maximum: min_p), or count
+    # how much is kept: mass (top_p), share (top_k, random, both within_group; of the maximum: min_p), or count
     value: float = number(1.0, minimum=0)
     # how many prompts top_k and random keep: by `value` | as many as Top-p .9 would
     kept: str = choice("own", "as_top_p")
@@ -59,7 +72,7 @@ class FilterConfig:
     scale: str = choice("none", "loss", "advantage", "learning_rate")
     scale_power: str = choice("linear", "sqrt")  # of the kept share, where something is scaled by it
     on_empty: str = choice("skip", "keep_all")  # when no prompt is kept: skip makes no update
-    # how within_group turns its share of the group into a number of trajectories (released branch: round)
+    # how both within_group turn their share of the group into a number of trajectories (released branch: round)
     within_group_rounding: str = choice("floor", "round")
 
 

@@ -14,6 +14,7 @@
     percentile     positions round(low * N) to round(high * N) of the ranking of N candidates, at least one (Table 6)
     random         floor(value * P) prompts, at least one, whatever their scores: the control of every other rule
     within_group   every prompt; the choice is inside each group: `select_within_group` (Table 7)
+    random_within_group  likewise, whatever the rewards: the control of within_group
 
 With `kept: as_top_p`, `top_k` and `random` keep as many prompts as the paper's Top-p would keep of the same batch
 (`top_p_count`) in place of a share of their own, so that ways to choose are compared at equal numbers of prompts.
@@ -31,7 +32,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from plat.errors import RunError
-from plat.rl.config import FilterConfig
+from plat.rl.config import KEEP_EVERY_PROMPT, FilterConfig
 from plat.rl.scores import ZERO, prompt_scores, spread
 
 __all__ = ["Selection", "StepPlan", "prompt_scores", "select", "select_within_group", "step_plan", "top_p_count"]
@@ -89,7 +90,7 @@ def select(
     if array.ndim != 1:
         raise ValueError(f"scores must have shape [prompts], not {array.shape}")
     everything = np.arange(array.size)
-    if config.rule in ("none", "within_group"):
+    if config.rule in KEEP_EVERY_PROMPT:
         return _selection(everything, array, None)
     if not np.isfinite(array).all():
         raise RunError(
@@ -191,13 +192,16 @@ def top_p_count(rewards: ArrayLike, ddof: int = 1) -> int:
     return int(select(prompt_scores(rewards, config=config), config).kept.size)
 
 
-def select_within_group(rewards: ArrayLike, value: float, rounding: str = "floor") -> NDArray[np.int64]:
+def select_within_group(
+    rewards: ArrayLike, value: float, rounding: str = "floor", draws: ArrayLike | None = None
+) -> NDArray[np.int64]:
     """Trajectory-level filtering (Table 7): of each prompt's G trajectories the n with the largest variance of returns.
     Such a subset is always "the j lowest plus the n - j highest"; the smallest j wins ties.
 
     rewards   [P, G] episode returns
     value     share of the trajectories kept, 0 < value <= 1
     rounding  floor: n = floor(value * G); round: the nearest whole number, half to even (released branch). At least 1
+    draws     [P, G] numbers of which the n smallest choose the trajectories, whatever their returns
 
     Returns int64 [P, n], trajectory indices within each group, rising. ValueError: unknown rounding.
     """
@@ -207,6 +211,8 @@ def select_within_group(rewards: ArrayLike, value: float, rounding: str = "floor
     prompts, group = array.shape
     exact = round(value * group, 9)  # the decimal 0.29 of 100 is 29, though 0.29 * 100 is a bit less in floating point
     n = min(group, max(1, math.floor(exact) if rounding == "floor" else round(exact)))
+    if draws is not None:
+        return np.sort(np.argsort(draws, axis=1, kind="stable")[:, :n], axis=1).astype(np.int64)
     order = np.argsort(array, axis=1, kind="stable")
     # positions[j] = the j lowest and the n - j highest of the ranking
     positions = np.array([[*range(j), *range(group - n + j, group)] for j in range(n + 1)])

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from plat.errors import SpecError
-from plat.rl.config import PROBE_BLOCK, FilterConfig, GradientConfig
+from plat.rl.config import KEEP_EVERY_PROMPT, PROBE_BLOCK, WITHIN_GROUP, FilterConfig, GradientConfig
 from plat.trainer.config import RunConfig
 from plat.trainer.embedded.base_model.recipe import tasks_of
 from plat.units import counted
@@ -19,9 +19,8 @@ READ_BY = {
     "high": {"percentile"},
     "at_least_one": {"top_k"},
     "eps": {"top_p"},
-    "within_group_rounding": {"within_group"},
+    "within_group_rounding": set(WITHIN_GROUP),
 }
-KEEP_EVERY_PROMPT = ("none", "within_group")
 OF_RANKING = {"metric", "ddof", "keep", "include_zero", "on_empty"}
 
 
@@ -102,7 +101,7 @@ def check_iteration(config: RunConfig) -> None:
             f"the band from {chosen.low:g} to {chosen.high:g} is empty", where="filter.low", mend="low below high"
         )
     if (
-        chosen.rule in ("top_p", "top_p_softmax", "top_k", "random", "min_p", "within_group")
+        chosen.rule in ("top_p", "top_p_softmax", "top_k", "random", "min_p", *WITHIN_GROUP)
         and not 0 <= chosen.value <= 1
     ):
         raise SpecError(f"{chosen.rule} takes a share, not {chosen.value:g}", where="filter.value", mend="from 0 to 1")

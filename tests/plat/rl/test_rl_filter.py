@@ -190,7 +190,7 @@ def test_an_empty_batch_says_why(scores, config, why):
     assert (whole.kept.tolist(), whole.why_empty) == (list(range(len(scores))), why)
 
 
-@pytest.mark.parametrize("rule", ["none", "within_group"])
+@pytest.mark.parametrize("rule", ["none", "within_group", "random_within_group"])
 def test_rules_that_keep_every_prompt_need_no_finite_scores(rule):
     selection = select([math.nan, 0.0], FilterConfig(rule=rule))
     assert (selection.kept.tolist(), selection.mass, selection.why_empty) == ([0, 1], 1.0, None)
@@ -247,6 +247,14 @@ def test_within_group_half_of_sixteen_is_eight():
     kept = select_within_group(rewards, 0.5)
     assert kept.shape == (2, 8)  # Table 7: 64 trajectories an update from 8 prompts
     assert sum(rewards[0][i] for i in kept[0]) == 4
+
+
+def test_a_random_part_of_a_group_is_that_of_the_smallest_draws_whatever_the_rewards():
+    draws = np.random.default_rng(0).random((50, 6))
+    kept = select_within_group(np.zeros((50, 6)), 0.5, draws=draws)
+    assert kept.tolist() == [sorted(sorted(range(6), key=row.__getitem__)[:3]) for row in draws.tolist()]
+    assert (kept == select_within_group(np.arange(300.0).reshape(50, 6), 0.5, draws=draws)).all()
+    assert select_within_group(np.zeros((50, 6)), 0.3, "round", draws).shape == (50, 2)
 
 
 @pytest.mark.parametrize(

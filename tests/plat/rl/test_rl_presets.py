@@ -47,6 +47,7 @@ def test_group_algorithms():
         ("random", [0, 3]),
         ("length", [0, 2]),
         ("within_group", [0, 1, 2, 3]),
+        ("random_within_group", [0, 1, 2, 3]),
     ],
 )
 def test_what_each_filter_keeps(name, kept):

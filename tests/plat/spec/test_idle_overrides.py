@@ -39,7 +39,17 @@ OTHER_VALUES = {
 }
 GROUPS = {
     "algorithm": ("ppo", "grpo", "drgrpo", "dapo", "dapo_released"),
-    "filter": ("none", "top_p", "top_p_std", "top_k", "random", "percentile", "min_p", "within_group"),
+    "filter": (
+        "none",
+        "top_p",
+        "top_p_std",
+        "top_k",
+        "random",
+        "percentile",
+        "min_p",
+        "within_group",
+        "random_within_group",
+    ),
     "scale": ("laptop", "smoke"),
 }
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from plat.rl.config import FilterConfig
+from plat.rl.config import WITHIN_GROUP, FilterConfig
 from plat.rl.filter import Selection, StepPlan, select, select_within_group, step_plan, top_p_count
 from plat.rl.scores import prompt_scores
 from plat.trainer.config import TrainConfig
@@ -17,8 +17,9 @@ def filter_batch(
 ) -> tuple[Selection, NDArray[np.int64]]:
     """Score the prompts of a batch and select: which prompts are kept, and the numbers of their trajectories.
 
-    The rule `random` draws from `rng`, a number for each prompt; no other rule uses it.
-    The rule `within_group` keeps every prompt, and of each group the trajectories with the largest spread of returns.
+    The rule `random` draws from `rng`, a number for each prompt; no other rule but `random_within_group` uses it.
+    The rule `within_group` keeps every prompt, and of each group the trajectories with the largest spread of returns;
+    `random_within_group` keeps as many of each group, drawn from `rng`.
     A batch without trajectories (DAPO found no informative prompt) is a selection of nothing.
     """
     if not batch.trajectories:
@@ -30,8 +31,9 @@ def filter_batch(
     scores = prompt_scores(returns, entropies.reshape(-1, group_size), tokens.reshape(-1, group_size), config)
     count = top_p_count(returns, config.ddof) if config.kept == "as_top_p" else None
     selection = select(scores, config, draws=rng.random(len(scores)), count=count)
-    if config.rule == "within_group":
-        members = select_within_group(returns, config.value, config.within_group_rounding)
+    if config.rule in WITHIN_GROUP:
+        chance = rng.random(returns.shape) if config.rule == "random_within_group" else None
+        members = select_within_group(returns, config.value, config.within_group_rounding, chance)
         return selection, trajectories_of(np.arange(len(returns)), group_size, members)
     return selection, trajectories_of(selection.kept, group_size)
 
