@@ -10,7 +10,7 @@ import contextlib
 import json
 import warnings
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Sequence, Set
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -65,7 +65,7 @@ class Study:
             directions = [objective.direction for objective in search.objectives]
             if [direction.name.lower() for direction in self._study.directions] != directions:
                 raise ValueError("it has other directions than the objectives")
-            _check_trials(self.trials(), len(directions))
+            _check_trials(self.trials(), len(directions), search.space.keys())
 
     def trials(self) -> list[FrozenTrial]:
         """Every trial, by number."""
@@ -186,14 +186,16 @@ def _readable(home: Home) -> Iterator[None]:
         ) from error
 
 
-def _check_trials(trials: Sequence[FrozenTrial], objectives: int) -> None:
-    """ValueError unless these can be the trials of a study: each has its number, its runs and its values."""
+def _check_trials(trials: Sequence[FrozenTrial], objectives: int, parameters: Set[str]) -> None:
+    """ValueError unless these can be the trials of a study: each has its number, its runs, parameters and values."""
     for number, trial in enumerate(trials):
         runs = trial.user_attrs.get(RUNS)
         if trial.number != number:
             raise ValueError(f"trial {number} is missing")
         if not isinstance(runs, list) or not all(isinstance(run, str) for run in runs):
             raise ValueError(f"trial {number} does not name its runs")
+        if trial.params.keys() != parameters:
+            raise ValueError(f"trial {number} has other parameters than the search")
         if trial.state.name == "COMPLETE" and len(trial.values or ()) != objectives:
             raise ValueError(f"trial {number} has {len(trial.values or ())} values instead of {objectives}")
 

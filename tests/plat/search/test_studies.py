@@ -128,7 +128,14 @@ def test_a_study_is_not_continued_with_another_question(home, search, tmp_path):
 
 
 @pytest.mark.parametrize(
-    "change", ["DELETE FROM study_directions", "DELETE FROM trial_values", "DELETE FROM trial_user_attributes"]
+    "change",
+    [
+        "DELETE FROM study_directions",
+        "DELETE FROM trial_values",
+        "DELETE FROM trial_user_attributes",
+        "DELETE FROM trial_params",
+        "UPDATE trial_params SET param_name = param_name || '!'",
+    ],
 )
 def test_a_study_whose_rows_were_changed_is_named_as_damaged(tmp_path, home, write, change):
     file = write(TOY_SEARCH + "sampler: random\ntrials: 1\nseeds: [0]\n")
