@@ -9,6 +9,9 @@
     regimes      the words for how a run ended, at the edges of their rule
     trends       claims that a measure falls along an order of conditions
     correlation  rank correlations over settings, where runs of one setting are alike
+    foretelling  claims that a measure foretells an outcome, or a signal a gain
+    levels       claims that a measure lies above a bound
+    order        claims that one signal falls before another
 
 Each line says what is promised. `--spread-share 0` shows what stars and verdicts would be worth if a cell's own spread
 were trusted. The module of a part in benchmarks/simulated says what is drawn.
@@ -19,7 +22,7 @@ from __future__ import annotations
 import argparse
 from collections.abc import Callable, Iterator
 
-from simulated import builds, claims, correlation, looks, regimes, tables, trends
+from simulated import builds, claims, correlation, foretelling, levels, looks, order, regimes, tables, trends
 
 from plat_analysis.statistics import families
 
@@ -31,6 +34,9 @@ PARTS: dict[str, Callable[[int], Iterator[str]]] = {
     "regimes": regimes.lines,
     "trends": trends.lines,
     "correlation": correlation.lines,
+    "foretelling": foretelling.lines,
+    "levels": levels.lines,
+    "order": order.lines,
 }
 
 

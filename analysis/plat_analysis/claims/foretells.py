@@ -1,6 +1,7 @@
 """Whether a metric at an iteration predicts the outcome of settings not yet seen, beyond what is known then.
 
-The test is by permutation (`statistics.foretelling`). The opposite, that a metric foretells nothing, is never shown.
+The test is by permutation and by flips of signs (`statistics.foretelling`). The opposite, that a metric foretells
+nothing, is never shown.
 """
 
 from __future__ import annotations
@@ -79,7 +80,8 @@ def foretells(
                 continue
             line = (
                 f"{name} at {at}: {number(found.with_it, 2)} of the outcome is predicted with it, "
-                f"{number(found.without, 2)} without, p {p_value(found.p)} (permutation), a setting left out each time"
+                f"{number(found.without, 2)} without, p {p_value(found.p)} (permutation and sign flips), "
+                "a setting left out each time"
             )
             tested[name] = RowTests(found.p, 1.0, line)
     decision = decide(tested, looks)

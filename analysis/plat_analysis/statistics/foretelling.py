@@ -7,9 +7,12 @@ always of a setting that the fit has not seen.
 share without = 1 - squared errors with the known measure / squared errors of the mean of each build
 share with    the same with the other measure as well
 
-The test is by permutation of what is left of the other measure beside the known one and the build; all runs of a
-setting change places together (Freedman and Lane 1983; runs of one setting are alike). It is not exact where what is
-left is not exchangeable between settings.
+Two tests, of which the larger p-value counts; runs of one setting are alike, so settings are the units of both:
+
+- permutation of what is left of the other measure beside the known one and the build; all runs of a setting change
+  places together (Freedman and Lane 1983). It supposes that settings vary alike;
+- flips of the signs of each setting's sum of products of what is left of the other measure and of the outcome (Cameron,
+  Gelbach and Miller 2008, with the null imposed). Settings may vary differently; fewer than seven never show anything.
 """
 
 from __future__ import annotations
@@ -21,6 +24,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from plat_analysis.statistics.correlation import MIN_SETTINGS
 from plat_analysis.statistics.permutations import orders
+from plat_analysis.statistics.sign_flips import sign_flip_p
 
 ROUNDING = 1e-9
 ORDERS = 2_000  # of which the test counts; each is as many fits as there are settings
@@ -32,7 +36,7 @@ class Foretold:
     """Shares of the outcome's squared deviations from the means of its builds that are predicted, at most 1.
 
     without, with_it  without and with the measure; below zero where it predicts worse than the mean
-    p                 one-sided p-value of "the measure adds nothing"
+    p                 p-value of "the measure adds nothing"
     """
 
     without: float
@@ -67,11 +71,17 @@ def foretell(measure: ArrayLike, known: ArrayLike, outcome: ArrayLike, seed: int
     p = float((added >= added[0] - ROUNDING * means).mean())
     if means == 0:  # nothing is there to be predicted
         return Foretold(0.0, 0.0, 1.0)
+    p = max(p, _flips_p((rest * _rest(y, base)).sum(axis=(1, 2))))
     return Foretold(1 - without / means, 1 - (without - float(added[0])) / means, p)
 
 
+def _flips_p(products: Array) -> float:
+    """Two-sided p-value of "the products of a setting, one number each, are symmetric about zero"."""
+    return min(1.0, 2 * sign_flip_p((products if products.sum() >= 0 else -products).tolist()))
+
+
 def _rest(x: Array, base: Array) -> Array:
-    """What is left of a measure beside the columns of `base`; nothing where that is rounding alone."""
+    """What is left of a measure or of the outcome beside the columns of `base`; nothing where that is rounding."""
     flat = base.reshape(-1, base.shape[-1])
     rest = x.ravel() - flat @ (np.linalg.pinv(flat) @ x.ravel())
     rest[np.abs(rest) < ROUNDING * max(1.0, float(np.abs(x).max()))] = 0.0

@@ -9,13 +9,24 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from plat_analysis.statistics import correlation
+from plat_analysis.statistics import correlation, foretelling
 from plat_analysis.statistics.families import holm, shared_spread, starred
 from plat_analysis.statistics.replicates import Replicate, over_replicates
 
 BENCHMARKS = Path(__file__).parents[3] / "benchmarks"
 TABLES = 200
-PARTS = ("tables", "claims", "looks", "builds", "regimes", "trends", "correlation")
+PARTS = (
+    "tables",
+    "claims",
+    "looks",
+    "builds",
+    "regimes",
+    "trends",
+    "correlation",
+    "foretelling",
+    "levels",
+    "order",
+)
 
 
 def most(promised, draws):
@@ -165,3 +176,32 @@ def test_trends_are_rarely_found_where_there_is_none(simulated, kind):
 def test_a_planted_trend_is_found_and_never_its_opposite(simulated):
     assert simulated["trends"].share("planted", 2, 10, 100) > 0.95
     assert simulated["trends"].share("planted", 2, 10, 100, ("not_reproduced",)) == 0.0
+
+
+@pytest.mark.parametrize("kind", ["even", "builds", "uneven", "tosses"])
+def test_a_level_that_is_the_bound_is_rarely_said_to_lie_beside_it(simulated, kind):
+    promised = 0.5**5 if kind == "tosses" else 0.025
+    assert simulated["levels"].share(kind, 1, 5, 300) <= most(promised, 300)
+    assert simulated["levels"].share("planted", 1, 5, 50) > 0.9
+
+
+@pytest.mark.parametrize("kind", ["same", "apart"])
+def test_signals_that_fall_together_have_no_order(simulated, kind):
+    order = simulated["order"]
+    assert order.share(kind, 1, 150) <= most(0.025, 150)
+    assert order.share("planted", 1, 10) > 0.9
+    assert (
+        order.share("onset", 1, 10, ("not_reproduced",)) > 0.9
+    )  # another shape looks like an order, as its check says
+
+
+def test_nothing_is_foretold_where_nothing_is_planted(simulated, monkeypatch):
+    part = simulated["foretelling"]
+    monkeypatch.setattr(foretelling, "ORDERS", 200)
+    for kind in ("unrelated", "copy", "builds", "collapse"):
+        assert part.share(kind, 100) <= most(0.025, 100), kind
+    assert part.share("uneven", 100) <= most(0.05, 100)  # by permutation alone it is .14
+    assert part.share("planted", 20) > 0.8
+    for kind in ("no gain", "few runs"):
+        assert part.share(kind, 100) <= most(0.025, 100), kind
+    assert part.share("gain", 20) > 0.9
