@@ -12,6 +12,7 @@
     foretelling  claims that a measure foretells an outcome, or a signal a gain
     levels       claims that a measure lies above a bound
     order        claims that one signal falls before another
+    stores       every check on whole stores, from the experiment file to the verdict
 
 Each line says what is promised. `--spread-share 0` shows what stars and verdicts would be worth if a cell's own spread
 were trusted. The module of a part in benchmarks/simulated says what is drawn.
@@ -22,7 +23,7 @@ from __future__ import annotations
 import argparse
 from collections.abc import Callable, Iterator
 
-from simulated import builds, claims, correlation, foretelling, levels, looks, order, regimes, tables, trends
+from simulated import builds, claims, correlation, foretelling, levels, looks, order, regimes, stores, tables, trends
 
 from plat_analysis.statistics import families
 
@@ -37,6 +38,7 @@ PARTS: dict[str, Callable[[int], Iterator[str]]] = {
     "foretelling": foretelling.lines,
     "levels": levels.lines,
     "order": order.lines,
+    "stores": stores.lines,
 }
 
 
