@@ -52,7 +52,17 @@ class FilterConfig:
     )
     # what the prompts of a batch are ranked by, computed over the group of each
     metric: str = choice(
-        "reward_std", "reward_variance", "reward", "reward_sum", "entropy", "entropy_std", "entropy_variance", "length"
+        "reward_std",
+        "reward_variance",
+        "reward",
+        "reward_sum",
+        "entropy",
+        "entropy_std",
+        "entropy_variance",
+        "length",
+        "success",
+        "failure",
+        "success_variance",
     )
     # of the standard deviation or variance over the group: 1 divides by G - 1
     ddof: int = number(1, minimum=0, maximum=1)

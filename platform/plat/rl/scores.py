@@ -9,6 +9,8 @@ normalisation**, as in the released code. `metric` names the statistic over the 
     entropy                          mean of the trajectories' token-mean entropies, nats
     entropy_std, entropy_variance    their spread (the released code's "entropy_variance" is entropy_std with ddof 1)
     length                           mean number of response tokens
+    success, failure                 share of the trajectories that solved their instance, and that did not
+    success_variance                 variance of success, 0 where all trajectories solved it or none
 
 A spread over G <= ddof trajectories is undefined and comes back as NaN (the filter refuses it).
 """
@@ -38,12 +40,14 @@ def prompt_scores(
     entropies: ArrayLike | None = None,
     lengths: ArrayLike | None = None,
     config: FilterConfig | None = None,
+    successes: ArrayLike | None = None,
 ) -> NDArray[np.float64]:
     """The score of each prompt.
 
     rewards    [P, G] episode returns
     entropies  [P, G] token-mean entropy of each trajectory (nats); needed by the entropy metrics only
     lengths    [P, G] response tokens of each trajectory; needed by `length` only
+    successes  [P, G] whether each trajectory solved its instance; needed by `success`, `failure`, `success_variance`
 
     Returns float64 [P]. ValueError: a needed array is missing or not [P, G], or the metric is unknown.
     """
@@ -53,14 +57,18 @@ def prompt_scores(
         values = _matrix(rewards, "rewards")
     elif metric.startswith("entropy"):
         values = _matrix(entropies, "entropies")
+    elif metric in ("success", "failure", "success_variance"):
+        values = _matrix(successes, "successes")
     else:
         values = _matrix(lengths, "lengths")
     if metric in ("reward_std", "entropy_std"):
         return np.sqrt(spread(values, config.ddof))
-    if metric in ("reward_variance", "entropy_variance"):
+    if metric in ("reward_variance", "entropy_variance", "success_variance"):
         return spread(values, config.ddof)
-    if metric in ("reward", "entropy", "length"):
+    if metric in ("reward", "entropy", "length", "success"):
         return np.asarray(values.mean(axis=1))
+    if metric == "failure":
+        return np.asarray((1.0 - values).mean(axis=1))
     if metric == "reward_sum":
         return np.asarray(values.sum(axis=1))
     raise ValueError(f"unknown filter metric {metric!r}")

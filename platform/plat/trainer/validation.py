@@ -87,7 +87,7 @@ def check_iteration(config: RunConfig) -> None:
             where="train.mini_batches",
             mend="use at most prompts x group_size",
         )
-    spread = config.filter.metric in ("reward_std", "reward_variance", "entropy_std", "entropy_variance")
+    spread = config.filter.metric.endswith(("_std", "_variance"))
     spread = spread or config.filter.kept == "as_top_p"
     if config.filter.rule != "none" and spread and train.group_size <= config.filter.ddof:
         raise SpecError(

@@ -48,6 +48,9 @@ def test_group_algorithms():
         ("length", [0, 2]),
         ("within_group", [0, 1, 2, 3]),
         ("random_within_group", [0, 1, 2, 3]),
+        ("drop_failed", [0, 2, 3]),
+        ("drop_solved", [0, 2, 3]),
+        ("mixed", [0, 2, 3]),
     ],
 )
 def test_what_each_filter_keeps(name, kept):

@@ -48,6 +48,20 @@ def test_the_other_metrics(rewards):
     np.testing.assert_allclose(score("entropy_std") ** 2, score("entropy_variance"), atol=1e-9)
 
 
+@given(hnp.arrays(bool, st.tuples(st.integers(1, 6), st.integers(2, 6))))
+def test_scores_of_success_are_zero_where_all_or_none_solved(solved):
+    scores = {
+        metric: prompt_scores(solved * 0.0, config=FilterConfig(metric=metric), successes=solved).tolist()
+        for metric in ("success", "failure", "success_variance")
+    }
+    for p, row in enumerate(solved.tolist()):
+        assert scores["success"][p] == pytest.approx(sum(row) / len(row))
+        assert scores["failure"][p] == pytest.approx(1 - sum(row) / len(row))
+        assert scores["success_variance"][p] == pytest.approx(statistics.variance(map(int, row)))
+        assert (scores["success"][p] > 0, scores["failure"][p] > 0) == (any(row), not all(row))
+        assert (scores["success_variance"][p] > 0) == (any(row) and not all(row))
+
+
 @pytest.mark.parametrize("group", [3, 7, 12, 16])
 def test_equal_returns_score_exactly_zero(group):
     assert spread([[0.1] * group], ddof=1).tolist() == [0.0]  # though the mean of 0.1s is not 0.1
@@ -59,9 +73,9 @@ def test_a_spread_over_too_few_is_undefined_and_silent(recwarn):
     assert not recwarn.list
 
 
-@pytest.mark.parametrize("metric", ["entropy", "entropy_variance", "length"])
+@pytest.mark.parametrize("metric", ["entropy", "entropy_variance", "length", "success"])
 def test_a_missing_array_is_named(metric):
-    with pytest.raises(ValueError, match=r"needs (entropies|lengths)"):
+    with pytest.raises(ValueError, match=r"needs (entropies|lengths|successes)"):
         prompt_scores([[0.0, 1.0]], config=FilterConfig(metric=metric))
     with pytest.raises(ValueError, match="shape"):
         prompt_scores([0.0, 1.0])

@@ -10,6 +10,7 @@ from plat.trainer.loop.randomness import SELECTING, generator
 from plat.trainer.loop.selection import filter_batch
 
 PROMPTS, GROUP = 12, 4
+DROPS = {"drop_failed": {0}, "drop_solved": {GROUP}, "mixed": {0, GROUP}}  # filter -> numbers of solved trajectories
 
 
 @pytest.fixture(scope="module")
@@ -40,6 +41,14 @@ def test_a_control_keeps_as_many_as_top_p(compose, batch, name):
     assert 0 < count < PROMPTS
     assert len(kept_prompts(batch, config)) == len(top_p) == count
     assert (kept_prompts(batch, config) == top_p) == (name == "top_k")
+
+
+def test_prompts_that_all_failed_or_all_solved_are_dropped(compose, batch):
+    solved = batch.success.reshape(-1, GROUP).sum(1)
+    kept = {name: kept_prompts(batch, compose("task=frozenlake", f"filter={name}")) for name in DROPS}
+    assert len(set(solved.tolist()) & {0, GROUP}) > 0, "the batch has such prompts"
+    for name, drops in DROPS.items():
+        assert kept[name] == [p for p in range(PROMPTS) if solved[p] not in drops]
 
 
 def test_length_keeps_the_longest_responses(compose, batch):

@@ -89,7 +89,17 @@ def test_other_dtypes_train(compose, memory_io, dtype):
 
 @pytest.mark.parametrize(
     "name",
-    ["top_k", "percentile", "top_p_softmax", "min_p", "within_group", "random_within_group", "top_k_abs", "length"],
+    [
+        "top_k",
+        "percentile",
+        "top_p_softmax",
+        "min_p",
+        "within_group",
+        "random_within_group",
+        "top_k_abs",
+        "length",
+        "mixed",
+    ],
 )
 def test_every_filter_runs(compose, memory_io, name):
     io = memory_io()

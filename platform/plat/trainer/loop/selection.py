@@ -28,7 +28,9 @@ def filter_batch(
     returns = batch.returns.reshape(-1, group_size)
     tokens = batch.per_trajectory(batch.response_length.astype(float))
     entropies = batch.per_trajectory(batch.entropies.sum(1).astype(float)) / tokens
-    scores = prompt_scores(returns, entropies.reshape(-1, group_size), tokens.reshape(-1, group_size), config)
+    by_prompt = (values.reshape(-1, group_size) for values in (entropies, tokens, batch.success))
+    entropies, tokens, successes = by_prompt
+    scores = prompt_scores(returns, entropies, tokens, config, successes)
     count = top_p_count(returns, config.ddof) if config.kept == "as_top_p" else None
     selection = select(scores, config, draws=rng.random(len(scores)), count=count)
     if config.rule in WITHIN_GROUP:
