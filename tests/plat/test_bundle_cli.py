@@ -66,6 +66,17 @@ def test_the_report_of_a_bundle_is_the_report(plat, swept):
     assert (swept / "bundle" / "experiments" / "small.yaml").read_bytes() == (swept / "small.yaml").read_bytes()
 
 
+def test_several_bundles_are_imported_when_all_can_be_read(plat, swept):
+    for seed in (0, 1):
+        plat("export", "small.yaml", f"matrix.seed=[{seed}]", "--home", "here", "--out", f"bundle-{seed}")
+    code, _, err = plat("import", "bundle-0", "nowhere", "--home", "there")
+    assert code == 2 and "no such bundle" in err and not files(swept / "there" / "runs")
+    code, out, _ = plat("import", "bundle-0", "bundle-1", "--home", "there")
+    assert code == 0 and out.count("of bundle-") == 2
+    runs = json.loads(plat("plan", "small.yaml", "matrix.seed=[0,1]", "--home", "there", "--json")[1])["runs"]
+    assert {run["state"] for run in runs} == {"done"}
+
+
 def test_the_report_is_the_same_under_another_locale_time_zone_and_hash_seed(swept):
     for number, (locale, zone) in enumerate([("C", "Pacific/Apia"), ("C.utf8", "Asia/Kathmandu")]):
         environment = os.environ | {"LC_ALL": locale, "TZ": zone, "PYTHONHASHSEED": str(number)}

@@ -70,24 +70,30 @@ def export_(
 
 @verb()
 def import_(
-    bundle: Annotated[Path, typer.Argument(metavar="DIR", help="A bundle, as `plat export` writes it.")],
+    bundles: Annotated[list[Path], typer.Argument(metavar="DIR...", help="Bundles, as `plat export` writes them.")],
     home: HomeOption = None,
     store: StoreOption = None,
 ) -> int:
-    """Bring the runs of a bundle into this home and its store.
+    """Bring the runs of bundles into this home and its store.
 
-    They count as done. A bundle with a run that is here with other content is refused as a whole.
+    They count as done. Bundles are imported one after the other, when all of them can be read. One with a run that is
+    here with other content is refused as a whole, and those after it are not imported.
     """
     from plat.store.bundle.importer import import_bundle
+    from plat.store.bundle.reading import read_bundle
 
     place = Home.find(home)
-    report = import_bundle(place, place.store_uri(store), bundle.absolute(), followed)
+    for bundle in bundles if len(bundles) > 1 else []:
+        read_bundle(bundle.absolute())
+    for bundle in bundles:
+        of = f" of {bundle}" if len(bundles) > 1 else ""
+        report = import_bundle(place, place.store_uri(store), bundle.absolute(), followed)
+        print(f"{counted(len(report.new), 'run')}{of} imported into {place.root}, {report.present} were there already")
+        if command := _report_command(report, bundle, place, store):
+            print(f"report of them all: {command}")
+        for line in report.stored.warnings():
+            print(f"warning: {line}", file=sys.stderr)
     settings.concluded = True
-    print(f"{counted(len(report.new), 'run')} imported into {place.root}, {report.present} were there already")
-    if command := _report_command(report, bundle, place, store):
-        print(f"report of them all: {command}")
-    for line in report.stored.warnings():
-        print(f"warning: {line}", file=sys.stderr)
     return 0
 
 
