@@ -85,9 +85,10 @@ def build(
                 shown[row, across, proxy] = shown_correlation(pair, settings, across, given)
     p_values = holm([item.p for item in shown.values()])
     shown = {key: replace(item, p=p) for (key, item), p in zip(shown.items(), p_values, strict=True)}
+    what = experiment.title if with_.name in OUTCOMES else f"{experiment.title}: with {words}"
     figure = Figure(
         name=name,
-        title=" · ".join(filter(None, [experiment.source, experiment.title])),
+        title=" · ".join(filter(None, [experiment.source, what])),
         draw=lambda: _draw(shown, printed, words),
         caption=_caption(shown, printed, words),
     )
