@@ -25,18 +25,17 @@ def report_files(report: Report) -> dict[str, bytes]:
 
     A figure that cannot be drawn is left out and named in `report.failures`; its numbers are still written.
     """
-    texts: dict[str, str] = {}
+    files: dict[str, bytes] = {}
     pictures = drawn(report)
     for artifact in [*report.artifacts, report.runs_table]:
         if isinstance(artifact, Figure):
-            texts[f"{artifact.name}.csv"] = render.tidy(artifact.points)
+            files[f"{artifact.name}.csv"] = _encoded(render.tidy(artifact.points))
         else:
-            texts[f"{artifact.name}.md"] = render.markdown(artifact)
-            texts[f"{artifact.name}.csv"] = render.tidy(artifact.records)
-            texts[f"{artifact.name}.tex"] = latex.latex(artifact)
-    texts["claims.json"] = _claims([report])
-    texts["report.html"] = page([report], [svgs(pictures)])
-    files = _encoded(texts)
+            files[f"{artifact.name}.md"] = _encoded(render.markdown(artifact))
+            files[f"{artifact.name}.csv"] = _encoded(render.tidy(artifact.records))
+            files[f"{artifact.name}.tex"] = _encoded(latex.latex(artifact))
+    files["claims.json"] = _encoded(_claims([report]))
+    files["report.html"] = _encoded(page([report], [svgs(pictures)]))
     for name, kinds in pictures.items():
         files |= {f"{name}.{kind}": content for kind, content in kinds.items()}
     return files
@@ -45,7 +44,8 @@ def report_files(report: Report) -> dict[str, bytes]:
 def joint_files(reports: Sequence[Report], failures: Sequence[Failure] = (), command: str = "") -> dict[str, bytes]:
     """The page of several reports and their claims; the tables and figures are among the files of each report."""
     pictures = [svgs(drawn(report)) for report in reports]
-    return _encoded({"report.html": page(reports, pictures, failures, command), "claims.json": _claims(reports)})
+    whole = page(reports, pictures, failures, command)
+    return {"report.html": _encoded(whole), "claims.json": _encoded(_claims(reports))}
 
 
 def drawn(report: Report) -> dict[str, dict[str, bytes]]:
@@ -71,8 +71,8 @@ def _claims(reports: Sequence[Report]) -> str:
     return json.dumps({"claims": lines}, indent=2, ensure_ascii=False, sort_keys=True) + "\n"
 
 
-def _encoded(texts: Mapping[str, str]) -> dict[str, bytes]:
-    return {name: text.encode("utf-8", "backslashreplace") for name, text in texts.items()}
+def _encoded(text: str) -> bytes:
+    return text.encode("utf-8", "backslashreplace")
 
 
 def write_report(report: Report, folder: Path | str) -> dict[str, Path]:
