@@ -9,6 +9,7 @@ its own anchor, and a file that expands to more than MAX_NODES values are errors
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -85,8 +86,7 @@ def read(path: str | Path) -> Document:
 def parse(text: str, path: Path) -> Document:
     """Read YAML from a string; `path` is only what messages call it."""
     try:
-        loader = _Loader(text)
-        root = loader.get_single_node()
+        root = _composed(text)
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         where = f"{path}:{mark.line + 1}:{mark.column + 1}" if mark else str(path)
@@ -107,6 +107,13 @@ def parse(text: str, path: Path) -> Document:
     if root is None:
         raise SpecError("the file is empty", where=f"{path}:1:1", mend="write at least `title:` and `matrix:`")
     return _Builder(path).document(root)
+
+
+@lru_cache(32)  # one command may read a paper's file once for each of its experiments
+def _composed(text: str) -> Node | None:
+    """The nodes of a text, which nothing changes: each document is built anew from them."""
+    root: Node | None = _Loader(text).get_single_node()
+    return root
 
 
 def _text(path: Path) -> str:
