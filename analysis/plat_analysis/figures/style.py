@@ -17,6 +17,7 @@ from plat_analysis.artifact import Figure
 from plat_analysis.text import printable, shortened
 
 if TYPE_CHECKING:
+    from matplotlib.artist import Artist
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure as Canvas
     from matplotlib.ticker import Locator
@@ -30,6 +31,8 @@ DASHES = ("-", (0, (5, 1.4)), (0, (1.2, 1.1)), (0, (6, 1.4, 1.2, 1.4)), (0, (2.6
 MARKERS = ("o", "s", "^", "D", "v", "P", "X")
 LONGEST_LABEL = 160  # characters that a point says of itself; the list below its figure has all
 TITLE_PER_INCH = 12  # characters of a title
+LEFT = 0.01  # where title and key begin, in figure fractions
+KEY_LINE = 0.2  # inches from one line of a key to the next
 NUMBERS = "plat:numbers"  # the text chunk of a PNG that names what it draws
 
 FONTS = b"'DejaVu Sans', Verdana, sans-serif"  # Verdana is as wide, where DejaVu Sans is not installed
@@ -107,23 +110,53 @@ def looks(conditions: list[str], baseline: str) -> dict[str, Look]:
 
 
 def key_line(figure: Canvas, entries: Sequence[tuple[str, str | Look]], y: float) -> None:
-    """The key as one line of coloured words under the title, in place of a legend box. y in figure fractions.
+    """The key as lines of coloured words under the title, in place of a legend box.
 
-    An entry with a look has a piece of its line before it.
+    An entry with a look has a piece of its line before it. Where one line is too short, the others stand above it.
+
+    y  of the last line, in figure fractions
     """
+    lines: list[list[Artist]] = [[]]
+    x = LEFT
+    for text, look in entries:
+        drawn, end = _key_entry(figure, text, look, x, y)
+        if end > 1 and lines[-1]:
+            _move(drawn, LEFT - x, 0.0)
+            lines.append([])
+            end += LEFT - x
+        lines[-1] += drawn
+        x = end + 0.02
+    for above, line in enumerate(reversed(lines)):
+        _move(line, 0.0, above * KEY_LINE / figure.get_figheight())
+
+
+def _key_entry(figure: Canvas, text: str, look: str | Look, x: float, y: float) -> tuple[list[Artist], float]:
+    """One entry of a key that begins at x, and where it ends."""
     from matplotlib.lines import Line2D
 
+    drawn: list[Artist] = []
+    sample, colour = 0.3 / figure.get_figwidth(), look.colour if isinstance(look, Look) else look
+    if isinstance(look, Look):
+        ends = [x, x + sample / 2, x + sample]
+        style: dict[str, Any] = {"color": colour, "linestyle": look.dash, "marker": look.marker, "markevery": [1]}
+        drawn.append(figure.add_artist(Line2D(ends, [y] * 3, markersize=3.6, linewidth=1.5, **style)))
+        x += 1.25 * sample
+    words = figure.text(x, y, text, color=colour, fontsize=8.5, fontweight="bold", va="center")
     renderer = figure.canvas.get_renderer()  # type: ignore[attr-defined]
-    x, sample = 0.01, 0.3 / figure.get_figwidth()
-    for text, look in entries:
-        colour = look.colour if isinstance(look, Look) else look
-        if isinstance(look, Look):
-            ends = [x, x + sample / 2, x + sample]
-            style: dict[str, Any] = {"color": colour, "linestyle": look.dash, "marker": look.marker, "markevery": [1]}
-            figure.add_artist(Line2D(ends, [y] * 3, markersize=3.6, linewidth=1.5, **style))
-            x += 1.25 * sample
-        drawn = figure.text(x, y, text, color=colour, fontsize=8.5, fontweight="bold", va="center")
-        x += drawn.get_window_extent(renderer).width / figure.bbox.width + 0.02
+    return [*drawn, words], x + words.get_window_extent(renderer).width / figure.bbox.width
+
+
+def _move(drawn: Sequence[Artist], right: float, up: float) -> None:
+    import numpy as np
+    from matplotlib.lines import Line2D
+    from matplotlib.text import Text
+
+    for artist in drawn if right or up else ():
+        if isinstance(artist, Line2D):
+            artist.set_data(np.asarray(artist.get_xdata()) + right, np.asarray(artist.get_ydata()) + up)
+        elif isinstance(artist, Text):
+            x, y = artist.get_position()
+            artist.set_position((x + right, y + up))
 
 
 def quiet_grid(axes: Axes, which: str = "y") -> None:
@@ -177,8 +210,10 @@ def _titled(drawn: Canvas, title: str) -> Bbox:
 
     width, height = drawn.get_size_inches()
     text = shortened(title, int(TITLE_PER_INCH * width))
-    drawn.text(0.01, 1 + 0.1 / height, text, fontsize=10, fontweight="bold", color=INK, va="bottom")
-    return Bbox([[0, 0], [width, height + 0.36]])
+    ends = [(words.get_position()[1] - 1) * height + 0.1 for words in drawn.texts]
+    above = max([end for end in ends if end > 0.1], default=0.0)  # what a key of several lines takes
+    drawn.text(LEFT, 1 + (0.1 + above) / height, text, fontsize=10, fontweight="bold", color=INK, va="bottom")
+    return Bbox([[0, 0], [width, height + 0.36 + above]])
 
 
 def is_drawn_from(png: bytes, fingerprint: str) -> bool:

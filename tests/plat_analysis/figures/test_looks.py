@@ -43,6 +43,21 @@ def test_a_figure_is_drawn_the_same_twice(drawn):
     assert style.images(drawn) == style.images(drawn)
 
 
+def test_a_key_that_is_too_long_for_one_line_has_several_below_the_title():
+    canvas = style.canvas(4.0, 2.0)
+    names = [f"a condition {number}" for number in range(7)]
+    looks = style.looks(names, names[0])
+    style.key_line(canvas, [(name, looks[name]) for name in names], 0.93)
+    area = style._titled(canvas, "the title")
+    renderer, width = canvas.canvas.get_renderer(), canvas.bbox.width
+    words = {text.get_text(): text.get_window_extent(renderer) for text in canvas.texts}
+    assert all(0 <= words[name].x0 and words[name].x1 <= width for name in names)
+    assert not any(words[a].overlaps(words[b]) for a in words for b in words if a < b)
+    assert max(words[name].y1 for name in names) < words["the title"].y0
+    assert words["the title"].y1 <= area.y1 * canvas.dpi
+    assert len({round(words[name].y0) for name in names}) == 3 and words[names[-1]].y0 < words[names[0]].y0
+
+
 @pytest.mark.parametrize(
     ("axis", "name"),
     [("algorithm.kl_coef", "KL coefficient"), ("task.some_new_key", "some new key"), ("variant", "variant")],
