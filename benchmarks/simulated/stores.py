@@ -65,24 +65,30 @@ class Store:
 
     def frames(self, random: np.random.Generator, planted: float) -> Frames:
         """What a store of these runs gives."""
-        runs = self.experiment.runs
         values = self.values(random, planted, tuple(map(len, self.axes.values())))
-        rows = [
-            {"run_id": run.id, "name": run.name, "mlflow_id": f"m{run.id}", "outcome": "finished", "attempt": 1}
-            | {f"axis.{name}": value for name, value in run.axes.items()}
-            for run in runs
-        ]
-        metrics = [
-            (run.id, key, step, float(value))
-            for (key, step), drawn in values.items()
-            for run, value in zip(runs, drawn.ravel(), strict=True)
-        ]
-        table = pd.DataFrame(metrics, columns=["run_id", "key", "step", "value"])
-        table = table.sort_values(["run_id", "key", "step"]).reset_index(drop=True)
-        return Frames(pd.DataFrame(rows), table, pd.DataFrame([], columns=["run_id", "name", "step", "data"]))
+        return frames_of(
+            self.experiment,
+            [
+                (run.id, key, step, float(value))
+                for (key, step), drawn in values.items()
+                for run, value in zip(self.experiment.runs, drawn.ravel(), strict=True)
+            ],
+        )
 
     def verdict(self, frames: Frames) -> Verdict:
         return check_claims(frames, self.experiment)[0]
+
+
+def frames_of(experiment: Experiment, metrics: Sequence[tuple[str, str, int, float]]) -> Frames:
+    """The frames of finished runs that logged these (run, metric, step, value), and no tables."""
+    runs = [
+        {"run_id": run.id, "name": run.name, "mlflow_id": f"m{run.id}", "outcome": "finished", "attempt": 1}
+        | {f"axis.{name}": value for name, value in run.axes.items()}
+        for run in experiment.runs
+    ]
+    table = pd.DataFrame(metrics, columns=["run_id", "key", "step", "value"])
+    table = table.sort_values(["run_id", "key", "step"]).reset_index(drop=True)
+    return Frames(pd.DataFrame(runs), table, pd.DataFrame([], columns=["run_id", "name", "step", "data"]))
 
 
 def _level(random: np.random.Generator, shape: tuple[int, ...]) -> NDArray[np.float64]:
