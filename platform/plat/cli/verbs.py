@@ -43,7 +43,7 @@ VERBS = {
         "export_",
         "Write the results of experiment files as a bundle: small Parquet files, to keep in git or to send.",
     ),
-    "import": Verb("bundle", "import_", "Bring the runs of a bundle into this home and its store."),
+    "import": Verb("bundle", "import_", "Bring the runs of bundles into this home and its store."),
     "options": Verb("options", "options", "Explain the options of runs, the builders of reports and the checks."),
     "ui": Verb("ui", "ui", "MLflow's own web page on this store."),
     "doctor": Verb("doctor", "doctor", "Check what works on this machine."),
