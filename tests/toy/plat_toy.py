@@ -126,14 +126,16 @@ def misbehave(config: ToyConfig, step: int, io: RunIO) -> None:
     elif kind.startswith("child"):  # it starts a process that never ends by itself
         child = subprocess.Popen([sys.executable, "-c", CHILD], stdout=subprocess.PIPE)
         assert child.stdout is not None and child.stdout.readline() == b"started\n"
-        (io.cache / "child.txt").write_text(str(child.pid))
+        (io.cache / "child.part").write_text(str(child.pid))
+        (io.cache / "child.part").rename(io.cache / "child.txt")  # a test that sees the file may read it at once
         if kind == "child_and_hang":
             time.sleep(1000)
     elif "daemon" in kind:
         environment = {} if kind.startswith("unmarked") else None  # {}: without anything that names the run
         parent = subprocess.Popen([sys.executable, "-c", DAEMON], stdout=subprocess.PIPE, env=environment)
         assert parent.stdout is not None
-        (io.cache / "daemon.txt").write_text(parent.stdout.readline().decode())
+        (io.cache / "daemon.part").write_text(parent.stdout.readline().decode())
+        (io.cache / "daemon.part").rename(io.cache / "daemon.txt")
         parent.wait()
         if kind.endswith("_and_hang"):
             time.sleep(1000)
