@@ -1,8 +1,9 @@
 """Reads a SQLite store of MLflow directly: a whole experiment in two queries a run.
 
-MLflow's client fetches one metric of one run at a time. Here each run's history comes in index order: one row per key
-with its steps as text (the keys of a run mostly share them, so they are parsed once), then one stream of values into
-numpy. Both come from one snapshot. Numbers are the client's, except that NaN and infinities are themselves again.
+MLflow's client fetches one metric of one run at a time. Here a run's history comes as one row per key, with its steps
+and the places of its rows as text (runs mostly share them, so they are parsed once), then as one stream of values in
+the order of the rows on disk, which numpy puts in order. Both come from one snapshot. Numbers are the client's, except
+that NaN and infinities are themselves again.
 """
 
 from __future__ import annotations
@@ -31,6 +32,10 @@ AND runs.run_uuid NOT IN (SELECT run_uuid FROM tags WHERE key IN (?, ?))
 """
 
 
+Groups = list[tuple[str, int, str, str]]  # (key, number of points, their steps, their rowids less the run's first)
+Layout = tuple["Groups", list[int], "np.ndarray", "np.ndarray"]
+
+
 class SqlReader:
     """See `raw.RawReader`."""
 
@@ -41,6 +46,7 @@ class SqlReader:
         self.path = path
         with store_errors(uri):
             self.connection = connect_readonly(path)
+        self._layout: Layout | None = None  # of the run that was read last: most runs were stored alike
 
     def close(self) -> None:
         self.connection.close()
@@ -74,31 +80,34 @@ class SqlReader:
     def series(self, run: RawRun, keys: Collection[str] | None = None) -> Series:
         import numpy as np
 
-        chosen, bound = "run_uuid = ?", [run.mlflow_id]
+        chosen, bound, order = "run_uuid = ?", [run.mlflow_id], "rowid"
         if keys is not None:
             chosen += f" AND key IN ({','.join('?' * len(keys))})"
             bound += keys
+            order = "+rowid"  # SQLite then looks these keys up and sorts their rows, in place of reading all of the run
         with store_errors(self.uri):
             self._begin()
+            first = self.connection.execute(
+                "SELECT rowid FROM metrics WHERE run_uuid = ? ORDER BY rowid LIMIT 1", [run.mlflow_id]
+            ).fetchone() or (0,)
             groups = self.connection.execute(
-                f"SELECT key, count(*), group_concat(step) FROM metrics WHERE {chosen} GROUP BY key ORDER BY key",
-                bound,
+                "SELECT key, count(*), group_concat(step), group_concat(rowid - ?) FROM metrics"
+                f" WHERE {chosen} GROUP BY key ORDER BY key",
+                [*first, *bound],
             ).fetchall()
             # 9e999 is SQLite's infinity, which MLflow never stores: it stands for NaN on the way out
             rows = self.connection.execute(
-                f"SELECT CASE WHEN is_nan THEN 9e999 ELSE value END FROM metrics WHERE {chosen} ORDER BY key, step",
-                bound,
+                f"SELECT CASE WHEN is_nan THEN 9e999 ELSE value END FROM metrics WHERE {chosen} ORDER BY {order}", bound
             )
-            counts = [count for _, count, _ in groups]
-            values = np.fromiter(chain.from_iterable(rows), dtype=np.float64, count=sum(counts))
+            stored = np.fromiter(chain.from_iterable(rows), dtype=np.float64)
+        if not groups:
+            return Series([], [], np.zeros(0, np.int64), stored)
+        if self._layout is None or self._layout[0] != groups:
+            self._layout = (groups, *_layout(groups))
+        _, counts, steps, places = self._layout
+        values = stored[places]
         values[np.isposinf(values)] = np.nan
-        parsed: dict[str, np.ndarray] = {}
-        for _, _, steps in groups:
-            if steps not in parsed:
-                parsed[steps] = np.sort(np.array(steps.split(","), dtype=np.int64))
-        steps = [parsed[steps] for _, _, steps in groups]
-        logged = [key for key, _, _ in groups]
-        return Series(logged, counts, np.concatenate(steps) if steps else np.zeros(0, np.int64), restore(values))
+        return Series([key for key, *_ in groups], counts, steps, restore(values))
 
     def artifact(self, run: RawRun, name: str) -> bytes | None:
         """A file of the run's artifacts; first beside the store, which may have been moved or copied with them."""
@@ -125,3 +134,14 @@ class SqlReader:
         """One snapshot for everything that follows."""
         if not self.connection.in_transaction:
             self.connection.execute("BEGIN")
+
+
+def _layout(groups: Groups) -> tuple[list[int], np.ndarray, np.ndarray]:
+    """Of a run's points by key and step: the counts by key, the steps, and the place of each in the order of rowids."""
+    import numpy as np
+
+    counts = [count for _, count, _, _ in groups]
+    steps = np.array(",".join(steps for _, _, steps, _ in groups).split(","), dtype=np.int64)
+    rowids = np.array(",".join(rowids for _, _, _, rowids in groups).split(","), dtype=np.int64)
+    order = np.lexsort((rowids, steps, np.repeat(np.arange(len(groups)), counts)))
+    return counts, steps[order], np.argsort(np.argsort(rowids))[order]
