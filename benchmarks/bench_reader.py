@@ -81,7 +81,7 @@ def equal(frames: Frames, histories: dict[tuple[str, str], list[tuple[int, float
     groups = dict(list(frames.metrics.groupby(["run_id", "key"])))
     for name, history in histories.items():
         steps, values = (np.array(column) for column in zip(*sorted(history, key=lambda row: row[0]), strict=True))
-        values = np.where(np.abs(values) >= largest, np.sign(values) * np.inf, values)
+        values = np.where(np.abs(values) >= largest, np.copysign(np.inf, values), values)
         ours = groups[name]
         if not (np.array_equal(ours.step, steps) and np.array_equal(ours.value, values, equal_nan=True)):
             return False

@@ -162,6 +162,27 @@ def test_steps_that_arrived_out_of_order(home, recipe, experiment):
     same(store.load("table4"), store.load(experiment("table4", [single])))
 
 
+def test_rows_of_runs_that_lie_among_each_other(home, recipe, monkeypatch):
+    """The same keys and steps of two runs, in two orders on disk, with NaN and infinities."""
+    for number in (1, 2):
+        recipe(number, outcome=None).write(home)  # without a digest
+    import_runs(home, home.store_uri())
+    client, store = mlflow_client(home.store_uri()), Store(home.store_uri(), home)
+    values = [*np.random.default_rng(0).random(36), math.nan, math.inf, -math.inf, 0.0]
+    points = [(key, step, value) for step, value in enumerate(values) for key in ("a", "b", "val/success")]
+    orders = [np.random.default_rng(seed).permutation(len(points)) for seed in (1, 2)]
+    for pair in zip(*orders, strict=True):
+        for run, place in zip(store.load("table4").runs["mlflow_id"], pair, strict=True):
+            key, step, value = points[place]
+            client.log_metric(run, key, value, timestamp=10**12, step=step + 100)
+    ours = [store.load("table4"), store.load("table4", metrics=["b", "val/success"])]
+    monkeypatch.setattr("plat.store.mlflow.connect.SqlReader", ClientReader)
+    for frames, metrics in zip(ours, (None, ["b", "val/success"]), strict=True):
+        theirs = store.load("table4", metrics=metrics)
+        assert (theirs.metrics.step >= 100).sum() == 2 * len(values) * (3 if metrics is None else 2)
+        same(frames, theirs)
+
+
 def test_infinities_come_back():
     largest = np.finfo(float).max
     given = np.array([1.0, largest, -largest, np.nan, np.nextafter(largest, 0)])
