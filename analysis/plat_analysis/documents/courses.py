@@ -15,7 +15,7 @@ from plat_analysis.statistics.replicates import over_replicates
 
 RISE = {"from": "", "last": "1", "digits": "2", "show": "value", "by": "0"}
 SHOWN = ("value", "risen", "fallen")
-BEYOND = {"above": "", "below": "", "last": ""}
+BEYOND = {"above": "", "below": "", "last": "", "ever": ""}
 
 
 def rise(report: Report, words: Sequence[str]) -> str:
@@ -42,7 +42,7 @@ def rise(report: Report, words: Sequence[str]) -> str:
 
 def beyond(report: Report, words: Sequence[str]) -> str:
     """In which share of its measurements a metric is above (`above=1`) or below a limit: `79 %`; with `last=N` in how
-    many runs the mean of the last N is: `3 of 5`."""
+    many runs the mean of the last N is, with `ever=yes` in how many runs any measurement is: `3 of 5`."""
     if len(words) < 3:
         raise SpecError(
             "it names no metric, condition and limit", mend="write `EXPERIMENT beyond METRIC CONDITION above=1`"
@@ -57,8 +57,10 @@ def beyond(report: Report, words: Sequence[str]) -> str:
         return f"{sum(sign * end > limit for end in ends)} of {len(ends)}"
     for run in runs:
         value(report.results, run, words[0], "1")  # a run without a measurement is an error, no share of nothing
-    measured = np.concatenate([report.results.curve(run.id, words[0])[1] for run in runs])
-    return f"{100 * float((sign * measured > limit).mean()):.0f} %"
+    measured = [sign * report.results.curve(run.id, words[0])[1] > limit for run in runs]
+    if given["ever"] == "yes":
+        return f"{sum(bool(course.any()) for course in measured)} of {len(runs)}"
+    return f"{100 * float(np.concatenate(measured).mean()):.0f} %"
 
 
 def _limit(name: str, text: str) -> float:

@@ -132,6 +132,8 @@ def test_a_share_of_measurements_and_a_count_of_runs_beyond_a_limit(bundles):
         assert shown(bundles, f"{GRPO} beyond val/success {condition} {name}=0.1") == f"{100 * share:.0f} %"
     last = sum(curve[-1] > 0.1 for curve in values)
     assert shown(bundles, f"{GRPO} beyond val/success {condition} above=0.1 last=1") == f"{last} of 5"
+    ever = sum((curve < 0.1).any() for curve in values)
+    assert shown(bundles, f"{GRPO} beyond val/success {condition} below=0.1 ever=yes") == f"{ever} of 5"
     mean = shown(bundles, f"{GRPO} mean val/success {condition} last=all times=100 digits=1")
     assert mean == f"{100 * every.mean():.1f}"
 
