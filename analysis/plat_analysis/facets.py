@@ -93,6 +93,17 @@ class Facets:
             cell = " × ".join(filter(None, (row, column))) or " · ".join(self.layout.conditions)
             check_same_replicates(*sides, cell, first, second)
 
+    def check_different(self, first: str, second: str) -> None:
+        """SpecError where two conditions of a comparison are one run."""
+        for row, column in dict.fromkeys(place[:2] for place in self.places):
+            other = self.runs(row, column, second)
+            for replicate, run in self.runs(row, column, first).items():
+                if first != second and replicate in other and other[replicate].id == run.id:
+                    raise SpecError(
+                        f"{first} and {second} are the same run: {run.run.name}",
+                        mend="compare two conditions whose options differ",
+                    )
+
 
 def axes(names: AxisNames) -> tuple[str, ...]:
     """One axis, several or none, as a tuple."""
@@ -109,12 +120,13 @@ def rows_or(rows: AxisNames, experiment: Experiment, otherwise: AxisNames) -> Ax
 def two_conditions(facets: Facets, baseline: Any, treatment: Any = None) -> tuple[str, str]:
     """A baseline and a treatment as runs spell them; the treatment is by default the first other condition.
 
-    SpecError where their runs have different seeds or builds.
+    SpecError where their runs have different seeds or builds, or are the same.
     """
     first = spell(baseline)
     others = (condition for condition in facets.conditions if condition != first)
     second = spell(treatment) if treatment is not None else next(others, first)
     facets.check_pairs(first, second)
+    facets.check_different(first, second)
     return first, second
 
 

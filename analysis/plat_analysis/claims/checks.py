@@ -82,6 +82,8 @@ def increasing(
     facets = Facets(Results.of(frames, experiment), Layout.of(columns=columns, conditions=rows))
     if len(facets.conditions) < 2:
         return Verdict("not_enough_data", detail=f"there is one row only, {facets.conditions[0]}")
+    for row, following in pairwise(facets.conditions):
+        facets.check_different(row, following)
     quantity = metric_quantity(metric, at, 100.0 if percent else 1.0)
     estimates = Estimates(facets, builds=builds)
     evidence = {

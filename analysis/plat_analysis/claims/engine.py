@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from plat.errors import SpecError
 from plat_analysis.data.runs import spell
 from plat_analysis.plugins import registry
-from plat_analysis.plugins.checking import place
+from plat_analysis.plugins.checking import check_claim_entries, place
 from plat_analysis.plugins.failure import Failure
 from plat_analysis.text import printable
 
@@ -69,6 +69,7 @@ class Verdict:
 
 def check_claims(frames: Frames, experiment: Experiment) -> list[Verdict]:
     """One verdict per claim of the file, in its order; SpecError when one cannot be checked."""
+    check_claim_entries(experiment)
     verdicts, failures = run_checks(frames, experiment)
     if failures:
         raise SpecError(failures[0].what, where=failures[0].where, mend=failures[0].mend or None)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import pairwise
+from itertools import combinations
 from typing import TYPE_CHECKING, Any
 
 from plat.errors import SpecError
@@ -104,8 +104,9 @@ def _laid_out(
             f"order: a trend needs {MIN_CONDITIONS} different conditions, and {len(set(names))} are named",
             mend="name more of them, or compare two with mean_delta_positive",
         )
-    for first, second in pairwise(wanted):
+    for first, second in combinations(dict.fromkeys(wanted), 2):
         facets.check_pairs(first, second)
+        facets.check_different(first, second)
     return facets, names
 
 

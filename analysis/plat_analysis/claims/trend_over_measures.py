@@ -5,7 +5,7 @@ Such are the gradients of buckets of prompts, ordered by reward variance (Figure
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from plat.errors import SpecError
@@ -20,8 +20,6 @@ from plat_analysis.quantities.metric import quantity
 from plat_analysis.statistics.trend import MIN_CONDITIONS
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from plat.spec.experiment import Experiment
     from plat.store.mlflow.frames import Frames
 
@@ -69,7 +67,12 @@ def _contrasts(measures: Any) -> dict[str, Contrast]:
             f"measures: a trend needs {MIN_CONDITIONS} named measures in order, and {count} are named",
             mend="write measures: {NAME: MEASURE, ...}",
         )
-    found = {str(name): quantity(measure, str(name)) for name, measure in measures.items()}
+    given = list(measures.items())
+    for index, (name, measure) in enumerate(given):
+        for earlier, other in given[:index]:
+            if measure == other:
+                raise SpecError(f"measures: {earlier} and {name} are one measure", mend="name different measures")
+    found = {str(name): quantity(measure, str(name)) for name, measure in given}
     if len({measured.factor for measured in found.values()}) > 1:
         raise SpecError(
             "measures: some are in percent and others are not", mend="give `percent: true` to all of them, or to none"

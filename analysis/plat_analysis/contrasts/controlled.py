@@ -18,10 +18,8 @@ from plat_analysis.data.runs import RunView, spell
 def check_sides(grid: Compared, differ_in: Sequence[str]) -> None:
     """SpecError where the runs of a pair differ in an option that `differ_in` does not name, or are one and the same.
 
-    Pairs are runs of equal row, column, seed and build. Nothing is checked where `differ_in` is empty.
+    Pairs are runs of equal row, column, seed and build. Where `differ_in` is empty they may differ in any option.
     """
-    if not differ_in:
-        return
     for cell in grid.cells.values():
         treated_runs = cell.sides[grid.treatment].runs
         for replicate, untreated in cell.sides[grid.baseline].runs.items():
@@ -43,6 +41,8 @@ def _check_pair(grid: Compared, place: str, untreated: RunView, treated: RunView
             f"{baseline} and {treatment} are the same run, {place}: {untreated.run.name}",
             mend="compare two conditions whose options differ",
         )
+    if not differ_in:
+        return
     uncontrolled = [key for key in different if not _allowed(key, differ_in)]
     if uncontrolled:
         key = uncontrolled[0]

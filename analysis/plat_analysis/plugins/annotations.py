@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import math
 from collections.abc import Callable, Mapping, Sequence
 from types import NoneType, UnionType
 from typing import Any, Literal, Union, get_args, get_origin
@@ -38,7 +39,7 @@ def fits(value: Any, hint: Any) -> bool:
     if hint in (None, NoneType):
         return value is None
     if hint in (int, float):
-        return isinstance(value, (int, hint)) and not isinstance(value, bool)
+        return isinstance(value, (int, hint)) and not isinstance(value, bool) and math.isfinite(value)
     if hint in (str, bool):
         return isinstance(value, hint)
     kind = origin or hint

@@ -4,14 +4,16 @@ Arguments are checked against the signature of the builder or check and its anno
 every package's builders: `rows`, `columns`, `conditions` and `pair` are axes, `baseline` and `treatment` values of the
 axis `pair`, `metric` and `metrics` what runs log, `measure`, `outcome`, `measures` and `proxies` how a run becomes a
 number, `paper` a table of the paper's file, `only`, `row` and `than` some of the rows, `thresholds` those of the
-regimes, and `differ_in` the options in which the two sides of a pair may differ. The runs of the matrix are then laid
-out as the entry asks: no place may get two runs of one seed, and the two sides of a pair must have the same seeds.
+regimes, `looks`, `last`, `least` and `smallest` sizes above zero, and `differ_in` the options in which the two sides of
+a pair may differ. The runs of the matrix are then laid out as the entry asks: no place may get two runs of one seed,
+and the two sides of a pair must have the same seeds and be different runs.
 """
 
 from __future__ import annotations
 
 import contextlib
 import inspect
+import math
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, fields
 from functools import cached_property
@@ -39,8 +41,9 @@ AXES = ("rows", "columns", "pair", "conditions")
 VALUES = ("baseline", "treatment")
 ROWS = ("row", "than")
 METRICS = ("metric", "metrics")
-MEASURES = ("measure", "measures", "outcome", "proxies")
-NAMED = ("measures", "proxies")  # name -> measure
+MEASURES = ("measure", "measures", "outcome", "proxies", "signal", "signals", "rivals")
+NAMED = ("measures", "proxies", "signals", "rivals")  # name -> measure
+SIZES = {"looks": math.inf, "last": math.inf, "smallest": math.inf, "least": 1.0}  # above 0, and at most that
 COMPARED = frozenset(field.name for field in fields(Comparison)) - {"builds"}  # what lays out the runs
 
 
@@ -48,6 +51,11 @@ def check_entries(experiment: Experiment) -> None:
     """SpecError, at file:line:column, for the first entry of `report` or `claims` that cannot be made."""
     for index, entry in enumerate(experiment.report):
         _check_entry(experiment, ("report", index), "plat.reports", entry, ("builder",))
+    check_claim_entries(experiment)
+
+
+def check_claim_entries(experiment: Experiment) -> None:
+    """SpecError, at file:line:column, for the first entry of `claims` that cannot be judged."""
     for index, entry in enumerate(experiment.claims):
         _check_entry(experiment, ("claims", index), "plat.claims", entry, ("check", "id", "says"))
 
@@ -116,6 +124,9 @@ class _Entry:
             if name in self.parameters:
                 with self._at(name):
                     check_type(name, value, type_of(self.function, self.parameters[name].annotation))
+                    if isinstance(value, int | float) and not 0 < value <= SIZES.get(name, math.inf) and name in SIZES:
+                        most = "" if math.isinf(SIZES[name]) else f" and at most {SIZES[name]:g}"
+                        raise SpecError(f"{name}: {value!r} is not above 0{most}", mend=f"give a number above 0{most}")
 
     def check_axes_and_values(self) -> None:
         """SpecError where an axis, a value of one or a printed table does not exist."""
@@ -141,11 +152,13 @@ class _Entry:
 
     def check_measures(self) -> None:
         """SpecError for what is no measure, or for one of a metric that no trainer of these runs logs."""
-        for name in MEASURES:
-            given = self.given.get(name) if name in self.parameters else None
+        for name in [name for name in MEASURES if name in self.parameters and name in self.given]:
+            given = self.given[name]
+            if given is None and self.parameters[name].default is None:
+                continue
             with self._at(name):
                 for measure in given.values() if name in NAMED and isinstance(given, Mapping) else [given]:
-                    for metric in quantity(measure).metrics if measure is not None else ():
+                    for metric in quantity(measure).metrics:
                         check_metric(metric, self.experiment.runs, also=SUCCESSES)
 
     def check_smallest(self) -> None:
@@ -180,11 +193,14 @@ def _check_layout(experiment: Experiment, arguments: Mapping[str, Any]) -> None:
     """Lay the runs out as a builder with these arguments would, without results."""
     if arguments.keys() >= COMPARED:
         grid = Comparison(**{name: arguments[name] for name in COMPARED}).grid(None, experiment)
-        for row in [*(arguments.get("only") or ()), *(arguments[name] for name in ROWS if name in arguments)]:
+        named = [arguments[name] for name in ROWS if name in arguments]
+        for row in [*(arguments.get("only") or ()), *named]:
             if row not in grid.rows:
                 raise SpecError(f"there is no row {row!r}", mend=mend(row, grid.rows, "rows"))
-        check_sides(grid, arguments.get("differ_in") or ())
+        if len(set(named)) < len(named):
+            raise SpecError(f"the row {named[0]!r} is compared with itself", mend="name two different rows")
         _check_both_sides(experiment, str(arguments["pair"]), grid.baseline, grid.treatment)
+        check_sides(grid, arguments.get("differ_in") or ())
     elif arguments.keys() >= {"rows", "columns", "pair"}:
         rows = rows_or(arguments["rows"], experiment, None)
         Facets(Results.planned(experiment), Layout.of(rows, arguments["columns"], arguments["pair"]))

@@ -137,6 +137,7 @@ def _least(curve: Curve, _: Results, __: RunView) -> Measurement:
 TAKEN = ("at", "median_of_last", "mean_of_last", "slope", "steps_to", "mean", "least")
 JOINED: Mapping[str, tuple[str, Joined]] = {"minus": ("−", _difference), "over": ("/", _ratio)}
 SHOWN = ("percent", "digits")
+MOST_DIGITS = 10
 KEYS = ("metric", *TAKEN, *JOINED, *SHOWN)
 
 
@@ -149,6 +150,8 @@ def quantity(given: str | Mapping[str, Any], name: str = "") -> Quantity:
     """
     if isinstance(given, str):
         return SUCCESSES.get(given) or quantity({"metric": given}, name)
+    if not isinstance(given, Mapping):
+        raise SpecError(f"{given!r} is no measure", mend="write a metric's name, or {metric: NAME, at: peak}")
     unknown = [key for key in given if key not in KEYS]
     if unknown:
         raise SpecError(f"a measure has no key {unknown[0]!r}", mend=mend(unknown[0], KEYS, "keys"))
@@ -162,6 +165,7 @@ def quantity(given: str | Mapping[str, Any], name: str = "") -> Quantity:
     share = bool(given.get("percent", metric == SUCCESS and "over" not in given)) and way != "steps_to"
     value = given.get(way, "end")
     _check(way, value)
+    _check_shown(given)
     numbers: dict[str, Number] = {
         "at": partial(_at, at=value),
         "median_of_last": partial(_of_last, count=value, mean=np.median),
@@ -172,7 +176,7 @@ def quantity(given: str | Mapping[str, Any], name: str = "") -> Quantity:
         "least": _least,
     }
     bounds = (0.0, 100.0) if share and way != "slope" else None
-    digits = int(given.get("digits", 1 if share or way == "steps_to" else 2))
+    digits: int = given.get("digits", 1 if share or way == "steps_to" else 2)
     seedless = way == "at" and value == "start"
     factor = 100.0 if share else 1.0
     if joins is None:
@@ -198,6 +202,15 @@ def _joined(metric: str, given: Mapping[str, Any]) -> tuple[str, str, Joined] | 
     return other, *JOINED[key]
 
 
+def _check_shown(given: Mapping[str, Any]) -> None:
+    """SpecError where `percent` is neither true nor false, or `digits` no number of digits that can be read."""
+    percent, digits = given.get("percent", False), given.get("digits", 0)
+    if not isinstance(percent, bool):
+        raise SpecError(f"percent: {percent!r} is not true or false", mend="write percent: true")
+    if not isinstance(digits, int) or isinstance(digits, bool) or not 0 <= digits <= MOST_DIGITS:
+        raise SpecError(f"digits: {digits!r} is no whole number from 0 to {MOST_DIGITS}", mend="write digits: 2")
+
+
 def _check(way: str, value: Any) -> None:
     """SpecError where a way to make a number of a curve has a value of another kind."""
     whole = isinstance(value, int) and not isinstance(value, bool) and value > 0
@@ -206,7 +219,7 @@ def _check(way: str, value: Any) -> None:
         "median_of_last": whole,
         "mean_of_last": whole,
         "slope": value is True,
-        "steps_to": isinstance(value, int | float) and not isinstance(value, bool),
+        "steps_to": isinstance(value, int | float) and not isinstance(value, bool) and np.isfinite(value),
         "mean": value is True,
         "least": value is True,
     }[way]

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
-from plat.errors import SpecError
 from plat_analysis.artifact import Figure
 from plat_analysis.data.labels import axis_label, label
 from plat_analysis.data.runs import Results
@@ -21,7 +20,8 @@ if TYPE_CHECKING:
     from plat.spec.experiment import Experiment
     from plat.store.mlflow.frames import Frames
 
-QUANTITIES = {
+Shown = Literal["retrieval_end", "fluent_end", "templates_end", "success_end"]
+QUANTITIES: dict[Shown, str] = {
     "retrieval_end": "Retrieval of fresh reasonings at the end",
     "fluent_end": "Share of fluent reasonings at the end",
     "templates_end": "Share of template reasonings at the end",
@@ -36,14 +36,12 @@ def build(
     rows: str | Sequence[str],
     columns: str,
     pair: str = "filter",
-    quantity: str = "retrieval_end",
+    quantity: Shown = "retrieval_end",
     thresholds: Mapping[str, float] | None = None,
     name: str = "phases",
 ) -> list[Figure]:
     """rows, columns: the axes (several row axes are joined); pair: the axis with a panel for each value; quantity:
     retrieval_end, fluent_end, templates_end or success_end; thresholds: of the regimes (see `regimes.Thresholds`)."""
-    if quantity not in QUANTITIES:
-        raise SpecError(f"there is no quantity {quantity!r}", mend=f"one of: {', '.join(QUANTITIES)}")
     results = Results.of(frames, experiment)
     down = (rows,) if isinstance(rows, str) else tuple(rows)
     grid = points(results, (*down, columns, pair), Thresholds.read(thresholds))

@@ -89,8 +89,11 @@ def _entries(document: Document, key: str, kind: str, group: str) -> list[dict[s
                 f"{key}: unknown {kind} {entry[kind]!r}", where=where, mend=mend(entry[kind], names, f"{kind}s")
             )
         if kind == "check":
-            if not isinstance(entry.get("id"), str):
+            if not isinstance(entry.get("id"), str) or not entry["id"].strip():
                 raise SpecError("claims: an entry needs `id`", where=where, mend="write `id: a-short-name`")
+            if not isinstance(entry.get("says", ""), str):
+                where = document.where(key, index, "says")
+                raise SpecError("claims: says is text", where=where, mend="write `says: the sentence that is judged`")
             if entry["id"] in seen:
                 where = document.where(key, index, "id")
                 raise SpecError(f"claims: the id {entry['id']!r} is given twice", where=where, mend="rename one")

@@ -53,6 +53,32 @@ def test_what_is_shipped_can_be_made(path):
         ),
         ("{check: increasing, metric: probe/retrieval, rows: [algorithm, filter], id: a}", "probe/retrieval'", "_acc'"),
         ("{builder: paired_deltas, heldout: 1}", "1 is not true or false", "true or false"),
+        ("{builder: phase_diagram, quantity: retrieval}", "'retrieval' is not one of", "retrieval_end"),
+        ("{check: mean_delta_small, smallest: .inf, id: a}", "smallest: inf is not a number", "a number"),
+        ("{check: mean_delta_small, smallest: -3, id: a}", "smallest: -3 is not above 0", "above 0"),
+        ("{check: mean_delta_positive, looks: 0, id: a}", "looks: 0 is not above 0", "above 0"),
+        ("{check: falls_before, least: 7, id: a}", "least: 7 is not above 0 and at most 1", "at most 1"),
+        ("{check: level, bound: .nan, id: a}", "bound: nan is not a number", "a number"),
+        ("{check: level, measure: null, id: a}", "None is no measure", "metric: NAME"),
+        ("{builder: measures_table, measures: {a: }, conditions: filter}", "None is no measure", "metric: NAME"),
+        ("{builder: measures_table, measures: {a: [1]}, conditions: filter}", "[1] is no measure", "metric: NAME"),
+        (
+            "{builder: measures_table, measures: {a: {metric: success, digits: many}}, conditions: filter}",
+            "'many' is no whole",
+            "digits: 2",
+        ),
+        (
+            "{builder: measures_table, measures: {a: {metric: success, digits: -3}}, conditions: filter}",
+            "-3 is no whole number",
+            "digits: 2",
+        ),
+        (
+            "{builder: measures_table, measures: {a: {metric: success, percent: 1}}, conditions: filter}",
+            "1 is not true",
+            "percent: true",
+        ),
+        ("{builder: precheck, signal: 3, settings: algorithm}", "3 is no measure", "metric: NAME"),
+        ("{check: trend_over_measures, only: true, id: a}", "only: True is not a list", "a list of text"),
     ],
 )
 def test_wrong_arguments(tmp_path, entry, what, mend):

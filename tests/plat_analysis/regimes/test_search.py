@@ -66,8 +66,6 @@ def test_a_point_without_results_is_drawn_empty(make_experiment):
 
 def test_what_cannot_be_drawn_is_refused(make_experiment):
     experiment = make_experiment(rows=ROWS, tasks=TASKS)
-    with pytest.raises(SpecError, match="no quantity"):
-        phase_diagram.BUILDER(None, experiment, rows="variant", columns="task", quantity="retrieval")
     with pytest.raises(SpecError, match="more than one run"):
         phase_diagram.BUILDER(None, experiment, rows="variant", columns="filter")
     with pytest.raises(SpecError, match="several values"):
