@@ -11,6 +11,7 @@ import shlex
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
@@ -18,6 +19,7 @@ from plat.cli import reports
 from plat.cli.common import load_experiments, split
 from plat.errors import PlatError
 from plat.store.home import Home
+from plat.store.report_folder import write_whole
 
 if TYPE_CHECKING:
     from plat.spec.experiment import Experiment
@@ -74,7 +76,8 @@ def write_joint(
         return ""
     folder = out or home.create().reports / joint_name([report.experiment for report in built])
     failures = [Failure(error.what, _relative(str(error.where or "")), error.mend or "") for error in failed]
-    written = write_files(joint_files(built, failures, _command(arguments)), folder)
+    write = partial(write_files, joint_files(built, failures, _command(arguments)))
+    written = write(out) if out else write_whole(write, folder)
     return f"all of them on one page: {reports.shown(written['report.html'])}\n"
 
 

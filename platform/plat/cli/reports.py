@@ -8,12 +8,14 @@ import shutil
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from plat.cli.common import on_terminal
 from plat.cli.importing import load_results, unless_archived
 from plat.store.home import Home
+from plat.store.report_folder import write_whole
 from plat.trainer.plugins import published
 from plat.units import are, counted
 
@@ -57,7 +59,7 @@ def make_report(
         unwritten = f"nothing was written: {home.root} is read-only; `--out DIR` writes the report elsewhere\n"
         return MadeReport(rendered(built) + unwritten, [], whole, built)
     folder = out or home.create().reports / experiment.report_name
-    written = write_report(built, folder)
+    written = write_report(built, out) if out else write_whole(partial(write_report, built), folder)
     if record:
         with unless_archived(home, uri, "the report is not logged into MLflow"):
             Store(uri, home).log_report(experiment, written, recorded(built))

@@ -6,12 +6,14 @@ import os
 import shlex
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from plat.cli import reports
 from plat.cli.importing import load_results, unless_archived
 from plat.cli.table import table
 from plat.store.home import Home
+from plat.store.report_folder import write_whole
 from plat.units import counted, duration
 
 if TYPE_CHECKING:
@@ -37,7 +39,7 @@ def report_search(home: Home, uri: str, summary: Summary, experiment: Experiment
     results = Results(load_results(home, uri, experiment), experiment)
     built = Report(experiment, results, artifacts, [], values, provenance)
     folder = home.reports / search.name
-    written = write_report(built, folder)
+    written = write_whole(partial(write_report, built), folder)
     with unless_archived(home, uri, "the report is not logged into MLflow"):
         Store(uri, home).log_report(experiment, written, recorded(built))
     counts = ", ".join(f"{number} {state}" for state, number in summary.counts().items())
