@@ -156,6 +156,8 @@ REFUSED: dict[str, Change] = {
     **{f"the file name {name}": named(name_) for name, name_ in NAMES.items()},
     **{f"the empty file {name}": raw(name, b"") for name in ("manifest.json", "runs-0001.parquet")},
     **{f"the cut file {name}": cut(name, 40) for name in ("manifest.json", "metrics-0001.parquet")},
+    "a manifest whose files are a number": manifest(lambda content: content.update(files=3)),
+    "a manifest whose files are a list": manifest(lambda content: content.update(files=[1, 2])),
     "a manifest that is no UTF-8": raw("manifest.json", b"\xff\xfe{}"),
     "a manifest nested deeply": raw("manifest.json", (DEEP + "]" * 100_000).encode()),
     "a manifest of many braces": raw("manifest.json", b'{"a":' * 100_000),

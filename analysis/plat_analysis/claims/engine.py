@@ -77,8 +77,10 @@ def check_claims(frames: Frames, experiment: Experiment) -> list[Verdict]:
 
 
 def run_checks(frames: Frames, experiment: Experiment) -> tuple[list[Verdict], list[Failure]]:
-    """The verdicts in the order of the file, and the claims whose check failed."""
+    """The verdicts in the order of the file, with those of their runs that have a result, and the claims whose check
+    failed."""
     verdicts, failures = [], []
+    ended = {run for run, outcome in zip(frames.runs["run_id"], frames.runs["outcome"], strict=True) if outcome}
     for index, claim in enumerate(experiment.claims):
         where = place(experiment, "claims", index)
         name = str(claim.get("id", claim.get("check")))
@@ -87,7 +89,8 @@ def run_checks(frames: Frames, experiment: Experiment) -> tuple[list[Verdict], l
         except Exception as error:
             failures.append(Failure.of(f"the claim {name!r}", error, where))
             continue
-        verdict = replace(verdict, id=name, says=str(claim.get("says", "")))
+        ids = tuple(run for run in verdict.run_ids if run in ended)
+        verdict = replace(verdict, id=name, says=str(claim.get("says", "")), run_ids=ids)
         verdicts.append(_restricted(verdict, experiment))
     return verdicts, failures
 

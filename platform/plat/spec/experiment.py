@@ -20,14 +20,14 @@ from typing import Any, TypeVar
 
 from plat.errors import SpecError
 from plat.spec.conflicts import check_conflicts
-from plat.spec.file import ExperimentFile, read_file
+from plat.spec.file import read_file
 from plat.spec.identity import canonical
 from plat.spec.overrides import CommandLine, is_sweep, parse_overrides, to_plain, values_of
+from plat.spec.paper_file import paper_data
 from plat.spec.runs import Run, RunMaker, same_results
 from plat.spec.schema import schema_of
 from plat.spec.typed import build
 from plat.spec.yaml_reader import Document, read
-from plat.suggest import mend
 from plat.trainer.api import TrainerSpec
 
 __all__ = ["Experiment", "Run", "build_run", "check_apart", "config_object", "load_experiment", "load_experiments"]
@@ -119,7 +119,7 @@ def load_experiment(path: str | Path, overrides: Sequence[str] = (), slow: Slow 
         claims=file.claims,
         axes={axis.name: axis.labels() for axis in file.matrix.axes},
         runs=list(runs.values()),
-        paper_data=_paper_data(file),
+        paper_data=paper_data(file.document, file.paper),
         scale="+".join(scales),
         cells=positions,
         left_out={axis.name: axis.left_out() for axis in file.matrix.axes},
@@ -241,32 +241,3 @@ def _mark(line: CommandLine) -> str:
     text = canonical(given)
     words = re.sub(r"[^A-Za-z0-9.]+", "-", text.replace("matrix.", "")).strip("-.")
     return f"{words[:MARK_LENGTH].rstrip('-.')}-{hashlib.sha256(text.encode()).hexdigest()[:8]}"
-
-
-def paper_file(experiment: Path, paper: str) -> Path:
-    """papers/<paper>.yaml beside the experiment file, or beside the folder that the file is in."""
-    paths = [folder / f"{paper}.yaml" for folder in _paper_folders(experiment)]
-    return next((path for path in paths if path.is_file()), paths[0])
-
-
-def _paper_folders(experiment: Path) -> list[Path]:
-    folder = experiment.absolute().parent
-    return [folder / "papers", folder.parent / "papers"]
-
-
-def _paper_data(file: ExperimentFile) -> dict[str, Any]:
-    """Published numbers from the file of the paper (`paper_file`); {} when the experiment names no paper."""
-    if file.paper is None:
-        return {}
-    path = paper_file(file.document.path, file.paper)
-    known = sorted(entry.stem for folder in _paper_folders(file.document.path) for entry in folder.glob("*.yaml"))
-    if file.paper in known:
-        document = read(path)
-        if not isinstance(document.data, dict):
-            raise SpecError("a paper's file is a mapping", where=document.where(), mend="write `title:` and `tables:`")
-        return document.data
-    raise SpecError(
-        f"unknown paper {file.paper!r}",
-        where=file.document.where("paper"),
-        mend=mend(file.paper, known, "papers") if known else f"write {path.parent}/NAME.yaml, or leave `paper` out",
-    )

@@ -105,7 +105,11 @@ def parse(text: str, path: Path) -> Document:
     except RecursionError:
         raise SpecError("nested too deeply", where=str(path), mend=f"use at most {MAX_DEPTH} levels") from None
     if root is None:
-        raise SpecError("the file is empty", where=f"{path}:1:1", mend="write at least `title:` and `matrix:`")
+        raise SpecError(
+            "the file is empty",
+            where=f"{path}:1:1",
+            mend="write at least `title:`, and `matrix:` in an experiment file",
+        )
     return _Builder(path).document(root)
 
 

@@ -112,15 +112,11 @@ def test_claims_without_a_file_stand_under_the_sentences_of_the_paper(plat, file
     assert "##" not in plat("claims", folder)[1]
 
 
-@pytest.mark.parametrize(
-    ("entry", "what"),
-    [("{says: x}", "no id or sentence"), ("{id: a, says: b, tested_by: c}", "tested_by of 'a'")],
-)
-def test_a_claim_of_the_paper_that_cannot_be_read_is_named(plat, files, tmp_path, monkeypatch, entry, what):
+def test_a_claim_of_the_paper_that_cannot_be_read_is_named(plat, files, tmp_path, monkeypatch):
     folder = tmp_path / "work" / "experiments"
     (folder / "papers").mkdir(parents=True)
-    (folder / "papers" / "mine.yaml").write_text(f"claims: [{entry}]\n")
+    (folder / "papers" / "mine.yaml").write_text("claims: [{says: x}]\n")
     (folder / "one.yaml").write_text("paper: mine\n" + files[0].read_text())
     monkeypatch.chdir(tmp_path / "work")
     code, _, err = plat("claims")
-    assert code == 2 and what in err and "papers/mine.yaml, claims: entry 1" in err
+    assert code and "no id or sentence" in err and "papers/mine.yaml:1:10" in err

@@ -245,14 +245,14 @@ def test_two_files_of_one_name(tmp_path: Path) -> None:
 
 def test_papers_files(tmp_path: Path) -> None:
     (tmp_path / "papers").mkdir()
-    (tmp_path / "papers/ragen2.yaml").write_text("tables: {a: 1}")
+    (tmp_path / "papers/ragen2.yaml").write_text("tables: {a: {}}")
     (tmp_path / "papers/broken.yaml").write_text("- 1")
     file = tmp_path / "x.yaml"
     file.write_text("title: t\npaper: ragen2\n")
-    assert load_experiment(file).paper_data == {"tables": {"a": 1}}
+    assert load_experiment(file).paper_data == {"tables": {"a": {}}}
     (tmp_path / "controls").mkdir()
     (tmp_path / "controls/y.yaml").write_text("title: t\npaper: ragen2\n")
-    assert load_experiment(tmp_path / "controls/y.yaml").paper_data == {"tables": {"a": 1}}, "from the folder above"
+    assert load_experiment(tmp_path / "controls/y.yaml").paper_data == {"tables": {"a": {}}}, "from the folder above"
     unknown = ("ragen", "unheard-of", "papers/ragen2", "../x", "''")
     for paper, what in (*((name, "unknown paper") for name in unknown), ("broken", "mapping")):
         file.write_text(f"title: t\npaper: {paper}\n")

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from plat.errors import BundleError, HomeError, SpecError
 from plat.plain_files import read_text
-from plat.spec.experiment import paper_file
+from plat.spec.paper_file import paper_file
 from plat.store.bundle.format import Bundle, schema
 from plat.store.bundle.run import BundledRun, read_run
 from plat.store.bundle.writing import write_bundle

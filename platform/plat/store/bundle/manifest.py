@@ -87,7 +87,8 @@ def read_manifest(folder: Path) -> dict[str, Any]:
             mend="upgrade plat, or let the one that wrote it export what you need",
         )
     wrong = [key for key, holds in _MANIFEST_TYPES.items() if not holds(manifest.get(key))]
-    wrong += [name for name in manifest.get("files") or () if not _FILE_NAME.fullmatch(name)]
+    names = () if wrong else manifest["files"]
+    wrong += [str(name) for name in names if not isinstance(name, str) or not _FILE_NAME.fullmatch(name)]
     if wrong:
         raise BundleError(f"the bundle's manifest is damaged at {wrong[0]!r}", where=str(path), mend=EXPORT_AGAIN)
     return manifest  # type: ignore[no-any-return]
