@@ -73,7 +73,8 @@ class Section:
 
     @property
     def stand_in(self) -> str:
-        return model_that_ran(self.runs) if any(is_stand_in(run) for run in self.runs) else ""
+        ran = [run for run in self.runs if not run.missing]
+        return model_that_ran(ran) if any(is_stand_in(run) for run in ran) else ""
 
     @property
     def contradictions(self) -> list[str]:
@@ -89,12 +90,15 @@ class Section:
 
 
 def lines(table: Table) -> Iterator[Line]:
-    """The lines of a table. Lines that go on with the row above, whose first cell is empty or pale, have no stub."""
-    rows = table.rows
+    """The lines of a table. Those whose first cell is empty belong to the row above, and have no stub.
+
+    So do those whose first cell is pale, where a second column names the lines.
+    """
+    rows, named = table.rows, stubs(table)
     index = 0
     while index < len(rows):
         end = index + 1
-        while end < len(rows) and _continues(rows[end]):
+        while end < len(rows) and _continues(rows[end], named):
             end += 1
         group = rows[index:end]
         stub = tuple(row.cells[0] for row in group if row.cells and row.cells[0].text)
@@ -109,9 +113,9 @@ def stubs(table: Table) -> int:
     return numeric.index(True) if True in numeric else 1
 
 
-def _continues(row: Row) -> bool:
+def _continues(row: Row, named: int) -> bool:
     first = row.cells[0] if row.cells else Cell()
-    return not row.rule and not row.section and (not first.text or first.tone == "dim")
+    return not row.rule and not row.section and (not first.text or (first.tone == "dim" and named > 1))
 
 
 def _published(artifact: Artifact) -> bool:
