@@ -35,6 +35,7 @@ if TYPE_CHECKING:
 WITHOUT_FILE = (
     "`plat runs{home}` shows runs that belong to no file (`plat run`), `plat diff RUN RUN{home}` compares them"
 )
+WITHOUT_FOLDER = "without one, `plat claims` judges every file below `experiments/`, and there is no such folder here"
 OutOption = Annotated[Path | None, typer.Option("--out", metavar="DIR", help="Where the files go [HOME/reports/FILE].")]
 NoRecordOption = Annotated[bool, typer.Option("--no-record", help="Write nothing into MLflow, runs neither.")]
 
@@ -135,7 +136,7 @@ def claims(
     if len(named) > 1:
         experiments = load_each(texts, home, tolerant)
     elif named or not files:
-        experiments = load_experiments(texts, home=home, without_file=WITHOUT_FILE)
+        experiments = load_experiments(texts, home=home, without_file=WITHOUT_FOLDER)
     else:
         experiments = []
     exit_code = catch_up(place, uri, experiments)
