@@ -25,6 +25,7 @@ from plat_analysis.report.report import Report
 if TYPE_CHECKING:
     import pandas as pd
 
+REFERENCE = "results"
 EXPORT = "run `plat sweep` and `plat export` again with this version of plat"
 
 
@@ -84,7 +85,8 @@ class Bundles:
     def _from_all(self, experiment: Experiment) -> Frames:
         """The results of an experiment's runs from whatever bundles hold them; SpecError where one is in none."""
         missing, parts = {run.id for run in experiment.runs}, []
-        for folder in self._folders():
+        reference = self.folder / REFERENCE  # before others: one of them has some of its runs from another make of CPU
+        for folder in sorted(self._folders(), key=lambda folder: folder != reference):
             if here := missing & runs_in(folder):
                 parts.append(_only(self._results_in(folder).frames, here))
                 missing -= here

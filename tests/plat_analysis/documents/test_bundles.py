@@ -22,3 +22,13 @@ def test_runs_in_no_bundle_are_counted(bundles):
     assert not bundles.report("heatmap", ["matrix.algorithm=[ppo]"]).failures
     with pytest.raises(SpecError, match=r"no experiment file nonsense\.yaml"):
         bundles.report("nonsense")
+
+
+def test_a_run_that_two_makes_of_cpu_have_is_that_of_the_reference(bundles):
+    reference, other = (bundles.report(name).results for name in ("table4", "table4_other_cpu"))
+    found = bundles.report("precheck").results
+    shared = {run.id for run in other.runs} & {run.id for run in found.runs}
+    curves = [
+        [results.curve(run, "val/success")[1].tolist() for run in shared] for results in (found, reference, other)
+    ]
+    assert curves[0] == curves[1] != curves[2]
