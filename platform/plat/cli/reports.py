@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from plat.cli.common import on_terminal
 from plat.cli.importing import load_results, unless_archived
+from plat.plan.other_versions import other_versions
 from plat.store.home import Home
 from plat.store.report_folder import write_whole
 from plat.trainer.plugins import published
@@ -52,7 +53,7 @@ def make_report(
 
     frames = load_results(home, uri, experiment, mend=record)
     notes = (*_removed(home, list(frames.runs["run_id"])), *_changed(frames))
-    notes += () if record else _behind(home, experiment, frames)
+    notes += (*other_versions(experiment.runs, home), *(() if record else _behind(home, experiment, frames)))
     built = build_report(frames, experiment, replace(provenance(experiment), notes=notes))
     whole = not built.failures and not frames.changed
     if out is None and is_read_only(home):

@@ -46,6 +46,18 @@ def plat(tmp_path):
     return run
 
 
+def test_runs_of_another_version_of_the_trainer_are_counted_and_not_shown(plat, tmp_path):
+    assert plat("sweep", "own.yaml").returncode == 0
+    assert "are here from" not in plat("report", "own.yaml").stdout
+    (tmp_path / "own_trainer.py").write_text(TRAINER.replace('"1.0"', '"1.1"'))
+    report = plat("report", "own.yaml")
+    assert "2 runs of these configs are here from own_trainer:SPEC 1.0, and 1.1 is installed" in report.stdout
+    assert (
+        "are here from own_trainer:SPEC 1.0"
+        in next((tmp_path / "home" / "reports").glob("own/report.html")).read_text()
+    )
+
+
 def test_a_changed_file_makes_new_runs_and_is_named_with_the_way_to_keep_the_earlier(plat, tmp_path):
     done = plat("sweep", "own.yaml")
     assert done.returncode == 0, done.stdout + done.stderr
