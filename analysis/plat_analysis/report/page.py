@@ -16,7 +16,7 @@ from plat_analysis.plugins.failure import Failure
 from plat_analysis.report.render import groups
 from plat_analysis.report.report import Report
 from plat_analysis.report.section import Section, lines, stubs
-from plat_analysis.report.verdicts import Judged, over_all, tally, verdict_lines
+from plat_analysis.report.verdicts import WORDS, Judged, over_all, tally, verdict_lines
 from plat_analysis.text import printable
 
 FOLDER = resources.files("plat_analysis.report")
@@ -50,6 +50,7 @@ def page(
         sections=sections,
         verdicts=verdicts,
         tally=tally(verdicts),
+        signs=WORDS,
         runs=_runs(sections),
         over_all=over_all(verdicts),
         failures=failures,

@@ -51,6 +51,16 @@ class VerdictLine:
     reference: str
 
     @property
+    def by_reference(self) -> bool:
+        """Whether the committed results alone answer it."""
+        return self.verdict.status == "not_enough_data" and bool(self.reference)
+
+    @property
+    def answer(self) -> str:
+        """The status that answers it: that of the committed results where there is not enough data here."""
+        return self.reference.partition(" (")[0].replace(" ", "_") if self.by_reference else self.verdict.status
+
+    @property
     def artifact(self) -> str:
         return artifact_name(self.experiment)
 

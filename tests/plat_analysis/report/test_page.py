@@ -125,7 +125,22 @@ def test_the_main_claim_of_the_paper_stands_first(report):
     main.claims = [*main.claims, replace(main.claims[0], id="the-main-one", says="What it is about.")]
     root = tree(joint_files([other, main])["report.html"])
     assert "What it is about." in text_of(root.find(".//ol/li"))
-    assert [section.attrib["id"] for section in root.findall("body/main/section")] == ["verdicts", "main", "other"]
+    places = [section.attrib["id"] for section in root.findall("body/main/section")]
+    assert places == ["main-claim", "verdicts", "main", "other"]
+    answer = root.find("body/main/section[@id='main-claim']")
+    assert answer.attrib["class"] == main.claims[-1].status and "What it is about." in text_of(answer)
+
+
+def test_where_its_own_runs_are_too_few_earlier_ones_answer_the_main_claim(report):
+    made = report()
+    made.experiment.paper_data["main_claim"] = made.claims[0].id
+    made.claims = [replace(made.claims[0], status="not_enough_data"), *made.claims[1:]]
+    made.reference = {made.claims[0].id: "not reproduced (below 5 (t), 3 (flips)), 720 runs in docs/x"}
+    answer = tree(report_files(made)["report.html"]).find("body/main/section[@id='main-claim']")
+    text = " ".join(text_of(answer).split())
+    assert answer.attrib["class"] == "not_reproduced"
+    assert "not reproduced, by earlier runs of this project (720 runs in docs/x): below 5 (t), 3 (flips)." in text
+    assert "The runs on this page alone cannot say" in text
 
 
 def test_contradictions_of_the_artifact_are_named(report):
@@ -144,5 +159,5 @@ def test_a_verdict_that_says_nothing_stands_below_those_that_do(report):
     known.reference = {known.claims[0].id: "partial"}
     decided.claims = [replace(decided.claims[0], status="undecided")]
     root = tree(joint_files([silent, known, decided])["report.html"])
-    links = [link.attrib["href"] for link in root.findall("body/main/section[1]/ol/li//a")]
+    links = [link.attrib["href"] for link in root.findall("body/main/section[@id='verdicts']/ol/li//a")]
     assert links == ["#known", "#decided", "#silent"]
