@@ -124,9 +124,7 @@ class _Entry:
             if name in self.parameters:
                 with self._at(name):
                     check_type(name, value, type_of(self.function, self.parameters[name].annotation))
-                    if isinstance(value, int | float) and not 0 < value <= SIZES.get(name, math.inf) and name in SIZES:
-                        most = "" if math.isinf(SIZES[name]) else f" and at most {SIZES[name]:g}"
-                        raise SpecError(f"{name}: {value!r} is not above 0{most}", mend=f"give a number above 0{most}")
+                    _check_size(name, value)
 
     def check_axes_and_values(self) -> None:
         """SpecError where an axis, a value of one or a printed table does not exist."""
@@ -187,6 +185,14 @@ class _Entry:
         if not hasattr(self.function, "beforehand"):
             with self._at():
                 _check_layout(self.experiment, self.arguments)
+
+
+def _check_size(name: str, value: Any) -> None:
+    most = SIZES.get(name)
+    if most is None or not isinstance(value, int | float) or 0 < value <= most:
+        return
+    bounds = "above 0" if math.isinf(most) else f"above 0 and at most {most:g}"
+    raise SpecError(f"{name}: {value!r} is not {bounds}", mend=f"give a number {bounds}")
 
 
 def _check_layout(experiment: Experiment, arguments: Mapping[str, Any]) -> None:

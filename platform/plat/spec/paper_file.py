@@ -90,15 +90,13 @@ def _check_table(document: Document, place: Place, table: Any) -> None:
         rows = table.get(key) or {}
         _need(document, (*place, key), isinstance(rows, dict), f"{key} is a mapping", f"write {key}: {{ROW: cells}}")
         for row, content in rows.items():
-            inner = content if isinstance(content, dict) else {}
-            inner = {name: cell for name, cell in inner.items() if name != "section"}
-            if isinstance(content, list):  # a cell for each column
-                for index, cell in enumerate(content):
-                    _check_cell(document, (*place, key, row, index), cell)
-            elif not isinstance(content, dict):
+            if not isinstance(content, dict | list):
                 _check_cell(document, (*place, key, row), content)
-            for name, cell in inner.items():
-                _check_cell(document, (*place, key, row, name), cell)
+                continue
+            cells = enumerate(content) if isinstance(content, list) else content.items()  # by column, or by name
+            for name, cell in cells:
+                if name != "section":
+                    _check_cell(document, (*place, key, row, name), cell)
 
 
 def _check_cell(document: Document, place: Place, cell: Any) -> None:
