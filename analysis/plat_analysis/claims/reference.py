@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -28,14 +29,31 @@ FILE = "verdicts.json"
 NOTHING = "not enough data"  # says nothing beside the same words
 
 
+@dataclass(frozen=True)
+class Earlier:
+    """What earlier runs say of a claim: `partial`, what decided it, and `720 runs in docs/results`."""
+
+    verdict: str
+    found: str
+    source: str
+
+    @property
+    def status(self) -> str:
+        """The verdict as `Verdict.status` has it."""
+        return self.verdict.replace(" ", "_")
+
+    def __str__(self) -> str:
+        return printable(f"{self.verdict} ({self.found}), {self.source}")
+
+
 def verdicts_file(experiment: Experiment) -> Path | None:
     """The file beside the experiment file, or beside the folder that it is in; None where there is none."""
     folder = experiment.path.absolute().parent
     return next((path for place in (folder, folder.parent) if (path := place / FILE).is_file()), None)
 
 
-def reference_verdicts(experiment: Experiment) -> dict[str, str]:
-    """Claim id -> `partial (above zero in 1 of 9; p .0010 over all its rows), 720 runs in docs/results`.
+def reference_verdicts(experiment: Experiment) -> dict[str, Earlier]:
+    """Claim id -> `partial (above zero in 1 of 9; p .0010 over all its rows), 720 runs in docs/results`, as text.
 
     SpecError where the file cannot be read.
     """
@@ -53,18 +71,18 @@ def reference_verdicts(experiment: Experiment) -> dict[str, str]:
         ) from error
 
 
-def reference_beside(experiment: Experiment, verdicts: Sequence[Verdict]) -> dict[str, str]:
+def reference_beside(experiment: Experiment, verdicts: Sequence[Verdict]) -> dict[str, Earlier]:
     """Those of the verdicts for which there is not enough data."""
     short = {verdict.id for verdict in verdicts if verdict.status == "not_enough_data"}
     known = reference_verdicts(experiment) if short else {}
     return {name: text for name, text in known.items() if name in short}
 
 
-def _sentences(experiment: Experiment, entry: Mapping[str, Any]) -> dict[str, str]:
+def _sentences(experiment: Experiment, entry: Mapping[str, Any]) -> dict[str, Earlier]:
     asked = {str(claim.get("id", claim.get("check"))): asks(claim) for claim in experiment.claims}
     runs = f"{counted(int(entry['runs']), 'run')} in {entry['results']}"
     return {
-        name: printable(f"{claim['verdict']} ({claim['found']}), {runs}")
+        name: Earlier(printable(claim["verdict"]), printable(claim["found"]), printable(runs))
         for name, claim in entry["claims"].items()
         if asked.get(name) == claim["asks"] and claim["verdict"] != NOTHING
     }

@@ -43,7 +43,7 @@ def print_report(report: Report, console: Console) -> None:
         for line in verdict.lines:
             rows.add_row("", Text(line, "bright_black"))
         if reference := report.reference.get(verdict.id):
-            rows.add_row("reference", Text(reference))
+            rows.add_row("reference", Text(str(reference)))
         console.print(rows)
     for failure in report.failures:
         console.print(failure.render(), style="red", markup=False, highlight=False)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from plat_analysis.artifact import Figure, Table
 from plat_analysis.claims.engine import Verdict
+from plat_analysis.claims.reference import Earlier
 from plat_analysis.data.runs import Results
 from plat_analysis.plugins.failure import Failure
 from plat_analysis.report.provenance import Provenance
@@ -35,7 +36,7 @@ class Report:
     places: dict[str, str] = field(default_factory=dict)  # artifact name -> where the file asks for it
     draw_failures: dict[str, Failure] = field(default_factory=dict)
     pictures: dict[str, dict[str, bytes]] = field(default_factory=dict)  # figure -> its pictures, once they are drawn
-    reference: dict[str, str] = field(default_factory=dict)  # claim id -> what the reference results say of it
+    reference: dict[str, Earlier] = field(default_factory=dict)  # claim id -> what the reference results say of it
 
     @cached_property
     def runs_table(self) -> Table:

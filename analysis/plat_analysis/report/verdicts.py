@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from plat_analysis.claims.engine import STATUSES, Verdict
 from plat_analysis.claims.reasons import reason
+from plat_analysis.claims.reference import Earlier
 from plat_analysis.claims.together import judged, summary, together
 from plat_analysis.text import printable
 
@@ -34,7 +35,7 @@ class Judged:
 
     experiment: Experiment
     verdicts: Sequence[Verdict]
-    reference: Mapping[str, str] = field(default_factory=dict)
+    reference: Mapping[str, Earlier] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -42,13 +43,13 @@ class VerdictLine:
     """One claim in the list.
 
     holds      whether it stands with the error held over all claims of the list; None where that is not asked
-    reference  what the committed results say, where there is not enough data; "" otherwise
+    reference  what the committed results say, where there is not enough data; None otherwise
     """
 
     experiment: Experiment
     verdict: Verdict
     holds: bool | None
-    reference: str
+    reference: Earlier | None
 
     @property
     def by_reference(self) -> bool:
@@ -58,7 +59,7 @@ class VerdictLine:
     @property
     def answer(self) -> str:
         """The status that answers it: that of the committed results where there is not enough data here."""
-        return self.reference.partition(" (")[0].replace(" ", "_") if self.by_reference else self.verdict.status
+        return self.reference.status if self.reference and self.by_reference else self.verdict.status
 
     @property
     def artifact(self) -> str:
@@ -121,7 +122,7 @@ def verdict_lines(files: Sequence[Judged]) -> list[VerdictLine]:
         for verdict in file.verdicts:
             asked = len(compared) > 1 and id(verdict) in compared and verdict.status != "undecided"
             holds = id(verdict) in standing if asked else None
-            lines.append(VerdictLine(file.experiment, verdict, holds, file.reference.get(verdict.id, "")))
+            lines.append(VerdictLine(file.experiment, verdict, holds, file.reference.get(verdict.id)))
     return sorted(lines, key=lambda line: (not line.is_main, line.says_nothing))
 
 

@@ -128,7 +128,7 @@ def as_json(lines: Sequence[VerdictLine], claimed: Sequence[PaperClaim]) -> list
             "experiment": line.experiment.name,
             "source": line.experiment.source,
             "stands_over_all": line.holds,
-            "reference": line.reference or None,
+            "reference": str(line.reference) if line.reference else None,
             "paper_claims": [claim.id for claim in claimed if (line.experiment.name, line.verdict.id) in claim.tests],
         }
         for line in lines

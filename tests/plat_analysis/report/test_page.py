@@ -11,6 +11,7 @@ from xml.etree.ElementTree import Element
 
 import pytest
 
+from plat_analysis.claims.reference import Earlier
 from plat_analysis.plugins.failure import Failure
 from plat_analysis.report.build import build_report
 from plat_analysis.report.files import joint_files, report_files
@@ -135,7 +136,7 @@ def test_where_its_own_runs_are_too_few_earlier_ones_answer_the_main_claim(repor
     made = report()
     made.experiment.paper_data["main_claim"] = made.claims[0].id
     made.claims = [replace(made.claims[0], status="not_enough_data"), *made.claims[1:]]
-    made.reference = {made.claims[0].id: "not reproduced (below 5 (t), 3 (flips)), 720 runs in docs/x"}
+    made.reference = {made.claims[0].id: Earlier("not reproduced", "below 5 (t), 3 (flips)", "720 runs in docs/x")}
     answer = tree(report_files(made)["report.html"]).find("body/main/section[@id='main-claim']")
     text = " ".join(text_of(answer).split())
     assert answer.attrib["class"] == "not_reproduced"
@@ -156,7 +157,7 @@ def test_figures_have_text_that_can_be_read(report):
 
 def test_a_verdict_that_says_nothing_stands_below_those_that_do(report):
     silent, known, decided = report("silent"), report("known"), report("decided")
-    known.reference = {known.claims[0].id: "partial"}
+    known.reference = {known.claims[0].id: Earlier("partial", "above zero in 1 of 9", "720 runs in docs/x")}
     decided.claims = [replace(decided.claims[0], status="undecided")]
     root = tree(joint_files([silent, known, decided])["report.html"])
     links = [link.attrib["href"] for link in root.findall("body/main/section[@id='verdicts']/ol/li//a")]
