@@ -2,12 +2,13 @@
 #
 #   make sweep    install into .venv (once; two to ten minutes, most of it downloads), then train and print Table 4
 #   make test     the tests
+#   make coverage  the tests, and which lines they run (build/coverage/index.html)
 #   make test-cluster  the tests on a real SLURM and of a team's store (PostgreSQL), which they install (Debian, as
 #                      root), start and stop on this machine
 #   make test-verl  whole runs with verl's own trainer, on CPU cores (about nine minutes)
 #   make reproduce-smoke  every table, figure and claim of the paper at smoke scale, on one page (about ten minutes)
 #   make lint     formatting, style and types
-#   make results  write the numbers of README.md and docs/ from the runs in docs/results
+#   make results  write the numbers of README.md and docs/ from the runs in results/
 #   make bench    the measurements of docs/benchmarks.md
 #   make install  only the environment
 #   make clean    remove the environment and caches; results in plat-home/ stay
@@ -24,7 +25,7 @@ BIN := .venv/bin
 INSTALLED := .venv/.installed
 PIP := $(BIN)/python -m pip install --disable-pip-version-check
 
-.PHONY: sweep test test-cluster test-verl reproduce-smoke lint results bench install clean
+.PHONY: sweep test coverage test-cluster test-verl reproduce-smoke lint results bench install clean
 .DELETE_ON_ERROR:
 
 sweep: $(INSTALLED)
@@ -32,6 +33,9 @@ sweep: $(INSTALLED)
 
 test: $(INSTALLED)
 	@$(BIN)/python -m pytest -n auto --maxprocesses 4 --dist loadfile $(ARGS)
+
+coverage: $(INSTALLED)
+	@$(BIN)/python -m pytest -n auto --maxprocesses 4 --dist loadfile --cov --cov-report term:skip-covered --cov-report html:build/coverage $(ARGS)
 
 test-cluster: $(INSTALLED)
 	@$(BIN)/python -m slurm.one_machine install
@@ -49,7 +53,7 @@ lint: $(INSTALLED)
 	$(BIN)/mypy
 
 results: $(INSTALLED)
-	@$(BIN)/python -m plat_analysis.documents $(ARGS)
+	@$(BIN)/python -m tools.documents $(ARGS)
 
 bench: .venv/.bench
 	@$(BIN)/python benchmarks/run.py $(ARGS)

@@ -1,16 +1,16 @@
-"""What the orchestration itself costs: one run of zero iterations, a finished sweep again, and the state of 1,000 runs.
+"""Measure the cost of orchestration: a run of zero iterations, a finished sweep again, the state of 1,000 runs.
 
     python benchmarks/bench_orchestration.py
 
-The run of zero iterations goes through everything a real one does (directory, lease, fork, config, spool, checkpoint,
-outcome, result), one at a time on one warm worker slot whose server has torch loaded. References measured in the same
-minute: the same trainer called directly, a process of `multiprocessing`'s forkserver with the same modules preloaded
-that does nothing, and reading 1,000 small JSON files.
+The run of zero iterations has all parts of a real one, one run at a time on one warm worker slot whose server has torch
+loaded. References of the same minute: a direct call of the same trainer, an idle process of `multiprocessing`'s
+forkserver with the same modules preloaded, and reading 1,000 small JSON files.
 """
 
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import json
 import os
 import statistics
@@ -19,24 +19,23 @@ import sys
 import tempfile
 import time
 from pathlib import Path
-from typing import Any
 
 import numpy
+from make_home import CODE, finish
+from measuring import best, figure
 
-from plat.dispatch.api import ENDED, Change
+from plat.dispatch.dispatcher import ENDED, Change
 from plat.dispatch.driver import sweep
-from plat.dispatch.progress import Silent
-from plat.spec.experiment import Run
-from plat.store.durable import to_checked_json
+from plat.dispatch.progress import Progress
+from plat.spec.expansion.experiment import Run
 from plat.store.home import Home
-from plat.store.provenance.code_state import CodeState
 from plat.store.run_directory.attempts import new_attempt
 from plat.store.run_directory.creation import create
 from plat.store.run_directory.run_io import FileRunIO
 from plat.store.run_directory.state import run_state
 from plat.trainer.api import Outcome, RunIO, State, TrainerSpec
-from plat.trainer.config import RunConfig, TrainConfig
 from plat.trainer.plugins import ALLOW_IMPORT
+from plat.trainer.run_config import RunConfig, TrainConfig
 
 RUNS = 40
 MANY = 1000
@@ -44,24 +43,18 @@ MODULES = ("torch",)
 
 
 def train(config: RunConfig, io: RunIO) -> Outcome:
-    """What a trainer does around no iterations: restore, one evaluation's worth of metrics, one checkpoint."""
+    """Do a trainer's work around zero iterations: restore, log the metrics of one evaluation, save one checkpoint."""
     io.restore()
     io.log(0, {f"val/metric_{number}": 0.5 for number in range(20)})
     io.save(0, State({"weights": numpy.zeros(25_000, dtype=numpy.float32)}, {"rng": list(range(625))}))
     return Outcome("finished", {"parameters": 25_000})
 
 
-SPEC = TrainerSpec(
-    name="bench",
-    version="1",
-    config_type=RunConfig,
-    load=lambda: train,
-    preload=(*MODULES, "bench_orchestration"),
-)
+SPEC = TrainerSpec("bench", "1", RunConfig, load=lambda: train, preload=(*MODULES, "bench_orchestration"))
 
 
-class Clock(Silent):
-    """Notes when each run ends."""
+class Clock(Progress):
+    """Record the time at which each run ends."""
 
     def __init__(self) -> None:
         self.ends: list[float] = []
@@ -73,16 +66,14 @@ class Clock(Silent):
 
 
 def run(number: int) -> Run:
-    # One iteration on paper: for runs that train, the server imports what the trainer needs before it forks them.
-    config = dataclasses.asdict(
-        RunConfig(trainer="bench_orchestration:SPEC", seed=number, train=TrainConfig(iterations=1))
-    )
-    name = f"bench-s{number}"
-    return Run(f"{number:016x}", name, {"seed": number}, config["trainer"], config, None, {"threads": 1, "gpus": 0})
+    # One iteration in the config: for runs that train, the server imports the trainer's modules before it forks.
+    config = RunConfig(trainer="bench_orchestration:SPEC", seed=number, train=TrainConfig(iterations=1))
+    values, needs = dataclasses.asdict(config), {"threads": 1, "gpus": 0}
+    return Run(f"{number:016x}", f"bench-s{number}", {"seed": number}, config.trainer, values, None, needs)
 
 
 def bare_call(home: Home) -> float:
-    """Milliseconds of the trainer alone in a warm process, writing its events and its checkpoint as it always does."""
+    """Return the median milliseconds of the trainer alone in a warm process, with its events and checkpoint."""
     times = []
     for number in range(RUNS):
         paths = home.run(f"bare{number}")
@@ -94,6 +85,8 @@ def bare_call(home: Home) -> float:
     return 1e3 * statistics.median(times)
 
 
+# Prints the median milliseconds of an idle process from a warm forkserver of the standard library. It runs without a
+# main file, which the children would import again.
 FORKSERVER = f"""
 import multiprocessing, os, statistics, time
 context = multiprocessing.get_context("forkserver")
@@ -109,62 +102,36 @@ print(1e3 * statistics.median(times[2:]))
 """
 
 
-def plain_forkserver() -> float:
-    """Milliseconds of a process that does nothing, from a warm forkserver of the standard library, median.
-
-    Measured from a program without a main module's file, which the children would import again.
-    """
-    return float(subprocess.run([sys.executable, "-c", FORKSERVER], capture_output=True, check=True).stdout)
-
-
 def zero_iterations(home: Home) -> float:
-    """Milliseconds from the end of one run to the end of the next, median; the server's start is before the first."""
+    """Return the median milliseconds from the end of one run to the end of the next, without the server's start."""
     clock = Clock()
     report = sweep(home, [run(number) for number in range(RUNS)], 1, clock)
     assert report.counts() == {"done": RUNS}
-    return 1e3 * statistics.median(after - before for before, after in zip(clock.ends, clock.ends[1:], strict=False))
-
-
-def make_done(home: Home, runs: list[Run]) -> None:
-    code = CodeState("0" * 40, False, {"torch": "2"})
-    for run in runs:
-        paths = create(home, run, "bench", code=code)
-        result = {"id": run.id, "name": run.name, "outcome": "finished", "attempt": 1, "step": 0, "wall": 1.0}
-        paths.result.write_bytes(to_checked_json({**result, "summary": {}, "attempts": [1], "time": time.time()}))
-
-
-def best(work: Any, repeats: int = 3) -> float:
-    times = []
-    for _ in range(repeats):
-        started = time.perf_counter()
-        work()
-        times.append(time.perf_counter() - started)
-    return min(times)
-
-
-def report(name: str, value: float, unit: str, reference: float, what: str) -> None:
-    """One figure beside its reference of the same minute."""
-    figure = {"name": name, "value": round(value, 4), "unit": unit, "against": f"{what}: {reference:.3g} {unit}"}
-    print("BENCH " + json.dumps({**figure, "ratio": reference / value}), flush=True)
+    return 1e3 * statistics.median(after - before for before, after in itertools.pairwise(clock.ends))
 
 
 def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         home = Home(Path(folder) / "a").create()
-        bare, plain, ours = bare_call(home), plain_forkserver(), zero_iterations(home)
+        bare, ours = bare_call(home), zero_iterations(home)
+        plain = float(subprocess.run([sys.executable, "-c", FORKSERVER], capture_output=True, check=True).stdout)
         print(f"a run of zero iterations: {ours:.1f} ms in all, of which the trainer's own call {bare:.1f} ms")
-        report("a run of zero iterations over the bare call", ours - bare, "ms", plain, "plain forkserver process")
+        over, against = ours - bare, f"plain forkserver process: {plain:.3g} ms"
+        figure("a run of zero iterations over the bare call", over, "ms", against, ratio=plain / over)
 
         home = Home(Path(folder) / "b").create()
         runs = [run(number) for number in range(MANY)]
-        make_done(home, runs)
+        for made in runs:
+            finish(create(home, made, "bench", code=CODE), made)
         paths = [home.run(made.id) for made in runs]
-        reading = best(lambda: [json.loads(path.result.read_bytes()) for path in paths])
-        what = f"reading {MANY} JSON files"
-        report("a finished sweep of 1,000 again", best(lambda: sweep(home, runs)), "s", reading, what)
-        report("state of 1,000 runs", best(lambda: [run_state(path) for path in paths]), "s", reading, what)
+        reading, _ = best(lambda: [json.loads(path.result.read_bytes()) for path in paths])
+        against = f"reading {MANY} JSON files: {reading:.3g} s"
+        again, _ = best(lambda: sweep(home, runs))
+        states, _ = best(lambda: [run_state(path) for path in paths])
+        figure("a finished sweep of 1,000 again", again, "s", against, ratio=reading / again)
+        figure("state of 1,000 runs", states, "s", against, ratio=reading / states)
 
 
 if __name__ == "__main__":
-    os.environ[ALLOW_IMPORT] = "1"  # the trainer of this file is named by its module
+    os.environ[ALLOW_IMPORT] = "1"  # this file's trainer is named by its module
     main()

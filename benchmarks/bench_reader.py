@@ -1,16 +1,14 @@
-"""Reading every history of a store of 800,000 points: our reader against MLflow's client, which must agree.
+"""Time reading all histories of a store of 800,000 points: plat's reader against MLflow's client, which must agree.
 
-    python benchmarks/bench_reader.py            the client reads a tenth of the runs, its time is scaled up
-    python benchmarks/bench_reader.py --full     the client reads everything
+    python benchmarks/bench_reader.py             the client reads every tenth run, its time is scaled up
+    python benchmarks/bench_reader.py --every 1   the client reads everything
 
-The store is filled by the importer's own writer, so rows lie on disk as they do after a sweep. Imports and the creation
-of the store are not timed; the best of three is taken of ours, a single pass of the client's.
+The importer's own writer fills the store, so the order of rows on disk is that after a sweep. Imports are not timed.
+The best of three counts for plat, a single pass for the client.
 """
 
 from __future__ import annotations
 
-import argparse
-import json
 import math
 import random
 import tempfile
@@ -18,48 +16,42 @@ import time
 from pathlib import Path
 
 import numpy as np
+from measuring import best, figure, options
 
 from plat.store.home import Home
-from plat.store.mlflow.client import mlflow_client
 from plat.store.mlflow.frames import Frames, Store
-from plat.store.mlflow.record import Point, RunRecord
+from plat.store.mlflow.mlflow_client import mlflow_client
+from plat.store.mlflow.run_record import Point, RunRecord
 from plat.store.mlflow.sqlite_store import SqliteStore
 
+FILE = "bench"
 RUNS, KEYS, STEPS = 100, 40, 200
-AIM = 25  # times faster than the client
+Histories = dict[tuple[str, str], list[tuple[int, float]]]  # by (run, key)
+
+
+def record(number: int, points: list[Point], params: dict[str, str], tags: dict[str, str]) -> RunRecord:
+    """Return a finished run that the experiment file FILE asks for."""
+    run = f"{number:016x}"
+    tags = {"plat.kind": "run", "plat.id": run, f"plat.in.{FILE}": "1"} | tags
+    return RunRecord(run, f"run-{number}", FILE, [FILE], run, "FINISHED", 0, 1, params, tags, points)
 
 
 def fill(home: Home) -> None:
-    """RUNS x KEYS x STEPS points with a few NaN and infinities."""
+    """Write RUNS x KEYS x STEPS points, a few of them NaN or infinite."""
     rng = random.Random(0)
     store = SqliteStore(home.store_uri())
     keys = [f"mi/first_turn/key_{number:02d}" for number in range(KEYS)]
-    special = {7: math.nan, 8: math.inf, 9: -math.inf}
+    special = {(7, keys[0]): math.nan, (8, keys[0]): math.inf, (9, keys[0]): -math.inf}
     for number in range(RUNS):
         points = [
-            Point(key, step, special.get(step, 0.0) if key == keys[0] and step in special else rng.random(), 10**12)
-            for step in range(STEPS)
-            for key in keys
+            Point(key, step, special.get((step, key), rng.random()), 10**12) for step in range(STEPS) for key in keys
         ]
-        run = f"{number:016x}"
-        tags = {"plat.kind": "run", "plat.id": run, "plat.in.bench": "1"}
-        record = RunRecord(run, f"run-{number}", "bench", ["bench"], "x", "FINISHED", 0, 1, {}, tags, points, {})
-        store.write(record, None, None)
+        store.write(record(number, points, {}, {}), None, None)
     store.close()
 
 
-def read_ours(home: Home, file: str, times: int) -> tuple[Frames, float]:
-    """Frames of an experiment file's runs, and the best time of several."""
-    best = math.inf
-    for _ in range(times):
-        begin = time.perf_counter()
-        frames = Store(home.store_uri(), home).load(file)
-        best = min(best, time.perf_counter() - begin)
-    return frames, best
-
-
-def read_client(home: Home, name: str, every: int) -> tuple[dict[tuple[str, str], list[tuple[int, float]]], float]:
-    """Histories of each `every`-th run of an MLflow experiment by (run, key), and the time that all runs would take."""
+def read_client(home: Home, name: str, every: int) -> tuple[Histories, float]:
+    """Return histories of every `every`-th run of an MLflow experiment, and estimated seconds for all."""
     client = mlflow_client(home.store_uri())
     experiment = client.get_experiment_by_name(name).experiment_id
     begin = time.perf_counter()
@@ -75,8 +67,8 @@ def read_client(home: Home, name: str, every: int) -> tuple[dict[tuple[str, str]
     return histories, searched + (time.perf_counter() - begin) * len(runs) / len(chosen)
 
 
-def equal(frames: Frames, histories: dict[tuple[str, str], list[tuple[int, float]]]) -> bool:
-    """Bit for bit, once the client's largest number is read as infinity."""
+def equal(frames: Frames, histories: Histories) -> bool:
+    """Return True if all values agree bit for bit; the client's largest number counts as infinity."""
     largest = np.finfo(float).max
     groups = dict(list(frames.metrics.groupby(["run_id", "key"])))
     for name, history in histories.items():
@@ -88,20 +80,26 @@ def equal(frames: Frames, histories: dict[tuple[str, str], list[tuple[int, float
     return True
 
 
+def compare(home: Home, file: str, place: str, every: int, aim: int) -> None:
+    """Print the times of both readers for the runs of a file, which are in the MLflow experiment `place`.
+
+    every  the client reads each run of this number
+    aim    how many times faster than the client plat should be
+    """
+    ours, frames = best(lambda: Store(home.store_uri(), home).load(file))
+    histories, client = read_client(home, place, every)
+    same, ratio = equal(frames, histories), client / ours
+    print(f"{len(frames.metrics):,} points, {len(histories):,} histories compared, equal: {same}")
+    against = f"at least {aim} x MLflow's client, {client:.1f} s" + f" (from one run in {every})" * (every > 1)
+    figure(f"read {len(frames.metrics):,} points", ours, "s", against, ratio=ratio, ok=same and ratio >= aim)
+
+
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--full", action="store_true", help="let the client read every run")
-    arguments = parser.parse_args()
+    arguments = options(__doc__, every=10).parse_args()
     with tempfile.TemporaryDirectory() as folder:
         home = Home(Path(folder)).create()
         fill(home)
-        frames, ours = read_ours(home, "bench", 3)
-        histories, client = read_client(home, "bench", 1 if arguments.full else 10)
-        same, ratio = equal(frames, histories), client / ours
-        print(f"{len(frames.metrics):,} points, {len(histories):,} histories compared, equal: {same}")
-        against = f"at least {AIM} x MLflow's client, {client:.1f} s" + ("" if arguments.full else " (from a tenth)")
-        figure = {"name": "read 800,000 points", "value": ours, "unit": "s", "against": against}
-        print("BENCH " + json.dumps({**figure, "ratio": ratio, "ok": same and ratio >= AIM}))
+        compare(home, FILE, FILE, arguments.every, aim=25)
 
 
 if __name__ == "__main__":

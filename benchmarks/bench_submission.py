@@ -1,27 +1,24 @@
-"""Handing runs to SLURM: processor time of `plat sweep --on slurm`, and the memory of the process that dispatches.
+"""Time the submission of runs to SLURM: processor time of `plat sweep --on slurm`, and memory of the dispatcher.
 
-    python benchmarks/bench_submission.py                           1,000 runs, handed to the fake SLURM of the tests
+    python benchmarks/bench_submission.py                           1,000 runs, submitted to the fake SLURM of the tests
     python benchmarks/bench_submission.py --runs 10000
     python benchmarks/bench_submission.py --folder DIR --remove 10  of the home of `make_home.py DIR --runs 100000`,
                                                                     from which ten finished runs are removed first
 
-Nothing runs: the fake SLURM has no slots. The time of its commands counts, too. The reference is the same Python,
+No run starts: the fake SLURM has no slots. The time of its commands counts, too. The reference is the same Python,
 which makes as many folders with four files of the same sizes.
 """
 
 from __future__ import annotations
 
-import argparse
-import json
 import os
 import shutil
-import subprocess
 import sys
 import tempfile
 from pathlib import Path
 
-from bench_scale import measured
 from make_home import experiment_file
+from measuring import cost, figure, options, plat
 
 from plat.store.home import Home
 
@@ -39,40 +36,29 @@ for number in range(int(sys.argv[2])):
 """
 
 
-def plat(*arguments: str) -> list[str]:
-    return [sys.executable, "-m", "plat", *arguments]
-
-
 def submission(home: Home, file: Path, scratch: Path) -> None:
-    """Submit what is missing of a file, and print what that took."""
-    subprocess.run(plat("sync", "--home", str(home.root)), check=True, stdout=subprocess.DEVNULL)  # makes the store
+    """Submit the missing runs of a file, and print the cost."""
+    cost(plat("sync", home=home.root))  # makes the store
     here = [run_id for run_id in home.run_ids() if home.run(run_id).result.exists()]
     slurm = FakeSlurm(scratch / "slurm")
     os.environ.update(slurm.environment)
     try:
         slurm.set(slots=0)
-        seconds, memory = measured(plat("sweep", str(file), "--on", "slurm", "--home", str(home.root)))
+        seconds, memory = cost(plat("sweep", file, "--on", "slurm", home=home.root))
         submitted = sum(any(home.run(run_id).submissions.glob("*.json")) for run_id in home.run_ids())
         calls = slurm.calls()["sbatch"]
     finally:
         slurm.stop()
-    reference, _ = measured([sys.executable, "-c", REFERENCE, str(scratch / "reference"), str(submitted)])
-    done = f", {len(here):,} are done" if here else ""
-    name = (
-        f"plat sweep --on slurm, {submitted:,} runs to submit{done}, processor time ({memory} MB, {calls} submissions)"
-    )
-    against = f"making the same folders and files: {reference:.2f} s"
-    figure = {"name": name, "value": seconds, "unit": "s", "against": against, "ratio": reference / seconds}
-    print("BENCH " + json.dumps(figure), flush=True)
+    reference = cost([sys.executable, "-c", REFERENCE, str(scratch / "reference"), str(submitted)]).seconds
+    runs = f"{submitted:,} runs to submit" + (f", {len(here):,} are done" if here else "")
+    name = f"plat sweep --on slurm, {runs}, processor time ({memory // 1024**2} MB, {calls} submissions)"
+    figure(name, seconds, "s", f"making the same folders and files: {reference:.2f} s", ratio=reference / seconds)
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = options(__doc__, runs=1_000, remove=0)
     parser.add_argument("--folder", type=Path)
-    parser.add_argument("--remove", type=int, default=0)
-    parser.add_argument("--runs", type=int, default=1_000)
     arguments = parser.parse_args()
-    os.environ.pop("MLFLOW_TRACKING_URI", None)
     with tempfile.TemporaryDirectory() as scratch:
         folder = arguments.folder or Path(scratch)
         file = folder / "many.yaml" if arguments.folder else experiment_file(folder, arguments.runs)

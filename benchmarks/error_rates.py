@@ -1,61 +1,47 @@
-"""How often the report is wrong: simulated runs through the functions that decide real ones.
+"""Measure the error rates of the report: simulated runs, judged by the functions that judge real ones.
 
     python benchmarks/error_rates.py [--draws N] [--spread-share 0] [PART ...]
 
-    tables       stars and verdicts of tables as Table 4, and how often an effect of 5 points is shown
-    claims       claims of a few rows, where one condition collapses in half of its runs
+    tables       stars and verdicts of tables like Table 4, and how often an effect of 5 points is shown
+    claims       claims of a few rows, with one condition that collapses in half of its runs
     looks        a claim that is judged again while seeds are added
-    builds       claims about these builds of the base model, and about such builds
-    regimes      the words for how a run ended, at the edges of their rule
+    builds       claims about these builds of the base model, and about all builds
+    regimes      the regimes of a run's end, near the limits of their rule
     trends       claims that a measure falls along an order of conditions
-    correlation  rank correlations over settings, where runs of one setting are alike
-    foretelling  claims that a measure foretells an outcome, or a signal a gain
+    correlation  rank correlations over settings with similar runs
+    foretelling  claims that a measure predicts an outcome, or a signal a gain
     levels       claims that a measure lies above a bound
     order        claims that one signal falls before another
     stores       every check on whole stores, from the experiment file to the verdict
 
-Each line says what is promised. `--spread-share 0` shows what stars and verdicts would be worth if a cell's own spread
-were trusted. The module of a part in benchmarks/simulated says what is drawn.
+Each line states the promised rate. `--draws` is the number of tables, claims or runs for each rate. `--spread-share 0`
+shows the rates if stars and verdicts used a cell's own spread alone. The module of a part in benchmarks/simulated
+describes its draws.
 """
 
 from __future__ import annotations
 
-import argparse
-from collections.abc import Callable, Iterator
+import importlib
 
-from simulated import builds, claims, correlation, foretelling, levels, looks, order, regimes, stores, tables, trends
+from measuring import options
 
 from plat_analysis.statistics import families
 
-PARTS: dict[str, Callable[[int], Iterator[str]]] = {
-    "tables": tables.lines,
-    "claims": claims.lines,
-    "looks": looks.lines,
-    "builds": builds.lines,
-    "regimes": regimes.lines,
-    "trends": trends.lines,
-    "correlation": correlation.lines,
-    "foretelling": foretelling.lines,
-    "levels": levels.lines,
-    "order": order.lines,
-    "stores": stores.lines,
-}
+PARTS = ("tables", "claims", "looks", "builds", "regimes", "trends")
+PARTS += ("correlation", "foretelling", "levels", "order", "stores")
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = options(__doc__, draws=400)
     parser.add_argument("parts", nargs="*", metavar="PART", help=f"{', '.join(PARTS)} [all]")
-    parser.add_argument("--draws", type=int, default=400, help="tables, claims or runs for each rate [400]")
-    parser.add_argument(
-        "--spread-share", type=float, default=families.SPREAD_SHARE, help="as in families [%(default)s]"
-    )
+    parser.add_argument("--spread-share", type=float, default=families.SPREAD_SHARE, help="[%(default)s]")
     arguments = parser.parse_args()
     unknown = [part for part in arguments.parts if part not in PARTS]
     if unknown:
         parser.error(f"there is no part {unknown[0]!r}; one of: {', '.join(PARTS)}")
     families.SPREAD_SHARE = arguments.spread_share
     for part in arguments.parts or PARTS:
-        for line in PARTS[part](arguments.draws):
+        for line in importlib.import_module(f"simulated.{part}").lines(arguments.draws):
             print(line, flush=True)
         print()
 

@@ -1,29 +1,30 @@
-"""A home with as many finished runs as wanted: real run directories, and a real store filled by the importer.
+"""Make a home with many finished runs: real run directories, and a real store filled by the importer.
 
-    python benchmarks/make_home.py DIR --runs 20000     DIR/home and the experiment file DIR/many.yaml that asks for it
+    python benchmarks/make_home.py DIR --runs 20000     DIR/home and its experiment file DIR/many.yaml
 
-The runs are those of a product of tasks, algorithms, sizes, filters and seeds, with their whole configs; only their
-training is made up: two metrics at five steps and one table, written as a run writes them. Given again, it goes on
-where it was interrupted.
+The runs are a product of tasks, algorithms, sizes, filters and seeds, with full configs. Only their training is
+simulated: two metrics at five steps and one table, in the files of a real run. An interrupted call can be repeated.
 """
 
 from __future__ import annotations
 
-import argparse
 import json
 import time
 from pathlib import Path
+from typing import Any
 
-from plat.spec.experiment import Experiment, load_experiment
-from plat.spec.runs import Run
-from plat.store.durable import to_checked_json, write_file
+from measuring import options
+
+from plat.spec.expansion.experiment import Experiment, load_experiment
+from plat.spec.expansion.run import Run
+from plat.store.disk.durable import to_checked_json, write_file
 from plat.store.home import Home
 from plat.store.provenance.code_state import CodeState
 from plat.store.run_directory.creation import create
 from plat.store.run_directory.paths import RunPaths
 from plat.store.run_directory.spool import SpoolWriter
 
-AXES = {
+AXES: dict[str, list[Any]] = {
     "task": ["sokoban", "frozenlake", "metamathqa", "countdown"],
     "algorithm": ["ppo", "dapo", "grpo", "drgrpo"],
     "model": ["qwen2.5-0.5b", "qwen2.5-1.5b", "qwen2.5-3b", "qwen2.5-7b"],
@@ -31,11 +32,11 @@ AXES = {
 }
 PER_SEED = 4 * 4 * 4 * 7
 STEPS = (0, 10, 20, 30, 40)
-CODE = CodeState("0" * 40, False, {"plat": "0"})
+CODE = CodeState(versions={"plat": "0"})
 
 
 def experiment_file(folder: Path, runs: int) -> Path:
-    """Write an experiment file that asks for at most this many runs, and at least one seed of each combination."""
+    """Write an experiment file of at most `runs` runs, but at least one seed of each combination."""
     file = folder / "many.yaml"
     axes = {**AXES, "seed": list(range(max(1, runs // PER_SEED)))}
     folder.mkdir(parents=True, exist_ok=True)
@@ -44,7 +45,7 @@ def experiment_file(folder: Path, runs: int) -> Path:
 
 
 def finish(paths: RunPaths, run: Run) -> None:
-    """What a run that was trained leaves in its directory."""
+    """Write the files of a finished run to its directory."""
     attempt = paths.attempt(1)
     attempt.root.mkdir(parents=True)
     spool = SpoolWriter(attempt.events, run.id)
@@ -63,7 +64,7 @@ def finish(paths: RunPaths, run: Run) -> None:
 
 
 def make_home(folder: Path, runs: int, *, store: bool = True) -> tuple[Home, Experiment]:
-    """The home, with every run of its experiment file finished, and imported unless `store` is false."""
+    """Return the home and its experiment file, with all runs finished, and imported unless `store` is false."""
     experiment = load_experiment(experiment_file(folder, runs))
     home = Home(folder / "home").create()
     for run in experiment.runs:
@@ -78,9 +79,8 @@ def make_home(folder: Path, runs: int, *, store: bool = True) -> tuple[Home, Exp
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = options(__doc__, runs=20_000)
     parser.add_argument("folder", type=Path)
-    parser.add_argument("--runs", type=int, default=20_000)
     parser.add_argument("--no-store", action="store_true", help="leave the runs to be imported")
     arguments = parser.parse_args()
     started = time.perf_counter()

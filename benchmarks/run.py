@@ -1,12 +1,11 @@
-"""`make bench`: run every benchmarks/bench_*.py, each in a process of its own, and print one table of ratios.
+"""`make bench`: run each benchmarks/bench_*.py in a separate process and print one table of ratios.
 
-A benchmark is a script that prints, among anything else, lines of the form
+A benchmark is a script that prints, besides other output, lines of the form
 
     BENCH {"name": "plan 10,000 runs", "value": 0.81, "unit": "s", "against": "Hydra: 430 s", "ratio": 530}
 
-`ratio` says how many times better than the reference of the same minute it is (below 1: worse); `ok`, where there is
-one, whether what was measured did its work. Nothing is judged by a test: figures of a loaded machine are figures of a
-loaded machine.
+`ratio` is how many times better it is than the reference of the same minute (below 1: worse). The optional `ok` says
+if the target was met. No test judges the figures, because they depend on the load of the machine.
 
     python benchmarks/run.py                all of them
     python benchmarks/run.py planning cli   those whose file name contains one of the words
@@ -24,36 +23,33 @@ import time
 from pathlib import Path
 from typing import Any
 
+from measuring import MARK, clean_environment
+
 HERE = Path(__file__).parent
-MARK = "BENCH "
 COLUMNS = ("benchmark", "measured", "aim or competitor", "ratio", "")
 
 
 def run(script: Path) -> tuple[list[dict[str, Any]], bool]:
-    """One script's figures, and whether it ran to its end. Its other output is passed on."""
+    """Run one script; return its figures and True if it succeeded. Print its other output."""
     figures = []
-    # Without this variable modules are compiled once, as for a user, and not at the start of every command.
-    environment = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
     command = [sys.executable, str(script)]
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=HERE.parent, env=environment)
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=HERE.parent, env=clean_environment())
     assert process.stdout is not None
     for line in process.stdout:
         if line.startswith(MARK):
-            figures.append({"script": script.name, **json.loads(line.removeprefix(MARK))})
+            figures.append(json.loads(line.removeprefix(MARK)))
         else:
             print("   ", line, end="", flush=True)
     return figures, process.wait() == 0
 
 
 def row(figure: dict[str, Any]) -> tuple[str, ...]:
-    value = figure["value"]
+    value, ratio, met = figure["value"], figure.get("ratio"), figure.get("ok")
     shown = f"{value:,.3g}" if isinstance(value, float) and value < 1000 else f"{value:,.0f}"
-    ratio = figure.get("ratio")
-    met = figure.get("ok")
     return (
         figure["name"],
-        f"{shown} {figure.get('unit', '')}".strip(),
-        str(figure.get("against", "")),
+        f"{shown} {figure['unit']}",
+        figure["against"],
         "" if ratio is None else f"{ratio:.2f}x",
         "" if met is None else ("ok" if met else "MISSED"),
     )
@@ -61,10 +57,7 @@ def row(figure: dict[str, Any]) -> tuple[str, ...]:
 
 def as_text(rows: list[tuple[str, ...]]) -> str:
     widths = [max(len(line[i]) for line in [COLUMNS, *rows]) for i in range(len(COLUMNS))]
-    lines = [
-        "  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)) for line in [COLUMNS, *rows]
-    ]
-    return "\n".join(line.rstrip() for line in lines)
+    return "\n".join("  ".join(map(str.ljust, line, widths)).rstrip() for line in [COLUMNS, *rows])
 
 
 def as_markdown(rows: list[tuple[str, ...]]) -> str:
@@ -74,14 +67,10 @@ def as_markdown(rows: list[tuple[str, ...]]) -> str:
 
 def main(arguments: list[str]) -> int:
     words = [word for word in arguments if not word.startswith("-")]
-    scripts = [
-        path
-        for path in sorted(HERE.glob("bench_*.py"))
-        if not words or any(word in path.stem.removeprefix("bench_") for word in words)
-    ]
+    known = {path.stem.removeprefix("bench_"): path for path in sorted(HERE.glob("bench_*.py"))}
+    scripts = [path for name, path in known.items() if not words or any(word in name for word in words)]
     if not scripts:
-        known = ", ".join(path.stem.removeprefix("bench_") for path in sorted(HERE.glob("bench_*.py")))
-        print(f"error: no benchmark matches {' '.join(words)!r}\n  fix: one of: {known}", file=sys.stderr)
+        print(f"error: no benchmark matches {' '.join(words)!r}\n  fix: one of: {', '.join(known)}", file=sys.stderr)
         return 2
     rows, failed = [], []
     for script in scripts:

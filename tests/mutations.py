@@ -22,7 +22,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 TRAINER = "platform/plat/trainer/embedded"
-SCHEMA = "platform/plat/trainer/config.py"
+SCHEMA = "platform/plat/trainer/run_config.py"
 COPIED = ("platform", "envs", "analysis", "experiments", "tests/frozen", "pyproject.toml")
 
 
@@ -87,12 +87,14 @@ def _first_base(root: Path) -> Path:
 
 MUTATIONS: dict[str, Callable[[Path], None]] = {
     "another JSON spelling of the identity": Edit(
-        "platform/plat/spec/identity.py", 'sort_keys=True, separators=(",", ":")', "sort_keys=True"
+        "platform/plat/spec/identity/run_identity.py", 'sort_keys=True, separators=(",", ":")', "sort_keys=True"
     ),
-    "another number of the scheme": Edit("platform/plat/spec/identity.py", "SCHEME = 2", "SCHEME = 3"),
-    "scheme left out of the id": Edit("platform/plat/spec/identity.py", """ + ',"scheme":' + str(SCHEME)""", ""),
+    "another number of the scheme": Edit("platform/plat/spec/identity/run_identity.py", "SCHEME = 2", "SCHEME = 3"),
+    "scheme left out of the id": Edit(
+        "platform/plat/spec/identity/run_identity.py", """ + ',"scheme":' + str(SCHEME)""", ""
+    ),
     "versions of plugins dropped from ids": Edit(
-        "platform/plat/spec/resolver.py", "version, plugins, facts", "version, [], facts"
+        "platform/plat/spec/composition/resolver.py", "version, plugins, facts", "version, [], facts"
     ),
     "base model dropped from ids": Edit(TRAINER + "/spec.py", '"base": base_identity(config.model), ', ""),
     "warm-up of the base's training": Edit(

@@ -22,26 +22,28 @@ FILES = sorted(path for folder in SOURCES.values() for path in folder.rglob("*.p
 # A module belongs to the longest prefix found here; it may import what is listed, and itself.
 MAY_IMPORT = {
     "plat.errors": set(),
+    "plat.extras": set(),
     "plat.plain_files": set(),
     "plat.suggest": set(),
     "plat.switches": set(),
-    "plat.outcomes": set(),
-    "plat.cores": set(),
-    "plat.marked": set(),
-    "plat.text": set(),
+    "plat.processes": set(),
+    "plat.words": {"plat_envs"},
+    "plat.characters": set(),
+    "plat.text_rows": set(),
     "plat.units": set(),
     "plat.user_code": set(),
     "plat.conf": set(),
     "plat.rl": set(),
+    "plat.rl.peak": set(),
     "plat_envs": set(),
     "plat.trainer": {"plat.rl", "plat_envs"},
     "plat.spec": {"plat.trainer", "plat.conf"},
     "plat.store": {"plat.spec", "plat.trainer"},
     "plat.runner": {"plat.store", "plat.spec", "plat.trainer"},
-    "plat.plan": {"plat.runner", "plat.store", "plat.spec", "plat.trainer"},
-    "plat.dispatch": {"plat.plan", "plat.runner", "plat.store", "plat.spec", "plat.trainer"},
+    "plat.planning": {"plat.runner", "plat.store", "plat.spec", "plat.trainer"},
+    "plat.dispatch": {"plat.planning", "plat.runner", "plat.store", "plat.spec", "plat.trainer"},
     "plat.search": {
-        "plat.plan",
+        "plat.planning",
         "plat.dispatch",
         "plat.search",
         "plat.runner",
@@ -50,30 +52,49 @@ MAY_IMPORT = {
         "plat.trainer",
     },
     "plat_analysis": {"plat.store", "plat.spec"},
+    "plat.app": {
+        "plat_analysis",
+        "plat.search",
+        "plat.dispatch",
+        "plat.planning",
+        "plat.runner",
+        "plat.store",
+        "plat.spec",
+        "plat.trainer",
+    },
+    "plat.api": {
+        "plat.app",
+        "plat_analysis",
+        "plat.dispatch",
+        "plat.planning",
+        "plat.search",
+        "plat.store",
+        "plat.spec",
+    },
     "plat.cli": {"plat", "plat_analysis", "plat_envs"},
     "plat.__main__": {"plat.entry"},
     "plat.entry": {"plat.cli"},
-    "plat.interrupt": set(),
     "plat": set(),
 }
 EVERYWHERE = (
     "plat.errors",
+    "plat.extras",
+    "plat.rl.peak",
     "plat.plain_files",
     "plat.suggest",
     "plat.switches",
-    "plat.outcomes",
-    "plat.cores",
-    "plat.marked",
-    "plat.text",
+    "plat.words",
+    "plat.processes",
+    "plat.characters",
+    "plat.text_rows",
     "plat.units",
-    "plat.interrupt",
     "plat.user_code",
 )
 # Packages and the only places whose import statements may name them.
 ONLY_IN = {
-    "mlflow": ("plat.store", "plat.cli"),
+    "mlflow": ("plat.store", "plat.app", "plat.cli"),
     "sqlalchemy": ("plat.store",),
-    "hydra": ("plat.spec", "plat.trainer.verl.composition"),
+    "hydra": ("plat.spec", "plat.trainer.verl.settings.composition"),
     "ray": ("plat.dispatch.ray", "plat.search", "plat.trainer.private_ray", "plat.trainer.verl"),
     "transfer_queue": ("plat.trainer.verl",),
     "optuna": ("plat.search",),
@@ -81,18 +102,19 @@ ONLY_IN = {
     "torch": (
         "plat.rl",
         "plat.trainer",
-        "plat.store.run_directory.tensors",
+        "plat.store.run_directory.checkpoint",
         "plat.runner",
+        "plat.processes",
         "plat.dispatch.local",
         "plat.cli",
     ),
-    "verl": ("plat.rl", "plat.trainer"),
+    "verl": ("plat.trainer.verl",),
     "transformers": ("plat.trainer",),
-    "safetensors": ("plat.trainer", "plat.store.run_directory.tensors"),
+    "safetensors": ("plat.trainer", "plat.store.run_directory.checkpoint"),
     "matplotlib": ("plat_analysis",),
     "plotext": ("plat.cli",),
     "scipy": ("plat_analysis", "plat.rl"),
-    "rich": ("plat.cli", "plat.dispatch", "plat_analysis", "plat.plan"),
+    "rich": ("plat.cli", "plat.dispatch", "plat_analysis", "plat.planning"),
     "typer": ("plat.cli",),
 }
 HEAVY = {
@@ -102,10 +124,10 @@ HEAVY = {
 }  # fmt: skip
 # What the parent process or `plat plan` imports; everything else may load its own heavy packages at the top.
 LIGHT = (
-    "plat.cli", "plat.__main__", "plat.entry", "plat.plan", "plat.dispatch", "plat.runner", "plat.spec", "plat.store",
-    "plat.trainer.api", "plat.trainer.config", "plat.trainer.embedded.spec", "plat.rl.config", "plat_envs.api",
-    "plat.trainer.validation", "plat.trainer.verl.spec", "plat.trainer.verl.config", "plat.trainer.verl.models",
-    "plat.trainer.verl.overrides", "plat.trainer.verl.composition", "plat.trainer.verl.extra",
+    "plat.api", "plat.app", "plat.cli", "plat.__main__", "plat.entry", "plat.planning", "plat.dispatch", "plat.runner",
+    "plat.spec", "plat.store",
+    "plat.trainer.api", "plat.trainer.run_config", "plat.trainer.embedded.spec", "plat.rl.config", "plat_envs.api",
+    "plat.trainer.validation", "plat.trainer.verl.spec", "plat.trainer.verl.settings", "plat.words", "plat.processes",
 )  # fmt: skip
 # Loaded only by a verb that reads the store into frames.
 HEAVY_ALLOWED = {"plat.store.mlflow.frames": {"pandas", "numpy"}}
@@ -113,8 +135,8 @@ HEAVY_ALLOWED = {"plat.store.mlflow.frames": {"pandas", "numpy"}}
 
 # What subclasses verl, or runs in its processes: `plat.trainer.verl.train` imports it when a run begins.
 WITHIN_VERL = (
-    "plat.trainer.verl.cpu.platform", "plat.trainer.verl.cpu.register", "plat.trainer.verl.cpu.rollout",
-    "plat.trainer.verl.agent_loop", "plat.trainer.verl.loss", "plat.trainer.verl.trainer",
+    "plat.trainer.verl.cpu.platform", "plat.trainer.verl.cpu.register", "plat.trainer.verl.cpu.cpu_rollout",
+    "plat.trainer.verl.rollouts.agent_loop", "plat.trainer.verl.update.loss", "plat.trainer.verl.update.trainer",
 )  # fmt: skip
 
 
@@ -260,8 +282,8 @@ def test_the_analysis_reads_the_store_and_never_writes_it():
         "plat.store.mlflow.report_record",  # what a report hands over to be written
         "plat.store.mlflow.spelling",
         "plat.store.home",
-        "plat.store.trials",
-        "plat.store.bundle.frames",
+        "plat.store.coordination.trial_records",
+        "plat.store.bundle.bundle_frames",
         "plat.store.bundle.format",
     )
     wrong = [
@@ -276,7 +298,7 @@ def test_the_analysis_reads_the_store_and_never_writes_it():
 
 def test_the_packages_of_the_analysis_import_in_one_direction():
     """Each package imports those to its right at most; what lies directly in `plat_analysis` is for all."""
-    order = ["documents", "report", "claims", "plugins", "regimes", "figures", "tables"]
+    order = ["report", "claims", "plugins", "regimes", "figures", "tables"]
     order += ["reference", "contrasts", "quantities", "data", "statistics"]
     assert {path.name for path in SOURCES["plat_analysis"].iterdir() if (path / "__init__.py").exists()} == set(order)
     rank = {f"plat_analysis.{package}": position for position, package in enumerate(order)}

@@ -85,8 +85,8 @@ def test_a_documented_command_works(page: str, command: str, home: Path, checkou
 
 
 def test_documented_experiment_files_can_be_planned(tmp_path: Path):
-    from plat.spec.experiment import load_experiment
-    from plat_analysis.plugins.checking import check_entries
+    from plat.spec.expansion.experiment import load_experiment
+    from plat_analysis.plugins.entry_checking import check_entries
 
     page = (ROOT / "docs" / "writing-an-experiment.md").read_text(encoding="utf-8")
     blocks = [block for block in re.findall(r"^```yaml\n(.*?)^```", page, flags=re.M | re.S) if "title:" in block]

@@ -1,9 +1,7 @@
 """Tables, figures, claims and the report of an experiment, from frames of the store; writes nothing into the store.
 
     report = plat_analysis.report.build.build_report(frames, experiment)
-    plat_analysis.report.files.write_report(report, folder)
+    plat_analysis.report.report_files.write_report(report, folder)
 
-Report builders and claim checks are found through the entry-point groups `plat.reports` and `plat.claims`. Packages
-import to the right only: documents -> report -> claims -> plugins -> regimes -> figures -> tables -> reference ->
-results -> statistics.
+Report builders and claim checks are found through the entry-point groups `plat.reports` and `plat.claims`.
 """

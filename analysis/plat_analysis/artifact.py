@@ -1,7 +1,7 @@
-"""What a builder returns: a `Table` or a `Figure`, each with the numbers and the run ids behind everything shown.
+"""What a builder returns: a `Table` or a `Figure`, with the numbers and run ids of everything shown.
 
-A table is laid out once, as rows of cells, and rendered five times (terminal, Markdown, CSV, LaTeX, HTML). `records` is
-the same content as tidy data, one dict per shown estimate: that is what the CSV holds. A figure is drawn on demand.
+A table is laid out once, as rows of cells, and rendered for terminal, Markdown, CSV, LaTeX and HTML. `records` is the
+same content as tidy data, one dict per estimate, for the CSV. A figure is drawn on demand.
 """
 
 from __future__ import annotations
@@ -12,27 +12,39 @@ from dataclasses import dataclass, field
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any, Literal
 
+from plat_analysis.shown_text import printable
 from plat_analysis.statistics.intervals import Estimate
-from plat_analysis.text import printable
 
 if TYPE_CHECKING:
     import matplotlib.figure
 
-# How a cell is set apart: `good` and `bad` are starred changes; `missing` stands for a number that is not there.
-# `published` is what a paper prints.
+# Style of a cell: `good` and `bad` are starred changes, `missing` is an absent number, `published` a paper's number.
 Tone = Literal["", "strong", "dim", "good", "bad", "missing", "published"]
 DASH = "—"
+LETTERS = "abcdefghijklmnoprstuvwxyz"  # of marks; no q: Unicode has no superscript for it
 
 
-def _make_printable(shown: object, *names: str) -> None:
-    """Replace text that could command a terminal or break a file: artifacts show what others wrote."""
-    for name in names:
-        object.__setattr__(shown, name, printable(getattr(shown, name)))
+class _Printable:
+    """Replace text in the named fields that could command a terminal or break a file: it comes from files of others."""
+
+    _shown: tuple[str, ...]
+
+    def __init_subclass__(cls, shown: tuple[str, ...]) -> None:
+        cls._shown = shown
+
+    def __post_init__(self) -> None:
+        for name in self._shown:
+            object.__setattr__(self, name, printable(getattr(self, name)))
 
 
 @dataclass(frozen=True)
-class Cell:
-    """One shown cell. `shorter` are ever shorter forms of `text`; `mark` points to a note; `title` is provenance."""
+class Cell(_Printable, shown=("text", "mark", "title")):
+    """Hold one shown cell.
+
+    shorter  ever shorter forms of `text`
+    mark     points to a note
+    title    provenance, shown as a tooltip
+    """
 
     text: str = ""
     shorter: tuple[str, ...] = ()
@@ -41,57 +53,69 @@ class Cell:
     title: str = ""
 
     def __post_init__(self) -> None:
-        _make_printable(self, "text", "mark", "title")
+        super().__post_init__()
         object.__setattr__(self, "shorter", tuple(map(printable, self.shorter)))
 
     def form(self, level: int) -> str:
-        """The text (level 0) or one of its shorter forms; the shortest where there is none so short."""
+        """Return the text (level 0) or one of its shorter forms; the shortest where there are fewer."""
         forms = (self.text, *self.shorter)
         return forms[min(level, len(forms) - 1)]
 
 
 @dataclass(frozen=True)
-class Column:
-    """A column; neighbours with the same non-empty `group` stand under one spanning heading. `shorter` is its title
-    where space is scarce, if it has another one there."""
+class Column(_Printable, shown=("title", "group", "shorter")):
+    """Hold a column; neighbours with the same non-empty `group` share a heading. `shorter`: a short title."""
 
     title: str
     group: str = ""
     numeric: bool = True
     shorter: str = ""
 
-    def __post_init__(self) -> None:
-        _make_printable(self, "title", "group", "shorter")
-
 
 @dataclass(frozen=True)
-class Row:
-    """A row of cells, one per column. `section` opens a named block; `rule` separates it from the row above. `detail`
-    is what a table in a paper has no room for: LaTeX leaves it out."""
+class Row(_Printable, shown=("section",)):
+    """Hold a row of cells, one per column.
+
+    rule     separate it from the row above
+    section  opens a block of that name
+    detail   LaTeX leaves the row out
+    """
 
     cells: tuple[Cell, ...]
     rule: bool = False
     section: str = ""
     detail: bool = False
 
-    def __post_init__(self) -> None:
-        _make_printable(self, "section")
-
 
 @dataclass(frozen=True)
-class Note:
-    """A footnote; `mark` is empty for a general one."""
+class Note(_Printable, shown=("text", "mark")):
+    """Hold a footnote; `mark` is empty for a general one."""
 
     text: str
     mark: str = ""
 
-    def __post_init__(self) -> None:
-        _make_printable(self, "text", "mark")
+
+class Marks:
+    """Give each footnote a mark, in the order of first use: a, b, ..., z, aa, bb, ...; equal texts share one."""
+
+    def __init__(self) -> None:
+        self._marks: dict[str, str] = {}
+
+    def of(self, text: str) -> str:
+        """Return the mark of a footnote with this text; "" for an empty text."""
+        if not text:
+            return ""
+        turn, letter = divmod(len(self._marks), len(LETTERS))
+        return self._marks.setdefault(text, LETTERS[letter] * (turn + 1))
+
+    def notes(self) -> list[Note]:
+        """Return the footnotes, in the order of their marks."""
+        return [Note(text, mark) for text, mark in self._marks.items()]
 
 
 @dataclass
-class Table:
-    """A table ready to be rendered. `name` is its file stem; `printed`: also shown on the terminal by `plat report`."""
+class Table(_Printable, shown=("title", "caption")):
+    """Hold a table ready to be rendered. `name` is its file stem; `printed`: `plat report` shows it on the terminal."""
 
     name: str
     title: str
@@ -103,14 +127,14 @@ class Table:
     values: dict[str, float] = field(default_factory=dict)  # key numbers, logged into the store with the report
     printed: bool = True
 
-    def __post_init__(self) -> None:
-        _make_printable(self, "title", "caption")
-
 
 @dataclass
-class Figure:
-    """A figure ready to be drawn. `points` are the plotted numbers with run ids; `titles` maps an artist's gid to its
-    tooltip in the HTML page."""
+class Figure(_Printable, shown=("title", "caption")):
+    """Hold a figure ready to be drawn.
+
+    points  the plotted numbers with run ids
+    titles  gid of an artist -> its tooltip in the HTML page
+    """
 
     name: str
     title: str
@@ -120,14 +144,11 @@ class Figure:
     titles: dict[str, str] = field(default_factory=dict)
     values: dict[str, float] = field(default_factory=dict)
 
-    def __post_init__(self) -> None:
-        _make_printable(self, "title", "caption")
-
     @property
     def fingerprint(self) -> str:
-        """SHA-256 of the plotted numbers, each to six digits: machines differ in the last bits of a mean."""
+        """Return the SHA-256 of the plotted numbers to six digits: machines differ in a mean's last bits."""
         encode, digest = json.JSONEncoder(sort_keys=True, default=str).encode, sha256(b"[")
-        for number, point in enumerate(self.points):  # one by one: together they are gigabytes for millions of points
+        for number, point in enumerate(self.points):  # one by one: millions of points would take gigabytes
             line = encode({name: _six_digits(value) for name, value in point.items()})
             digest.update((", " + line if number else line).encode())
         digest.update(b"]")
@@ -139,7 +160,7 @@ def _six_digits(value: Any) -> Any:
 
 
 def number(value: float | None, digits: int = 1, signed: bool = False) -> str:
-    """`12.9`, `+16.0`, `−0.4`; a dash when missing; never a negative zero."""
+    """Return `12.9`, `+16.0`, `−0.4`; a dash when missing; never a negative zero."""
     if value is None:
         return DASH
     rounded = round(value, digits) + 0.0
@@ -149,7 +170,10 @@ def number(value: float | None, digits: int = 1, signed: bool = False) -> str:
 
 
 def p_value(p: float | None) -> str:
-    """`.0004`, `.031`, `.25`: a p-value with two digits that count."""
+    """Return a p-value rounded to 2 to 4 decimals: `.0004`, `.031`, `.25`.
+
+    Return "below .0001" for a smaller one, and "unknown" for None.
+    """
     if p is None:
         return "unknown"
     if p < 0.0001:
@@ -159,29 +183,25 @@ def p_value(p: float | None) -> str:
 
 
 def interval(estimate: Estimate, digits: int = 1, signed: bool = False) -> str:
-    """`[9.4, 17.5]`, or nothing when there is no interval."""
+    """Return `[9.4, 17.5]`, or "" when there is no interval."""
     if estimate.low is None or estimate.high is None:
         return ""
     return f"[{number(estimate.low, digits, signed)}, {number(estimate.high, digits, signed)}]"
 
 
 def short_interval(estimate: Estimate, signed: bool = False, digits: int = 0) -> str:
-    """`9…18`: the interval for narrow columns; ends near zero keep a decimal, so that their side of zero is seen."""
+    """Return `9…18` for narrow columns, or "" when there is no interval.
+
+    Ends between -1 and 1, except 0, have at least one decimal, so that their sign is seen.
+    """
     if estimate.low is None or estimate.high is None:
         return ""
     ends = (number(end, max(digits, int(abs(end) < 1 and end != 0)), signed) for end in (estimate.low, estimate.high))
     return "…".join(ends)
 
 
-def tone_of(estimate: Estimate) -> Tone:
-    """The tone of a change: missing without a number, good or bad where it is starred."""
-    if estimate.value is None:
-        return "missing"
-    return "good" if estimate.star > 0 else "bad" if estimate.star < 0 else ""
-
-
 def provenance(estimate: Estimate) -> str:
-    """One line for a tooltip: interval, seeds, runs, remark."""
+    """Return one line for a tooltip: interval, seeds, remark, runs."""
     parts = []
     if estimate.low is not None:
         parts.append(f"95 % interval over {estimate.over} {interval(estimate, 2)}")
@@ -194,8 +214,24 @@ def provenance(estimate: Estimate) -> str:
     return " · ".join(parts)
 
 
+def estimate_cell(estimate: Estimate, digits: int = 1, signed: bool = False, tone: Tone = "", mark: str = "") -> Cell:
+    """Return a number with its provenance as a tooltip; a dash of tone `missing` where there is no number.
+
+    A change (`signed`) is toned good or bad where it is starred.
+    """
+    if estimate.value is None:
+        tone = "missing"
+    elif signed:
+        tone = "good" if estimate.star > 0 else "bad" if estimate.star < 0 else ""
+    return Cell(number(estimate.value, digits, signed), tone=tone, mark=mark, title=provenance(estimate))
+
+
 def record(estimate: Estimate, **labels: Any) -> dict[str, Any]:
-    """One tidy line: the labels, then the estimate."""
+    """Return one row of a tidy table: the labels, then the fields of the estimate.
+
+    The estimate gives value, low, high, interval_over, interval_about, standard_error, units, star, seeds,
+    seeds_wanted, run_ids (joined by spaces) and note.
+    """
     return {
         **labels,
         "value": estimate.value,

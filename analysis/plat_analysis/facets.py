@@ -1,10 +1,9 @@
-"""The runs of an experiment laid out as rows x columns x conditions, with one run for each seed and build at a place.
+"""Lay out the runs of an experiment as rows x columns x conditions, with one run per seed and build at a position.
 
     facets = Facets(results, Layout.of(rows="variant", columns="task", conditions="filter"))
     facets.runs("PPO", "sokoban", "top_p")      # Replicate -> its run; {} where the matrix has none
 
-Any axis, several axes together, or none may make the rows, the columns or the conditions. Where none does, there is one
-row, column or condition, and its name is "".
+Any axis, several axes together, or none may make rows, columns or conditions. With none, there is one, named "".
 """
 
 from __future__ import annotations
@@ -15,18 +14,18 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from plat.errors import SpecError
 from plat_analysis.data.labels import label
-from plat_analysis.data.runs import Results, RunView, spell
+from plat_analysis.data.results import Results, RunView, spell
 from plat_analysis.statistics.replicates import Replicate
 
 if TYPE_CHECKING:
-    from plat.spec.experiment import Experiment
+    from plat.spec.expansion.experiment import Experiment
 
 Runs = Mapping[Replicate, RunView]
 AxisNames = str | Sequence[str] | None  # one axis, several whose values are joined, or none
 
 
 class Place(NamedTuple):
-    """A row, a column and a condition, by name."""
+    """Name a row, a column and a condition."""
 
     row: str
     column: str
@@ -35,7 +34,7 @@ class Place(NamedTuple):
 
 @dataclass(frozen=True)
 class Layout:
-    """Which axes make the rows, the columns and the conditions."""
+    """Hold the axes that make the rows, the columns and the conditions."""
 
     rows: tuple[str, ...] = ()
     columns: tuple[str, ...] = ()
@@ -43,32 +42,31 @@ class Layout:
 
     @classmethod
     def of(cls, rows: AxisNames = None, columns: AxisNames = None, conditions: AxisNames = None) -> Layout:
-        """A layout by axes as an experiment file names them."""
+        """Return a layout by axes as an experiment file names them."""
         return cls(*(axes(names) for names in (rows, columns, conditions)))
 
     def place(self, run: RunView) -> Place:
-        """Where a run belongs. SpecError where it lacks an axis."""
+        """Return the position of a run. SpecError where it lacks an axis."""
         return Place(*(" · ".join(map(run.axis, names)) for names in (self.rows, self.columns, self.conditions)))
 
     def words(self, place: Place) -> str:
-        """A place in a message: `GRPO × sokoban, filter=top_p`."""
+        """Return a position for a message: `GRPO × sokoban, filter=top_p`."""
         cell = " × ".join(filter(None, place[:2]))
         condition = f"{' · '.join(self.conditions)}={place.condition}" if self.conditions else ""
         return ", ".join(filter(None, [cell, condition]))
 
     def name(self, condition: str) -> str:
-        """A condition in print: `Top-p`, or `filter.value = 0.9`."""
+        """Return a condition in print: `Top-p`, or `filter.value = 0.9`."""
         if self.conditions == ("filter",):
             return label(condition)
         return f"{' · '.join(self.conditions)} = {condition}"
 
 
 class Facets:
-    """The runs by place. `rows`, `columns` and `conditions` are names in the order of the experiment file.
+    """Hold the runs by position. `rows`, `columns` and `conditions` are names in the order of the experiment file.
 
     only  the conditions that are laid out (default: all)
-
-    SpecError where a place has two runs of one seed and build.
+    SpecError where a position has two runs of one seed and build.
     """
 
     def __init__(self, results: Results, layout: Layout, only: Sequence[str] = ()) -> None:
@@ -83,42 +81,42 @@ class Facets:
         self.conditions = list(dict.fromkeys(place.condition for place in self.places))
 
     def runs(self, row: str = "", column: str = "", condition: str = "") -> Runs:
-        """The runs at a place; none where the matrix has none."""
+        """Return the runs at a position; {} where the matrix has none."""
         return self.places.get(Place(row, column, condition), {})
 
     def check_pairs(self, first: str, second: str) -> None:
-        """SpecError where two conditions that both have runs in a row and column have other seeds or builds there."""
+        """Raise SpecError where two conditions in one row and column have different seeds or builds."""
         for row, column in dict.fromkeys(place[:2] for place in self.places):
             sides = self.runs(row, column, first), self.runs(row, column, second)
             cell = " × ".join(filter(None, (row, column))) or " · ".join(self.layout.conditions)
             check_same_replicates(*sides, cell, first, second)
 
     def check_different(self, first: str, second: str) -> None:
-        """SpecError where two conditions of a comparison are one run."""
+        """Raise SpecError where two compared conditions are one run."""
         for row, column in dict.fromkeys(place[:2] for place in self.places):
             other = self.runs(row, column, second)
             for replicate, run in self.runs(row, column, first).items():
                 if first != second and replicate in other and other[replicate].id == run.id:
                     raise SpecError(
                         f"{first} and {second} are the same run: {run.run.name}",
-                        mend="compare two conditions whose options differ",
+                        fix="compare two conditions whose options differ",
                     )
 
 
 def axes(names: AxisNames) -> tuple[str, ...]:
-    """One axis, several or none, as a tuple."""
+    """Return one axis, several or none, as a tuple."""
     return () if names is None else (names,) if isinstance(names, str) else tuple(names)
 
 
 def rows_or(rows: AxisNames, experiment: Experiment, otherwise: AxisNames) -> AxisNames:
-    """The axes that make the rows; by default `variant` where the matrix has it, else `otherwise`."""
+    """Return the axes that make the rows; by default `variant` where the matrix has it, else `otherwise`."""
     if rows is not None:
         return rows
     return "variant" if "variant" in experiment.axes else otherwise
 
 
 def two_conditions(facets: Facets, baseline: Any, treatment: Any = None) -> tuple[str, str]:
-    """A baseline and a treatment as runs spell them; the treatment is by default the first other condition.
+    """Return baseline and treatment as runs spell them; the default treatment is the first other condition.
 
     SpecError where their runs have different seeds or builds, or are the same.
     """
@@ -131,17 +129,17 @@ def two_conditions(facets: Facets, baseline: Any, treatment: Any = None) -> tupl
 
 
 def add_run(runs: dict[Replicate, RunView], run: RunView, place: str) -> None:
-    """Add a run to those of one place; SpecError where one of the same seed and build is there already."""
+    """Add a run to those of one position; SpecError where it has one of the same seed and build."""
     if run.replicate in runs:
         raise SpecError(
             f"more than one run for {place}, seed {run.seed}: {runs[run.replicate].run.name} and {run.run.name}",
-            mend="name the axis in which they differ under `rows`, if the builder has it, or choose one of its values",
+            fix="name the axis in which they differ under `rows`, if the builder has it, or choose one of its values",
         )
     runs[run.replicate] = run
 
 
 def check_same_replicates(first: Runs, second: Runs, place: str, baseline: str, treatment: str) -> None:
-    """SpecError where two conditions that both have runs have them for different seeds or builds."""
+    """Raise SpecError where two conditions that both have runs have different seeds or builds."""
     if not first or not second or first.keys() == second.keys():
         return
     many_builds = len({replicate.build for replicate in [*first, *second]}) > 1
@@ -152,5 +150,5 @@ def check_same_replicates(first: Runs, second: Runs, place: str, baseline: str, 
     only = "; ".join(f"only {condition} has {names}" for condition, names in unpaired.items() if names)
     raise SpecError(
         f"the two sides of a pair have different runs, {place}: {only}",
-        mend="give both sides the same seeds and builds: check `include`, `exclude` and `zip`",
+        fix="give both sides the same seeds and builds: check `include`, `exclude` and `zip`",
     )

@@ -1,1 +1,1 @@
-"""The same jobs, which do nothing, given to plat, submitit, Hydra's submitit launcher and Ray Tune."""
+"""The same jobs, which do nothing, for plat, submitit, Hydra's submitit launcher and Ray Tune."""

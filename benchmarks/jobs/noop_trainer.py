@@ -1,4 +1,4 @@
-"""A plug-in trainer that does nothing but finish: what is left is what plat does around a run."""
+"""A plug-in trainer that only finishes: the remaining time is plat's work around a run."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 """`python with_submitit.py local|start|slurm FOLDER JOBS`: jobs with submitit alone.
 
-local  the local executor does them, BATCH at a time: it starts two processes for each at once, however many there are
-start  the same, all at once; the time when all were started is written down, then they are waited for
-slurm  they are submitted as one array and left
+local  run with the local executor, BATCH jobs at a time: it starts two processes for each job at once
+start  the same with all jobs at once; writes the time at which all were started, then waits for them
+slurm  submit all jobs as one array and exit
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def main(mode: str, folder: str, count: int) -> None:
 
 def wait(jobs: list[submitit.Job[float]]) -> None:
     while not all(job.done() for job in jobs):
-        time.sleep(0.02)  # `Job.result` asks once a second
+        time.sleep(0.02)  # `Job.result` polls once a second
     assert all(job.result() == 1.0 for job in jobs)
 
 

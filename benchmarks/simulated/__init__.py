@@ -1,1 +1,1 @@
-"""Simulated runs, through the functions that decide real ones: one module for each kind of promise."""
+"""Simulate runs and judge them with the functions that judge real ones: one module for each kind of promise."""

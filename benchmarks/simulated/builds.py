@@ -1,9 +1,9 @@
-"""Claims over builds of the base model: about these builds, and about such builds.
+"""Error rates of claims over builds of the base model: about these builds, and about all builds.
 
 `shift`: the builds' true changes differ by 3 points, with mean zero over these builds (fixed) or over all builds
-(random), runs by 3 points more. `tosses`: every run is a toss, as in `simulated.claims`. `builds toss`: all runs of a
-build collapse, or none, so that three builds agree by chance in one case of four: they are too few for a verdict about
-such builds.
+(random); runs differ by 3 points more. `tosses`: every run collapses or not, as in `simulated.claims`. `builds toss`:
+all runs of a build collapse, or none. Three builds then agree by chance in one case of four, so they are too few for a
+verdict about all builds.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from plat_analysis.claims.rows import RowEvidence, decide
+from plat_analysis.claims.claim_rows import RowEvidence, decide
 from plat_analysis.statistics.intervals import Estimate
 from plat_analysis.statistics.replicates import Builds, Replicate, over_replicates
 
@@ -20,7 +20,7 @@ KINDS = ("shift", "tosses", "builds toss")
 
 
 def draw(random: np.random.Generator, kind: str, builds: int, seeds: int, about: Builds) -> Estimate:
-    """The change of one row without any effect, of builds crossed with seeds."""
+    """Return the change of one row without any effect, of builds crossed with seeds."""
     noise = 3.0 * random.standard_normal((builds, seeds))
     if kind == "shift":
         of_builds = 3.0 * random.standard_normal((builds, 1))
@@ -34,7 +34,7 @@ def draw(random: np.random.Generator, kind: str, builds: int, seeds: int, about:
 
 
 def held(kind: str, builds: int, seeds: int, about: Builds, claims: int) -> tuple[float, float]:
-    """The shares of claims that are called reproduced, and whose 95 % interval misses zero."""
+    """Return the share of claims called reproduced, and the share whose 95 % interval misses zero."""
     random = np.random.default_rng([6, builds, seeds, KINDS.index(kind)])
     estimates = [draw(random, kind, builds, seeds, about) for _ in range(claims)]
     reproduced = [decide({"row": RowEvidence(estimate)}).status == "reproduced" for estimate in estimates]

@@ -1,8 +1,8 @@
-"""Claims of a few rows, where one condition collapses in half of its runs and the mean of the changes is zero.
+"""Error rates of claims of a few rows, if half of a condition's runs collapse and the mean change is zero.
 
-Each change is then one of two values, as the toss of a coin. Five that agree, 1 of 32 samples, look like an effect
-without any spread; no test of five can tell. `and calm`: half of the rows are tosses, the others have a spread of 3
-points and no effect. `t alone` is what Student's test without the flips of signs would say of one row.
+Each change then has one of two values, like the toss of a coin. Five that agree, 1 of 32 samples, look like an effect
+without spread; no test of five can tell. `and calm`: half of the rows are tosses, the others have a spread of 3
+points and no effect. `t alone`: Student's test of one row without sign flips.
 """
 
 from __future__ import annotations
@@ -13,8 +13,9 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import stats
 
-from plat_analysis.claims.rows import LEVEL, RowEvidence, decide
-from plat_analysis.statistics.replicates import Replicate, over_replicates
+from plat_analysis.claims.claim_rows import RowEvidence, decide
+from plat_analysis.claims.decided import LEVEL
+from simulated.tables import estimate
 
 HELD = ("reproduced", "partial")
 Changes = NDArray[np.float64]  # [row, seed], in points
@@ -35,21 +36,17 @@ def calm(random: np.random.Generator, rows: int, seeds: int) -> Changes:
 
 
 def verdict(changes: Changes, looks: int = 1) -> str:
-    """The word for a claim about these rows."""
-    evidence = {}
-    for row, values in enumerate(changes):
-        numbers = {Replicate(None, seed): float(value) for seed, value in enumerate(values)}
-        evidence[str(row)] = RowEvidence(over_replicates(numbers, wanted=len(numbers)))
-    return decide(evidence, looks).status
+    """Return the verdict on a claim about these rows."""
+    return decide({str(row): RowEvidence(estimate(values)) for row, values in enumerate(changes)}, looks).status
 
 
 def promised(seeds: int) -> float:
-    """The error that is promised: 2.5 %, and with five seeds that of five tosses that agree."""
+    """Return the promised error rate: 2.5 %, or with five seeds or fewer that of tosses that all agree, if larger."""
     return max(LEVEL, 0.5**seeds)
 
 
 def held(kind: str, rows: int, seeds: int, claims: int) -> float:
-    """The share of claims without any effect that are called reproduced or partial."""
+    """Return the share of claims without any effect that are called reproduced or partial."""
     random = np.random.default_rng([4, rows, seeds])
     return float(np.mean([verdict(KINDS[kind](random, rows, seeds)) in HELD for _ in range(claims)]))
 

@@ -1,18 +1,18 @@
-"""Correlations over settings that have nothing to do with each other, or do: how often that is said.
+"""Measure how often a correlation over settings is reported, with and without a true one.
 
-18 settings, 2 builds, 5 seeds. What a setting does to a measure is shared by its builds and seeds. The kinds:
+18 settings, 2 builds, 5 seeds. Builds and seeds share the effect of a setting on a measure. The kinds:
 
-- `clusters`: settings differ in both measures, independently; runs of one setting hardly do;
+- `clusters`: settings differ in both measures, independently; runs of one setting hardly differ;
 - `even`: settings, builds of a setting, and runs differ alike;
 - `collapse`: half of the settings collapse in one measure, and half of them in the other;
-- `seeds`: a seed does the same to every setting and build, in both measures, independently;
+- `seeds`: a seed has the same effect on every setting and build, independently in the two measures;
 - `noise`: settings do not differ; the noise of a run is nearly the same in both measures;
 - `strength`: the strength of a setting, within one of three families, drives both measures;
 - `reversal`: settings agree in both measures, and runs of one setting disagree (Simpson).
 
-Nothing is promised of `between` where the noise of runs makes their means agree (`other_builds` is free of it), nor of
-`partial` where strength drives both: ranks are not linear in it, and what is left of that agrees.
-`runs` is Spearman's correlation over all runs as if each were independent: what is not done.
+There is no promise for `between` if the noise of runs makes their means agree (`other_builds` avoids this), nor for
+`partial` if strength drives both: ranks are not linear in strength, and the remainder agrees.
+`runs` is Spearman's correlation over all runs as if each were independent, for comparison; plat does not use it.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy import stats
 
 from plat_analysis.statistics import correlation
 
@@ -35,7 +36,7 @@ KINDS = ("clusters", "even", "collapse", "seeds", "noise", "strength", "reversal
 
 
 def draw(random: np.random.Generator, kind: str) -> tuple[Runs, Runs]:
-    """Both measures of all runs."""
+    """Return both measures of all runs."""
     both = (2, SETTINGS, BUILDS, SEEDS)
     runs = random.standard_normal(both)
     settings = random.standard_normal((2, SETTINGS, 1, 1))
@@ -58,14 +59,11 @@ def draw(random: np.random.Generator, kind: str) -> tuple[Runs, Runs]:
 
 
 def _over_runs(x: Runs, y: Runs) -> tuple[float, float]:
-    from scipy.stats import spearmanr
-
-    found = spearmanr(x.ravel(), y.ravel(), alternative="greater")
+    found = stats.spearmanr(x.ravel(), y.ravel(), alternative="greater")
     return float(found.pvalue), float(1 - found.pvalue)
 
 
-def _sides(found: correlation.Correlation | None) -> tuple[float, float]:
-    assert found is not None
+def _sides(found: correlation.Correlation) -> tuple[float, float]:
     return found.above, found.below
 
 
@@ -80,7 +78,7 @@ TESTS: dict[str, Callable[[Runs, Runs], tuple[float, float]]] = {  # p-values of
 
 @dataclass(frozen=True)
 class Case:
-    """A kind of runs and a test, and what is promised of its positive verdicts: `LEVEL` at most, or nothing."""
+    """A kind of runs and a test, with the promised rate of its positive verdicts: at most `LEVEL`, or none."""
 
     kind: str
     test: str
@@ -103,7 +101,7 @@ CASES = [
 
 
 def shares(case: Case, draws: int) -> tuple[float, float]:
-    """How often a correlation is said to be above, and below, zero."""
+    """Return how often a correlation is called above zero, and how often below."""
     random = np.random.default_rng([8, KINDS.index(case.kind)])
     p_values = np.array([TESTS[case.test](*draw(random, case.kind)) for _ in range(draws)])
     above, below = (p_values <= LEVEL).mean(axis=0)
@@ -111,7 +109,7 @@ def shares(case: Case, draws: int) -> tuple[float, float]:
 
 
 def missed(settings: int, agreement: float, draws: int) -> float:
-    """How often the 95 % interval of `between` misses the correlation of very many settings."""
+    """Return how often the 95 % interval of `between` misses the correlation of very many settings."""
     random = np.random.default_rng([9, settings])
     mixing = np.linalg.cholesky([[1, agreement], [agreement, 1]])
 

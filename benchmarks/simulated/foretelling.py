@@ -1,13 +1,13 @@
-"""Claims that an early measure foretells an outcome beyond a known one, or a signal foretells a gain, where none does.
+"""Error rates of claims that an early measure predicts an outcome beyond a known one, or a signal predicts a gain.
 
 `foretells`: 18 settings, 2 builds, 5 seeds. The outcome follows the known measure and a setting's own level. The kinds:
 
-- `unrelated`: the measure has nothing to do with either; settings differ in it;
-- `copy`: the measure is the known one with noise, so that it goes with the outcome and adds nothing;
+- `unrelated`: the measure is independent of both; settings differ in it;
+- `copy`: the measure is the known one with noise, so it correlates with the outcome and adds nothing;
 - `builds`: builds differ in measure and outcome, settings do not;
 - `collapse`: half of the settings collapse in the outcome, and half of them in the measure;
-- `uneven`: likewise unrelated, and some settings vary five times as much as others in all three (somewhat above .025);
-- `planted`: the measure has part of the setting's own level.
+- `uneven`: also unrelated, but some settings vary five times as much as others in all three (somewhat above .025);
+- `planted`: the measure contains part of the setting's own level.
 
 `foretells_gain`: 24 starts of one to three settings each, 10 runs; settings of one start share the signal.
 
@@ -15,7 +15,7 @@
 - `few runs`: the same with 5 runs in half of the starts;
 - `gain`: the gain follows the signal.
 
-`foretells` counts 400 orders here in place of 2,000, for speed: its level is then one of 10 in 400.
+`foretells` uses 400 orders here instead of 2,000, for speed: its level is then one of 10 in 400.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ from collections.abc import Iterator
 import numpy as np
 from numpy.typing import NDArray
 
-from plat_analysis.contrasts.precheck import Setting, arrays
-from plat_analysis.statistics import foretelling
+from plat_analysis.contrasts.precheck_estimates import Setting, arrays
+from plat_analysis.statistics import leads
 from plat_analysis.statistics.correlation import between
 from plat_analysis.statistics.intervals import Estimate
 
@@ -39,7 +39,7 @@ Runs = NDArray[np.float64]  # [setting, build, seed]
 
 
 def draw(random: np.random.Generator, kind: str) -> tuple[Runs, Runs, Runs]:
-    """The measure, the known measure and the outcome of every run."""
+    """Return the measure, the known measure and the outcome of every run."""
     noise = random.standard_normal((3, SETTINGS, BUILDS, SEEDS))
     levels = random.standard_normal((3, SETTINGS, 1, 1))
     if kind == "uneven":
@@ -62,7 +62,7 @@ def draw(random: np.random.Generator, kind: str) -> tuple[Runs, Runs, Runs]:
 
 
 def settings(random: np.random.Generator, kind: str) -> dict[str, Setting]:
-    """Settings with their signal and gain run by run; those of one start have the same signal."""
+    """Return settings with their signal and gain for each run; settings of one start have the same signal."""
     found = {}
     for start in range(STARTS):
         runs = RUNS // 2 if kind == "few runs" and start % 2 else RUNS
@@ -75,27 +75,21 @@ def settings(random: np.random.Generator, kind: str) -> dict[str, Setting]:
     return found
 
 
-def adds(random: np.random.Generator, kind: str) -> float:
-    """The p-value of the claim that the measure foretells the outcome beyond the known one."""
-    return foretelling.foretell(*draw(random, kind)).p
-
-
-def goes_with_gain(random: np.random.Generator, kind: str) -> float:
-    """The p-value of the claim that starts with more of the signal gain more."""
-    values = arrays(settings(random, kind))
-    assert values is not None
-    return between(values[0], values[1]).above
+def p_value(random: np.random.Generator, kind: str) -> float:
+    """Return the p-value of the claim that the measure adds to the known one, or that gains follow the signal."""
+    if kind in GAINS:
+        return between(*arrays(settings(random, kind))[:2]).above
+    return leads.foretell(*draw(random, kind)).p
 
 
 def share(kind: str, claims: int) -> float:
-    """The share of claims that are shown."""
-    test = goes_with_gain if kind in GAINS else adds
+    """Return the share of claims that are shown."""
     random = np.random.default_rng([14, (*KINDS, *GAINS).index(kind)])
-    return float(np.mean([test(random, kind) <= LEVEL for _ in range(claims)]))
+    return float(np.mean([p_value(random, kind) <= LEVEL for _ in range(claims)]))
 
 
 def lines(claims: int) -> Iterator[str]:
-    foretelling.ORDERS = 400
+    leads.ORDERS = 400
     yield "claims that something is foretold; promised: at most .025 are shown where nothing is planted"
     yield "check            kind         shown"
     for check, kinds in (("foretells", KINDS), ("foretells_gain", GAINS)):

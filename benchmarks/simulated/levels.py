@@ -1,8 +1,8 @@
-"""Claims that a measure lies above a bound, where its mean is the bound: by spread, rows and runs.
+"""Error rates of claims that a measure lies above a bound, if its mean is the bound: by spread, rows and runs.
 
-`even`: runs vary around the bound. `builds`: each of two builds has a level of its own, and they lie as far below as
-above the bound. `uneven`: one row has ten times the spread of the others. `tosses`: a run is near either of two values.
-`skewed`: a quarter of the runs lies far below, so that few runs often hold none of them: no test of few runs can know.
+`even`: runs vary around the bound. `builds`: one of two builds lies below the bound, the other as far above.
+`uneven`: one row has ten times the spread of the others. `tosses`: a run is near either of two values.
+`skewed`: a quarter of the runs lies far below, so few runs often contain none of them: no test of few runs can know.
 `planted`: the mean is two spreads above the bound.
 """
 
@@ -25,7 +25,7 @@ Runs = NDArray[np.float64]  # [row, build, seed]
 
 
 def draw(random: np.random.Generator, kind: str, rows: int, seeds: int) -> Runs:
-    """The measure of every run."""
+    """Return the measure of every run."""
     noise = random.standard_normal((rows, BUILDS, seeds))
     if kind == "builds":
         return BOUND + np.array([-2.0, 2.0])[None, :, None] + noise
@@ -39,20 +39,15 @@ def draw(random: np.random.Generator, kind: str, rows: int, seeds: int) -> Runs:
 
 
 def verdict(values: Runs) -> str:
-    """The word for the claim that the measure is above the bound in every row, as `claims.level` gives it."""
-    estimates = {
-        str(row): over_replicates(
-            {Replicate(build, seed): float(value) for (build, seed), value in np.ndenumerate(of_row)}, builds="fixed"
-        )
-        for row, of_row in enumerate(values)
-    }
-    guarded = shared_spread(estimates)
+    """Return the verdict on the claim that the measure is above the bound in every row, as `claims.level` does."""
+    rows = [{Replicate(*place): float(value) for place, value in np.ndenumerate(of_row)} for of_row in values]
+    guarded = shared_spread({str(row): over_replicates(runs, builds="fixed") for row, runs in enumerate(rows)})
     tests = {row: RowTests(shown_above(one, BOUND), shown_below(one, BOUND), "") for row, one in guarded.items()}
     return decide(tests).status
 
 
 def share(kind: str, rows: int, seeds: int, claims: int, words: tuple[str, ...] = HELD) -> float:
-    """The share of claims that are given one of these words."""
+    """Return the share of claims whose verdict is one of `words`."""
     random = np.random.default_rng([13, KINDS.index(kind), rows, seeds])
     return float(np.mean([verdict(draw(random, kind, rows, seeds)) in words for _ in range(claims)]))
 

@@ -1,7 +1,7 @@
-"""A claim that is judged again while seeds are added, until it is held.
+"""Error rates of a claim that is judged again while seeds are added, until it holds.
 
-`each at its own level` is what a reader does who judges at every number of seeds. `foreseen` is the same with
-`looks: 5` in the claim. `fresh` is one judgement on as many fresh seeds as the first five say would decide.
+`each at its own level`: a reader judges at every number of seeds. `foreseen`: the same with `looks: 5` in the claim.
+`fresh`: one judgement on fresh seeds, as many as the first five say are needed.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ MANY = 60  # no more fresh seeds than this are simulated
 
 
 def held_at_some_look(random: np.random.Generator, looks: int) -> bool:
-    """Whether a claim without any effect is called reproduced at one of LOOKS, each at the level of so many looks."""
+    """Return True if a claim without any effect is called reproduced at one of LOOKS, at the level of `looks` looks."""
     changes = calm(random, 1, LOOKS[-1])
     return any(verdict(changes[:, :seeds], looks) == "reproduced" for seeds in LOOKS)
 
 
 def held_on_fresh_seeds(random: np.random.Generator, effect: float = 0.0) -> bool:
-    """Whether a claim is called reproduced on as many fresh seeds as five earlier ones ask for."""
+    """Return True if a claim is called reproduced on as many fresh seeds as five earlier ones require."""
     spread = float(calm(random, 1, 5).std(ddof=1))
     seeds = min(seeds_needed([(SIZE, spread)], 0.025), MANY)
     return verdict(calm(random, 1, seeds) + effect) == "reproduced"
@@ -33,9 +33,7 @@ def held_on_fresh_seeds(random: np.random.Generator, effect: float = 0.0) -> boo
 
 def lines(claims: int) -> Iterator[str]:
     random = np.random.default_rng(5)
-    careless, foreseen = (
-        np.mean([held_at_some_look(random, looks) for _ in range(claims)]) for looks in (1, len(LOOKS))
-    )
+    careless, foreseen = (np.mean([held_at_some_look(random, n) for _ in range(claims)]) for n in (1, len(LOOKS)))
     fresh, power = (np.mean([held_on_fresh_seeds(random, effect) for _ in range(claims)]) for effect in (0.0, SIZE))
     at = ", ".join(map(str, LOOKS))
     yield f"looks at {at} seeds, no effect, called reproduced (promised .025)"

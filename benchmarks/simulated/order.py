@@ -1,16 +1,16 @@
-"""Claims that one signal falls before another, where neither does: by the sign of the lag in 10 runs a row.
+"""Error rates of claims that one signal falls before another, if neither does: by the sign of the lag in 10 runs a row.
 
-Each run has two curves over 30 iterations, which fall by half around a time of its own. The kinds:
+Each run has two curves over 30 iterations. Each curve falls by half around a random time. The kinds:
 
 - `same`: both fall at one time, with one shape and noise of one size;
-- `apart`: each has a time of its own, from one distribution;
+- `apart`: the times are independent, from one distribution;
 - `noisier`: the noise of the first is three times that of the second;
 - `slower`: the first falls over 12 iterations, the second over 2, around the same middle;
-- `onset`: likewise, but both begin to fall at the same iteration;
+- `onset`: the same, but both begin to fall at the same iteration;
 - `planted`: the first falls 4 iterations earlier.
 
-The check promises something of the first two alone: a change point says when a fall is half done, as sharply as the
-noise allows, so it cannot tell an order from another shape.
+The check promises an error rate for the first two only: a change point marks the middle of a fall, as sharply as the
+noise allows, so it cannot distinguish an order from another shape.
 """
 
 from __future__ import annotations
@@ -26,20 +26,20 @@ from plat_analysis.statistics.intervals import MIN_JUDGED
 
 RUNS, ITERATIONS, NOISE, LEAST = 10, 30, 0.12, 0.2
 KINDS = ("same", "apart", "noisier", "slower", "onset", "planted")
-PROMISED = ("same", "apart")
+REMARKS = {"same": "", "apart": "", "planted": "   found, if the check works"}
 HELD = ("reproduced", "partial")
 Curve = NDArray[np.float64]
 
 
 def curve(random: np.random.Generator, middle: float, width: float = 2.0, noise: float = NOISE) -> Curve:
-    """A fall from 1 to .5 in a straight line over `width` iterations around `middle`."""
+    """Return a fall from 1 to .5 in a straight line over `width` iterations around `middle`, with noise."""
     at = np.arange(1, ITERATIONS + 1)
     done = np.clip((at - middle) / width + 0.5, 0, 1)
     return np.asarray(1 - 0.5 * done + noise * random.standard_normal(ITERATIONS))
 
 
 def run(random: np.random.Generator, kind: str) -> tuple[Curve, Curve]:
-    """The curves of the signal that is said to fall first, and of the other."""
+    """Return the curves of the signal claimed to fall first, and of the other."""
     middle = random.uniform(9, 22)
     if kind == "apart":
         return curve(random, middle), curve(random, random.uniform(9, 22))
@@ -49,13 +49,11 @@ def run(random: np.random.Generator, kind: str) -> tuple[Curve, Curve]:
         return curve(random, middle, width=12), curve(random, middle)
     if kind == "onset":
         return curve(random, middle + 5, width=12), curve(random, middle)
-    if kind == "planted":
-        return curve(random, middle - 4), curve(random, middle)
-    return curve(random, middle), curve(random, middle)
+    return curve(random, middle - 4 * (kind == "planted")), curve(random, middle)
 
 
 def lag(first: Curve, then: Curve) -> int | None:
-    """Iterations from the fall of the first to that of the other, as `claims.falls_before` has them."""
+    """Return the iterations from the fall of the first to that of the other, as in `claims.falls_before`."""
     steps = np.arange(1, ITERATIONS + 1)
     falls = [fall(steps, values) for values in (first, then)]
     found = [one for one in falls if one is not None and one.share >= LEAST]
@@ -63,7 +61,7 @@ def lag(first: Curve, then: Curve) -> int | None:
 
 
 def verdict(random: np.random.Generator, kind: str, rows: int) -> str:
-    """The word for the claim that the first signal falls first in every row."""
+    """Return the verdict on the claim that the first signal falls first in every row."""
     tests = {}
     for row in range(rows):
         lags = [found for _ in range(RUNS) if (found := lag(*run(random, kind))) is not None]
@@ -75,7 +73,7 @@ def verdict(random: np.random.Generator, kind: str, rows: int) -> str:
 
 
 def share(kind: str, rows: int, claims: int, words: tuple[str, ...] = HELD) -> float:
-    """The share of claims that are given one of these words."""
+    """Return the share of claims whose verdict is one of `words`."""
     random = np.random.default_rng([12, KINDS.index(kind), rows])
     return float(np.mean([verdict(random, kind, rows) in words for _ in range(claims)]))
 
@@ -86,7 +84,5 @@ def lines(claims: int) -> Iterator[str]:
     for kind in KINDS:
         for rows in (1, 2):
             said, opposite = share(kind, rows, claims), share(kind, rows, claims, ("not_reproduced",))
-            remark = (
-                "" if kind in PROMISED else "   found, if the check works" if kind == "planted" else "   not promised"
-            )
+            remark = REMARKS.get(kind, "   not promised")
             yield f"{kind:10} {rows:4}   {said:21.3f}   {opposite:14.3f}{remark}"

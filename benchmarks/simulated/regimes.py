@@ -1,6 +1,6 @@
-"""The words for how a run ended, at the edges of their rule: runs with planted levels of retrieval.
+"""Error rates of the regimes of a run's end, near the limits of their rule: runs with planted levels of retrieval.
 
-A probe has 64 blocks of 8 reasonings. `between blocks` is a standard deviation of the level between blocks, because
+A probe has 64 blocks of 8 reasonings. `between blocks` is the standard deviation of the level between blocks, because
 some prompts are easier to tell apart than others. Runs keep their moves and success, and speak fluently unless a line
 says otherwise.
 """
@@ -13,9 +13,8 @@ from math import log
 
 import numpy as np
 
-from plat_analysis.regimes.probe import Behaviour, Probe
-from plat_analysis.regimes.regime import regime
-from plat_analysis.regimes.thresholds import (
+from plat_analysis.regimes.probe_tables import Behaviour, Probe
+from plat_analysis.regimes.regime import (
     COLLAPSED,
     COMPRESSED,
     DEFAULTS,
@@ -23,15 +22,17 @@ from plat_analysis.regimes.thresholds import (
     FELL_LOW,
     TEMPLATE,
     Thresholds,
+    regime,
 )
 
 BLOCKS, SIZE, VOCABULARY = 64, 8, 37
 LANGUAGES = (DIVERSE, COMPRESSED)
+ASKED = Thresholds(high=0.7)
 
 
 @dataclass(frozen=True)
 class Planted:
-    """What is planted in the runs of a line, and which share of them gets one of the `words`."""
+    """The planted levels of a line's runs, and the promised share of runs with one of `words`."""
 
     name: str
     early: tuple[float, ...]
@@ -54,27 +55,20 @@ CASES = [
     Planted("the same, .1 between blocks", (0.9,), 0.15, (TEMPLATE,), "power", between_blocks=0.1),
     Planted("nothing parses, retrieval .82", (0.9,), 0.82, LANGUAGES, "none", fluent=0.0),
     Planted("nothing parses, retrieval .29", (0.9,), 0.29, LANGUAGES, "none", fluent=0.0),
-    Planted("fell from .5, .7 asked for", (0.5,), 0.125, COLLAPSED, "at most .001", limits=Thresholds(high=0.7)),
-    Planted(
-        "the same, called a fall from a low level", (0.5,), 0.125, (FELL_LOW,), "power", limits=Thresholds(high=0.7)
-    ),
-    Planted("fell from .9, .7 asked for", (0.9,), 0.125, (TEMPLATE,), "power", limits=Thresholds(high=0.7)),
+    Planted("fell from .5, .7 asked for", (0.5,), 0.125, COLLAPSED, "at most .001", limits=ASKED),
+    Planted("the same, called a fall from a low level", (0.5,), 0.125, (FELL_LOW,), "power", limits=ASKED),
+    Planted("fell from .9, .7 asked for", (0.9,), 0.125, (TEMPLATE,), "power", limits=ASKED),
 ]
 
 
 def probe(random: np.random.Generator, level: float, between_blocks: float = 0.0, fluent: float = 0.98) -> Probe:
     of_block = np.clip(level + between_blocks * random.standard_normal(BLOCKS), 0, 1)
-    return Probe(
-        0,
-        SIZE,
-        random.binomial(SIZE, of_block) / SIZE,
-        random.binomial(SIZE, fluent, BLOCKS) / SIZE,
-        1.4 + 0.1 * random.standard_normal(BLOCKS),
-    )
+    found, spoken = random.binomial(SIZE, of_block) / SIZE, random.binomial(SIZE, fluent, BLOCKS) / SIZE
+    return Probe(0, SIZE, found, spoken, 1.4 + 0.1 * random.standard_normal(BLOCKS))
 
 
 def share(case: Planted, runs: int) -> float:
-    """The share of simulated runs that gets one of the words of the case."""
+    """Return the share of simulated runs whose regime is one of the case's words."""
     random = np.random.default_rng([7, CASES.index(case)])
     counted = 0
     for _ in range(runs):

@@ -1,11 +1,11 @@
-"""Every check on whole stores: an experiment file and the frames of its runs, through the engine, to a verdict.
+"""Error rates of every check on whole stores: experiment file and frames of its runs, through the engine, to a verdict.
 
-A store is drawn for a size of what is planted: 1 as the claim says, -1 the opposite, 0 nothing. Runs of one seed share
-a level, and so do those of one build of the base model and, where settings are the units, those of one setting.
+A store is drawn for a planted size: 1 as the claim says, -1 the opposite, 0 nothing. Runs of one seed share a level,
+as do runs of one build of the base model and, if settings are the units, runs of one setting.
 
-`correlated` is drawn as Simpson's paradox: planted between settings, its opposite within them. For `mean_delta_small`
-nothing is planted where the change is its bound. `foretells` never shows the opposite. The claims of `SIZED` are also
-not reproduced where an effect is smaller than 5 points, so no effect at all is no error of theirs: half is planted.
+`correlated` is Simpson's paradox: planted between settings, its opposite within them. For `mean_delta_small` nothing is
+planted if the change is its bound. `foretells` never shows the opposite. The claims of `SIZED` are also not reproduced
+if an effect is smaller than 5 points. No effect at all is then no error, so half is planted.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ import pandas as pd
 import yaml
 from numpy.typing import NDArray
 
-from plat.spec.experiment import Experiment, load_experiment
+from plat.spec.expansion.experiment import Experiment, load_experiment
 from plat.store.mlflow.frames import Frames
 from plat_analysis.claims import check_claims
 from plat_analysis.claims.engine import Verdict
@@ -30,23 +30,24 @@ from plat_analysis.claims.engine import Verdict
 Values = Mapping[tuple[str, int], NDArray[np.float64]]  # (metric, step) -> a value for each run, shaped as the axes
 Axes = Mapping[str, Sequence[Any]]
 FINAL, SUCCESS, PROXY = ("heldout/final_success", 40), "val/success", "probe/retrieval_acc"
-PAIRS: Axes = {"algorithm": ["ppo", "grpo"], "filter": ["none", "top_p"], "model.base.seed": [0, 1], "seed": range(5)}
-LINES: Axes = {
-    "algorithm": ["ppo", "grpo"],
-    "filter.value": [0.3, 0.6, 0.9],
-    "model.base.seed": [0, 1],
-    "seed": range(5),
-}
-SETTINGS: Axes = {"filter.value": [0.1 * i for i in range(1, 9)], "model.base.seed": [0, 1], "seed": range(5)}
-STARTS: Axes = {"algorithm.entropy_coef": [0.01 * i for i in range(10)], "filter": ["none", "top_p"], "seed": range(5)}
+ORDERED = ("mi/first_turn/retrieval_acc", PROXY, "probe/fluent")
+START = "algorithm.entropy_coef"
+REPLICATES: Axes = {"model.base.seed": [0, 1], "seed": range(5)}
+UNPAIRED: Axes = {"algorithm": ["ppo", "grpo"], **REPLICATES}
+PAIRS: Axes = {"algorithm": ["ppo", "grpo"], "filter": ["none", "top_p"], **REPLICATES}
+LINES: Axes = {"algorithm": ["ppo", "grpo"], "filter.value": [0.3, 0.6, 0.9], **REPLICATES}
+SETTINGS: Axes = {"filter.value": [0.1 * i for i in range(1, 9)], **REPLICATES}
+STARTS: Axes = {START: [0.01 * i for i in range(10)], "filter": ["none", "top_p"], "seed": range(5)}
+EVALUATED: Axes = {"model.base.seed": [0, 1], "seed": range(6)}
+FILTERED = np.array([0.0, 1.0])[None, :, None, None]  # along PAIRS
 HELD, REFUTED = ("reproduced", "partial"), ("not_reproduced",)
 
 
 @dataclass(frozen=True)
 class Store:
-    """One claim and how its runs are drawn.
+    """A claim and the distribution of its runs.
 
-    values  what the runs log, shaped as the axes, for a size of what is planted
+    values  draws what the runs log, shaped as the axes, for a planted size
     """
 
     claim: Mapping[str, Any]
@@ -64,23 +65,21 @@ class Store:
             return load_experiment(path)
 
     def frames(self, random: np.random.Generator, planted: float) -> Frames:
-        """What a store of these runs gives."""
+        """Return the frames of a store of these runs."""
         values = self.values(random, planted, tuple(map(len, self.axes.values())))
-        return frames_of(
-            self.experiment,
-            [
-                (run.id, key, step, float(value))
-                for (key, step), drawn in values.items()
-                for run, value in zip(self.experiment.runs, drawn.ravel(), strict=True)
-            ],
-        )
+        metrics = [
+            (run.id, key, step, float(value))
+            for (key, step), drawn in values.items()
+            for run, value in zip(self.experiment.runs, drawn.ravel(), strict=True)
+        ]
+        return frames_of(self.experiment, metrics)
 
     def verdict(self, frames: Frames) -> Verdict:
         return check_claims(frames, self.experiment)[0]
 
 
 def frames_of(experiment: Experiment, metrics: Sequence[tuple[str, str, int, float]]) -> Frames:
-    """The frames of finished runs that logged these (run, metric, step, value), and no tables."""
+    """Return the frames of finished runs that logged these (run, metric, step, value), and no tables."""
     runs = [
         {"run_id": run.id, "name": run.name, "mlflow_id": f"m{run.id}", "outcome": "finished", "attempt": 1}
         | {f"axis.{name}": value for name, value in run.axes.items()}
@@ -92,52 +91,49 @@ def frames_of(experiment: Experiment, metrics: Sequence[tuple[str, str, int, flo
 
 
 def _level(random: np.random.Generator, shape: tuple[int, ...]) -> NDArray[np.float64]:
-    """Success of every run: what seeds and builds share, and what each run has of its own."""
+    """Draw the success of every run: a part shared by seeds and builds, and a part of each run."""
     shared = random.standard_normal((*(1 for _ in shape[:-2]), *shape[-2:]))
     return np.asarray(0.5 + 0.02 * shared + 0.02 * random.standard_normal(shape))
 
 
 def _change(random: np.random.Generator, planted: float, shape: tuple[int, ...]) -> Values:
-    """The filter adds 10 points to both algorithms."""
-    treated = np.array([0.0, 1.0])[None, :, None, None]
-    return {FINAL: _level(random, shape) + 0.10 * planted * treated}
+    """Let the filter add 10 points to both algorithms."""
+    return {FINAL: _level(random, shape) + 0.10 * planted * FILTERED}
 
 
 def _small(random: np.random.Generator, planted: float, shape: tuple[int, ...]) -> Values:
-    """The filter changes nothing; or 5 points, which is the bound; or 10."""
-    treated = np.array([0.0, 1.0])[None, :, None, None]
-    return {FINAL: _level(random, shape) + 0.05 * (1 - planted) * treated}
+    """Let the filter change nothing (planted 1), 5 points, which is the bound (0), or 10 (-1)."""
+    return {FINAL: _level(random, shape) + 0.05 * (1 - planted) * FILTERED}
 
 
 def _larger(random: np.random.Generator, planted: float, shape: tuple[int, ...]) -> Values:
-    """The filter adds 10 points, and 10 more to GRPO."""
+    """Let the filter add 10 points, and 10 more to GRPO."""
     gains = np.array([[0.0, 0.10], [0.0, 0.10 + 0.10 * planted]])[:, :, None, None]
     return {FINAL: _level(random, shape) + gains}
 
 
 def _grows(random: np.random.Generator, planted: float, shape: tuple[int, ...]) -> Values:
-    """Retrieval is 10 points higher with GRPO."""
+    """Make retrieval 10 points higher with GRPO."""
     return {(PROXY, 40): _level(random, shape) + 0.10 * planted * np.array([0.0, 1.0])[:, None, None, None]}
 
 
 def _falls(random: np.random.Generator, planted: float, shape: tuple[int, ...]) -> Values:
-    """Success falls by 5 points from each value to the next."""
+    """Let success fall by 5 points from each value to the next."""
     return {FINAL: _level(random, shape) - 0.05 * planted * np.arange(3)[None, :, None, None]}
 
 
 def _ordered(random: np.random.Generator, planted: float, shape: tuple[int, ...]) -> Values:
-    """Three metrics of one run, each lower than the one before."""
-    keys = ("mi/first_turn/retrieval_acc", "probe/retrieval_acc", "probe/fluent")
-    return {(key, 40): _level(random, shape) - 0.05 * planted * place for place, key in enumerate(keys)}
+    """Draw three metrics of one run, each lower than the one before."""
+    return {(key, 40): _level(random, shape) - 0.05 * planted * place for place, key in enumerate(ORDERED)}
 
 
 def _above(random: np.random.Generator, planted: float, shape: tuple[int, ...]) -> Values:
-    """Success is 10 points above the bound of 50."""
+    """Draw success 10 points above the bound of 50."""
     return {FINAL: 0.5 + 0.10 * planted + 0.02 * random.standard_normal(shape)}
 
 
 def _simpson(random: np.random.Generator, planted: float, shape: tuple[int, ...]) -> Values:
-    """Settings with more retrieval succeed more often; within a setting runs with more of it succeed less often."""
+    """Draw settings that succeed more often with more retrieval, and runs that succeed less often within a setting."""
     levels, own = random.standard_normal((2, shape[0], 1, 1)), random.standard_normal((2, *shape))
     proxy = (levels[0] + 0.3 * own[0]) / 10
     success = (planted * levels[0] + (1 - abs(planted)) * levels[1] + 0.1 * own[1] - 0.3 * planted * own[0]) / 10
@@ -145,7 +141,7 @@ def _simpson(random: np.random.Generator, planted: float, shape: tuple[int, ...]
 
 
 def _lead(random: np.random.Generator, planted: float, shape: tuple[int, ...]) -> Values:
-    """Retrieval at iteration 8 has part of what a setting reaches later, which success at 8 has not."""
+    """Give retrieval at iteration 8 a part of the setting's later level that success at 8 does not have."""
     levels, own = random.standard_normal((3, shape[0], 1, 1)), random.standard_normal((3, *shape))
     early = (levels[0] + 0.3 * own[0]) / 20
     lead = (planted * levels[1] + (1 - abs(planted)) * levels[2] + 0.3 * own[1]) / 20
@@ -153,19 +149,16 @@ def _lead(random: np.random.Generator, planted: float, shape: tuple[int, ...]) -
 
 
 def _gain(random: np.random.Generator, planted: float, shape: tuple[int, ...]) -> Values:
-    """The filter gains more at settings that start with more of the signal."""
+    """Let the filter gain more in settings that start with more of the signal."""
     starts, gains = random.standard_normal((2, shape[0], 1))
     signal = np.broadcast_to((1 + 0.3 * starts)[:, None], shape) + 0.02 * random.standard_normal(shape)
     gained = 0.05 * (planted * starts + (1 - abs(planted)) * gains)
-    treated = np.array([0.0, 1.0])[None, :, None]
-    return {
-        ("rollout/rv_std_over_mean", 1): signal,
-        FINAL: 0.5 + gained[:, None] * treated + 0.02 * random.standard_normal(shape),
-    }
+    final = 0.5 + gained[:, None] * np.array([0.0, 1.0])[None, :, None] + 0.02 * random.standard_normal(shape)
+    return {("rollout/rv_std_over_mean", 1): signal, FINAL: final}
 
 
 def _sooner(random: np.random.Generator, planted: float, shape: tuple[int, ...]) -> Values:
-    """Retrieval falls four evaluations before success."""
+    """Let retrieval fall four evaluations before success."""
     middle, apart = random.uniform(12, 28, shape), 4 * planted + 2 * random.standard_normal(shape)
     falls = {PROXY: middle, SUCCESS: middle + apart}
     return {
@@ -175,60 +168,35 @@ def _sooner(random: np.random.Generator, planted: float, shape: tuple[int, ...])
     }
 
 
+BY_FILTER = {"rows": "algorithm", "columns": "filter", "metric": PROXY, "builds": "fixed"}
 FINAL_CHANGE = {"rows": "algorithm", "columns": "task.name", "measure": "final", "builds": "fixed"}
+MEASURES = {"rows": "algorithm", "measures": {key: key for key in ORDERED}}
 PROXIES = {"conditions": "filter.value", "proxies": {"retrieval": PROXY}}
+SIGNALS = {"signals": {"Std/Mean": {"metric": "rollout/rv_std_over_mean", "at": 1}}}
+LEADS = {"conditions": "filter.value", "metrics": {"retrieval": PROXY}, "at": 8}
+ORDER = {"conditions": "filter.value", "order": [0.3, 0.6, 0.9], "rows": "algorithm"}
+LEVEL = {"measure": "final", "rows": "algorithm", "bound": 50}
+WITHIN = {"across": "within", "sign": "negative", **PROXIES}
 STORES: dict[str, Store] = {
     "mean_delta_positive": Store({"check": "mean_delta_positive", **FINAL_CHANGE}, PAIRS, _change),
     "mean_delta_small": Store({"check": "mean_delta_small", **FINAL_CHANGE}, PAIRS, _small),
     "delta_larger": Store({"check": "delta_larger", "row": "grpo", "than": "ppo", **FINAL_CHANGE}, PAIRS, _larger),
-    "increasing": Store(
-        {"check": "increasing", "rows": "algorithm", "columns": "filter", "metric": PROXY, "builds": "fixed"},
-        PAIRS,
-        _grows,
-    ),
-    "trend": Store(
-        {"check": "trend", "conditions": "filter.value", "order": [0.3, 0.6, 0.9], "rows": "algorithm"}, LINES, _falls
-    ),
-    "trend_over_measures": Store(
-        {
-            "check": "trend_over_measures",
-            "rows": "algorithm",
-            "measures": {key: key for key in ("mi/first_turn/retrieval_acc", PROXY, "probe/fluent")},
-        },
-        {axis: values for axis, values in PAIRS.items() if axis != "filter"},
-        _ordered,
-    ),
-    "level": Store(
-        {"check": "level", "measure": "final", "rows": "algorithm", "bound": 50},
-        {axis: values for axis, values in PAIRS.items() if axis != "filter"},
-        _above,
-    ),
+    "increasing": Store({"check": "increasing", **BY_FILTER}, PAIRS, _grows),
+    "trend": Store({"check": "trend", **ORDER}, LINES, _falls),
+    "trend_over_measures": Store({"check": "trend_over_measures", **MEASURES}, UNPAIRED, _ordered),
+    "level": Store({"check": "level", **LEVEL}, UNPAIRED, _above),
     "correlated": Store({"check": "correlated", **PROXIES}, SETTINGS, _simpson),
-    "correlated, within": Store(
-        {"check": "correlated", "across": "within", "sign": "negative", **PROXIES}, SETTINGS, _simpson
-    ),
-    "foretells": Store(
-        {"check": "foretells", "conditions": "filter.value", "metrics": {"retrieval": PROXY}, "at": 8}, SETTINGS, _lead
-    ),
-    "foretells_gain": Store(
-        {
-            "check": "foretells_gain",
-            "settings": "algorithm.entropy_coef",
-            "signals": {"Std/Mean": {"metric": "rollout/rv_std_over_mean", "at": 1}},
-        },
-        STARTS,
-        _gain,
-    ),
-    "falls_before": Store(
-        {"check": "falls_before", "metrics": [PROXY, "success"]}, {"model.base.seed": [0, 1], "seed": range(6)}, _sooner
-    ),
+    "correlated, within": Store({"check": "correlated", **WITHIN}, SETTINGS, _simpson),
+    "foretells": Store({"check": "foretells", **LEADS}, SETTINGS, _lead),
+    "foretells_gain": Store({"check": "foretells_gain", "settings": START, **SIGNALS}, STARTS, _gain),
+    "falls_before": Store({"check": "falls_before", "metrics": [PROXY, "success"]}, EVALUATED, _sooner),
 }
 NO_OPPOSITE = ("foretells",)
 SIZED = ("mean_delta_positive", "delta_larger", "increasing")
 
 
 def words(name: str, planted: float, stores: int) -> list[str]:
-    """The verdicts on so many stores."""
+    """Return the verdicts on `stores` simulated stores."""
     store, random = STORES[name], np.random.default_rng([15, list(STORES).index(name), int(2 * planted) + 2])
     return [store.verdict(store.frames(random, planted)).status for _ in range(stores)]
 

@@ -1,36 +1,37 @@
-"""Tables as Table 4, nine rows and four columns: how often they have a false star, and their claim a false verdict.
+"""Error rates of tables like Table 4, nine rows and four columns: false stars, and false verdicts of their claim.
 
 Each run's success is drawn around its cell's level, rounded to 1/256. Three kinds of spread are the same in both
 conditions: `even` (3 points in every cell), `uneven` (a half to 8 points, by column), and `lottery` (half of the runs
-of the first column collapse, by 50 points). In the others only the runs without the filter collapse in the first
-column, while the means of both conditions are equal: `half` of them, or one of ten (`rare`). Most samples of a few
-seeds show no rare collapse, so there the promises rest on the other cells of the column; a table of a single cell has
-none, and there they do not hold.
+of the first column collapse, by 50 points). In the others only runs without the filter collapse in the first column,
+while the means of both conditions are equal: `half` of them, or one of ten (`rare`). Most samples of a few seeds show
+no rare collapse, so there the promises depend on the other cells of the column. A table of a single cell has none, so
+the promises do not hold there.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
 
-from plat_analysis.claims.rows import RowEvidence, decide
+from plat_analysis.claims.claim_rows import RowEvidence, decide
 from plat_analysis.statistics.families import starred
 from plat_analysis.statistics.intervals import Estimate
 from plat_analysis.statistics.replicates import Replicate, over_replicates
 
 ROWS, COLUMNS, INSTANCES = 9, 4, 256
 PUBLISHED = (6.9, 2.9, 3.7, 0.8, 5.5, 4.1, 4.1, 4.1, 5.3)  # the paper's average changes, row by row
-ROUNDING = 100 / INSTANCES * np.sqrt(2 / 12)  # of the difference of two success rates
+ROUNDING = 100 / INSTANCES * np.sqrt(2 / 12)  # standard deviation from rounding, of a difference of two success rates
 Runs = NDArray[np.float64]  # [row, column, seed], in percent
 Draw = Callable[[np.random.Generator, int], Runs]
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """What one simulated table and its claim came to."""
+    """The result of one simulated table and its claim."""
 
     stars: int
     average_stars: int
@@ -46,78 +47,66 @@ def uneven(random: np.random.Generator, seeds: int) -> Runs:
     return 50 + spread * random.standard_normal((ROWS, COLUMNS, seeds))
 
 
-def lottery(random: np.random.Generator, seeds: int) -> Runs:
+def collapsing(share: float, random: np.random.Generator, seeds: int) -> Runs:
+    """Let `share` of the first column's runs collapse."""
     runs = 60 + 2 * random.standard_normal((ROWS, COLUMNS, seeds))
-    runs[:, 0] -= 50 * (random.random((ROWS, seeds)) < 0.5)
+    runs[:, 0] -= 50 * (random.random((ROWS, seeds)) < share)
     return runs
 
 
-def collapsing(share: float) -> tuple[Draw, Draw]:
-    """That share of the runs of the first column collapses without the filter; with it, all are lower by the mean."""
-
-    def without(random: np.random.Generator, seeds: int) -> Runs:
-        runs = 60 + 2 * random.standard_normal((ROWS, COLUMNS, seeds))
-        runs[:, 0] -= 50 * (random.random((ROWS, seeds)) < share)
-        return runs
-
-    def treated(random: np.random.Generator, seeds: int) -> Runs:
-        runs = 60 + 2 * random.standard_normal((ROWS, COLUMNS, seeds))
-        runs[:, 0] -= 50 * share
-        return runs
-
-    return without, treated
+def lowered(share: float, random: np.random.Generator, seeds: int) -> Runs:
+    """Give all runs of the first column the mean that they have if `share` collapses."""
+    runs = 60 + 2 * random.standard_normal((ROWS, COLUMNS, seeds))
+    runs[:, 0] -= 50 * share
+    return runs
 
 
 SPREADS: dict[str, tuple[Draw, Draw]] = {  # without the filter, and with it
     "even": (even, even),
     "uneven": (uneven, uneven),
-    "lottery": (lottery, lottery),
-    "half": collapsing(0.5),
-    "rare": collapsing(0.1),
+    "lottery": (partial(collapsing, 0.5), partial(collapsing, 0.5)),
+    "half": (partial(collapsing, 0.5), partial(lowered, 0.5)),
+    "rare": (partial(collapsing, 0.1), partial(lowered, 0.1)),
 }
 
 
 def simulate(
     random: np.random.Generator, spread: str, seeds: int, effect: float | NDArray[np.float64] = 0.0
 ) -> Outcome:
-    """One table: runs of both conditions, those of the treatment shifted by `effect` (points; one for all rows, or one
-    for each)."""
+    """Simulate one table; `effect` shifts the runs of the treatment (points; one for all rows, or one for each)."""
     baseline, treatment = (draw(random, seeds) for draw in SPREADS[spread])
     treatment = treatment + np.broadcast_to(effect, ROWS)[:, None, None]
     step = 100 / INSTANCES
     changes = np.round(treatment / step) * step - np.round(baseline / step) * step
     columns = [{row: estimate(changes[row, column], ROUNDING) for row in range(ROWS)} for column in range(COLUMNS)]
     averages = {row: estimate(changes[row].mean(axis=0), ROUNDING / COLUMNS**0.5) for row in range(ROWS)}
-    stars = [sum(cell.star != 0 for cell in column.values()) for column in starred([*columns, averages])]
+    cells = starred([{(at, row): cell for row, cell in one.items()} for at, one in enumerate([*columns, averages])])
+    stars = [key for key, cell in cells.items() if cell.star]
     evidence = {str(row): RowEvidence(averages[row], PUBLISHED[row]) for row in range(ROWS)}
-    return Outcome(sum(stars), stars[-1], decide(evidence).status)
+    return Outcome(len(stars), sum(at == COLUMNS for at, _ in stars), decide(evidence).status)
 
 
 def one_cell(random: np.random.Generator, seeds: int) -> bool:
-    """Whether a table of one cell has a star, where only the baseline collapses, in one run of ten, and the means are
-    equal."""
+    """Return True if a table of one cell has a star, with rare collapses of the baseline and equal means."""
     baseline, treatment = (draw(random, seeds)[0, 0] for draw in SPREADS["rare"])
-    return starred([{0: estimate(treatment - baseline, ROUNDING)}])[0][0].star != 0
+    return starred([{0: estimate(treatment - baseline, ROUNDING)}])[0].star != 0
 
 
-def estimate(changes: NDArray[np.float64], rounding: float) -> Estimate:
-    """One cell: the paired changes of its seeds, as the report makes it."""
+def estimate(changes: NDArray[np.float64], rounding: float = 0.0) -> Estimate:
+    """Return one cell: the paired changes of its seeds, as the report makes it."""
     values = {Replicate(None, seed): float(change) for seed, change in enumerate(changes)}
     return over_replicates(values, rounding, wanted=len(values))
 
 
 def share(outcomes: list[Outcome], test: Callable[[Outcome], float]) -> float:
-    """Mean of a test over the outcomes."""
     return float(np.mean([test(outcome) for outcome in outcomes]))
 
 
 def lines(tables: int) -> Iterator[str]:
-    """One line for each spread and number of seeds, from so many simulated tables for each effect."""
+    """Yield one line for each spread and number of seeds, from `tables` simulated tables for each effect."""
     yield "tables of 9 x 4 cells; promised: at most .05 with any star, .025 of claims falsely held or not reproduced"
-    yield (
-        "spread   seeds   no effect: any star  claim holds   published true: not reproduced   "
-        "5 points: cells  averages  claims"
-    )
+    right = "published true: not reproduced   5 points: cells  averages  claims"
+    yield f"spread   seeds   no effect: any star  claim holds   {right}"
     for spread in SPREADS:
         for seeds in (5, 10):
             random = np.random.default_rng([1, seeds])
@@ -134,13 +123,9 @@ def lines(tables: int) -> Iterator[str]:
                 f"  {share(five, lambda o: o.verdict == 'reproduced'):6.3f}"
             )
     few = [simulate(np.random.default_rng([2, i]), "even", 3, 30.0) for i in range(tables // 4)]
-    yield (
-        f"three seeds, 30 points: any star {share(few, lambda o: o.stars > 0):.3f}, verdict other than not enough data "
-        f"{share(few, lambda o: o.verdict != 'not_enough_data'):.3f} (promised: none)"
-    )
-    alone = {
-        seeds: np.mean([one_cell(np.random.default_rng([3, seeds, i]), seeds) for i in range(tables)])
-        for seeds in (5, 10)
-    }
-    rates = ", ".join(f"{rate:.3f} ({n} seeds)" for n, rate in alone.items())
+    stars, verdicts = share(few, lambda o: o.stars > 0), share(few, lambda o: o.verdict != "not_enough_data")
+    said = f"any star {stars:.3f}, verdict other than not enough data {verdicts:.3f} (promised: none)"
+    yield f"three seeds, 30 points: {said}"
+    alone = {n: [one_cell(np.random.default_rng([3, n, i]), n) for i in range(tables)] for n in (5, 10)}
+    rates = ", ".join(f"{np.mean(starred):.3f} ({n} seeds)" for n, starred in alone.items())
     yield f"a single cell, rare, no effect: starred {rates}; no test can hold .05 here"

@@ -1,9 +1,9 @@
-"""Claims of a trend along four conditions, where there is none: by block (build and seed) and by row.
+"""Error rates of claims of a trend along four conditions, if there is none: by block (build and seed) and by row.
 
-`even`: conditions have the same spread. `uneven`: the last one has ten times that of the first. `tosses`: one condition
-is near either of two values, half of the runs each. `rare`: one condition collapses in a quarter of its runs, and its
-mean is that of the others: few blocks often hold no collapse, and no test can know of it. `planted`: values fall by one
-spread from each to the next.
+`even`: conditions have the same spread. `uneven`: the last one has ten times that of the first. `tosses`: runs of one
+condition are near either of two values, half at each. `rare`: one condition collapses in a quarter of its runs and has
+the same mean as the others: few blocks often contain no collapse, and no test can know of it. `planted`: values fall by
+one spread from each condition to the next.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from plat_analysis.claims.decided import RowTests, decide
-from plat_analysis.statistics.replicates import Replicate, over_replicates
-from plat_analysis.statistics.trend import falling, slopes, trend_p
+from plat_analysis.statistics.trend_test import falling, slopes, trend_p
+from simulated.tables import estimate
 
 CONDITIONS = 4
 Blocks = NDArray[np.float64]  # [row, block, condition]
@@ -52,17 +52,16 @@ COLUMNS = [(kind, rows) for kind in KINDS for rows in (1, 2)]
 
 
 def verdict(values: Blocks) -> str:
-    """The word for the claim that values fall along the conditions, in every row."""
-    return decide({str(row): _tests(part) for row, part in enumerate(values)}).status
-
-
-def _tests(blocks: Blocks) -> RowTests:
-    slope = over_replicates({Replicate(None, seed): float(value) for seed, value in enumerate(slopes(blocks))})
-    return RowTests(trend_p(falling(blocks), slope.scaled(-1.0)), trend_p(blocks, slope), "")
+    """Return the verdict on the claim that values fall along the conditions, in every row."""
+    tests = {}
+    for row, blocks in enumerate(values):
+        slope = estimate(slopes(blocks))
+        tests[str(row)] = RowTests(trend_p(falling(blocks), slope.scaled(-1.0)), trend_p(blocks, slope), "")
+    return decide(tests).status
 
 
 def share(kind: str, rows: int, blocks: int, claims: int, words: tuple[str, ...] = HELD) -> float:
-    """The share of claims that are given one of these words."""
+    """Return the share of claims whose verdict is one of `words`."""
     random = np.random.default_rng([6, rows, blocks])
     return float(np.mean([verdict(KINDS[kind](random, rows, blocks)) in words for _ in range(claims)]))
 

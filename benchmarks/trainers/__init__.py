@@ -1,1 +1,1 @@
-"""What `bench_trainer.py` measures: the embedded trainer and TRL's at the same work, and the work itself."""
+"""The measurements of `bench_trainer.py`: the embedded trainer, TRL's trainer at the same work, and the work itself."""

@@ -1,4 +1,4 @@
-"""The embedded trainer's steps, timed and profiled."""
+"""Time and profile steps of the embedded trainer; the overrides are those of its comparison with TRL."""
 
 from __future__ import annotations
 
@@ -11,14 +11,44 @@ from typing import Any
 import numpy as np
 from torch.profiler import profile
 
-from plat.spec.experiment import build_run, config_object
+from plat.spec.expansion.experiment import build_run, config_object
 from plat.trainer.api import State
-from plat.trainer.config import RunConfig
 from plat.trainer.embedded.spec import SPEC
 from plat.trainer.embedded.train import _Run
 from trainers.operations import MatrixProduct, Operations
-from trainers.workload import MULTI_TURN, QUIET, STEPS, WARM_UP, mean_of_faster_half
 
+WARM_UP, STEPS = 3, 24
+PROMPTS, GROUP, TOKENS = 8, 16, 48
+QUIET = (
+    "eval.every=1000",
+    "eval.instances=1",
+    "eval.heldout=1",
+    "train.checkpoint_every=1000",
+    "train.iterations=1000",
+    "early_stop.variance_window=0",
+    "early_stop.success_window=0",
+    "algorithm=grpo",
+)
+ONE_TURN = (
+    "task=frozenlake",
+    "task.turns=1",
+    "+task.env.max_solution=2",
+    f"task.response_tokens={TOKENS}",
+    "mi.every=0",
+    "train.mini_batches=1",
+    "train.lr=1e-5",
+    "algorithm.entropy_coef=0",
+)
+MULTI_TURN = (
+    "task=frozenlake",
+    "model.shape.ffn=152",  # about the prototype's number of parameters
+    "model.base.steps=400",
+    "model.base.pool=4000",
+    "mi.every=1",
+    "mi.samples=128",
+    "mi.trajectory=false",
+    "train.mini_batches=4",
+)
 PRODUCTS = ("aten::mm", "aten::addmm", "aten::addmm_", "aten::bmm", "aten::baddbmm")
 
 
@@ -42,11 +72,19 @@ class NoIO:
         return False
 
 
+def mean_of_faster_half(seconds: list[float]) -> float:
+    """Return the mean of the faster half: a busy machine slows the other half."""
+    return float(np.mean(sorted(seconds)[: (len(seconds) + 1) // 2]))
+
+
+def quiet_run(overrides: tuple[str, ...], cache: Path) -> _Run:
+    """Return a run of the embedded trainer that writes nothing."""
+    return _Run(config_object(build_run(overrides), SPEC), NoIO(cache))
+
+
 def embedded_steps(overrides: tuple[str, ...], cache: Path, steps: int = STEPS) -> dict[str, float]:
-    """Seconds a step, GFLOP a step, GFLOP/s of matrix products between the steps, and what the steps were like."""
-    config: RunConfig = config_object(build_run([*QUIET, *overrides]), SPEC)
-    io = NoIO(cache)
-    run = _Run(config, io)
+    """Return seconds and GFLOP of a step, GFLOP/s of matrix products between the steps, and properties of the steps."""
+    run = quiet_run((*QUIET, *overrides), cache)
     operations = Operations(run.shape)
     for _ in range(WARM_UP):
         run._iterate()
@@ -60,7 +98,7 @@ def embedded_steps(overrides: tuple[str, ...], cache: Path, steps: int = STEPS) 
         run._iterate()
         times.append(time.process_time() - started)
         products.append(product())
-    timed = io.metrics[WARM_UP:]
+    timed = run.book.io.metrics[WARM_UP:]
 
     def mean(name: str) -> float:
         return float(np.mean([metrics.get(name, 0.0) for metrics in timed]))
@@ -77,9 +115,8 @@ def embedded_steps(overrides: tuple[str, ...], cache: Path, steps: int = STEPS) 
 
 
 def share_outside_products(folder: Path, steps: int = 4) -> tuple[float, float]:
-    """Share of the operations' time that is not in matrix products, and the number of operations of a step."""
-    config: RunConfig = config_object(build_run([*QUIET, *MULTI_TURN]), SPEC)
-    run = _Run(config, NoIO(folder))
+    """Return the share of the operations' time outside matrix products, and the number of operations of a step."""
+    run = quiet_run((*QUIET, *MULTI_TURN), folder)
     for _ in range(WARM_UP):
         run._iterate()
     with profile() as profiler:

@@ -1,8 +1,8 @@
-"""The floating-point operations a step must do, and the rate of matrix products that they are held against.
+"""Count the floating-point operations that a step needs, and measure the rate of matrix products for comparison.
 
-They are those of the matrix products on the tokens and distinct prompts that were really there: prompts and decoding,
-cross-scoring of distinct reasonings, updates forward and backward, attention and head included; nothing for padding,
-normalisations, softmax, sampling or the environments.
+Counted are matrix products on the tokens and distinct prompts without padding: prompts and decoding, cross-scoring of
+distinct reasonings, updates forward and backward, with attention and head. Padding, normalisations, softmax, sampling
+and environments count nothing.
 """
 
 from __future__ import annotations
@@ -20,29 +20,24 @@ from plat.trainer.embedded.transformer.model import Shape
 
 
 class Operations:
-    """Counts what must be multiplied, by watching the calls of the trainer's three consumers of compute."""
+    """Count operations by watching calls of the trainer's three consumers of compute."""
 
     def __init__(self, shape: Shape) -> None:
-        self.shape = shape
-        self.total = 0.0
+        self.shape, self.total = shape, 0.0
+        self.q, self.kv = shape.heads * shape.head_dim, shape.kv_heads * shape.head_dim
+        self.layer = 2.0 * shape.width * (2 * self.q + 2 * self.kv + 3 * shape.ffn)  # of a token
 
     def prompts(self, lengths: Iterable[int]) -> float:
-        """Keys and values of prompts; nothing needs the last layer's output there, nor the last token."""
-        s = self.shape
-        q, kv = s.heads * s.head_dim, s.kv_heads * s.head_dim
-        whole = (q + 2 * kv) * s.width + q * s.width + 3 * s.width * s.ffn
-        per_token = 2.0 * ((s.layers - 1) * whole + 2 * kv * s.width)
-        attention = 4.0 * q * (s.layers - 1)
+        """Return the operations for keys and values of prompts, without the last layer's output and the last token."""
+        layers = self.shape.layers - 1
+        per_token, attention = layers * self.layer + 4.0 * self.kv * self.shape.width, 4.0 * self.q * layers
         return float(sum(per_token * (n - 1) + attention * (n - 1) * n / 2 for n in lengths))
 
     def responses(self, prompts: np.ndarray, tokens: np.ndarray) -> float:
-        """Responses of `tokens` tokens after prompts of `prompts` tokens, with the head."""
-        s = self.shape
-        q, kv = s.heads * s.head_dim, s.kv_heads * s.head_dim
-        whole = (q + 2 * kv) * s.width + q * s.width + 3 * s.width * s.ffn
-        per_token = 2.0 * (s.layers * whole + s.vocabulary * s.width)
+        """Return the operations for responses of `tokens` tokens after prompts of `prompts` tokens, with the head."""
+        per_token = self.shape.layers * self.layer + 2.0 * self.shape.vocabulary * self.shape.width
         seen = tokens * (prompts - 1) + tokens * (tokens + 1) / 2
-        return float((per_token * tokens + 4.0 * q * s.layers * seen).sum())
+        return float((per_token * tokens + 4.0 * self.q * self.shape.layers * seen).sum())
 
     def batch(self, batch: Any) -> float:
         lengths = np.array([len(prompt) for prompt in batch.prompts])

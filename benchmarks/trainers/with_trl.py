@@ -1,4 +1,4 @@
-"""TRL's GRPOTrainer, timed at the same work. TRL itself is imported when it is measured: it may not be installed."""
+"""Time TRL's GRPOTrainer at the same work. TRL is imported only for the measurement: it may not be installed."""
 
 from __future__ import annotations
 
@@ -11,15 +11,21 @@ from typing import Any
 
 import numpy as np
 
-from plat.spec.experiment import build_run, config_object
-from plat.trainer.config import RunConfig
+from plat.spec.expansion.experiment import build_run, config_object
 from plat.trainer.embedded.spec import SPEC
 from plat.trainer.environments import make_environments
-from trainers.workload import GROUP, ONE_TURN, PROMPTS, QUIET, STEPS, TOKENS, WARM_UP, mean_of_faster_half
+from plat.trainer.run_config import RunConfig
+from trainers.embedded import GROUP, ONE_TURN, PROMPTS, QUIET, STEPS, TOKENS, WARM_UP, mean_of_faster_half
+
+LOSS = {"beta": 0.0, "num_iterations": 1, "learning_rate": 1e-5, "gradient_accumulation_steps": 1}
+SAMPLING = {"temperature": 1.0, "top_p": 1.0, "top_k": 0, "seed": 0}
+MACHINE = {"use_cpu": True, "bf16": False, "gradient_checkpointing": False, "dataloader_num_workers": 0}
+SILENCE = {"logging_steps": 1000, "save_strategy": "no", "report_to": [], "disable_tqdm": True}
+SETTINGS = LOSS | SAMPLING | MACHINE | SILENCE
 
 
 def trl_steps(checkpoint: Path, scratch: Path, steps: int = STEPS) -> dict[str, float]:
-    """Seconds a step of TRL's GRPOTrainer on the same checkpoint, prompts and reward."""
+    """Return the seconds of a step of TRL's GRPOTrainer on the same data, and the mean words of a response."""
     warnings.filterwarnings("ignore")
     logging.disable(logging.WARNING)
     from datasets import Dataset
@@ -47,26 +53,11 @@ def trl_steps(checkpoint: Path, scratch: Path, steps: int = STEPS) -> dict[str, 
 
     settings = GRPOConfig(
         output_dir=str(scratch / "trl"),
-        use_cpu=True,
-        bf16=False,
         per_device_train_batch_size=PROMPTS * GROUP,
-        gradient_accumulation_steps=1,
         num_generations=GROUP,
         max_completion_length=TOKENS,
-        temperature=1.0,
-        top_p=1.0,
-        top_k=0,
-        beta=0.0,
-        num_iterations=1,
-        learning_rate=1e-5,
         max_steps=WARM_UP + steps,
-        gradient_checkpointing=False,
-        logging_steps=1000,
-        save_strategy="no",
-        report_to=[],
-        disable_tqdm=True,
-        dataloader_num_workers=0,
-        seed=0,
+        **SETTINGS,
     )
     rows = [{"prompt": player.reset(seed), "seed": seed} for seed in seeds]
     model = Qwen2ForCausalLM.from_pretrained(checkpoint)

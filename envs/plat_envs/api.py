@@ -1,7 +1,7 @@
-"""The contract between an environment and whoever plays it (entry-point group `plat.environments`).
+"""The contract between an environment and its player (entry-point group `plat.environments`).
 
-One episode: `reset(seed)` gives the first observation; each `step(response)` gives the next one. Observations are whole
-prompts that carry the full state (actions left included), so a player may see the current one only, or all of them.
+In an episode `reset(seed)` returns the first observation and each `step(response)` the next one. An observation is a
+whole prompt with the full state (actions left included), so a player may see the current one only, or all of them.
 
     compact   words of `vocabulary.WORDS` joined by single spaces; the prompt ends with `<think>`, so the response
               starts inside the think section: "reasoning </think> <answer> actions </answer>"
@@ -19,10 +19,10 @@ from functools import lru_cache
 from importlib.metadata import EntryPoint, entry_points
 from typing import Any, Protocol, get_type_hints
 
-from plat_envs.errors import BadEnvironment, one_of
+from plat_envs.environment_errors import BadEnvironment, one_of
 
 RENDERINGS = ("compact", "chat")
-# What a reasoning says about the state it was written for, from nothing to much; wrong facts contradict the state.
+# What a reasoning states about its state, from nothing to much; wrong facts contradict the state.
 LEVELS = ("template", "one_fact", "several_facts", "wrong_facts")
 
 
@@ -33,15 +33,17 @@ class Environment(Protocol):
 
     @property
     def problem(self) -> str:
-        """The canonical form of the instance being played: equal where two seeds pose the same problem, in whatever
-        order or words."""
+        """The canonical form of the current instance: equal for the same problem in other order or words."""
 
     def reset(self, seed: int, noise: int = 0) -> str:
-        """Start the instance of (split, seed); the first observation. `noise` picks another stream of the
-        environment's own chance (slips): members of a group share the seed and may differ in noise."""
+        """Start the instance of (split, seed) and return the first observation.
+
+        `noise` selects the stream of the environment's own chance (slips). Members of a group share the seed and may
+        differ in noise.
+        """
 
     def step(self, text: str) -> tuple[str, float, bool, dict[str, Any]]:
-        """Play one response: next observation, reward, done, info. Never raises on strange text.
+        """Play one response and return next observation, reward, done and info. Accepts any text.
 
         info has
             success       bool, is the task solved
@@ -54,42 +56,35 @@ class Environment(Protocol):
         """
 
     def demonstrate(self, rng: random.Random, level: str, good: bool = True) -> str:
-        """A response for the current state with reasoning of this level (LEVELS).
+        """Return a response for the current state with reasoning of this level (LEVELS).
 
-        Reasoning with facts leads to the good action that follows from them; wrong facts to what would follow from
-        those, which is a random action. A template comes with a good action, or with a random one if not `good`.
+        Facts lead to a good action, wrong facts to a random one. A template has a good action, or a random one if not
+        `good`.
         """
 
     def reasoning_level(self, reasoning: str) -> str | None:
-        """The level of a text as reasoning about the current state; None: no sentence of the demonstration grammar."""
+        """Return the level of a text as reasoning about the current state; None if it is not in the grammar."""
 
 
 @dataclass(frozen=True)
 class EnvironmentSpec:
-    """An environment as the platform sees it. Importing the module that defines one imports nothing heavy.
+    """The specification of an environment. The module that defines one imports nothing heavy.
 
     name         as in the experiment file (`task: frozenlake`)
     config_type  frozen dataclass of scalars; its __post_init__ raises BadEnvironment
     make         (config, split, rendering) -> Environment
     version      part of a run's identity: bump it when instances, renderings or rewards change
-    stochastic, multi_turn, state, reward   the columns of the paper's Table 3
-    fingerprint  config -> what its problems depend on beyond it (the hash of a data file); part of a run's identity
-    countable    config -> whether its problems can be drawn, and so counted, where runs are only planned: not where
-                 they must be downloaded first
-    plenty       every split has at least so many different problems under the default options (`config_type()`), which
-                 need not be counted then
-    code         what its code is called where it is no installed release; None: the hash of its files, so that a
-                 changed file makes new runs. A text that stays keeps them
+    fingerprint  config -> what else its problems depend on (the hash of a data file); part of a run's identity
+    countable    config -> True if planning can draw and count its problems: not if they must be downloaded first
+    plenty       lower bound on the different problems of a split under the default options (`config_type()`)
+    code         identity of its code where it is no installed release; None: the hash of its files, so that a changed
+                 file makes new runs
     """
 
     name: str
     config_type: type
     make: Callable[[Any, str, str], Environment]
     version: str
-    stochastic: bool
-    multi_turn: bool
-    state: str  # grid | text
-    reward: str  # dense | binary
     fingerprint: Callable[[Any], dict[str, str]] = lambda config: {}
     countable: Callable[[Any], bool] = lambda config: True
     plenty: int = 0
@@ -98,38 +93,38 @@ class EnvironmentSpec:
 
 @lru_cache(maxsize=4)
 def _published(path: tuple[str, ...]) -> dict[str, EntryPoint]:
-    """Entry points, read once: the metadata of every installed package takes 15 ms. `path` is sys.path."""
+    """Return entry points by name, cached for `path` (sys.path): reading all metadata takes 15 ms."""
     return {point.name: point for point in entry_points(group="plat.environments")}
 
 
 def find_environment(name: str) -> EnvironmentSpec:
-    """The environment published under this name; BadEnvironment with the known names otherwise."""
+    """Return the environment of this name. Raises BadEnvironment, with the known names, for an unknown one."""
     published = _published(tuple(sys.path))
     if name not in published:
-        raise BadEnvironment(f"unknown environment {name!r}", mend=one_of(name, sorted(published)))
+        raise BadEnvironment(f"unknown environment {name!r}", fix=one_of(name, sorted(published)))
     spec: EnvironmentSpec = published[name].load()
     return spec
 
 
 @lru_cache(maxsize=256)
 def _option_types(config_type: type) -> dict[str, Any]:
-    """Option -> its type. Remembered, because a large matrix asks for it once per combination."""
+    """Return option -> type, cached because a large matrix asks once per combination."""
     kinds = get_type_hints(config_type)
     return {field.name: kinds[field.name] for field in fields(config_type)}
 
 
 def configure(spec: EnvironmentSpec, options: Mapping[str, Any]) -> Any:
-    """The environment's config from plain options; unknown names and wrong types raise BadEnvironment."""
+    """Make the environment's config from plain options. Raises BadEnvironment for unknown names and wrong types."""
     kinds = _option_types(spec.config_type)
     values = {}
     for name, value in options.items():
         if name not in kinds:
-            raise BadEnvironment(f"{spec.name} has no option {name!r}", mend=one_of(name, list(kinds)))
+            raise BadEnvironment(f"{spec.name} has no option {name!r}", fix=one_of(name, list(kinds)))
         kind = kinds[name]
         if kind is float and type(value) is int:
             value = float(value)
         if type(value) is not kind:
-            raise BadEnvironment(f"{spec.name}: {name} is {value!r}", mend=f"a value of type {kind.__name__}")
+            raise BadEnvironment(f"{spec.name}: {name} is {value!r}", fix=f"a value of type {kind.__name__}")
         values[name] = value
     return spec.config_type(**values)
 
@@ -137,6 +132,6 @@ def configure(spec: EnvironmentSpec, options: Mapping[str, Any]) -> Any:
 def make_environment(
     name: str, options: Mapping[str, Any] | None = None, split: str = "train", rendering: str = "compact"
 ) -> Environment:
-    """Find, configure and make in one call."""
+    """Find, configure and make an environment. Raises BadEnvironment for an unknown name or a wrong option."""
     spec = find_environment(name)
     return spec.make(configure(spec, options or {}), split, rendering)

@@ -1,6 +1,6 @@
 """Countdown: make the target from three or four numbers with arithmetic.
 
-Reward 1 for a right expression, .1 for one with the right numbers and a wrong value, else 0. Every problem can be
+The reward is 1 for a right expression, .1 for the right numbers with a wrong value, else 0. Every problem can be
 solved with all its numbers, once each, and + and - only (the released code keeps only such rows of the real data).
 
 Real data (`data: file | hub`): rows with `nums` (a list of whole numbers; `numbers` is taken too) and `target`.
@@ -18,8 +18,8 @@ from typing import Any
 
 from plat_envs.api import EnvironmentSpec
 from plat_envs.data import check_source, fingerprint, is_here, of_split, rows_of
+from plat_envs.environment_errors import BadEnvironment, check_choice, check_range
 from plat_envs.episode import Episode, EpisodeConfig
-from plat_envs.errors import BadEnvironment, check_choice, check_range
 from plat_envs.expression import evaluate
 from plat_envs.instances import Candidate, draw
 from plat_envs.templates import NUMBER_TEMPLATES, sentence
@@ -52,10 +52,9 @@ class CountdownConfig(EpisodeConfig):
 
 
 def subtracted(numbers: tuple[int, ...], target: int) -> tuple[int, ...] | None:
-    """Positions of the numbers to subtract, so that all numbers together give the target; None where none do.
+    """Return the positions of the numbers to subtract so that the signed sum is the target; None if there are none.
 
-    All other numbers are added, at least one. The answer has as few positions as possible; of equally short ones it is
-    the first in lexicographic order.
+    At least one number is added. The answer is the shortest, and of equally short ones the lexicographically first.
     """
     twice = sum(numbers) - target
     if twice < 0 or twice % 2:
@@ -68,7 +67,7 @@ def subtracted(numbers: tuple[int, ...], target: int) -> tuple[int, ...] | None:
 
 
 def signed_sum(numbers: list[int], minus: list[int]) -> str:
-    """The expression that adds all of `numbers`, then subtracts all of `minus`."""
+    """Return the expression that adds all of `numbers`, then subtracts all of `minus`."""
     return " + ".join(map(str, numbers)) + "".join(f" - {number}" for number in minus)
 
 
@@ -82,7 +81,7 @@ def _canonical(problem: Problem) -> str:
 
 @lru_cache(maxsize=64)
 def _pool(config: CountdownConfig, split: str) -> list[Problem]:
-    """The solvable problems of real data that belong to the split."""
+    """Return the solvable problems of real data in the split."""
     problems = []
     for row in rows_of(config.data, config.path, config.dataset, config.revision)[: config.max_rows]:
         try:
@@ -92,7 +91,7 @@ def _pool(config: CountdownConfig, split: str) -> list[Problem]:
             raise BadEnvironment(
                 f"not a Countdown row: {str(row)[:80]}",
                 where=config.path or config.dataset,
-                mend="columns nums and target",
+                fix="columns nums and target",
             ) from None
         if subtracted(*problem) is not None:
             problems.append(problem)
@@ -101,7 +100,7 @@ def _pool(config: CountdownConfig, split: str) -> list[Problem]:
 
 @lru_cache(maxsize=4096)
 def problem_of(config: CountdownConfig, split: str, seed: int) -> Problem:
-    """The problem of (split, seed); real data are taken in file order."""
+    """Return the problem of (split, seed); real data are used in file order."""
     if config.data != "generated":
         pool = _pool(config, split)
         return pool[seed % len(pool)]
@@ -142,7 +141,7 @@ class Countdown(Episode):
             if len(numbers) > MOST_NUMBERS or sum(numbers) > MAX_NUMBER or min(*numbers, target) < 0:
                 raise BadEnvironment(
                     f"countdown: {list(numbers)} -> {target} has no compact rendering",
-                    mend=f"rendering: chat (compact text has words for up to {MOST_NUMBERS} numbers "
+                    fix=f"rendering: chat (compact text has words for up to {MOST_NUMBERS} numbers "
                     f"with a sum of at most {MAX_NUMBER})",
                 )
 
@@ -226,10 +225,6 @@ SPEC = EnvironmentSpec(
     config_type=CountdownConfig,
     make=Countdown,
     version="2",
-    stochastic=False,
-    multi_turn=False,
-    state="text",
-    reward="binary",
     fingerprint=fingerprint,
     countable=is_here,
     plenty=512,

@@ -1,7 +1,7 @@
 """Rows of real datasets for `data: file` (Parquet, JSON, JSON Lines) and `data: hub`, and their splits.
 
-A row belongs to a split by the hash of its key (not of its position), so splits stay disjoint when a file grows or is
-reordered, and rows that share a key (rephrasings of one question) stay together.
+The hash of a row's key decides its split. So splits stay disjoint if a file grows or is reordered, and rows that share
+a key (rephrasings of one question) stay together.
 """
 
 from __future__ import annotations
@@ -12,11 +12,12 @@ import os
 import stat
 from collections.abc import Callable
 from functools import lru_cache
-from hashlib import sha256
+from hashlib import file_digest
+from io import BufferedReader
 from pathlib import Path
-from typing import Any, BinaryIO, TypeVar
+from typing import Any, TypeVar
 
-from plat_envs.errors import BadEnvironment, check_choice
+from plat_envs.environment_errors import BadEnvironment, check_choice
 from plat_envs.instances import source_split, split_of
 
 SOURCES = ("generated", "file", "hub")
@@ -25,14 +26,17 @@ Item = TypeVar("Item")
 
 
 def check_source(task: str, data: str, path: str) -> None:
-    """Raise where `data` is unknown or `file` has no path."""
+    """Raise BadEnvironment if `data` is unknown, or `file` without a path."""
     check_choice("data", data, SOURCES)
     if data == "file" and not path:
-        raise BadEnvironment(f"{task}: data is 'file' but path is empty", mend="path: a .parquet, .json or .jsonl file")
+        raise BadEnvironment(f"{task}: data is 'file' but path is empty", fix="path: a .parquet, .json or .jsonl file")
 
 
 def read_rows(path: str) -> list[Row]:
-    """Rows of a Parquet file, a JSON file holding a list of objects, or JSON Lines."""
+    """Return the rows of a Parquet file, a JSON file with a list of objects, or JSON Lines.
+
+    Raises BadEnvironment if the file cannot be read or has no such rows.
+    """
     file = Path(path)
     try:
         if file.suffix == ".parquet":
@@ -49,15 +53,15 @@ def read_rows(path: str) -> list[Row]:
                 rows = [json.loads(line) for line in text.splitlines() if line.strip()]
     except (OSError, ValueError) as error:
         raise BadEnvironment(
-            f"cannot read the data: {error}", where=path, mend="a .parquet, .json (list of objects) or .jsonl file"
+            f"cannot read the data: {error}", where=path, fix="a .parquet, .json (list of objects) or .jsonl file"
         ) from None
     if not all(isinstance(row, dict) for row in rows):
         raise BadEnvironment("the data are not a list of objects", where=path)
     return rows
 
 
-def _open(path: str | Path) -> BinaryIO:
-    """Open a file to read its bytes; OSError for what is none: a pipe would be waited for without end."""
+def _open(path: str | Path) -> BufferedReader:
+    """Open a regular file to read its bytes. Raises OSError for others: reading a pipe may never end."""
     handle = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
     if not stat.S_ISREG(os.fstat(handle).st_mode):
         os.close(handle)
@@ -66,51 +70,60 @@ def _open(path: str | Path) -> BinaryIO:
 
 
 def hub_rows(dataset: str, revision: str) -> list[Row]:
-    """The training rows of a dataset on the Hugging Face hub, or of the local cache of it."""
-    from datasets import load_dataset
+    """Return the training rows of a dataset on the Hugging Face hub, or in its local cache.
 
+    Raises BadEnvironment if they cannot be loaded, or the package `datasets` is missing.
+    """
+    try:
+        from datasets import load_dataset
+    except ImportError:
+        raise BadEnvironment(
+            "data: hub needs a package that is not installed: datasets",
+            where=f"hub:{dataset}",
+            fix="pip install 'plat[hub]', or use data: file with path, or data: generated",
+        ) from None
     try:
         return list(load_dataset(dataset, split="train", revision=revision or None))
-    except Exception as error:  # whatever the network, the cache or the dataset can throw
+    except Exception as error:  # network, cache and dataset raise errors of many classes
         raise BadEnvironment(
             f"cannot load the dataset: {type(error).__name__}: {error}",
             where=f"hub:{dataset}",
-            mend="download it once where there is a network (HF_HOME), or use data: file with path, or data: generated",
+            fix="download it once where there is a network (HF_HOME), or use data: file with path, or data: generated",
         ) from None
 
 
 @lru_cache(maxsize=16)
 def rows_of(data: str, path: str, dataset: str, revision: str) -> tuple[Row, ...]:
-    """The rows of `file` or `hub`, read once per process."""
+    """Return the rows of `file` or `hub`, read once per process. Raises BadEnvironment if they cannot be read."""
     return tuple(read_rows(path) if data == "file" else hub_rows(dataset, revision))
 
 
 def of_split(task: str, items: list[Item], key: Callable[[Item], str], split: str, shared_pool: bool) -> list[Item]:
-    """The items of a split in file order; BadEnvironment where none is left."""
+    """Return the items of a split in file order. Raises BadEnvironment if there are none."""
     wanted = source_split(split, shared_pool)
     splits = {"train": ("train", "base")}.get(wanted, (wanted,))
     chosen = [item for item in items if split_of(key(item)) in splits]
     if not chosen:
-        raise BadEnvironment(f"{task}: no usable row for split {split!r}", mend="more rows, or shared_pool: true")
+        raise BadEnvironment(f"{task}: no usable row for split {split!r}", fix="more rows, or shared_pool: true")
     return chosen
 
 
 @lru_cache(maxsize=16)
 def _file_hash(path: str, size: int, changed: int) -> str:
-    digest = sha256()
     with _open(path) as file:
-        while block := file.read(1 << 20):
-            digest.update(block)
-    return digest.hexdigest()
+        return file_digest(file, "sha256").hexdigest()
 
 
 def is_here(config: Any) -> bool:
-    """Whether the rows can be read without a network."""
+    """Return True if the rows can be read without a network."""
     return bool(config.data != "hub")
 
 
 def fingerprint(config: Any) -> dict[str, str]:
-    """What the problems depend on beyond the config: the content of the file."""
+    """Return {"data_sha256": hash of the file} for `data: file`, and {} for other data.
+
+    Raises BadEnvironment if the file cannot be read.
+    """
     if config.data != "file":
         return {}
     try:

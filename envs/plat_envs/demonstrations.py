@@ -1,7 +1,7 @@
-"""A corpus of demonstrations: what base models are trained on.
+"""Demonstrations, the training data of base models.
 
-Episodes are played with a mixture of good and random answers, so that the corpus covers positions that a beginner gets
-into. The response in the corpus and the response that is played at the same position are drawn independently.
+Episodes mix good and random answers, to cover a beginner's positions. The response in the corpus and the one that is
+played at the same position are drawn independently.
 """
 
 from __future__ import annotations
@@ -17,12 +17,11 @@ _GOOD_MOVES = 0.7  # share of good answers among those played
 
 @dataclass(frozen=True)
 class Mix:
-    """Shares in [0, 1] of the levels of reasoning among demonstrations; what is left of 1 are templates.
+    """Shares in [0, 1] of the levels of reasoning among demonstrations; the rest are templates.
 
     grounded     true facts, one or several with equal chance, with a good action
-    wrong        wrong facts, with the random action that follows from them
-    usefulness   of the templates: the share that comes with a good action; the others come with a random one. At 0
-                 only reasoning that states facts goes with good actions, at 1 acting well needs no reasoning
+    wrong        wrong facts, with a random action
+    usefulness   of the templates: the share with a good action; the others have a random one
     """
 
     grounded: float
@@ -42,7 +41,7 @@ class Demonstration:
 def demonstrations(
     environment: Environment, rng: random.Random, count: int, mix: Mix, first_seed: int = 0
 ) -> Iterator[Demonstration]:
-    """`count` demonstrations with levels drawn from the mix; instances are seeds from `first_seed` upward."""
+    """Yield `count` demonstrations with levels drawn from the mix; instance seeds start at `first_seed`."""
     seed, done, prompt = first_seed, True, ""
     for _ in range(count):
         if done:
@@ -54,7 +53,7 @@ def demonstrations(
 
 
 def _draw_level(rng: random.Random, mix: Mix) -> tuple[str, bool]:
-    """A level of reasoning, and whether a template comes with a good action."""
+    """Draw a level of reasoning, and True if a template gets a good action."""
     chance = rng.random()
     if chance < mix.grounded:
         return rng.choice(("one_fact", "several_facts")), True

@@ -13,12 +13,23 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from plat_envs.api import LEVELS, RENDERINGS
-from plat_envs.errors import BadEnvironment, check_choice, check_range
+from plat_envs.environment_errors import BadEnvironment, check_choice, check_range
 from plat_envs.instances import SPLITS
-from plat_envs.parsing import parse
-from plat_envs.vocabulary import MAX_NUMBER
+from plat_envs.vocabulary import ANSWER, END_ANSWER, END_THINK, MAX_NUMBER
 
 SEPARATOR = "||"
+
+
+def answer_of(text: str) -> str | None:
+    """Return the answer of a response without outer white space; None if a section is missing or never closes.
+
+    A response is `<think> .. </think> <answer> .. </answer>`, where `<think>` may be part of the prompt. Only white
+    space may stand between `</think>` and `<answer>`; text after `</answer>` is ignored.
+    """
+    _, closed, rest = text.partition(END_THINK)
+    between, opened, rest = rest.partition(ANSWER)
+    answer, ended, _ = rest.partition(END_ANSWER)
+    return answer.strip() if closed and opened and ended and not between.strip() else None
 
 
 @dataclass(frozen=True)
@@ -41,11 +52,11 @@ class EpisodeConfig:
         return self.turns * self.actions_per_turn
 
     def _check_solution(self, low: int, high: int) -> None:
-        """Raise where puzzles could need more moves than an episode has."""
+        """Raise BadEnvironment if puzzles could need more moves than an episode has."""
         if not 1 <= low <= high <= self.budget:
             raise BadEnvironment(
                 f"min_solution {low} and max_solution {high} do not fit",
-                mend=f"1 <= min_solution <= max_solution <= {self.budget} (turns x actions_per_turn)",
+                fix=f"1 <= min_solution <= max_solution <= {self.budget} (turns x actions_per_turn)",
             )
 
 
@@ -62,7 +73,7 @@ class Episode(ABC):
         if rendering == "compact" and config.budget > MAX_NUMBER:
             raise BadEnvironment(
                 f"{self.task}: {config.budget} actions per episode have no compact rendering",
-                mend=f"turns x actions_per_turn of at most {MAX_NUMBER}, or rendering: chat",
+                fix=f"turns x actions_per_turn of at most {MAX_NUMBER}, or rendering: chat",
             )
         self.config = config
         self.split = split
@@ -84,9 +95,9 @@ class Episode(ABC):
 
     def step(self, text: str) -> tuple[str, float, bool, dict[str, Any]]:
         if self.done:
-            raise BadEnvironment(f"{self.task}: the episode is over", mend="call reset(seed) first")
-        parsed = parse(text)
-        actions, format_valid = self._read(parsed.answer) if parsed.valid else ([], False)
+            raise BadEnvironment(f"{self.task}: the episode is over", fix="call reset(seed) first")
+        answer = answer_of(text)
+        actions, format_valid = ([], False) if answer is None else self._read(answer)
         self.turns_left -= 1
         reward = 0.0 if format_valid else self.config.format_penalty
         executed = moves = 0
@@ -128,56 +139,56 @@ class Episode(ABC):
 
     @abstractmethod
     def _load(self, seed: int, noise: int) -> None:
-        """Put the instance of (split, seed) on the board."""
+        """Load the instance of (split, seed)."""
 
     @abstractmethod
     def _read(self, answer: str) -> tuple[list[Any], bool]:
-        """The valid actions of an answer, and whether there is one and all are valid."""
+        """Return the valid actions of an answer, and True if there is one and all are valid."""
 
     @abstractmethod
     def _play(self, action: Any) -> tuple[float, bool, bool]:
-        """Play one action: reward, whether it is a move, whether the game is over. Sets `success`.
+        """Play one action and set `success`. Return the reward, True for a move, and True if the game is over.
 
-        A move is an action that changed the state, or in a text task an answer that was accepted as valid.
+        A move is an action that changed the state, or in a text task a valid answer.
         """
 
     @abstractmethod
     def _compact(self) -> str:
-        """The state in words of the vocabulary."""
+        """Return the state in words of the vocabulary."""
 
     @abstractmethod
     def _chat(self) -> str:
-        """The state in natural language."""
+        """Return the state in natural language."""
 
     @property
     @abstractmethod
     def problem(self) -> str:
-        """The canonical form of the instance being played."""
+        """The canonical form of the current instance."""
 
     @abstractmethod
     def _good_answer(self, rng: random.Random) -> str:
-        """An answer of optimal actions; a random valid one where nothing leads to success any more."""
+        """Return an answer of optimal actions, or a random valid one if success is no longer possible."""
 
     @abstractmethod
     def _random_answer(self, rng: random.Random) -> str:
-        """A random valid answer."""
+        """Return a random valid answer."""
 
     @abstractmethod
     def _facts(self, answer: str, several: bool) -> str:
-        """A sentence that states one or several facts of the state and leads to this answer."""
+        """Return a sentence with one or several facts of the state that leads to this answer."""
 
     @abstractmethod
     def _wrong_facts(self, rng: random.Random) -> tuple[str, str]:
-        """A sentence in the form of several facts of which at least one is wrong, and the answer it leads to."""
+        """Return a sentence in the form of several facts, at least one of them wrong, and its answer."""
 
     @abstractmethod
     def _facts_stated(self, reasoning: str) -> list[bool]:
-        """Of each fact that the sentence states, whether it is true now; [] where it states none in this grammar."""
+        """Return for each fact in the sentence True if it holds now; [] for a sentence outside the grammar."""
 
     # --- prompts ------------------------------------------------------------------------------------------------------
 
     def _budget(self) -> int:
-        """How many actions can still be played. Compact observations contain it, because it is part of the state."""
+        """Return how many actions are left. It is part of the state, so compact observations contain it."""
         return self.turns_left * int(self.config.actions_per_turn)
 
     def _observation(self) -> str:
@@ -196,11 +207,8 @@ class Episode(ABC):
         return "\n".join(lines)
 
     def _instructions(self) -> str:
-        return f"You are a helpful assistant. {self.rules}{self._action_rules()}"
-
-    def _action_rules(self) -> str:
-        count = self.config.actions_per_turn
-        if count == 1:
-            return ""
-        example = f"<answer> up {SEPARATOR} left </answer>"
-        return f"\nYou may give up to {count} actions per turn, joined by {SEPARATOR}, e.g. {example}."
+        count, several = self.config.actions_per_turn, ""
+        if count > 1:
+            example = f"<answer> up {SEPARATOR} left </answer>"
+            several = f"\nYou may give up to {count} actions per turn, joined by {SEPARATOR}, e.g. {example}."
+        return f"You are a helpful assistant. {self.rules}{several}"

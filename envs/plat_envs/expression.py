@@ -68,7 +68,10 @@ class _Reader:
 
 
 def evaluate(text: str) -> tuple[Fraction, list[int]] | None:
-    """Value and numbers used, in order; None where the text is not an expression (or too long, or divides by zero)."""
+    """Return the value of an expression and its numbers in their order in the text.
+
+    None if the text is no expression, is too long or too deeply nested, or divides by zero.
+    """
     if len(text) > _MAX_CHARACTERS:
         return None
     for symbol in "+-*/()":

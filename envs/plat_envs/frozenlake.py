@@ -1,11 +1,11 @@
-"""FrozenLake: cross the ice to the goal without falling into a hole; the lake may slip a move sideways.
+"""FrozenLake: cross the ice to the goal without falling into a hole; a move may slip sideways.
 
-The dynamics are gymnasium's FrozenLake-v1 (its transition table with `success_rate`). Maps are random, as
-in the paper: each cell is frozen with probability .9, start and goal lie anywhere, and the goal can be reached. The
-reward is 1 at the goal, else 0, less `step_cost` per action.
+The dynamics are gymnasium's FrozenLake-v1 (its transition table with `success_rate`). Maps are random, as in the paper:
+each cell is frozen with probability .9, start and goal lie anywhere, and the goal can be reached. The reward is 1 at
+the goal, otherwise 0, less `step_cost` per action.
 
-On such maps a policy that ignores the holes does well (docs/tasks.md). `detours` is the share of the maps on which both
-straight ways to the goal, vertical first and horizontal first, are blocked by a hole.
+On such maps a policy that ignores holes does well (docs/tasks.md). `detours` is the share of maps on which a hole
+blocks both straight ways to the goal, vertical first and horizontal first.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from dataclasses import dataclass
 from functools import lru_cache, partial
 
 from plat_envs.api import EnvironmentSpec
+from plat_envs.environment_errors import check_range
 from plat_envs.episode import Episode, EpisodeConfig
-from plat_envs.errors import check_range
 from plat_envs.grid import DELTAS, join_moves, random_moves, read_moves, said_moves
 from plat_envs.instances import Candidate, draw, split_of
 from plat_envs.templates import GRID_TEMPLATES, sentence
@@ -58,7 +58,7 @@ class Lake:
 
 @lru_cache(maxsize=16)
 def neighbours(size: int) -> tuple[dict[str, int], ...]:
-    """For each cell: move -> the cell that it leads to. Moves off the map are left out."""
+    """Return for each cell: move -> next cell, without moves off the map."""
     return tuple(
         {
             move: (row + down) * size + column + right
@@ -71,7 +71,7 @@ def neighbours(size: int) -> tuple[dict[str, int], ...]:
 
 
 def distances(rows: tuple[str, ...], goal: int) -> tuple[int, ...]:
-    """Moves from every cell to the goal around the holes, -1 where there is no way."""
+    """Return the moves from every cell to the goal around the holes, -1 if there is no way."""
     cells, around = "".join(rows), neighbours(len(rows))
     distance = [-1] * len(cells)
     distance[goal] = 0
@@ -86,7 +86,7 @@ def distances(rows: tuple[str, ...], goal: int) -> tuple[int, ...]:
 
 
 def straight_way(size: int, start: int, goal: int, vertical_first: bool = True) -> list[int]:
-    """The cells from after `start` to `goal` by moves along one axis, then along the other."""
+    """Return the cells after `start` up to `goal` by moves along one axis, then along the other."""
     (row, column), (down, right) = divmod(start, size), divmod(goal, size)
     rows = [*range(row, down, 1 if down > row else -1), down]
     columns = [*range(column, right, 1 if right > column else -1), right]
@@ -97,25 +97,18 @@ def straight_way(size: int, start: int, goal: int, vertical_first: bool = True) 
     return [at * size + across for at, across in way[1:]]
 
 
-def straight_ways_blocked(rows: tuple[str, ...], start: int, goal: int) -> bool:
-    """Whether a hole lies on both straight ways."""
-    cells = "".join(rows)
-    return all(
-        any(cells[cell] == "H" for cell in straight_way(len(rows), start, goal, vertical_first))
-        for vertical_first in (True, False)
-    )
-
-
 def _usable(config: FrozenLakeConfig, rows: tuple[str, ...], start: int, goal: int, needs_detour: bool) -> Lake | None:
-    if needs_detour and not straight_ways_blocked(rows, start, goal):
-        return None
+    if needs_detour:
+        cells, ways = "".join(rows), [straight_way(len(rows), start, goal, first) for first in (True, False)]
+        if not all(any(cells[cell] == "H" for cell in way) for way in ways):
+            return None
     distance = distances(rows, goal)
     return Lake(rows, start, goal, distance) if config.min_solution <= distance[start] <= config.max_solution else None
 
 
 @lru_cache(maxsize=4096)
 def lake(config: FrozenLakeConfig, split: str, seed: int) -> Lake:
-    """The map of (split, seed)."""
+    """Return the map of (split, seed)."""
 
     def candidates(rng: random.Random) -> Iterator[Candidate[Lake]]:
         size = config.size
@@ -131,8 +124,8 @@ def lake(config: FrozenLakeConfig, split: str, seed: int) -> Lake:
     return draw("frozenlake", split, seed, config.shared_pool, candidates, assign=split_of_map)
 
 
-# Maps without a hole are few (one for each goal) and drawn often. A hash would share them out by chance, and so make
-# one split easier than another; these are shares near those of the splits, by the number of the goal's cell.
+# Maps without a hole are few (one for each goal) and drawn often. A hash would assign them by chance and might make
+# one split easier than another. These shares are near those of the splits, by the number of the goal's cell.
 _HOLE_FREE = (
     *("base", "train", "validation", "base", "train", "base", "train", "heldout"),
     *("train", "base", "heldout", "train", "base", "train", "base", "validation"),
@@ -140,7 +133,7 @@ _HOLE_FREE = (
 
 
 def split_of_map(ground: str) -> str:
-    """The split of a map, given as its rows joined by `/`, with F also where a player starts."""
+    """Return the split of a map, given as its rows joined by `/`, with F at the start cell."""
     if "H" in ground:
         return split_of(ground)
     return _HOLE_FREE[ground.replace("/", "").index("G") % len(_HOLE_FREE)]
@@ -148,11 +141,10 @@ def split_of_map(ground: str) -> str:
 
 @lru_cache(maxsize=16)
 def slips(size: int, success_rate: float) -> list[dict[str, list[tuple[float, int]]]]:
-    """Where moves lead on open ice, from gymnasium's own table: for each cell, move -> [(probability, next cell)].
+    """Return the outcomes of moves on open ice: for each cell, move -> [(probability, next cell)].
 
-    The same table serves every map of a size, because reward and end depend only on what lies on the next cell.
-    Gymnasium would make a table for each map, which takes half a millisecond. A test compares whole
-    maps with those of gymnasium.
+    One table from gymnasium serves all maps of a size, because reward and end depend only on the next cell. A table for
+    each map would take half a millisecond. A test compares whole maps with those of gymnasium.
     """
     from gymnasium.envs.toy_text.frozen_lake import FrozenLakeEnv
 
@@ -236,7 +228,7 @@ class FrozenLake(Episode):
     # --- demonstrations -----------------------------------------------------------------------------------------------
 
     def plan(self, most: int) -> list[str]:
-        """The next moves of a shortest path to the goal, at most `most`; vertical ones first where several fit."""
+        """Return the next moves of a shortest path to the goal, at most `most`; vertical moves first."""
         distance, around = self.lake.distance, neighbours(self.config.size)
         cell = self.position
         moves: list[str] = []
@@ -253,7 +245,7 @@ class FrozenLake(Episode):
         return random_moves(rng, self.config.actions_per_turn)
 
     def _hole_on_the_way(self) -> int | None:
-        """The first hole on the straight way, vertical first; None where it is free."""
+        """Return the first hole on the straight way, vertical first; None if it is free."""
         way = straight_way(self.config.size, self.position, self.lake.goal)
         return next((cell for cell in way if self._cells[cell] == "O"), None)
 
@@ -281,7 +273,8 @@ class FrozenLake(Episode):
         if match is None:
             return []
         if match.re is self._with_hole:
-            danger = any(" ".join(match.group(5, 6)) == self._place(cell) for cell in self._holes())
+            holes = [self._place(cell) for cell, symbol in enumerate(self._cells) if symbol == "O"]
+            danger = " ".join(match.group(5, 6)) in holes
         else:
             danger = self._hole_on_the_way() is None
         return [
@@ -290,18 +283,11 @@ class FrozenLake(Episode):
             danger,
         ]
 
-    def _holes(self) -> list[int]:
-        return [cell for cell, symbol in enumerate(self._cells) if symbol == "O"]
-
 
 SPEC = EnvironmentSpec(
     name="frozenlake",
     config_type=FrozenLakeConfig,
     make=FrozenLake,
     version="3",
-    stochastic=True,
-    multi_turn=True,
-    state="grid",
-    reward="binary",
     plenty=512,
 )

@@ -1,4 +1,4 @@
-"""Reading and demonstrating moves, shared by the two grid games."""
+"""Read and write moves, for the two grid games."""
 
 from __future__ import annotations
 
@@ -12,21 +12,22 @@ _JOIN = f" {SEPARATOR} "
 
 
 def read_moves(answer: str, most: int) -> tuple[list[str], bool]:
-    """Valid moves among the first `most` given (joined by `||`), and whether there is one and all are valid."""
+    """Return the valid ones of the first `most` moves (joined by `||`), and True if there is one and all are valid."""
     given = [part for part in map(str.strip, answer.split(SEPARATOR)) if part][:most]
     moves = [move for move in map(str.lower, given) if move in DELTAS]
     return moves, bool(moves) and len(moves) == len(given)
 
 
 def join_moves(moves: list[str]) -> str:
+    """Return the answer of these moves."""
     return _JOIN.join(moves)
 
 
 def said_moves(answer: str) -> str:
-    """The moves of an answer as a reasoning names them: without separators."""
+    """Return the moves of an answer without separators, as in a reasoning."""
     return answer.replace(f"{SEPARATOR} ", "")
 
 
 def random_moves(rng: random.Random, most: int) -> str:
-    """One to `most` random moves as an answer."""
+    """Return an answer of one to `most` random moves."""
     return _JOIN.join(rng.choice(DIRECTIONS) for _ in range(rng.randint(1, most)))

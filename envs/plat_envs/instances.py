@@ -1,8 +1,7 @@
-"""Which instance a (split, seed) stands for.
+"""The instance of a (split, seed).
 
-Splits are disjoint by construction: the hash of an instance's *ground* (what stays the same while it is played: a map
-or a layout without the player's position) decides which split it belongs to, and a seed draws until it meets an
-instance of its own split. So no position that can be reached in one split can be reached in another.
+The hash of an instance's *ground* (the map or layout without the player's position, which play does not change) decides
+its split. A seed draws until it meets an instance of its split. So no position can be reached in two splits.
 
 40 % of the grounds are for the supervised training of base models (`base`), 40 % for reinforcement learning (`train`),
 10 % for validation and 10 % held out. Real data train no base model: there, rows of `base` belong to `train`.
@@ -17,24 +16,25 @@ from itertools import islice
 from typing import TypeAlias, TypeVar
 
 from plat_envs.api import Environment
-from plat_envs.errors import BadEnvironment, check_choice
+from plat_envs.environment_errors import BadEnvironment, check_choice
 
 SPLITS = ("base", "train", "validation", "heldout")
 _BUCKETS = ("base",) * 4 + ("train",) * 4 + ("validation", "heldout")
 _MAX_DRAWS = 100_000
 TRIES = 50  # seeds tried for each distinct instance that is wanted
+EVALUATION_SEEDS = 100_000  # instance seeds of each `eval.seed`
 
 Instance = TypeVar("Instance")
 Candidate: TypeAlias = tuple[str, Callable[[], Instance | None]] | None
 
 
 def split_of(ground: str) -> str:
-    """The split an instance belongs to, from its ground alone."""
+    """Return the split of an instance, from its ground alone."""
     return _BUCKETS[int.from_bytes(blake2b(ground.encode(), digest_size=4).digest()) % len(_BUCKETS)]
 
 
 def source_split(split: str, shared_pool: bool) -> str:
-    """The split whose instances are drawn: with a shared pool (as released) validation draws training instances."""
+    """Return the split to draw from: with a shared pool (as released), validation draws training instances."""
     check_choice("split", split, SPLITS)
     return "train" if shared_pool and split == "validation" else split
 
@@ -47,11 +47,13 @@ def draw(
     candidates: Callable[[random.Random], Iterator[Candidate[Instance]]],
     assign: Callable[[str], str] = split_of,
 ) -> Instance:
-    """The instance of (split, seed): the first of its split among endless `candidates(rng)`.
+    """Return the instance of (split, seed): the first of its split among endless `candidates(rng)`.
 
-    A candidate is a pair of its ground and a function that makes the instance. The function is called only where the
-    ground is of the right split, and returns None where the instance is not usable. A candidate may also be None, where
-    a draw gave nothing. `assign` says which split a ground belongs to.
+    candidates   rng -> pairs of a ground and a function that makes the instance, or returns None if it is not usable.
+                 The function is called only for grounds of the split. None in place of a pair: the draw failed
+    assign       ground -> split
+
+    Raises BadEnvironment if there is none in 100,000 draws.
     """
     rng = random.Random(f"{task}/{split}/{seed}")
     wanted = source_split(split, shared_pool)
@@ -62,18 +64,18 @@ def draw(
                 return instance
     raise BadEnvironment(
         f"no {task} instance for split {split!r} in {_MAX_DRAWS} draws",
-        mend="the task's options leave too few instances",
+        fix="the task's options leave too few instances",
     )
 
 
 def distinct_seeds(environment: Environment, first: int, count: int, excluded: Collection[str] = ()) -> list[int]:
-    """The first `count` instance seeds from `first` upward whose problems differ and are not in `excluded`.
+    """Return the first `count` instance seeds from `first` on whose problems differ and are not in `excluded`.
 
-    Where the task has too few such instances, the list is filled up with the seeds from `first` upward as they come.
+    If the task has too few such instances, the list is filled up with the seeds from `first` on.
     """
     seen = set(excluded)
     seeds: list[int] = []
-    for seed in _tries(first, count):
+    for seed in range(first, first + TRIES * count):
         environment.reset(seed)
         if environment.problem not in seen:
             seen.add(environment.problem)
@@ -84,21 +86,14 @@ def distinct_seeds(environment: Environment, first: int, count: int, excluded: C
 
 
 def evaluation_seeds(environment: Environment, eval_seed: int, count: int) -> list[int]:
-    """The instance seeds of a fixed evaluation set: the first `count` distinct problems of the environment's split.
+    """Return the instance seeds of a fixed evaluation set: the first `count` distinct problems of the split.
 
-    Of two counts the smaller set is the beginning of the larger one.
+    A smaller set is the beginning of a larger one. If the task has too few, `distinct_seeds` fills the list up.
     """
-    return distinct_seeds(environment, _first_seed(eval_seed), count)
+    return distinct_seeds(environment, eval_seed * EVALUATION_SEEDS, count)
 
 
 def evaluation_tries(eval_seed: int, count: int) -> range:
-    """The instance seeds among which `evaluation_seeds` looks for `count` distinct problems, in its order."""
-    return _tries(_first_seed(eval_seed), count)
-
-
-def _first_seed(eval_seed: int) -> int:
-    return eval_seed * 100_000
-
-
-def _tries(first: int, count: int) -> range:
+    """Return the seeds that `evaluation_seeds` tries for `count` distinct problems, in order."""
+    first = eval_seed * EVALUATION_SEEDS
     return range(first, first + TRIES * count)

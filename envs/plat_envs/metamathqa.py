@@ -1,11 +1,11 @@
-"""MetaMathQA: a word problem with one number as its answer; an exact match (case and space aside) pays 1.
+"""MetaMathQA: word problems with one number as the answer. An exact match, except for case and white space, pays 1.
 
-With more than one turn a wrong answer may be mended, and the reward halves with each attempt, as in the released code.
+With more than one turn, a wrong answer may be corrected. The reward halves with each attempt, as in the released code.
 `data: generated` makes word problems of two or three steps in a fixed vocabulary, with whole numbers up to 30.
 
-Real data (`data: file | hub`): rows with `query` and `response`, the latter ending in "The answer is: ...", as in
-meta-math/MetaMathQA; an `answer` column is taken as the answer where there is one. Rows with the same
-`original_question` stay in one split. Real problems have the chat rendering only.
+Real data (`data: file | hub`) have rows with `query` and `response`, as in meta-math/MetaMathQA. The answer is the
+column `answer`, or the end of the response after "The answer is:". Rows with the same `original_question` stay in one
+split. Real problems have the chat rendering only.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from typing import Any
 
 from plat_envs.api import EnvironmentSpec
 from plat_envs.data import check_source, fingerprint, is_here, of_split, rows_of
+from plat_envs.environment_errors import BadEnvironment, check_range
 from plat_envs.episode import Episode, EpisodeConfig
-from plat_envs.errors import BadEnvironment, check_range
 from plat_envs.instances import Candidate, draw
 from plat_envs.templates import NUMBER_TEMPLATES, sentence
 from plat_envs.vocabulary import MAX_NUMBER
@@ -55,10 +55,10 @@ class Problem:
 
 
 def _from_row(row: dict[str, Any], where: str) -> Problem | None:
-    """A row of MetaMathQA; None where the response names no answer."""
+    """Return the problem of a row, or None if it has no answer. Raises BadEnvironment for missing columns."""
     query, response = row.get("query"), row.get("response")
     if not isinstance(query, str) or not isinstance(response, str):
-        raise BadEnvironment(f"not a MetaMathQA row: {str(row)[:80]}", where=where, mend="columns query and response")
+        raise BadEnvironment(f"not a MetaMathQA row: {str(row)[:80]}", where=where, fix="columns query and response")
     solution, _, answer = response.rpartition(_MARK)
     answer = str(row.get("answer") or answer).strip()
     if not answer:
@@ -76,7 +76,7 @@ def _pool(config: MetaMathQAConfig, split: str) -> list[Problem]:
 
 @lru_cache(maxsize=4096)
 def problem_of(config: MetaMathQAConfig, split: str, seed: int) -> Problem:
-    """The problem of (split, seed); real data are taken in file order."""
+    """Return the problem of (split, seed); real data are taken in file order."""
     if config.data != "generated":
         pool = _pool(config, split)
         return pool[seed % len(pool)]
@@ -90,7 +90,7 @@ def problem_of(config: MetaMathQAConfig, split: str, seed: int) -> Problem:
 
 
 def normal(answer: str) -> str:
-    """The answer in the form that is compared: in lower case, without white space."""
+    """Return the answer as it is compared: in lower case, without white space."""
     return "".join(answer.lower().split())
 
 
@@ -103,7 +103,7 @@ class MetaMathQA(Episode):
         super().__init__(config, split, rendering)
         if rendering == "compact" and config.data != "generated":
             raise BadEnvironment(
-                f"metamathqa: data {config.data!r} has no compact rendering", mend="rendering: chat, or data: generated"
+                f"metamathqa: data {config.data!r} has no compact rendering", fix="rendering: chat, or data: generated"
             )
         self._chain = sentence("N", tail=r"(?: [-+*] \d{1,2} = \d{1,2}){1,3}")
         self.templates = NUMBER_TEMPLATES
@@ -141,12 +141,12 @@ class MetaMathQA(Episode):
         return str(rng.randint(0, MAX_NUMBER))
 
     def _facts(self, answer: str, several: bool) -> str:
-        """The steps of the solution, or the first of them; a solution of real data is in free words and stays whole."""
+        """Return the steps of the solution, or only the first; a solution of real data is free text and stays whole."""
         generated = self.config.data == "generated"
         return self.row.solution if several or not generated else _first_steps(self.row.solution, 1)
 
     def _wrong_facts(self, rng: random.Random) -> tuple[str, str]:
-        """The steps of another problem, and its answer."""
+        """Return the steps of another problem, and its answer."""
         while True:
             other = word_problem(rng)
             if other is not None and other[1] != self.row.solution:
@@ -162,7 +162,7 @@ class MetaMathQA(Episode):
 
 
 def _first_steps(chain: str, count: int) -> str:
-    """The beginning of a chain such as `3 * 4 = 12 + 3 = 15`: a number and `count` steps of four words each."""
+    """Return the beginning of a chain such as `3 * 4 = 12 + 3 = 15`: a number and `count` steps of four words each."""
     return " ".join(chain.split()[: 1 + 4 * count])
 
 
@@ -171,10 +171,6 @@ SPEC = EnvironmentSpec(
     config_type=MetaMathQAConfig,
     make=MetaMathQA,
     version="2",
-    stochastic=False,
-    multi_turn=True,
-    state="text",
-    reward="dense",
     fingerprint=fingerprint,
     countable=is_here,
     plenty=512,

@@ -1,8 +1,7 @@
-"""How far scripted policies get: `python -m plat_envs.policies [TASK] [key=value ...] [--markdown]`.
+"""Measure the scripted policies: `python -m plat_envs.policies [TASK] [key=value ...] [--markdown]`.
 
-Prints the success of every policy of `plat_envs.scripted` with its 95 % interval (Wilson). Without a task, those of all
-tasks, and FrozenLake also with `detours=1` and with `success_rate=1`. The instances are the fixed ones of a run with
-the same `eval` options: of the split that is asked for the first distinct problems, each with the same slips.
+Prints the success of every policy of `plat_envs.scripted` with its 95 % interval (Wilson), for one task or for all. The
+instances and slips are those of an evaluation of a run.
 """
 
 from __future__ import annotations
@@ -14,8 +13,8 @@ from collections.abc import Mapping, Sequence
 from statistics import NormalDist
 
 from plat_envs.api import configure, find_environment
+from plat_envs.environment_errors import BadEnvironment
 from plat_envs.episode import Episode
-from plat_envs.errors import BadEnvironment
 from plat_envs.instances import SPLITS, evaluation_seeds
 from plat_envs.scripted import POLICIES, response
 from plat_envs.show import read_option
@@ -32,7 +31,7 @@ ROWS: tuple[tuple[str, Mapping[str, object]], ...] = (
 
 
 def fixed_instances(task: str, options: Mapping[str, object], split: str, count: int) -> tuple[Episode, list[int]]:
-    """The environment and the instance seeds of an evaluation; BadEnvironment where there are not so many problems."""
+    """Return environment and instance seeds of an evaluation. Raises BadEnvironment for too few problems."""
     spec = find_environment(task)
     environment = spec.make(configure(spec, options), split, "compact")
     if not isinstance(environment, Episode):
@@ -40,12 +39,12 @@ def fixed_instances(task: str, options: Mapping[str, object], split: str, count:
     seeds = evaluation_seeds(environment, EVAL_SEED, count)
     distinct = len({environment.reset(seed) and environment.problem for seed in seeds})
     if distinct < count:
-        raise BadEnvironment(f"{task} has {distinct} different problems for {split}", mend=f"--instances {distinct}")
+        raise BadEnvironment(f"{task} has {distinct} different problems for {split}", fix=f"--instances {distinct}")
     return environment, seeds
 
 
 def successes(environment: Episode, seeds: Sequence[int], policy: str) -> list[bool]:
-    """Whether the policy solves each instance; instance number n has the slips of noise n, as in an evaluation."""
+    """Return for each instance True if the policy solves it; instance n has noise n, as in an evaluation."""
     solved = []
     for number, seed in enumerate(seeds):
         rng = random.Random(f"{policy}/{number}")
@@ -57,7 +56,7 @@ def successes(environment: Episode, seeds: Sequence[int], policy: str) -> list[b
 
 
 def wilson(solved: int, count: int, level: float = 0.95) -> tuple[float, float]:
-    """The Wilson score interval of a proportion: (low, high) in [0, 1]."""
+    """Return the Wilson score interval (low, high) of a proportion, in [0, 1]."""
     z = NormalDist().inv_cdf(0.5 + level / 2)
     share = solved / count
     centre = (share + z * z / (2 * count)) / (1 + z * z / count)
@@ -66,7 +65,7 @@ def wilson(solved: int, count: int, level: float = 0.95) -> tuple[float, float]:
 
 
 def table(rows: Sequence[tuple[str, Mapping[str, object]]], split: str, count: int) -> list[list[str]]:
-    """A heading, then for every task with its options the success of each policy in percent, with its interval."""
+    """Return a heading and a line for each task: the success of each policy in percent, with its interval."""
     lines = [["task", *POLICIES]]
     for task, options in rows:
         environment, seeds = fixed_instances(task, options, split, count)
@@ -80,7 +79,7 @@ def table(rows: Sequence[tuple[str, Mapping[str, object]]], split: str, count: i
 
 
 def as_text(lines: Sequence[Sequence[str]], markdown: bool) -> str:
-    """The table as aligned columns, or in Markdown."""
+    """Return the table in aligned columns, or in Markdown."""
     if markdown:
         heading, *rest = ["| " + " | ".join(line) + " |" for line in lines]
         return "\n".join([heading, "|---" * len(lines[0]) + "|", *rest])
@@ -98,7 +97,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     given = parser.parse_intermixed_args(arguments)
     try:
         if given.instances < 1:
-            raise BadEnvironment(f"{given.instances} instances cannot be played", mend="--instances 512")
+            raise BadEnvironment(f"{given.instances} instances cannot be played", fix="--instances 512")
         rows = [(given.task, dict(map(read_option, given.options)))] if given.task else ROWS
         print(as_text(table(rows, given.split, given.instances), given.markdown))
     except BadEnvironment as error:

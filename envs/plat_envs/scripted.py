@@ -1,12 +1,12 @@
-"""Scripted policies: what a task gives to those who do not learn it.
+"""Scripted policies, which show what a task yields without learning.
 
     random    a random valid answer
     blind     a sensible answer that ignores what makes the task hard
     greedy    one step of look-ahead
     optimal   the good answer of the demonstrations: a shortest way (slips ignored), or the right answer
 
-What a learned policy is worth shows beside them: success that `blind` has too is no sign of attention to the problem.
-`blind` and `greedy` know the game behind the text, so every task has its own.
+If `blind` succeeds as often as a learned policy, success is no sign of attention to the problem. `blind` and `greedy`
+read the game behind the text, so every task has its own.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from collections.abc import Callable
 from typing import Any
 
 from plat_envs.countdown import Countdown, signed_sum
+from plat_envs.environment_errors import BadEnvironment
 from plat_envs.episode import Episode
-from plat_envs.errors import BadEnvironment
 from plat_envs.frozenlake import FrozenLake, neighbours, straight_way
 from plat_envs.grid import join_moves
 from plat_envs.metamathqa import MetaMathQA
@@ -27,10 +27,9 @@ POLICIES = ("random", "blind", "greedy", "optimal")
 
 
 def response(environment: Episode, policy: str, rng: random.Random) -> str:
-    """What the policy of this name (one of POLICIES) says in the current state: a whole response.
+    """Return the response of a policy (one of POLICIES) in the current state.
 
-    Where `blind` or `greedy` have no action to propose, they say something random. BadEnvironment: a task that is not
-    one of `BLIND`.
+    `blind` and `greedy` answer at random if they have no action. They raise BadEnvironment for a task not in `BLIND`.
     """
     if policy in ("blind", "greedy"):
         by_task = BLIND if policy == "blind" else GREEDY
@@ -73,7 +72,7 @@ def step_nearer(environment: FrozenLake) -> str:
 
 
 def _apart(size: int, cell: int, other: int) -> int:
-    """Rows plus columns between two cells."""
+    """Return rows plus columns between two cells."""
     (row, column), (down, right) = divmod(cell, size), divmod(other, size)
     return abs(row - down) + abs(column - right)
 
@@ -152,7 +151,7 @@ def add_every_number(environment: MetaMathQA) -> str:
 def first_step(environment: MetaMathQA) -> str:
     """MetaMathQA, greedy: the result of the first step of the solution."""
     if environment.config.data != "generated":
-        raise BadEnvironment("real problems have no steps to look ahead to", mend="data=generated")
+        raise BadEnvironment("real problems have no steps to look ahead to", fix="data=generated")
     return environment.row.solution.split()[4]  # e.g. 3 * 4 = 12 + 3 = 15
 
 

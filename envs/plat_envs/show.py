@@ -1,4 +1,4 @@
-"""What an environment looks like: `python -m plat_envs.show sokoban --seed 3` (options as key=value)."""
+"""Show an environment: `python -m plat_envs.show sokoban --seed 3` (options as key=value)."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ import sys
 from collections.abc import Sequence
 
 from plat_envs.api import LEVELS, RENDERINGS, make_environment
-from plat_envs.errors import BadEnvironment
+from plat_envs.environment_errors import BadEnvironment
 from plat_envs.instances import SPLITS
 
 
 def show(task: str, seed: int, split: str, rendering: str, options: dict[str, object]) -> str:
-    """The first prompt, a demonstration of each level of reasoning, and an episode of demonstrations with facts."""
+    """Return as text the first prompt, a demonstration of each level, and an episode of demonstrations."""
     environment = make_environment(task, options, split, rendering)
     rng = random.Random(seed)
     prompt = environment.reset(seed)
@@ -33,10 +33,10 @@ def show(task: str, seed: int, split: str, rendering: str, options: dict[str, ob
 
 
 def read_option(text: str) -> tuple[str, object]:
-    """An option of an environment from `name=value`; the value is JSON, or text where it is none."""
+    """Parse an option `name=value`; the value is JSON, or else text. Raises BadEnvironment if there is no `=`."""
     name, equals, value = text.partition("=")
     if not equals:
-        raise BadEnvironment(f"{text!r} is no option", mend="write key=value, e.g. success_rate=1.0")
+        raise BadEnvironment(f"{text!r} is no option", fix="write key=value, e.g. success_rate=1.0")
     try:
         return name, json.loads(value)
     except ValueError:

@@ -1,7 +1,7 @@
 """Sokoban: push every box onto a target. Boxes cannot be pulled, so a bad push may make the puzzle unsolvable.
 
-Puzzles are made by playing backwards from the solved board: a search over all pulls gives every position with the exact
-number of moves it needs, and one within the budget is drawn. Rewards: +1 for a box onto a target, -1 off it, +10 when
+A search over all pulls from the solved board gives every position with its exact number of moves; one within the budget
+is drawn. Rewards: +1 for a box onto a target, -1 off it, +10 when
 all are placed, and `step_cost` less per action.
 """
 
@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from functools import lru_cache, partial
 
 from plat_envs.api import EnvironmentSpec
+from plat_envs.environment_errors import check_range
 from plat_envs.episode import Episode, EpisodeConfig
-from plat_envs.errors import check_range
 from plat_envs.grid import DELTAS, join_moves, random_moves, read_moves, said_moves
 from plat_envs.instances import Candidate, draw
 from plat_envs.templates import GRID_TEMPLATES, PUSH_TEMPLATES, sentence
@@ -51,13 +51,13 @@ class Puzzle:
 
 
 def steps(size: int) -> dict[str, int]:
-    """Move -> change of the cell number."""
+    """Return move -> change of the cell number."""
     return {move: down * size + right for move, (down, right) in DELTAS.items()}
 
 
 @lru_cache(maxsize=256)  # a few dozen kilobytes each
 def backward_distances(size: int, walls: frozenset[int], targets: tuple[int, ...]) -> dict[State, int]:
-    """Moves to the solved board from every position that can reach it (breadth first, over pulls and walks)."""
+    """Return the moves to the solved board from every position that can reach it (breadth first)."""
     floor = [cell not in walls for cell in range(size * size)]
     moves = tuple(steps(size).values())
     distance: dict[State, int] = {(player, targets): 0 for player in range(size * size) if floor[player]}
@@ -136,7 +136,7 @@ def puzzle(config: SokobanConfig, split: str, seed: int) -> Puzzle:
                 yield None
                 continue
             walls, targets = layout
-            place = f"{sorted(walls)} {targets}"
+            ground = f"{sorted(walls)} {targets}"
             distance = backward_distances(config.size, walls, targets)
             by_length: dict[int, list[State]] = {}
             for state, moves in distance.items():
@@ -147,7 +147,7 @@ def puzzle(config: SokobanConfig, split: str, seed: int) -> Puzzle:
                 continue
             for _ in range(_TRIES):
                 start = rng.choice(by_length[rng.choice(lengths)])
-                yield place, partial(Puzzle, walls, targets, start)
+                yield ground, partial(Puzzle, walls, targets, start)
 
     return draw("sokoban", split, seed, config.shared_pool, candidates)
 
@@ -212,10 +212,10 @@ class Sokoban(Episode):
         return cells
 
     def _compact(self) -> str:
-        """The inner cells (the outer wall is implied), then player, boxes and targets as coordinates."""
+        """Return the inner cells (the outer wall is implied), then player, boxes and targets as coordinates."""
         cells, words = self._marked(), self._words
-        places = " ".join(words[cell] for cell in (self.player, *self.boxes, *self.puzzle.targets))
-        return f"sokoban {' '.join([cells[cell] for cell in self._inner])} {places} {self._budget()} <think>"
+        coordinates = " ".join(words[cell] for cell in (self.player, *self.boxes, *self.puzzle.targets))
+        return f"sokoban {' '.join([cells[cell] for cell in self._inner])} {coordinates} {self._budget()} <think>"
 
     def _chat(self) -> str:
         size, cells = self.config.size, self._marked()
@@ -230,7 +230,7 @@ class Sokoban(Episode):
     # --- demonstrations -----------------------------------------------------------------------------------------------
 
     def plan(self) -> list[tuple[str, State]]:
-        """A shortest solution from the current position as (move, position before it); empty where there is none."""
+        """Return a shortest solution from the current position as (move, position before it); [] if there is none."""
         position = self.player, self.boxes
         return shortest_solution(self.config.size, self.puzzle.walls, self.puzzle.targets, position)
 
@@ -244,7 +244,7 @@ class Sokoban(Episode):
         return random_moves(rng, self.config.actions_per_turn)
 
     def _next_push(self) -> tuple[int, str, int] | None:
-        """Box, direction and the player's place of the next push of a shortest solution; None where there is none."""
+        """Return box, direction and player's cell of the next push of a shortest solution; None without a solution."""
         for move, (player, boxes) in self.plan():
             if player + self._steps[move] in boxes:
                 return player + self._steps[move], move, player
@@ -275,7 +275,7 @@ class Sokoban(Episode):
         return []
 
     def _cell(self, row: str, column: str) -> int:
-        """The number of a cell that a sentence names; -1 outside the board."""
+        """Return the number of a cell in a sentence; -1 outside the board."""
         size = self.config.size
         return int(row) * size + int(column) if int(row) < size and int(column) < size else -1
 
@@ -285,9 +285,5 @@ SPEC = EnvironmentSpec(
     config_type=SokobanConfig,
     make=Sokoban,
     version="2",
-    stochastic=False,
-    multi_turn=True,
-    state="grid",
-    reward="dense",
     plenty=512,
 )

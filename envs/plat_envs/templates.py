@@ -1,6 +1,6 @@
-"""The sentences of template reasoning (they fit any state), and the small grammar of reasoning that states facts.
+"""The sentences of template reasoning, which fit any state, and the grammar of reasoning that states facts.
 
-Templates are short: on average shorter than a sentence that states facts, as a thought that says nothing often is.
+Templates are on average shorter than sentences that state facts.
 """
 
 from __future__ import annotations
@@ -34,10 +34,10 @@ _NUMBER, _DIRECTION = r"\d{1,2}", f"(?:{'|'.join(DIRECTIONS)})"
 
 
 def sentence(pattern: str, *, large: bool = False, tail: str = "") -> re.Pattern[str]:
-    """A grammar rule as a regular expression, with a group for each placeholder.
+    """Return a grammar rule as a regular expression, with a group for each placeholder.
 
-    N is a number, D a direction, N{1,3} one to three numbers in one group; other words stand for themselves. `large`
-    allows numbers of any size and sign (chat rendering); `tail` is appended as it is.
+    N is a number, D a direction, N{1,3} one to three numbers in one group; other words are literal. `large` allows
+    numbers of any size and sign (chat rendering); `tail` is appended unchanged.
     """
     words = []
     for word in pattern.split():

@@ -53,14 +53,3 @@ WORDS: tuple[str, ...] = (
     *CODE,
 )
 IDS: dict[str, int] = {word: index for index, word in enumerate(WORDS)}
-
-
-def encode(text: str) -> list[int]:
-    """Word ids of compact text; a word outside the list becomes `<unk>`."""
-    unknown = IDS[UNKNOWN]
-    return [IDS.get(word, unknown) for word in text.split()]
-
-
-def decode(ids: list[int]) -> str:
-    """Compact text of word ids."""
-    return " ".join(WORDS[index] for index in ids)

@@ -14,7 +14,6 @@ from plat_envs.vocabulary import MAX_NUMBER
 
 NAMES = ("tom", "ann", "bob", "sue")
 THINGS = ("apples", "books", "coins", "pens")
-MULTIPLY = "*"
 
 # who, other: names; thing: a plural; a, b: numbers
 _OPENINGS = (
@@ -34,12 +33,8 @@ _EVENTS = (
 )
 
 
-def _after(value: int, operator: str, operand: int) -> int:
-    return value + operand if operator == "+" else value - operand if operator == "-" else value * operand
-
-
 def word_problem(rng: random.Random) -> tuple[str, str, str, str] | None:
-    """(question, chain of steps, answer, canonical form), or None where a number leaves 0..30.
+    """Return question, chain of steps, answer and canonical form, or None if a number leaves 0..30.
 
     The canonical form is the arithmetic alone: the same calculation in other words is the same problem.
     """
@@ -48,17 +43,17 @@ def word_problem(rng: random.Random) -> tuple[str, str, str, str] | None:
     sentences: list[str] = []
     chain: list[str] = []
     value = 0
-    for place, kinds in enumerate((_OPENINGS, _EVENTS, _EVENTS)):
+    for position, kinds in enumerate((_OPENINGS, _EVENTS, _EVENTS)):
         wording, operator = rng.choice(kinds)
-        boxes = operator == MULTIPLY
-        if place == 0:
+        boxes = operator == "*"
+        if position == 0:
             value = rng.randint(2, 5) if boxes else rng.randint(1, 9)
             chain.append(str(value))
         operand = 2 if operator == "twice" else rng.randint(2, 5) if boxes else rng.randint(1, 9)
         sentences.append(wording.format(who=who, other=other, thing=thing, a=value, b=operand))
         if operator:
             sign = "*" if operator == "twice" else operator
-            value = _after(value, sign, operand)
+            value = value * operand if sign == "*" else value + operand if sign == "+" else value - operand
             if not 0 <= value <= MAX_NUMBER:
                 return None
             chain.append(f"{sign} {operand} = {value}")

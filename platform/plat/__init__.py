@@ -1,3 +1,22 @@
-"""plat runs the experiments of a paper and says which of its claims hold."""
+"""Run the experiments of a paper and check which of its claims hold.
+
+The functions of `plat.api` are attributes of this package. Each is imported at its first use.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from plat.api import claims, load, plan, report, runs, status, sweep, tune
 
 __version__ = "0.3.0.dev0"
+__all__ = ["__version__", "claims", "load", "plan", "report", "runs", "status", "sweep", "tune"]
+
+
+def __getattr__(name: str) -> Any:
+    if name in __all__:
+        from importlib import import_module
+
+        return getattr(import_module("plat.api"), name)
+    raise AttributeError(f"module 'plat' has no attribute {name!r}")

@@ -1,11 +1,11 @@
-"""`python -m plat` is `plat`: it does not import modules or plug-ins from the current folder either."""
+"""Run `python -m plat` as the script `plat`, without modules or plug-ins from the current folder on the path."""
 
 import os
 import sys
 
 
 def _forget_current_folder() -> None:
-    """Python puts the current folder first on the path of `python -m`; plat itself may lie there, in a checkout."""
+    """Remove the current folder, which `python -m` puts first on `sys.path`, unless plat itself lies there."""
     current = os.getcwd()
     folder_of_plat = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
     if not sys.flags.safe_path and sys.path and sys.path[0] in ("", current) and folder_of_plat != current:

@@ -1,16 +1,20 @@
-"""Where the `plat` script begins: Ctrl-C is dealt with before anything else is imported.
+"""Start the `plat` script. Ctrl-C is handled before anything else is imported.
 
-Importing the command line takes a tenth of a second. A KeyboardInterrupt in the middle of an import would be printed as
-a traceback.
+Importing the command line takes a tenth of a second, and a KeyboardInterrupt during an import prints a traceback.
 """
 
 import signal
-
-from plat.interrupt import leave
+import sys
 
 
 def main() -> None:
-    """Entry point of the `plat` script; always leaves through SystemExit."""
+    """Run the `plat` script. Always ends with SystemExit, with code 2 if this is not Linux."""
+    if sys.platform != "linux":
+        print(f"error: plat runs on Linux, and this is {sys.platform}", file=sys.stderr)
+        print("  fix: use a Linux machine, a container, or WSL on Windows", file=sys.stderr)
+        sys.exit(2)
+    from plat.processes.interrupt import leave
+
     if signal.getsignal(signal.SIGINT) is signal.default_int_handler:  # else it is ignored, as in a background job
         signal.signal(signal.SIGINT, leave)
     from plat.cli import main as command_line

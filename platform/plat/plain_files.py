@@ -1,16 +1,18 @@
-"""Files that others may have made: only regular ones are read, with limits of their size, depth and aliases.
+"""Read files that others may have made, within limits of size, nesting depth and YAML aliases.
 
-Opening a pipe waits for a writer without end, and so does reading a device. A few lines of YAML can stand for billions
-of values, and PyYAML's C parser ends the process on a text that is nested deeply enough. Everything that plat reads
-from a home, a bundle or a folder of the user goes through here.
+Only regular files are read, because opening a pipe or reading a device can block for ever. A few lines of YAML can
+expand to billions of values, and PyYAML's C parser crashes on deeply nested text. Everything that plat reads from a
+home, a bundle or a user's folder goes through this module.
 """
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import json
 import os
 import stat
+from collections.abc import Iterator
 from io import BufferedReader
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -18,10 +20,10 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from yaml.nodes import Node
 
-LARGEST_FILE = 1 << 30  # bytes: of a file that is read whole
+LARGEST_FILE = 1 << 30  # bytes; the limit for a file that is read whole
 MAX_DEPTH = 200  # of YAML
 MAX_VALUES = 1_000_000  # of YAML, after aliases are expanded
-SHORT = 4096  # characters: no text of this length is nested too deeply for PyYAML's C parser
+SHORT = 4096  # characters; no text this short is nested too deeply for PyYAML's C parser
 
 
 class NotRegular(OSError):
@@ -32,7 +34,7 @@ class NotRegular(OSError):
 
 
 def is_special(path: str | os.PathLike[str]) -> bool:
-    """Whether this is a pipe, a device or a socket: something that must not be opened to be read."""
+    """Return True if the path is a pipe, a device or a socket, which must not be opened for reading."""
     try:
         mode = os.stat(path).st_mode
     except (OSError, ValueError):
@@ -41,7 +43,7 @@ def is_special(path: str | os.PathLike[str]) -> bool:
 
 
 def open_regular(path: str | os.PathLike[str]) -> BufferedReader:
-    """Open a file to read its bytes. OSError as from `open`; NotRegular for what is neither a file nor a folder."""
+    """Open a file to read its bytes. Raises OSError as `open` does, and NotRegular for a pipe, device or socket."""
     handle = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)  # a pipe without a writer opens, too
     try:
         mode = os.fstat(handle).st_mode
@@ -56,7 +58,7 @@ def open_regular(path: str | os.PathLike[str]) -> BufferedReader:
 
 
 def read_bytes(path: str | os.PathLike[str], limit: int | None = LARGEST_FILE) -> bytes:
-    """What a regular file holds; OSError when it cannot be read, or has more than `limit` bytes."""
+    """Return the content of a regular file. Raises OSError if it cannot be read or has more than `limit` bytes."""
     with open_regular(path) as file:
         if limit is not None and os.fstat(file.fileno()).st_size > limit:
             raise OSError(errno.EFBIG, f"it has more than {limit:,} bytes", os.fspath(path))
@@ -64,28 +66,38 @@ def read_bytes(path: str | os.PathLike[str], limit: int | None = LARGEST_FILE) -
 
 
 def read_text(path: str | os.PathLike[str], limit: int = LARGEST_FILE, errors: str = "strict") -> str:
-    """What a regular file holds as UTF-8, as `read_bytes`; ValueError when it is none. Line ends become newlines."""
+    """Return the UTF-8 text of a regular file, with every line end as a newline; ValueError if it is not UTF-8."""
     text = read_bytes(path, limit).decode("utf-8", errors)
     return text.replace("\r\n", "\n").replace("\r", "\n") if "\r" in text else text
 
 
 def parse_json(text: str | bytes) -> Any:
-    """The value of a JSON text; ValueError when it is none, or nested too deeply."""
+    """Return the value of a JSON text. Raises ValueError if it is invalid or nested too deeply."""
     try:
         return json.loads(text)
     except RecursionError:
         raise ValueError("nested too deeply") from None
 
 
+def json_objects(text: str | bytes) -> Iterator[dict[str, Any]]:
+    """Yield the lines of a text that are JSON objects; others, for example one cut off by a kill, are skipped."""
+    for line in text.splitlines():
+        with contextlib.suppress(ValueError):
+            value = parse_json(line)
+            if isinstance(value, dict):
+                yield value
+
+
 def read_json_value(path: Path) -> Any:
-    """The value in a JSON file; OSError or ValueError when it cannot be read."""
+    """Return the value in a JSON file. Raises OSError or ValueError if it cannot be read."""
     return parse_json(read_bytes(path))
 
 
 def parse_yaml(text: str) -> Any:
-    """The value of a YAML text; ValueError when it is not plain YAML, nested too deeply, or stands for too much.
+    """Return the value of a YAML text that plat has written.
 
-    For what plat has written. Files of users are read with positions: `plat.spec.yaml_reader`.
+    Raises ValueError if it is not plain YAML, nested too deeply, or expands to too many values. Files of users are read
+    with positions by `plat.spec.reading.yaml_reader`.
     """
     import yaml
 
@@ -101,7 +113,7 @@ def parse_yaml(text: str) -> Any:
             return None if root is None else loader.construct_document(root)
         finally:
             loader.dispose()
-    except (yaml.YAMLError, TypeError, RecursionError) as error:  # TypeError: a key that cannot be one
+    except (yaml.YAMLError, TypeError, RecursionError) as error:  # TypeError: an unhashable key
         raise ValueError(f"not plain YAML: {' '.join(str(error).split())[:200]}") from None
 
 
@@ -116,7 +128,7 @@ def _check_depth(events: Any) -> None:
 
 
 def _count(node: Node, known: dict[int, int], depth: int) -> int:
-    """How many values a node stands for when its aliases are expanded; ValueError for too many, or an endless one."""
+    """Return the number of values in a node after alias expansion; ValueError if that is endless or too many."""
     if id(node) in known:
         if not known[id(node)]:
             raise ValueError("an anchor that contains its own alias")

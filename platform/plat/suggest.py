@@ -1,4 +1,4 @@
-"""The nearest valid name, for messages about misspelt ones."""
+"""Find the nearest valid name, for messages about misspelt names."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from difflib import SequenceMatcher, get_close_matches
 
 ALSO_CALLED = {"gpu": "cuda", "fp32": "float32", "fp16": "float16", "bf16": "bfloat16", "fp64": "float64"}
 SHOWN = 12  # valid names listed when none is near
-LIKE = 0.6  # how alike the last parts of two dotted names of one section must be, from 0 to 1
+LIKE = 0.6  # least similarity (0 to 1) of the last parts of two dotted names of one section
 
 
 def nearest(name: str, valid: Iterable[str], cutoff: float = 0.6) -> str | None:
-    """The valid name most like `name`, those with the same last dotted part first; None if none is near."""
+    """Return the valid name most like `name`, or None if none is near; the same last dotted part counts most."""
     names = list(valid)
     if ALSO_CALLED.get(name.lower()) in names:
         return ALSO_CALLED[name.lower()]
@@ -29,18 +29,17 @@ def nearest(name: str, valid: Iterable[str], cutoff: float = 0.6) -> str | None:
 
 
 def _are_alike(name: str, other: str) -> bool:
-    """Whether more than the section of two dotted names is alike: `train.epochs` is like neither `train.prompts` nor
-    `train`."""
+    """Return True if more than the section is alike: `train.epochs` is like neither `train.prompts` nor `train`."""
     (section, _, last), (other_section, _, other_last) = name.rpartition("."), other.rpartition(".")
     if not section or section != other_section:
         return other != section
     return last in other_last or other_last in last or SequenceMatcher(None, last, other_last).ratio() >= LIKE
 
 
-def mend(name: object, valid: Iterable[str], kind: str = "valid names") -> str:
-    """A line for SpecError.mend: `did you mean 'x'?`, and the valid names when they are few enough to read.
+def suggest(name: object, valid: Iterable[str], kind: str = "valid names") -> str:
+    """Return a line for SpecError.fix: `did you mean 'x'?`, and the valid names if they are few.
 
-    Where none is near, those of the same section are listed, if it has any: `train.iterations, train.prompts, ...`.
+    Without a near name, only the names of the same section are listed, if it has any.
     """
     names = list(dict.fromkeys(valid))
     near = nearest(str(name), names) if names else None

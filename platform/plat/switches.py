@@ -1,4 +1,4 @@
-"""Switches of plat among the environment variables: on, off, or a mistake that is named."""
+"""Read switches from environment variables."""
 
 from __future__ import annotations
 
@@ -11,12 +11,10 @@ OFF = ("", "0", "false", "no", "off")
 
 
 def is_on(name: str) -> bool:
-    """Whether the variable of this name is set to a word for on; SpecError for what is neither on nor off."""
+    """Return True if the environment variable is a word for "on". Raises SpecError if it is neither on nor off."""
     value = os.environ.get(name, "").strip().lower()
     if value not in ON + OFF:
-        raise SpecError(
-            f"{name} is {os.environ[name]!r}, which is neither on nor off",
-            where=f"the environment variable {name}",
-            mend=f"set it to 1, or to 0 (or: {', '.join(ON[1:])}; {', '.join(OFF[2:])})",
-        )
+        what = f"{name} is {os.environ[name]!r}, which is neither on nor off"
+        fix = f"set it to 1, or to 0 (or: {', '.join(ON[1:])}; {', '.join(OFF[2:])})"
+        raise SpecError(what, where=f"the environment variable {name}", fix=fix)
     return value in ON

@@ -1,4 +1,4 @@
-"""Lengths of time, sizes, shares and numbers of things in words."""
+"""Format durations, sizes, shares, steps and counts as text."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import math
 
 
 def duration(seconds: float | None) -> str:
-    """0.31 -> "0.3 s", 12 -> "12 s", 750 -> "12.5 min", 9000 -> "2.5 h"; "?" when it is not known."""
+    """Format seconds: 0.31 -> "0.3 s", 12 -> "12 s", 750 -> "12.5 min", 9000 -> "2.5 h"; "?" for None or NaN."""
     if seconds is None or math.isnan(seconds):
         return "?"
     if seconds < 100:
@@ -15,17 +15,22 @@ def duration(seconds: float | None) -> str:
 
 
 def counted(number: int, noun: str) -> str:
-    """1 -> "1 run", 3 -> "3 runs"."""
+    """Return the number with its noun: 1 -> "1 run", 3 -> "3 runs"."""
     return f"{number} {noun}{'s' if number != 1 else ''}"
 
 
 def are(number: int) -> str:
-    """The verb behind so many things: 1 -> "is", 3 -> "are"."""
+    """Return the verb for a count: 1 -> "is", 3 -> "are"."""
     return "is" if number == 1 else "are"
 
 
+def were(number: int) -> str:
+    """Return the verb for a count in the past: 1 -> "was", 3 -> "were"."""
+    return "was" if number == 1 else "were"
+
+
 def size(count: float) -> str:
-    """A number of bytes: "512 B", "80.0 kB", "1.2 GB"."""
+    """Format a number of bytes: "512 B", "80.0 kB", "1.2 GB"."""
     for unit in ("B", "kB", "MB"):
         if count < 1000:
             return f"{count:.0f} {unit}" if count >= 100 or unit == "B" else f"{count:.1f} {unit}"
@@ -34,5 +39,12 @@ def size(count: float) -> str:
 
 
 def percent(share: float | None) -> str:
-    """0.125 -> "12.5 %"; "" when there is none."""
+    """Format a share: 0.125 -> "12.5 %"; "" for None."""
     return "" if share is None else f"{100 * share:.1f} %"
+
+
+def iteration(step: int | None, iterations: int | None) -> str:
+    """Format a step: (3, 30) -> "3/30", (3, None) -> "3"; "" before the first step."""
+    if step is None:
+        return ""
+    return f"{step}/{iterations}" if iterations else str(step)

@@ -1,7 +1,7 @@
-"""Code of other packages, called so that its mistakes are named as theirs: what was called, in which file and line.
+"""Call the code of other packages, and report its errors with their file and line.
 
-A trainer, an environment, a report builder or a check may raise anything. None of that is a mistake in plat, and the
-person who wrote the code needs the line, not our traceback.
+A trainer, an environment, a report builder or a check may raise anything. Its author needs the line that failed, not
+plat's traceback.
 """
 
 from __future__ import annotations
@@ -17,17 +17,16 @@ from typing import Any
 
 from plat.errors import PlatError, PluginError
 
-_PYTHON = tuple({sysconfig.get_path(name) + os.sep for name in ("stdlib", "platstdlib")})
-_SITE = tuple({sysconfig.get_path(name) + os.sep for name in ("purelib", "platlib")})  # below Python's own
+PYTHON = tuple({sysconfig.get_path(name) + os.sep for name in ("stdlib", "platstdlib")})
+SITE = tuple({sysconfig.get_path(name) + os.sep for name in ("purelib", "platlib")})  # below Python's own
 
 
 @contextlib.contextmanager
-def user_code(title: str, mend: str | None = None) -> Iterator[None]:
-    """Turn whatever the block raises into a PluginError at the file and line of the code that raised it.
+def user_code(title: str, fix: str | None = None) -> Iterator[None]:
+    """Turn an exception of the block into a PluginError at the file and line of the code that raised it.
 
-    A PlatError passes as it is: the code has said itself what is wrong. So do KeyboardInterrupt and MemoryError.
-
-    title  what the block does, for example "the trainer 'mine' cannot be loaded"
+    PlatError, KeyboardInterrupt and MemoryError pass unchanged. `title` is what the block does, for example "the
+    trainer 'mine' cannot be loaded".
     """
     try:
         yield
@@ -35,11 +34,11 @@ def user_code(title: str, mend: str | None = None) -> Iterator[None]:
         raise
     except (Exception, SystemExit) as error:
         what = f"{title}: {in_words(error)}"
-        raise PluginError(what, where=place_of(error, behind=2), mend=mend or "mend the code there") from error
+        raise PluginError(what, where=place_of(error, behind=2), fix=fix or "fix the code there") from error
 
 
 def in_words(error: BaseException) -> str:
-    """The type and the message of an exception in one line."""
+    """Return the type and the message of an exception in one line."""
     if isinstance(error, SyntaxError):
         return f"{type(error).__name__}: {error.msg}"
     message = " ".join(str(error).split())[:300]
@@ -47,10 +46,12 @@ def in_words(error: BaseException) -> str:
 
 
 def place_of(error: BaseException, behind: int = 0) -> str | None:
-    """`file:line` of the innermost code of the package, or folder, that was called from here and raised the error.
+    """Return the `file:line` in a user's package at which an error was raised, or None if no such package was called.
 
-    Of a SyntaxError the line that cannot be read. None when all of the code is plat's or Python's own. The outermost
-    `behind` frames do not count: they called the code.
+    The outermost frame of the traceback that is neither plat's nor Python's determines the package. The result is the
+    innermost frame in this package. For a SyntaxError, it is the line that cannot be parsed.
+
+    behind  number of outermost frames to ignore, because they belong to the caller
     """
     if isinstance(error, SyntaxError) and error.filename:
         return f"{error.filename}:{error.lineno or 1}"
@@ -63,23 +64,23 @@ def place_of(error: BaseException, behind: int = 0) -> str | None:
 
 
 def _is_foreign(file: str) -> bool:
-    """Whether a file is neither plat's nor Python's own."""
-    if not os.path.isabs(file):  # such as <frozen importlib>
+    """Return True if a file belongs neither to plat nor to Python."""
+    if not os.path.isabs(file):  # e.g. <frozen importlib>
         return False
     modules = (sys.modules.get(name) for name in ("plat", "plat_analysis", "plat_envs"))
     ours = tuple(os.path.dirname(module.__file__) + os.sep for module in modules if module and module.__file__)
-    return not file.startswith(ours) and (file.startswith(_SITE) or not file.startswith(_PYTHON))
+    return not file.startswith(ours) and (file.startswith(SITE) or not file.startswith(PYTHON))
 
 
 def _package(file: str) -> str:
-    """The beginning that all files of its package share: the top-level folder of an installed one, else its folder."""
-    for site in _SITE:
+    """Return the path prefix of a file's package: its top-level folder in site-packages, else the file's folder."""
+    for site in SITE:
         if file.startswith(site):
             return site + file.removeprefix(site).partition(os.sep)[0]
     return os.path.dirname(file) + os.sep
 
 
 def definition_of(function: Callable[..., Any]) -> str | None:
-    """`file:line` where a function is written; None where Python cannot tell."""
+    """Return `file:line` where a function is defined, or None if Python does not know."""
     code = getattr(inspect.unwrap(function), "__code__", None)
     return f"{code.co_filename}:{code.co_firstlineno}" if code is not None else None

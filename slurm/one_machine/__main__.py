@@ -12,13 +12,16 @@ The nodes node1, node2, ... are processes of this machine. They are in two parti
 from __future__ import annotations
 
 import argparse
+import os
 import subprocess
 import sys
 from pathlib import Path
 
-from slurm.one_machine.cluster import Cluster
-from slurm.one_machine.install import install
-from slurm.one_machine.processes import ClusterError
+from slurm.one_machine import accounting, postgresql
+from slurm.one_machine import cluster as slurm_cluster
+from slurm.one_machine.daemons import ClusterError, missing_programs
+
+PACKAGES = ("slurmctld", "slurmd", "slurm-client", "slurmdbd", "munge", "mariadb-server", "postgresql")
 
 
 def main() -> int:
@@ -46,9 +49,9 @@ def _parser() -> argparse.ArgumentParser:
 
 def _obey(chosen: argparse.Namespace) -> None:
     if chosen.verb == "install":
-        install()
+        _install()
         return
-    cluster = Cluster(chosen.folder, nodes=chosen.nodes, accounting=chosen.accounting)
+    cluster = slurm_cluster.Cluster(chosen.folder, nodes=chosen.nodes, accounting=chosen.accounting)
     if chosen.verb == "up":
         try:
             cluster.up()
@@ -58,6 +61,22 @@ def _obey(chosen: argparse.Namespace) -> None:
         print(f"export SLURM_CONF={cluster.configuration}")
     else:
         cluster.down()
+
+
+def _install() -> None:
+    """Install the missing Debian packages; raise ClusterError if the cluster cannot run on this machine."""
+    if os.getuid() != 0:
+        raise ClusterError("SLURM's daemons need root to run jobs of users")
+    if not missing_programs((*slurm_cluster.PROGRAMS, *accounting.PROGRAMS)) and postgresql.programs() is not None:
+        return
+    if missing_programs(["apt-get"]):
+        raise ClusterError("SLURM is not installed, and there is no apt-get to install Debian's packages")
+    quiet = {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}
+    subprocess.run(["apt-get", "update", "-qq"], env=quiet, capture_output=True)
+    command = ["apt-get", "install", "-y", "-qq", "--no-install-recommends", *PACKAGES]
+    done = subprocess.run(command, env=quiet, capture_output=True, text=True)
+    if done.returncode:
+        raise ClusterError(f"Debian's packages of SLURM cannot be installed: {done.stderr.strip()[-500:]}")
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""SLURM's accounting: slurmdbd over a MariaDB of its own, so that `sacct` knows what has ended."""
+"""SLURM's accounting: slurmdbd over a separate MariaDB, so that `sacct` reports ended jobs."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ import shutil
 import subprocess
 from pathlib import Path
 
-from slurm.one_machine import settings
-from slurm.one_machine.processes import Commands, end_daemon, wait_until
+from slurm.one_machine import slurm_conf
+from slurm.one_machine.daemons import Commands, end_daemon, wait_until
 
 PROGRAMS = ("slurmdbd", "mariadbd")
 
 
 class Accounting:
-    """The accounting of the cluster `name`, with its files in `root`; both servers listen on this machine alone."""
+    """The accounting of the cluster `name`, with its files in `root`; both servers listen on this machine only."""
 
     def __init__(self, root: Path, name: str, commands: Commands) -> None:
         self._root = root
@@ -22,18 +22,18 @@ class Accounting:
         self._database: subprocess.Popen[bytes] | None = None
 
     def up(self, slurmdbd_port: int, database_port: int) -> None:
-        """Start MariaDB and slurmdbd, and tell them of the cluster and of an account `lab` for root."""
+        """Start MariaDB and slurmdbd; add the cluster, and an account `lab` for root. Raises ClusterError."""
         socket_file = self._start_database(database_port)
         client = ["mariadb", "--no-defaults", f"--socket={socket_file}", "--user=root", "--execute"]
         wait_until(lambda: self._commands.succeeds(*client, "select 1"), 120, "MariaDB answers")
-        self._commands.run(*client, settings.DATABASE_GRANTS)
+        self._commands.run(*client, slurm_conf.DATABASE_GRANTS)
         self._start_slurmdbd(slurmdbd_port, database_port)
         for entity in (
             ["cluster", self._name],
             ["account", "lab", f"cluster={self._name}"],
             ["user", "root", "account=lab"],
         ):
-            self._commands.succeeds("sacctmgr", "-i", "add", *entity)  # it fails where the entity is there already
+            self._commands.succeeds("sacctmgr", "-i", "add", *entity)  # it fails if the entity exists already
 
     def down(self) -> None:
         for name in ("slurmdbd", "mariadb"):
@@ -60,7 +60,7 @@ class Accounting:
 
     def _start_slurmdbd(self, port: int, database_port: int) -> None:
         path = self._root / "etc" / "slurmdbd.conf"
-        path.write_text(settings.SLURMDBD.format(root=self._root, dbd_port=port, database_port=database_port))
+        path.write_text(slurm_conf.SLURMDBD.format(root=self._root, dbd_port=port, database_port=database_port))
         path.chmod(0o600)  # slurmdbd refuses a file that others may read
         self._commands.run("slurmdbd")
         answers = ("sacctmgr", "-n", "list", "cluster")

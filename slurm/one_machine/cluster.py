@@ -1,11 +1,8 @@
-"""A real SLURM on one machine, for tests: munge, slurmctld, several slurmd, and slurmdbd over MariaDB if asked for.
+"""A real SLURM on one machine, for tests: munge, slurmctld, several slurmd, and optionally slurmdbd over MariaDB.
 
-Needs root and Debian's packages of SLURM 22.05 or later (`install`), but neither systemd nor a network. Every daemon is
-started here, from files in one folder, on ports and sockets of its own, and is ended by its process number. Nothing
-else on the machine is touched.
-
-Partitions: `low` (the default; its jobs are requeued when `high` needs the nodes) and `high`. Each node has 4 CPUs on
-paper, so that several tasks run at once on a small machine.
+Needs root and Debian's packages of SLURM 22.05 or later (`install`), but neither systemd nor a network. Every daemon
+uses files in one folder and separate ports and sockets, and is ended by its process number. Nothing else on the machine
+is touched. Partitions: `low` (the default; its jobs are requeued when `high` needs the nodes) and `high`.
 """
 
 from __future__ import annotations
@@ -18,10 +15,10 @@ import socket
 from collections.abc import Sequence
 from pathlib import Path
 
-from slurm.one_machine import settings
+from slurm.one_machine import slurm_conf
 from slurm.one_machine.accounting import PROGRAMS as ACCOUNTING_PROGRAMS
 from slurm.one_machine.accounting import Accounting
-from slurm.one_machine.processes import (
+from slurm.one_machine.daemons import (
     ClusterError,
     Commands,
     end_daemon,
@@ -35,7 +32,7 @@ MOST_NODES = 100
 
 
 class Cluster:
-    """A cluster in a folder. `environment` is what a client needs to talk to it."""
+    """A cluster in a folder. `environment` has the variables that a client needs to talk to it."""
 
     def __init__(self, root: Path, *, nodes: int = 4, accounting: bool = False, min_job_age: int = 300) -> None:
         self.root = root.absolute()
@@ -52,7 +49,7 @@ class Cluster:
         return {"SLURM_CONF": str(self.configuration)}
 
     def up(self) -> None:
-        """Start every daemon and wait until all nodes are idle; ClusterError when that is not possible here."""
+        """Start every daemon and wait until all nodes are idle; raise ClusterError if that is not possible here."""
         missing = missing_programs((*PROGRAMS, *ACCOUNTING_PROGRAMS) if self.accounting else PROGRAMS)
         if missing:
             raise ClusterError(
@@ -95,7 +92,7 @@ class Cluster:
     def _write_settings(self, ports: Sequence[int]) -> None:
         first = ports[1]
         self.configuration.write_text(
-            settings.SLURM.format(
+            slurm_conf.SLURM.format(
                 name=self.name,
                 host=socket.gethostname().split(".")[0],
                 root=self.root,
@@ -116,7 +113,7 @@ class Cluster:
         return "\n".join(["accounting_storage/slurmdbd", *lines])
 
     def _start_munge(self) -> None:
-        """A munged of our own, with a key and a socket in the cluster's folder."""
+        """Start a separate munged, with its key and socket in the cluster's folder."""
         user, group = pwd.getpwnam("munge").pw_uid, grp.getgrnam("munge").gr_gid
         folder = self.root / "run"
         keys = self.root / "munge"

@@ -1,4 +1,4 @@
-"""A PostgreSQL in a folder, for tests of a team's store. It is reached through a socket in that folder alone."""
+"""A PostgreSQL in a folder, for tests of a team's store. It is reached only through a socket in that folder."""
 
 from __future__ import annotations
 
@@ -6,19 +6,19 @@ import os
 import subprocess
 from pathlib import Path
 
-from slurm.one_machine.processes import ClusterError, Commands, wait_until
+from slurm.one_machine.daemons import ClusterError, Commands, wait_until
 
-USER = "postgres"  # Debian's package makes it; the server refuses to run as root
+USER = "postgres"  # Debian's package creates the user; the server refuses to run as root
 DEBIAN = Path("/usr/lib/postgresql")  # one folder for each version, none of them on the PATH
 
 
 def programs() -> Path | None:
-    """The folder of the newest installed version's programs, None when there is none."""
+    """Return the folder with the programs of the newest installed version; None if there is none."""
     return max(DEBIAN.glob("*/bin"), key=lambda folder: int(folder.parent.name), default=None)
 
 
 class PostgreSQL:
-    """A server with one empty database. `folder` must be reachable by the user `postgres`, so not in a private one."""
+    """A server with one empty database. The user `postgres` must be able to reach `folder`."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -26,11 +26,11 @@ class PostgreSQL:
 
     @property
     def uri(self) -> str:
-        """The database, as SQLAlchemy and MLflow name it."""
+        """The URI of the database for SQLAlchemy and MLflow."""
         return f"postgresql://{USER}@/{USER}?host={self.folder}"
 
     def up(self) -> None:
-        """ClusterError when it is not installed or does not answer."""
+        """Start the server and wait until it answers; raise ClusterError if it is not installed or does not answer."""
         binaries = programs()
         if binaries is None:
             raise ClusterError("not installed: postgresql (run `python -m slurm.one_machine install` as root)")
@@ -46,7 +46,7 @@ class PostgreSQL:
         wait_until(lambda: commands.succeeds(*ready), 120, f"PostgreSQL answers (see {self.folder})")
 
     def down(self) -> None:
-        """End it, with whatever connections there are."""
+        """End the server, including open connections."""
         if self._process is not None:
             self._process.send_signal(2)  # SIGINT: a fast shutdown
             self._process.wait(60)

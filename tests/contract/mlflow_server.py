@@ -12,7 +12,7 @@ import time
 import urllib.request
 from pathlib import Path
 
-from plat.store.mlflow.client import QUIET
+from plat.store.mlflow.mlflow_client import QUIET
 
 
 class MlflowServer:

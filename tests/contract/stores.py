@@ -5,10 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from store_dump import dump
 
 from plat.cli import main
 from plat.store.home import Home
-from plat.store.mlflow.dump import dump
 
 
 def results(root: Path):

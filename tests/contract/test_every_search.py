@@ -6,9 +6,9 @@ import pytest
 from search_files import TOY_SEARCH
 
 from plat.dispatch.driver import sweep
-from plat.search.file import read_searches
-from plat.search.source import TrialSource
+from plat.search.search_file import read_searches
 from plat.search.study import open_study
+from plat.search.trial_source import TrialSource
 from plat.store.home import Home
 
 pytestmark = pytest.mark.cluster  # many short submissions, one after the other

@@ -22,9 +22,9 @@ from clusters import TOY, FakeSlurm
 from sweep_processes import wait_for
 from toy_runs import toy_run
 
-from plat.store.durable import read_json
+from plat.store.coordination.submissions import Submission
+from plat.store.disk.durable import read_json
 from plat.store.home import Home
-from plat.store.submissions import Submission
 
 SCRIPT = Path(__file__).parent / "toy_submit.py"
 Submitter = tuple[Home, int | str]  # where it submits, and the step before which it is killed (0: it lives)

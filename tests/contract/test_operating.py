@@ -11,7 +11,7 @@ from toy_runs import toy_run
 
 from plat.cli import main
 from plat.dispatch.driver import sweep
-from plat.spec.experiment import load_experiments
+from plat.spec.expansion.experiment import load_experiments
 from plat.store.home import Home
 from plat.store.run_directory.state import run_state
 

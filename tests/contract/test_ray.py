@@ -17,13 +17,13 @@ from ray_cluster import on_ray
 from sweep_processes import finish, start, wait_for
 from toy_runs import comparable, no_step_twice, toy_run
 
-from plat.dispatch.cancel import cancel_runs
 from plat.dispatch.driver import sweep
-from plat.store import process
+from plat.dispatch.schedulers import cancel_runs
+from plat.processes import identification
+from plat.store.coordination.submissions import newest_record
 from plat.store.home import Home
-from plat.store.run_directory.files import read_attempt_meta, read_outcome
+from plat.store.run_directory.run_files import read_attempt_meta, read_outcome
 from plat.store.run_directory.state import run_state
-from plat.store.submissions import newest_record
 
 pytestmark = pytest.mark.cluster
 PATIENCE = 300  # seconds; Ray starts a process for each actor
@@ -158,7 +158,7 @@ def test_a_ray_of_our_own_ends_also_when_the_sweep_is_killed(home, tasks_find_th
     os.kill(driver.pid, signal.SIGKILL)
     driver.communicate(timeout=PATIENCE)
     owner = json.loads(newest_record(home.run(run.id)).submission.manifest.read_text())["owner"]
-    wait_for(lambda: not process.runs(owner), timeout=PATIENCE)
+    wait_for(lambda: not identification.runs(owner), timeout=PATIENCE)
     [attempt] = home.run(run.id).attempts()
     assert read_outcome(attempt)["outcome"] == "interrupted" and run_state(home.run(run.id)).state == "interrupted"
 

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from clusters import ROOT
 
-from plat.dispatch.ray.settings import RaySettings
+from plat.dispatch.ray.ray_settings import RaySettings
 
 GUIDE = (ROOT / "docs" / "ray.md").read_text()
 COMMANDS = re.findall(r"^\$ (.*)$", GUIDE, re.M)

@@ -14,7 +14,7 @@ from toy_runs import comparable, no_step_twice, toy_run
 
 from plat.dispatch.driver import sweep
 from plat.store.home import Home
-from plat.store.run_directory.files import read_attempt_meta, read_outcome
+from plat.store.run_directory.run_files import read_attempt_meta, read_outcome
 from plat.store.run_directory.state import run_state
 
 pytestmark = pytest.mark.cluster

@@ -13,14 +13,14 @@ from clusters import QUICK
 from sweep_processes import Recorder, wait_for
 from toy_runs import comparable, no_step_twice, toy_run
 
-from plat.dispatch.api import SchedulerError
+from plat.dispatch.dispatcher import SchedulerError
+from plat.dispatch.dispatcher_spec import OVER
 from plat.dispatch.driver import sweep
-from plat.dispatch.schedulers import OVER
 from plat.dispatch.slurm.commands import Slurm
-from plat.dispatch.slurm.refresh import ask, refresh, task_states
+from plat.dispatch.slurm.slurm_refresh import ask, refresh, task_states
+from plat.store.coordination.submissions import newest_record, open_submissions
 from plat.store.home import Home
 from plat.store.run_directory.state import run_state
-from plat.store.submissions import newest_record, open_submissions
 
 
 def follow(home, runs, *more, **options):

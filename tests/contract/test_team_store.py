@@ -21,12 +21,12 @@ from clusters import TOY
 from many_importers import copies_of, one_round, stages
 from mlflow_server import MlflowServer
 from runner_runs import make
+from store_dump import dump
 from sweep_processes import wait_for
 
 from plat.errors import StoreError
 from plat.runner.execution import execute
 from plat.store.home import Home
-from plat.store.mlflow.dump import dump
 
 EXPERIMENT = """\
 title: Random walks of a team

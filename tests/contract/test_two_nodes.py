@@ -21,12 +21,12 @@ import pytest
 from ray_cluster import on_ray
 
 from plat.dispatch.driver import sweep
-from plat.runner.process_tree import MARK
-from plat.spec.experiment import build_run
-from plat.spec.runs import Run
+from plat.processes.process_tree import MARK
+from plat.spec.expansion.experiment import build_run
+from plat.spec.expansion.run import Run
+from plat.store.coordination.submissions import newest_record
 from plat.store.home import Home
-from plat.store.run_directory.files import read_attempt_meta, read_outcome
-from plat.store.submissions import newest_record
+from plat.store.run_directory.run_files import read_attempt_meta, read_outcome
 
 pytestmark = pytest.mark.cluster
 PATIENCE = 540  # seconds; starting Ray and verl takes most of them on a busy machine
@@ -140,7 +140,7 @@ def test_what_a_job_of_slurm_has_started_on_another_node_ends_with_the_killed_jo
 COMPANY = """
 import ray
 from plat.errors import RunError
-from plat.trainer.verl.cluster import refuse_company
+from plat.trainer.verl.machines.private_cluster import refuse_company
 ray.init(address="{address}", log_to_driver=False)
 refuse_company()
 class Controller: ...

@@ -27,7 +27,7 @@ from clusters import QUICK
 from step_counter import KillAt, StepCounter
 from toy_runs import toy_run
 
-import plat.dispatch.slurm.dispatcher  # noqa: F401
+import plat.dispatch.slurm.slurm_dispatcher  # noqa: F401
 from plat.dispatch.driver import sweep
 from plat.store.home import Home
 

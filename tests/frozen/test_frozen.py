@@ -1,9 +1,9 @@
 """What must not change by accident: the ids of runs, the bytes of shipped bases, defaults, and the numbers of training.
 
 A failure here means that earlier results no longer belong to the runs of the same name, or that the same run gives
-other numbers. If that is meant: raise `SCHEME` (plat.spec.identity), the trainer's `version` or `BUILD_VERSION`
-(plat.trainer.embedded.base_model.recipe), whichever it concerns, say in CHANGELOG.md what is not comparable any more,
-and freeze the new state with
+other numbers. If that is meant: raise `SCHEME` (plat.spec.identity.run_identity), the trainer's `version` or
+`BUILD_VERSION` (plat.trainer.embedded.base_model.recipe), whichever it concerns, say in CHANGELOG.md what is not
+comparable any more, and freeze the new state with
 
     python tests/frozen/test_frozen.py
 
@@ -24,13 +24,13 @@ import pytest
 import yaml
 
 from plat import conf
-from plat.spec import identity
-from plat.spec.experiment import build_run, config_object, load_experiments
-from plat.spec.schema import schema_of
+from plat.spec.composition.schema import schema_of
+from plat.spec.expansion.experiment import build_run, config_object, load_experiments
+from plat.spec.identity import run_identity
 from plat.trainer.api import find_trainer
-from plat.trainer.config import BaseConfig, ModelConfig
+from plat.trainer.embedded.base_model.base_record import SHIPPED, read_base, records_in
 from plat.trainer.embedded.base_model.recipe import BUILD_VERSION, base_key, tasks_of
-from plat.trainer.embedded.base_model.record import SHIPPED, read_base, records_in
+from plat.trainer.run_config import BaseConfig, ModelConfig
 from plat_envs.api import find_environment
 
 HERE = Path(__file__).parent
@@ -74,10 +74,13 @@ def current_identity() -> dict[str, Any]:
     records, damaged = records_in(SHIPPED)
     assert not damaged, damaged[0].render()
     return {
-        "scheme": identity.SCHEME,
-        "of_another_trainer": identity.identity(
-            ['"lr":' + identity.canonical(1e-3), '"task":' + identity.canonical({"size": 4, "name": "märchen"})],
-            identity.canonical(["toy", "1.0", [("task.name", "2")], {"data": None}]),
+        "scheme": run_identity.SCHEME,
+        "of_another_trainer": run_identity.identity(
+            [
+                '"lr":' + run_identity.canonical(1e-3),
+                '"task":' + run_identity.canonical({"size": 4, "name": "märchen"}),
+            ],
+            run_identity.canonical(["toy", "1.0", [("task.name", "2")], {"data": None}]),
         ),
         "trainer_version": find_trainer("embedded").version,
         "build_version": BUILD_VERSION,
@@ -209,7 +212,7 @@ def test_every_base_that_an_experiment_names_is_shipped() -> None:
     runs = [run for experiment in load_experiments(sorted(EXPERIMENTS.glob("*.yaml"))) for run in experiment.runs]
     assert {run.trainer for run in runs} == {"embedded"} and len(runs) > 100
     missing = {run.config["model"]["name"] for run in runs if run.prepare is not None}
-    assert not missing, "plat base build experiments/*.yaml --out platform/plat/trainer/embedded/bases"
+    assert not missing, "plat base build experiments/*.yaml --out platform/plat/bases"
 
 
 def test_shipped_bases_are_whole_small_and_named_by_an_experiment() -> None:

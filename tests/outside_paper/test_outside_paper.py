@@ -46,6 +46,14 @@ def test_a_second_paper_runs_by_yaml_and_entry_points_alone(plat, tmp_path):
     assert again.returncode == 0 and again.stdout.startswith("nothing to do")
 
 
+def test_a_dispatcher_of_another_package_does_the_runs_of_a_sweep(plat, tmp_path):
+    done = plat("sweep", SPEC, "--on", "one_at_a_time")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert plat("sweep", SPEC).stdout.startswith("nothing to do")
+    wrong = plat("sweep", SPEC, "--on", "one_at_a_tim")
+    assert wrong.returncode == 2 and "did you mean 'one_at_a_time'" in wrong.stderr
+
+
 def test_tables_correlations_and_trends_of_a_second_paper_need_yaml_alone(plat, tmp_path):
     """The planted effect: a longer stride learns to bisect sooner, and who bisects wins."""
     file = SPEC.with_name("strides.yaml")

@@ -171,14 +171,14 @@ def test_bad_input_is_one_message(plat, swept, arguments, message):
 
 def test_a_store_that_goes_away_fails_no_run(plat, swept, empty_store, monkeypatch):
     """The runs go on; then it is said that they are done, and what brings their results in. Exit code 2, not 3."""
-    from plat.cli import missing_runs
+    from plat.app import sweeping
 
     def lose_the_store(*arguments, **options):
         open_store(*arguments, **options)
         (swept / "there" / "mlflow.db").write_bytes(b"nonsense" * 1000)
 
-    open_store = missing_runs.open_store
-    monkeypatch.setattr(missing_runs, "open_store", lose_the_store)
+    open_store = sweeping.open_store
+    monkeypatch.setattr(sweeping, "open_store", lose_the_store)
     code, _, err = plat("sweep", "small.yaml", "--home", "there")
     assert code == 2 and "6 of 6 runs are done, but the store could not be brought up to date" in err
     assert "plat sync" in err

@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from plat.trainer.embedded.base_model import record
-from plat.trainer.embedded.base_model.builds import longest_first, model_of
+from plat.trainer.embedded.base_model import base_record
+from plat.trainer.embedded.base_model.builds import model_of
 from plat.trainer.embedded.base_model.compare import AS_GOOD, UNDECIDED, WORSE, paired_difference, verdict
 from plat.trainer.embedded.base_model.recipe import base_key, recipe_hash
 
@@ -22,8 +22,8 @@ SMOKE = "title: t\nbase: {scale: smoke}\nmatrix: {model: [qwen2.5-0.5b, llama3.2
 @pytest.fixture(autouse=True)
 def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("PLAT_HOME", str(tmp_path / "home"))
-    monkeypatch.setattr(record, "SHIPPED", tmp_path / "package")
-    monkeypatch.setattr(record, "SHIPPED_KEYS", ())
+    monkeypatch.setattr(base_record, "SHIPPED", tmp_path / "package")
+    monkeypatch.setattr(base_record, "SHIPPED_KEYS", ())
     monkeypatch.chdir(tmp_path)
     return tmp_path / "home"
 
@@ -98,9 +98,8 @@ def test_bad_input_is_one_message(plat: Any, arguments: list[str], message: str,
 
 def test_a_record_asks_for_its_own_base(plat: Any, tmp_path: Path) -> None:
     plat("base", "build", "scale=smoke", "model=llama3.2-3b", "--out", tmp_path / "package")
-    (known,), _ = record.records_in(tmp_path / "package")
+    (known,), _ = base_record.records_in(tmp_path / "package")
     assert recipe_hash(model_of(known)) == known.recipe_hash and base_key(model_of(known)) == known.folder.name
-    assert longest_first([model_of(known)]) == [model_of(known)]
 
 
 # --- the interval -----------------------------------------------------------------------------------------------------
@@ -142,7 +141,7 @@ def test_a_verdict_needs_evidence() -> None:
 
 
 def test_the_list_says_in_what_bases_of_one_model_differ() -> None:
-    from plat.cli.base_view import table
+    from plat.cli.screen.base_view import table
 
     def base(model: str, **settings: Any) -> dict[str, Any]:
         return {"model": model, "seed": 0, "recipe_hash": "x", "named_by": [], "settings": {"seed": 0, **settings}}

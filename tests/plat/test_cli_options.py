@@ -8,8 +8,8 @@ from collections.abc import Callable
 import pytest
 
 from plat.errors import SpecError
-from plat.spec.experiment import build_run
-from plat.spec.schema import schema_of, select
+from plat.spec.composition.schema import schema_of, select
+from plat.spec.expansion.experiment import build_run
 from plat.trainer.api import find_trainer
 
 Verb = Callable[..., tuple[int, str, str]]
@@ -57,7 +57,7 @@ def test_every_option_builder_and_check_has_a_meaning(plat: Verb) -> None:
 
 def test_one_option_is_explained(options: Verb) -> None:
     code, out, _ = options("filter.rule")
-    assert code == 0 and "top_p_softmax" in out and "default" in out and "Which prompts" in out
+    assert code == 0 and "top_p_softmax" in out and "default" in out and "prompts that are kept" in out
 
 
 def test_a_group_lists_its_choices_and_what_is_below_it(options: Verb) -> None:

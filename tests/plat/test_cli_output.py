@@ -18,12 +18,15 @@ from pathlib import Path
 
 import pytest
 
-from plat.cli import _guarded, main, output
-from plat.cli.settings import settings
-from plat.dispatch.api import Change
-from plat.dispatch.board import Totals, View
+from plat.app.messages import stage
+from plat.cli import _guarded, main
+from plat.cli.screen import output
+from plat.dispatch.board import Totals
+from plat.dispatch.dispatcher import Change
 from plat.dispatch.progress import Live
+from plat.dispatch.run_view import View
 from plat.errors import HomeError, SpecError, StoreError
+from plat.store.disk.durable import to_checked_json
 from plat.store.home import Home
 from plat.store.mlflow.sqlite_creation import ensure_sqlite
 from plat.store.run_directory.spool import SpoolWriter
@@ -69,9 +72,10 @@ def test_control_characters_never_reach_the_terminal(text, piped, shown):
 
 
 def test_what_a_home_of_somebody_else_says_is_spelled_out(tmp_path):
-    meta = tmp_path / "runs" / "00ff00ff00ff00ff" / "meta.json"
+    meta = tmp_path / "runs" / "00" / "00ff00ff00ff00ff" / "meta.json"
     meta.parent.mkdir(parents=True)
-    meta.write_text('{"name": "evil\\u001b]0;title\\u0007", "axes": {}}')
+    content = {"id": "00ff00ff00ff00ff", "name": "evil\x1b]0;title\x07", "axes": {}}
+    meta.write_bytes(to_checked_json(content))
     done = plat("status", "--home", tmp_path)
     assert done.returncode == 0 and "evil\\x1b]0;title\\x07" in done.stdout and "\x1b" not in done.stdout
 
@@ -106,19 +110,17 @@ def test_a_closed_stdout_and_a_wrong_width_are_no_mistakes(tmp_path):
     assert plat("plan", tmp_path / "small.yaml", "--home", tmp_path, COLUMNS="abc").returncode == 0
 
 
-def test_a_narrow_terminal_breaks_the_name_and_cuts_nothing():
+def test_a_narrow_terminal_puts_the_name_above_its_cells_and_cuts_nothing():
     from rich.console import Console
 
     text = io.StringIO()
     console = Console(file=text, width=80)
-    views = [View(NAME, "run", "running", 120, 400, 0.431, 1500.0, 9000.0)]
+    views = [View("1", NAME, "running", 120, 400, 0.431, seconds=1500.0, eta=9000.0)]
     console.print(Live(console)._table(views, Totals(72, 12, 0, 1, 0, 59, 0, 750.0)))
     lines = text.getvalue().splitlines()
-    first = next(index for index, line in enumerate(lines) if "120/400" in line)
-    name, *cells = lines[first].split()
-    assert cells == ["running", "120/400", "43.1", "%", "25.0", "min", "2.5", "h"]
-    rest = [line.strip() for line in lines[first + 1 :] if line.strip() and " " not in line.strip()]
-    assert name != NAME and name + "".join(rest) == NAME and max(map(len, lines)) <= 80
+    name, cells = next((lines[index - 1], line) for index, line in enumerate(lines) if "120/400" in line)
+    assert name.strip() == NAME and max(map(len, lines)) <= 80
+    assert cells.split() == ["running", "120/400", "43.1", "%", "25.0", "min", "2.5", "h"]
 
 
 def test_the_live_board_spells_out_control_characters():
@@ -130,7 +132,7 @@ def test_the_live_board_spells_out_control_characters():
     drawing = text.getvalue()
     board.message(evil)
     board.change(Change("id", "run", evil, "ended", "failed:error", evil))
-    board.update([View(evil, "run", "running", 1, 2, None, 1.0, None)], Totals(1, 0, 0, 1, 0, 0, 0, None))
+    board.update([View("1", evil, "running", 1, 2, seconds=1.0)], Totals(1, 0, 0, 1, 0, 0, 0, None))
     board.end()
     written = text.getvalue().removeprefix(drawing)
     assert "\x1b]0;" not in written and "\x07" not in written and written.count("\x1b[2J") == 0
@@ -143,7 +145,7 @@ def test_a_run_that_was_interrupted_is_not_called_running_any_more():
     text = io.StringIO()
     board = Live(Console(file=text, force_terminal=True, width=120))
     running = Totals(1, 0, 0, 1, 0, 0, 0, None)
-    board.update([View("sokoban-s0", "run", "running", 3, 30, None, 1.0, None)], running)
+    board.update([View("1", "sokoban-s0", "running", 3, 30, seconds=1.0)], running)
     board.change(Change("a", "run", "sokoban-s0", "ended", "interrupted", "asked to stop"))
     text.seek(0), text.truncate()
     board.update([], Totals(1, 0, 0, 0, 0, 0, 0, None))
@@ -198,7 +200,7 @@ def test_closing_the_terminal_is_an_interruption(tmp_path):
 )
 def test_the_exit_code_says_whether_anything_was_done(monkeypatch, capsys, error, dispatched, code):
     def verb(_):
-        settings.dispatched = dispatched
+        stage.dispatched = dispatched
         raise error
 
     monkeypatch.setattr("plat.cli._verb", verb)
@@ -210,7 +212,7 @@ def test_an_early_ctrl_c_gets_a_line(monkeypatch, capsys):
     def interrupted(*_, **__):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("plat.spec.experiment.load_experiments", interrupted)
+    monkeypatch.setattr("plat.spec.expansion.experiment.load_experiments", interrupted)
     with pytest.raises(SystemExit) as stop:
         main(["plan", "small.yaml"])
     assert stop.value.code == 130 and capsys.readouterr().err.count("\n") == 1
@@ -245,7 +247,7 @@ def test_logs_of_a_silent_run_are_its_evaluations(tmp_path):
     attempt.log.touch()
     attempt.outcome.write_text("{}")
     assert "no evaluation yet" in plat("logs", "00ff", "--home", tmp_path).stdout
-    spool = SpoolWriter(attempt.events)
+    spool = SpoolWriter(attempt.events, attempt.run.id)
     spool.append(9, {"train/loss": 1.0})
     spool.append(10, {"val/success": 0.25, "mi/first_turn/retrieval_acc": 0.5})
     spool.close()
@@ -286,3 +288,13 @@ def _read(terminal: int) -> bytes:
         return os.read(terminal, 1 << 16)
     except OSError:
         return b""
+
+
+def test_another_system_than_linux_is_refused_before_anything_is_imported(monkeypatch, capsys):
+    from plat.entry import main
+
+    monkeypatch.setattr(sys, "platform", "darwin")
+    with pytest.raises(SystemExit) as ended:
+        main()
+    assert ended.value.code == 2
+    assert capsys.readouterr().err.startswith("error: plat runs on Linux, and this is darwin\n  fix: ")

@@ -17,9 +17,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from store_dump import dump
 
 from plat.store.home import Home
-from plat.store.mlflow.dump import dump
 from plat.store.run_directory.history import run_history
 
 SPEC = """\

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 
-from plat import cores
-from plat.cli import doctor
-from plat.dispatch.local import dispatcher
-from plat.outcomes import failure_class, is_failure, is_result, is_stopped
-from plat.plan import _workers
+from plat import planning
+from plat.cli.verbs import doctor
+from plat.dispatch.local import local_dispatcher
+from plat.processes import cores
+from plat.words.outcomes import failure_class, is_failure, is_result, is_stopped
 
 
 @pytest.mark.parametrize(
@@ -47,11 +46,10 @@ def quota_of_one_core(monkeypatch):
 
 
 def test_planner_doctor_and_dispatcher_respect_a_cpu_quota(quota_of_one_core):
-    row = SimpleNamespace(run=SimpleNamespace(resources={"threads": 1}))
     assert cores.usable_cores() == 1
-    assert _workers([row] * 5) == 1
+    assert planning.usable_cores is cores.usable_cores
     assert doctor.check_cores().says.startswith("1 (a CPU quota of 1), memory")
-    assert dispatcher.machine.usable_cores is cores.usable_cores
+    assert local_dispatcher.usable_cores is cores.usable_cores
 
 
 def test_without_a_quota_the_affinity_counts(monkeypatch):

@@ -11,11 +11,11 @@ from typing import Any
 import numpy
 import pytest
 
-from plat.plan import make_plan
-from plat.plan.cost import DEFAULT_PREPARE_SECONDS, DEFAULT_RUN_BYTES, History
-from plat.plan.plan import Plan
-from plat.spec.experiment import Experiment, Run, build_run, load_experiments
-from plat.store.durable import to_checked_json
+from plat.planning import make_plan
+from plat.planning.cost import DEFAULT_PREPARE_SECONDS, DEFAULT_RUN_BYTES, History
+from plat.planning.plan import Plan
+from plat.spec.expansion.experiment import Experiment, Run, build_run, load_experiments
+from plat.store.disk.durable import to_checked_json
 from plat.store.home import Home
 from plat.store.run_directory.creation import create
 

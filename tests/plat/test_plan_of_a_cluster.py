@@ -8,12 +8,12 @@ from typing import Any
 import pytest
 
 from plat.errors import SpecError
-from plat.plan import make_plan
-from plat.plan.asked import asked_lines, asked_of
-from plat.plan.check import check_runs
-from plat.spec.experiment import build_run, load_experiments
+from plat.planning import make_plan
+from plat.planning.check import check_runs
+from plat.planning.left_runs import asked_lines, asked_of
+from plat.spec.expansion.experiment import build_run, load_experiments
 from plat.store.home import Home
-from plat.trainer.verl import checking, composition
+from plat.trainer.verl.settings import composition
 
 TEXT = """
 title: At paper scale
@@ -58,14 +58,14 @@ def test_verl_itself_refuses_a_run_before_it_is_submitted() -> None:
 
 
 def test_runs_that_differ_in_the_seed_alone_are_composed_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    composed = []
+    composed, original = [], composition.compose
 
     def compose(config: Any, model: str) -> Any:
         composed.append(config.seed)
-        return composition.compose(config, model)
+        return original(config, model)
 
-    monkeypatch.setattr(checking, "compose", compose)
-    monkeypatch.setattr(checking, "_CHECKED", set())
+    monkeypatch.setattr(composition, "compose", compose)
+    monkeypatch.setattr(composition, "_CHECKED", set())
     check_runs([build_run(["trainer=verl", "scale=paper", f"seed={seed}"]) for seed in range(5)])
     check_runs([build_run(["trainer=verl", "scale=paper", "algorithm=grpo"])])
     assert composed == [0, 0]

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from plat.plan import make_plan
-from plat.plan.plan import Plan
-from plat.spec.experiment import Run, load_experiments
+from plat.planning import make_plan
+from plat.planning.plan import Plan
+from plat.spec.expansion.experiment import Run, load_experiments
 from plat.store.home import Home
 from plat.store.index import configs
 from plat.store.run_directory.creation import create

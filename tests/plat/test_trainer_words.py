@@ -9,7 +9,7 @@ import plat_toy
 import pytest
 from toy_runs import toy_run
 
-from plat.plan.cost import History
+from plat.planning.cost import History
 from plat.runner.execution import execute
 from plat.store.home import Home
 from plat.store.provenance.code_state import CodeState
@@ -51,7 +51,7 @@ def test_a_config_may_not_say_how_many_iterations_it_has(config):
 
 def test_success_is_the_trainers_headline_metric(home, other_words):
     run = toy_run(iterations=4)
-    paths = create(home, run, "a", code=CodeState(None, False))
+    paths = create(home, run, "a", code=CodeState())
     assert execute(home, run.id) == "finished"
     metrics, tables = run_history(paths)
     norms = {metric.step: metric.value for metric in metrics if metric.key == "walk/norm"}
@@ -65,7 +65,7 @@ def test_success_is_the_trainers_headline_metric(home, other_words):
 
 def test_cost_is_learnt_from_runs_that_agree_in_the_trainers_own_keys(home, other_words):
     run = toy_run(iterations=4)
-    create(home, run, "a", code=CodeState(None, False))
+    create(home, run, "a", code=CodeState())
     execute(home, run.id)
     line = json.loads(home.history.read_text())
     assert line["cost"] == {"mischief": "none", "train.iterations": 4}

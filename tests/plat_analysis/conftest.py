@@ -10,8 +10,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from plat.spec.experiment import Experiment
-from plat.spec.runs import Run
+from plat.spec.expansion.experiment import Experiment
+from plat.spec.expansion.run import Run
 from plat.store.mlflow.frames import Frames
 
 ROWS = [

@@ -9,8 +9,9 @@ from dataclasses import dataclass
 import pytest
 
 from plat.errors import SpecError
-from plat_analysis.options import takes
-from plat_analysis.plugins import registry
+from plat_analysis.builder_options import takes
+from plat_analysis.data.results import Results
+from plat_analysis.plugins import builder_registry
 
 
 @dataclass(frozen=True)
@@ -36,17 +37,18 @@ class Sized(Axes):
 
 
 @takes(Sized)
-def build(frames, experiment, options: Sized, *, metric: str, name: str = "table"):
+def build(results, options: Sized, *, metric: str, name: str = "table"):
     """A table.
 
     metric   what is shown
     """
-    return frames, experiment, options, metric, name
+    return results, options, metric, name
 
 
-def test_options_are_given_one_by_one():
-    assert build(1, 2, rows=["a", "b"], metric="m") == (1, 2, Sized(rows=["a", "b"]), "m", "table")
-    assert build(1, 2, metric="m", size=3.0, name="n") == (1, 2, Sized(size=3.0), "m", "n")
+def test_options_are_given_one_by_one(monkeypatch):
+    monkeypatch.setattr(Results, "of", lambda frames, experiment: (frames, experiment))
+    assert build(1, 2, rows=["a", "b"], metric="m") == ((1, 2), Sized(rows=["a", "b"]), "m", "table")
+    assert build(1, 2, metric="m", size=3.0, name="n") == ((1, 2), Sized(size=3.0), "m", "n")
 
 
 def test_the_signature_has_the_required_arguments_first_and_types_that_are_evaluated():
@@ -69,5 +71,5 @@ def test_every_option_is_explained_once():
 
 def test_an_argument_that_nobody_declares_is_refused_with_the_nearest():
     with pytest.raises(SpecError, match="unknown argument 'colums'") as caught:
-        registry.call(build, None, None, {"metric": "m", "colums": "task"}, "x.yaml:1:1")
-    assert "'columns'" in (caught.value.mend or "")
+        builder_registry.check_arguments(build, {"metric": "m", "colums": "task"}, "x.yaml:1:1")
+    assert "'columns'" in (caught.value.fix or "")

@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from plat.spec.experiment import build_run, config_object
+from plat.spec.expansion.experiment import build_run, config_object
 from plat.trainer.embedded.spec import SPEC
-from plat.trainer.loop.instances import FixedInstances
+from plat.trainer.loop.instance_sets import FixedInstances
 from plat_analysis.statistics import intervals
 from plat_envs.api import make_environment
 from plat_envs.instances import distinct_seeds
@@ -44,7 +44,7 @@ def test_policies_play_the_instances_that_a_run_is_evaluated_on(task):
         environment, seeds = fixed_instances(task, {}, split, count)
         instances = FixedInstances(config, split, count)
         assert seeds == instances.seeds
-        assert {environment.reset(seed) and environment.problem for seed in seeds} == instances.problems()
+        assert {environment.reset(seed) and environment.problem for seed in seeds} == instances.problems
 
 
 @every_task

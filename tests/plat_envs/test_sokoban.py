@@ -8,7 +8,7 @@ from collections import Counter, deque
 import pytest
 
 from plat_envs.api import make_environment
-from plat_envs.errors import BadEnvironment
+from plat_envs.environment_errors import BadEnvironment
 from plat_envs.sokoban import Puzzle, SokobanConfig, backward_distances, puzzle
 
 STEPS = {"up": (-1, 0), "down": (1, 0), "left": (0, -1), "right": (0, 1)}

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hashlib import sha256
 
 from plat_envs.templates import GRID_TEMPLATES, NUMBER_TEMPLATES, PUSH_TEMPLATES
-from plat_envs.vocabulary import IDS, TASKS, UNKNOWN, VERSION, WORDS, decode, encode
+from plat_envs.vocabulary import TASKS, VERSION, WORDS
 
 # A change here is a new VERSION: every base model and every run made from one would change with it.
 LISTS = {"v2": "85d1384c2abd9b5346235c70f23dc90da3f55e1cad46cc465c697496b67fdde8"}
@@ -23,12 +23,6 @@ def test_words_are_distinct_and_few():
 
 def test_all_seven_tasks_have_their_word():
     assert len(TASKS) == 7 and set(TASKS) <= set(WORDS)
-
-
-def test_encode_and_decode():
-    text = "frozenlake _ P 0 30 <think> || √"
-    assert decode(encode(text)) == text
-    assert encode("zebra") == [IDS[UNKNOWN]]
 
 
 def test_templates_are_made_of_words():

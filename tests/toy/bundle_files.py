@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from plat.errors import BundleError
-from plat.store.bundle.importer import import_bundle
+from plat.store.bundle.bundle_importer import import_bundle
 
 
 def contents(folder: Path) -> dict[str, bytes]:
@@ -19,6 +19,6 @@ def refused(home, folder, match):
     before = contents(home.runs)
     with pytest.raises(BundleError, match=match) as error:
         import_bundle(home, home.store_uri(), folder)
-    assert error.value.mend and error.value.where
+    assert error.value.fix and error.value.where
     assert contents(home.runs) == before and not list(home.root.glob(".tmp*"))
     return error.value.render()

@@ -11,8 +11,8 @@ from contextlib import closing
 from pathlib import Path
 
 from plat.store.mlflow import sqlite_creation
+from plat.store.mlflow.sqlite_connection import schema_revisions
 from plat.store.mlflow.sqlite_creation import make_with_mlflow
-from plat.store.mlflow.sqlite_schema import schema_revisions
 
 HEAD = """\
 -- The tables of an empty MLflow store in SQLite, as MLflow itself makes them.

@@ -18,7 +18,7 @@ from yaml_bombs import BOMB, MERGED
 from plat.store.bundle.format import schema
 from plat.store.bundle.reading import read_bundle
 from plat.store.bundle.writing import write_bundle
-from plat.store.run_directory.files import config_hash
+from plat.store.run_directory.run_files import config_hash
 
 Change = Callable[[Path], object]
 Row = dict[str, Any]

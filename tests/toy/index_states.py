@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from plat.store.index.runs import states
+from plat.store.index.indexed_runs import states
 from plat.store.run_directory.state import run_state
 
 

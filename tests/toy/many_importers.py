@@ -15,8 +15,8 @@ from pathlib import Path
 from typing import Any
 
 from plat.store.home import Home
-from plat.store.mlflow.client import mlflow_client
 from plat.store.mlflow.client_runs import is_active, is_twin
+from plat.store.mlflow.mlflow_client import mlflow_client
 
 WORKER = """
 import sys

@@ -167,7 +167,7 @@ def less_memory(config: ToyConfig) -> ToyConfig | None:
 def prepare_work(config: ToyConfig, cache: Path) -> None:
     """Append one line per time the work is really done."""
     if config.recipe == "broken":
-        raise SpecError("the recipe is broken", where="recipe", mend="choose another")
+        raise SpecError("the recipe is broken", where="recipe", fix="choose another")
     folder = cache / "toy" / config.recipe
     folder.parent.mkdir(exist_ok=True)
     with filelock.FileLock(cache / f"toy-{config.recipe}.lock"):
@@ -197,12 +197,12 @@ def prepare(config: ToyConfig) -> tuple[str, str] | None:
 
 def check(config: ToyConfig) -> None:
     if config.mischief == "unfit":
-        raise SpecError("the toy cannot do this", where="mischief", mend="mischief=none")
+        raise SpecError("the toy cannot do this", where="mischief", fix="mischief=none")
 
 
 def check_machine(config: ToyConfig) -> None:
     if config.mischief == "huge":
-        raise SpecError("the toy has no room here", where="mischief", mend="mischief=none")
+        raise SpecError("the toy has no room here", where="mischief", fix="mischief=none")
 
 
 def resources(config: Any) -> dict[str, int]:

@@ -11,7 +11,7 @@ from plat.store.run_directory.creation import create
 
 
 def make(home, **options):
-    return create(home, toy_run(**options), "a", code=CodeState(None, False))
+    return create(home, toy_run(**options), "a", code=CodeState())
 
 
 def outcome_of(paths, number=1):

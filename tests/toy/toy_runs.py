@@ -9,7 +9,7 @@ from typing import Any
 
 import plat_toy
 
-from plat.spec.experiment import Run
+from plat.spec.expansion.experiment import Run
 from plat.store.run_directory.checkpoint import list_checkpoints, load_checkpoint
 from plat.store.run_directory.history import run_history
 from plat.store.run_directory.paths import RunPaths

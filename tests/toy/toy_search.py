@@ -10,9 +10,9 @@ import sys
 from pathlib import Path
 
 from plat.dispatch.driver import sweep
-from plat.search.file import read_searches
-from plat.search.source import TrialSource
+from plat.search.search_file import read_searches
 from plat.search.study import open_study
+from plat.search.trial_source import TrialSource
 from plat.store.home import Home
 
 if __name__ == "__main__":

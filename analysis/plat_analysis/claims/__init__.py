@@ -1,4 +1,4 @@
-"""What the paper says an artifact shows, as checks with a verdict."""
+"""Checks of what a paper claims, each with a verdict."""
 
 from plat_analysis.claims.engine import Verdict, check_claims
 

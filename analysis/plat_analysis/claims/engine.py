@@ -1,4 +1,4 @@
-"""Runs the claim checks of an experiment file. A verdict is one of five words, with the numbers and runs behind it.
+"""Run the claim checks of an experiment file. A verdict is one of five words, with its numbers and runs.
 
 reproduced       shown by the spread between runs
 partial          for a claim about several rows: some of them hold
@@ -11,28 +11,32 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from plat.errors import SpecError
-from plat_analysis.data.runs import spell
-from plat_analysis.plugins import registry
-from plat_analysis.plugins.checking import check_claim_entries, place
+from plat.spec.expansion.experiment import Experiment
+from plat.store.mlflow.frames import Frames
+from plat_analysis.artifact import p_value
+from plat_analysis.data.results import spell
+from plat_analysis.plugins import builder_registry
+from plat_analysis.plugins.entry_checking import check_claim_entries, place
 from plat_analysis.plugins.failure import Failure
-from plat_analysis.text import printable
-
-if TYPE_CHECKING:
-    from plat.spec.experiment import Experiment
-    from plat.store.mlflow.frames import Frames
+from plat_analysis.shown_text import printable
 
 STATUSES = ("reproduced", "partial", "not_reproduced", "undecided", "not_enough_data")
 
 
 @dataclass(frozen=True)
 class Verdict:
-    """What became of one claim. `value` is the number (or numbers by name) that decided; `id` and `says` are filled in
-    by the engine from the experiment file. `lines` are the reasons of `detail` one by one, where a check gives them,
-    and `deciding` the one that decided (default: the first). `bounds` are the intervals of the numbers in `value`.
-    `p` is the p-value of what was found, corrected over its rows; None where nothing was, or a check has none."""
+    """Hold the verdict on one claim.
+
+    status    one of `STATUSES`; ValueError otherwise
+    value     the number that decided, or numbers by name; `bounds` are their intervals
+    id, says  from the experiment file; the engine fills them in
+    lines     the reasons of `detail` one by one, where a check gives them
+    p         p-value of the finding, corrected over its rows; None where there is none
+    deciding  the reason that decided (default: the first line)
+    """
 
     status: str
     value: float | Mapping[str, float] | None = None
@@ -54,8 +58,23 @@ class Verdict:
         object.__setattr__(self, "lines", tuple(map(printable, lines)))
         object.__setattr__(self, "deciding", printable(self.deciding) or next(iter(self.lines), ""))
 
+    @property
+    def word(self) -> str:
+        """Return the status in print: `not reproduced`."""
+        return self.status.replace("_", " ")
+
+    @property
+    def reason(self) -> str:
+        """Return what decided, and the p-value if there is one: `above zero in 1 of 9; p .0010 over all its rows`.
+
+        If only a part of the matrix was judged, the text begins with the line `only: ...` that names this part.
+        """
+        part = next((line for line in self.lines[:1] if line.startswith("only: ") and line != self.deciding), "")
+        p = "" if self.p is None else f"p {p_value(self.p)} over all its rows"
+        return "; ".join(filter(None, [part, self.deciding, p]))
+
     def as_dict(self) -> dict[str, Any]:
-        """For `plat claims --json`."""
+        """Return the verdict as `plat claims --json` prints it."""
         return {
             "id": self.id,
             "verdict": self.status,
@@ -68,17 +87,19 @@ class Verdict:
 
 
 def check_claims(frames: Frames, experiment: Experiment) -> list[Verdict]:
-    """One verdict per claim of the file, in its order; SpecError when one cannot be checked."""
+    """Return one verdict per claim of the file, in its order; SpecError when one cannot be checked."""
     check_claim_entries(experiment)
     verdicts, failures = run_checks(frames, experiment)
     if failures:
-        raise SpecError(failures[0].what, where=failures[0].where, mend=failures[0].mend or None)
+        raise SpecError(failures[0].what, where=failures[0].where, fix=failures[0].fix or None)
     return verdicts
 
 
 def run_checks(frames: Frames, experiment: Experiment) -> tuple[list[Verdict], list[Failure]]:
-    """The verdicts in the order of the file, with those of their runs that have a result, and the claims whose check
-    failed."""
+    """Return the verdicts on the claims, in the file's order, and a Failure for each claim whose check raised an error.
+
+    The `run_ids` of a verdict are those of the runs it rests on that have a result.
+    """
     verdicts, failures = [], []
     ended = {run for run, outcome in zip(frames.runs["run_id"], frames.runs["outcome"], strict=True) if outcome}
     for index, claim in enumerate(experiment.claims):
@@ -96,24 +117,22 @@ def run_checks(frames: Frames, experiment: Experiment) -> tuple[list[Verdict], l
 
 
 def _run_check(frames: Frames, experiment: Experiment, claim: Mapping[str, Any], where: str) -> Verdict:
-    if not claim.get("check"):
-        raise SpecError("it names no check", where=where, mend="add `check: <name>`")
-    check = registry.find("plat.claims", str(claim["check"]), where)
+    check = builder_registry.find("plat.claims", str(claim["check"]), where)
     arguments = {key: value for key, value in claim.items() if key not in ("id", "check", "says")}
-    verdict = registry.call(check, frames, experiment, arguments, where)
+    verdict = check(frames, experiment, **arguments)
     if not isinstance(verdict, Verdict):
         raise SpecError(
-            f"its check {claim['check']!r} gave a {type(verdict).__name__}",
+            f"the check {claim['check']!r} returned a {type(verdict).__name__}",
             where=where,
-            mend="a check returns a plat_analysis.claims.engine.Verdict",
+            fix="return a plat_analysis.claims.engine.Verdict",
         )
     return verdict
 
 
 def _restricted(verdict: Verdict, experiment: Experiment) -> Verdict:
-    """The verdict, which says first which part of the matrix it was judged on where overrides left out another part.
+    """Prepend the part of the matrix that was judged, where overrides left out another part.
 
-    Fewer seeds are no other claim, and are counted in the reasons.
+    Fewer seeds are the same claim; the reasons count them.
     """
     chosen = [
         f"matrix.{axis}=[{', '.join(map(spell, experiment.axes.get(axis, ())))}]"

@@ -1,39 +1,37 @@
-"""What the checks of a change share: their options, the rows that they judge, and the verdict with its evidence."""
+"""Shared parts of the checks: options of a change, the judged rows, and the verdict with its evidence."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
 
 from plat.errors import SpecError
-from plat.suggest import mend
+from plat.suggest import suggest
+from plat_analysis.claims.claim_rows import RowEvidence
+from plat_analysis.claims.decided import RowTests, decide, remarked
 from plat_analysis.claims.engine import Verdict
-from plat_analysis.claims.rows import Decision, RowEvidence
 from plat_analysis.contrasts.cell import Cell
-from plat_analysis.contrasts.comparison import Compared, Comparison
+from plat_analysis.contrasts.comparison import Compared, Comparison, check_sides
 from plat_analysis.contrasts.contrast import Contrast, change
-from plat_analysis.contrasts.controlled import check_sides
+from plat_analysis.contrasts.sweep_settings import Settings
 from plat_analysis.data.labels import label
-from plat_analysis.data.runs import spell
+from plat_analysis.data.results import Results, spell
+from plat_analysis.facets import AxisNames, Facets, Layout
 from plat_analysis.quantities.metric import quantity
 from plat_analysis.statistics.intervals import Estimate
-
-if TYPE_CHECKING:
-    from plat.spec.experiment import Experiment
-    from plat.store.mlflow.frames import Frames
 
 
 @dataclass(frozen=True)
 class ChangeOptions(Comparison):
-    """A comparison whose change is judged.
+    """Hold the options of a comparison whose change is judged.
 
     measure    what changes: success at the `peak`, of the peak checkpoint on held-out instances (`heldout`), of the
                last one (`final`), or any measure (see `plat_analysis.quantities.metric`)
     smallest   the smallest effect of interest in points, or in the unit of the measure
-    differ_in  the options in which the two sides of a pair may differ; anything else that differs is refused
-    looks      how often the claim is going to be judged while runs are added; the error is divided among these looks
-    by_column  judge every column of a row for itself, not their mean; all of them share the error of the claim (Holm)
+    differ_in  the options in which the two sides of a pair may differ; any other difference is refused
+    looks      how often the claim will be judged while runs are added; the error is divided among these looks
+    by_column  judge every column of a row alone, not their mean; all of them share the error of the claim (Holm)
     """
 
     measure: str | Mapping[str, Any] = "peak"
@@ -44,54 +42,112 @@ class ChangeOptions(Comparison):
 
     @property
     def contrast(self) -> Contrast:
-        """The change that is judged."""
+        """Return the change that is judged."""
         return change(quantity(self.measure), spell(self.baseline), spell(self.treatment))
 
     @property
     def shown(self) -> dict[str, Any]:
-        """How a row's evidence shows the change: digits behind the point, and the unit behind a size."""
+        """Return how a row shows its change: digits behind the point, and the unit behind a size."""
         measured = self.contrast.of.quantity
         return {"digits": measured.digits, "unit": " points" if measured.factor != 1 else ""}
 
-    def grid(self, frames: Frames | None, experiment: Experiment) -> Compared:
-        """The runs of the comparison; SpecError also where its sides differ in more than `differ_in` names."""
-        grid = super().grid(frames, experiment)
+    def grid(self, results: Results) -> Compared:
+        """Return the runs laid out as by `Comparison.grid`. Raises what that raises.
+
+        Raises SpecError as well if both sides of a pair are the same run, or if they differ in an option that is not
+        in `differ_in`. An empty `differ_in` allows every difference.
+        """
+        grid = super().grid(results)
         check_sides(grid, self.differ_in)
         return grid
 
     def parts(self, grid: Compared, row: str) -> dict[str, list[Cell]]:
-        """Name -> the cells whose mean is judged: all of a row, or each of them for itself (`Sokoban, grpo`)."""
+        """Return name -> the cells whose mean is judged: all of a row, or each of them alone (`Sokoban, grpo`)."""
         cells = grid.row(row)
         return {f"{label(cell.column)}, {row}": [cell] for cell in cells} if self.by_column else {row: cells}
 
 
+@dataclass(frozen=True, kw_only=True)
+class ChosenRows:
+    """Hold the options of a check that judges rows.
+
+    rows     axes that make the rows (default: one row)
+    only     the rows that are judged (default: all)
+    looks    how often the claim will be judged while runs are added; the error is divided among these looks
+    """
+
+    rows: AxisNames = None
+    only: Sequence[str] = ()
+    looks: int = 1
+
+    def facets(self, results: Results) -> Facets:
+        """Return the runs of the judged rows.
+
+        Raises SpecError where `only` names an unknown row, or two runs have one position in the layout.
+        """
+        facets = Facets(results, Layout.of(rows=self.rows))
+        facets.rows = chosen_rows(facets.rows, self.only)
+        return facets
+
+    def beforehand(self, results: Results) -> None:
+        """Raise the SpecError of `facets`."""
+        self.facets(results)
+
+
 def chosen_rows(rows: Sequence[str], only: Sequence[str]) -> list[str]:
-    """Those of the rows that are in `only`, or all of them; SpecError where one does not exist."""
+    """Return the rows that are in `only`, or all of them; SpecError where one does not exist."""
     unknown = [row for row in only if row not in rows]
     if unknown:
-        raise SpecError(f"only: there is no row {unknown[0]!r}", mend=mend(unknown[0], rows, "rows"))
+        raise SpecError(f"only: there is no row {unknown[0]!r}", fix=suggest(unknown[0], rows, "rows"))
     return [row for row in rows if not only or row in only]
 
 
-def verdict(decision: Decision, evidence: Mapping[str, RowEvidence]) -> Verdict:
-    """A decision with the numbers and the runs behind it."""
-    ids = tuple(dict.fromkeys(run for item in evidence.values() for run in item.estimate.run_ids))
-    return judged(decision, {row: item.estimate for row, item in evidence.items()}, ids)
+def with_evidence(verdict: Verdict, evidence: Mapping[str, RowEvidence]) -> Verdict:
+    """Return the verdict with the numbers and runs of its rows."""
+    estimates = {row: item.estimate for row, item in evidence.items()}
+    return with_numbers(verdict, estimates, (run for estimate in estimates.values() for run in estimate.run_ids))
 
 
-def judged(decision: Decision, estimates: Mapping[str, Estimate], run_ids: tuple[str, ...]) -> Verdict:
-    """A decision with the number of each row, and its interval where it is one over seeds or builds."""
-    return Verdict(
-        decision.status,
-        {row: estimate.value for row, estimate in estimates.items() if estimate.value is not None},
-        decision.detail,
-        run_ids,
-        lines=decision.lines,
-        p=decision.p,
-        deciding=decision.deciding,
+def with_numbers(verdict: Verdict, estimates: Mapping[str, Estimate], run_ids: Iterable[str]) -> Verdict:
+    """Return the verdict with its runs and each row's number, and its interval where it is over seeds or builds."""
+    return replace(
+        verdict,
+        value={row: estimate.value for row, estimate in estimates.items() if estimate.value is not None},
+        run_ids=tuple(dict.fromkeys(run_ids)),
         bounds={
             row: (estimate.low, estimate.high)
             for row, estimate in estimates.items()
             if estimate.low is not None and estimate.high is not None and estimate.over != "instances"
         },
     )
+
+
+def over_settings(
+    of_rows: Mapping[str, Settings],
+    measures: Mapping[str, Any],
+    test: Callable[[str, Settings, Any], RowTests],
+    looks: int,
+) -> Verdict:
+    """Return the verdict on a test of each measure over the settings of each row.
+
+    test  (name of the row and the measure, settings, measure) -> its result
+    """
+    tested = {}
+    for row, settings in of_rows.items():
+        for shown, measure in measures.items():
+            name = ", ".join(filter(None, [row, shown]))
+            tested[name] = test(name, settings, measure)
+    ids = (run for settings in of_rows.values() for run in settings.run_ids)
+    return without_numbers(tested, looks, ids, "about these builds of the base model, over settings like these")
+
+
+def without_numbers(tested: Mapping[str, RowTests], looks: int, run_ids: Iterable[str], remark: str) -> Verdict:
+    """Return the verdict on tests whose rows have no estimates; `remark` is the last reason."""
+    verdict = remarked(decide(tested, looks), [remark])
+    return replace(verdict, run_ids=tuple(dict.fromkeys(run_ids)), deciding=verdict.lines[0])
+
+
+def of_tests(tested: Mapping[str, RowTests], looks: int, run_ids: Iterable[str], remark: str) -> Verdict:
+    """Return the verdict on tests with the number of each row; a `remark` is the last reason."""
+    verdict = remarked(decide(tested, looks), [remark])
+    return with_numbers(verdict, {row: item.estimate for row, item in tested.items()}, run_ids)

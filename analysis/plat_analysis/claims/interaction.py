@@ -1,40 +1,37 @@
-"""Whether the treatment helps more in one row than in another: the difference of two changes, seed by seed."""
+"""Check that the treatment helps more in one row than in another: the difference of two changes, seed by seed."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from plat.errors import SpecError
-from plat.suggest import mend
+from plat.suggest import suggest
+from plat_analysis.builder_options import takes
+from plat_analysis.claims.claim_rows import RowEvidence, decide
 from plat_analysis.claims.engine import Verdict
-from plat_analysis.claims.evidence import ChangeOptions, verdict
-from plat_analysis.claims.rows import RowEvidence, decide
+from plat_analysis.claims.evidence import ChangeOptions, with_evidence
 from plat_analysis.contrasts.cell import Cell, average, common_means
 from plat_analysis.contrasts.contrast import Contrast
-from plat_analysis.options import takes
+from plat_analysis.data.results import Results
 from plat_analysis.statistics.intervals import Estimate
 from plat_analysis.statistics.replicates import over_replicates
 
-if TYPE_CHECKING:
-    from plat.spec.experiment import Experiment
-    from plat.store.mlflow.frames import Frames
-
 
 @takes(ChangeOptions)
-def delta_larger(frames: Frames, experiment: Experiment, change: ChangeOptions, *, row: str, than: str) -> Verdict:
+def delta_larger(results: Results, change: ChangeOptions, *, row: str, than: str) -> Verdict:
     """The treatment helps more in one row than in another, on average over the columns or in each of them.
 
     row, than  the two rows: the change in `row` is claimed to be larger than that in `than`
     """
-    grid = change.grid(frames, experiment)
+    grid = change.grid(results)
     for name in (row, than):
         if name not in grid.rows:
-            raise SpecError(f"there is no row {name!r}", mend=mend(name, grid.rows, "rows"))
+            raise SpecError(f"there is no row {name!r}", fix=suggest(name, grid.rows, "rows"))
     if [cell.column for cell in grid.row(row)] != [cell.column for cell in grid.row(than)]:
-        raise SpecError("the two rows have different columns", mend="compare rows with runs in the same columns")
+        raise SpecError("the two rows have different columns", fix="compare rows with runs in the same columns")
     sides = change.parts(grid, row), change.parts(grid, than)
     evidence = {
         f"{name} over {than}": RowEvidence(
@@ -42,12 +39,11 @@ def delta_larger(frames: Frames, experiment: Experiment, change: ChangeOptions, 
         )
         for (name, first), second in zip(sides[0].items(), sides[1].values(), strict=True)
     }
-    return verdict(decide(evidence, change.looks), evidence)
+    return with_evidence(decide(evidence, change.looks), evidence)
 
 
 def difference(first: Sequence[Cell], second: Sequence[Cell], contrast: Contrast) -> Estimate:
-    """The mean of a contrast in the cells of one row minus that in another's, of the same columns; in points, by build
-    and seed."""
+    """Return the mean contrast of one row's cells minus that of another's, of the same columns, by build and seed."""
     parts = [average(cells, contrast) for cells in (first, second)]
     notes = dict.fromkeys(part.note for part in parts if part.note)
     facts: dict[str, Any] = {
@@ -67,6 +63,3 @@ def difference(first: Sequence[Cell], second: Sequence[Cell], contrast: Contrast
     values = common_means(columns)
     rounding = float(np.sqrt(sum(cell.rounding(contrast) ** 2 for cell in [*first, *second]))) / len(columns)
     return over_replicates(values, rounding, builds=first[0].builds, **facts)
-
-
-DELTA_LARGER = delta_larger

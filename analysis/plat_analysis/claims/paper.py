@@ -1,15 +1,13 @@
-"""What a paper claims, from `claims:` of its file, and which verdicts test each of its claims."""
+"""Read what a paper claims from `claims:` of its file, and which verdicts test each claim."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
-from plat_analysis.text import printable
-
-if TYPE_CHECKING:
-    from plat.spec.experiment import Experiment
+from plat.spec.expansion.experiment import Experiment
+from plat_analysis.shown_text import printable
 
 Item = TypeVar("Item")
 Test = tuple[str, str]  # name of an experiment file, id of a claim in it
@@ -17,11 +15,11 @@ Test = tuple[str, str]  # name of an experiment file, id of a claim in it
 
 @dataclass(frozen=True)
 class PaperClaim:
-    """A sentence of the paper in our words, where it stands there, and what tests it.
+    """Hold a claim of the paper in our words, its source in the paper, and its tests.
 
     published  the printed values, as one text
     tests      the claims of experiment files that test it
-    open       what would decide it, where nothing does
+    open       if nothing decides the claim: what would decide it
     """
 
     id: str
@@ -33,7 +31,7 @@ class PaperClaim:
 
 
 def paper_claims(experiments: Iterable[Experiment]) -> list[PaperClaim]:
-    """Every claim of the papers of these files, in the order of each paper's file."""
+    """Return every claim of the papers of these files, in the order of each paper's file."""
     papers = {experiment.paper: experiment.paper_data or {} for experiment in experiments if experiment.paper}
     return [_claim(entry) for data in papers.values() for entry in data.get("claims") or ()]
 
@@ -41,7 +39,7 @@ def paper_claims(experiments: Iterable[Experiment]) -> list[PaperClaim]:
 def by_claim(
     claims: Sequence[PaperClaim], items: Mapping[Test, Item]
 ) -> tuple[list[tuple[PaperClaim, list[Item]]], list[Item]]:
-    """Each claim with the items that test it, in its own order; and those that belong to none."""
+    """Return each claim with the items that test it, and the items that test no claim."""
     groups = [(claim, [items[test] for test in claim.tests if test in items]) for claim in claims]
     named = {test for claim in claims for test in claim.tests}
     return groups, [item for test, item in items.items() if test not in named]
@@ -60,7 +58,7 @@ def _claim(entry: Mapping[str, Any]) -> PaperClaim:
 
 
 def _text(published: Any) -> str:
-    """`Q1 21.1, Q2 19.5`; a list of values as `6.6 to 26`."""
+    """Return the printed values as text: `Q1 21.1, Q2 19.5`; a list as `6.6 to 26`."""
     if isinstance(published, Mapping):
         return ", ".join(f"{name} {_text(value)}" for name, value in published.items())
     if isinstance(published, list):

@@ -1,9 +1,9 @@
-"""What the committed results say of the claims of an experiment file: shown where one's own runs are too few to decide.
+"""Read the committed verdicts of an experiment file's claims, shown where your own runs are too few to decide.
 
-`verdicts.json` beside the experiment files has them, by the name of the file and the id of the claim. `make results`
-writes it from the bundles in docs/. An entry is used only while the claim asks what it asked then.
+`verdicts.json` beside the experiment files has them by file name and claim id; `make results` writes it from the
+bundles in results/. An entry is used only while the hash of the claim (`asks`) is unchanged:
 
-    {"table4": {"command": "plat sweep ...", "results": "docs/results", "runs": 720,
+    {"table4": {"command": "plat sweep ...", "results": "results/table4", "runs": 720,
                 "claims": {"filter-helps-every-row": {"asks": "1a2b...", "verdict": "partial", "found": "..."}}}}
 """
 
@@ -17,21 +17,21 @@ from typing import TYPE_CHECKING, Any
 
 from plat.errors import SpecError
 from plat.plain_files import read_json_value
-from plat.spec.identity import canonical
+from plat.spec.identity.run_identity import canonical
 from plat.units import counted
-from plat_analysis.text import printable
+from plat_analysis.shown_text import printable
 
 if TYPE_CHECKING:
-    from plat.spec.experiment import Experiment
+    from plat.spec.expansion.experiment import Experiment
     from plat_analysis.claims.engine import Verdict
 
 FILE = "verdicts.json"
-NOTHING = "not enough data"  # says nothing beside the same words
+NOTHING = "not enough data"  # adds nothing to the user's own verdict
 
 
 @dataclass(frozen=True)
 class Earlier:
-    """What earlier runs say of a claim: `partial`, what decided it, and `720 runs in docs/results`."""
+    """Hold what earlier runs found on a claim: `partial`, what decided it, and `720 runs in results/table4`."""
 
     verdict: str
     found: str
@@ -39,7 +39,7 @@ class Earlier:
 
     @property
     def status(self) -> str:
-        """The verdict as `Verdict.status` has it."""
+        """Return the verdict in the form of `Verdict.status`."""
         return self.verdict.replace(" ", "_")
 
     def __str__(self) -> str:
@@ -47,16 +47,13 @@ class Earlier:
 
 
 def verdicts_file(experiment: Experiment) -> Path | None:
-    """The file beside the experiment file, or beside the folder that it is in; None where there is none."""
+    """Return the file in the experiment file's folder or its parent; None where there is none."""
     folder = experiment.path.absolute().parent
-    return next((path for place in (folder, folder.parent) if (path := place / FILE).is_file()), None)
+    return next((path for where in (folder, folder.parent) if (path := where / FILE).is_file()), None)
 
 
 def reference_verdicts(experiment: Experiment) -> dict[str, Earlier]:
-    """Claim id -> `partial (above zero in 1 of 9; p .0010 over all its rows), 720 runs in docs/results`, as text.
-
-    SpecError where the file cannot be read.
-    """
+    """Return claim id -> what earlier runs found; {} without a file. SpecError where the file cannot be read."""
     path = verdicts_file(experiment)
     if path is None:
         return {}
@@ -67,12 +64,12 @@ def reference_verdicts(experiment: Experiment) -> dict[str, Earlier]:
         raise SpecError(
             f"the reference verdicts cannot be read: {error}",
             where=str(path),
-            mend="write them again with `make results`, or remove the file",
+            fix="write the file again with `make results`, or remove it",
         ) from error
 
 
 def reference_beside(experiment: Experiment, verdicts: Sequence[Verdict]) -> dict[str, Earlier]:
-    """Those of the verdicts for which there is not enough data."""
+    """Return the earlier verdicts of the claims for which there is not enough data."""
     short = {verdict.id for verdict in verdicts if verdict.status == "not_enough_data"}
     known = reference_verdicts(experiment) if short else {}
     return {name: text for name, text in known.items() if name in short}
@@ -89,6 +86,6 @@ def _sentences(experiment: Experiment, entry: Mapping[str, Any]) -> dict[str, Ea
 
 
 def asks(claim: Mapping[str, Any]) -> str:
-    """A hash of what a claim asks; other words for it change nothing."""
+    """Return a hash of what a claim asks; `says` does not change it."""
     content = {key: value for key, value in claim.items() if key != "says"}
     return hashlib.sha256(canonical(content).encode()).hexdigest()[:16]

@@ -1,121 +1,150 @@
-"""Whether a measure falls, or rises, along an order of conditions, in every row: Page's test (`statistics.trend`)."""
+"""Check that a measure falls, or rises, along an order of conditions, in every row (`statistics.trend_test`).
+
+`trend_over_measures` judges several measures of the same runs in the same way.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from itertools import combinations
-from typing import TYPE_CHECKING, Any
+from typing import Any, Literal
 
 from plat.errors import SpecError
-from plat.suggest import mend
+from plat.suggest import suggest
+from plat_analysis.artifact import interval, number, p_value
+from plat_analysis.builder_options import takes
+from plat_analysis.claims.decided import RowTests
 from plat_analysis.claims.engine import Verdict
-from plat_analysis.claims.ordered import Direction, judge_trend
+from plat_analysis.claims.evidence import of_tests
+from plat_analysis.contrasts.cell import Cell, Estimates, in_all
 from plat_analysis.contrasts.contrast import Contrast, Term, change
-from plat_analysis.data.runs import Results, spell
+from plat_analysis.data.labels import label
+from plat_analysis.data.results import Results, spell
 from plat_analysis.facets import AxisNames, Facets, Layout
-from plat_analysis.options import checked_by
 from plat_analysis.quantities.metric import quantity
-from plat_analysis.quantities.quantity import Quantity
-from plat_analysis.statistics.trend import MIN_CONDITIONS
-
-if TYPE_CHECKING:
-    from plat.spec.experiment import Experiment
-    from plat.store.mlflow.frames import Frames
+from plat_analysis.statistics.intervals import MIN_JUDGED
+from plat_analysis.statistics.replicates import Replicate, over_replicates
+from plat_analysis.statistics.trend_test import MIN_CONDITIONS, falling, slope_rounding, slopes, trend_p
 
 
-def _beforehand(
-    results: Results,
-    *,
-    conditions: str,
-    order: Sequence[Any],
-    rows: AxisNames = None,
-    pair: str | None = None,
-    baseline: Any = "none",
-    treatment: Any = "top_p",
-    **_: Any,
-) -> None:
-    """SpecError where the order cannot be judged."""
-    sides = None if pair is None else (spell(baseline), spell(treatment))
-    _laid_out(results, rows, conditions, order, pair, sides)
-
-
-@checked_by(_beforehand)
-def trend(
-    frames: Frames,
-    experiment: Experiment,
-    *,
-    conditions: str,
-    order: Sequence[Any],
-    measure: Any = "final",
-    pair: str | None = None,
-    baseline: Any = "none",
-    treatment: Any = "top_p",
-    direction: Direction = "falling",
-    rows: AxisNames = None,
-    looks: int = 1,
-) -> Verdict:
-    """A measure falls (or rises) from each of the conditions in `order` to the next, in every row; or its change does.
-
-    Values are compared within each build and seed, by their ranks (Page's test) and their slope (`statistics.trend`).
-    The verdict is about these builds of the base model.
+@dataclass(frozen=True, kw_only=True)
+class Options:
+    """Hold the options of a trend over conditions.
 
     conditions  the axis whose values are in order
     order       three or more of its values
-    measure     what is measured of a run (see `plat_analysis.quantities.metric`)
-    pair        an axis: judge what changes from its value `baseline` to its value `treatment` under each condition
+    pair        an axis: judge the change from its value `baseline` to its value `treatment` under each condition
     rows        axes that make the rows (default: one row)
-    looks       how often the claim is going to be judged while runs are added; the error is divided among these looks
     """
-    sides = None if pair is None else (spell(baseline), spell(treatment))
-    facets, names = _laid_out(Results.of(frames, experiment), rows, conditions, order, pair, sides)
-    measured = quantity(measure)
-    contrasts = {name: _contrast(name, measured, sides) for name in names}
+
+    conditions: str
+    order: Sequence[Any]
+    pair: str | None = None
+    baseline: Any = "none"
+    treatment: Any = "top_p"
+    rows: AxisNames = None
+
+    @property
+    def sides(self) -> tuple[str, str] | None:
+        """Return the two values of the pair; None without one."""
+        return None if self.pair is None else (spell(self.baseline), spell(self.treatment))
+
+    def beforehand(self, results: Results) -> None:
+        """Raise SpecError where the order cannot be judged."""
+        self.laid_out(results)
+
+    def laid_out(self, results: Results) -> tuple[Facets, list[str]]:
+        """Return the runs by condition (and side of the pair), and the conditions in order.
+
+        SpecError where a condition has no runs, or there are too few conditions for a trend.
+        """
+        conditions, pair = self.conditions, self.pair
+        names = [spell(value) for value in self.order]
+        wanted = [_joined(name, side) for name in names for side in self.sides or ("",)]
+        axes = conditions if pair is None else (conditions, pair)
+        facets = Facets(results, Layout.of(rows=self.rows, conditions=axes), only=wanted)
+        known = dict.fromkeys(run.axis(conditions) for run in results.positions)
+        for name in names:
+            if name not in known:
+                what = f"order: the axis {conditions!r} has no value {name!r}"
+                raise SpecError(what, fix=suggest(name, known, "values"))
+        if absent := [condition for condition in wanted if condition not in facets.conditions]:
+            raise SpecError(f"no run has {conditions} · {pair} = {absent[0]}", fix="name values that the matrix has")
+        if len(set(names)) < MIN_CONDITIONS:
+            raise SpecError(
+                f"order: a trend needs {MIN_CONDITIONS} different conditions, and {len(set(names))} are named",
+                fix="name more of them, or compare two with mean_delta_positive",
+            )
+        for first, second in combinations(dict.fromkeys(wanted), 2):
+            facets.check_pairs(first, second)
+            facets.check_different(first, second)
+        return facets, names
+
+
+@takes(Options)
+def trend(
+    results: Results, asked: Options, *, measure: Any = "final", direction: Direction = "falling", looks: int = 1
+) -> Verdict:
+    """A measure falls (or rises) from each of the conditions in `order` to the next, in every row; or its change does.
+
+    Values are compared within each build and seed, by ranks (Page's test) and slope (`statistics.trend_test`). The
+    verdict is about these builds of the base model.
+
+    measure     the measure of a run (see `plat_analysis.quantities.metric`)
+    looks       how often the claim will be judged while runs are added; the error is divided among these looks
+    """
+    facets, names = asked.laid_out(results)
+    measured, sides = quantity(measure), asked.sides
+    contrasts = {
+        name: change(measured, *(_joined(name, side) for side in sides)) if sides else Contrast(Term(name, measured))
+        for name in names
+    }
     return judge_trend(facets, contrasts, measured.name, direction, looks)
-
-
-TREND = trend
-
-
-def _laid_out(
-    results: Results,
-    rows: AxisNames,
-    conditions: str,
-    order: Sequence[Any],
-    pair: str | None,
-    sides: tuple[str, str] | None,
-) -> tuple[Facets, list[str]]:
-    """The runs by condition (and side of the pair), and the conditions in order.
-
-    SpecError where one has no runs, or there are too few for a trend.
-    """
-    names = [spell(value) for value in order]
-    wanted = [_joined(name, side) for name in names for side in sides or ("",)]
-    axes = conditions if pair is None else (conditions, pair)
-    facets = Facets(results, Layout.of(rows=rows, conditions=axes), only=wanted)
-    known = dict.fromkeys(run.axis(conditions) for run in results.positions)
-    for name in names:
-        if name not in known:
-            what = f"order: the axis {conditions!r} has no value {name!r}"
-            raise SpecError(what, mend=mend(name, known, "values"))
-    if absent := [condition for condition in wanted if condition not in facets.conditions]:
-        raise SpecError(f"no run has {conditions} · {pair} = {absent[0]}", mend="name values that the matrix has")
-    if len(set(names)) < MIN_CONDITIONS:
-        raise SpecError(
-            f"order: a trend needs {MIN_CONDITIONS} different conditions, and {len(set(names))} are named",
-            mend="name more of them, or compare two with mean_delta_positive",
-        )
-    for first, second in combinations(dict.fromkeys(wanted), 2):
-        facets.check_pairs(first, second)
-        facets.check_different(first, second)
-    return facets, names
 
 
 def _joined(name: str, side: str) -> str:
     return " · ".join(filter(None, (name, side)))
 
 
-def _contrast(name: str, measured: Quantity, sides: tuple[str, str] | None) -> Contrast:
-    """The level of a condition, or its change between the sides of the pair."""
-    if sides is None:
-        return Contrast(Term(name, measured))
-    return change(measured, *(_joined(name, side) for side in sides))
+Direction = Literal["falling", "rising"]
+
+
+def judge_trend(
+    facets: Facets, contrasts: Mapping[str, Contrast], named: str, direction: Direction, looks: int
+) -> Verdict:
+    """Return the verdict on a trend along the contrasts, in every row of a layout without columns.
+
+    named  the name of a row whose own name is empty, as in a layout with one row only
+    """
+    estimates = Estimates(facets, builds="fixed")
+    tested = {
+        row or named: _tested(row or named, estimates.cells[row, ""], contrasts, direction) for row in facets.rows
+    }
+    ids = (run.id for row in facets.rows for run in estimates.runs(row))
+    return of_tests(tested, looks, ids, "about these builds of the base model, over their seeds")
+
+
+def _tested(row: str, cell: Cell, contrasts: Mapping[str, Contrast], direction: Direction) -> RowTests:
+    """Test the trend of one row over the builds and seeds that have all contrasts."""
+    values = {name: cell.by_replicate(contrast) for name, contrast in contrasts.items()}
+    common = in_all(list(values.values()))
+    wanted = max(len(side.runs) for side in cell.sides.values())
+    if len(common) < max(wanted, MIN_JUDGED):
+        return RowTests(None, None, f"{row} ({len(common)}/{wanted} blocks have every condition)")
+    means = " → ".join(_mean(name, column, contrasts[name]) for name, column in values.items())
+    blocks = [[column[replicate] for column in values.values()] for replicate in common]
+    each: dict[Replicate, float] = dict(zip(common, map(float, slopes(blocks)), strict=True))
+    rounding = slope_rounding(max(map(cell.rounding, contrasts.values())), len(contrasts))
+    slope = over_replicates(each, rounding, builds="fixed")
+    up, down = trend_p(blocks, slope), trend_p(falling(blocks), slope.scaled(-1.0))
+    p, opposite = (down, up) if direction == "falling" else (up, down)
+    digits = next(iter(contrasts.values())).of.quantity.digits + 1
+    found = f"{number(slope.value, digits, True)} {interval(slope, digits, True)}".strip()
+    line = f"{row}: {means}; slope {found} from one to the next, p {p_value(p)} (Page and slope), {len(common)} blocks"
+    return RowTests(p, opposite, line, slope)
+
+
+def _mean(name: str, column: Mapping[Replicate, float], contrast: Contrast) -> str:
+    mean = sum(column.values()) / len(column) if column else None
+    return f"{label(name)} {number(mean, contrast.of.quantity.digits, signed=contrast.minus is not None)}"

@@ -1,1 +1,1 @@
-"""What is estimated over the runs of a layout: a quantity in one condition, or its change between two."""
+"""Estimates over the runs of a layout: a quantity in one condition, or its change between two."""

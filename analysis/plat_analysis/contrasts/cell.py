@@ -1,8 +1,7 @@
-"""The estimates of one row and column: the level of a quantity in a condition, or a difference, over its runs.
+"""Estimate the level of a quantity in a condition, or a difference, in each row and column and on average over columns.
 
-Differences are paired: of runs of equal row, column, seed and build of the base model. One pair: the interval is over
-the instances of an evaluation. Three and more: over seeds or builds (see `replicates`). Two: none. `builds` says
-whether that is about these builds or about such builds.
+Differences are paired: runs of equal row, column, seed and build of the base model. The interval of one pair is over
+the instances of an evaluation, from three pairs on over seeds or builds (see `statistics.replicates`); two have none.
 """
 
 from __future__ import annotations
@@ -14,8 +13,11 @@ from typing import Any
 import numpy as np
 
 from plat_analysis.contrasts.contrast import Contrast, Term
-from plat_analysis.contrasts.side import Side
-from plat_analysis.quantities.quantity import Measurement
+from plat_analysis.data.published import AVERAGE
+from plat_analysis.data.results import Results, RunView, replicate_order
+from plat_analysis.facets import Facets, Runs
+from plat_analysis.quantities.quantity import Absent, Measurement, Quantity
+from plat_analysis.statistics.families import starred
 from plat_analysis.statistics.intervals import (
     Estimate,
     bootstrap_mean,
@@ -30,9 +32,42 @@ UNIFORM = 12**-0.5  # standard deviation of a rounding error, in steps of the gr
 Pair = tuple[Measurement | None, Measurement]
 
 
+class Side:
+    """Hold all `runs` that the matrix has, by replicate; `measured(quantity)` has the values that exist."""
+
+    def __init__(self, results: Results, runs: Runs) -> None:
+        self.results = results
+        self.runs: Runs = {replicate: runs[replicate] for replicate in sorted(runs, key=replicate_order)}
+        self._all: dict[Quantity, dict[Replicate, Measurement | Absent]] = {}
+
+    def measured(self, quantity: Quantity) -> Mapping[Replicate, Measurement]:
+        """Return replicate -> value, of the runs that have one."""
+        return {r: value for r, value in self._measure(quantity).items() if isinstance(value, Measurement)}
+
+    def absent(self, quantity: Quantity) -> Mapping[Replicate, str]:
+        """Return replicate -> why its run has no value."""
+        return {r: value.why for r, value in self._measure(quantity).items() if isinstance(value, Absent)}
+
+    def reason(self, quantity: Quantity) -> str:
+        """Return why values are missing, such as `not run` or `seed 3: failed:oom`; "" when none is missing."""
+        if not self.runs:
+            return "not in the matrix"
+        absent = self.absent(quantity)
+        if len(absent) == len(self.runs) and len(set(absent.values())) == 1:
+            return next(iter(absent.values()))
+        many_builds = len({replicate.build for replicate in self.runs}) > 1
+        names = {replicate: str(replicate if many_builds else Replicate(None, replicate.seed)) for replicate in absent}
+        return ", ".join(f"{names[replicate]}: {why}" for replicate, why in absent.items())
+
+    def _measure(self, quantity: Quantity) -> dict[Replicate, Measurement | Absent]:
+        if quantity not in self._all:
+            self._all[quantity] = {r: quantity.measure(self.results, run) for r, run in self.runs.items()}
+        return self._all[quantity]
+
+
 @dataclass
 class Cell:
-    """One (row, column) with the runs of its conditions. Values are in the unit in which their quantity is shown."""
+    """Hold one (row, column) with the runs of its conditions. Values are in the unit shown."""
 
     row: str
     column: str
@@ -42,17 +77,17 @@ class Cell:
 
     @property
     def wanted(self) -> bool:
-        """Whether the matrix has any run for this cell."""
+        """Return True if the matrix has any run for this cell."""
         return any(side.runs for side in self.sides.values())
 
     def estimate(self, contrast: Contrast) -> Estimate:
-        """The mean of a contrast over the runs, with its interval."""
+        """Return the mean of a contrast over the runs, with its interval."""
         if contrast not in self._cache:
             self._cache[contrast] = self._estimate(contrast)
         return self._cache[contrast]
 
     def pairs(self, contrast: Contrast) -> dict[Replicate, Pair]:
-        """Replicate -> (subtracted, measured), for those that have all that is needed."""
+        """Return replicate -> (subtracted or None, measured), for the replicates that have all terms."""
         measured = self._measured(contrast.of)
         if contrast.minus is None:
             return {replicate: (None, value) for replicate, value in measured.items()}
@@ -60,13 +95,13 @@ class Cell:
         return {r: (subtracted[r], value) for r, value in measured.items() if r in subtracted}
 
     def by_replicate(self, contrast: Contrast) -> dict[Replicate, float]:
-        """Replicate -> value."""
+        """Return replicate -> value."""
         factor = contrast.of.quantity.factor
         pairs = self.pairs(contrast).items()
         return {r: factor * (after.value - (before.value if before else 0.0)) for r, (before, after) in pairs}
 
     def rounding(self, contrast: Contrast) -> float:
-        """Standard deviation of the rounding of one value: success is counted in steps of 1/instances."""
+        """Return the standard deviation of the rounding of one value: success is counted in steps of 1/instances."""
         counts = [[value.count for value in pair if value and value.count] for pair in self.pairs(contrast).values()]
         variances = [sum((UNIFORM / count) ** 2 for count in pair) for pair in counts]
         return contrast.of.quantity.factor * float(np.sqrt(max(variances, default=0.0)))
@@ -88,13 +123,13 @@ class Cell:
         values, rounding = self.by_replicate(contrast), self.rounding(contrast)
         seedless = all(term.quantity.seedless for term in contrast.terms)
         estimate = over_replicates(values, rounding, seedless, self.builds, **facts)
-        if contrast.minus is None and not rounding and estimate.deviation == 0:  # equal values show nothing of a spread
+        if contrast.minus is None and not rounding and estimate.deviation == 0:  # equal values show no spread
             return replace(estimate, low=None, high=None, over="")
         return _bounded(estimate, contrast)
 
 
 def _bounded(estimate: Estimate, contrast: Contrast) -> Estimate:
-    """The estimate with an interval that ends where its values end."""
+    """Clip the interval to the bounds of the contrast."""
     if contrast.bounds is None or estimate.low is None or estimate.high is None:
         return estimate
     low, high = contrast.bounds
@@ -102,7 +137,7 @@ def _bounded(estimate: Estimate, contrast: Contrast) -> Estimate:
 
 
 def _one_run(before: Measurement | None, after: Measurement, facts: dict[str, Any]) -> Estimate:
-    """One run or pair: the interval is over instances, paired where the store has them one by one."""
+    """Estimate one run or pair with an interval over instances, paired where single instances are stored."""
     if before is None:
         low, high = wilson(after.value * after.count, after.count)
         return Estimate(after.value, float(low), float(high), "instances", 1, **facts)
@@ -117,10 +152,10 @@ def _one_run(before: Measurement | None, after: Measurement, facts: dict[str, An
 
 
 def average(cells: Sequence[Cell], contrast: Contrast) -> Estimate:
-    """Mean of a contrast over cells with equal weight. Blank unless every cell has it: never over survivors.
+    """Return the mean of a contrast over cells with equal weight; without a value unless every cell has one.
 
-    One run each: the cells' intervals over instances combined. Several: the mean over the cells of each replicate, then
-    over replicates.
+    If no cell is planned with more than one replicate, the cells' intervals over instances are combined. Otherwise the
+    contrast is averaged over the cells in each replicate that all cells have, and then over these replicates.
     """
     parts = [cell.estimate(contrast) for cell in cells]
     wanted = max((part.wanted for part in parts), default=0)
@@ -148,13 +183,62 @@ def average(cells: Sequence[Cell], contrast: Contrast) -> Estimate:
 
 
 def common_means(columns: Sequence[Mapping[Replicate, float]]) -> dict[Replicate, float]:
-    """The mean over the columns for each replicate that all of them have."""
-    if not columns:
-        return {}
-    common = [replicate for replicate in columns[0] if all(replicate in column for column in columns)]
-    return {replicate: float(np.mean([column[replicate] for column in columns])) for replicate in common}
+    """Return the mean over the columns for each replicate that all of them have."""
+    return {r: float(np.mean([column[r] for column in columns])) for r in in_all(columns)}
+
+
+def in_all(columns: Sequence[Mapping[Replicate, float]]) -> list[Replicate]:
+    """Return the replicates that all columns have, in the order of the first column."""
+    return [replicate for replicate in columns[0] if all(replicate in column for column in columns)] if columns else []
 
 
 def mean_rounding(cells: Sequence[Cell], contrast: Contrast) -> float:
-    """Standard deviation of the rounding of the mean of a contrast over cells."""
+    """Return the standard deviation of the rounding of the mean of a contrast over cells."""
     return float(np.sqrt(sum(cell.rounding(contrast) ** 2 for cell in cells))) / len(cells)
+
+
+class Estimates:
+    """Hold `cells[row, column]` for every row and column; `average` is over the columns.
+
+    conditions  those that cells have, with or without runs (default: all of the layout)
+    builds      intervals are about these builds of the base model (fixed), or about such builds (random)
+    """
+
+    def __init__(self, facets: Facets, conditions: tuple[str, ...] = (), builds: Builds = "random") -> None:
+        self.facets, self.results, self.layout = facets, facets.results, facets.layout
+        self.rows, self.columns = facets.rows, facets.columns
+        names = conditions or tuple(facets.conditions)
+        self.cells = {
+            (row, column): Cell(
+                row, column, {name: Side(facets.results, facets.runs(row, column, name)) for name in names}, builds
+            )
+            for row in self.rows
+            for column in self.columns
+        }
+
+    @property
+    def averaged(self) -> list[str]:
+        """Return the names of the columns, followed by AVERAGE if there are several."""
+        return [*self.columns, *([AVERAGE] if len(self.columns) > 1 else [])]
+
+    def estimate(self, row: str, column: str, contrast: Contrast) -> Estimate:
+        """Return a contrast in one cell, or on average over the columns."""
+        return self.average(row, contrast) if column == AVERAGE else self.cells[row, column].estimate(contrast)
+
+    def starred(self, contrast: Contrast) -> dict[tuple[str, str], Estimate]:
+        """Return (row, column) -> Estimate with its star; all cells, averages included, are one family."""
+        return starred(
+            [{(row, column): self.estimate(row, column, contrast) for row in self.rows} for column in self.averaged]
+        )
+
+    def row(self, row: str) -> list[Cell]:
+        """Return the cells of a row for which the matrix has runs."""
+        return [self.cells[row, column] for column in self.columns if self.cells[row, column].wanted]
+
+    def average(self, row: str, contrast: Contrast) -> Estimate:
+        """Return the mean of a contrast over the columns of a row, with equal weights."""
+        return average(self.row(row), contrast)
+
+    def runs(self, row: str) -> list[RunView]:
+        """Return every wanted run of a row."""
+        return [run for cell in self.row(row) for side in cell.sides.values() for run in side.runs.values()]

@@ -1,26 +1,24 @@
-"""Which runs a report entry or a claim compares: the options of everything that sets two conditions side by side."""
+"""Options of everything that compares two conditions, and the runs that they choose."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from plat.errors import SpecError
+from plat.spec.composition.schema import leaves
+from plat.suggest import suggest
+from plat_analysis.contrasts.cell import Estimates
 from plat_analysis.contrasts.contrast import success_contrasts
-from plat_analysis.contrasts.estimates import Estimates
-from plat_analysis.data.runs import Results, spell
+from plat_analysis.data.results import Results, RunView, spell
 from plat_analysis.facets import Facets, Layout, rows_or
 from plat_analysis.statistics.replicates import Builds
-
-if TYPE_CHECKING:
-    from plat.spec.experiment import Experiment
-    from plat.store.mlflow.frames import Frames
 
 
 @dataclass(frozen=True)
 class Comparison:
-    """Two conditions in every cell of rows x columns, by the names of the experiment file.
+    """Hold two conditions in every cell of rows x columns, by the names of the experiment file.
 
     rows       an axis, or several that are joined (default: `variant` where the matrix has it, else the algorithm)
     columns    an axis
@@ -36,31 +34,26 @@ class Comparison:
     treatment: Any = "top_p"
     builds: Builds = "random"
 
-    def layout(self, experiment: Experiment) -> Layout:
-        """The axes that make rows, columns and conditions."""
-        return Layout.of(rows_or(self.rows, experiment, "algorithm"), self.columns, self.pair)
+    def grid(self, results: Results) -> Compared:
+        """Return the runs laid out.
 
-    def grid(self, frames: Frames | None, experiment: Experiment) -> Compared:
-        """The runs laid out so.
-
-        Without frames every wanted run is there and no result, which shows whether the matrix has what is asked for.
-        SpecError where it has not: a condition without runs, two runs in one place, sides of a pair with different
+        SpecError where a condition has no runs, two runs have one position, or the sides of a pair have different
         seeds.
         """
-        results = Results.planned(experiment) if frames is None else Results.of(frames, experiment)
+        rows = rows_or(self.rows, results.experiment, "algorithm")
         baseline, treatment = spell(self.baseline), spell(self.treatment)
-        facets = Facets(results, self.layout(experiment), only=(baseline, treatment))
+        facets = Facets(results, Layout.of(rows, self.columns, self.pair), only=(baseline, treatment))
         if not facets.places:
             raise SpecError(
                 f"no run has {self.pair} = {baseline} or {treatment}",
-                mend="name an axis of the matrix as `pair`, and two of its values as `baseline` and `treatment`",
+                fix="name an axis of the matrix as `pair`, and two of its values as `baseline` and `treatment`",
             )
         facets.check_pairs(baseline, treatment)
         return Compared(facets, baseline, treatment, self.builds)
 
 
 class Compared(Estimates):
-    """Two conditions in every row and column.
+    """Estimate two conditions in every row and column.
 
     contrasts  the levels and changes of success, by name: `peak`, `delta`, `final_delta`, ...
     """
@@ -69,3 +62,53 @@ class Compared(Estimates):
         super().__init__(facets, (baseline, treatment), builds)
         self.baseline, self.treatment = baseline, treatment
         self.contrasts = success_contrasts(baseline, treatment)
+
+
+def check_sides(grid: Compared, differ_in: Sequence[str]) -> None:
+    """Raise SpecError where the runs of a pair differ in an option that `differ_in` does not name, or are the same run.
+
+    Pairs are runs of equal row, column, seed and build. Where `differ_in` is empty they may differ in any option. An
+    option includes all options below it; a group's name includes the group's options.
+    """
+    for cell in grid.cells.values():
+        treated_runs = cell.sides[grid.treatment].runs
+        for replicate, untreated in cell.sides[grid.baseline].runs.items():
+            treated = treated_runs.get(replicate)
+            if treated is not None:
+                _check_pair(grid, f"{cell.row} × {cell.column}", untreated, treated, differ_in)
+
+
+def _check_pair(grid: Compared, place: str, untreated: RunView, treated: RunView, differ_in: Sequence[str]) -> None:
+    sides = [leaves(view.run.config) for view in (untreated, treated)]
+    known = sorted({*sides[0], *sides[1]})
+    for name in differ_in:
+        if not any(_within(key, name) for key in known):
+            raise SpecError(f"differ_in: no run has an option {name!r}", fix=suggest(name, known, "options"))
+    different = [key for key in known if sides[0].get(key) != sides[1].get(key)]
+    baseline, treatment = grid.baseline, grid.treatment
+    if not different:
+        raise SpecError(
+            f"{baseline} and {treatment} are the same run, {place}: {untreated.run.name}",
+            fix="compare two conditions whose options differ",
+        )
+    if not differ_in:
+        return
+    uncontrolled = [key for key in different if not _allowed(key, differ_in)]
+    if uncontrolled:
+        key = uncontrolled[0]
+        values = [spell(side[key]) if key in side else "absent" for side in sides]
+        others = f", and {len(uncontrolled) - 1} more" if len(uncontrolled) > 1 else ""
+        raise SpecError(
+            f"the two sides differ in more than differ_in names, {place}: {key} is {values[0]} for {baseline} and "
+            f"{values[1]} for {treatment}{others}",
+            fix=f"give both sides the same {key}, or name it under differ_in",
+        )
+
+
+def _within(key: str, name: str) -> bool:
+    return key == name or key.startswith(name + ".")
+
+
+def _allowed(key: str, differ_in: Sequence[str]) -> bool:
+    group = key.removesuffix("name")
+    return any(_within(key, name) or (group != key and name.startswith(group)) for name in differ_in)

@@ -1,7 +1,7 @@
-"""What is compared: a quantity of one condition, or its difference from the same or another quantity of a condition.
+"""Define what is estimated: a quantity of one condition, or its difference from another condition or quantity.
 
-Contrast(Term("top_p", peak), minus=Term("none", peak))        what Top-p changes at the peak
-Contrast(Term("none", heldout), minus=Term("none", base))      what training taught without a filter
+Contrast(Term("top_p", peak), minus=Term("none", peak))        Top-p's change at the peak
+Contrast(Term("none", heldout), minus=Term("none", base))      what training without a filter taught
 Contrast(Term("none", peak))                                   a level
 """
 
@@ -16,7 +16,7 @@ from plat_analysis.quantities.success import SUCCESSES
 
 
 class Term(NamedTuple):
-    """A quantity of the runs of one condition."""
+    """Name a quantity of the runs of one condition."""
 
     condition: str
     quantity: Quantity
@@ -24,29 +24,29 @@ class Term(NamedTuple):
 
 @dataclass(frozen=True)
 class Contrast:
-    """A term, or a term minus another, paired by build and seed."""
+    """Hold a term, or a term minus another, paired by build and seed."""
 
     of: Term
     minus: Term | None = None
 
     @property
     def terms(self) -> tuple[Term, ...]:
-        """What is subtracted, if anything is, and what it is subtracted from."""
+        """Return the subtracted term, if any, then the main term."""
         return (self.of,) if self.minus is None else (self.minus, self.of)
 
     @property
     def bounds(self) -> tuple[float, float] | None:
-        """Where intervals end: those of a level at the bounds of its quantity, those of a difference nowhere."""
+        """Return the limits of intervals: the quantity's bounds for a level, None for a difference."""
         return self.of.quantity.bounds if self.minus is None else None
 
 
 def change(quantity: Quantity, baseline: str, treatment: str) -> Contrast:
-    """What a treatment changes in a quantity."""
+    """Return the change of a quantity from baseline to treatment."""
     return Contrast(Term(treatment, quantity), Term(baseline, quantity))
 
 
 def success_contrasts(baseline: str, treatment: str) -> Mapping[str, Contrast]:
-    """The levels and changes of success of two conditions, by the names that tables of paired changes give them."""
+    """Return the levels and changes of success of two conditions, by the names used in tables of paired changes."""
     peak, heldout, final, base = (SUCCESSES[name] for name in ("peak", "heldout", "final", "base"))
     contrasts: dict[str, Contrast] = {}
     for name, quantity in (("peak", peak), ("heldout", heldout), ("final", final)):

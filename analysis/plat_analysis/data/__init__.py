@@ -1,1 +1,1 @@
-"""The runs of an experiment with what the store knows of them, and what the paper printed."""
+"""The runs of an experiment with their results in the store, and the paper's printed numbers."""

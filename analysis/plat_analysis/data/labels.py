@@ -1,11 +1,11 @@
-"""How things are called in print: tasks, filters, parameter counts, and which model really ran."""
+"""Printed names of tasks, filters, axes, measures and parameter counts, and of the model that ran."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 
-from plat_analysis.data.runs import RunView
-from plat_analysis.text import printable
+from plat_analysis.data.results import RunView
+from plat_analysis.shown_text import printable
 
 NAMES = {
     "sokoban": "Sokoban",
@@ -56,27 +56,27 @@ MEASURES = {
 
 
 def measure_label(name: str) -> str:
-    """The printed name of a measure: a success rate by its name, a metric as axes of figures have it."""
+    """Return the printed name of a measure: a success rate by its name, a metric as on axes of figures."""
     return MEASURES.get(name) or label(name)
 
 
 def axis_label(name: str) -> str:
-    """The printed name of an axis of a matrix: `KL coefficient` for `algorithm.kl_coef`."""
+    """Return the printed name of an axis of a matrix: `KL coefficient` for `algorithm.kl_coef`."""
     return AXES.get(name) or name.rpartition(".")[2].replace("_", " ")
 
 
 def value_label(axis: str, value: str) -> str:
-    """The printed name of an axis value; a number needs the name of its axis: `build 0`."""
+    """Return the printed name of an axis value; a number gets the name of its axis: `build 0`."""
     return f"{axis_label(axis)} {value}" if value.replace(".", "", 1).isdecimal() else label(value)
 
 
 def label(name: str) -> str:
-    """The printed name of an axis value or metric; names of other papers stay as they are written."""
+    """Return the printed name of an axis value or metric; unknown names stay as they are."""
     return NAMES.get(name, name)
 
 
 def count(parameters: float) -> str:
-    """105344 -> `105k`."""
+    """Return a parameter count in print: 105344 -> `105k`."""
     for size, letter in ((1e9, "B"), (1e6, "M"), (1e3, "k")):
         if parameters >= size:
             return f"{parameters / size:.3g}{letter}"
@@ -84,13 +84,13 @@ def count(parameters: float) -> str:
 
 
 def is_stand_in(run: RunView) -> bool:
-    """Whether a small model trained from scratch ran in the place of the paper's (no checkpoint was named)."""
+    """Return True if a small model trained from scratch replaced the paper's (no checkpoint was named)."""
     model = run.run.config.get("model")
     return isinstance(model, dict) and "shape" in model and not model.get("path")
 
 
 def model_that_ran(runs: Iterable[RunView]) -> str:
-    """Which model really ran: `stand-in, 105k`, a checkpoint's name, or "" when the store does not say."""
+    """Return the model that ran: `stand-in, 105k`, a checkpoint's name, or "" when the store does not have it."""
     names: dict[str, None] = {}
     for run in runs:
         parameters = run.number_tag("plat.summary.parameters")

@@ -1,4 +1,4 @@
-"""The numbers a paper printed and the contradictions known in them, from `experiments/papers/<paper>.yaml`."""
+"""Read a paper's printed numbers and their known contradictions from `experiments/papers/<paper>.yaml`."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from plat.errors import SpecError
 
 if TYPE_CHECKING:
-    from plat.spec.experiment import Experiment
+    from plat.spec.expansion.experiment import Experiment
 
 AVERAGE = "average"
 DELTA = "delta"  # names the published change of a cell
@@ -17,28 +17,31 @@ DELTA = "delta"  # names the published change of a cell
 
 @dataclass(frozen=True)
 class Discrepancy:
-    """A known contradiction of the publication, or a remark on it; `cell` is (row, column) when it concerns one printed
-    number, `column` the column that it concerns as a whole."""
+    """Hold a known contradiction of the publication, or a remark on it.
+
+    cell    (row, column) where it concerns one printed number
+    column  where it concerns a whole column
+    """
 
     text: str
     cell: tuple[str, str] | None = None
     column: str | None = None
 
     def concerns(self, shown: Sequence[tuple[str, str]]) -> bool:
-        """Whether a table with these cells shows what it is about."""
+        """Return True if a table with these cells shows the contradicting numbers."""
         if self.cell is not None:
             return any(PrintedTable.same(self.cell, cell) for cell in shown)
         return self.column is None or any(_plain(self.column) == _plain(column) for _, column in shown)
 
 
 class PrintedTable:
-    """The numbers of one table or figure of the paper, in its own unit, by the names of what they stand for.
+    """Hold the numbers of one table or figure of the paper, in the paper's unit, by names.
 
         printed.number("PPO", "sokoban")              12.9, the cell of Table 4
         printed.number("PPO", "sokoban", DELTA)       16.0, its change
         printed.number("64x2", "top_p", "step time")  64.9
 
-    The order of names does not count, nor do case and spaces: `Dr. GRPO` is `dr.grpo`.
+    The order of names, case and spaces do not matter: `Dr. GRPO` is `dr.grpo`.
     """
 
     def __init__(self, key: str | None, numbers: Mapping[frozenset[str], float], sections: Mapping[str, str]) -> None:
@@ -49,13 +52,18 @@ class PrintedTable:
         return bool(self._numbers)
 
     def number(self, *names: str) -> float | None:
-        """The printed number of that row, column, condition or measure; None where the paper has none."""
+        """Return the printed number of that row, column, condition or measure; None where the paper has none."""
         return self._numbers.get(frozenset(map(_plain, filter(None, names))))
 
-    def change(self, row: str, columns: Sequence[str]) -> float | None:
-        """The published change of a row on average over some columns; None where any of them is not printed.
+    def for_row(self, row: str, *names: str) -> float | None:
+        """Return the number that is printed with these names for the row, or else for any row; None without one."""
+        own = self.number(row, *names)
+        return own if own is not None else self.number(*names)
 
-        The printed average where it is that of just these columns, else the mean of the printed cells.
+    def change(self, row: str, columns: Sequence[str]) -> float | None:
+        """Return the published change of a row on average over some columns; None where one of them is not printed.
+
+        The printed average where it is over these columns, else the mean of the printed cells.
         """
         plain, fixed = {_plain(column) for column in columns}, {_plain(row), DELTA}
         printed = set().union(*(names - fixed for names in self._numbers if fixed < names)) - {AVERAGE}
@@ -67,12 +75,12 @@ class PrintedTable:
         return sum(known) / len(known) if known and len(known) == len(changes) else None
 
     def section(self, row: str) -> str:
-        """The block of the table in which the paper prints this row, or ""."""
+        """Return the block of the table in which the paper prints this row, or ""."""
         return self._sections.get(_plain(row), "")
 
     @staticmethod
     def same(cell: tuple[str, str], other: tuple[str, str]) -> bool:
-        """Whether two (row, column) names mean the same cell. Case and spaces do not count: `Dr. GRPO` is `dr.grpo`."""
+        """Return True if two (row, column) names mean the same cell, without regard to case and spaces."""
         return tuple(map(_plain, cell)) == tuple(map(_plain, other))
 
 
@@ -81,11 +89,13 @@ def _plain(name: str) -> str:
 
 
 def printed_table(experiment: Experiment, key: str | None) -> PrintedTable:
-    """The paper's table of that key, e.g. `table4`; without a key, the one that `source` names, if any.
+    """Return the paper's table of that key, e.g. `table4`; without a key, the one that `source` names.
 
-    Accepted in the YAML, under `tables: {<key>: ...}`: `rows: {<row>: content}`. A row is a list of cells along
-    `columns`, or names with cells. Such a cell may hold names with cells again. A row may carry a `section`. A cell is
-    a number, `[value, change]` or `{value: .., delta: ..}`.
+    Return an empty table if no key is given and `source` names none. Raises SpecError if the file has no table `key`.
+
+    The YAML has `tables: {<key>: {rows: {<row>: content}}}`. A row is a list of cells along `columns`, or a mapping of
+    names to cells, which may be nested; it may have a `section`. A cell is a number, `[value, change]` or
+    `{value: .., delta: ..}`.
     """
     data = experiment.paper_data or {}
     tables = data.get("tables") or {}
@@ -96,7 +106,7 @@ def printed_table(experiment: Experiment, key: str | None) -> PrintedTable:
     if key not in tables:
         raise SpecError(
             f"the paper's file has no table {key!r}",
-            mend=f"one of: {', '.join(sorted(map(str, tables))) or 'none: add `tables:`'}",
+            fix=f"one of: {', '.join(sorted(map(str, tables))) or 'none: add `tables:`'}",
         )
     table = tables[key]
     columns = [str(column) for column in table.get("columns", [])]
@@ -114,7 +124,7 @@ def printed_table(experiment: Experiment, key: str | None) -> PrintedTable:
 
 
 def _numbers(content: Any, names: tuple[str, ...]) -> dict[frozenset[str], float]:
-    """The numbers below these names. A mapping with a change is one cell; any other holds cells by name."""
+    """Return the numbers below these names. A mapping with a change is one cell; any other holds cells by name."""
     parts: dict[str, Any] = {"": content}
     if isinstance(content, dict):
         delta = content.get(DELTA, content.get("change"))
@@ -131,7 +141,7 @@ def _numbers(content: Any, names: tuple[str, ...]) -> dict[frozenset[str], float
 
 
 def discrepancies(experiment: Experiment, key: str | None) -> list[Discrepancy]:
-    """Known contradictions that concern a table: those listing it under `artifacts`, and those that list none."""
+    """Return known contradictions of a table: those listing it under `artifacts`, and those that list none."""
     known = []
     for entry in (experiment.paper_data or {}).get("discrepancies", []):
         artifacts = _artifacts(entry)
@@ -140,31 +150,23 @@ def discrepancies(experiment: Experiment, key: str | None) -> list[Discrepancy]:
         cell = entry.get("cell")
         if isinstance(cell, dict):
             cell = (cell.get("row"), cell.get("column"))
-        text = entry.get("text") or _sentence(entry)
+        sides = [("paper", entry.get("paper")), ("released code", entry.get("repo", entry.get("released")))]
+        both = "; ".join(f"{who}: {what}" for who, what in sides if what not in (None, "", "-"))
+        text = entry.get("text") or f"{entry.get('topic', 'Contradiction')} — {both}."
         column = entry.get("column")
         known.append(Discrepancy(text, (str(cell[0]), str(cell[1])) if cell else None, str(column) if column else None))
     return known
 
 
 def contradictions(experiment: Experiment) -> list[str]:
-    """The contradictions of the publication that concern what an experiment's `source` names, as sentences."""
-    own = _plain(experiment.source or "")
-    listed = [
-        artifact
-        for entry in (experiment.paper_data or {}).get("discrepancies", [])
-        for artifact in _artifacts(entry) or ()
-    ]
-    key = next((artifact for artifact in listed if _plain(artifact) == own), None)
+    """Return the contradictions that concern an experiment's `source`, as sentences."""
+    entries = (experiment.paper_data or {}).get("discrepancies", [])
+    listed = (artifact for entry in entries for artifact in _artifacts(entry) or ())
+    key = next((artifact for artifact in listed if _plain(artifact) == _plain(experiment.source or "")), None)
     return [entry.text for entry in discrepancies(experiment, key)]
 
 
 def _artifacts(entry: Mapping[str, Any]) -> list[str] | None:
-    """The artifacts that a contradiction concerns; None: every one."""
+    """Return the artifacts that a contradiction concerns; None: every one."""
     named = entry.get("artifacts", entry.get("tables", entry.get("applies_to")))
     return [named] if isinstance(named, str) else named
-
-
-def _sentence(entry: dict[str, Any]) -> str:
-    sides = [("paper", entry.get("paper")), ("released code", entry.get("repo", entry.get("released")))]
-    both = "; ".join(f"{who}: {what}" for who, what in sides if what not in (None, "", "-"))
-    return f"{entry.get('topic', 'Contradiction')} — {both}."

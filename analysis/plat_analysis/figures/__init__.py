@@ -1,1 +1,1 @@
-"""Figures as SVG and PNG: learning curves, paired changes, and the style that all share."""
+"""Figures as SVG, PDF and PNG, and the style that all of them share."""

@@ -1,7 +1,7 @@
-"""Where each setting of a sweep moves to over training: an arrow from the base model to the end (Figure 13).
+"""Draw an arrow from the base model to the end of training for each setting of a sweep (Figure 13).
 
-The paper's arrows end at the peak of success. A peak is the largest of several noisy evaluations, so an arrow to it
-points upwards where nothing was learned. These end at the last measurement; `to: peak` draws the paper's.
+The paper's arrows end at the peak of success (`to: peak`). A peak is the largest of several noisy evaluations, so such
+an arrow points upwards even where nothing was learned; by default arrows end at the last measurement.
 """
 
 from __future__ import annotations
@@ -9,40 +9,37 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 from plat.errors import SpecError
-from plat.suggest import mend
+from plat.suggest import suggest
+from plat.words.metric_names import SUCCESS
 from plat_analysis.artifact import Figure, number, provenance, record
+from plat_analysis.builder_options import takes
+from plat_analysis.contrasts.cell import Estimates
 from plat_analysis.contrasts.contrast import Contrast, Term
-from plat_analysis.contrasts.estimates import Estimates
 from plat_analysis.data.labels import label
-from plat_analysis.data.runs import SUCCESS, Results, spell
+from plat_analysis.data.results import Results, spell
 from plat_analysis.facets import AxisNames, Facets, Layout
-from plat_analysis.options import checked_by
+from plat_analysis.figures import style
 from plat_analysis.quantities.metric import quantity
+from plat_analysis.shown_text import shortened
 from plat_analysis.statistics.intervals import Estimate
 from plat_analysis.statistics.replicates import Builds
-from plat_analysis.text import shortened
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure as Canvas
-
-    from plat.spec.experiment import Experiment
-    from plat.store.mlflow.frames import Frames
 
 Families = Mapping[str, Sequence[Any]]  # name -> conditions that share a colour
 
 
 @dataclass(frozen=True)
 class Arrow:
-    """The means of a setting at the start and at the end, along both axes of a panel."""
+    """Hold the means of a setting at the start and at the end, along both axes of a panel."""
 
     x: tuple[Estimate, Estimate]
     y: tuple[Estimate, Estimate]
 
     @property
     def known(self) -> bool:
+        """Return True if no mean is missing."""
         return all(estimate.value is not None for estimate in (*self.x, *self.y))
 
 
@@ -50,14 +47,13 @@ Key = tuple[str, str, str]  # row, axis of the panel, condition
 
 
 def _beforehand(results: Results, *, conditions: str, families: Families, rows: AxisNames = None, **_: Any) -> None:
-    """SpecError where a family names a condition that the matrix does not have."""
+    """Raise SpecError where a family names a condition that the matrix does not have."""
     _family_of(Facets(results, Layout.of(rows, None, conditions)).conditions, families)
 
 
-@checked_by(_beforehand)
+@takes(before=_beforehand)
 def build(
-    frames: Frames,
-    experiment: Experiment,
+    results: Results,
     *,
     conditions: str,
     families: Families,
@@ -75,7 +71,7 @@ def build(
     rows        axes that make the rows of panels
     to          the last measurement (end), or those at the largest success of each run (peak)
     """
-    facets = Facets(Results.of(frames, experiment), Layout.of(rows, None, conditions))
+    facets = Facets(results, Layout.of(rows, None, conditions))
     family = _family_of(facets.conditions, families)
     estimates = Estimates(facets, builds=builds)
 
@@ -93,7 +89,7 @@ def build(
     end = "last measurement" if to == "end" else "peak of success"
     figure = Figure(
         name=name,
-        title=" · ".join(filter(None, [experiment.source, experiment.title])),
+        title=results.heading,
         draw=partial(_draw, arrows, facets, list(metrics), family),
         caption=f"From the base model (square) to the {end} (dot): means over runs.",
     )
@@ -107,24 +103,19 @@ def build(
     return [figure]
 
 
-BUILDER = build
-
-
 def _family_of(conditions: Sequence[str], families: Families) -> dict[str, str]:
-    """Condition -> its family. SpecError where one has none, or a family names no condition."""
+    """Return condition -> its family. SpecError where a condition has none, or a family names an unknown condition."""
     found = {spell(value): family for family, values in families.items() for value in values}
     for name in found:
         if name not in conditions:
-            raise SpecError(f"families: there is no condition {name!r}", mend=mend(name, conditions, "conditions"))
+            raise SpecError(f"families: there is no condition {name!r}", fix=suggest(name, conditions, "conditions"))
     for condition in conditions:
         if condition not in found:
-            raise SpecError(f"families: {condition!r} is in none of them", mend="add it to one")
+            raise SpecError(f"families: {condition!r} is in none of them", fix="add it to one")
     return found
 
 
-def _draw(arrows: Mapping[Key, Arrow], facets: Facets, shown: list[str], family: Mapping[str, str]) -> Canvas:
-    from plat_analysis.figures import style
-
+def _draw(arrows: Mapping[Key, Arrow], facets: Facets, shown: list[str], family: Mapping[str, str]) -> style.Canvas:
     rows, names = facets.rows, list(dict.fromkeys(family.values()))
     colours = dict(zip(names, (*style.PALETTE, *[style.QUIET] * len(names)), strict=False))
     ends = [[condition for condition in family if family[condition] == name] for name in names]

@@ -1,39 +1,35 @@
-"""Curves of several seeds over training steps: their mean with a band, and a thin line for each seed.
-
-The mean and the band cover only the steps at which every seed has a value. A seed that stopped early would otherwise
-change the mean of the others from that step on.
-"""
+"""Draw the curves of several seeds over training steps: their mean with a band, and a thin line for each seed."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from functools import reduce
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from plat.outcomes import is_stopped
-from plat_analysis.data.runs import Curve, Results, RunView
+from plat.words.outcomes import is_stopped
+from plat_analysis.data.results import Curve, Results, RunView
+from plat_analysis.figures import style
 from plat_analysis.quantities.success import Fall, fall_after_peak
 from plat_analysis.statistics.intervals import t_interval, wilson
 
-if TYPE_CHECKING:
-    from plat_analysis.figures.style import Look
-
-BAND_SEEDS = 3  # with fewer seeds an interval would have a single degree of freedom; their lines say more
+BAND_SEEDS = 3  # with two seeds an interval would have one degree of freedom
 MARKED = 6  # markers on a mean
-MOST_POINTS = 250  # of the thin line of a seed; a longer one is drawn through evenly spaced ones
+MOST_POINTS = 250  # of a seed's thin line; longer lines are thinned evenly
 
 
 @dataclass(frozen=True)
 class ConditionCurves:
-    """The curves of one condition.
+    """Hold the curves of one condition.
 
     runs, lines      every run that has any value, and its curve (steps, values)
-    wanted, counted  how many runs the experiment asks for, and how many are behind the mean
-    reason           why the other runs are not behind the mean
-    steps, mean      the steps that all counted runs have, and the mean over the runs at each of them
+    wanted, counted  how many runs the experiment asks for, and how many the mean is over
+    reason           why the mean lacks the other runs
+    steps, mean      the steps that all counted runs have, and the mean over the runs at each of them: a seed that
+                     stopped early must not change the mean from that step on
     low, high        the 95 % band at each of `steps`, or None without one
     falls            run id -> its fall after the peak (for validation success only)
     """
@@ -53,16 +49,16 @@ class ConditionCurves:
 def condition_curves(
     results: Results, runs: Sequence[RunView], key: str, curve_of: Callable[[RunView], Curve] | None = None
 ) -> ConditionCurves:
-    """The curves of a metric for these runs; `curve_of` gives those of which not every logged value is to be drawn.
+    """Return the curves of a metric for these runs; `curve_of` replaces the logged curve of a run.
 
-    A failed or unfinished run is drawn as a line, but is left out of the mean and the band. From BAND_SEEDS counted
-    runs on, the band is Student's t interval over them. With one run, the band of validation success is Wilson's
-    interval over the validation instances.
+    A failed or unfinished run has a line, but does not enter the mean and the band. From `BAND_SEEDS` counted runs on,
+    the band is Student's t interval over them. With one run, the band of validation success is Wilson's interval over
+    the validation instances.
     """
     drawn = [(run, curve_of(run) if curve_of else results.curve(run.id, key)) for run in runs]
     drawn = [(run, curve) for run, curve in drawn if len(curve[0])]
     counted = [curve for run, curve in drawn if not run.missing]
-    steps = _common([curve[0] for curve in counted])
+    steps = reduce(np.intersect1d, [curve[0] for curve in counted]) if counted else np.array([], np.int64)
     values = np.array([curve[1][np.isin(curve[0], steps)] for curve in counted]).reshape(len(counted), len(steps))
     lines = tuple(curve for _, curve in drawn)
     mean = values.mean(axis=0) if len(counted) else np.array([])
@@ -82,23 +78,14 @@ def condition_curves(
 
 
 def seeds_note(curves: ConditionCurves) -> str:
-    """What a figure says beside a mean that lacks runs, such as `4/5 seeds: failed:oom`; "" when it lacks none."""
+    """Return the note on a mean that lacks runs, such as `4/5 seeds: failed:oom`; "" when it lacks none."""
     if curves.counted == curves.wanted:
         return ""
     return curves.reason if curves.wanted == 1 else f"{curves.counted}/{curves.wanted} seeds: {curves.reason}"
 
 
-def _common(steps: list[NDArray[np.int64]]) -> NDArray[np.int64]:
-    if not steps:
-        return np.array([], np.int64)
-    common = steps[0]
-    for other in steps[1:]:
-        common = np.intersect1d(common, other)
-    return common
-
-
 def points(curves: ConditionCurves, **labels: Any) -> list[dict[str, Any]]:
-    """Tidy data for the CSV: one dict for each value of each run, with the run's id and the given labels."""
+    """Return tidy data: one dict for each value of each run, with the run's id and the given labels."""
     return [
         {
             **labels,
@@ -117,14 +104,16 @@ def points(curves: ConditionCurves, **labels: Any) -> list[dict[str, Any]]:
 def draw(
     axis: Any,
     curves: ConditionCurves,
-    look: Look,
+    look: style.Look,
     gid: str | None = None,
     bounds: tuple[float, float] | None = None,
     band: bool = True,
 ) -> None:
-    """Draw the band, a thin line for each seed, and the mean. A cross marks a run that ended early, a triangle one that
-    fell after its peak. `bounds` limit the band to the range that the metric can have. A few markers on the mean tell
-    the condition apart without colour."""
+    """Draw the band, a thin line for each seed, and the mean with a few markers.
+
+    A cross marks a run that ended early, a triangle one that fell after its peak. `bounds` limit the band to the range
+    of the metric.
+    """
     colour = look.colour
     low, high = curves.low, curves.high
     if band and low is not None and high is not None:

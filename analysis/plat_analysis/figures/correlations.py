@@ -1,33 +1,22 @@
-"""How several measures go with an outcome: Spearman's correlation between the settings of a sweep, and within them.
-
-A dot with its 95 % interval for each measure, and the paper's number as a hollow mark.
-"""
+"""Draw Spearman's correlation of several measures with an outcome, between the settings of a sweep and within them."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from plat_analysis.artifact import Figure, number, p_value
-from plat_analysis.contrasts.correlations import BETWEEN, GIVEN, WITHIN, Shown, shown_correlation
-from plat_analysis.contrasts.settings import Strength, covariates, settings_of
+from plat_analysis.builder_options import takes
+from plat_analysis.contrasts.setting_correlations import BETWEEN, GIVEN, WITHIN, Correlating, Shown, shown_correlation
 from plat_analysis.data.labels import label
 from plat_analysis.data.published import PrintedTable, printed_table
-from plat_analysis.data.runs import Results
-from plat_analysis.facets import AxisNames
-from plat_analysis.options import checked_by
+from plat_analysis.data.results import Results
+from plat_analysis.figures import style
 from plat_analysis.quantities.metric import quantity
+from plat_analysis.shown_text import shortened
 from plat_analysis.statistics.families import holm
 from plat_analysis.statistics.intervals import MIN_JUDGED
-from plat_analysis.text import shortened
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure as Canvas
-
-    from plat.spec.experiment import Experiment
-    from plat.store.mlflow.frames import Frames
 
 LONGEST_NAME = 32
 TITLES = {BETWEEN: "between", GIVEN: "strength aside", WITHIN: "within"}
@@ -37,58 +26,30 @@ OUTCOMES = {"peak": "peak success", "final": "success of the last checkpoint", "
 Key = tuple[str, str, str]  # row, between or within, measure
 
 
-def _beforehand(
-    results: Results,
-    *,
-    conditions: str | Sequence[str],
-    rows: AxisNames = None,
-    strength: Strength | None = None,
-    **_: Any,
-) -> None:
-    """SpecError where there are too few settings."""
-    for settings in settings_of(results, conditions, rows).values():
-        if strength:
-            covariates(settings, strength)
-
-
-@checked_by(_beforehand)
+@takes(Correlating)
 def build(
-    frames: Frames,
-    experiment: Experiment,
-    *,
-    conditions: str | Sequence[str],
-    proxies: Mapping[str, Any],
-    outcome: Any = "final",
-    rows: AxisNames = None,
-    strength: Strength | None = None,
-    paper: str | None = None,
-    name: str = "correlations",
+    results: Results, asked: Correlating, *, paper: str | None = None, name: str = "correlations"
 ) -> list[Figure]:
     """One figure, with a line for each measure, and panels between and within the settings of each row.
 
-    conditions  the axis, or list of axes, whose values are the settings
-    proxies     name -> what is measured of a run (see `plat_analysis.quantities.metric`)
-    outcome     the measure with which they go
-    rows        axes that make the rows (default: one row)
-    strength    family -> its settings from the weakest to the strongest; adds a panel without what that explains
     paper       key of the printed table in the paper's file (default: the one that `source` names, if any)
     """
-    of_rows = settings_of(Results.of(frames, experiment), conditions, rows)
-    printed, with_ = printed_table(experiment, paper), quantity(outcome)
+    of_rows = asked.settings(results)
+    printed, with_ = printed_table(results.experiment, paper), quantity(asked.outcome)
     words = OUTCOMES.get(with_.name, label(with_.name))
     shown: dict[Key, Shown] = {}
     for row, settings in of_rows.items():
-        given = covariates(settings, strength) if strength else None
-        for proxy, measure in proxies.items():
+        given = asked.given(settings)
+        for proxy, measure in asked.proxies.items():
             pair = settings.pair(quantity(measure), with_)
-            for across in (BETWEEN, *([GIVEN] if strength else []), WITHIN):
+            for across in (BETWEEN, *([GIVEN] if asked.strength else []), WITHIN):
                 shown[row, across, proxy] = shown_correlation(pair, settings, across, given)
     p_values = holm([item.p for item in shown.values()])
     shown = {key: replace(item, p=p) for (key, item), p in zip(shown.items(), p_values, strict=True)}
-    what = experiment.title if with_.name in OUTCOMES else f"{experiment.title}: with {words}"
+    what = results.experiment.title if with_.name in OUTCOMES else f"{results.experiment.title}: with {words}"
     figure = Figure(
         name=name,
-        title=" · ".join(filter(None, [experiment.source, what])),
+        title=" · ".join(filter(None, [results.experiment.source, what])),
         draw=lambda: _draw(shown, printed, words),
         caption=_caption(shown, printed, words),
     )
@@ -98,16 +59,12 @@ def build(
     return [figure]
 
 
-BUILDER = build
-
-
 def _published(printed: PrintedTable, key: Key) -> float | None:
-    """The paper's number; it has one for all runs, which stands beside the correlation between settings."""
+    """Return the paper's number, which is over all runs and is shown beside the correlation between settings."""
     row, across, proxy = key
     if across != BETWEEN:
         return None
-    own = printed.number(row, proxy)
-    return own if own is not None else printed.number(proxy)
+    return printed.for_row(row, proxy)
 
 
 def _record(key: Key, item: Shown, printed: PrintedTable) -> dict[str, Any]:
@@ -169,9 +126,7 @@ def _caption(shown: Mapping[Key, Shown], printed: PrintedTable, outcome: str) ->
     return " ".join(filter(None, lines))
 
 
-def _draw(shown: Mapping[Key, Shown], printed: PrintedTable, outcome: str) -> Canvas:
-    from plat_analysis.figures import style
-
+def _draw(shown: Mapping[Key, Shown], printed: PrintedTable, outcome: str) -> style.Canvas:
     panels, proxies = list(dict.fromkeys(key[:2] for key in shown)), list(dict.fromkeys(key[2] for key in shown))
     height = 1.05 + 0.26 * len(proxies)
     figure = style.canvas(10.5, height)
@@ -184,37 +139,23 @@ def _draw(shown: Mapping[Key, Shown], printed: PrintedTable, outcome: str) -> Ca
     for axis, (row, across) in zip(axes, panels, strict=True):
         axis.axvline(0, color="#9a9a9a", linewidth=0.8, zorder=1)
         style.quiet_grid(axis, "x")
-        first = across == panels[0][1]  # a row's name stands above its first panel
+        first = across == panels[0][1]  # only a row's first panel has its name
         axis.set_title(f"{shortened(label(row), 26) if first else ''}\n{TITLES[across]}", fontsize=8)
         axis.tick_params(axis="y", length=0)
         axis.spines["left"].set_visible(False)
         for y, proxy in enumerate(proxies):
             key = (row, across, proxy)
-            _mark(axis, y, shown[key], f"correlation-{order.index(key)}")
+            item, gid = shown[key], f"correlation-{order.index(key)}"
+            if item.found is None:
+                style.absent_dot(axis, y, item.note)
+            else:
+                style.interval_dot(axis, y, item.found.rho, (item.found.low, item.found.high), item.star, gid)
             if (paper := _published(printed, key)) is not None:
                 axis.plot(paper, y + 0.27, "D", mfc="white", mec=style.PUBLISHED, mew=1.0, ms=3.6, zorder=5)
-    _name(axes, proxies, outcome)
-    return figure
-
-
-def _name(axes: Sequence[Axes], proxies: Sequence[str], outcome: str) -> None:
-    from plat_analysis.figures import style
-
     names = [shortened(proxy, LONGEST_NAME) for proxy in proxies]
     axes[0].set_yticks(range(len(proxies)), names, color=style.INK, fontsize=8)
     axes[0].set_ylim(len(proxies) - 0.4, -0.6)
     axes[0].set_xlim(-1.05, 1.05)
     axes[0].set_xticks([-0.5, 0, 0.5], ["−.5", "0", ".5"])
     axes[len(axes) // 2].set_xlabel(f"Spearman's correlation with {outcome}")
-
-
-def _mark(axis: Axes, y: int, item: Shown, gid: str) -> None:
-    from plat_analysis.figures import style
-
-    if item.found is None:
-        why = item.note.split(";")[0][:24] or "missing"
-        axis.text(0, y, " " + why, va="center", fontsize=6.5, color=style.QUIET, style="italic")
-        return
-    colour = style.INK if item.star else "#8a8a8a"
-    axis.plot([item.found.low, item.found.high], [y, y], color=colour, linewidth=1.4, zorder=3)
-    axis.plot([item.found.rho], [y], "o", color=colour, ms=5, mec="white", mew=0.6, zorder=4, gid=gid)
+    return figure

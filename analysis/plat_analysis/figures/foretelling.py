@@ -1,76 +1,55 @@
-"""How early, and how much, do metrics tell of the outcome of a setting beyond success? A line for each over iterations.
+"""Draw how early, and how much, metrics predict the outcome of a setting beyond success: a line each over iterations.
 
-Each setting's outcome is predicted from the runs of all others (`statistics.foretelling`). A filled dot is shown to add
-something with one error over the figure (Holm).
+Each setting is predicted from the runs of all others (`statistics.leads`). A filled dot adds something, with the error
+held over the figure (Holm).
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any
 
 from plat_analysis.artifact import Figure, number, p_value
-from plat_analysis.contrasts.foretold import check_steps, foretold
-from plat_analysis.contrasts.settings import settings_of
+from plat_analysis.builder_options import takes
+from plat_analysis.contrasts.setting_correlations import Foretelling, check_steps
 from plat_analysis.data.labels import label
-from plat_analysis.data.runs import SUCCESS, Results
-from plat_analysis.facets import AxisNames
-from plat_analysis.options import checked_by
-from plat_analysis.quantities.metric import quantity
+from plat_analysis.data.results import Results
+from plat_analysis.figures import style
+from plat_analysis.shown_text import shortened
 from plat_analysis.statistics.families import ERROR, holm
-from plat_analysis.statistics.foretelling import Foretold
 from plat_analysis.statistics.intervals import MIN_JUDGED
-from plat_analysis.text import shortened
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure as Canvas
-
-    from plat.spec.experiment import Experiment
-    from plat.store.mlflow.frames import Frames
+from plat_analysis.statistics.leads import Foretold
 
 Key = tuple[str, str, int]  # row, metric by its printed name, iteration
 
 
-def _beforehand(
-    results: Results,
-    *,
-    conditions: str | Sequence[str],
-    metrics: Mapping[str, str],
-    steps: Sequence[int],
-    rows: AxisNames = None,
-    **_: Any,
-) -> None:
-    """SpecError where there are too few settings, or no iterations."""
-    check_steps("steps", steps)
-    settings_of(results, conditions, rows)
+@dataclass(frozen=True, kw_only=True)
+class Options(Foretelling):
+    """Hold the options of predictions at several iterations.
 
-
-@checked_by(_beforehand)
-def build(
-    frames: Frames,
-    experiment: Experiment,
-    *,
-    conditions: str | Sequence[str],
-    metrics: Mapping[str, str],
-    steps: Sequence[int],
-    outcome: Any = "final",
-    known: str = SUCCESS,
-    rows: AxisNames = None,
-    name: str = "foretelling",
-) -> list[Figure]:
-    """The share of the outcome that is predicted with the known metric alone, and with each of the others beside it.
-
-    conditions  the axis, or list of axes, whose values are the settings
-    metrics     printed name -> metric
     steps       iterations along the figure; metrics count as last measured by then
-    outcome     what is predicted of a run (see `plat_analysis.quantities.metric`)
-    known       the metric beyond which they foretell it
-    rows        axes that make the panels (default: one panel)
     """
-    of_rows = settings_of(Results.of(frames, experiment), conditions, rows)
+
+    steps: Sequence[int]
+
+    def beforehand(self, results: Results) -> None:
+        """Raise SpecError where `steps` is not a list of iterations, no metric is named, or the settings cannot be
+        compared.
+
+        They cannot if they are too few, differ in seeds or builds, or share runs, or two runs have one position.
+        """
+        check_steps("steps", self.steps)
+        self.settings(results)
+
+
+@takes(Options)
+def build(results: Results, asked: Options, *, name: str = "foretelling") -> list[Figure]:
+    """The share of the outcome that is predicted with the known metric alone, and with each of the others beside it."""
+    of_rows = asked.settings(results)
+    metrics, steps, known = asked.metrics, asked.steps, asked.known
     found = {
-        (row, shown, step): foretold(settings, metric, known, step, quantity(outcome))
+        (row, shown, step): asked.foretold(settings, metric, step)
         for row, settings in of_rows.items()
         for shown, metric in metrics.items()
         for step in steps
@@ -81,7 +60,7 @@ def build(
     notes = dict.fromkeys(one for one in found.values() if isinstance(one, str))
     figure = Figure(
         name=name,
-        title=" · ".join(filter(None, [experiment.source, experiment.title])),
+        title=results.heading,
         draw=partial(_draw, found, stars, list(of_rows), list(metrics), list(steps), known),
         caption=(
             f"Share of the outcome's variance between runs that is predicted for a setting from all others, by "
@@ -102,9 +81,6 @@ def build(
     return [figure]
 
 
-BUILDER = build
-
-
 def _draw(
     found: Mapping[Key, Foretold | str],
     stars: Mapping[Key, bool],
@@ -112,9 +88,7 @@ def _draw(
     names: list[str],
     steps: list[int],
     known: str,
-) -> Canvas:
-    from plat_analysis.figures import style
-
+) -> style.Canvas:
     colours = dict(zip(names, style.PALETTE, strict=False))
     figure = style.canvas(max(5.6, 0.8 + 3.4 * len(rows)), 3.1)
     axes = figure.subplots(1, len(rows), sharey=True, squeeze=False)[0]

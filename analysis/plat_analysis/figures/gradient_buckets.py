@@ -1,38 +1,33 @@
-"""The gradient by buckets of prompts, from the smallest reward variance to the largest (Figure 3).
+"""Draw the gradient by buckets of prompts, from the smallest reward variance to the largest (Figure 3).
 
-Four columns: the spread of rewards, the norms of task gradient and regulariser, and how far the task gradients of two
-halves of a bucket agree, which tells signal from noise. Hollow markers of ours are the null: permuted rewards.
+Columns: the spread of rewards, the norms of task gradient and regulariser, and the agreement of the task gradients of
+two halves of a bucket. Hollow markers are the null: permuted rewards.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from plat.errors import SpecError
 from plat_analysis.artifact import Figure, number, provenance, record
+from plat_analysis.builder_options import takes
+from plat_analysis.contrasts.cell import Estimates
 from plat_analysis.contrasts.contrast import Contrast, Term
-from plat_analysis.contrasts.estimates import Estimates
+from plat_analysis.contrasts.setting_correlations import check_steps
 from plat_analysis.data.labels import label
 from plat_analysis.data.published import PrintedTable, printed_table
-from plat_analysis.data.runs import Results, spell
+from plat_analysis.data.results import Results, spell
 from plat_analysis.facets import AxisNames, Facets, Layout, rows_or
-from plat_analysis.options import checked_by
+from plat_analysis.figures import style
 from plat_analysis.quantities.metric import quantity
+from plat_analysis.shown_text import shortened
 from plat_analysis.statistics.intervals import Estimate
-from plat_analysis.text import shortened
 
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure as Canvas
-
-    from plat.spec.experiment import Experiment
-    from plat.store.mlflow.frames import Frames
-
-# column -> its metrics of a bucket (the mean, the null of permuted rewards, the ends of whiskers); whether in decades
+# column -> its metrics of a bucket (the mean, the null of permuted rewards, the ends of whiskers), and log scale or not
 COLUMNS: Mapping[str, tuple[str, str, tuple[str, ...], bool]] = {
     "reward spread": ("reward_std_mean", "", ("reward_std_min", "reward_std_max"), False),
     "task": ("task", "null_task", (), True),
@@ -48,7 +43,7 @@ TITLES = {
 
 
 class Place(NamedTuple):
-    """A dot: its row, its column of the figure, the iteration, the bucket, and whether it is the null."""
+    """Identify a dot: its row, its column of the figure, the iteration, the bucket, and whether it is the null."""
 
     row: str
     column: str
@@ -61,17 +56,15 @@ Dots = Mapping[Place, tuple[Estimate, Sequence[float | None]]]  # the mean over 
 
 
 def _beforehand(results: Results, *, moments: Sequence[int], rows: AxisNames = None, **_: Any) -> None:
-    """SpecError where a moment is no iteration, no gradient is probed, or two runs stand at one place."""
-    if not moments or not all(isinstance(at, int) and not isinstance(at, bool) and at > 0 for at in moments):
-        raise SpecError("moments: names the iterations that are shown", mend="write moments: [1, 16, 30]")
+    """Raise SpecError where a moment is not an iteration, no gradient is probed, or two runs have one position."""
+    check_steps("moments", moments, 1)
     _buckets(results)
     Facets(results, Layout.of(rows_or(rows, results.experiment, None)))
 
 
-@checked_by(_beforehand)
+@takes(before=_beforehand)
 def build(
-    frames: Frames,
-    experiment: Experiment,
+    results: Results,
     *,
     moments: Sequence[int],
     rows: AxisNames = None,
@@ -84,12 +77,14 @@ def build(
     rows     axes of the panel rows (default: `variant` where the experiment has it, else one row)
     paper    key of the printed norms by bucket (default: the table that `source` names, if any)
     """
-    results = Results.of(frames, experiment)
-    facets = Facets(results, Layout.of(rows_or(rows, experiment, None)))
-    found, printed = _found(facets, [spell(at) for at in moments], _buckets(results)), printed_table(experiment, paper)
+    facets = Facets(results, Layout.of(rows_or(rows, results.experiment, None)))
+    found, printed = (
+        _found(facets, [spell(at) for at in moments], _buckets(results)),
+        printed_table(results.experiment, paper),
+    )
     figure = Figure(
         name=name,
-        title=" · ".join(filter(None, [experiment.source, experiment.title])),
+        title=results.heading,
         draw=partial(_draw, found, facets.rows, printed),
         caption=(
             "Q1: the prompts of the smallest reward variance. Whiskers of the spread: the least and the largest prompt "
@@ -111,27 +106,24 @@ def build(
     return [figure]
 
 
-BUILDER = build
-
-
 def _buckets(results: Results) -> int:
-    """How many buckets these runs have. SpecError where they differ, or a run does not probe its gradient."""
+    """Return the number of buckets. SpecError where runs differ in it, or one does not probe its gradient."""
     counts: dict[int, None] = dict.fromkeys(int(run.axis("gradient.buckets")) for run in results.positions)
     idle = [run for run in results.positions if run.axis("gradient.times") == run.axis("gradient.every") == "0"]
     if idle:
         raise SpecError(
             f"the gradient of {idle[0].run.name} is not probed",
-            mend="add {gradient.times: 3, gradient.halves: true} to `base`",
+            fix="add {gradient.times: 3, gradient.halves: true} to `base`",
         )
     if len(counts) > 1:
         raise SpecError(
-            f"runs have {' and '.join(map(str, counts))} buckets", mend="give all of them the same gradient.buckets"
+            f"runs have {' and '.join(map(str, counts))} buckets", fix="give all of them the same gradient.buckets"
         )
     return next(iter(counts))
 
 
 def _found(facets: Facets, moments: Sequence[str], buckets: int) -> Dots:
-    """Every dot; one that nothing was measured for is left out."""
+    """Return every dot that was measured."""
     cells, found = Estimates(facets, builds="fixed").cells, {}
 
     def at(row: str, metric: str, moment: str, bucket: int) -> Estimate:
@@ -149,9 +141,7 @@ def _found(facets: Facets, moments: Sequence[str], buckets: int) -> Dots:
     return {place: dot for place, dot in found.items() if dot[0].value is not None}
 
 
-def _draw(found: Dots, rows: Sequence[str], printed: PrintedTable) -> Canvas:
-    from plat_analysis.figures import style
-
+def _draw(found: Dots, rows: Sequence[str], printed: PrintedTable) -> style.Canvas:
     moments = list(dict.fromkeys(place.moment for place in found))
     buckets = sorted({place.bucket for place in found})
     looks = style.looks(moments, "")
@@ -196,8 +186,8 @@ def _draw(found: Dots, rows: Sequence[str], printed: PrintedTable) -> Canvas:
     return figure
 
 
-def _in_decades(axis: Axes) -> None:
-    """A logarithmic y axis with plain numbers: the style prints no powers."""
+def _in_decades(axis: style.Axes) -> None:
+    """Make the y axis logarithmic, with plain numbers instead of powers."""
     from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
 
     axis.set_yscale("log")
@@ -207,7 +197,7 @@ def _in_decades(axis: Axes) -> None:
 
 
 def _scaled(found: Dots, row: str, column: str, printed: PrintedTable) -> dict[int, float]:
-    """Bucket -> the published number, with all of a panel scaled so that their mean is that of our first moment."""
+    """Return bucket -> the published number, scaled so that a panel's mean is that of our first moment."""
     own = {place: dot[0].value for place, dot in found.items() if place[:2] == (row, column) and not place.null}
     first = [value for place, value in own.items() if place.moment == next(iter(own)).moment]
     paper = {place.bucket: printed.number(row, f"Q{place.bucket}", column) for place in own}

@@ -1,49 +1,42 @@
-"""A metric by condition and training step, as numbers on a ground that is darker where they are larger.
+"""Draw a metric by condition and training step as numbers on a ground that is darker where they are larger.
 
-The paper's page prints one of keep masses and steps. Its steps are not ours, so its numbers have a panel of their own.
+The paper's numbers have a separate panel, because its steps differ from ours.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from plat.errors import SpecError
 from plat_analysis.artifact import Figure, number, provenance, record
+from plat_analysis.builder_options import takes
+from plat_analysis.contrasts.cell import Estimates
 from plat_analysis.contrasts.contrast import Contrast, Term
-from plat_analysis.contrasts.estimates import Estimates
+from plat_analysis.contrasts.setting_correlations import check_steps
 from plat_analysis.data.labels import label
-from plat_analysis.data.published import PrintedTable, printed_table
-from plat_analysis.data.runs import Results
+from plat_analysis.data.published import printed_table
+from plat_analysis.data.results import Results
 from plat_analysis.facets import AxisNames, Facets, Layout
-from plat_analysis.options import checked_by
+from plat_analysis.figures import style
 from plat_analysis.quantities.metric import quantity
+from plat_analysis.shown_text import shortened
 from plat_analysis.statistics.intervals import Estimate
 from plat_analysis.statistics.replicates import Builds
-from plat_analysis.text import shortened
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure as Canvas
-
-    from plat.spec.experiment import Experiment
-    from plat.store.mlflow.frames import Frames
 
 PUBLISHED = "published"
 Cells = Mapping[tuple[str, int, str], float | None]  # panel, step, condition
 
 
 def _beforehand(results: Results, *, conditions: str, steps: Sequence[int], rows: AxisNames = None, **_: Any) -> None:
-    """SpecError where a step is none, or two runs stand at one place."""
-    if not steps or not all(isinstance(step, int) and not isinstance(step, bool) and step >= 0 for step in steps):
-        raise SpecError("steps: names the training iterations that are shown", mend="write steps: [10, 20, 30]")
+    """Raise SpecError where a step is not an iteration, or two runs have one position."""
+    check_steps("steps", steps)
     Facets(results, Layout.of(rows, None, conditions))
 
 
-@checked_by(_beforehand)
+@takes(before=_beforehand)
 def build(
-    frames: Frames,
-    experiment: Experiment,
+    results: Results,
     *,
     conditions: str,
     steps: Sequence[int],
@@ -64,7 +57,7 @@ def build(
     paper        key of the printed table (default: the one that `source` names, if any)
     paper_steps  the steps of the printed table; it is drawn in a separate panel
     """
-    facets = Facets(Results.of(frames, experiment), Layout.of(rows, None, conditions))
+    facets = Facets(results, Layout.of(rows, None, conditions))
     estimates = Estimates(facets, builds=builds)
     found: dict[tuple[str, int, str], Estimate] = {}
     for row in facets.rows:
@@ -74,10 +67,15 @@ def build(
                 contrast = Contrast(Term(condition, at))
                 found[row, step, condition] = estimates.estimate(row, "", contrast)
     cells: dict[tuple[str, int, str], float | None] = {key: estimate.value for key, estimate in found.items()}
-    cells |= _published(printed_table(experiment, paper), facets.conditions, paper_steps)
+    printed = printed_table(results.experiment, paper)
+    published = {
+        (PUBLISHED, at, name): printed.number(str(at), name) for at in paper_steps for name in facets.conditions
+    }
+    if any(value is not None for value in published.values()):
+        cells |= published
     figure = Figure(
         name=name,
-        title=" · ".join(filter(None, [experiment.source, experiment.title])),
+        title=results.heading,
         draw=partial(_draw, cells, facets.conditions, " · ".join(facets.layout.conditions)),
         caption=f"Mean {label(metric)} over runs{', %' if percent else ''}; downwards: training iteration.",
     )
@@ -89,21 +87,8 @@ def build(
     return [figure]
 
 
-BUILDER = build
-
-
-def _published(printed: PrintedTable, conditions: Sequence[str], steps: Sequence[int]) -> dict[Any, float | None]:
-    """The panel of the paper's numbers; none where it prints none of these."""
-    panel = {
-        (PUBLISHED, step, condition): printed.number(str(step), condition) for step in steps for condition in conditions
-    }
-    return panel if any(value is not None for value in panel.values()) else {}
-
-
-def _draw(cells: Cells, conditions: Sequence[str], axis_name: str) -> Canvas:
+def _draw(cells: Cells, conditions: Sequence[str], axis_name: str) -> style.Canvas:
     from matplotlib.colors import Normalize
-
-    from plat_analysis.figures import style
 
     panels = list(dict.fromkeys(panel for panel, _, _ in cells))
     most = max(len({step for panel, step, _ in cells if panel == name}) for name in panels)

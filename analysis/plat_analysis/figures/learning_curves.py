@@ -1,25 +1,21 @@
-"""Success, retrieval accuracy and entropy over training: a figure per metric, variants by tasks."""
+"""Draw success, retrieval accuracy and entropy over training: a figure per metric, variants by tasks."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from plat.words.metric_names import SUCCESS
 from plat_analysis.artifact import Figure
+from plat_analysis.builder_options import takes
 from plat_analysis.data.labels import axis_label, label, value_label
-from plat_analysis.data.runs import SUCCESS, Results, spell
+from plat_analysis.data.results import Results, spell
 from plat_analysis.facets import AxisNames, Facets, Layout, Place, rows_or
 from plat_analysis.figures import condition_curves as curves
+from plat_analysis.figures import style
 from plat_analysis.figures.condition_curves import ConditionCurves, condition_curves
-from plat_analysis.text import shortened
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure as Canvas
-
-    from plat.spec.experiment import Experiment
-    from plat.store.mlflow.frames import Frames
+from plat_analysis.shown_text import shortened
 
 METRICS = (SUCCESS, "mi/first_turn/retrieval_acc", "actor/entropy")
 MOST_BANDS = 3  # more bands than this hide each other
@@ -28,9 +24,9 @@ LONGEST_NAME = 26  # characters in a figure; the whole name is in the CSV and th
 Panels = dict[Place, ConditionCurves]
 
 
+@takes()
 def build(
-    frames: Frames,
-    experiment: Experiment,
+    results: Results,
     *,
     rows: AxisNames = None,
     columns: str = "task",
@@ -39,23 +35,17 @@ def build(
     metrics: Sequence[str] = METRICS,
     name: str = "learning_curves",
 ) -> list[Figure]:
-    """rows: axes of the panel rows (default: `variant` where the experiment has it); pair: the axis shown by colour;
-    metrics: a figure each; `success` stands for the headline metric of each run's trainer."""
-    results = Results.of(frames, experiment)
-    facets = Facets(results, Layout.of(rows_or(rows, experiment, None), columns, pair))
+    """A figure for each metric, with panels by rows and columns and a line for each condition.
+
+    rows      axes of the panel rows (default: `variant` where the experiment has it)
+    pair      the axis shown by colour; `baseline` is the grey one
+    metrics   a figure each; `success` is the headline metric of each run's trainer
+    """
+    facets = Facets(results, Layout.of(rows_or(rows, results.experiment, None), columns, pair))
     return [_figure(results, facets, metric, spell(baseline), name) for metric in metrics]
 
 
-BUILDER = build
-
-
-def _figure(
-    results: Results,
-    facets: Facets,
-    metric: str,
-    baseline: str,
-    name: str,
-) -> Figure:
+def _figure(results: Results, facets: Facets, metric: str, baseline: str, name: str) -> Figure:
     by_line = {place: condition_curves(results, list(runs.values()), metric) for place, runs in facets.places.items()}
     bands = len(facets.conditions) <= MOST_BANDS
     figure = Figure(
@@ -74,7 +64,7 @@ def _figure(
 
 
 def caption(metric: str, shown: Collection[ConditionCurves], bands: bool) -> str:
-    """What bold and thin lines, bands (where they are drawn) and marks mean in a figure of these curves."""
+    """Return what bold and thin lines, bands (where they are drawn) and marks mean in a figure of these curves."""
     several = any(len(lines.lines) > 1 for lines in shown)
     text = "Bold: mean over seeds while every seed runs; thin: single seeds. " if several else "One seed. "
     counts = {lines.counted for lines in shown if lines.low is not None}
@@ -90,9 +80,7 @@ def caption(metric: str, shown: Collection[ConditionCurves], bands: bool) -> str
     return text + "×: the run ended early."
 
 
-def _draw(by_line: Panels, results: Results, metric: str, baseline: str, layout: Layout) -> Canvas:
-    from plat_analysis.figures import style
-
+def _draw(by_line: Panels, results: Results, metric: str, baseline: str, layout: Layout) -> style.Canvas:
     rows = list(dict.fromkeys(row for row, _, _ in by_line))
     columns = list(dict.fromkeys(column for _, column, _ in by_line))
     lines = list(dict.fromkeys(line for _, _, line in by_line))
@@ -114,12 +102,16 @@ def _draw(by_line: Panels, results: Results, metric: str, baseline: str, layout:
         axis = axes[rows.index(row)][columns.index(column)]
         bounds = (0.0, 1.0) if rate else None
         curves.draw(axis, condition, looks[line], f"line-{index}", bounds, band=len(lines) <= MOST_BANDS)
-        _note_missing_seeds(axis, condition, looks[line].colour, left=line == baseline)
+        if note := curves.seeds_note(condition):
+            x, side = (0.02, "left") if line == baseline else (0.98, "right")
+            colour = looks[line].colour
+            axis.text(x, 0.04, note, transform=axis.transAxes, ha=side, fontsize=6, color=colour, style="italic")
         if metric.endswith("retrieval_acc"):
             for run in condition.runs[:1]:
                 steps, chance = results.curve(run.id, metric.replace("retrieval_acc", "retrieval_chance"))
                 axis.plot(steps, chance, ":", color=style.QUIET, linewidth=0.9, zorder=1)
-    top = _top(list(by_line.values()))
+    largest = max((float(values.max()) for lines in by_line.values() for _, values in lines.lines), default=1.0)
+    top = next((top for top in (0.25, 0.5, 0.75) if largest <= 0.95 * top), 1.0)  # the next quarter above all values
     for c, column in enumerate(columns):
         axes[0][c].set_title(shortened(_named(layout.columns, column), LONGEST_NAME))
         for r in range(len(rows)):
@@ -140,23 +132,13 @@ def _draw(by_line: Panels, results: Results, metric: str, baseline: str, layout:
 
 
 def _named(axes: tuple[str, ...], name: str) -> str:
-    """A row or column in print: numbers with the names of their axes."""
+    """Return a row or column in print: numbers with the names of their axes."""
     parts = name.split(" · ") if len(axes) > 1 else [name]
     return " · ".join(map(value_label, axes, parts)) if len(parts) == len(axes) else label(name)
 
 
-def _note_missing_seeds(axis: Axes, condition: ConditionCurves, colour: str, left: bool) -> None:
-    """Say in a corner of a panel which seeds a mean lacks; nothing where it lacks none."""
-    note = curves.seeds_note(condition)
-    if note:
-        x, side = (0.02, "left") if left else (0.98, "right")
-        axis.text(x, 0.04, note, transform=axis.transAxes, ha=side, fontsize=6, color=colour, style="italic")
-
-
-def _finish_panel(axis: Axes, top: float | None) -> None:
-    """The grid of one panel, and for a rate (`top` is the end of its axis) the ticks in percent."""
-    from plat_analysis.figures import style
-
+def _finish_panel(axis: style.Axes, top: float | None) -> None:
+    """Draw the grid of one panel, and percent ticks for a rate (`top` is the end of its axis)."""
     style.quiet_grid(axis)
     axis.xaxis.set_major_locator(style.whole_numbers())
     if not axis.lines:
@@ -166,9 +148,3 @@ def _finish_panel(axis: Axes, top: float | None) -> None:
         ticks = [0, 0.5, 1] if top == 1 else [0, 0.25, 0.5, 0.75]
         axis.set_yticks([tick for tick in ticks if tick <= top])
         axis.yaxis.set_major_formatter(lambda value, _: f"{100 * value:.0f}")
-
-
-def _top(conditions: list[ConditionCurves]) -> float:
-    """Upper end of an axis of rates: the next quarter above everything drawn, the same for all panels."""
-    largest = max((float(values.max()) for condition in conditions for _, values in condition.lines), default=1.0)
-    return next((top for top in (0.25, 0.5, 0.75) if largest <= 0.95 * top), 1.0)

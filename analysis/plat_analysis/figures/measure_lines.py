@@ -1,76 +1,70 @@
-"""A measure over an ordered axis, a line for each condition, and the change between two of them below it (Figure 9)."""
+"""Draw a measure over an ordered axis, a line for each condition, above the change between two of them (Figure 9)."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from plat.errors import SpecError
-from plat.suggest import mend
+from plat.suggest import suggest
 from plat_analysis.artifact import Figure, number, provenance, record
+from plat_analysis.builder_options import takes
+from plat_analysis.contrasts.cell import Estimates
 from plat_analysis.contrasts.contrast import Contrast, Term, change
-from plat_analysis.contrasts.estimates import Estimates
 from plat_analysis.data.labels import axis_label, label, measure_label
 from plat_analysis.data.published import PrintedTable, printed_table
-from plat_analysis.data.runs import Results
+from plat_analysis.data.results import Results
 from plat_analysis.facets import AxisNames, Facets, Layout, two_conditions
-from plat_analysis.options import checked_by
+from plat_analysis.figures import style
 from plat_analysis.quantities.metric import quantity
 from plat_analysis.quantities.quantity import Quantity
+from plat_analysis.shown_text import shortened
 from plat_analysis.statistics.intervals import Estimate
 from plat_analysis.statistics.replicates import Builds
-from plat_analysis.text import shortened
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure as Canvas
-
-    from plat.spec.experiment import Experiment
-    from plat.store.mlflow.frames import Frames
-    from plat_analysis.figures.style import Look
 
 CHANGE = ""  # the condition under which changes are kept
 Key = tuple[str, str, str]  # row, value of the axis, condition or CHANGE
 WIDEST = 14  # characters of a value under the axis
 
 
-def _beforehand(
-    results: Results,
-    *,
-    columns: str,
-    rows: AxisNames = None,
-    pair: str = "filter",
-    baseline: Any = "none",
-    treatment: Any = "top_p",
-    **_: Any,
-) -> None:
-    """SpecError where the two sides of the change are not there, or not paired."""
-    _laid_out(results, rows, columns, pair, baseline, treatment)
+@dataclass(frozen=True, kw_only=True)
+class Options:
+    """Hold the options that lay out the figure.
+
+    columns    the axis along the figure, its values in the order of the matrix
+    rows       axes that make the panels side by side (default: one)
+    pair       the axis whose values are the lines; the change is from `baseline` to `treatment`
+    """
+
+    columns: str
+    rows: AxisNames = None
+    pair: str = "filter"
+    baseline: Any = "none"
+    treatment: Any = "top_p"
+
+    def beforehand(self, results: Results) -> None:
+        """Raise SpecError where a side of the change has no runs, or the sides are not paired."""
+        self.laid_out(results)
+
+    def laid_out(self, results: Results) -> tuple[Facets, tuple[str, str]]:
+        """Return the runs by condition, and the two sides of the change."""
+        facets = Facets(results, Layout.of(self.rows, self.columns, self.pair))
+        sides = two_conditions(facets, self.baseline, self.treatment)
+        for side in sides:
+            if side not in facets.conditions:
+                what = f"the axis {self.pair!r} has no value {side!r}"
+                raise SpecError(what, fix=suggest(side, facets.conditions, "values"))
+        return facets, sides
 
 
-def _laid_out(
-    results: Results, rows: AxisNames, columns: str, pair: str, baseline: Any, treatment: Any
-) -> tuple[Facets, tuple[str, str]]:
-    facets = Facets(results, Layout.of(rows, columns, pair))
-    sides = two_conditions(facets, baseline, treatment)
-    for side in sides:
-        if side not in facets.conditions:
-            raise SpecError(f"the axis {pair!r} has no value {side!r}", mend=mend(side, facets.conditions, "values"))
-    return facets, sides
-
-
-@checked_by(_beforehand)
+@takes(Options)
 def build(
-    frames: Frames,
-    experiment: Experiment,
+    results: Results,
+    asked: Options,
     *,
-    columns: str,
     measure: Any = "final",
-    rows: AxisNames = None,
-    pair: str = "filter",
-    baseline: Any = "none",
-    treatment: Any = "top_p",
     builds: Builds = "random",
     paper: str | None = None,
     title: str = "",
@@ -78,20 +72,17 @@ def build(
 ) -> list[Figure]:
     """The levels of every condition with their 95 % intervals, and the paired change of the treatment.
 
-    columns    the axis along the figure, its values in the order of the matrix
-    measure    what is measured of a run (see `plat_analysis.quantities.metric`)
-    rows       axes that make the panels side by side (default: one)
-    pair       the axis whose values are the lines; the change is from `baseline` to `treatment`
+    measure    the measure of a run (see `plat_analysis.quantities.metric`)
     builds     about these builds of the base model (fixed), or about such builds (random)
     paper      key of the printed table in the paper's file (default: the one that `source` names, if any)
     """
-    facets, sides = _laid_out(Results.of(frames, experiment), rows, columns, pair, baseline, treatment)
+    facets, sides = asked.laid_out(results)
     of = quantity(measure)
     estimates = _estimates(Estimates(facets, builds=builds), of, sides)
-    printed = printed_table(experiment, paper)
+    printed = printed_table(results.experiment, paper)
     figure = Figure(
         name=name,
-        title=title or " · ".join(filter(None, [experiment.source, experiment.title])),
+        title=title or results.heading,
         draw=partial(_draw, facets, estimates, of, sides, printed),
         caption=_caption(estimates, of, sides, printed),
     )
@@ -106,11 +97,8 @@ def build(
     return [figure]
 
 
-BUILDER = build
-
-
 def _estimates(estimates: Estimates, of: Quantity, sides: tuple[str, str]) -> dict[Key, Estimate]:
-    """The level of each condition in each row and column, and the change between the two sides."""
+    """Return the level of each condition in each row and column, and the change between the two sides."""
     contrasts = {condition: Contrast(Term(condition, of)) for condition in estimates.facets.conditions}
     contrasts[CHANGE] = change(of, *sides)
     return {
@@ -122,15 +110,10 @@ def _estimates(estimates: Estimates, of: Quantity, sides: tuple[str, str]) -> di
 
 
 def _published(printed: PrintedTable, row: str, column: str, condition: str, sides: tuple[str, str]) -> float | None:
-    """The paper's number of a level or a change; a number that it prints whatever the row stands in each of them."""
-
-    def level(name: str) -> float | None:
-        own = printed.number(row, column, name)
-        return own if own is not None else printed.number(column, name)
-
+    """Return the paper's number of a level or a change, printed for the row or for any row."""
     if condition != CHANGE:
-        return level(condition)
-    before, after = (level(side) for side in sides)
+        return printed.for_row(row, column, condition)
+    before, after = (printed.for_row(row, column, side) for side in sides)
     return None if before is None or after is None else round(after - before, 6)
 
 
@@ -145,14 +128,8 @@ def _caption(estimates: Mapping[Key, Estimate], of: Quantity, sides: tuple[str, 
 
 
 def _draw(
-    facets: Facets,
-    estimates: Mapping[Key, Estimate],
-    of: Quantity,
-    sides: tuple[str, str],
-    printed: PrintedTable,
-) -> Canvas:
-    from plat_analysis.figures import style
-
+    facets: Facets, estimates: Mapping[Key, Estimate], of: Quantity, sides: tuple[str, str], printed: PrintedTable
+) -> style.Canvas:
     rows, columns = facets.rows, facets.columns
     looks = style.looks(facets.conditions, sides[0])
     figure = style.canvas(1.0 + 3.4 * len(rows), 4.2)
@@ -188,8 +165,10 @@ def _draw(
     return figure
 
 
-def _line(axis: Axes, line: Mapping[str, Estimate], shift: float, look: Look, gids: Mapping[str, str]) -> None:
-    """Dots with their intervals, joined where there is no gap."""
+def _line(
+    axis: style.Axes, line: Mapping[str, Estimate], shift: float, look: style.Look, gids: Mapping[str, str]
+) -> None:
+    """Draw dots with their intervals, joined by a line."""
     known = [(x + shift, e.value) for x, e in enumerate(line.values()) if e.value is not None]
     colour = look.colour
     xs, ys = [x for x, _ in known], [y for _, y in known]
@@ -199,14 +178,5 @@ def _line(axis: Axes, line: Mapping[str, Estimate], shift: float, look: Look, gi
             continue
         if estimate.low is not None and estimate.high is not None:
             axis.plot([x + shift] * 2, [estimate.low, estimate.high], color=colour, linewidth=1.3, zorder=3)
-        axis.plot(
-            [x + shift],
-            [estimate.value],
-            look.marker,
-            color=colour,
-            ms=4.5,
-            mec="white",
-            mew=0.6,
-            zorder=4,
-            gid=gids[column],
-        )
+        looks: dict[str, Any] = {"color": colour, "ms": 4.5, "mec": "white", "mew": 0.6, "zorder": 4}
+        axis.plot([x + shift], [estimate.value], look.marker, gid=gids[column], **looks)

@@ -1,27 +1,22 @@
-"""Several metrics over training side by side, a line for each condition (Figures 5, 7, 10 and 14)."""
+"""Draw several metrics over training side by side, a line for each condition (Figures 5, 7, 10 and 14)."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from plat.errors import SpecError
 from plat_analysis.artifact import Figure
+from plat_analysis.builder_options import takes
 from plat_analysis.data.labels import label
-from plat_analysis.data.runs import Results, spell
+from plat_analysis.data.results import Results, spell
 from plat_analysis.facets import AxisNames, Facets, Layout, rows_or
 from plat_analysis.figures import condition_curves as curves
+from plat_analysis.figures import style
 from plat_analysis.figures.condition_curves import ConditionCurves, condition_curves
 from plat_analysis.figures.learning_curves import caption
-from plat_analysis.options import checked_by
-from plat_analysis.text import shortened
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure as Canvas
-
-    from plat.spec.experiment import Experiment
-    from plat.store.mlflow.frames import Frames
+from plat_analysis.shown_text import shortened
 
 MOST_BANDS = 4  # more bands than this hide each other
 LONGEST_NAME = 26  # characters in a figure; the whole name is in the CSV and the tooltips
@@ -31,16 +26,15 @@ Panels = dict[tuple[str, str, str], ConditionCurves]  # row, name of the metric,
 def _beforehand(
     results: Results, *, metrics: Any, conditions: AxisNames = "filter", rows: AxisNames = None, **_: Any
 ) -> None:
-    """SpecError where the metrics are no mapping of names, or two runs stand at one place."""
+    """Raise SpecError where the metrics are not a mapping of names, or two runs have one position."""
     if not isinstance(metrics, Mapping) or not metrics or not all(isinstance(key, str) for key in metrics.values()):
-        raise SpecError("metrics: names a panel and its metric each", mend="write metrics: {Success: success}")
+        raise SpecError("metrics: name each panel and its metric", fix="write metrics: {Success: success}")
     Facets(results, Layout.of(rows_or(rows, results.experiment, None), None, conditions))
 
 
-@checked_by(_beforehand)
+@takes(before=_beforehand)
 def build(
-    frames: Frames,
-    experiment: Experiment,
+    results: Results,
     *,
     metrics: Mapping[str, str],
     conditions: AxisNames = "filter",
@@ -51,12 +45,11 @@ def build(
 ) -> list[Figure]:
     """A panel for each metric in each row, with the mean of every condition, its 95 % band and its runs.
 
-    metrics     printed name -> metric; `success` stands for the headline metric of each run's trainer
+    metrics     printed name -> metric; `success` is the headline metric of each run's trainer
     conditions  the axis whose values are the lines; `baseline` is the grey one
     rows        axes of the panel rows (default: `variant` where the experiment has it, else one row)
     """
-    results = Results.of(frames, experiment)
-    facets = Facets(results, Layout.of(rows_or(rows, experiment, None), None, conditions))
+    facets = Facets(results, Layout.of(rows_or(rows, results.experiment, None), None, conditions))
     panels: Panels = {
         (place.row, shown, place.condition): condition_curves(results, list(runs.values()), metric)
         for shown, metric in metrics.items()
@@ -64,7 +57,7 @@ def build(
     }
     figure = Figure(
         name=name,
-        title=title or " · ".join(filter(None, [experiment.source, experiment.title])),
+        title=title or results.heading,
         draw=partial(_draw, panels, facets, list(metrics), spell(baseline)),
         caption=" ".join(
             [caption("", panels.values(), len(facets.conditions) <= MOST_BANDS), *results.unlogged(metrics.values())]
@@ -79,12 +72,7 @@ def build(
     return [figure]
 
 
-BUILDER = build
-
-
-def _draw(panels: Panels, facets: Facets, shown: list[str], baseline: str) -> Canvas:
-    from plat_analysis.figures import style
-
+def _draw(panels: Panels, facets: Facets, shown: list[str], baseline: str) -> style.Canvas:
     rows, conditions = facets.rows, facets.conditions
     looks = style.looks(conditions, baseline)
     height = 1.0 + 1.45 * len(rows)

@@ -1,45 +1,37 @@
-"""What the treatment changes, cell by cell: a dot with its 95 % interval, and the paper's change as a hollow mark."""
+"""Draw the treatment's change in each cell: a dot with its 95 % interval, and the paper's change as a hollow mark."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from plat_analysis.artifact import Figure, number, provenance, record
+from plat_analysis.builder_options import takes
 from plat_analysis.contrasts.comparison import Compared, Comparison
 from plat_analysis.data.labels import label
 from plat_analysis.data.published import AVERAGE, DELTA, PrintedTable, printed_table
-from plat_analysis.options import takes
+from plat_analysis.data.results import Results
+from plat_analysis.figures import style
+from plat_analysis.shown_text import shortened
 from plat_analysis.statistics.intervals import Estimate
 from plat_analysis.tables.peak_notes import star_rule
-from plat_analysis.text import shortened
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure as Canvas
-
-    from plat.spec.experiment import Experiment
-    from plat.store.mlflow.frames import Frames
 
 LONGEST_NAME = 22  # characters of a row's name beside the axis; the whole name is in the CSV and the tooltips
 
 
 @takes(Comparison)
 def build(
-    frames: Frames,
-    experiment: Experiment,
+    results: Results,
     compared: Comparison,
     *,
     paper: str | None = None,
     heldout: bool = False,
     name: str = "paired_deltas",
 ) -> list[Figure]:
-    """What the treatment changes in every cell.
+    """The treatment's change in every cell, with its 95 % interval.
 
     heldout    show the change on the held-out instances, not on the validation instances
     paper      key of the printed table in the paper's file (default: the one that `source` names, if any)
     """
-    grid = compared.grid(frames, experiment)
-    printed = printed_table(experiment, paper)
+    grid = compared.grid(results)
+    printed = printed_table(results.experiment, paper)
     quantity = "heldout_delta" if heldout else "delta"
     starred = grid.starred(grid.contrasts[quantity])
     estimates = {(row, column): starred[row, column] for row in grid.rows for column in grid.averaged}
@@ -63,12 +55,7 @@ def build(
     return [figure]
 
 
-BUILDER = build
-
-
-def _draw(grid: Compared, estimates: dict[tuple[str, str], Estimate], printed: PrintedTable) -> Canvas:
-    from plat_analysis.figures import style
-
+def _draw(grid: Compared, estimates: dict[tuple[str, str], Estimate], printed: PrintedTable) -> style.Canvas:
     rows, names, order = grid.rows, grid.averaged, list(estimates)
     height = 1.05 + 0.3 * len(rows)
     figure = style.canvas(10.5, height)
@@ -86,7 +73,11 @@ def _draw(grid: Compared, estimates: dict[tuple[str, str], Estimate], printed: P
         if column == AVERAGE:
             axis.set_facecolor("#f6f6f6")
         for y, row in enumerate(rows):
-            _mark(axis, y, estimates[row, column], f"delta-{order.index((row, column))}")
+            estimate, gid = estimates[row, column], f"delta-{order.index((row, column))}"
+            if estimate.value is None:
+                style.absent_dot(axis, y, estimate.note)
+            else:
+                style.interval_dot(axis, y, estimate.value, (estimate.low, estimate.high), estimate.star, gid)
             published = printed.number(row, column, DELTA)
             if published is not None:
                 axis.plot(published, y + 0.27, "D", mfc="white", mec=style.PUBLISHED, mew=1.0, ms=3.6, zorder=2)
@@ -94,16 +85,3 @@ def _draw(grid: Compared, estimates: dict[tuple[str, str], Estimate], printed: P
     axes[0].set_ylim(len(rows) - 0.4, -0.6)
     axes[len(names) // 2].set_xlabel("change in success, points")
     return figure
-
-
-def _mark(axis: Axes, y: int, estimate: Estimate, gid: str) -> None:
-    from plat_analysis.figures import style
-
-    if estimate.value is None:
-        why = estimate.note.split(";")[0][:24] or "missing"
-        axis.text(0, y, " " + why, va="center", fontsize=6.5, color=style.QUIET, style="italic")
-        return
-    colour = style.INK if estimate.star else "#8a8a8a"
-    if estimate.low is not None and estimate.high is not None:
-        axis.plot([estimate.low, estimate.high], [y, y], color=colour, linewidth=1.4, zorder=3)
-    axis.plot([estimate.value], [y], "o", color=colour, ms=5, mec="white", mew=0.6, zorder=4, gid=gid)

@@ -1,7 +1,7 @@
-"""Every measured checkpoint by two metrics, with the share of them in one quadrant (Figure 12).
+"""Draw every measured checkpoint by two metrics, with the share of them in one quadrant (Figure 12).
 
-The paper's point: format validity does not see template collapse, so the quadrant of valid format and low mutual
-information is populated. Checkpoints of one run are alike, so the interval of the share is over runs.
+The paper's point: format validity does not see template collapse, so checkpoints with valid format and low mutual
+information exist. Checkpoints of one run are alike, so the interval of the share is over runs.
 """
 
 from __future__ import annotations
@@ -9,33 +9,29 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
+from plat.words.metric_names import SUCCESS
 from plat_analysis.artifact import Figure, interval, number
+from plat_analysis.builder_options import takes
 from plat_analysis.data.labels import label
-from plat_analysis.data.runs import SUCCESS, Curve, Results, RunView
+from plat_analysis.data.results import Curve, Results, RunView
 from plat_analysis.facets import AxisNames, axes
+from plat_analysis.figures import style
+from plat_analysis.shown_text import shortened
 from plat_analysis.statistics.intervals import Estimate
 from plat_analysis.statistics.replicates import Replicate, over_replicates
-from plat_analysis.text import shortened
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure as Canvas
-
-    from plat.spec.experiment import Experiment
-    from plat.store.mlflow.frames import Frames
 
 Array = NDArray[np.float64]
 LARGEST = 60.0  # area of the largest bubble, in points squared
-MOST_BUBBLES = 5000  # more of them hide each other, and take minutes to draw
+MOST_BUBBLES = 5000  # more hide each other and take minutes to draw
 
 
 @dataclass(frozen=True)
 class Checkpoints:
-    """What was measured of one run: a value of each metric at each of `steps`; success is the last one before."""
+    """Hold the values of one run's metrics at each of `steps`; success is the last value by then."""
 
     run: RunView
     steps: NDArray[np.int64]
@@ -45,9 +41,9 @@ class Checkpoints:
     success: Array
 
 
+@takes()
 def build(
-    frames: Frames,
-    experiment: Experiment,
+    results: Results,
     *,
     x: str = "rollout/format_valid",
     y: str = "mi/trajectory/mi_est",
@@ -57,18 +53,20 @@ def build(
     rows: AxisNames = None,
     name: str = "quadrants",
 ) -> list[Figure]:
-    """A bubble for each measurement of each run; the share of those with x from and y below their bounds.
+    """A bubble for each measurement of each run, and the share of those with x >= `x_bound` and y < `y_bound`.
 
     x, y, size        metrics; the steps are those at which y was measured. Success colours the bubbles
     x_bound, y_bound  where the quadrants meet, in the units of the metrics
     rows              axes that make the panels
     """
-    results = Results.of(frames, experiment)
     panels: dict[str, list[Checkpoints]] = {}
     for run in results.runs:
         row = " · ".join(run.axis(axis) for axis in axes(rows))
         if not run.missing and len(results.curve(run.id, y)[0]):
-            panels.setdefault(row, []).append(_checkpoints(results, run, (x, y, size)))
+            steps, low = results.curve(run.id, y)
+            values = [_last(results.curve(run.id, metric), steps) for metric in (size, SUCCESS)]
+            across = _last(results.curve(run.id, x), steps)
+            panels.setdefault(row, []).append(Checkpoints(run, steps, across, low, *values))
     shares = {row: _share(runs, x_bound, y_bound) for row, runs in panels.items()}
     found = "; ".join(
         f"{label(row) or 'all'}: {number(share.value)} % {interval(share)}".strip() for row, share in shares.items()
@@ -77,7 +75,7 @@ def build(
     every = "A bubble is a measurement of a run" + (f", one in {apart} of them" if apart > 1 else "")
     figure = Figure(
         name=name,
-        title=" · ".join(filter(None, [experiment.source, experiment.title])),
+        title=results.heading,
         draw=partial(_draw, panels, (label(x), label(y)), (x_bound, y_bound)),
         caption=(
             f"{every}; its area is {label(size)}, darker is a larger success. Share of "
@@ -95,23 +93,14 @@ def build(
     return [figure]
 
 
-BUILDER = build
-
-
-def _checkpoints(results: Results, run: RunView, metrics: tuple[str, str, str]) -> Checkpoints:
-    steps, low = results.curve(run.id, metrics[1])
-    x, size, success = (_last(results.curve(run.id, metric), steps) for metric in (metrics[0], metrics[2], SUCCESS))
-    return Checkpoints(run, steps, x, low, size, success)
-
-
 def _last(curve: Curve, steps: NDArray[np.int64]) -> Array:
-    """The newest value of a curve at each step; NaN before its first."""
+    """Return the newest value of a curve at each step; NaN before its first."""
     at = np.searchsorted(curve[0], steps, side="right") - 1
     return np.where(at >= 0, curve[1][np.maximum(at, 0)], np.nan) if len(curve[0]) else np.full(len(steps), np.nan)
 
 
 def _share(runs: list[Checkpoints], x_bound: float, y_bound: float) -> Estimate:
-    """Percent of a run's measurements in the lower right quadrant, over runs; builds are strata."""
+    """Return the percent of a run's measurements in the lower right quadrant, over runs; builds are strata."""
     shares = {
         Replicate(own.run.build, own.run.id): 100 * float(((own.x >= x_bound) & (own.y < y_bound)).mean())
         for own in runs
@@ -123,13 +112,11 @@ def _share(runs: list[Checkpoints], x_bound: float, y_bound: float) -> Estimate:
 
 
 def _apart(runs: Sequence[Checkpoints]) -> int:
-    """Each how-many-eth measurement of a run has a bubble, so that there are at most about MOST_BUBBLES."""
+    """Return the n of "every n-th measurement has a bubble" that keeps bubbles at about `MOST_BUBBLES`."""
     return max(1, -(-sum(len(own.steps) for own in runs) // MOST_BUBBLES))
 
 
-def _draw(panels: Mapping[str, list[Checkpoints]], names: tuple[str, str], bounds: tuple[float, float]) -> Canvas:
-    from plat_analysis.figures import style
-
+def _draw(panels: Mapping[str, list[Checkpoints]], names: tuple[str, str], bounds: tuple[float, float]) -> style.Canvas:
     rows = list(panels) or [""]
     figure = style.canvas(0.6 + 3.4 * len(rows), 3.2)
     drawn = figure.subplots(1, len(rows), sharex=True, sharey=True, squeeze=False)[0]

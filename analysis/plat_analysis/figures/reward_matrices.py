@@ -1,6 +1,6 @@
-"""The rewards of training batches: as matrices, as the spread of a prompt, and as counts of easy prompts (Figure 11).
+"""Draw the rewards of training batches: matrices, spreads within prompts, and counts of easy prompts (Figure 11).
 
-They come from the table `reward_matrix`, in which every run has the returns of P prompts with G trajectories each.
+The data is the table `reward_matrix`: the returns of P prompts with G trajectories each.
 """
 
 from __future__ import annotations
@@ -8,24 +8,20 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from plat.errors import SpecError
 from plat_analysis.artifact import Figure, number
+from plat_analysis.builder_options import takes
+from plat_analysis.contrasts.setting_correlations import check_steps
 from plat_analysis.data.labels import label
-from plat_analysis.data.runs import Results, RunView, replicate_order
+from plat_analysis.data.results import Results, RunView, replicate_order
 from plat_analysis.facets import AxisNames, Facets, Layout, rows_or
-from plat_analysis.options import checked_by
-from plat_analysis.text import shortened
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure as Canvas
-
-    from plat.spec.experiment import Experiment
-    from plat.store.mlflow.frames import Frames
+from plat_analysis.figures import style
+from plat_analysis.shown_text import shortened
 
 TABLE = "reward_matrix"
 QUANTILES = {"5 %": 0.05, "25 %": 0.25, "median": 0.5, "75 %": 0.75, "95 %": 0.95}
@@ -36,14 +32,14 @@ Matrices = Mapping[int, Array]  # iteration -> returns [prompt, trajectory]
 
 @dataclass(frozen=True)
 class Row:
-    """What one row of the figure shows.
+    """Hold the content of one row of the figure.
 
     run      the run whose matrices are drawn: that of the lowest seed and build; None where no run has any
-    shown    moment -> its matrix, the prompt with the largest mean first
+    shown    moment -> its matrix [prompt, trajectory], the prompt with the largest mean first
     spreads  moment -> the quantiles of the standard deviations of all runs' prompts, by name
     medians  moment -> the median prompt of each run
     counts   iteration -> the mean number of easy, mixed and hard prompts, at iterations that all runs have
-    runs     those behind spreads and counts, and how many were wanted
+    runs     the runs of spreads and counts; `wanted` is how many there should be
     """
 
     run: RunView | None
@@ -55,70 +51,70 @@ class Row:
     wanted: int
 
 
-def _beforehand(
-    results: Results,
-    *,
-    moments: Sequence[int],
-    solved: float,
-    rows: AxisNames = None,
-    easy: float = 0.8,
-    hard: float = 0.2,
-    **_: Any,
-) -> None:
-    """SpecError where a moment is no iteration, the classes overlap, or two runs stand at one place."""
-    if not moments or not all(isinstance(at, int) and not isinstance(at, bool) and at > 0 for at in moments):
-        raise SpecError("moments: names the iterations that are shown", mend="write moments: [1, 15, 30]")
-    if not 0 <= hard < easy <= 1:
-        raise SpecError(
-            f"easy: {easy:g} and hard: {hard:g} are no two shares in order", mend="write easy: .8, hard: .2"
-        )
-    Facets(results, Layout.of(rows_or(rows, results.experiment, None)))
-
-
-@checked_by(_beforehand)
-def build(
-    frames: Frames,
-    experiment: Experiment,
-    *,
-    moments: Sequence[int],
-    solved: float,
-    rows: AxisNames = None,
-    easy: float = 0.8,
-    hard: float = 0.2,
-    name: str = "reward_matrices",
-) -> list[Figure]:
-    """Matrices of the run with the lowest seed, quantiles of the spread over all prompts, counts of easy and hard ones.
+@dataclass(frozen=True, kw_only=True)
+class Options:
+    """Hold the options of the figure.
 
     moments  iterations whose matrices and spreads are shown; the batch is that of the iteration, or the last before
-    solved   the least return of a trajectory that solved its instance
+    solved   a trajectory with at least this return counts as solved
     rows     axes of the panel rows (default: `variant` where the experiment has it, else one row)
-    easy     the least share of solved trajectories of a prompt that is called easy; `hard`: the largest of a hard one
+    easy     a prompt is easy if at least this share of its trajectories is solved
+    hard     a prompt is hard if at most this share of its trajectories is solved
     """
-    results = Results.of(frames, experiment)
-    facets = Facets(results, Layout.of(rows_or(rows, experiment, None)))
+
+    moments: Sequence[int]
+    solved: float
+    rows: AxisNames = None
+    easy: float = 0.8
+    hard: float = 0.2
+
+    def beforehand(self, results: Results) -> None:
+        """Raise SpecError unless `moments` are iterations from 1 on and 0 <= hard < easy <= 1, or where two runs have
+        one position.
+        """
+        check_steps("moments", self.moments, 1)
+        if not 0 <= self.hard < self.easy <= 1:
+            what = f"hard: {self.hard:g} must be below easy: {self.easy:g}, both in [0, 1]"
+            raise SpecError(what, fix="write easy: .8, hard: .2")
+        self.facets(results)
+
+    def kinds(self, matrix: Array) -> tuple[int, int, int]:
+        """Return how many prompts of a matrix are easy, mixed and hard."""
+        shares = (matrix >= self.solved).mean(axis=1)
+        easy, hard = int((shares >= self.easy).sum()), int((shares <= self.hard).sum())
+        return easy, len(shares) - easy - hard, hard
+
+    def facets(self, results: Results) -> Facets:
+        """Return the runs by row."""
+        return Facets(results, Layout.of(rows_or(self.rows, results.experiment, None)))
+
+
+@takes(Options)
+def build(results: Results, asked: Options, *, name: str = "reward_matrices") -> list[Figure]:
+    """Matrices of the run with the lowest seed, quantiles of the spread over all prompts, counts of easy and hard."""
+    facets = asked.facets(results)
     found = {
-        row: _row(results, [facets.runs(row)[r] for r in sorted(facets.runs(row), key=replicate_order)], moments,
-                  solved, easy, hard)
+        row: _row(results, [facets.runs(row)[r] for r in sorted(facets.runs(row), key=replicate_order)], asked)
         for row in facets.rows
-    }  # fmt: skip
+    }
     figure = Figure(
         name=name,
-        title=" · ".join(filter(None, [experiment.source, experiment.title])),
-        draw=partial(_draw, found, moments),
+        title=results.heading,
+        draw=partial(_draw, found, asked.moments),
         caption=" ".join(
             [
                 "Left: returns of one batch, a line for each prompt and a column for each trajectory, of the run with "
                 "the lowest seed. Spread: standard deviations of the returns of a prompt, 5 to 95 % and 25 to 75 % of "
-                f"all prompts of all runs; small dots: the median of each run. Easy: at least {easy:g} of a prompt's "
-                f"trajectories have a return of {solved:g} or more; hard: at most {hard:g}; means over runs.",
+                "all prompts of all runs; small dots: the median of each run. Easy: at least "
+                f"{asked.easy:g} of a prompt's trajectories have a return of {asked.solved:g} or more; hard: at most "
+                f"{asked.hard:g}; means over runs.",
                 *(f"{row}: {len(one.runs)} of {one.wanted} runs." for row, one in found.items()
                   if len(one.runs) != one.wanted),
             ]
         ),
     )  # fmt: skip
-    for row, one in found.items():
-        figure.points += _points(row, one)
     for index, (row, one) in enumerate(found.items()):
+        figure.points += _points(row, one)
         for moment in one.shown:
             said = f"{row}, iteration {moment}: returns of a batch".removeprefix(", ")
             figure.titles[f"matrix-{index}-{moment}"] = f"{said} · runs {one.run.id if one.run else ''}"
@@ -129,52 +125,38 @@ def build(
     return [figure]
 
 
-BUILDER = build
-
-
-def _row(
-    results: Results, wanted: Sequence[RunView], moments: Sequence[int], solved: float, easy: float, hard: float
-) -> Row:
-    of = {run.id: _matrices(results, run) for run in wanted if not run.missing}
-    runs = [run for run in wanted if of.get(run.id)]
+def _row(results: Results, wanted: Sequence[RunView], asked: Options) -> Row:
+    of: dict[str, Matrices] = {}
+    for run in [run for run in wanted if not run.missing]:
+        found = {step: np.asarray(data, np.float64) for step, data in results.table(run.id, TABLE)}
+        matrices = {step: matrix for step, matrix in found.items() if matrix.ndim == 2 and matrix.shape[1] > 1}
+        of |= {run.id: matrices} if matrices else {}
+    runs = [run for run in wanted if run.id in of]
     one = runs[0] if runs else None
     spreads, medians = {}, {}
-    for moment in moments:
+    for moment in asked.moments:
         each = [np.std(matrix, axis=1, ddof=1) for run in runs if (matrix := _at(of[run.id], moment)) is not None]
         if each:
             every = np.concatenate(each)
             spreads[moment] = {name: float(np.quantile(every, share)) for name, share in QUANTILES.items()}
             medians[moment] = [float(np.median(own)) for own in each]
-    shown = {at: matrix for at in moments if one is not None and (matrix := _at(of[one.id], at)) is not None}
+    shown = {at: matrix for at in asked.moments if one is not None and (matrix := _at(of[one.id], at)) is not None}
+    common = sorted(set.intersection(*(set(matrices) for matrices in of.values()))) if of else []
     counts = {
-        step: [float(n) for n in np.mean([_kinds(of[run.id][step], solved, easy, hard) for run in runs], axis=0)]
-        for step in sorted(set.intersection(*(set(of[run.id]) for run in runs)) if runs else ())
+        step: [float(n) for n in np.mean([asked.kinds(of[run.id][step]) for run in runs], axis=0)] for step in common
     }
-    return Row(one, {at: m[np.argsort(-m.mean(axis=1), kind="stable")] for at, m in shown.items()}, spreads, medians,
-               counts, runs, len(wanted))  # fmt: skip
-
-
-def _matrices(results: Results, run: RunView) -> Matrices:
-    """Every matrix of a run. What is no matrix of two trajectories or more is left out."""
-    found = {step: np.asarray(data, np.float64) for step, data in results.table(run.id, TABLE)}
-    return {step: matrix for step, matrix in found.items() if matrix.ndim == 2 and matrix.shape[1] > 1}
+    ordered = {at: matrix[np.argsort(-matrix.mean(axis=1), kind="stable")] for at, matrix in shown.items()}
+    return Row(one, ordered, spreads, medians, counts, runs, len(wanted))
 
 
 def _at(matrices: Matrices, moment: int) -> Array | None:
-    """The matrix of an iteration, or of the last one before it."""
+    """Return the matrix of an iteration, or of the last one before it."""
     steps = [step for step in matrices if step <= moment]
     return matrices[max(steps)] if steps else None
 
 
-def _kinds(matrix: Array, solved: float, easy: float, hard: float) -> tuple[int, int, int]:
-    """How many prompts are easy, mixed and hard."""
-    shares = (matrix >= solved).mean(axis=1)
-    counts = int((shares >= easy).sum()), int((shares <= hard).sum())
-    return counts[0], len(shares) - sum(counts), counts[1]
-
-
 def _points(row: str, one: Row) -> list[dict[str, Any]]:
-    """Tidy data: matrices, quantiles and counts, a number a line."""
+    """Return tidy data: matrices, quantiles and counts, a number a line."""
     ids = " ".join(run.id for run in one.runs)
     own = one.run.id if one.run else ""
     points: list[dict[str, Any]] = [
@@ -191,11 +173,9 @@ def _points(row: str, one: Row) -> list[dict[str, Any]]:
     return points
 
 
-def _draw(found: Mapping[str, Row], moments: Sequence[int]) -> Canvas:
+def _draw(found: Mapping[str, Row], moments: Sequence[int]) -> style.Canvas:
     from matplotlib import colormaps
     from matplotlib.colors import Normalize
-
-    from plat_analysis.figures import style
 
     height = 0.95 + 1.35 * len(found)
     figure = style.canvas(2.9 + 1.7 * (len(moments) + 2), height)
@@ -247,7 +227,7 @@ def _draw(found: Mapping[str, Row], moments: Sequence[int]) -> Canvas:
 
 
 def _matrix(axis: Any, matrix: Array | None, colours: Any, scale: Any, gid: str) -> None:
-    """One matrix, its first prompt on top."""
+    """Draw one matrix, its first prompt on top."""
     axis.set_xticks([])
     axis.set_yticks([])
     for spine in axis.spines.values():

@@ -1,4 +1,4 @@
-"""Curves of a few runs over each other, one panel per metric, as a picture: what `plat diff --out` writes."""
+"""Draw curves of a few runs over each other, one panel per metric, for `plat diff --out`."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ Curves = Mapping[str, Sequence[tuple[int, float]]]  # run -> (iteration, value)
 
 
 def draw(panels: Mapping[str, Curves], kind: str) -> bytes:
-    """The picture as a file of one of FORMATS; `panels` maps a metric to the curves of the runs, in one order."""
+    """Return the picture as a file of one of `FORMATS`; `panels` maps a metric to the curves of the runs."""
     from matplotlib import rc_context
     from matplotlib.figure import Figure
 

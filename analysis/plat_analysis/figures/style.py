@@ -1,27 +1,31 @@
-"""How figures look, and how they become bytes that do not change from one rebuild to the next.
+"""Style of all figures, and their files, which are equal bytes from one rebuild to the next.
 
-Colours are Okabe and Ito's, which stay apart for every common kind of colour blindness. pyplot is not used: no global
-state, no backend to choose.
+Colours are Okabe and Ito's, which are distinct for all common kinds of colour blindness. pyplot, with its global state,
+is not used.
 """
 
 from __future__ import annotations
 
+import contextlib
 import io
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from html import escape
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from plat_analysis.artifact import Figure
-from plat_analysis.text import printable, shortened
+from plat_analysis.shown_text import printable, shortened
 
 if TYPE_CHECKING:
+    import matplotlib.axes
+    import matplotlib.figure
     from matplotlib.artist import Artist
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure as Canvas
     from matplotlib.ticker import Locator
     from matplotlib.transforms import Bbox
+
+    Axes: TypeAlias = matplotlib.axes.Axes  # figures name them `style.Axes` and `style.Canvas`
+    Canvas: TypeAlias = matplotlib.figure.Figure
 
 INK, QUIET, GRID = "#222222", "#6b6b6b", "#e4e4e4"
 BASELINE = "#7a7a7a"
@@ -29,13 +33,13 @@ PALETTE = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9")
 PUBLISHED = "#D55E00"
 DASHES = ("-", (0, (5, 1.4)), (0, (1.2, 1.1)), (0, (6, 1.4, 1.2, 1.4)), (0, (2.6, 1.1)), (0, (8, 1.4, 1, 1.4, 1, 1.4)))
 MARKERS = ("o", "s", "^", "D", "v", "P", "X")
-LONGEST_LABEL = 160  # characters that a point says of itself; the list below its figure has all
+LONGEST_LABEL = 160  # characters of a tooltip; the list below the figure has all
 TITLE_PER_INCH = 12  # characters of a title
 LEFT = 0.01  # where title and key begin, in figure fractions
 KEY_LINE = 0.2  # inches from one line of a key to the next
 NUMBERS = "plat:numbers"  # the text chunk of a PNG that names what it draws
 
-FONTS = b"'DejaVu Sans', Verdana, sans-serif"  # Verdana is as wide, where DejaVu Sans is not installed
+FONTS = b"'DejaVu Sans', Verdana, sans-serif"  # Verdana has the same widths
 
 STYLE: dict[str, Any] = {
     "font.family": "DejaVu Sans",
@@ -64,34 +68,13 @@ STYLE: dict[str, Any] = {
     "svg.fonttype": "none",
     "pdf.fonttype": 42,
     "axes.unicode_minus": True,
-    "text.parse_math": False,  # a label with a dollar sign is text, never a formula that may not parse
+    "text.parse_math": False,  # a label with a dollar sign is text, not a formula
 }
-
-
-def _is_number(text: str) -> bool:
-    try:
-        float(text)
-    except ValueError:
-        return False
-    return True
-
-
-def colours(conditions: list[str], baseline: str) -> dict[str, str]:
-    """Condition -> colour: grey for the baseline, the palette for the others in order."""
-    others = [condition for condition in conditions if condition != baseline]
-    if len(others) > 2 and all(_is_number(condition) for condition in others):  # an ordered axis: an ordered scale
-        from matplotlib import colormaps
-        from matplotlib.colors import to_hex
-
-        ranks = sorted(others, key=float)
-        scale = {c: to_hex(colormaps["viridis"](0.9 * i / (len(ranks) - 1))) for i, c in enumerate(ranks)}
-        return {baseline: BASELINE, **{condition: scale[condition] for condition in others}}
-    return {baseline: BASELINE, **{condition: PALETTE[i % len(PALETTE)] for i, condition in enumerate(others)}}
 
 
 @dataclass(frozen=True)
 class Look:
-    """How a condition is drawn, so that it is known without colour, too."""
+    """Hold a condition's colour, dash and marker, so that it is known without colour, too. `place`: its index."""
 
     colour: str
     dash: Any = "-"
@@ -100,21 +83,33 @@ class Look:
 
 
 def looks(conditions: list[str], baseline: str) -> dict[str, Look]:
-    """Condition -> its colour, dash and marker; the baseline is solid."""
-    by_colour = colours(conditions, baseline)
-    ordered = [baseline, *(condition for condition in conditions if condition != baseline)]
+    """Return condition -> its dash, marker and colour: the baseline is solid and grey.
+
+    More than two numbers have a scale of colours, other conditions the palette.
+    """
+    others = [condition for condition in conditions if condition != baseline]
+    colours = {condition: PALETTE[i % len(PALETTE)] for i, condition in enumerate(others)}
+    with contextlib.suppress(ValueError):  # where a condition is no number
+        ranks = sorted(others, key=float)
+        if len(ranks) > 2:  # an ordered axis: an ordered scale
+            from matplotlib import colormaps
+            from matplotlib.colors import to_hex
+
+            colours = {c: to_hex(colormaps["viridis"](0.9 * i / (len(ranks) - 1))) for i, c in enumerate(ranks)}
+    colours[baseline] = BASELINE
     return {
-        name: Look(by_colour[name], DASHES[i % len(DASHES)], MARKERS[i % len(MARKERS)], i)
-        for i, name in enumerate(ordered)
+        name: Look(colours[name], DASHES[i % len(DASHES)], MARKERS[i % len(MARKERS)], i)
+        for i, name in enumerate([baseline, *others])
     }
 
 
 def key_line(figure: Canvas, entries: Sequence[tuple[str, str | Look]], y: float) -> None:
-    """The key as lines of coloured words under the title, in place of a legend box.
+    """Draw the key as lines of coloured words under the title, in place of a legend box.
 
-    An entry with a look has a piece of its line before it. Where one line is too short, the others stand above it.
+    An entry with a look shows a sample of its curve to the left of its words. Entries that do not fit into one line of
+    text are broken into several.
 
-    y  of the last line, in figure fractions
+    y  height of the lowest line of text, in figure fractions; the others are above it
     """
     lines: list[list[Artist]] = [[]]
     x = LEFT
@@ -131,7 +126,7 @@ def key_line(figure: Canvas, entries: Sequence[tuple[str, str | Look]], y: float
 
 
 def _key_entry(figure: Canvas, text: str, look: str | Look, x: float, y: float) -> tuple[list[Artist], float]:
-    """One entry of a key that begins at x, and where it ends."""
+    """Draw one entry of a key that begins at x, and return it with the x of its end."""
     from matplotlib.lines import Line2D
 
     drawn: list[Artist] = []
@@ -160,20 +155,36 @@ def _move(drawn: Sequence[Artist], right: float, up: float) -> None:
 
 
 def quiet_grid(axes: Axes, which: str = "y") -> None:
-    """Hairlines behind the data along one axis."""
+    """Draw hairlines behind the data along one axis."""
     axes.grid(axis=which, color=GRID, linewidth=0.6)  # type: ignore[arg-type]
     axes.set_axisbelow(True)
 
 
+def interval_dot(
+    axis: Axes, y: int, value: float, ends: tuple[float | None, float | None], star: int, gid: str
+) -> None:
+    """Draw a value with its interval at height y, dark if it is starred."""
+    colour = INK if star else "#8a8a8a"
+    if ends[0] is not None and ends[1] is not None:
+        axis.plot(ends, [y, y], color=colour, linewidth=1.4, zorder=3)  # type: ignore[arg-type]
+    axis.plot([value], [y], "o", color=colour, ms=5, mec="white", mew=0.6, zorder=4, gid=gid)
+
+
+def absent_dot(axis: Axes, y: int, note: str) -> None:
+    """Write at height y why there is no value."""
+    why = note.split(";")[0][:24] or "missing"
+    axis.text(0, y, " " + why, va="center", fontsize=6.5, color=QUIET, style="italic")
+
+
 def whole_numbers() -> Locator:
-    """Places the ticks of an axis of iterations, of which there are no halves."""
+    """Return the tick locator of an axis of iterations."""
     from matplotlib.ticker import MaxNLocator
 
     return MaxNLocator("auto", steps=[1, 2, 2.5, 5, 10], integer=True)
 
 
 def canvas(width: float, height: float) -> Canvas:
-    """An empty figure of that size in inches, with the Agg canvas for measuring text."""
+    """Return an empty figure of that size in inches, with the Agg canvas for measuring text."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure as Canvas
 
@@ -183,8 +194,7 @@ def canvas(width: float, height: float) -> Canvas:
 
 
 def images(figure: Figure) -> dict[str, bytes]:
-    """The figure drawn once, as `svg` and `pdf` with text that can be searched, and as `png` at 200 dpi. Equal figures
-    give equal bytes."""
+    """Return the figure as `svg` and `pdf` with searchable text, and `png` at 200 dpi. Equal figures, equal bytes."""
     import matplotlib
 
     metadata: dict[str, dict[str, Any]] = {
@@ -205,26 +215,26 @@ def images(figure: Figure) -> dict[str, bytes]:
 
 
 def _titled(drawn: Canvas, title: str) -> Bbox:
-    """Write the title above the figure; the area in inches that holds both."""
+    """Write the title above the figure, and return the area in inches that holds both."""
     from matplotlib.transforms import Bbox
 
     width, height = drawn.get_size_inches()
     text = shortened(title, int(TITLE_PER_INCH * width))
     ends = [(words.get_position()[1] - 1) * height + 0.1 for words in drawn.texts]
-    above = max([end for end in ends if end > 0.1], default=0.0)  # what a key of several lines takes
+    above = max([end for end in ends if end > 0.1], default=0.0)  # height of a key of several lines
     drawn.text(LEFT, 1 + (0.1 + above) / height, text, fontsize=10, fontweight="bold", color=INK, va="bottom")
     return Bbox([[0, 0], [width, height + 0.36 + above]])
 
 
 def is_drawn_from(png: bytes, fingerprint: str) -> bool:
-    """Whether a PNG of `images` draws the numbers with this fingerprint."""
+    """Return True if a PNG of `images` draws the numbers with this fingerprint."""
     return f"{NUMBERS}\0{fingerprint}".encode() in png
 
 
 def inline(figure: Figure, svg: bytes, anchor: str) -> str:
-    """The SVG as an element of an HTML page, its ids made unique by `anchor`.
+    """Return the SVG as an element of an HTML page, its ids made unique by `anchor`.
 
-    Each artist with a title becomes a link to the list entry `<anchor>-<gid>-runs`, so that a key reaches it, too.
+    Each artist with a title becomes a link to the list entry `<anchor>-<gid>-runs`, so that the keyboard reaches it.
     """
     text = svg.decode()
     text = text[text.index("<svg") :]
@@ -237,13 +247,13 @@ def inline(figure: Figure, svg: bytes, anchor: str) -> str:
     width = re.search(r'<svg [^>]*?width="([\d.]+)pt"', text)
     text = re.sub(r'<svg ([^>]*?)width="[^"]*" ?', r"<svg \1", text, count=1)
     text = re.sub(r'<svg ([^>]*?)height="[^"]*" ?', r"<svg \1", text, count=1)
-    widest = f"{1.6 * float(width[1]):.0f}px" if width else "none"  # a little larger than on paper, not more
+    widest = f"{1.6 * float(width[1]):.0f}px" if width else "none"  # at most a little larger than on paper
     label = escape(figure.title, quote=True)
     return text.replace("<svg ", f'<svg role="group" aria-label="{label}" style="max-width: {widest}" ', 1)
 
 
 def _linked(text: str, name: str, title: str) -> str:
-    """The SVG with the group of this id inside a link to where its numbers are listed; unchanged without the group."""
+    """Put the SVG group of this id inside a link to the list of its numbers; unchanged without the group."""
     start = text.find(f'<g id="{name}">')
     if start < 0:
         return text

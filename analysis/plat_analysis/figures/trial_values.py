@@ -1,21 +1,18 @@
-"""The figure of a search: the value of every trial in order, with the best so far; one panel for each objective."""
+"""Draw the value of every trial of a search in order, with the best so far; one panel for each objective."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import partial
-from typing import TYPE_CHECKING
 
-from plat.store.trials import Trial
+from plat.store.coordination.trial_records import Trial
 from plat_analysis.artifact import Figure
+from plat_analysis.figures import style
 from plat_analysis.tables.trials import Objectives
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure as Canvas
 
 
 def trial_values(trials: Sequence[Trial], objectives: Objectives) -> Figure:
-    """The course of a search."""
+    """Return the figure of a search."""
     points = [
         {"trial": trial.number, "state": trial.state, "objective": name, "value": trial.values[index]}
         for trial in trials
@@ -32,9 +29,7 @@ def trial_values(trials: Sequence[Trial], objectives: Objectives) -> Figure:
     )
 
 
-def _draw(trials: list[Trial], objectives: list[tuple[str, bool]]) -> Canvas:
-    from plat_analysis.figures import style
-
+def _draw(trials: list[Trial], objectives: list[tuple[str, bool]]) -> style.Canvas:
     figure = style.canvas(6.4, 2.6 * len(objectives) + 0.4)
     for index, (name, maximize) in enumerate(objectives):
         axis = figure.add_subplot(len(objectives), 1, index + 1)

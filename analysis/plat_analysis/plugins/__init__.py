@@ -1,1 +1,1 @@
-"""Report builders and claim checks by entry point: finding them, checking their arguments, naming what failed."""
+"""Find report builders and claim checks by entry point, check their arguments, and name failures."""

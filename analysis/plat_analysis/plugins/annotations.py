@@ -1,4 +1,4 @@
-"""Whether a value of an experiment file is of the type that a plug-in's annotation names, said in plain words."""
+"""Check values of an experiment file against a plug-in's type annotations, with messages in plain words."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _WORDS = {str: "text", int: "a whole number", float: "a number", bool: "true or 
 
 
 def type_of(function: Callable[..., Any], annotation: Any) -> Any:
-    """The type that an annotation stands for; Any where it cannot be evaluated."""
+    """Return the type of an annotation; Any where it cannot be evaluated."""
     if not isinstance(annotation, str):
         return annotation
     try:  # one by one: typing.get_type_hints fails for all annotations of a function where it fails for one
@@ -24,13 +24,13 @@ def type_of(function: Callable[..., Any], annotation: Any) -> Any:
 
 
 def check_type(name: str, value: Any, hint: Any) -> None:
-    """SpecError unless an argument's value, as read from YAML, is of this type."""
+    """Raise SpecError unless an argument's value, as read from YAML, is of this type."""
     if not fits(value, hint):
-        raise SpecError(f"{name}: {value!r} is not {described(hint)}", mend=f"give {described(hint)}")
+        raise SpecError(f"{name}: {value!r} is not {described(hint)}", fix=f"give {described(hint)}")
 
 
 def fits(value: Any, hint: Any) -> bool:
-    """Whether a value is of this type; true for a type of which YAML knows nothing."""
+    """Return True if a value is of this type, or the type has no counterpart in YAML."""
     origin, inner = get_origin(hint), get_args(hint)
     if origin in (Union, UnionType):
         return any(fits(value, part) for part in inner)
@@ -51,7 +51,7 @@ def fits(value: Any, hint: Any) -> bool:
 
 
 def described(hint: Any) -> str:
-    """The type in plain words, e.g. `text or a list of text`."""
+    """Return the type in plain words, e.g. `text or a list of text`."""
     origin, inner = get_origin(hint), get_args(hint)
     if origin in (Union, UnionType):
         return " or ".join(described(part) for part in inner if part is not NoneType)

@@ -1,4 +1,4 @@
-"""A quantity: a number that is measured of one run, by name.
+"""A quantity: a named number that is measured of one run.
 
 quantity.measure(results, run)      # Measurement(value=0.28, ...), or Absent("not evaluated")
 """
@@ -11,16 +11,16 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from plat_analysis.data.runs import Results, RunView
+from plat_analysis.data.results import Results, RunView
 
 
 @dataclass(frozen=True)
 class Measurement:
-    """The value of a quantity in one run.
+    """Hold the value of a quantity in one run.
 
     value      in the unit in which it is recorded; a share in [0, 1]
-    instances  0 or 1 for each instance whose mean it is, where the store has them
-    count      how many instances, known from the config even where their mean alone was recorded; 0: no such mean
+    instances  shape (count,), 0 or 1 for each instance the value is the mean of, where stored; else None
+    count      how many instances, from the config where only their mean was recorded; 0: not a mean over instances
     step       the iteration at which it was measured
     """
 
@@ -32,21 +32,21 @@ class Measurement:
 
 @dataclass(frozen=True)
 class Absent:
-    """Why a run has no value: `not run`, `failed:oom`, `not evaluated`."""
+    """Hold why a run has no value: `not run`, `failed:oom`, `not evaluated`."""
 
     why: str
 
 
 @dataclass(frozen=True)
 class Quantity:
-    """What is measured of a run, and how it is shown.
+    """Define what is measured of a run, and how it is shown.
 
-    name      as tables, records and claims call it
+    name      in tables, records and claims
     of        (results, run) -> its value, or why there is none
-    factor    what values are multiplied by to be shown: 100 for percent
-    bounds    the smallest and the largest value that can be shown, of which intervals end
+    factor    multiplies values for display: 100 for percent
+    bounds    the smallest and the largest shown value; intervals are clipped to them
     digits    shown behind the decimal point
-    seedless  a run's seed has no part in it, as in what is measured of its base model: builds alone are units
+    seedless  independent of the run's seed, as measures of its base model: builds alone are units
     metrics   the metrics that runs must log for it
     """
 
@@ -59,5 +59,5 @@ class Quantity:
     metrics: tuple[str, ...] = ()
 
     def measure(self, results: Results, run: RunView) -> Measurement | Absent:
-        """The value of a run; for one without a result, why it has none."""
+        """Return the value of a run, or why it has none."""
         return Absent(run.missing) if run.missing else self.of(results, run)

@@ -1,9 +1,4 @@
-"""One run's success rates: at its best validation, of that checkpoint and of the last one on held-out instances, and
-before training; and whether the run fell after its peak.
-
-A peak is the largest of several noisy evaluations, so the last evaluation lies below it even where nothing was lost.
-That a run fell is therefore said by a stated rule only: see `fall_after_peak`.
-"""
+"""A run's success rates (peak, held-out, final, base), and the rule by which a run fell after its peak."""
 
 from __future__ import annotations
 
@@ -13,17 +8,21 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from plat_analysis.data.runs import SUCCESS, Results, RunView
+from plat.rl.peak import peak_of
+from plat.words.metric_names import HELDOUT_BASE_SUCCESS, HELDOUT_FINAL_SUCCESS, HELDOUT_SUCCESS, SUCCESS
+from plat_analysis.data.results import Results, RunView
 from plat_analysis.quantities.quantity import Absent, Measurement, Quantity
 from plat_analysis.statistics.intervals import LEVEL, newcombe_paired, newcombe_unpaired
 
-LEAST_FALL = 0.05  # of success; a smaller fall is not mentioned, however sure
+LEAST_FALL = 0.05  # of success; smaller falls are not mentioned
 
 
 @dataclass(frozen=True)
 class Fall:
-    """A run that fell after its peak: success then and at the end, in [0, 1], on `measured` instances (`held-out` or
-    `validation`)."""
+    """Hold a fall after the peak: success then and at the end, in [0, 1].
+
+    measured  the instances: `held-out` or `validation`
+    """
 
     peak: float
     final: float
@@ -34,39 +33,40 @@ class Fall:
 
 
 def peak_score(results: Results, run: RunView) -> Measurement | None:
-    """The largest validation success over all evaluations (the first of equal ones); None without an evaluation."""
-    _, values = results.curve(run.id, SUCCESS)
-    return _validation(results, run, int(np.argmax(values))) if len(values) else None
+    """Return the largest validation success over all evaluations (the first of equal ones); None without one."""
+    steps, values = results.curve(run.id, SUCCESS)
+    peak = peak_of(zip(steps.tolist(), values.tolist(), strict=True))
+    return None if peak is None else _validation(results, run, int(np.searchsorted(steps, peak[0])))
 
 
 def last_score(results: Results, run: RunView) -> Measurement | None:
-    """Validation success at the last evaluation; None without an evaluation."""
+    """Return validation success at the last evaluation; None without an evaluation."""
     steps, _ = results.curve(run.id, SUCCESS)
     return _validation(results, run, len(steps) - 1) if len(steps) else None
 
 
 def heldout_score(results: Results, run: RunView) -> Measurement | None:
-    """Success of the peak checkpoint on the held-out instances; None when it was not measured."""
-    return _heldout(results, run, "heldout/success", "peak", -1)
+    """Return success of the peak checkpoint on the held-out instances; None when it was not measured."""
+    return _heldout(results, run, HELDOUT_SUCCESS, "peak", -1)
 
 
 def final_heldout_score(results: Results, run: RunView) -> Measurement | None:
-    """Success of the final checkpoint on the held-out instances; None when it was not measured."""
-    return _heldout(results, run, "heldout/final_success", "final", -1)
+    """Return success of the final checkpoint on the held-out instances; None when it was not measured."""
+    return _heldout(results, run, HELDOUT_FINAL_SUCCESS, "final", -1)
 
 
 def base_score(results: Results, run: RunView) -> Measurement | None:
-    """Success of the base model on the held-out instances, before training; None when it was not measured."""
-    return _heldout(results, run, "heldout/base_success", "base", 0)
+    """Return success of the base model on the held-out instances, before training; None when it was not measured."""
+    return _heldout(results, run, HELDOUT_BASE_SUCCESS, "base", 0)
 
 
 def final_score(results: Results, run: RunView) -> Measurement | None:
-    """Success of the final checkpoint: on the held-out instances where that was measured, else the last validation."""
+    """Return success of the final checkpoint: held-out where that was measured, else the last validation."""
     return final_heldout_score(results, run) or last_score(results, run)
 
 
 def _quantity(name: str, score: Callable[[Results, RunView], Measurement | None]) -> Quantity:
-    """A success rate as a quantity in percent."""
+    """Return a success rate as a quantity in percent."""
     return Quantity(name, lambda results, run: score(results, run) or Absent("not evaluated"), 100.0, (0.0, 100.0))
 
 
@@ -79,12 +79,14 @@ SUCCESSES: Mapping[str, Quantity] = {
 
 
 def fall_after_peak(results: Results, run: RunView) -> Fall | None:
-    """The fall of a run after its peak, or None.
+    """Return the fall of a run after its peak, or None.
 
-    The rule: at least 5 points, and shown to be a fall by a paired 95 % interval of the two checkpoints over the same
-    instances (Newcombe). On the held-out instances where the final checkpoint was measured on them, because those did
-    not choose the peak. Otherwise on the validation instances, where the level is divided by the number of evaluations
-    among which the peak was chosen.
+    A fall is at least 5 points, and shown by a paired 95 % interval of both checkpoints over the same instances
+    (Newcombe).
+    The instances are the held-out ones where the final checkpoint was measured on them, because they did not choose the
+    peak. Otherwise they are the validation instances, with the level divided by the number of evaluations: a peak is
+    the
+    largest of several noisy evaluations, so the last one lies below it even where nothing was lost.
     """
     peak, final = heldout_score(results, run), final_heldout_score(results, run)
     measured, choices = "held-out", 1
@@ -124,6 +126,6 @@ def _score(
     value: float, instances: NDArray[np.float64] | None, run: RunView, key: str, step: int | None
 ) -> Measurement:
     if instances is not None and abs(float(instances.mean()) - value) > 1e-6:
-        instances = None  # not the instances behind this number, so they must not be paired with others
+        instances = None  # they belong to another number and must not be paired
     count = len(instances) if instances is not None else int((run.run.config.get("eval") or {}).get(key) or 0)
     return Measurement(value, instances, count, step)

@@ -1,1 +1,1 @@
-"""Results of earlier runs of the same settings, kept as a bundle, beside which the runs of a report are shown."""
+"""Results of earlier runs of the same settings, kept as a bundle, shown beside the runs of a report."""

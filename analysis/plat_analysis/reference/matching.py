@@ -1,7 +1,7 @@
-"""Which runs of a bundle differ from a run in nothing but the seed and the build of the base model.
+"""Find the runs of a bundle that differ from a run in the seed and the build of the base model only.
 
-What a run's id is made of is compared, without those two: trainer and version, scheme of ids, config, plug-ins and
-fingerprint. Each build of a base model has a content of its own, so base models are compared build by build.
+The parts of a run's id are compared without those two: trainer and version, scheme of ids, config, plug-ins and
+fingerprint. Base models are compared within a build, because each build has a different content.
 """
 
 from __future__ import annotations
@@ -11,18 +11,18 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
-from plat.spec.identity import SCHEME, canonical, result_affecting
-from plat.spec.runs import Run
-from plat.spec.schema import leaves
+from plat.spec.composition.schema import leaves
+from plat.spec.expansion.run import Run
+from plat.spec.identity.run_identity import SCHEME, canonical, result_affecting
 
-SEEDS = ("seed", "model.base.seed")  # what distinguishes the runs of one cell
-BASE = "base"  # the entry of a fingerprint that says what the base model is
-SHOWN = 3  # differing keys of two configs that are named
+SEEDS = ("seed", "model.base.seed")  # these differ within a cell
+BASE = "base"  # the base model's entry in a fingerprint
+SHOWN = 3  # most differing keys in a message
 
 
 @dataclass(frozen=True)
 class Origin:
-    """What a run's id is made of."""
+    """Hold the parts of a run's id."""
 
     trainer: str
     version: str
@@ -33,55 +33,46 @@ class Origin:
 
     @classmethod
     def of_run(cls, run: Run) -> Origin:
-        """Of a run that this plat makes."""
-        return cls._made(run.trainer, run.version, SCHEME, run.config, run.identity, run.fingerprint)
+        """Return the parts of a run that this plat makes."""
+        meta = {"trainer": run.trainer, "trainer_version": run.version, "identity_scheme": SCHEME}
+        return cls.of_record({**meta, "identity": run.identity, "fingerprint": run.fingerprint}, run.config)
 
     @classmethod
     def of_record(cls, meta: Mapping[str, Any], config: Mapping[str, Any]) -> Origin:
-        """Of a recorded run, from its meta.json and its config."""
-        scheme, fingerprint = int(meta.get("identity_scheme", 1)), meta.get("fingerprint") or {}
-        version = str(meta.get("trainer_version") or "")
-        return cls._made(str(meta["trainer"]), version, scheme, config, meta.get("identity") or {}, fingerprint)
-
-    @classmethod
-    def _made(
-        cls,
-        trainer: str,
-        version: str,
-        scheme: int,
-        config: Mapping[str, Any],
-        identity: Mapping[str, Any],
-        fingerprint: Mapping[str, Any],
-    ) -> Origin:
+        """Return the parts of a recorded run, from its meta.json and its config."""
+        identity = meta.get("identity") or {}
         kept = result_affecting("", dict(config), tuple(identity.get("left_out", ())), {})[1]
         return cls(
-            str(identity.get("trainer", trainer)),
-            version,
-            scheme,
+            str(identity.get("trainer", meta["trainer"])),
+            str(meta.get("trainer_version") or ""),
+            int(meta.get("identity_scheme", 1)),
             kept or {},
             canonical(identity.get("plugins", [])),
-            fingerprint,
+            meta.get("fingerprint") or {},
         )
 
     @cached_property
     def settings(self) -> str:
-        """The config without the seeds, in its one spelling."""
+        """Return the config without the seeds, in canonical form."""
         return canonical(result_affecting("", dict(self.config), SEEDS, {})[1])
 
     @cached_property
     def flat(self) -> dict[str, Any]:
-        """The config with dotted keys."""
+        """Return the config with dotted keys."""
         return leaves(self.config)
 
     @cached_property
     def build(self) -> str:
-        """The build of the base model, in its one spelling."""
+        """Return the build of the base model, in canonical form."""
         base = (self.config.get("model") or {}).get("base")
         return canonical(base.get("seed") if isinstance(base, dict) else None)
 
 
 def difference(own: Origin, other: Origin) -> str:
-    """Why two runs of equal settings cannot be compared, as what the other one has; "" where they can be."""
+    """Return why two runs of equal settings cannot be compared; "" if they can.
+
+    The text says what the other run has, and what `own` has: `identity scheme 2, not 3`.
+    """
     if (other.trainer, other.version) != (own.trainer, own.version):
         return f"trainer {other.trainer} {other.version}, not {own.trainer} {own.version}"
     if other.scheme != own.scheme:
@@ -104,7 +95,7 @@ def _brief(origin: Origin, key: str) -> str:
 
 
 def differing_settings(own: Origin, other: Origin) -> list[str]:
-    """`train.lr 0.1, not 0.2`: the keys, seeds left out, whose values differ; the other's value first."""
+    """Return the keys, without seeds, whose values differ, the other's value first: `train.lr 0.1, not 0.2`."""
     ours, theirs = own.flat, other.flat
     keys = [key for key in sorted({*ours, *theirs}) if key not in SEEDS and ours.get(key) != theirs.get(key)]
     return [f"{key} {theirs.get(key, 'unset')}, not {ours.get(key, 'unset')}" for key in keys]

@@ -1,7 +1,7 @@
-"""How far results travel: runs of a report that are in its reference too, but were computed elsewhere.
+"""Compare runs that are in both the report and its reference, but were computed on different machines.
 
-Each is compared with the reference's run of the same id, and with those of the same build of the base model and another
-seed. Where results travel, it is near the former: both deviate alike from what other seeds come to.
+Each is compared with the reference's run of the same id, and with those of the same build and another seed. Where
+results are portable, it is near the former: both deviate alike from the mean of other seeds.
 """
 
 from __future__ import annotations
@@ -12,16 +12,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from plat_analysis.contrasts.cell import Cell
-from plat_analysis.contrasts.side import Side
 from plat_analysis.quantities.success import SUCCESSES
 
-MIN_SAME = 3  # fewer have no correlation worth a name
-MIN_OTHERS = 2  # seeds besides it: one to compare with, and the others to deviate from
+MIN_SAME = 3  # least runs for a correlation
+MIN_OTHERS = 2  # least other seeds: one to compare with, and the others to deviate from
 
 
 @dataclass(frozen=True)
 class SameRuns:
-    """Peaks in percent, of all cells and both conditions, a line each.
+    """Hold peaks in percent, of all cells and both conditions, a line each.
 
     own     [run] as computed here
     again   [run] the reference's run of the same id
@@ -33,14 +32,16 @@ class SameRuns:
     others: list[list[float]]
 
     def values(self) -> dict[str, float]:
-        """Correlations of deviations from the mean of other seeds, and mean absolute differences in points; empty for
-        fewer than MIN_SAME runs, or where deviations do not vary."""
+        """Return correlations of deviations from the mean of other seeds, and mean absolute differences in points.
+
+        Empty for fewer than `MIN_SAME` runs; a correlation is left out where deviations do not vary.
+        """
         if len(self.own) < MIN_SAME or min(map(len, self.others)) < MIN_OTHERS:
             return {}
         own, again = np.array(self.own), np.array(self.again)
         means = np.array([np.mean(line) for line in self.others])
         to_seeds = [
-            (x, y, np.mean(_without(line, index)))
+            (x, y, np.mean(line[:index] + line[index + 1 :]))
             for x, line in zip(own, self.others, strict=True)
             for index, y in enumerate(line)
         ]
@@ -57,29 +58,19 @@ class SameRuns:
 
 
 def same_runs(cells: list[tuple[Cell, Cell]]) -> SameRuns:
-    """The runs of cells that are in the cells of the reference beside them, too."""
-    found = SameRuns([], [], [])
-    for cell, beside in cells:
-        for condition, own in cell.sides.items():
-            _add(found, own, beside.sides[condition])
+    """Return the runs of cells that are also in the matching cells of the reference."""
+    found, peak = SameRuns([], [], []), SUCCESSES["peak"]
+    for own, earlier in ((side, beside.sides[name]) for cell, beside in cells for name, side in cell.sides.items()):
+        ours, theirs = own.measured(peak), earlier.measured(peak)
+        for replicate, score in ours.items():
+            again = earlier.runs.get(replicate)
+            if again is None or again.id != own.runs[replicate].id or replicate not in theirs:
+                continue
+            others = [s.value for r, s in theirs.items() if r.build == replicate.build and r.seed != replicate.seed]
+            found.own.append(peak.factor * score.value)
+            found.again.append(peak.factor * theirs[replicate].value)
+            found.others.append([peak.factor * value for value in others])
     return found
-
-
-def _add(found: SameRuns, own: Side, earlier: Side) -> None:
-    peak = SUCCESSES["peak"]
-    ours, theirs = own.measured(peak), earlier.measured(peak)
-    for replicate, score in ours.items():
-        again = earlier.runs.get(replicate)
-        if again is None or again.id != own.runs[replicate].id or replicate not in theirs:
-            continue
-        others = [s.value for r, s in theirs.items() if r.build == replicate.build and r.seed != replicate.seed]
-        found.own.append(peak.factor * score.value)
-        found.again.append(peak.factor * theirs[replicate].value)
-        found.others.append([peak.factor * value for value in others])
-
-
-def _without(values: list[float], index: int) -> list[float]:
-    return values[:index] + values[index + 1 :]
 
 
 def _correlation(first: NDArray[np.float64], second: NDArray[np.float64]) -> float:

@@ -1,1 +1,1 @@
-"""Whether a run lost its input dependence: the probes, the decision, and the table and figure that show both."""
+"""Decide if a run lost its input dependence: the probes, the rule, and the tables and figures that show both."""

@@ -1,8 +1,7 @@
-"""The loss of input dependence, and what the treatment does to it: one figure over training, and two tables of its end.
+"""Show the loss of input dependence and the treatment's effect on it: one figure, and two tables of its end.
 
-The regimes are decided by the probes of fresh reasonings at each evaluation (`regimes.regime`). The figure draws these
-in bold where a run has them, and what was measured on the batches of training faintly. What the start and the end of a
-quantity are, `regimes.ends` says.
+Regimes are decided by the probes of fresh reasonings (`regimes.regime`), drawn in bold; measurements on training
+batches are faint. `regimes.run_ends` defines start and end of a quantity.
 """
 
 from __future__ import annotations
@@ -10,31 +9,28 @@ from __future__ import annotations
 from collections.abc import Mapping
 from functools import partial
 from math import log
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 from plat_analysis.artifact import Figure, Table
+from plat_analysis.builder_options import takes
 from plat_analysis.contrasts.comparison import Compared
-from plat_analysis.data.runs import Results
+from plat_analysis.data.results import Results
 from plat_analysis.facets import Facets, Layout, Runs, two_conditions
 from plat_analysis.figures import condition_curves as curves
 from plat_analysis.figures.condition_curves import ConditionCurves, condition_curves
 from plat_analysis.regimes.collapse_figure import draw
-from plat_analysis.regimes.ends import QUANTITIES, VALIDATED, metric_of
 from plat_analysis.regimes.ends_table import differences_table
-from plat_analysis.regimes.probe import PROBED, entropy_curve
+from plat_analysis.regimes.probe_tables import PROBED, entropy_curve
 from plat_analysis.regimes.reference_ends import EndsReference
+from plat_analysis.regimes.regime import Thresholds
 from plat_analysis.regimes.regime_table import regime_table
-from plat_analysis.regimes.thresholds import Thresholds
+from plat_analysis.regimes.run_ends import QUANTITIES, VALIDATED, metric_of
 from plat_analysis.statistics.replicates import Builds
 
-if TYPE_CHECKING:
-    from plat.spec.experiment import Experiment
-    from plat.store.mlflow.frames import Frames
 
-
+@takes()
 def build(
-    frames: Frames,
-    experiment: Experiment,
+    results: Results,
     *,
     pair: str = "filter",
     baseline: Any = "none",
@@ -48,12 +44,11 @@ def build(
     """The figure, the table of regimes and the table of differences.
 
     pair        the axis whose values are compared: `baseline` with `treatment` (default: its first other value)
-    scope       of the mutual-information proxies that the figure draws and the differences are of
-    last        how many measurements on the batches of training the end is the mean of
-    thresholds  of the regimes, by name (`regimes.thresholds`)
+    scope       of the mutual-information proxies in the figure and in the differences
+    last        where a quantity is measured on the batches of training, its end is the mean of this many last values
+    thresholds  of the regimes, by name (`regimes.regime`)
     builds      the differences are about these builds of the base model (fixed), or about such builds (random)
     """
-    results = Results.of(frames, experiment)
     facets = Facets(results, Layout.of(conditions=pair))
     baseline, treatment = two_conditions(facets, baseline, treatment)
     groups = {
@@ -62,15 +57,13 @@ def build(
     limits = Thresholds.read(thresholds)
     compared = Compared(facets, baseline, treatment, builds)
     metrics = {*(metric_of(quantity, scope) for quantity in QUANTITIES), *PROBED.values()}
-    reference = EndsReference(experiment, compared.cells["", ""], metrics)
+    reference = EndsReference(results.experiment, compared.cells["", ""], metrics)
     return [
         _figure(results, groups, baseline, scope, limits, name),
         regime_table(results, groups, limits, name + "_regimes"),
         differences_table(compared, scope, last, name + "_differences", reference),
     ]
 
-
-BUILDER = build
 
 PROBES_DRAWN = (
     "Points: fresh reasonings of each evaluated checkpoint, on which the regimes are judged; faint: smaller samples "

@@ -1,20 +1,15 @@
-"""The picture of a collapse: six quantities over training, a panel each, conditions by colour, references named."""
+"""Draw a collapse: six quantities over training, a panel each, conditions by colour, with named reference levels."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import Any
 
 from plat_analysis.data.labels import label
 from plat_analysis.figures import condition_curves as curves
+from plat_analysis.figures import style
 from plat_analysis.figures.condition_curves import ConditionCurves
-from plat_analysis.regimes.thresholds import Thresholds
-from plat_analysis.text import shortened
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure as Canvas
-
-    from plat_analysis.figures.style import Look
+from plat_analysis.regimes.regime import Thresholds
+from plat_analysis.shown_text import shortened
 
 TITLES = {
     "retrieval": "Retrieval accuracy",
@@ -37,17 +32,17 @@ def draw(
     chance: float | None,
     log_vocabulary: float | None,
     limits: Thresholds,
-) -> Canvas:
-    """Three panels above (does reasoning depend on the input; is it still language), three below (what it does).
+) -> style.Canvas:
+    """Draw three panels above (input dependence and language), three below (behaviour).
 
-    faint  curves behind those of `panels`, for the quantities whose panel shows the points of probes
+    panels  (quantity, condition) -> the curves of the panel; quantities: retrieval, entropy, parses, actor_entropy,
+            moves, success
+    faint   (quantity, condition) -> faint curves of the batches of training, for the quantities with probes
     """
-    from plat_analysis.figures import style
-
     looks = style.looks(conditions, baseline)
     figure = style.canvas(8.6, 5.2)
     grid = figure.add_gridspec(2, 3, left=0.055, right=0.985, top=0.87, bottom=0.085, hspace=0.42, wspace=0.28)
-    places = {
+    cells = {
         "retrieval": grid[0, 0],
         "entropy": grid[0, 1],
         "parses": grid[0, 2],
@@ -59,13 +54,16 @@ def draw(
     style.key_line(
         figure, [(" · ".join(filter(None, [shortened(label(c), 40), short[c]])), looks[c]) for c in conditions], 0.965
     )
-    for key, place in places.items():
-        axis = figure.add_subplot(place)
+    for key, cell in cells.items():
+        axis = figure.add_subplot(cell)
         bounds = (0.0, 1.0) if key in RATES else (0.0, float("inf"))
         for condition in conditions:
             curves.draw(axis, panels[key, condition], looks[condition], bounds=bounds)
             if (key, condition) in faint:
-                _draw_probe(axis, panels[key, condition], faint[key, condition], looks[condition])
+                colour, probed, batches = looks[condition].colour, panels[key, condition], faint[key, condition]
+                points: dict[str, Any] = {"color": colour, "ms": 3.5, "mec": "white", "mew": 0.5, "zorder": 4.5}
+                axis.plot(batches.steps, batches.mean, color=colour, linewidth=0.7, alpha=0.35, zorder=1.8)
+                axis.plot(probed.steps, probed.mean, looks[condition].marker, **points)
         _scale(axis, key)
         if key == "retrieval" and chance is not None:
             _reference(axis, chance, f"chance {100 * chance:g} %", above=False, left=True)
@@ -80,10 +78,8 @@ def draw(
     return figure
 
 
-def _scale(axis: Axes, key: str) -> None:
-    """Title, limits, ticks and labels of a panel."""
-    from plat_analysis.figures import style
-
+def _scale(axis: style.Axes, key: str) -> None:
+    """Set title, limits, ticks and labels of a panel."""
     axis.set_title(TITLES[key])
     style.quiet_grid(axis)
     axis.margins(x=0.02)
@@ -98,18 +94,10 @@ def _scale(axis: Axes, key: str) -> None:
         axis.set_xlabel("training iteration")
 
 
-def _draw_probe(axis: Axes, probed: ConditionCurves, batches: ConditionCurves, look: Look) -> None:
-    """The points of the probes, and behind them the mean of the samples on the batches of training."""
-    axis.plot(batches.steps, batches.mean, color=look.colour, linewidth=0.7, alpha=0.35, zorder=1.8)
-    axis.plot(probed.steps, probed.mean, look.marker, color=look.colour, ms=3.5, mec="white", mew=0.5, zorder=4.5)
-
-
 def _entropy_references(
-    axis: Axes, drawn: list[ConditionCurves], log_vocabulary: float | None, limits: Thresholds
+    axis: style.Axes, drawn: list[ConditionCurves], log_vocabulary: float | None, limits: Thresholds
 ) -> None:
-    """Scale the panel to what was measured, with the thresholds of low entropy and of noise where they lie in it."""
-    from plat_analysis.figures import style
-
+    """Scale the panel to its values, with the thresholds of low entropy and of noise if they lie in it."""
     lines = [values for curves_of in drawn for _, values in curves_of.lines]
     if not lines:
         return
@@ -128,9 +116,7 @@ def _entropy_references(
     )  # fmt: skip
 
 
-def _reference(axis: Axes, height: float, text: str, above: bool = True, left: bool = False) -> None:
-    from plat_analysis.figures import style
-
+def _reference(axis: style.Axes, height: float, text: str, above: bool = True, left: bool = False) -> None:
     axis.axhline(height, color="#9a9a9a", linewidth=0.9, linestyle=(0, (2, 2)), zorder=1.5)
     axis.annotate(
         text,
@@ -142,5 +128,5 @@ def _reference(axis: Axes, height: float, text: str, above: bool = True, left: b
         color=style.QUIET,
         ha="left" if left else "right",
         va="bottom" if above else "top",
-        bbox={"facecolor": "white", "edgecolor": "none", "alpha": 0.75, "pad": 0.6},  # it may lie on curves
+        bbox={"facecolor": "white", "edgecolor": "none", "alpha": 0.75, "pad": 0.6},  # readable over curves
     )

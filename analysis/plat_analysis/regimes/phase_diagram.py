@@ -1,24 +1,20 @@
-"""The phase diagram of a search: retrieval at the end of training over two axes, a panel for each condition."""
+"""Draw the phase diagram of a search: retrieval at the end of training over two axes, a panel for each condition."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 from plat_analysis.artifact import Figure
+from plat_analysis.builder_options import takes
 from plat_analysis.data.labels import axis_label, label
-from plat_analysis.data.runs import Results
+from plat_analysis.data.results import Results
+from plat_analysis.figures import style
 from plat_analysis.figures.style import INK, canvas
 from plat_analysis.regimes.points import Point, points
-from plat_analysis.regimes.thresholds import COLLAPSED, Thresholds
-from plat_analysis.text import shortened
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure as Canvas
-
-    from plat.spec.experiment import Experiment
-    from plat.store.mlflow.frames import Frames
+from plat_analysis.regimes.regime import COLLAPSED, Thresholds
+from plat_analysis.shown_text import shortened
 
 Shown = Literal["retrieval_end", "fluent_end", "templates_end", "success_end"]
 QUANTITIES: dict[Shown, str] = {
@@ -29,9 +25,9 @@ QUANTITIES: dict[Shown, str] = {
 }
 
 
+@takes()
 def build(
-    frames: Frames,
-    experiment: Experiment,
+    results: Results,
     *,
     rows: str | Sequence[str],
     columns: str,
@@ -40,9 +36,13 @@ def build(
     thresholds: Mapping[str, float] | None = None,
     name: str = "phases",
 ) -> list[Figure]:
-    """rows, columns: the axes (several row axes are joined); pair: the axis with a panel for each value; quantity:
-    retrieval_end, fluent_end, templates_end or success_end; thresholds: of the regimes (see `regimes.Thresholds`)."""
-    results = Results.of(frames, experiment)
+    """A panel for each condition, with the mean over the runs of each point and the number of collapses.
+
+    rows, columns  the axes (several row axes are joined)
+    pair           the axis with a panel for each value
+    quantity       retrieval_end, fluent_end, templates_end or success_end
+    thresholds     of the regimes, by name (`regimes.regime`)
+    """
     down = (rows,) if isinstance(rows, str) else tuple(rows)
     grid = points(results, (*down, columns, pair), Thresholds.read(thresholds))
     figure = Figure(
@@ -67,21 +67,15 @@ def build(
     return [figure]
 
 
-BUILDER = build
-
-
 def _collapsed(point: Point) -> int:
     return sum(count for kind, count in point.regimes.items() if kind in COLLAPSED)
 
 
-def _place(point: Point) -> tuple[str, str, str]:
-    """Row, column and panel of a point."""
-    *down, column, panel = point.values.values()
-    return " · ".join(down), column, panel
-
-
-def _draw(grid: Sequence[Point], rows: Sequence[str], columns: str, quantity: str) -> Canvas:
-    by_place = {_place(point): point for point in grid}
+def _draw(grid: Sequence[Point], rows: Sequence[str], columns: str, quantity: str) -> style.Canvas:
+    by_place = {}  # row, column, panel -> point
+    for point in grid:
+        *down, column, panel = point.values.values()
+        by_place[" · ".join(down), column, panel] = point
     heights, widths, panels = (list(dict.fromkeys(values)) for values in zip(*by_place, strict=True))
     drawn = canvas(0.8 + len(panels) * (0.75 * len(widths) + 0.5), 1.0 + 0.55 * len(heights))
     all_axes: Any = drawn.subplots(1, len(panels), sharey=True, squeeze=False)[0]
@@ -109,7 +103,7 @@ def _mean(point: Point | None, quantity: str) -> float:
 
 
 def _annotate(axes: Any, x: int, y: int, point: Point | None, quantity: str) -> None:
-    """The mean and the count of collapses, in ink that can be read on the shade."""
+    """Write the mean and the count of collapses, legible on the shade."""
     mean = _mean(point, quantity)
     if point is None or mean != mean:
         axes.text(x, y, "—", ha="center", va="center", color=INK)

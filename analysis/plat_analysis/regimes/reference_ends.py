@@ -1,17 +1,16 @@
-"""The reference of the table of ends: what earlier runs of the same settings came to, quantity by quantity."""
+"""Add the reference to the table of ends: the values of earlier runs of the same settings."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
 
+from plat.spec.expansion.experiment import Experiment
 from plat_analysis.artifact import Cell as Shown
 from plat_analysis.artifact import Note, Row, Table
 from plat_analysis.contrasts.cell import Cell
 from plat_analysis.contrasts.contrast import Contrast
-from plat_analysis.contrasts.side import Side
-from plat_analysis.reference.expected import expected
-from plat_analysis.reference.runs import Reference, reference_of
+from plat_analysis.reference.reference_cells import beside, expected
+from plat_analysis.reference.reference_runs import reference_of
 from plat_analysis.statistics.intervals import Estimate
 from plat_analysis.tables.reference_lines import (
     OUTSIDE,
@@ -23,39 +22,24 @@ from plat_analysis.tables.reference_lines import (
     reference_notes,
 )
 
-if TYPE_CHECKING:
-    from plat.spec.experiment import Experiment
-
 
 class EndsReference:
-    """Adds to the table what its reference says; where there is none, the reason alone.
+    """Hold the reference of a table; without one, it adds only the reason.
 
     cell     the runs of the table
-    metrics  what is read of the runs of the reference
+    metrics  those that are read of the reference
     """
 
     def __init__(self, experiment: Experiment, cell: Cell, metrics: set[str]) -> None:
         self.experiment = experiment
         self.reference = reference_of(experiment, metrics, tables=True)
-        self.cell = None if self.reference is None else self._beside(cell, self.reference)
+        own = {run.id for run in experiment.runs}
+        self.cell = None if self.reference is None else beside(cell, self.reference, without=own)
         self.own = list(next(iter(cell.sides.values())).runs)
         self.is_empty = self.cell is None or not self.cell.wanted
 
-    def _beside(self, cell: Cell, reference: Reference) -> Cell:
-        """The runs of the reference of the settings of either condition, without those of the report itself."""
-        own = {run.id for run in self.experiment.runs}
-        views = {
-            condition: [view for run in side.runs.values() for view in reference.beside(run.run)]
-            for condition, side in cell.sides.items()
-        }
-        sides = {
-            condition: Side(reference.results, {view.replicate: view for view in found if view.id not in own})
-            for condition, found in views.items()
-        }
-        return Cell(cell.row, cell.column, sides)
-
     def lines(self, contrasts: Mapping[str, Contrast], own: Mapping[str, Estimate], digits: int) -> list[Row]:
-        """The lines `reference` and `range` of a quantity, one cell for each of its columns."""
+        """Return the lines `reference` and `range` of a quantity, one cell for each of its columns."""
         if self.cell is None or self.is_empty:
             return []
         cells = [
@@ -70,7 +54,7 @@ class EndsReference:
         ]
 
     def explain(self, table: Table) -> None:
-        """Add to the caption and the notes what the lines are, and why there are none."""
+        """Explain the lines, or why there are none, in the table's caption and notes."""
         table.notes += reference_notes(self.experiment, self.reference is not None and self.is_empty)
         if self.reference is None or self.is_empty:
             return

@@ -1,60 +1,105 @@
-"""Which regime a run ended in. The test: did input dependence fall from the run's own early level to chance?
+"""Decide which regime a run ended in: did input dependence fall from the run's early level to chance?
 
-The early level is that of any evaluation of the first half of the run, the one before training included. Each of these
-candidates is tested against the final checkpoint, at a level divided by their number (Bonferroni), so that choosing the
-one that shows a fall makes no false fall likelier than the level says.
-
-Where retrieval (the share of reasonings that are likeliest under their own prompt) fell, the word says what was lost:
-
-- no reasoning: fewer than half of the blocks have any, the responses act without a thought;
-- noise: the reasonings are no longer language (too few parse, or H(Z|X) is near that of uniform tokens), and many;
-- stopped moving: the policy makes clearly fewer moves per turn and succeeds no more often. Such a policy has little to
-  reason about, so its reasoning is not called a template;
-- template collapse: fluent, moving, and no longer dependent on the input;
-- low-entropy collapse: moving, no longer dependent on the input, and with little entropy left. Where the reasoning does
-  not depend on the prompt, H(Z) = H(Z|X): so few different texts are left over all prompts together. Whether these are
-  sentences does not matter; a single word for every prompt is no noise.
-
-A fall is from a level that is itself shown to be above the null, so that a run which began within it did not fall.
-Where a search has written down how high that level has to be (`high`), a fall from less is called so, no collapse.
-
-Where it did not fall, the run is in one of the paper's other two regimes: diverse, or compressed (little entropy left).
-Both are those of a policy that reasons; where too few of its reasonings are sentences, it is called *not fluent*.
-A model that is near chance before training, and shows no fall from a later level, is *input-independent from the
-start*, which is no collapse. Where the test shows neither a fall nor the absence of one, the regime is *undecided*.
-
-Moves, success and entropy are compared with those before training. Only the final checkpoint counts, never the peak.
-All probes are independent fresh samples.
+Retrieval is the share of reasonings that are likeliest under their own prompt. Where it fell, the regime is
+- no reasoning: fewer than half of the blocks have any;
+- noise: too few reasonings parse, or H(Z|X) is near that of uniform tokens, without low entropy;
+- stopped moving: clearly fewer moves per turn, and success no more often;
+- low-entropy collapse: moving, and little H(Z|X) left (equal to H(Z), since reasoning is input-independent);
+- template collapse: fluent and moving;
+- fell from a low level: the early level is not shown to be above `high`, which is no collapse.
+Where it did not fall, it is *diverse*, or *compressed* with little entropy left, either *(not fluent)* where too few
+reasonings parse; *input-independent from the start* where it was near chance already; else *undecided*.
+Moves, success and entropy are compared with those before training, and only the final checkpoint counts.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields
 
-from plat_analysis.regimes.probe import Array, Behaviour, Probe
-from plat_analysis.regimes.thresholds import (
-    COMPRESSED,
-    DEFAULTS,
-    DIVERSE,
-    FELL_LOW,
-    LOW_ENTROPY,
-    NEVER,
-    NO_REASONING,
-    NOISE,
-    NOT_FLUENT,
-    STOPPED_MOVING,
-    TEMPLATE,
-    UNDECIDED,
-    UNKNOWN,
-    Thresholds,
-)
+from plat.errors import SpecError
+from plat.suggest import suggest
+from plat_analysis.regimes.probe_tables import Array, Behaviour, Probe
 from plat_analysis.statistics.intervals import LEVEL, upper_bound, welch_lower_bound
+
+DIVERSE = "diverse"
+COMPRESSED = "compressed"
+TEMPLATE = "template collapse"
+LOW_ENTROPY = "low-entropy collapse"
+NO_REASONING = "no reasoning"
+NOISE = "noise"
+STOPPED_MOVING = "stopped moving"
+NOT_FLUENT = " (not fluent)"  # appended to either of the first two
+FELL_LOW = "fell from a low level"
+NEVER = "input-independent from the start"
+UNDECIDED = "undecided"
+UNKNOWN = "unknown"
+COLLAPSED = (TEMPLATE, LOW_ENTROPY, NO_REASONING, NOISE, STOPPED_MOVING)
+
+
+@dataclass(frozen=True)
+class Thresholds:
+    """Hold the numbers of the rule.
+
+    A candidate is an early probe, final the last one. Retrieval fell if a candidate meets `fall` and `near_chance`.
+
+    fall         the lower bound of the candidate's retrieval minus the final one is above this
+    near_chance  chance plus this is below the lower bound of the candidate and above the upper bound of final
+    high         a fall is a collapse only if the lower bound of its candidate is above this as well
+    level        the level of the one-sided bounds of candidates, for all of them together (and of those of `moves`)
+    end_level    the level of the one-sided upper bound of final
+    reasonings   fewer than this in any of these probes: unknown
+    fluent       share of reasonings that parse; fewer are noise, or not fluent where retrieval did not fall
+    noise        share of ln V; a higher H(Z|X) is noise
+    low          share of the H(Z|X) at the start; a lower final one is low entropy
+    moves        share of the moves per turn at the start; shown to be below it: stopped moving
+    """
+
+    fall: float = 0.05
+    near_chance: float = 0.1
+    high: float = 0.0
+    level: float = 0.999
+    end_level: float = 0.985  # blocks are few and skewed: this errs in at most 2.5 % (benchmarks/error_rates.py)
+    reasonings: float = 512
+    fluent: float = 0.9
+    noise: float = 0.6
+    low: float = 0.5
+    moves: float = 0.8
+
+    @classmethod
+    def read(cls, given: Mapping[str, float] | None) -> Thresholds:
+        """Return the thresholds of an experiment file; SpecError for a name that is not a threshold."""
+        names = [field.name for field in fields(cls)]
+        for name in given or {}:
+            if name not in names:
+                raise SpecError(f"thresholds: there is no {name!r}", fix=suggest(name, names, "thresholds"))
+        return cls(**(given or {}))
+
+    def __str__(self) -> str:
+        low = f"; {FELL_LOW} where none of them is shown to be above {self.high:g}" if self.high else ""
+        return (
+            "retrieval fell where that of some evaluation of the first half of the run (the start included) is above "
+            f"chance + {self.near_chance:g} and minus the final one above {self.fall:g}, by one-sided "
+            f"{100 * self.level:g} % bounds, corrected for the number of these evaluations, and the final one is below "
+            f"chance + {self.near_chance:g}, by a one-sided {100 * self.end_level:g} % bound; on at least "
+            f"{self.reasonings:g} reasonings each, blocks of prompts as units. Fallen{low}: {NO_REASONING} where most "
+            f"blocks have none; {NOISE} where fewer than {100 * self.fluent:g} % of the reasonings parse or H(Z|X) is "
+            f"above {self.noise:g} ln V, unless H(Z|X) is below {self.low:g} of that at the start; {STOPPED_MOVING} "
+            f"where moves per turn are shown to be below {self.moves:g} of those at the start and success did not "
+            f"rise; {LOW_ENTROPY} where H(Z|X) is that low; else {TEMPLATE}. Not fallen: {DIVERSE} where the final "
+            f"one is above chance + {self.near_chance:g}, or {COMPRESSED} where H(Z|X) is that low, either "
+            f"“{NOT_FLUENT.strip(' ()')}” where fewer than {100 * self.fluent:g} % parse; {NEVER} where "
+            f"the start is not above it either; else {UNDECIDED}. {UNKNOWN.capitalize()}: something was not "
+            "measured. Start: the model before training; final: the last checkpoint"
+        )
+
+
+DEFAULTS = Thresholds()
 
 
 @dataclass(frozen=True)
 class Regime:
-    """The name of a regime, and a reason where the name needs one."""
+    """Hold the name of a regime, and a reason where the name needs one."""
 
     name: str
     reason: str = ""
@@ -71,9 +116,9 @@ def regime(
     log_vocabulary: float | None,
     limits: Thresholds = DEFAULTS,
 ) -> Regime:
-    """The regime of one run; `unknown`, with the reason, where something that the rule needs was not measured.
+    """Return the regime of one run; `unknown`, with the reason, where a needed measurement is missing.
 
-    early           the candidates for the early level, the probe before training first: see `probe.early_probes`
+    early           candidates for the early level, the probe before training first: see `probe_tables.early_probes`
     log_vocabulary  ln V, in nats; the entropy of tokens drawn uniformly from the vocabulary
     """
     if not early or final is None:
@@ -91,7 +136,9 @@ def regime(
         return Regime(NO_REASONING)
     if not log_vocabulary:
         return Regime(UNKNOWN, "the size of the vocabulary is not known")
-    unlike_language = _unlike_language(after / log_vocabulary, final, limits)
+    share, fluent = after / log_vocabulary, float(final.fluent.mean())
+    reasons = [f"H(Z|X) {share:.2f} ln V"] if share > limits.noise else []
+    unlike_language = ", ".join(reasons + ([f"{100 * fluent:.0f} % parse"] if fluent < limits.fluent else []))
     if unlike_language and not low:
         return Regime(NOISE, unlike_language)
     if start_behaviour is None or final_behaviour is None:
@@ -110,10 +157,10 @@ def regime(
 
 
 def fell(early: Sequence[Probe], final: Probe, limits: Thresholds, least: float = 0.0) -> bool:
-    """Whether retrieval is shown to have fallen to chance from the level of one of the early probes, above `least`.
+    """Return True if retrieval is shown to have fallen to chance from an early probe's level above `least`.
 
-    The level is divided by the number of early probes: where none of them differs from the final one, a fall is shown
-    with a probability of at most 1 - `level`, whichever of them is the highest.
+    Each early probe is tested at 1 - `level` divided by their number (Bonferroni), so that choosing the highest does
+    not make a false fall likelier than 1 - `level`.
     """
     null, level = final.chance + limits.near_chance, 1 - (1 - limits.level) / len(early)
     falls = [
@@ -134,18 +181,10 @@ def _not_fallen(start: Probe, final: Probe, low: bool, limits: Thresholds) -> Re
     return Regime(UNDECIDED, "retrieval is near chance, and its fall is not shown")
 
 
-def _unlike_language(entropy_share: float, final: Probe, limits: Thresholds) -> str:
-    """Why the reasonings are no language; "" where they are. `entropy_share` is H(Z|X) / ln V."""
-    fluent = float(final.fluent.mean())
-    reasons = [f"H(Z|X) {entropy_share:.2f} ln V"] if entropy_share > limits.noise else []
-    return ", ".join(reasons + ([f"{100 * fluent:.0f} % parse"] if fluent < limits.fluent else []))
-
-
 def _moves(start: Behaviour, final: Behaviour, limits: Thresholds) -> str:
-    """`lost`, `kept`, or "" where neither is shown. Tested over the validation instances, paired where they are the
-    same."""
+    """Return `lost`, `kept`, or "" where neither is shown, over the validation instances, paired where possible."""
     if _rise(final.success, start.success, LEVEL) > 0:
-        return "kept"  # fewer moves that succeed more often are skill
+        return "kept"  # fewer moves with more success are skill
     least = limits.moves * start.moves_per_turn
     if _rise(least, final.moves_per_turn, limits.level) > 0:
         return "lost"
@@ -153,7 +192,7 @@ def _moves(start: Behaviour, final: Behaviour, limits: Thresholds) -> str:
 
 
 def _rise(first: Array, second: Array, level: float) -> float:
-    """One-sided lower confidence bound of mean(first) - mean(second), paired where both have the same instances."""
+    """Return the one-sided lower confidence bound of mean(first) - mean(second), paired where shapes are equal."""
     if first.shape == second.shape:
         return -upper_bound(second - first, level)
     return welch_lower_bound(first, second, level)

@@ -1,4 +1,4 @@
-"""The table of regimes: what each run ended in, the measurements that decide it, and success and moves beside them."""
+"""Tabulate the regime of each run, the measurements that decide it, and success and moves."""
 
 from __future__ import annotations
 
@@ -7,16 +7,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from math import log
 
-from plat.outcomes import is_stopped
-from plat_analysis.artifact import DASH, Cell, Column, Note, Row, Table, Tone, number
+from plat.words.metric_names import SUCCESS
+from plat.words.outcomes import is_stopped
+from plat_analysis.artifact import DASH, Cell, Column, Marks, Note, Row, Table, Tone, number
 from plat_analysis.data.labels import label, model_that_ran
-from plat_analysis.data.runs import SUCCESS, Results, RunView
+from plat_analysis.data.results import Results, RunView
 from plat_analysis.quantities.success import fall_after_peak, peak_score
-from plat_analysis.regimes.probe import Behaviour, Probe, behaviours, early_probes, probes
-from plat_analysis.regimes.regime import Regime, regime
-from plat_analysis.regimes.thresholds import NEVER, UNKNOWN, Thresholds
+from plat_analysis.regimes.probe_tables import Behaviour, Probe, behaviours, early_probes, probes
+from plat_analysis.regimes.regime import NEVER, UNKNOWN, Regime, Thresholds, regime
 from plat_analysis.statistics.replicates import Replicate
-from plat_analysis.tables.marks import Marks
 
 COLUMNS = [
     Column("seed"),
@@ -29,14 +28,13 @@ COLUMNS = [
     Column("start", "success"),
     Column("end", "success"),
 ]
-# the numbers of a row, in the order of COLUMNS
-ABOVE_CHANCE = 0.005  # of a retrieval that is shown with two digits
+ABOVE_CHANCE = 0.005  # half of a retrieval's last shown digit
 SHOWN = ("retrieval_start", "retrieval_high", "retrieval_end", "moves_start", "moves_end", "success_start")
 
 
 @dataclass(frozen=True)
 class RunRegime:
-    """A run, what was measured of it early and at its end, and the regime that follows."""
+    """Hold a run, its early and final measurements, and its regime."""
 
     run: RunView
     early: list[Probe]
@@ -48,12 +46,12 @@ class RunRegime:
 
     @property
     def high(self) -> Probe | None:
-        """The early probe of the highest retrieval; the first of equal ones."""
+        """Return the early probe of the highest retrieval; the first of equal ones."""
         return max(self.early, key=lambda probe: float(probe.retrieval.mean()), default=None)
 
 
 def run_regime(results: Results, run: RunView, limits: Thresholds) -> RunRegime:
-    """The regime of one run, from its final checkpoint."""
+    """Return the regime of one run, from its final checkpoint."""
     all_probes, evaluations = probes(results, run), behaviours(results, run)
     vocabulary = run.number_tag("plat.summary.vocabulary")
     log_vocabulary = log(vocabulary) if vocabulary and vocabulary > 1 else None
@@ -72,8 +70,7 @@ def run_regime(results: Results, run: RunView, limits: Thresholds) -> RunRegime:
 def regime_table(
     results: Results, conditions: Mapping[str, Mapping[Replicate, RunView]], limits: Thresholds, name: str
 ) -> Table:
-    """One line for each run, by condition, with its build where several occur; `values` count the regimes of each
-    condition."""
+    """Return one line for each run, by condition, with its build where several occur; `values` count regimes."""
     with_builds = len({run.build for runs in conditions.values() for run in runs.values()}) > 1
     table = Table(
         name=name,
@@ -104,7 +101,7 @@ def regime_table(
 
 
 def _comparisons(results: Results) -> list[str]:
-    """With what the numbers compare: chance, an untrained model, and which model really ran."""
+    """Return the notes on chance, an untrained model, and the model that ran."""
     texts = []
     chance = next((recorded[0].chance for run in results.runs if (recorded := probes(results, run))), None)
     if chance is not None:
@@ -126,7 +123,7 @@ def _comparisons(results: Results) -> list[str]:
 
 
 def _entropy(condition: str, judged: list[RunRegime], with_builds: bool) -> list[str]:
-    """Entropy and fluency of a condition, run by run; these tell noise and low entropy from the other regimes."""
+    """Return the note on entropy and fluency of a condition's runs, which define noise and low entropy."""
     parts = []
     for item in judged:
         if not item.early or item.final is None:
@@ -142,7 +139,7 @@ def _entropy(condition: str, judged: list[RunRegime], with_builds: bool) -> list
 
 
 def _falls(results: Results, conditions: Mapping[str, Mapping[Replicate, RunView]], with_builds: bool) -> list[str]:
-    """The runs with an arrow, each with the numbers that the arrow was judged on."""
+    """Return the note on the runs with an arrow, each with the numbers of its fall."""
     falls = [
         f"{label(condition)} {_which(run, with_builds)} {fall}".replace("fell after its peak, ", "")
         for condition, runs in conditions.items()
@@ -153,7 +150,7 @@ def _falls(results: Results, conditions: Mapping[str, Mapping[Replicate, RunView
 
 
 def _which(run: RunView, with_builds: bool) -> str:
-    """`seed 0`, or `build 1 seed 0` where several builds occur."""
+    """Return `seed 0`, or `build 1 seed 0` where several builds occur."""
     return str(run.replicate) if with_builds else f"seed {run.seed}"
 
 
@@ -194,7 +191,7 @@ def _add(
 
 
 def _regime_cell(item: RunRegime, marks: Marks, title: str) -> Cell:
-    """The regime's name, its reason as a footnote; for a run without a result, the reason for that."""
+    """Return the regime's name with its reason as a footnote; for a run without a result, why it has none."""
     run, kind = item.run, item.regime
     if run.missing:
         return Cell(run.missing, tone="missing", title=title)
@@ -206,7 +203,7 @@ def _regime_cell(item: RunRegime, marks: Marks, title: str) -> Cell:
 
 
 def measurements(results: Results, item: RunRegime) -> dict[str, float | None]:
-    """The measurements of a run, by name."""
+    """Return the measurements of a run, by name."""
     start, high, final = (item.early[0] if item.early else None), item.high, item.final
     before, after = item.start_behaviour, item.final_behaviour
     _, success = results.curve(item.run.id, SUCCESS)

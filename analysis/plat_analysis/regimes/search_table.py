@@ -1,19 +1,15 @@
-"""Every point of a search for a regime: what was tried, how retrieval, fluency and success went, and what came out."""
+"""Tabulate every point of a search for a regime: its axes, retrieval, fluency, success, and regimes."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
 
 from plat_analysis.artifact import Cell, Column, Note, Row, Table, number
+from plat_analysis.builder_options import takes
 from plat_analysis.data.labels import label
-from plat_analysis.data.runs import Results
+from plat_analysis.data.results import Results
 from plat_analysis.regimes.points import Point, points, varied_axes
-from plat_analysis.regimes.thresholds import Thresholds
-
-if TYPE_CHECKING:
-    from plat.spec.experiment import Experiment
-    from plat.store.mlflow.frames import Frames
+from plat_analysis.regimes.regime import Thresholds
 
 MEASURED = [
     (Column("start", "retrieval"), "retrieval_start"),
@@ -26,18 +22,12 @@ MEASURED = [
 ]
 
 
-def build(
-    frames: Frames,
-    experiment: Experiment,
-    *,
-    thresholds: Mapping[str, float] | None = None,
-    name: str = "search",
-) -> list[Table]:
+@takes()
+def build(results: Results, *, thresholds: Mapping[str, float] | None = None, name: str = "search") -> list[Table]:
     """A row for each point of the matrix, its seeds and builds together: means of what was measured, and the regimes.
 
-    thresholds: of the regimes (see `regimes.Thresholds`).
+    thresholds  of the regimes, by name (`regimes.regime`)
     """
-    results = Results.of(frames, experiment)
     limits = Thresholds.read(thresholds)
     axes = varied_axes(results)
     tried = points(results, axes, limits)
@@ -61,9 +51,6 @@ def build(
     return [table]
 
 
-BUILDER = build
-
-
 def _row(point: Point) -> Row:
     finished = len(point.finished)
     title = "runs " + " ".join(item.run.id for item in point.runs)
@@ -78,7 +65,7 @@ def _row(point: Point) -> Row:
 
 
 def _words(point: Point) -> str:
-    """`diverse`, or `diverse 3, noise 2`; why there is nothing where no run has a result."""
+    """Return `diverse`, or `diverse 3, noise 2`; without results, why there are none."""
     counts = point.regimes
     if not counts:
         return ", ".join(dict.fromkeys(item.run.missing for item in point.runs))

@@ -1,41 +1,38 @@
-"""Builds the report of an experiment: every artifact it asks for, then the verdicts on its claims.
+"""Build the report of an experiment: every artifact of its file, then the verdicts on its claims.
 
 report = build_report(frames, experiment)     # reads frames only; writes nothing
 print_report(report, console)
 files = write_report(report, folder)          # file name -> path; equal frames give equal bytes
-report.failures                               # what could not be made, and where the file asks for it
+report.failures                               # parts that failed, and where the file asks for them
 """
 
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from plat.errors import SpecError
+from plat.spec.expansion.experiment import Experiment
+from plat.store.mlflow.frames import Frames
 from plat_analysis.artifact import Figure, Table
 from plat_analysis.claims.engine import run_checks
 from plat_analysis.claims.reference import reference_beside
-from plat_analysis.data.runs import Results
-from plat_analysis.plugins import registry
-from plat_analysis.plugins.checking import check_entries, place
+from plat_analysis.data.results import Results
+from plat_analysis.plugins import builder_registry
+from plat_analysis.plugins.entry_checking import check_entries, place
 from plat_analysis.plugins.failure import Failure
-from plat_analysis.report.provenance import Provenance
-from plat_analysis.report.recorded import metric_name
-from plat_analysis.report.report import Report
-
-if TYPE_CHECKING:
-    from plat.spec.experiment import Experiment
-    from plat.store.mlflow.frames import Frames
+from plat_analysis.report.recorded_report import metric_name
+from plat_analysis.report.report import Provenance, Report
 
 
 def build_report(frames: Frames, experiment: Experiment, provenance: Provenance | None = None) -> Report:
-    """Every artifact and claim of an experiment file.
+    """Return every artifact and verdict of an experiment file.
 
-    SpecError when an entry of the file cannot work for its matrix. An entry that fails all the same while it is built
-    ends up in `failures`, and the others are made.
+    SpecError when an entry of the file cannot work for its matrix. An entry that fails while it is built is added to
+    `failures`, and the others are made.
     """
     check_entries(experiment)
-    results = Results.of(frames, experiment)  # held until the end: builders and checks share it
+    results = Results.of(frames, experiment)  # kept alive: builders and checks share it
     artifacts: list[Table | Figure] = []
     failures: list[Failure] = []
     origins: list[str] = []
@@ -67,21 +64,21 @@ def build_report(frames: Frames, experiment: Experiment, provenance: Provenance 
 
 
 def _build(frames: Frames, experiment: Experiment, entry: dict[str, Any], where: str) -> list[Table | Figure]:
-    builder = registry.find("plat.reports", str(entry["builder"]), where)
+    builder = builder_registry.find("plat.reports", str(entry["builder"]), where)
     arguments = {key: value for key, value in entry.items() if key != "builder"}
-    built = registry.call(builder, frames, experiment, arguments, where)
+    built = builder(frames, experiment, **arguments)
     artifacts = list(built) if isinstance(built, list | tuple) else [built]
     if not all(isinstance(artifact, Table | Figure) for artifact in artifacts):
         raise SpecError(
-            "it gave something else than tables and figures",
+            f"the builder {entry['builder']!r} returned something other than tables and figures",
             where=where,
-            mend="a builder returns a list of plat_analysis.artifact.Table and Figure",
+            fix="return a list of plat_analysis.artifact.Table and Figure",
         )
     return artifacts
 
 
 def _name_apart(artifacts: list[Table | Figure]) -> None:
-    """File names must be plain, and no two artifacts may share one."""
+    """Give artifacts plain and distinct file names."""
     taken: set[str] = {"runs", "claims", "report"}
     for artifact in artifacts:
         stem = re.sub(r"[^A-Za-z0-9_.-]+", "-", artifact.name).strip("-.")[:100] or "artifact"

@@ -1,4 +1,4 @@
-"""A Table as LaTeX, for pdflatex and `booktabs` alone. Pure functions to text; equal tables give equal bytes."""
+"""Render a Table as LaTeX, for pdflatex with `booktabs`. Equal tables give equal bytes."""
 
 from __future__ import annotations
 
@@ -46,20 +46,20 @@ LATEX |= {
     unicodedata.lookup(f"GREEK SMALL LETTER {name.upper()}"): rf"$\{name.replace('lamda', 'lambda')}$"
     for name in GREEK.split()
 }
-# Accents that LaTeX sets without a further package, as the second part of a letter's decomposition.
+# Accents that pdflatex sets without a package, as the second part of a letter's decomposition.
 ACCENTS = frozenset("\u0300\u0301\u0302\u0303\u0304\u0306\u0307\u0308\u030a\u030b\u030c\u0327")
 OTHER_LETTERS = frozenset("ßæøåœłıÆØÅŒŁ")
 
 
 def escape(text: str) -> str:
-    """Text that LaTeX prints as it is; characters it has no name for are replaced by `?`."""
+    """Return text that LaTeX prints as it is; characters that it cannot print become `?`."""
     letters = unicodedata.normalize("NFC", text)
     printed = "".join(LATEX.get(letter) or (letter if _is_plain(letter) else "?") for letter in letters)
     return printed.replace("--", "-{}-")  # two hyphens would be set as a dash
 
 
 def _is_plain(character: str) -> bool:
-    """Whether pdflatex prints the character without a further package."""
+    """Return True if pdflatex prints the character without a further package."""
     if character in OTHER_LETTERS or character.isascii():
         return character.isprintable()
     parts = unicodedata.normalize("NFD", character)
@@ -67,12 +67,12 @@ def _is_plain(character: str) -> bool:
 
 
 def latex(table: Table) -> str:
-    r"""A `table*` for a document with `\usepackage{booktabs}`, without the lines of detail."""
+    r"""Return a `table*` for a document with `\usepackage{booktabs}`, without the lines of detail."""
 
     def show(cell: Cell) -> str:
         text = escape(cell.text)
         if text.startswith("["):
-            text = "{" + text + "}"  # a bracket after \\ would be read as its optional argument
+            text = "{" + text + "}"  # after \\ a bracket would be its optional argument
         if cell.tone == "strong" and text:
             text = rf"\textbf{{{text}}}"
         raised = cell.mark + ("*" if cell.tone in STARRED else "")

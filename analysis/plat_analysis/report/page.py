@@ -1,43 +1,145 @@
-"""One or several reports as one self-contained HTML page: no script, no network, no other file. Equal reports, equal
-bytes.
+"""Render reports as one self-contained HTML page without scripts or network. Equal reports give equal bytes.
 
-The page begins with the verdicts. The page is a Jinja2 template (`report.html.j2`) with autoescape on: whatever a
-title, a label or a note holds is text.
+The Jinja2 template `report.html.j2` has autoescape on, so titles, labels and notes are always text.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
 from importlib import resources
+from typing import Any
 
 from plat.units import counted
-from plat_analysis.artifact import Table
+from plat_analysis.artifact import Cell, Figure, Row, Table
+from plat_analysis.data.labels import is_stand_in, model_that_ran
+from plat_analysis.data.published import contradictions
+from plat_analysis.figures import style
 from plat_analysis.plugins.failure import Failure
-from plat_analysis.report.render import groups
-from plat_analysis.report.report import Report
-from plat_analysis.report.section import Section, lines, stubs
-from plat_analysis.report.verdicts import WORDS, Judged, over_all, tally, verdict_lines
-from plat_analysis.text import printable
+from plat_analysis.report.render import groups, stubs
+from plat_analysis.report.report import Report, provenance_facts
+from plat_analysis.report.verdicts import WORDS, Judged, anchor, artifact_name, over_all, tally, verdict_lines
+from plat_analysis.shown_text import printable
 
 FOLDER = resources.files("plat_analysis.report")
+Artifact = Table | Figure
 
 
-def page(
-    reports: Sequence[Report],
-    pictures: Sequence[Mapping[str, bytes]],
-    failures: Sequence[Failure] = (),
-    command: str = "",
-) -> str:
-    """The page.
+@dataclass(frozen=True)
+class Line:
+    """Hold a line of a table. `stub`: the cells that name its row, where the line opens a block of `span` lines."""
 
-    reports   in the order in which they stand; one with the main claim of its paper comes first
-    pictures  of each report, the SVGs by name of the figures that could be drawn
-    failures  what could not be made of the whole: files with a mistake
-    command   what makes a page of several files
+    row: Row
+    stub: tuple[Cell, ...] = ()
+    span: int = 1
+
+
+class Section:
+    """Hold a report whose figures were drawn."""
+
+    def __init__(self, report: Report) -> None:
+        self.report = report
+        self.experiment, self.runs = report.experiment, report.results.runs
+        self.anchor = anchor(self.experiment)
+        self.artifact = artifact_name(self.experiment)
+        self.title = printable(self.experiment.title)
+
+    @property
+    def subtitle(self) -> str:
+        parts = [self.experiment.paper, self.experiment.source, self.experiment.name]
+        return printable(" · ".join(filter(None, parts)))
+
+    def id_of(self, artifact: Artifact) -> str:
+        """Return the anchor of a table or figure, unique on the page."""
+        return f"{self.anchor}--{artifact.name}"
+
+    @cached_property
+    def artifacts(self) -> list[Artifact]:
+        """Return tables, and figures that could be drawn; first those with the paper's numbers, figures first."""
+        shown = [a for a in self.report.artifacts if isinstance(a, Table) or a.name in self.report.pictures]
+        return sorted(shown, key=lambda artifact: 2 - 2 * _published(artifact) + isinstance(artifact, Table))
+
+    def picture(self, figure: Figure) -> str:
+        """Return the SVG of a figure as an element of an HTML page. Raises KeyError if it was not drawn."""
+        return style.inline(figure, self.report.pictures[figure.name]["svg"], self.id_of(figure))
+
+    @property
+    def done(self) -> int:
+        """Return the number of runs that have a result."""
+        return sum(not run.missing for run in self.runs)
+
+    @property
+    def seeds(self) -> int:
+        """Return the number of different seeds of all runs, missing ones included."""
+        return len({str(run.seed) for run in self.runs})
+
+    @property
+    def missing(self) -> list[tuple[int, str]]:
+        """Return (number, reason) of the runs that have no result."""
+        counts = Counter(run.missing for run in self.runs if run.missing)
+        return [(count, reason) for reason, count in sorted(counts.items())]
+
+    @property
+    def stand_in(self) -> str:
+        """Return which model ran, if a run with a result used a stand-in for the paper's model; "" if none did."""
+        ran = [run for run in self.runs if not run.missing]
+        return model_that_ran(ran) if any(is_stand_in(run) for run in ran) else ""
+
+    @property
+    def contradictions(self) -> list[str]:
+        return list(dict.fromkeys(map(printable, contradictions(self.experiment))))
+
+    @property
+    def provenance(self) -> list[tuple[str, str]]:
+        return provenance_facts(self.report.provenance, self.experiment, self.runs)
+
+    @property
+    def runs_table(self) -> Table:
+        return self.report.runs_table
+
+
+def lines(table: Table) -> Iterator[Line]:
+    """Yield the lines of a table. A line whose first cell is empty belongs to the row above and has no stub.
+
+    So does a line whose first cell has the tone `dim`, in a table in which a second column names the lines too.
+    """
+    rows, named = table.rows, stubs(table)
+    index = 0
+    while index < len(rows):
+        end = index + 1
+        while end < len(rows) and _continues(rows[end], named):
+            end += 1
+        group = rows[index:end]
+        stub = tuple(row.cells[0] for row in group if row.cells and row.cells[0].text)
+        yield Line(group[0], stub or group[0].cells[:1], len(group))
+        yield from map(Line, group[1:])
+        index = end
+
+
+def _continues(row: Row, named: int) -> bool:
+    first = row.cells[0] if row.cells else Cell()
+    return not row.rule and not row.section and (not first.text or (first.tone == "dim" and named > 1))
+
+
+def _published(artifact: Artifact) -> bool:
+    """Return True if the artifact has the paper's numbers."""
+    shown: list[dict[str, Any]] = artifact.records if isinstance(artifact, Table) else artifact.points
+    return any(line.get("paper") is not None for line in shown)
+
+
+def page(reports: Sequence[Report], failures: Sequence[Failure] = (), command: str = "") -> str:
+    """Return the page.
+
+    reports   with their figures drawn, in the order of the page; the one with the main claim of its paper moves to the
+              front
+    failures  experiment files that could not be read
+    command   the command that makes a page of several files
     """
     from jinja2 import Environment, StrictUndefined
 
-    sections = [Section(report, svgs) for report, svgs in zip(reports, pictures, strict=True)]
+    sections = [Section(report) for report in reports]
     verdicts = verdict_lines([Judged(r.experiment, r.claims, r.reference) for r in reports])
     if verdicts and verdicts[0].is_main:
         sections.sort(key=lambda section: section.experiment is not verdicts[0].experiment)
@@ -63,7 +165,7 @@ def page(
 
 
 def _title(sections: Sequence[Section]) -> str:
-    """The file's title, or of several files the title of their paper."""
+    """Return the file's title, or for several files the title of their paper."""
     if len(sections) == 1:
         return sections[0].title
     papers = {str((section.experiment.paper_data or {}).get("title", "")) for section in sections}
@@ -72,7 +174,7 @@ def _title(sections: Sequence[Section]) -> str:
 
 
 def _runs(sections: Sequence[Section]) -> str:
-    """`700 of 720 runs have a result`; a run of several files counts once."""
+    """Return `700 of 720 runs with a result, ...`; a run of several files counts once."""
     runs = {run.id: run.missing for section in sections for run in section.runs}
     done = sum(not missing for missing in runs.values())
     seeds = max((section.seeds for section in sections), default=0)
@@ -81,7 +183,7 @@ def _runs(sections: Sequence[Section]) -> str:
 
 
 def _group_starts(table: Table) -> set[int]:
-    """Indices of the columns that open a group; none where the table has no groups."""
+    """Return the indices of the columns that open a group; none where the table has no groups."""
     if not any(column.group for column in table.columns):
         return set()
     starts, position = set(), 0

@@ -1,4 +1,4 @@
-"""A Table as Markdown and CSV. Pure functions to text; equal tables give equal bytes."""
+"""Render a Table as Markdown and CSV. Pure functions to text; equal tables give equal bytes."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from functools import lru_cache
 from typing import Any
 
 from plat_analysis.artifact import Cell, Table
-from plat_analysis.text import printable
+from plat_analysis.shown_text import printable
 
-STARRED = ("good", "bad")  # tones that need a sign where there is no colour
+STARRED = ("good", "bad")  # tones shown by a star
 
 
 def groups(table: Table) -> list[tuple[str, int]]:
-    """Neighbouring columns under one heading: [(heading, number of columns), ...]."""
+    """Return neighbouring columns under one heading: [(heading, number of columns), ...]."""
     spans: list[tuple[str, int]] = []
     for column in table.columns:
         if column.group and spans and spans[-1][0] == column.group:
@@ -26,8 +26,14 @@ def groups(table: Table) -> list[tuple[str, int]]:
     return spans
 
 
+def stubs(table: Table) -> int:
+    """Return how many columns name the rows: those before the first number."""
+    numeric = [column.numeric for column in table.columns]
+    return numeric.index(True) if True in numeric else 1
+
+
 def markdown(table: Table) -> str:
-    """A GitHub table, with headings `group: column`, then the notes."""
+    """Return a GitHub table, with headings `group: column`, then the notes."""
 
     def show(cell: Cell) -> str:
         text = inert(cell.text) + ("\\*" if cell.tone in STARRED else "")
@@ -51,7 +57,7 @@ def markdown(table: Table) -> str:
 
 
 def inert(text: str) -> str:
-    """Text that Markdown shows as it is where it could be a tag, an entity, a link's target or a table's bar."""
+    """Escape text that Markdown could read as a tag, an entity, a link's target or a table's bar."""
     return (
         text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;").replace("|", "\\|").replace("](", "]\\(")
     )
@@ -62,7 +68,7 @@ def _piped(cells: Iterable[str]) -> str:
 
 
 def tidy(records: list[dict[str, Any]]) -> str:
-    """CSV, one line per record; columns in order of first appearance; floats in full, missing as nothing."""
+    """Return CSV, one line per record; columns in order of first appearance; floats in full, missing as nothing."""
     names = list(dict.fromkeys(name for line in records for name in line))
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
@@ -85,14 +91,13 @@ def _plain(value: Any) -> str:
     return _no_formula(printable(value))
 
 
-@lru_cache(10_000)  # names of rows and runs stand in very many lines
+@lru_cache(10_000)  # names of rows and runs repeat in very many lines
 def _text(value: str) -> str:
     return _no_formula(printable(value))
 
 
 def _no_formula(text: str) -> str:
-    """Text that a spreadsheet does not run: a cell that begins like a formula gets an apostrophe (OWASP's rule), unless
-    it is a number, such as −3."""
+    """Prefix text that a spreadsheet would run as a formula with an apostrophe (OWASP's rule); numbers stay."""
     if not text.startswith(("=", "+", "-", "@")):
         return text
     try:

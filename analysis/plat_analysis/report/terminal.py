@@ -1,9 +1,6 @@
-"""A Table on the terminal: columns of one group stand close together; intervals are shortened where space is scarce.
+"""Print a report on the terminal. Tables have shorter intervals where it is narrow, and parts where it is too narrow.
 
-A table that is too wide even then is printed in parts, one below the other, each with some of the groups of columns
-and with the names of the rows.
-
-Lines are laid out here rather than by rich's own table, whose columns cannot share a heading or a section line.
+Lines are laid out here because columns of rich's table cannot share a heading or a section line.
 """
 
 from __future__ import annotations
@@ -13,7 +10,9 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from plat_analysis.artifact import Cell, Table
-from plat_analysis.report.render import STARRED, groups
+from plat_analysis.report.render import STARRED, groups, stubs
+from plat_analysis.report.report import Report
+from plat_analysis.tables.runs_table import short_runs_table
 
 if TYPE_CHECKING:
     from rich.console import Console, Group
@@ -32,9 +31,48 @@ SUPERSCRIPT = str.maketrans("abcdefghijklmnoprstuvwxyz", "ᵃᵇᶜᵈᵉᶠᵍ�
 BETWEEN = "   "  # groups
 
 
+CLAIM_STYLES = {
+    "reproduced": "green",
+    "partial": "yellow",
+    "not_reproduced": "red",
+    "undecided": "bright_black",
+    "not_enough_data": "bright_black",
+}
+
+
+def print_report(report: Report, console: Console) -> None:
+    """Print tables, verdicts and failures, in the order of the experiment file; without `report:`, the list of runs."""
+    from rich.table import Column
+    from rich.table import Table as Grid
+    from rich.text import Text
+
+    if not report.experiment.report:
+        print_table(console, short_runs_table(report.results))
+        console.print()
+    for artifact in report.artifacts:
+        if isinstance(artifact, Table) and artifact.printed:
+            print_table(console, artifact)
+            console.print()
+    for warning in report.warnings:
+        console.print(f"warning: {warning}", style="yellow", markup=False, highlight=False)
+    for verdict in report.claims:
+        rows = Grid.grid(Column(justify="right", width=15), Column(), padding=(0, 2, 0, 0))
+        status = Text(verdict.word, CLAIM_STYLES[verdict.status])
+        rows.add_row(status, Text(f"{verdict.id}: {verdict.says}"))
+        for line in verdict.lines:
+            rows.add_row("", Text(line, "bright_black"))
+        if reference := report.reference.get(verdict.id):
+            rows.add_row("reference", Text(str(reference)))
+        console.print(rows)
+    for failure in report.failures:
+        console.print(failure.render(), style="red", markup=False, highlight=False)
+
+
 def print_table(console: Console, table: Table) -> None:
-    """Print it, as wordy as the console's width allows, in parts where the shortest form is too wide. What is starred
-    has its star with and without colour."""
+    """Print the longest form that fits the console's width, in parts where even the shortest is too wide.
+
+    Stars are printed with and without colour.
+    """
     from rich.text import Text
 
     levels = 1 + max((len(cell.shorter) for row in table.rows for cell in row.cells), default=0)
@@ -47,9 +85,8 @@ def print_table(console: Console, table: Table) -> None:
     console.print(Text(table.title, style="bold"))
     if table.caption:
         console.print(Text(table.caption, style=STYLES["dim"]), Text(), sep="\n")
-    for index, part in enumerate(
-        _parts(table, chosen.level, console.width) if chosen.width > console.width else [table]
-    ):
+    parts = _parts(table, chosen.level, console.width) if chosen.width > console.width else [table]
+    for index, part in enumerate(parts):
         if index:
             console.print()
         console.print(_Layout(part, chosen.level).render(), crop=False)
@@ -57,10 +94,8 @@ def print_table(console: Console, table: Table) -> None:
 
 
 def _parts(table: Table, level: int, width: int) -> list[Table]:
-    """Tables of at most this width where that is possible, each with the columns that name the rows and with some of
-    the groups of the others."""
-    numeric = [column.numeric for column in table.columns]
-    named = numeric.index(True) if True in numeric else 1
+    """Split the groups of columns into tables of at most this width if possible; each repeats the names of the rows."""
+    named = stubs(table)
     parts: list[list[int]] = []
     at = 0
     for _, span in groups(table):
@@ -74,13 +109,13 @@ def _parts(table: Table, level: int, width: int) -> list[Table]:
 
 
 def _only(table: Table, columns: Sequence[int]) -> Table:
-    """The table with these columns alone."""
+    """Return the table with these columns alone."""
     rows = [replace(row, cells=tuple(row.cells[index] for index in columns)) for row in table.rows]
     return replace(table, columns=[table.columns[index] for index in columns], rows=rows)
 
 
 def _notes(table: Table) -> Group:
-    """The footnotes, below an empty line; nothing where there are none."""
+    """Return the footnotes, below an empty line; nothing where there are none."""
     from rich.console import Group
     from rich.padding import Padding
     from rich.text import Text
@@ -91,7 +126,7 @@ def _notes(table: Table) -> Group:
 
 
 class _Layout:
-    """A table at one level of brevity (0 is the full text): the text of every cell, and the width of every column."""
+    """Lay out a table at one level of brevity; 0 is the full text."""
 
     def __init__(self, table: Table, level: int) -> None:
         self.table, self.level, self.groups = table, level, groups(table)
@@ -104,7 +139,7 @@ class _Layout:
         self.widths = [
             max([len(title), *(len(texts[i]) for texts in self.texts)]) for i, title in enumerate(self.titles)
         ]
-        for at, (title, span) in self._starts():  # a group is at least as wide as its heading
+        for at, (title, span) in self._starts():  # widen a group to its heading
             self.widths[at] += max(0, len(title) - self._inside(at, span))
 
     @property
@@ -112,7 +147,7 @@ class _Layout:
         return sum(self._inside(at, span) for at, (_, span) in self._starts()) + len(BETWEEN) * (len(self.groups) - 1)
 
     def render(self) -> Group:
-        """The heading and the rows, as lines for `rich` to print."""
+        """Return the heading and the rows, as lines for `rich` to print."""
         from rich.console import Group
         from rich.text import Text
 
@@ -130,7 +165,7 @@ class _Layout:
                 lines.append(Text(row.section, style="italic cyan"))
             lines.append(self._line(texts, [STYLES[cell.tone] for cell in row.cells]))
         for line in lines:
-            line.no_wrap, line.overflow = True, "ignore"  # too narrow a terminal breaks lines; nothing is cut off
+            line.no_wrap, line.overflow = True, "ignore"  # let a narrow terminal break lines; cut nothing off
         return Group(*lines)
 
     def _line(self, texts: Sequence[str], styles: Sequence[str]) -> Text:
@@ -156,6 +191,6 @@ class _Layout:
 
 
 def _text(cell: Cell, level: int, starred: bool) -> str:
-    """Cell as shown; in a column with stars the others leave their place free, so that digits stay aligned."""
+    """Return a cell's text; cells without a star reserve its space, so that digits stay aligned."""
     star = ("*" if cell.tone in STARRED else " ") if starred and not cell.mark else ""
     return cell.form(level) + cell.mark.translate(SUPERSCRIPT) + star

@@ -1,6 +1,7 @@
-"""The verdicts of one or several reports as a reader meets them first: the artifact, the sentence, the word, and why.
+"""List the verdicts of one or several reports: the artifact, the sentence, the word, and the reason.
 
-The error is held over all claims that stand together (`claims.together`).
+Each claim is judged at 2.5 %, so of forty false claims one is expected to be called reproduced or partial. Holm's
+procedure over all claims of the list keeps the probability of any such error at 2.5 %.
 """
 
 from __future__ import annotations
@@ -9,29 +10,20 @@ import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
+from plat.spec.expansion.experiment import Experiment
+from plat_analysis.claims.decided import LEVEL
 from plat_analysis.claims.engine import STATUSES, Verdict
-from plat_analysis.claims.reasons import reason
 from plat_analysis.claims.reference import Earlier
-from plat_analysis.claims.together import judged, summary, together
-from plat_analysis.text import printable
+from plat_analysis.shown_text import printable
+from plat_analysis.statistics.families import holm
 
-if TYPE_CHECKING:
-    from plat.spec.experiment import Experiment
-
-WORDS = {
-    "reproduced": "✓",
-    "partial": "≈",
-    "not_reproduced": "✗",
-    "undecided": "?",
-    "not_enough_data": "…",
-}
+WORDS = {"reproduced": "✓", "partial": "≈", "not_reproduced": "✗", "undecided": "?", "not_enough_data": "…"}
 
 
 @dataclass(frozen=True)
 class Judged:
-    """An experiment file with its verdicts; `reference` is what the committed results say of some claims, by id."""
+    """Hold an experiment file with its verdicts; `reference`: claim id -> what the committed results found."""
 
     experiment: Experiment
     verdicts: Sequence[Verdict]
@@ -40,10 +32,10 @@ class Judged:
 
 @dataclass(frozen=True)
 class VerdictLine:
-    """One claim in the list.
+    """Hold one claim of the list.
 
-    holds      whether it stands with the error held over all claims of the list; None where that is not asked
-    reference  what the committed results say, where there is not enough data; None otherwise
+    holds      True if it stands with the error held over all claims of the list; None where that is not asked
+    reference  what the committed results found, where there is not enough data; None otherwise
     """
 
     experiment: Experiment
@@ -53,12 +45,12 @@ class VerdictLine:
 
     @property
     def by_reference(self) -> bool:
-        """Whether the committed results alone answer it."""
+        """Return True if only the committed results answer it."""
         return self.verdict.status == "not_enough_data" and bool(self.reference)
 
     @property
     def answer(self) -> str:
-        """The status that answers it: that of the committed results where there is not enough data here."""
+        """Return its status, or that of the committed results where there is not enough data here."""
         return self.reference.status if self.reference and self.by_reference else self.verdict.status
 
     @property
@@ -70,51 +62,42 @@ class VerdictLine:
         return anchor(self.experiment)
 
     @property
-    def word(self) -> str:
-        return self.verdict.status.replace("_", " ")
-
-    @property
-    def sign(self) -> str:
-        return WORDS[self.verdict.status]
-
-    @property
     def sentence(self) -> str:
         return self.verdict.says or self.verdict.id
 
     @property
-    def why(self) -> str:
-        return reason(self.verdict)
-
-    @property
     def over_all(self) -> str:
-        """Whether it stands over all claims, in words."""
+        """Return in words if it stands over all claims; "" where that is not asked."""
         if self.holds is None:
             return ""
         return "stands over all claims" if self.holds else "does not stand over all claims"
 
     @property
     def says_nothing(self) -> bool:
+        """Return True if there is not enough data here and no committed result."""
         return self.verdict.status == "not_enough_data" and not self.reference
 
     @property
     def is_main(self) -> bool:
-        """Whether the paper's file names this claim as the main one (`main_claim`)."""
+        """Return True if the paper's file names this claim as `main_claim`."""
         return bool((self.experiment.paper_data or {}).get("main_claim") == self.verdict.id)
 
 
 def artifact_name(experiment: Experiment) -> str:
-    """`Table 6`, or the name of a file that is not about an artifact of a paper."""
+    """Return `Table 6`, or the file's name where it is not about an artifact of a paper."""
     return printable(experiment.source or experiment.name)
 
 
 def anchor(experiment: Experiment) -> str:
-    """The id of the file's section on a page."""
+    """Return the id of the file's section on a page."""
     return re.sub(r"[^A-Za-z0-9_.-]+", "-", experiment.report_name)
 
 
 def verdict_lines(files: Sequence[Judged]) -> list[VerdictLine]:
-    """Every claim of the files in their order. The main claim of the paper comes first; last come those that say
-    nothing: without enough data, here and in the committed results."""
+    """Return every claim of the files in their order, with the paper's main claim first.
+
+    Claims without enough data, here and in the committed results, come last.
+    """
     verdicts = [verdict for file in files for verdict in file.verdicts]
     compared, standing = set(map(id, judged(verdicts))), set(map(id, together(verdicts)))
     lines = []
@@ -127,13 +110,40 @@ def verdict_lines(files: Sequence[Judged]) -> list[VerdictLine]:
 
 
 def tally(lines: Sequence[VerdictLine]) -> list[tuple[int, str, str]]:
-    """(number, word, status) of the verdicts that occur, in the order in which they are explained."""
-    counts = Counter((line.word, line.verdict.status) for line in lines)
+    """Return (number, word, status) of the verdicts that occur, in the order of `STATUSES`."""
+    counts = Counter((line.verdict.word, line.verdict.status) for line in lines)
     keys = sorted(counts, key=lambda key: STATUSES.index(key[1]))
     return [(counts[word, status], word, status) for word, status in keys]
 
 
 def over_all(lines: Sequence[VerdictLine]) -> str:
-    """The sentence about the error over all claims; "" where fewer than two had enough data."""
+    """Return the sentence about the error over all claims; "" where fewer than two had enough data."""
     verdicts = [line.verdict for line in lines]
     return summary(verdicts) if len(judged(verdicts)) > 1 else ""
+
+
+def judged(verdicts: Sequence[Verdict]) -> list[Verdict]:
+    """Return the verdicts that count as comparisons: those with a p-value, and undecided ones."""
+    return [verdict for verdict in verdicts if verdict.p is not None or verdict.status == "undecided"]
+
+
+def together(verdicts: Sequence[Verdict]) -> list[Verdict]:
+    """Return the decided verdicts that stand with the error held over all claims that had enough data.
+
+    A decided verdict without a p-value does not count among them.
+    """
+    counted = judged(verdicts)
+    adjusted = holm([1.0 if verdict.p is None else verdict.p for verdict in counted])
+    return [verdict for verdict, p in zip(counted, adjusted, strict=True) if p is not None and p <= LEVEL]
+
+
+def summary(verdicts: Sequence[Verdict]) -> str:
+    """Return `24 claims had enough data, each judged at 2.5 %; ... 9 stand: a, b, c`."""
+    counted = judged(verdicts)
+    decided, standing = [v for v in counted if v.status != "undecided"], together(verdicts)
+    names = ", ".join(f"`{verdict.id}`" for verdict in standing) or "none"
+    return (
+        f"{len(counted)} claims had enough data, each judged at {100 * LEVEL:g} %: if none were true, "
+        f"{LEVEL * len(counted):.1f} would be called reproduced or partial by chance. {len(decided)} are decided, and "
+        f"{len(standing)} of these stand with the error held over all {len(counted)} (Holm): {names}."
+    )

@@ -1,1 +1,1 @@
-"""Intervals, error control over many cells, and power. Pure functions of arrays that know nothing of runs."""
+"""Intervals, tests, power and error control. Pure functions of arrays that know nothing of runs or files."""

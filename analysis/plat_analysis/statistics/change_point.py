@@ -1,9 +1,4 @@
-"""When a curve falls: the break of two means that fits best from its peak on.
-
-A signal may rise before it falls, so the search begins where the mean of three neighbours is largest. From there on the
-curve is split into an earlier and a later part; the break is where the squared errors from the means of both parts are
-smallest (Hinkley 1970). For a steady fall that is its middle.
-"""
+"""Find the change point of a falling curve: the best fit of two means from the curve's peak on (Hinkley 1970)."""
 
 from __future__ import annotations
 
@@ -12,14 +7,14 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-LEAST = 5  # measurements from the peak on: fewer have no parts to compare
-ROUNDING = 1e-9  # sums that differ by less, relative to the values, are equal: the first of them counts
-PART = 2  # measurements of the shorter part, at least: one alone is its own mean
+LEAST = 5  # least measurements from the peak on
+ROUNDING = 1e-9  # relative; sums closer than this are ties, and the first one counts
+PART = 2  # least measurements of a part; the error of a part of one would always be zero
 
 
 @dataclass(frozen=True)
 class Fall:
-    """A fall from a mean of `before` to one of `after`; `step` is the first measurement after it."""
+    """Hold a fall from a mean of `before` to a mean of `after`; `step` is the first measurement at the lower level."""
 
     step: int
     before: float
@@ -27,15 +22,20 @@ class Fall:
 
     @property
     def share(self) -> float:
-        """The fall as a share of the level before it; 0 where that is not above zero."""
+        """Return the fall as a share of the level before it; 0 where that level is not above zero."""
         return (self.before - self.after) / self.before if self.before > 0 else 0.0
 
 
 def fall(steps: ArrayLike, values: ArrayLike) -> Fall | None:
-    """The fall of a curve; None where it ends too soon after its peak, or does not fall.
+    """Return the fall of a curve, or None.
 
-    steps   in rising order
-    values  one for each step
+    None with fewer than `LEAST` measurements from the curve's peak on, or where it does not fall. The search begins at
+    the first of the three neighbours with the largest mean, since a signal may rise before it falls. The break has the
+    least squared errors from the means of the two parts. For a steady fall it is the middle.
+
+    steps   shape (n,), integers in rising order
+    values  shape (n,)
+    ValueError where the shapes differ.
     """
     at, curve = np.asarray(steps, np.int64), np.asarray(values, np.float64)
     if at.shape != curve.shape or at.ndim != 1:
@@ -52,7 +52,7 @@ def fall(steps: ArrayLike, values: ArrayLike) -> Fall | None:
 
 
 def _peak(curve: NDArray[np.float64]) -> int:
-    """The first index of the three neighbours with the largest mean."""
+    """Return the first index of the three neighbours with the largest mean."""
     if len(curve) < 3:
         return 0
     sums = np.convolve(curve, np.ones(3), mode="valid")
@@ -64,7 +64,10 @@ def _first(true: NDArray[np.bool_]) -> int:
 
 
 def sign_test(positive: int, negative: int) -> float:
-    """One-sided p-value of "a lag is as often negative as positive". Ties do not count."""
+    """Return the one-sided p-value of "a lag is as often negative as positive" (binomial); 1 without trials.
+
+    positive, negative  counts of lags; leave out ties
+    """
     from scipy.stats import binomtest
 
     trials = positive + negative

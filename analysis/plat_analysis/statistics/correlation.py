@@ -1,20 +1,8 @@
-"""Spearman's correlation of two measures over settings that were each run with several builds and seeds.
+"""Correlate two measures over settings that were each run with several builds and seeds (Spearman).
 
-Runs of one setting are alike, so they are no independent units: the unit is a setting, with all its builds and seeds.
-Values are arrays [setting, build, seed]; seeds of a build need not be those of another.
-
-between       over settings, of the means over seeds, in each build; the mean over builds
-other_builds  the same of one measure in a build with the other measure in the other builds, where it shares no run
-partial       `between`, with ranks that are freed of covariates of the settings
-within        over runs, of what is left after the mean of each setting and build, and of each seed and build
-
-p-values count permutations that leave what is shared in its place. They are exact for "the two have nothing to do with
-each other", not for measures that depend on each other without a correlation (DiCiccio and Romano 2017). Intervals are
-Student's t on Fisher's scale, with the standard error of a bootstrap of whole settings: plain percentiles of the same
-draws miss too often with few settings.
-
-`between` is of what was observed. With few seeds, means still hold noise of their runs; where runs of one setting agree
-in both measures, that noise alone makes the means agree. `other_builds` is free of it.
+Values are arrays [setting, build, seed]. Settings are the independent units, because runs of one setting are alike.
+Permutation p-values are exact for independent measures, not for dependent ones without correlation (DiCiccio and
+Romano 2017). Intervals are Student's t on Fisher's scale, with the standard error of a bootstrap of whole settings.
 """
 
 from __future__ import annotations
@@ -28,19 +16,19 @@ from numpy.typing import ArrayLike, NDArray
 from plat_analysis.statistics.intervals import LEVEL
 from plat_analysis.statistics.permutations import column_orders, orders
 
-MIN_SETTINGS = 6  # five have 120 orders, and intervals that exclude nothing
+MIN_SETTINGS = 6  # five have only 120 orders, and intervals that exclude nothing
 RESAMPLED = 2_000
-LARGEST = 0.99  # of a resampled correlation; Fisher's scale has no end
+LARGEST = 0.99  # bound of a correlation before arctanh, which is infinite at 1
 ROUNDING = 1e-9  # statistics that differ by less are equal
 Array = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
 class Correlation:
-    """A rank correlation in [-1, 1] with its 95 % interval over settings.
+    """Hold a rank correlation in [-1, 1] with its 95 % interval over settings.
 
     above, below  one-sided p-values of "it is at most zero" and of "it is at least zero"
-    error         standard error on Fisher's scale, with so many degrees of `freedom`
+    error         standard error on Fisher's scale, with `freedom` degrees of freedom
     """
 
     rho: float
@@ -54,11 +42,11 @@ class Correlation:
 
     @property
     def p(self) -> float:
-        """Two-sided p-value of "the two have nothing to do with each other"."""
+        """Return the two-sided p-value of "the measures are independent"."""
         return min(1.0, 2 * min(self.above, self.below))
 
     def p_under(self, bound: float) -> float:
-        """One-sided p-value of "it is at least `bound`", by Student's t on Fisher's scale."""
+        """Return the one-sided p-value of "it is at least `bound`", by Student's t on Fisher's scale."""
         from scipy.special import stdtr
 
         distance = float(np.arctanh(_clipped(self.rho)) - np.arctanh(bound))
@@ -66,30 +54,35 @@ class Correlation:
 
 
 def between(x: ArrayLike, y: ArrayLike, seed: int = 0) -> Correlation:
-    """Over settings, of the means over seeds, in each build; the mean over builds.
+    """Correlate, in each build, the settings' means over seeds; return the mean over builds.
 
-    NaN stands for a run that is missing; the mean is then over the others. ValueError where none is left.
+    x, y  [setting, build, seed]; NaN marks a missing run, and means are over the other runs. Seeds may differ by build.
+    seed  of the drawn permutations and of the bootstrap
+    With few seeds the means hold noise that both measures of a run share; `other_builds` is free of it.
+    ValueError with fewer than `MIN_SETTINGS` settings, unequal shapes, or a setting without a run in some build.
     """
     return _over_settings(x, y, np.eye, None, seed)
 
 
 def other_builds(x: ArrayLike, y: ArrayLike, seed: int = 0) -> Correlation | None:
-    """Over settings, of x in each build with y in every other build; None with one build.
+    """Correlate x in each build with y in every other build, as `between` does; None with one build.
 
-    Each build of x is tested for itself, and the largest p-value counts: x of one build shares no run with y of the
-    others, but all builds together do.
+    Each build of x is tested alone, and the largest p-value counts: x of one build shares no run with y of the others,
+    but all builds together do.
     """
-    return _over_settings(x, y, _off_diagonal, None, seed) if np.shape(x)[1] > 1 else None
+    if np.shape(x)[1] < 2:
+        return None
+    return _over_settings(x, y, lambda builds: (1 - np.eye(builds)) / (builds - 1), None, seed)
 
 
 def partial(x: ArrayLike, y: ArrayLike, covariates: ArrayLike, seed: int = 0) -> Correlation:
-    """`between`, of ranks from which what covariates [setting, covariate] explain by least squares is taken away.
+    """Correlate ranks as `between` does, after removing what the covariates explain by least squares.
 
-    Residuals of y are permuted (Freedman and Lane 1983). That is not exact: residuals of a fit are only nearly
-    exchangeable, and only what is linear in the covariates is taken away. Where they drive both measures, the error is
-    larger than the level: .04 in place of .025 in simulated runs, .09 where they drive them strongly. Intervals are too
-    wide with many covariates, since settings drawn with replacement leave little beside them. ValueError where fewer
-    than MIN_SETTINGS settings are left beside the covariates.
+    covariates  [setting, covariate]
+    Residuals of y are permuted (Freedman and Lane 1983), which is not exact: only what is linear in the covariates is
+    removed. Where they drive both measures, the error was .04 in place of .025 in simulated runs, .09 where they do so
+    strongly. Intervals are too wide with many covariates.
+    ValueError where fewer than `MIN_SETTINGS` settings are left beside the covariates.
     """
     given = np.asarray(covariates, np.float64)
     if len(given) - rank(given) < MIN_SETTINGS:
@@ -98,9 +91,10 @@ def partial(x: ArrayLike, y: ArrayLike, covariates: ArrayLike, seed: int = 0) ->
 
 
 def within(x: ArrayLike, y: ArrayLike, seed: int = 0) -> Correlation:
-    """Over all runs, of what is left of them after the mean of their setting and build, and of their seed and build.
+    """Correlate all runs after subtracting the means of their setting and build, and of their seed and build.
 
-    A seed may do the same to every setting (it draws the same prompts). Its mean is therefore taken away as well.
+    Seed means are subtracted because a seed may shift every setting (it draws the same prompts).
+    ValueError where a run is missing (NaN).
     """
     first, second = _checked(x, y)
     if np.isnan(first).any():
@@ -111,8 +105,7 @@ def within(x: ArrayLike, y: ArrayLike, seed: int = 0) -> Correlation:
 
     ranks = [_ranks(_rest(side), (0, 1, 2)) for side in (first, second)]
     scale = float(np.sqrt((ranks[0] ** 2).sum() * (ranks[1] ** 2).sum()))
-    # The seeds of a build change places in all settings at once: what a seed does to every setting stays together, so
-    # that the test is exact under it, too.
+    # Seeds of a build are permuted in all settings at once, so that effects of a seed on every setting stay intact.
     sums = column_orders(np.einsum("sbk,sbl->bkl", *ranks), seed)
     shuffled = sums / scale if scale > 0 else np.zeros_like(sums)
     return _judged(
@@ -121,24 +114,20 @@ def within(x: ArrayLike, y: ArrayLike, seed: int = 0) -> Correlation:
 
 
 def over_runs(x: ArrayLike, y: ArrayLike) -> float:
-    """Spearman's correlation of all runs, as if each were independent: what should not be done."""
+    """Return Spearman's correlation of all runs as if each were independent. For comparison only: they are not."""
     first, second = (side[~np.isnan(side)] for side in _checked(x, y))
     return float(_pooled(*(_ranks(side[None, None], (0, 1, 2)) for side in (first, second))))
 
 
 def rank(covariates: Array) -> int:
-    """How many degrees of freedom covariates take, beside the mean."""
+    """Return how many degrees of freedom the covariates [setting, covariate] take, beside the mean."""
     return int(np.linalg.matrix_rank(covariates - covariates.mean(axis=0)))
-
-
-def _off_diagonal(builds: int) -> Array:
-    return (1 - np.eye(builds)) / (builds - 1)
 
 
 def _over_settings(
     x: ArrayLike, y: ArrayLike, pairs: Callable[[int], Array], covariates: Array | None, seed: int
 ) -> Correlation:
-    """`pairs` says with which weight each build of x goes with each build of y."""
+    """Correlate means over seeds; `pairs(builds)` gives the weight [build of x, build of y] of each pair of builds."""
     means = [_settled(np.nanmean(side, axis=2), side) for side in _checked(x, y)]
     settings, builds = means[0].shape
     weights = np.asarray(pairs(builds), np.float64) / builds
@@ -149,8 +138,7 @@ def _over_settings(
         return _weighted(first, second, weights)
 
     x_rest, y_rest = (_residuals(_ranks(side, (-2,)), given) for side in means)
-    # One order for all builds: what a setting does to a measure is shared by the builds, so that the setting, not the
-    # setting in a build, is what may change places.
+    # One order for all builds, which share the effects of a setting.
     places = orders(settings, seed)
     if covariates is not None:
         nulls = [_weighted(x_rest, _residuals(y_rest[places], given), weights)]
@@ -172,10 +160,10 @@ def _judged(
     least: float,
     seed: int,
 ) -> Correlation:
-    """A correlation with its p-values, and its interval from the statistic of settings drawn with replacement.
+    """Return a correlation with its p-values, and its interval from the statistic of settings drawn with replacement.
 
-    nulls  for each test of which all must agree: the statistic under every order, the observed one first
-    least  the smallest standard error on Fisher's scale: settings in perfect order stay so however they are drawn
+    nulls  for each test: the statistic under every order, the observed one first. All tests must agree
+    least  the smallest standard error on Fisher's scale: resampling a perfect order gives no spread
     """
     from scipy.special import stdtrit
 
@@ -199,19 +187,19 @@ def _checked(x: ArrayLike, y: ArrayLike) -> tuple[Array, Array]:
 
 
 def _settled(values: Array, of: Array) -> Array:
-    """The values without the last digits, in which equal means of other numbers differ."""
+    """Round values so that means which are equal up to rounding errors of `of` are equal."""
     largest = float(np.nanmax(np.abs(of)))
     return np.asarray(np.round(values, int(11 - np.ceil(np.log10(largest)))) if largest > 0 else values, np.float64)
 
 
 def _rest(values: Array) -> Array:
-    """What is left of [..., setting, build, seed] after the means of settings and of seeds, in each build."""
+    """Subtract the means of settings and of seeds from [..., setting, build, seed], in each build."""
     of_setting, of_seed = values.mean(axis=-1, keepdims=True), values.mean(axis=-3, keepdims=True)
     return _settled(values - of_setting - of_seed + values.mean(axis=(-3, -1), keepdims=True), values)
 
 
 def _ranks(values: Array, axes: tuple[int, ...]) -> Array:
-    """Ranks along some axes together, around zero."""
+    """Return ranks along the given axes together, centred at zero."""
     from scipy.stats import rankdata
 
     if len(axes) > 1:
@@ -221,7 +209,7 @@ def _ranks(values: Array, axes: tuple[int, ...]) -> Array:
 
 
 def _residuals(ranks: Array, given: Array) -> Array:
-    """What is left of ranks [..., setting, build] after least squares on covariates [..., setting, covariate]."""
+    """Return the residuals of ranks [..., setting, build] after least squares on [..., setting, covariate]."""
     if given.shape[-1] == 1:
         return np.asarray(ranks - ranks.mean(axis=-2, keepdims=True), np.float64)
     rest = ranks - given @ (np.linalg.pinv(given) @ ranks)
@@ -229,18 +217,18 @@ def _residuals(ranks: Array, given: Array) -> Array:
 
 
 def _weighted(x: Array, y: Array, weights: Array) -> Array:
-    """The correlations of the builds of x with those of y, by weight; a constant has none with anything: zero."""
+    """Return the weighted correlations of the builds of x with those of y; zero for a constant."""
     return np.asarray(((_unit(x) @ weights) * _unit(y)).sum(axis=(-1, -2)), np.float64)
 
 
 def _unit(values: Array) -> Array:
-    """Each column [..., setting, build] at length one; a column of zeros stays."""
+    """Scale each column of [..., setting, build] to length one; a column of zeros stays."""
     length = np.sqrt((values**2).sum(axis=-2, keepdims=True))
     return np.asarray(np.divide(values, length, out=np.zeros_like(values), where=length > 0), np.float64)
 
 
 def _pooled(x: Array, y: Array) -> Array:
-    """The correlation of [..., setting, build, seed], all together."""
+    """Return the correlation of [..., setting, build, seed] over all three axes together; zero for a constant."""
     axes = (-3, -2, -1)
     scale = np.sqrt((x**2).sum(axis=axes) * (y**2).sum(axis=axes))
     products = np.asarray((x * y).sum(axis=axes))

@@ -1,20 +1,8 @@
-"""Decisions about many estimates at once: which cells of a table are starred, which rows of a claim hold.
+"""Decide about many estimates at once: which cells of a table are starred, which rows of a claim hold.
 
-Holm's step-down procedure keeps the probability of even one false decision in a family at its level, whatever else in
-the family is true. The p-values are those of `sign_flips.shown_above`: Student's t and the flips of signs, over seeds
-or builds.
-
-With a few seeds, the spread of a single cell is a poor estimate: where runs either learn or collapse, five runs that
-happen to agree seem to have no spread at all. For decisions, a cell's spread is therefore taken as at least
-`SPREAD_SHARE` of the root mean square spread of its peers, the cells of the same column or the rows of the same claim.
-Without that, false stars and verdicts are more frequent than promised (`benchmarks/error_rates.py --spread-share 0`).
-
-What no test can know is what no run has shown: where one condition alone collapses in one run of ten, most samples of
-a few seeds hold no collapse, and their spread does not warn of it. In a large table the peers of a cell still do; a
-table of one cell is then starred far too often, as `benchmarks/error_rates.py` prints.
-
-A cell that lacks wanted runs is never starred: they may be missing because of what they would have shown. One of fewer
-than `MIN_JUDGED` units is not starred either.
+Holm's procedure keeps the probability of any false decision in a family at its level. The p-values are those of
+`sign_flips.shown_above`. `benchmarks/error_rates.py` measures the error rates, also where `SPREAD_SHARE` is 0. Limit: a
+collapse that none of a few seeds shows leaves no spread to warn of it, so a table of one cell is starred too often.
 """
 
 from __future__ import annotations
@@ -29,13 +17,16 @@ from plat_analysis.statistics.intervals import LEVEL, Estimate
 from plat_analysis.statistics.sign_flips import shown_above, shown_below
 
 ERROR = 1 - LEVEL  # probability of any false decision in a family
-SPREAD_SHARE = 1.0  # least spread of a cell, as a share of the spread of its peers
+SPREAD_SHARE = 1.0  # least spread of a cell, as a share of its peers': a few seeds may agree by chance
 Key = TypeVar("Key")
 
 
 def holm(p_values: Sequence[float | None]) -> list[float | None]:
-    """Adjusted p-values: at most `level` where Holm's procedure at that level rejects. None stays None and does not
-    count towards the size of the family."""
+    """Return p-values adjusted by Holm's step-down procedure, in the order given.
+
+    A hypothesis is rejected at `level` where its adjusted p-value is at most `level`. None stays None and does not add
+    to the size of the family.
+    """
     known = sorted((p, index) for index, p in enumerate(p_values) if p is not None)
     adjusted: list[float | None] = [None] * len(p_values)
     largest = 0.0
@@ -46,8 +37,10 @@ def holm(p_values: Sequence[float | None]) -> list[float | None]:
 
 
 def shared_spread(estimates: Mapping[Key, Estimate]) -> dict[Key, Estimate]:
-    """The estimates of peers, each with a standard error that supposes at least `SPREAD_SHARE` of their common spread.
-    Intervals stay as they are."""
+    """Raise each standard error to at least `SPREAD_SHARE` of the root mean square spread of all the estimates.
+
+    The estimates are peers: cells of one column, or rows of one claim. Intervals stay as they are.
+    """
     squares = [estimate.error**2 * estimate.units for estimate in estimates.values() if estimate.error is not None]
     least = SPREAD_SHARE * float(np.sqrt(np.mean(squares))) if squares else 0.0
     return {
@@ -58,22 +51,22 @@ def shared_spread(estimates: Mapping[Key, Estimate]) -> dict[Key, Estimate]:
     }
 
 
-def starred(columns: Sequence[Mapping[Key, Estimate]]) -> list[dict[Key, Estimate]]:
-    """The cells of a table, by column, each with its `star`; all cells of all columns are one family, two-sided."""
+def starred(columns: Sequence[Mapping[Key, Estimate]]) -> dict[Key, Estimate]:
+    """Return the cells of a table, given by column with distinct keys, each with its `star`: +1, 0 or -1.
+
+    All cells of all columns are one two-sided family. A cell with missing runs or fewer than `MIN_JUDGED` units gets 0.
+    """
     guarded = [estimate for column in columns for estimate in shared_spread(column).values()]
-    adjusted = iter(holm([two_sided(estimate) for estimate in guarded]))
-    return [{key: _with_star(estimate, next(adjusted)) for key, estimate in column.items()} for column in columns]
+    cells = [item for column in columns for item in column.items()]
+    stars = {}
+    for (key, estimate), p in zip(cells, holm([two_sided(estimate) for estimate in guarded]), strict=True):
+        shown = p is not None and p <= ERROR and estimate.value
+        stars[key] = replace(estimate, star=int(np.sign(shown or 0.0)))
+    return stars
 
 
 def two_sided(estimate: Estimate) -> float | None:
-    """p-value of "the true value is zero", two-sided; None for a cell that may not be judged."""
+    """Return the two-sided p-value of "the true value is zero"; None for a cell that is not `judged`."""
     if not estimate.judged:
         return None
-    below, above = shown_below(estimate, 0.0), shown_above(estimate, 0.0)
-    return None if below is None or above is None else min(1.0, 2 * min(below, above))
-
-
-def _with_star(estimate: Estimate, adjusted: float | None) -> Estimate:
-    if adjusted is None or adjusted > ERROR or not estimate.value:
-        return replace(estimate, star=0)
-    return replace(estimate, star=1 if estimate.value > 0 else -1)
+    return min(1.0, 2 * min(shown_below(estimate, 0.0), shown_above(estimate, 0.0)))

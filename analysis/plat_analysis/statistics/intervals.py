@@ -1,13 +1,4 @@
-"""Intervals for success rates and their paired differences. Pure functions of arrays.
-
-Sources of chance are kept apart and named in `Estimate.over`:
-
-- `seeds`, `builds`: from three on, each one number, so the spread between runs is measured (Student's t);
-- `instances`: one seed, so only the draw of the evaluation instances is measured (Wilson; Newcombe for pairs). Such an
-  interval says nothing about another run: it never decides a star or a claim.
-
-`bootstrap_mean` makes no assumption on the shape of the distribution and takes its random seed explicitly.
-"""
+"""Compute intervals of success rates, of means and of their differences. Pure functions of arrays."""
 
 from __future__ import annotations
 
@@ -18,22 +9,24 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 LEVEL = 0.95
-MIN_JUDGED = 5  # a star or a verdict takes as many independent units: seeds, or builds where such builds are meant
-TINY = 1e-12  # a standard error below this is rounding of the arithmetic
+MIN_JUDGED = 5  # least independent units for a star or a verdict: seeds, or builds with `builds: random`
+TINY = 1e-12  # a standard error below this is a rounding error
 
 
 @dataclass(frozen=True)
 class Estimate:
-    """A number with its interval and where it comes from. `value` is None when it is missing; `note` then says why.
+    """Hold a number with its interval and its runs. `value` is None when it is missing; `note` then says why.
 
-    seeds, wanted  how many of the wanted runs, or pairs of runs, are behind it
-    over           what the 95 % interval ranges over: builds, seeds, instances, or "" without one
+    low, high      the 95 % interval
+    seeds, wanted  how many of the wanted runs, or pairs of runs, it is computed from
+    over           what the interval ranges over: `seeds` or `builds` (Student's t), `instances` (one seed: Wilson or
+                   Newcombe; says nothing about another run and decides nothing), or "" without an interval
     error, units   standard error over `units` independent units (seeds or builds); None below three of them
     freedom        degrees of freedom of that error
-    about          of which builds of the base model the interval speaks: `this build`, `these 2 builds`, `such builds`
+    about          which builds of the base model the interval is about: `this build`, `these 2 builds`, `such builds`
     samples        the values of the units, for tests by sign flips: one sample for each source of chance
     deviation      standard deviation between the units, from two on
-    star           +1 or -1 when its table decided, all cells together, that it is above or below zero; else 0
+    star           +1 or -1 where its table found it above or below zero, with all cells tested together; else 0
     """
 
     value: float | None = None
@@ -54,34 +47,36 @@ class Estimate:
 
     @property
     def complete(self) -> bool:
-        """Whether there is a value and every wanted run is behind it."""
+        """Return True if there is a value and no wanted run is missing."""
         return self.value is not None and self.seeds == self.wanted
 
     @property
     def judged(self) -> bool:
-        """Whether it may decide a star or a verdict: every wanted run is there, and there are enough units."""
+        """Return True if it may decide a star or a verdict: it is complete and has at least `MIN_JUDGED` units."""
         return self.complete and self.error is not None and self.freedom + 1 >= MIN_JUDGED
 
     def p_below(self, bound: float) -> float | None:
-        """One-sided p-value of "the true value is at least `bound`", by Student's t: small when it is shown to be
-        below. None without an error over seeds or builds."""
+        """Return the one-sided p-value of "the true value is at least `bound`", by Student's t.
+
+        None without an error over seeds or builds.
+        """
         return self._p(bound, 1)
 
     def p_above(self, bound: float) -> float | None:
-        """One-sided p-value of "the true value is at most `bound`": small when it is shown to be above."""
+        """Return the one-sided p-value of "the true value is at most `bound`", by Student's t."""
         return self._p(bound, -1)
 
     def _p(self, bound: float, side: int) -> float | None:
         if self.value is None or self.error is None:
             return None
-        if self.error <= TINY * max(1.0, abs(self.value)):  # no spread was seen, so nothing is shown
+        if self.error <= TINY * max(1.0, abs(self.value)):  # without spread nothing is shown
             return 1.0
         from scipy.special import stdtr
 
         return float(stdtr(self.freedom, side * (self.value - bound) / self.error))
 
     def scaled(self, factor: float) -> Estimate:
-        """The same estimate in another unit, e.g. 100 for percent; a negative factor turns its interval round."""
+        """Return the estimate in another unit, e.g. times 100 for percent; a negative factor swaps the ends."""
 
         def times(number: float | None) -> float | None:
             return None if number is None else number * factor
@@ -97,7 +92,10 @@ class Estimate:
 def wilson(
     successes: ArrayLike, trials: ArrayLike, level: float = LEVEL
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Wilson score interval of a proportion, elementwise: (low, high), each in [0, 1]."""
+    """Return the Wilson score interval of a proportion, elementwise: (low, high), each in [0, 1].
+
+    successes, trials  arrays that broadcast to one shape
+    """
     from scipy.special import ndtri
 
     hits, n = np.asarray(successes, float), np.asarray(trials, float)
@@ -105,14 +103,30 @@ def wilson(
     p = hits / n
     centre = (p + z * z / (2 * n)) / (1 + z * z / n)
     half = z / (1 + z * z / n) * np.sqrt(p * (1 - p) / n + z * z / (4 * n * n))
-    # at 0 and n successes the bound is exactly 0 or 1; rounding must not move it
+    # at 0 and n successes the bound is exactly 0 or 1, without rounding errors
     return np.where(hits == 0, 0.0, centre - half), np.where(hits == n, 1.0, centre + half)
 
 
-def newcombe_paired(first: ArrayLike, second: ArrayLike, level: float = LEVEL) -> tuple[float, float]:
-    """Interval of mean(second) - mean(first) for two 0/1 vectors on the same instances (Newcombe 1998, method 10).
+def clopper_pearson(hits: int, trials: int, level: float = LEVEL) -> tuple[float, float]:
+    """Return the exact interval (low, high) of a share in [0, 1] (Clopper and Pearson 1934); conservative.
 
-    Behaves where the naive interval does not: no width of zero when both vectors are equal, never outside [-1, 1].
+    ValueError unless 0 <= hits <= trials and trials > 0.
+    """
+    from scipy.special import betaincinv
+
+    if not 0 <= hits <= trials or not trials:
+        raise ValueError(f"hits must lie between 0 and trials, and trials above 0: got {hits} of {trials}")
+    tail = (1 - level) / 2
+    low = 0.0 if hits == 0 else float(betaincinv(hits, trials - hits + 1, tail))
+    high = 1.0 if hits == trials else float(betaincinv(hits + 1, trials - hits, 1 - tail))
+    return low, high
+
+
+def newcombe_paired(first: ArrayLike, second: ArrayLike, level: float = LEVEL) -> tuple[float, float]:
+    """Return the interval of mean(second) - mean(first) for two 0/1 vectors on the same instances.
+
+    Newcombe 1998, method 10. It stays within [-1, 1] and has a width above zero even for equal vectors.
+    ValueError where the vectors are empty or differ in length.
     """
     x, y = np.asarray(first, float), np.asarray(second, float)
     if x.shape != y.shape or x.ndim != 1 or not len(x):
@@ -131,7 +145,7 @@ def newcombe_paired(first: ArrayLike, second: ArrayLike, level: float = LEVEL) -
 
 
 def newcombe_unpaired(p: float, n: float, q: float, m: float, level: float = LEVEL) -> tuple[float, float]:
-    """Interval of q - p for proportions of n and m independent trials (Newcombe 1998, method 10 for two samples)."""
+    """Return the interval of q - p for proportions of n and m independent trials (Newcombe 1998, method 10)."""
     (low_p, low_q), (high_p, high_q) = wilson([p * n, q * m], [n, m], level)
     return _square_and_add(q - p, q - low_q, high_p - p, high_q - q, p - low_p, 0.0)
 
@@ -145,7 +159,7 @@ def _square_and_add(
 
 
 def combine_mean(parts: Sequence[tuple[float, float, float]]) -> tuple[float, float, float]:
-    """Mean of independent estimates (value, low, high), with an interval by variance recovery (MOVER)."""
+    """Return the mean of independent estimates (value, low, high) with its interval, by variance recovery (MOVER)."""
     value, low, high = np.array(parts, float).T
     k = len(parts)
     centre = value.mean()
@@ -159,20 +173,20 @@ def combine_mean(parts: Sequence[tuple[float, float, float]]) -> tuple[float, fl
 def t_interval(
     values: ArrayLike, level: float = LEVEL, axis: int = -1
 ) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
-    """Mean over an axis of at least two values and Student's t interval: (mean, low, high)."""
+    """Return (mean, low, high) over an axis of at least two values, by Student's t. ValueError with fewer."""
     from scipy.special import stdtrit
 
     x = np.asarray(values, float)
     n = x.shape[axis]
     if n < 2:
-        raise ValueError("an interval over seeds needs at least two of them")
+        raise ValueError("an interval over seeds needs at least two seeds")
     mean = x.mean(axis=axis)
     half = stdtrit(n - 1, 0.5 + level / 2) * x.std(axis=axis, ddof=1) / np.sqrt(n)
     return mean, mean - half, mean + half
 
 
 def upper_bound(values: ArrayLike, level: float) -> float:
-    """One-sided upper confidence bound of the mean of independent values (Student's t; at least two)."""
+    """Return the one-sided upper confidence bound of the mean of at least two independent values (Student's t)."""
     from scipy.special import stdtrit
 
     x = np.asarray(values, float)
@@ -180,7 +194,7 @@ def upper_bound(values: ArrayLike, level: float) -> float:
 
 
 def welch_lower_bound(first: ArrayLike, second: ArrayLike, level: float) -> float:
-    """One-sided lower confidence bound of mean(first) - mean(second), two independent samples of unequal variance."""
+    """Return the one-sided lower confidence bound of mean(first) - mean(second) (Welch: unequal variances)."""
     from scipy.special import stdtrit
 
     x, y = np.asarray(first, float), np.asarray(second, float)
@@ -195,10 +209,10 @@ def welch_lower_bound(first: ArrayLike, second: ArrayLike, level: float) -> floa
 def bootstrap_mean(
     values: ArrayLike, seed: int, resamples: int = 10_000, level: float = LEVEL
 ) -> tuple[float, float, float]:
-    """Mean and percentile bootstrap interval of a vector (for a paired difference: of the differences)."""
+    """Return (mean, low, high) of a vector by the percentile bootstrap; for a pair, pass the differences."""
     x = np.asarray(values, float)
     rng = np.random.default_rng(seed)
-    means = np.concatenate(  # in blocks, so that memory stays small for long vectors
+    means = np.concatenate(  # in blocks, to limit memory
         [
             x[rng.integers(len(x), size=(min(1000, resamples - i), len(x)))].mean(axis=1)
             for i in range(0, resamples, 1000)

@@ -1,6 +1,6 @@
-"""The orders that a permutation test counts: all of them where they are few, else as many as are drawn with a seed.
+"""Enumerate the orders of a permutation test: all of them up to `DRAWN`, else `DRAWN` drawn with a seed.
 
-The observed order is always one of them, so that a p-value is never zero.
+The observed order is always included, so a p-value is never zero.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ DRAWN = 20_000
 
 @lru_cache(maxsize=32)
 def orders(count: int, seed: int = 0) -> NDArray[np.int64]:
-    """Orders of so many things, a row each, the one they have first."""
+    """Return orders of `count` items [order, item] as indices; the first is 0, 1, 2, ..."""
     if factorial(count) <= DRAWN:
         return np.array(list(permutations(range(count))), np.int64)
     drawn = np.random.default_rng([seed, count]).permuted(np.tile(np.arange(count), (DRAWN, 1)), axis=1)
@@ -25,7 +25,11 @@ def orders(count: int, seed: int = 0) -> NDArray[np.int64]:
 
 
 def column_orders(products: NDArray[np.float64], seed: int = 0) -> NDArray[np.float64]:
-    """The sums of products [group, i, order[i]] under orders that each group has for itself, the observed one first."""
+    """Return the sums over group and i of products[group, i, order[i]], one for each choice of an order per group.
+
+    The sums are a flat array, the one with the observed orders first. The others are those of all choices if these are
+    at most DRAWN, else of DRAWN random ones.
+    """
     groups, count, _ = products.shape
     rows = orders(count, seed)
     sums = [np.asarray(product[np.arange(count), rows].sum(axis=1), np.float64) for product in products]

@@ -1,4 +1,4 @@
-"""How many seeds decide a claim: the power of the test of one row, from the spread between the seeds there are."""
+"""Compute how many seeds decide a claim: the power of a row's test, given the spread between seeds."""
 
 from __future__ import annotations
 
@@ -10,31 +10,28 @@ import numpy as np
 from plat_analysis.statistics.intervals import MIN_JUDGED, TINY
 from plat_analysis.statistics.sign_flips import sign_flip_p
 
-POWER = 0.8  # probability that all rows of a claim are shown at once, where every true effect has the supposed size
-MOST = 1000  # no more seeds than this are considered
+POWER = 0.8  # probability that all rows of a claim are shown at once, if every true effect has the supposed size
+MOST = 1000  # most seeds considered
 CERTAIN = 35.0  # standard errors; a larger effect is always shown, and scipy's distribution gives NaN near 40
-FEW = 8  # up to so many seeds the sign flips take power that Student's t would have
-DRAWN = 1000  # samples that are drawn where a formula does not have the power
-SURE = 0.9  # probability with which the range of a spread holds the true one
+FEW = 8  # up to this many seeds, sign flips have less power than Student's t
+DRAWN = 1000  # samples of a simulation
+SURE = 0.9  # coverage of the range of a spread
 
 
 def power(seeds: int, size: float, spread: float, level: float) -> float:
-    """Probability that a row is shown to be above zero at a one-sided `level`, with an effect of `size` points and that
-    standard deviation between seeds, which is normal.
+    """Return the probability that a row is shown to be above zero, for normal values.
 
-    Of a few seeds by simulation with a fixed seed, as the sign flips count there; of more by Student's t alone.
+    size, spread  true effect and standard deviation between seeds, in one unit
+    level         one-sided
+    Up to `FEW` seeds it is simulated with a fixed seed, because sign flips count there; above, Student's t alone.
     """
-    if spread <= 0:
-        return 1.0
-    of_t = _power_of_t(seeds, size / spread, level)
-    return of_t if seeds > FEW else min(of_t, _power_of_both(seeds, size / spread, level))
-
-
-def _power_of_t(seeds: int, effect: float, level: float) -> float:
     from scipy.special import nctdtr, stdtrit
 
-    noncentrality = min(effect * seeds**0.5, CERTAIN)
-    return 1.0 - float(nctdtr(seeds - 1, noncentrality, stdtrit(seeds - 1, 1 - level)))
+    if spread <= 0:
+        return 1.0
+    noncentrality = min(size / spread * seeds**0.5, CERTAIN)
+    of_t = 1.0 - float(nctdtr(seeds - 1, noncentrality, stdtrit(seeds - 1, 1 - level)))
+    return of_t if seeds > FEW else min(of_t, _power_of_both(seeds, size / spread, level))
 
 
 @lru_cache(maxsize=512)
@@ -48,11 +45,11 @@ def _power_of_both(seeds: int, effect: float, level: float) -> float:
 
 
 def seeds_needed(rows: Sequence[tuple[float, float]], level: float) -> int:
-    """The smallest number of seeds, from `MIN_JUDGED` on, that shows every row at once with probability `POWER`.
+    """Return the least number of seeds, from `MIN_JUDGED` on, that shows all rows at once with probability `POWER`.
 
-    rows   (size, spread) of each row, in points
+    rows   (size, spread) of each row, in one unit
     level  one-sided, of the test of one row
-    `MOST` + 1 where not even `MOST` seeds do.
+    `MOST` + 1 where even `MOST` seeds are too few.
     """
     power_of_row = 1 - (1 - POWER) / max(1, len(rows))
     hardest = min(rows, key=lambda row: row[0] / max(row[1], TINY))  # power rises with size over spread
@@ -67,8 +64,10 @@ def seeds_needed(rows: Sequence[tuple[float, float]], level: float) -> int:
 
 
 def spread_range(spread: float, freedom: int) -> tuple[float, float]:
-    """Where the true spread lies with probability `SURE`, from one measured with so many degrees of freedom, if it is
-    normal."""
+    """Return the interval of the true standard deviation with coverage `SURE`, for normal values.
+
+    freedom  degrees of freedom of the measured `spread`
+    """
     from scipy.special import chdtri
 
     low, high = (spread * float(freedom / chdtri(freedom, tail)) ** 0.5 for tail in (0.5 - SURE / 2, 0.5 + SURE / 2))

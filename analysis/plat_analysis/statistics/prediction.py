@@ -1,9 +1,6 @@
-"""Where one more run is expected, from the spread between the runs that there are; and how many may lie elsewhere.
+"""Predict where further runs lie from earlier ones, and how many may lie elsewhere by chance.
 
-Runs of one build of a base model are alike, those of two builds need not be: a build has a level of its own, and seeds
-vary around it. So a run is expected around the level of its own build, with the spread between seeds pooled over all
-builds. Where the earlier runs are of other builds only, the spread between builds counts as well, and takes three of
-them.
+Each build of a base model has its own level, and seeds vary around it with one spread pooled over builds.
 """
 
 from __future__ import annotations
@@ -15,21 +12,22 @@ import numpy as np
 
 from plat_analysis.statistics.intervals import LEVEL
 
-MIN_RUNS = 5  # with fewer, the range says next to nothing: t is large, and coverage depends on a normal shape
-MIN_BUILDS = 3  # to know how much builds differ
+MIN_RUNS = 5  # with fewer, t is large and coverage depends on a normal shape
+MIN_BUILDS = 3  # least builds to estimate the spread between builds
 Range = tuple[float, float, float]
 
 
 def prediction_interval(
     values: Mapping[Any, Sequence[float]], more: Mapping[Any, int], rounding: float = 0.0, level: float = LEVEL
 ) -> Range | None:
-    """(centre, low, high) of the mean over builds of the means of further values; None where there are too few.
+    """Return (centre, low, high) of the mean over builds of the means of further values; None with too few values.
 
-    With one build, mean ± t s √(1/more + 1/n). Exact for normal values where the builds have one spread.
+    With one build: mean ± t s √(1/more + 1/n), exact for normal values where builds have one spread. Where a build of
+    `more` has no earlier values, the spread between builds is added, which takes `MIN_BUILDS` builds.
 
     values    build -> its earlier values
     more      build -> how many further values there are
-    rounding  standard deviation of the rounding of one value: the spread between seeds is taken as at least that
+    rounding  standard deviation of the rounding of one value; the least spread between seeds
     """
     from scipy.special import stdtrit
 
@@ -54,7 +52,7 @@ def prediction_interval(
 
 
 def too_few(values: Mapping[Any, Sequence[float]], more: Mapping[Any, int]) -> str:
-    """What there is of what a range takes: `4 of 5` runs, or `1 of 3 builds`; "" where there are enough."""
+    """Return how many of the needed values there are: `4 of 5` runs, or `1 of 3 builds`; "" where there are enough."""
     groups = [group for group in values.values() if len(group)]
     runs, needed = sum(map(len, groups)), MIN_RUNS - 1 + len(groups)
     if runs < needed:
@@ -65,8 +63,7 @@ def too_few(values: Mapping[Any, Sequence[float]], more: Mapping[Any, int]) -> s
 
 
 def chance_of_as_many(outside: int, ranges: int, level: float = LEVEL) -> float:
-    """Probability that at least `outside` of `ranges` independent values lie outside their ranges by chance: the upper
-    tail of a binomial distribution with 1 - level."""
+    """Return the probability that at least `outside` of `ranges` independent values lie outside by chance."""
     from scipy.special import bdtrc
 
     return 1.0 if outside <= 0 else float(bdtrc(outside - 1, ranges, 1 - level))

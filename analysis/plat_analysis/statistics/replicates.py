@@ -1,17 +1,4 @@
-"""From the values of single runs to an estimate over runs.
-
-A replicate is one run, or one pair of runs, named by the build of its base model and its seed. What counts as an
-independent unit depends on what the estimate is about:
-
-- `fixed`: these builds and no others. Builds are strata: the mean of their means, with the variance between seeds
-  pooled within them. Where there is one build, that is all that its runs can say.
-- `random`: builds like these. From three builds on, the unit is the mean of each build. Where one seed occurs under
-  several builds (a crossed design), what these runs share through the seed is a second source of chance: the variances
-  of the mean over builds and over seeds are then added, with the smaller number of degrees of freedom. That is
-  conservative, since their interaction counts twice. Two builds have a mean and no interval.
-
-An interval takes two degrees of freedom (`MIN_UNITS` seeds or builds); a star or a verdict takes `MIN_JUDGED` units.
-"""
+"""Estimate a mean over replicates: runs, or pairs of runs, named by the build of their base model and their seed."""
 
 from __future__ import annotations
 
@@ -23,12 +10,12 @@ import numpy as np
 
 from plat_analysis.statistics.intervals import LEVEL, Estimate
 
-MIN_UNITS = 3
+MIN_UNITS = 3  # least units for an interval
 Builds = Literal["fixed", "random"]
 
 
 class Replicate(NamedTuple):
-    """Names a run, or a pair of runs, among those of a cell. `build` is None where the base model has no builds."""
+    """Name a run, or a pair of runs, among those of a cell. `build` is None where the base model has no builds."""
 
     build: Any
     seed: Any
@@ -44,28 +31,31 @@ def over_replicates(
     builds: Builds = "random",
     **facts: Any,
 ) -> Estimate:
-    """Mean over the units, with Student's t interval from two degrees of freedom on.
+    """Return the mean over the units, with Student's t interval from two degrees of freedom on.
 
     values    one number for each replicate
-    rounding  standard deviation of the rounding of one such number (success is counted on a grid of 1/instances). A
-              spread below it cannot be told from rounding, so the spread is taken as at least that
-    seedless  the seeds have no part in the values, as in those of a base model before training: builds are the units
-    builds    whether the estimate is about these builds (`fixed`), or about builds like these (`random`)
+    rounding  standard deviation of the rounding of one number (success is counted on a grid of 1/instances); the least
+              spread
+    seedless  the values do not depend on the seed, as those of a base model before training: builds are the units
+    builds    `fixed`: about these builds. They are strata: the mean of their means, with the variance between seeds
+              pooled. `random`: about builds like these. With one build as `fixed`; with more, the units are means of
+              builds. Where seeds are crossed with builds, the variances of the mean over builds and over seeds are
+              added, with the smaller degrees of freedom (conservative). Two builds have a mean and no interval
     facts     go into the Estimate: wanted, run_ids, note
     """
     if not values:
         return Estimate(**facts)
-    if builds == "random" and (seedless or len(_groups(values, 0)) > 1):
+    if builds == "random" and (seedless or len(grouped(values, 0)) > 1):
         return _over_builds(values, rounding, seedless, facts)
-    if seedless:  # these builds have one value each: there is no chance in their mean
+    if seedless:  # one value for each of these builds: their mean has no sampling error
         means = _means(values, 0)
         return Estimate(value=sum(means) / len(means), seeds=len(values), about=_these(len(means)), **facts)
     return _over_seeds(values, rounding, facts)
 
 
 def _over_seeds(values: Mapping[Replicate, float], rounding: float, facts: Mapping[str, Any]) -> Estimate:
-    """Builds as strata. One build is one stratum."""
-    strata = list(_groups(values, 0).values())
+    """Estimate with builds as strata; one build is one stratum."""
+    strata = list(grouped(values, 0).values())
     freedom = len(values) - len(strata)
     squares = sum((len(stratum) - 1) * float(np.var(stratum, ddof=1)) for stratum in strata if len(stratum) > 1)
     deviation = (squares / freedom) ** 0.5 if freedom else None
@@ -82,7 +72,7 @@ def _over_seeds(values: Mapping[Replicate, float], rounding: float, facts: Mappi
 def _over_builds(
     values: Mapping[Replicate, float], rounding: float, seedless: bool, facts: Mapping[str, Any]
 ) -> Estimate:
-    """Builds as units, and seeds where they are crossed with them."""
+    """Estimate with builds as units, and seeds where they are crossed with builds."""
     of_builds, of_seeds = _means(values, 0), _means(values, 1)
     mean = sum(of_builds) / len(of_builds)
     deviation = float(np.std(of_builds, ddof=1)) if len(of_builds) > 1 else None
@@ -101,8 +91,8 @@ def _these(builds: int) -> str:
     return "this build" if builds == 1 else f"these {builds} builds"
 
 
-def _groups(values: Mapping[Replicate, float], part: int) -> dict[Any, list[float]]:
-    """The values of each build (part 0) or each seed (part 1)."""
+def grouped(values: Mapping[Replicate, float], part: int) -> dict[Any, list[float]]:
+    """Group the values by build (part 0) or by seed (part 1)."""
     groups: dict[Any, list[float]] = {}
     for replicate, value in values.items():
         groups.setdefault(replicate[part], []).append(value)
@@ -110,7 +100,7 @@ def _groups(values: Mapping[Replicate, float], part: int) -> dict[Any, list[floa
 
 
 def _means(values: Mapping[Replicate, float], part: int) -> tuple[float, ...]:
-    return tuple(sum(group) / len(group) for group in _groups(values, part).values())
+    return tuple(sum(group) / len(group) for group in grouped(values, part).values())
 
 
 def _variance_of_mean(numbers: tuple[float, ...], rounding: float) -> float:

@@ -1,8 +1,7 @@
-"""A test that supposes no shape of the spread: how often would chance alone set the signs so that the sum is as large?
+"""Test a mean by sign flips (Fisher's randomisation of paired differences), beside Student's t.
 
-Where half of the runs of one condition collapse, differences are near two values, and few seeds often show one of them
-only: Student's t then sees hardly any spread. The signs do not lie in that way. Under a distribution that is symmetric
-about the bound the test is exact, for any number of values (Fisher's randomisation of paired differences).
+Exact for any number of values whose distribution is symmetric about the bound. Where half of the runs of a condition
+collapse, a few seeds often show one of the two levels only: Student's t then sees hardly any spread.
 """
 
 from __future__ import annotations
@@ -15,15 +14,15 @@ from numpy.typing import NDArray
 
 from plat_analysis.statistics.intervals import MIN_JUDGED, Estimate
 
-EXACT = 12  # up to so many values all flips are counted, beyond that DRAWN of them
+EXACT = 12  # up to this many values all flips are counted, beyond that DRAWN of them
 DRAWN = 20_000
-ROUNDING = 1e-9  # sums that differ by less, relative to the values, are equal
+ROUNDING = 1e-9  # relative; sums closer than this are equal
 
 
 def sign_flip_p(values: Sequence[float]) -> float:
-    """One-sided p-value of "the values are symmetric about zero, or below it": small when they are shown to be above.
+    """Return the one-sided p-value of "the values are symmetric about zero, or below it".
 
-    The share of all ways to set the signs of the values that have at least their sum.
+    It is the share of all sign vectors under which the sum is at least the observed one.
     """
     x = np.asarray(values, float)
     signs = _signs(len(x))
@@ -35,7 +34,7 @@ def sign_flip_p(values: Sequence[float]) -> float:
 
 @lru_cache(maxsize=32)
 def _signs(count: int) -> NDArray[np.float64]:
-    """Rows of signs: all of them, or as many as are drawn with a fixed seed."""
+    """Return rows of signs: all of them, or `DRAWN` drawn with a fixed seed."""
     if count <= EXACT:
         bits = (np.arange(2**count)[:, None] >> np.arange(count)) & 1
     else:
@@ -44,30 +43,32 @@ def _signs(count: int) -> NDArray[np.float64]:
 
 
 def flips_above(estimate: Estimate, bound: float) -> float:
-    """p-value of "the true value is at most `bound`" by sign flips; the largest over the sources of chance."""
+    """Return the p-value of "the true value is at most `bound`" by sign flips; the largest over the samples."""
     return max((sign_flip_p([value - bound for value in sample]) for sample in estimate.samples), default=1.0)
 
 
-def shown_above(estimate: Estimate, bound: float) -> float | None:
-    """p-value of "the true value is at most `bound`" on which stars and verdicts rest; None without an error.
+def shown_above(estimate: Estimate, bound: float) -> float:
+    """Return the p-value of "the true value is at most `bound`" that stars and verdicts use; 1 without an error.
 
-    The larger one of Student's t and the sign flips; but that of t alone where no unit is on the other side of the
-    bound. Five units have 32 ways to set their signs, so that the flips by themselves never show anything at 2.5 %.
-    Where all n units are tosses of a coin, they agree by chance in 1 of 2**n samples, and no test can know better.
+    It is the larger of Student's t and the sign flips; t alone where no unit is on the other side of the bound, because
+    five units have 32 sign vectors, so that flips alone show nothing at 2.5 %. Limit: n units that are tosses of a coin
+    agree by chance in 1 of 2**n samples.
     """
     p = estimate.p_above(bound)
-    if p is None or p > 0.5 or _unanimous(estimate, bound):
+    if p is None:
+        return 1.0
+    if p > 0.5 or _unanimous(estimate, bound):
         return p
     return max(p, flips_above(estimate, bound))
 
 
-def shown_below(estimate: Estimate, bound: float) -> float | None:
-    """p-value of "the true value is at least `bound`" on which stars and verdicts rest: `shown_above`, mirrored."""
+def shown_below(estimate: Estimate, bound: float) -> float:
+    """Return the p-value of "the true value is at least `bound`": `shown_above`, mirrored."""
     return shown_above(estimate.scaled(-1.0), -bound)
 
 
 def _unanimous(estimate: Estimate, bound: float) -> bool:
-    """Whether no unit is below the bound, and enough units are above it, in every source of chance."""
+    """Return True if in every sample no unit is below the bound and at least `MIN_JUDGED` are above it."""
     return bool(estimate.samples) and all(
         min(sample) >= bound and sum(value > bound for value in sample) >= MIN_JUDGED for sample in estimate.samples
     )

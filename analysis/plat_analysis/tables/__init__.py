@@ -1,1 +1,1 @@
-"""Tables of success: peaks per cell (Table 4), what training taught, and the list of runs."""
+"""Tables of success (Table 4), of what training taught, of any measures, and of runs and trials."""

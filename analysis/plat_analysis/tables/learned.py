@@ -1,8 +1,8 @@
-"""What training taught: the peak checkpoint against the base model on the same held-out instances, paired."""
+"""Compare the peak checkpoint with the base model on the same held-out instances, paired."""
 
 from __future__ import annotations
 
-from plat_analysis.artifact import Cell, Column, Note, Row, Table, interval, number, provenance, record, tone_of
+from plat_analysis.artifact import Cell, Column, Note, Row, Table, estimate_cell, interval, number, provenance, record
 from plat_analysis.contrasts.comparison import Compared
 from plat_analysis.data.labels import label, model_that_ran
 from plat_analysis.statistics.families import starred
@@ -13,7 +13,12 @@ GAINS = ("learned", "learned_treated")
 
 
 def learning_table(grid: Compared, name: str) -> Table:
-    """One line per row and column of the grid: base model, and the gain without and with the treatment."""
+    """Return one line per row and column of the grid: base model, then the gain and its interval without and with
+    treatment.
+
+    `name` is the table's name and the prefix of its values. The base model is taken from the treated runs if the others
+    have none.
+    """
     baseline, treatment = (grid.layout.name(c) for c in (grid.baseline, grid.treatment))
     gains = _starred_gains(grid)
     table = Table(
@@ -44,7 +49,7 @@ def learning_table(grid: Compared, name: str) -> Table:
             cells.append(Cell(number(base.value), title=provenance(base)))
             for quantity in GAINS:
                 gain = gains[row, cell.column, quantity]
-                cells.append(Cell(number(gain.value, signed=True), tone=tone_of(gain), title=provenance(gain)))
+                cells.append(estimate_cell(gain, signed=True))
                 bounds = interval(gain, signed=True) if gain.value is not None else gain.note
                 cells.append(Cell(bounds, tone="dim" if gain.value is not None else "missing", title=provenance(gain)))
                 table.records.append(record(gain, row=row, column=cell.column, quantity=quantity))
@@ -56,10 +61,11 @@ def learning_table(grid: Compared, name: str) -> Table:
 
 
 def _starred_gains(grid: Compared) -> dict[tuple[str, str, str], Estimate]:
-    """(row, column, quantity) -> Estimate with its star; all gains of the table are one family, a column a task."""
-    columns = [
-        {(row, column, quantity): grid.cells[row, column].estimate(grid.contrasts[quantity]) for row in grid.rows}
-        for column in grid.columns
-        for quantity in GAINS
-    ]
-    return {key: estimate for column in starred(columns) for key, estimate in column.items()}
+    """Return (row, column, quantity) -> Estimate with its star; all gains of the table are one family."""
+    return starred(
+        [
+            {(row, column, quantity): grid.cells[row, column].estimate(grid.contrasts[quantity]) for row in grid.rows}
+            for column in grid.columns
+            for quantity in GAINS
+        ]
+    )

@@ -1,75 +1,82 @@
-"""Any measures of any conditions: a line for each condition, beside the change from a baseline and the paper's numbers.
+"""Tabulate any measures of any conditions, with the change from a baseline and the paper's numbers (Tables 5 to 9).
 
-Tables 5 to 9 are laid out so. Every condition is compared with the baseline, paired by build and seed; or with the
-condition that `against` names for it, such as random prompts at the same number.
+A condition is compared with the baseline, or with the condition that `against` names for it (such as random prompts at
+the same number), paired by build and seed.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from plat.errors import SpecError
-from plat.suggest import mend
-from plat_analysis.artifact import DASH, Cell, Column, Note, Row, Table, interval, number, provenance, record, tone_of
+from plat.suggest import suggest
+from plat_analysis.artifact import (
+    Cell,
+    Column,
+    Marks,
+    Note,
+    Row,
+    Table,
+    estimate_cell,
+    interval,
+    number,
+    provenance,
+    record,
+)
+from plat_analysis.builder_options import takes
 from plat_analysis.contrasts.cell import Cell as ComparedCell
+from plat_analysis.contrasts.cell import Estimates
 from plat_analysis.contrasts.contrast import Contrast, Term, change
-from plat_analysis.contrasts.estimates import Estimates
 from plat_analysis.data.labels import label, model_that_ran
 from plat_analysis.data.published import PrintedTable, printed_table
-from plat_analysis.data.runs import Results, spell
+from plat_analysis.data.results import Results, spell
 from plat_analysis.facets import AxisNames, Facets, Layout
-from plat_analysis.options import checked_by
 from plat_analysis.quantities.metric import quantity
 from plat_analysis.quantities.quantity import Quantity
 from plat_analysis.statistics.families import starred
 from plat_analysis.statistics.intervals import Estimate
 from plat_analysis.statistics.replicates import Builds
-from plat_analysis.tables.marks import Marks
 from plat_analysis.tables.peak_notes import star_rule
-
-if TYPE_CHECKING:
-    from plat.spec.experiment import Experiment
-    from plat.store.mlflow.frames import Frames
 
 Key = tuple[str, str, str]  # row, condition, name of the measure
 
 
-def _beforehand(
-    results: Results,
-    *,
-    conditions: str,
-    rows: AxisNames = None,
-    baseline: Any = None,
-    against: Mapping[str, str] | None = None,
-    **_: Any,
-) -> None:
-    """SpecError where a condition or one of a pair of runs is not there."""
-    _laid_out(results, rows, conditions, baseline, against)
+@dataclass(frozen=True, kw_only=True)
+class Options:
+    """Hold the options that lay out the table.
+
+    conditions  the axis whose values are the lines of a block
+    rows        axes that make the blocks (default: one block)
+    baseline    the condition with which the others are compared (default: the first one)
+    against     condition -> another one with which it is compared instead
+    """
+
+    conditions: str
+    rows: AxisNames = None
+    baseline: Any = None
+    against: Mapping[str, str] | None = None
+
+    def beforehand(self, results: Results) -> None:
+        """Raise SpecError where a condition or one of a pair of runs does not exist."""
+        self.laid_out(results)
+
+    def laid_out(self, results: Results) -> tuple[Facets, dict[str, str]]:
+        """Return the runs of every row and condition, and the condition with which each is compared."""
+        facets = Facets(results, Layout.of(rows=self.rows, conditions=self.conditions))
+        partners = _partners(facets, self.baseline, self.against or {})
+        for condition, partner in partners.items():
+            facets.check_pairs(partner, condition)
+        return facets, partners
 
 
-def _laid_out(
-    results: Results, rows: AxisNames, conditions: str, baseline: Any, against: Mapping[str, str] | None
-) -> tuple[Facets, dict[str, str]]:
-    """The runs of every row and condition, and the condition with which each is compared."""
-    facets = Facets(results, Layout.of(rows=rows, conditions=conditions))
-    partners = _partners(facets, baseline, against or {})
-    for condition, partner in partners.items():
-        facets.check_pairs(partner, condition)
-    return facets, partners
-
-
-@checked_by(_beforehand)
+@takes(Options)
 def build(
-    frames: Frames,
-    experiment: Experiment,
+    results: Results,
+    asked: Options,
     *,
-    conditions: str,
     measures: Mapping[str, Any],
-    rows: AxisNames = None,
-    baseline: Any = None,
-    against: Mapping[str, str] | None = None,
     builds: Builds = "random",
     paper: str | None = None,
     title: str = "",
@@ -77,26 +84,19 @@ def build(
 ) -> list[Table]:
     """One table, with a block for each row and a line for each condition.
 
-    conditions  the axis whose values are the lines of a block
-    measures    name -> what is measured of a run (see `plat_analysis.quantities.metric`): `{success: final}`
-    rows        axes that make the blocks (default: one block)
-    baseline    the condition with which the others are compared (default: the first one)
-    against     condition -> another one with which it is compared instead
+    measures    name -> the measure of a run (see `plat_analysis.quantities.metric`): `{success: final}`
     builds      about these builds of the base model (fixed), or about such builds (random)
     paper       key of the printed table in the paper's file (default: the one that `source` names, if any)
     """
-    facets, partners = _laid_out(Results.of(frames, experiment), rows, conditions, baseline, against)
+    facets, partners = asked.laid_out(results)
     quantities = {measure: quantity(given, measure) for measure, given in measures.items()}
     shown = _Shown.of(Estimates(facets, builds=builds), quantities, partners)
-    return [_table(shown, experiment, printed_table(experiment, paper), title, name)]
-
-
-BUILDER = build
+    return [_table(shown, printed_table(results.experiment, paper), title, name)]
 
 
 @dataclass(frozen=True)
 class _Shown:
-    """What a table shows: the level of each measure in each condition, and its change where there is a partner."""
+    """Hold the content of a table: the level of each measure in each condition, and its change from a partner."""
 
     estimates: Estimates
     quantities: Mapping[str, Quantity]
@@ -106,7 +106,7 @@ class _Shown:
 
     @classmethod
     def of(cls, estimates: Estimates, quantities: Mapping[str, Quantity], partners: Mapping[str, str]) -> _Shown:
-        """All changes of the table are one family for its stars; a measure's spread is never used for another's."""
+        """Estimate all cells. All changes are one family for the stars; spreads are shared within a measure only."""
         levels: dict[Key, Estimate] = {}
         columns: list[dict[Key, Estimate]] = []
         for measure, of in quantities.items():
@@ -119,33 +119,32 @@ class _Shown:
                         changed = cell.estimate(change(of, partners[condition], condition))
                         column[row, condition, measure] = changed
             columns.append(column)
-        changes = {key: estimate for column in starred(columns) for key, estimate in column.items()}
-        return cls(estimates, quantities, partners, levels, changes)
+        return cls(estimates, quantities, partners, levels, starred(columns))
 
 
 def _same(cell: ComparedCell, condition: str, partner: str) -> bool:
-    """Whether two conditions are made of the same runs, so that nothing could change between them."""
+    """Return True if two conditions are the same runs, so that no change is possible."""
     ids = [[run.id for run in cell.sides[name].runs.values()] for name in (condition, partner)]
     return bool(ids[0]) and ids[0] == ids[1]
 
 
 def _partners(facets: Facets, baseline: Any, against: Mapping[str, str]) -> dict[str, str]:
-    """Condition -> the condition with which it is compared. SpecError where one of them does not exist."""
+    """Return condition -> the condition with which it is compared. SpecError where one of them does not exist."""
     first = facets.conditions[0] if baseline is None else spell(baseline)
     named = {spell(condition): spell(partner) for condition, partner in against.items()}
     for condition in (first, *named, *named.values()):
         if condition not in facets.conditions:
             axis = " · ".join(facets.layout.conditions)
             what = f"the axis {axis!r} has no value {condition!r}"
-            raise SpecError(what, mend=mend(condition, facets.conditions, "values"))
+            raise SpecError(what, fix=suggest(condition, facets.conditions, "values"))
     return {condition: first for condition in facets.conditions if condition != first} | named
 
 
-def _table(shown: _Shown, experiment: Experiment, printed: PrintedTable, title: str, name: str) -> Table:
+def _table(shown: _Shown, printed: PrintedTable, title: str, name: str) -> Table:
     several = len(set(shown.partners.values())) > 1
     table = Table(
         name=name,
-        title=title or " · ".join(filter(None, [experiment.source, experiment.title])),
+        title=title or shown.estimates.results.heading,
         columns=[
             Column("", numeric=False),
             Column("", numeric=False),
@@ -180,7 +179,7 @@ def _table(shown: _Shown, experiment: Experiment, printed: PrintedTable, title: 
 
 
 def _same_runs(shown: _Shown) -> list[str]:
-    """A sentence for each condition that is the very runs with which it would be compared."""
+    """Return a sentence for each condition that is the same runs as its partner."""
     cells = [shown.estimates.cells[row, ""] for row in shown.estimates.rows]
     return [
         f"{label(condition)} and {label(partner)} are the same runs."
@@ -192,15 +191,15 @@ def _same_runs(shown: _Shown) -> list[str]:
 def _lines(
     shown: _Shown, printed: PrintedTable, row: str, condition: str, marks: Marks
 ) -> list[tuple[str, list[Cell]]]:
-    """(kind, cells) of a condition: the means, their intervals, and what the paper prints where it prints any."""
+    """Return (kind, cells) of a condition: means, their intervals, and the paper's numbers where it prints any."""
     values, bounds, paper = [], [], []
     for measure, of in shown.quantities.items():
         key = (row, condition, measure)
         level, changed = shown.levels[key], shown.changes.get(key)
         values += [_value(level, of, False, marks), Cell() if changed is None else _value(changed, of, True, marks)]
         bounds += [_bounds(level, of, False), Cell() if changed is None else _bounds(changed, of, True)]
-        published = _published(printed, key)
-        partner = _published(printed, (row, shown.partners[condition], measure)) if changed is not None else None
+        published = printed.number(*key)
+        partner = printed.number(row, shown.partners[condition], measure) if changed is not None else None
         gap = None if published is None or partner is None else published - partner
         paper += [
             Cell("" if published is None else number(published, of.digits), tone="published"),
@@ -210,19 +209,8 @@ def _lines(
     return [("mean", values), *printed_lines, ("95 %", bounds)]
 
 
-def _published(printed: PrintedTable, key: Key) -> float | None:
-    """The paper's number of a measure, printed for this row or for a condition whatever the row."""
-    row, condition, measure = key
-    own = printed.number(row, condition, measure)
-    return own if own is not None or row else printed.number(condition, measure)
-
-
 def _value(estimate: Estimate, of: Quantity, signed: bool, marks: Marks) -> Cell:
-    mark = marks.of(estimate.note)
-    if estimate.value is None:
-        return Cell(DASH, tone="missing", mark=mark, title=provenance(estimate))
-    tone = tone_of(estimate) if signed else ""
-    return Cell(number(estimate.value, of.digits, signed), tone=tone, mark=mark, title=provenance(estimate))
+    return estimate_cell(estimate, of.digits, signed, mark=marks.of(estimate.note))
 
 
 def _bounds(estimate: Estimate, of: Quantity, signed: bool) -> Cell:
@@ -242,15 +230,15 @@ def _caption(shown: _Shown) -> str:
 
 
 def _records(shown: _Shown, printed: PrintedTable) -> list[dict[str, Any]]:
-    """Tidy: one line for each row, condition and measure, and one more for its change."""
+    """Return tidy data: one line for each row, condition and measure, and one more for its change."""
     records = []
     for key, level in shown.levels.items():
         row, condition, measure = key
         labels = {"row": row, "condition": condition, "measure": measure}
-        records.append({**record(level, **labels, against=""), "paper": _published(printed, key)})
+        records.append({**record(level, **labels, against=""), "paper": printed.number(*key)})
         if (changed := shown.changes.get(key)) is not None:
             partner = shown.partners[condition]
-            prints = (_published(printed, key), _published(printed, (row, partner, measure)))
+            prints = (printed.number(*key), printed.number(row, partner, measure))
             gap = None if prints[0] is None or prints[1] is None else round(prints[0] - prints[1], 6)
             records.append({**record(changed, **labels, against=partner), "paper": gap})
     return records

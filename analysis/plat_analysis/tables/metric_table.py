@@ -1,29 +1,25 @@
-"""A table of any metrics: rows x columns of the matrix, a line per metric, the mean of each cell with its interval."""
+"""Tabulate any metrics: rows x columns of the matrix, a line per metric, the mean of each cell with its interval."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from dataclasses import replace
 
-from plat_analysis.artifact import DASH, Cell, Column, Note, Row, Table, interval, number, provenance, record
+from plat_analysis.artifact import Cell, Column, Marks, Note, Row, Table, estimate_cell, interval, record
+from plat_analysis.builder_options import takes
+from plat_analysis.contrasts.cell import Estimates
 from plat_analysis.contrasts.contrast import Contrast, Term
-from plat_analysis.contrasts.estimates import Estimates
 from plat_analysis.data.labels import label, model_that_ran
-from plat_analysis.data.runs import Results
+from plat_analysis.data.results import Results
 from plat_analysis.facets import Facets, Layout
-from plat_analysis.quantities.metric import At, metric_quantity
+from plat_analysis.quantities.metric import At, quantity
 from plat_analysis.statistics.intervals import Estimate
 from plat_analysis.statistics.replicates import Builds
-from plat_analysis.tables.marks import Marks
-
-if TYPE_CHECKING:
-    from plat.spec.experiment import Experiment
-    from plat.store.mlflow.frames import Frames
 
 
+@takes()
 def build(
-    frames: Frames,
-    experiment: Experiment,
+    results: Results,
     *,
     rows: str | Sequence[str],
     metrics: Sequence[str],
@@ -34,17 +30,17 @@ def build(
     title: str = "",
     name: str = "metrics",
 ) -> list[Table]:
-    """One table; a cell is the mean over the runs of its place.
+    """One table; a cell is the mean over the runs of its row and column.
 
-    rows, columns: axes (several row axes are joined); metrics: names of metrics, in the order of the lines;
-    at: the last measurement of a run (end), or that of its base model before training (start);
-    percent: the metrics are shares, shown in percent; builds: intervals about these builds of the base model (fixed) or
-    about such builds (random).
+    rows, columns  axes (several row axes are joined)
+    metrics        names of metrics, in the order of the lines
+    at             the last measurement of a run (end), or that of its base model before training (start)
+    percent        the metrics are shares, shown in percent
+    builds         intervals about these builds of the base model (fixed), or about such builds (random)
     """
-    results = Results.of(frames, experiment)
     estimates = Estimates(Facets(results, Layout.of(rows, columns)), builds=builds)
-    factor, bounds = (100.0, (0.0, 100.0)) if percent else (1.0, None)
-    contrasts = {metric: Contrast(Term("", metric_quantity(metric, at, factor, bounds))) for metric in metrics}
+    how = {"at": at, "percent": percent, "digits": 1}
+    contrasts = {metric: Contrast(Term("", quantity({"metric": metric, **how}))) for metric in metrics}
     table = Table(
         name=name,
         title=title or ", ".join(metrics),
@@ -73,21 +69,19 @@ def build(
                     table.values[f"{name}/{row}/{column}/{metric}"] = estimate.value
             table.rows.append(Row(tuple(line), rule=index == 0))
     table.caption = _caption(shown, at, percent)
-    table.notes = marks.notes() + [Note(text) for text in [*_notes(shown), *results.unlogged(metrics)]]
+    table.notes = marks.notes()
+    if any(estimate.value is not None and not estimate.over for estimate in shown):
+        table.notes.append(Note("Without an interval: fewer than three builds or seeds, or all values equal."))
+    table.notes += [Note(text) for text in results.unlogged(metrics)]
     return [table]
 
 
-BUILDER = build
-
-
 def _cell(estimate: Estimate, marks: Marks) -> Cell:
-    """`54.3 [50.1, 58.5]`, or a dash; a mark where runs are missing."""
+    """Return `54.3 [50.1, 58.5]`, or a dash; a mark where runs are missing."""
     mark = marks.of(estimate.note or ("not in the matrix" if not estimate.wanted else ""))
-    if estimate.value is None:
-        return Cell(DASH, tone="missing", mark=mark, title=provenance(estimate))
-    value = number(estimate.value)
-    text = f"{value} {interval(estimate)}".rstrip()
-    return Cell(text, (text, value), mark=mark, title=provenance(estimate))
+    cell = estimate_cell(estimate, mark=mark)
+    text = f"{cell.text} {interval(estimate)}".rstrip()
+    return cell if estimate.value is None else replace(cell, text=text, shorter=(text, cell.text))
 
 
 def _caption(shown: Sequence[Estimate], at: At, percent: bool) -> str:
@@ -95,9 +89,3 @@ def _caption(shown: Sequence[Estimate], at: At, percent: bool) -> str:
     over = " and ".join(sorted({f"{estimate.over}, about {estimate.about}" for estimate in shown if estimate.over}))
     bounds = f", with its 95 % interval (Student's t over {over})" if over else ""
     return f"Mean {when}{', in percent' if percent else ''}{bounds}."
-
-
-def _notes(shown: Sequence[Estimate]) -> list[str]:
-    if all(estimate.over or estimate.value is None for estimate in shown):
-        return []
-    return ["Without an interval: fewer than three builds or seeds, or all values equal."]

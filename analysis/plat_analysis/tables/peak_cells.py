@@ -1,43 +1,32 @@
-"""The cells of Table 4: a success rate, a change, an interval, and how many seeds are behind them."""
+"""Make the cells of Table 4: a success rate, a change, an interval, and the number of seeds."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
 
-from plat_analysis.artifact import DASH, Cell, Tone, interval, number, provenance, short_interval, tone_of
+from plat_analysis.artifact import Cell, Tone, estimate_cell, interval, provenance, short_interval
 from plat_analysis.quantities.success import Fall
 from plat_analysis.statistics.intervals import Estimate
 
 SHORT_REASONS = {"unfinished": "partial", "incomplete": "partial"}
 
 
-def value_cell(estimate: Estimate, tone: Tone = "", fallen: Sequence[Fall] = ()) -> Cell:
-    """A success rate in percent; a dash where it is missing, an arrow where runs behind it fell after their peak."""
-    if estimate.value is None:
-        return Cell(DASH, tone="missing", title=provenance(estimate))
-    return _marked(Cell(number(estimate.value), tone=tone, title=provenance(estimate)), fallen)
+def value_cell(estimate: Estimate, tone: Tone = "", fallen: Sequence[Fall] = (), signed: bool = False) -> Cell:
+    """Return a success rate in percent; a dash where it is missing, an arrow where a run fell after its peak."""
+    cell = estimate_cell(estimate, 1, signed, tone)
+    if estimate.value is None or not fallen:
+        return cell
+    return replace(cell, text="↓" + cell.text, tone="missing", title="; ".join([*map(str, fallen), cell.title]))
 
 
 def change_cell(estimate: Estimate, fallen: Sequence[Fall] = ()) -> Cell:
-    """A change in points, toned good or bad where it is starred; a dash where it is missing."""
-    if estimate.value is None:
-        return Cell(DASH, tone="missing", title=provenance(estimate))
-    return _marked(
-        Cell(number(estimate.value, signed=True), tone=tone_of(estimate), title=provenance(estimate)), fallen
-    )
-
-
-def _marked(cell: Cell, fallen: Sequence[Fall]) -> Cell:
-    """The cell with an arrow where runs behind it fell after their peak."""
-    if not fallen:
-        return cell
-    text = "↓" + cell.text
-    return replace(cell, text=text, tone="missing", title="; ".join([*map(str, fallen), cell.title]))
+    """Return a change in points as `value_cell` does, toned good or bad where it is starred."""
+    return value_cell(estimate, "", fallen, signed=True)
 
 
 def bounds_cell(estimate: Estimate, signed: bool = False) -> Cell:
-    """The 95 % interval, or the reason why there is no number."""
+    """Return the 95 % interval, or the reason why there is no number."""
     if estimate.value is None:
         brief = _brief(estimate.note)
         return Cell(
@@ -51,7 +40,7 @@ def bounds_cell(estimate: Estimate, signed: bool = False) -> Cell:
 
 
 def _brief(note: str) -> str:
-    """The reason in one or two words, such as `failed:oom` or `not run`. The title and the notes give all of it."""
+    """Return the reason in one or two words, such as `failed:oom` or `not run`."""
     if " columns; " in note:
         return note.split(" columns;")[0]
     reasons = list(dict.fromkeys(part.split(": ", 1)[-1].strip() for part in note.replace(",", ";").split(";")))
@@ -60,6 +49,6 @@ def _brief(note: str) -> str:
 
 
 def seeds_cell(estimate: Estimate) -> Cell:
-    """How many of the wanted seeds are behind an estimate: `4/5`."""
+    """Return how many of the wanted seeds an estimate has: `4/5`."""
     tone: Tone = "dim" if estimate.complete else "missing"
     return Cell(f"{estimate.seeds}/{estimate.wanted}", tone=tone, title=provenance(estimate))

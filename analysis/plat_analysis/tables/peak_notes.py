@@ -1,26 +1,26 @@
-"""What stands under a table of paired changes: how its intervals and stars were made, and what is missing."""
+"""Notes under a table of paired changes: how its intervals and stars were made, and which runs are missing."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
-from plat.outcomes import is_stopped
+from plat.words.outcomes import is_stopped
 from plat_analysis.artifact import Note
 from plat_analysis.data.labels import is_stand_in
-from plat_analysis.data.runs import RunView
+from plat_analysis.data.results import RunView
 from plat_analysis.quantities.success import fall_after_peak
 from plat_analysis.statistics.intervals import MIN_JUDGED, Estimate
 from plat_analysis.statistics.replicates import MIN_UNITS
 
 if TYPE_CHECKING:
-    from plat.spec.experiment import Experiment
+    from plat.spec.expansion.experiment import Experiment
     from plat_analysis.contrasts.comparison import Compared
     from plat_analysis.data.published import Discrepancy
 
 
 def star_rule(changes: Iterable[Estimate]) -> str:
-    """The sentence of a caption that says what a star means in this table, given its changes."""
+    """Return the sentence of a caption that says what a star means in this table, given its changes."""
     tested = sum(estimate.judged for estimate in changes)
     if not tested:
         return f"No change is starred: that takes {MIN_JUDGED} seeds."
@@ -35,7 +35,7 @@ def star_rule(changes: Iterable[Estimate]) -> str:
 def peak_notes(
     grid: Compared, experiment: Experiment, contradictions: Sequence[Discrepancy], marks: dict[int, str]
 ) -> list[Note]:
-    """The footnotes of the main table; `marks` points from a contradiction (by id) to its letter."""
+    """Return the footnotes of the main table; `marks` maps the id of a contradiction to its letter."""
     runs = list({run.id: run for row in grid.rows for run in grid.runs(row)}.values())
     return [
         *(Note(d.text, marks.get(id(d), "")) for d in contradictions if d.cell),
@@ -110,5 +110,5 @@ def _outcomes(runs: Sequence[RunView]) -> list[str]:
 
 
 def listed(names: Sequence[str], most: int = 12) -> str:
-    """`a, b and 3 more`."""
+    """Return `a, b and 3 more`."""
     return ", ".join(names[:most]) + (f" and {len(names) - most} more" if len(names) > most else "")

@@ -1,40 +1,31 @@
-"""Table 4: peak validation success per cell, what the filter changes, and the published numbers beside both.
+"""Table 4: peak validation success per cell, the filter's change, and the published numbers.
 
-Peak = largest validation success over all evaluations of a run, then the mean over seeds. That maximum is biased
-upward, so the peak checkpoint is also scored on a second, held-out set of instances, as the base model was.
+Peak = the largest validation success over all evaluations of a run, then the mean over seeds. That maximum is biased
+upward, so the peak checkpoint is also scored on held-out instances, as the base model was.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from plat_analysis.artifact import (
-    Cell,
-    Column,
-    Row,
-    Table,
-    number,
-    record,
-)
+from plat.spec.expansion.experiment import Experiment
+from plat_analysis.artifact import Cell, Column, Row, Table, number, record
+from plat_analysis.builder_options import takes
 from plat_analysis.contrasts.cell import Cell as ComparedCell
 from plat_analysis.contrasts.comparison import Compared, Comparison
 from plat_analysis.contrasts.contrast import Contrast
 from plat_analysis.data.labels import label, model_that_ran
 from plat_analysis.data.published import AVERAGE, DELTA, Discrepancy, PrintedTable, discrepancies, printed_table
-from plat_analysis.options import takes
+from plat_analysis.data.results import Results
 from plat_analysis.quantities.success import Fall, fall_after_peak
+from plat_analysis.shown_text import shortened
 from plat_analysis.statistics.intervals import Estimate
 from plat_analysis.statistics.replicates import Replicate
 from plat_analysis.tables.learned import learning_table
 from plat_analysis.tables.peak_cells import bounds_cell, change_cell, seeds_cell, value_cell
 from plat_analysis.tables.peak_notes import peak_notes, star_rule
 from plat_analysis.tables.reference_lines import ReferenceLines
-from plat_analysis.text import shortened
-
-if TYPE_CHECKING:
-    from plat.spec.experiment import Experiment
-    from plat.store.mlflow.frames import Frames
 
 VALUES = ("peak", "delta", "heldout", "heldout_delta", "final", "final_delta")  # logged into the store
 MARKS = "abcdefghijklmnopqrstuvwxyz"
@@ -42,23 +33,15 @@ MARKS = "abcdefghijklmnopqrstuvwxyz"
 
 @takes(Comparison)
 def build(
-    frames: Frames,
-    experiment: Experiment,
-    compared: Comparison,
-    *,
-    paper: str | None = None,
-    name: str = "peak_success",
+    results: Results, compared: Comparison, *, paper: str | None = None, name: str = "peak_success"
 ) -> list[Table]:
     """The main table, and a second one with what was learned over the base model on held-out instances.
 
     paper      key of the printed table in the paper's file (default: the one that `source` names, if any)
     """
-    grid = compared.grid(frames, experiment)
-    printed = printed_table(experiment, paper)
-    return [_main_table(grid, experiment, printed, name), learning_table(grid, name + "_learning")]
-
-
-BUILDER = build
+    grid = compared.grid(results)
+    printed = printed_table(results.experiment, paper)
+    return [_main_table(grid, results.experiment, printed, name), learning_table(grid, name + "_learning")]
 
 
 def _main_table(grid: Compared, experiment: Experiment, printed: PrintedTable, name: str) -> Table:
@@ -68,9 +51,10 @@ def _main_table(grid: Compared, experiment: Experiment, printed: PrintedTable, n
     marks = {id(d): MARKS[i] for i, d in enumerate([d for d in contradictions if d.cell][: len(MARKS)])}
     changes = grid.starred(grid.contrasts["delta"])
     reference = ReferenceLines(grid, experiment)
+    compared = f"{grid.layout.name(grid.treatment)} against {grid.layout.name(grid.baseline)}"
     table = Table(
         name=name,
-        title=_title(grid, experiment),
+        title=" · ".join(filter(None, [experiment.source, f"Peak validation success, {compared}"])),
         columns=_columns(grid),
         rows=[],
         caption=_caption(grid, changes) + reference.caption(),
@@ -97,11 +81,6 @@ def _main_table(grid: Compared, experiment: Experiment, printed: PrintedTable, n
     return table
 
 
-def _title(grid: Compared, experiment: Experiment) -> str:
-    compared = f"{grid.layout.name(grid.treatment)} against {grid.layout.name(grid.baseline)}"
-    return " · ".join(filter(None, [experiment.source, f"Peak validation success, {compared}"]))
-
-
 def _columns(grid: Compared) -> list[Column]:
     groups = [label(column) for column in grid.averaged]
     treatment = label(grid.treatment)
@@ -119,8 +98,9 @@ def _lines(
     marks: dict[int, str],
     reference: ReferenceLines,
 ) -> list[tuple[str, list[Cell]]]:
-    """(kind, cells) of one variant: peak, the paper's, the peak's interval and reference, held-out, final, its
-    interval, and seeds where some are missing."""
+    """Return (kind, cells) of one variant: peak, the paper's, the peak's interval and reference, held-out, final, its
+    interval, and seeds where some are missing.
+    """
 
     def pick(quantity: str) -> list[Estimate]:
         return [grid.estimate(row, column, grid.contrasts[quantity]) for column in grid.averaged]
@@ -157,7 +137,7 @@ def _lines(
 def _paper_cells(
     grid: Compared, row: str, printed: PrintedTable, contradictions: list[Discrepancy], marks: dict[int, str]
 ) -> list[Cell]:
-    """What the paper prints for a variant, marked where it contradicts itself or its code."""
+    """Return the paper's cells of a variant, marked where it contradicts itself or its code."""
     cells = []
     for column in grid.averaged:
         concerning = [d for d in contradictions if d.cell and printed.same(d.cell, (row, column))]
@@ -170,7 +150,7 @@ def _paper_cells(
 
 
 def _fallen(grid: Compared, row: str, column: str) -> tuple[list[Fall], list[Fall]]:
-    """The runs of a cell that fell after their peak, without and with the treatment; none for an average."""
+    """Return the falls after the peak in a cell, without and with the treatment; none for an average."""
     if column == AVERAGE:
         return [], []
     cell = grid.cells[row, column]
@@ -194,34 +174,28 @@ def _caption(grid: Compared, changes: Mapping[tuple[str, str], Estimate]) -> str
 def _records(
     grid: Compared, changes: Mapping[tuple[str, str], Estimate], printed: PrintedTable, reference: ReferenceLines
 ) -> list[dict[str, Any]]:
-    """Tidy: one line per row, column and quantity."""
+    """Return tidy data: one line per row, column and quantity."""
     records = []
     for row in grid.rows:
         cells: list[tuple[str, ComparedCell | None]] = [*((c.column, c) for c in grid.row(row)), (AVERAGE, None)]
         for column, cell in cells:
-            paper = (printed.number(row, column), printed.number(row, column, DELTA))
+            level, change = printed.number(row, column), printed.number(row, column, DELTA)
+            treated = None if level is None or change is None else round(level + change, 6)
+            paper = {"peak": level, "delta": change, "peak_treated": treated}
             for quantity, contrast in grid.contrasts.items():
                 estimate = grid.estimate(row, column, contrast) if cell else grid.average(row, contrast)
                 if quantity == "delta":
                     estimate = changes.get((row, column), estimate)
                 line = record(estimate, row=row, column=column, quantity=quantity)
-                line["paper"] = _paper_value(paper, quantity)
+                line["paper"] = paper.get(quantity)
                 line |= reference.record(row, column, quantity)
                 line["outcomes"] = _outcomes(grid, cell, contrast) if cell else ""
                 records.append(line)
     return records
 
 
-def _paper_value(paper: tuple[float | None, float | None], quantity: str) -> float | None:
-    """What the paper prints of a quantity, from the level without the filter and the change with it."""
-    level, change = paper
-    if quantity == "peak_treated":
-        return None if level is None or change is None else round(level + change, 6)
-    return {"peak": level, "delta": change}.get(quantity)
-
-
 def _outcomes(grid: Compared, cell: ComparedCell, contrast: Contrast) -> str:
-    """`baseline seed 0: finished; treatment seed 0: failed:oom`, for the conditions that the contrast needs."""
+    """Return `baseline seed 0: finished; treatment seed 0: failed:oom`, for the conditions of the contrast."""
     sides = {grid.baseline: "baseline", grid.treatment: "treatment"}
     return "; ".join(
         f"{sides[condition]} {Replicate(None, replicate.seed)}: {run.outcome or run.missing}"

@@ -1,21 +1,20 @@
-"""The lines of the peak table that show its reference, the mark of a cell outside its range, and the notes on both."""
+"""Show the reference of a peak table: its lines, the mark of a cell outside its range, and notes on both."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
 from plat_analysis.artifact import DASH, Cell, Note, interval, number, short_interval
-from plat_analysis.reference.cells import ReferenceCells, more_than_chance
-from plat_analysis.reference.expected import Expected
-from plat_analysis.reference.runs import reference_of, reference_problem
+from plat_analysis.reference.reference_cells import Expected, ReferenceCells, more_than_chance
+from plat_analysis.reference.reference_runs import reference_of, reference_problem
 from plat_analysis.statistics.intervals import Estimate
 from plat_analysis.statistics.prediction import MIN_BUILDS, MIN_RUNS
 
 if TYPE_CHECKING:
-    from plat.spec.experiment import Experiment
+    from plat.spec.expansion.experiment import Experiment
     from plat_analysis.contrasts.comparison import Compared
 
-OUTSIDE = "x"  # the mark of a range in which the value does not lie
+OUTSIDE = "x"  # marks a range that does not hold the value
 TOO_FEW = "too few"
 WHY_TOO_FEW = (
     f"“{TOO_FEW} (4 of {MIN_RUNS})”: a range takes {MIN_RUNS} runs besides the table's own, one more for each further "
@@ -25,7 +24,7 @@ NAMES = {"peak": "peaks", "delta": "changes"}
 
 
 class ReferenceLines:
-    """The reference of one table; nothing but notes where there is nothing to compare."""
+    """Hold the reference of one table; it gives notes only where there is nothing to compare."""
 
     def __init__(self, grid: Compared, experiment: Experiment) -> None:
         self.grid, self.experiment = grid, experiment
@@ -35,7 +34,7 @@ class ReferenceLines:
         self.cells = None if cells is None or cells.empty else cells
 
     def lines(self, row: str) -> list[tuple[str, list[Cell]]]:
-        """(kind, cells): the means of the reference, and the ranges in which one more run is expected."""
+        """Return (kind, cells): the means of the reference, and the ranges in which one more run is expected."""
         if self.cells is None:
             return []
         shown = [
@@ -50,13 +49,11 @@ class ReferenceLines:
         ]
 
     def caption(self) -> str:
-        """The sentence that says what the two lines are; "" without them."""
-        if self.cells is None:
-            return ""
-        return reference_caption(self.experiment)
+        """Return the sentence that explains the two lines; "" without them."""
+        return "" if self.cells is None else reference_caption(self.experiment)
 
     def notes(self) -> list[Note]:
-        """What the comparison comes to, and what could not be compared."""
+        """Return the result of the comparison, and why some cells could not be compared."""
         texts = reference_notes(self.experiment, self.only_own)
         if self.cells is None:
             return texts
@@ -74,7 +71,7 @@ class ReferenceLines:
         return texts
 
     def record(self, row: str, column: str, quantity: str) -> dict[str, Any]:
-        """The columns that the reference adds to a tidy line; none without one."""
+        """Return the columns that the reference adds to a tidy line; {} without one."""
         if self.cells is None:
             return {}
         expected = self.cells.expected(row, column, quantity)
@@ -86,7 +83,7 @@ class ReferenceLines:
         }
 
     def values(self) -> dict[str, float]:
-        """Key numbers: cells outside their range, of how many, and how likely at least as many are by chance alone."""
+        """Return key numbers: cells with a range, cells outside, expected by chance, and the probability of as many."""
         values: dict[str, float] = {}
         for count in self.cells.counts() if self.cells else []:
             name = f"reference/{NAMES[count.quantity]}"
@@ -97,7 +94,7 @@ class ReferenceLines:
 
 
 def reference_caption(experiment: Experiment) -> str:
-    """The sentence that says what the lines “reference” and “range” of a table are."""
+    """Return the sentence that explains the lines “reference” and “range” of a table."""
     return (
         f" “reference” is the mean of the runs in {experiment.reference} that differ in seed or base build "
         "only, the table's own runs left out, and of its own builds where those are there; “range” is where this "
@@ -107,7 +104,10 @@ def reference_caption(experiment: Experiment) -> str:
 
 
 def reference_notes(experiment: Experiment, nothing_but_own: bool) -> list[Note]:
-    """Why runs are not compared with the reference, if any are not; `nothing_but_own`: all of its runs are theirs."""
+    """Return a note on why runs are not compared with the reference, if they are not.
+
+    nothing_but_own  True if the only runs of these settings in the reference are the table's own
+    """
     problem = reference_problem(experiment)
     if nothing_but_own and not problem:
         problem = f"no comparison with {experiment.reference}: its runs of these settings are this table's own"
@@ -115,14 +115,14 @@ def reference_notes(experiment: Experiment, nothing_but_own: bool) -> list[Note]
 
 
 def mean_cell(expected: Expected, signed: bool, digits: int = 1) -> Cell:
-    """The mean of the reference; a dash where it has no run."""
+    """Return the mean of the reference; a dash where it has no run."""
     if expected.mean is None:
         return Cell(DASH, tone="dim")
     return Cell(number(expected.mean, digits, signed), tone="dim", title=f"{expected.runs} reference runs")
 
 
 def range_cell(expected: Expected, signed: bool, digits: int = 1) -> Cell:
-    """The range, marked where the value lies outside; where the runs are too few for one, how many there are."""
+    """Return the range, marked if the value lies outside; with too few runs for a range, how many there are."""
     if expected.low is None:
         return Cell(f"{TOO_FEW} ({expected.lacking})" if expected.lacking else "", tone="dim")
     bounds = Estimate(expected.mean, expected.low, expected.high)

@@ -1,24 +1,17 @@
-"""Every wanted run with how it ended, what really ran, its peak and its end: the way from any number back to its
-runs."""
+"""List every wanted run with its outcome, the model that ran, its peak and its end."""
 
 from __future__ import annotations
 
-from plat.outcomes import FINISHED
+from plat.words.outcomes import FINISHED
 from plat_analysis.artifact import DASH, Cell, Column, Row, Table, Tone, number
 from plat_analysis.data.labels import label, model_that_ran
-from plat_analysis.data.runs import Results, RunView, spell
+from plat_analysis.data.results import Results, RunView, spell
 from plat_analysis.quantities.quantity import Measurement
-from plat_analysis.quantities.success import (
-    fall_after_peak,
-    final_heldout_score,
-    heldout_score,
-    last_score,
-    peak_score,
-)
+from plat_analysis.quantities.success import fall_after_peak, final_heldout_score, heldout_score, last_score, peak_score
 
 
 def runs_table(results: Results) -> Table:
-    """One line per run of the experiment file, in its order; peak and final side by side."""
+    """Return one line per run of the experiment file, in its order; peak and final side by side."""
     axes = list(results.experiment.axes) or sorted({axis for run in results.runs for axis in run.run.axes})
     heads = [Column(axis, numeric=False) for axis in axes]
     table = Table(
@@ -46,8 +39,7 @@ def runs_table(results: Results) -> Table:
 
 
 def short_runs_table(results: Results) -> Table:
-    """The list of runs as the terminal shows it where an experiment asks for no other table: what tells the runs apart,
-    how they ended, and their validation success."""
+    """Return the list of runs for the terminal: the axes that differ, outcomes, and validation success."""
     whole = runs_table(results)
     axes = [axis for axis, values in results.experiment.axes.items() if len(values) > 1]
     kept = [

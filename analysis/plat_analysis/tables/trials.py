@@ -1,8 +1,8 @@
-"""The tables of a search: every trial, and the winner on fresh seeds.
+"""Tabulate a search: every trial, and the winner on fresh seeds.
 
-A winner was chosen because its values were high, so they are too high on average. Its optimism is the mean on the seeds
-of the search minus the mean on fresh seeds (for a minimized objective the other way round), so that a positive one says
-that the search promised too much. The interval is Welch's, 95 %, from three runs on each side on.
+A winner was chosen for its high values, so they are biased upward. Its optimism is the mean on the seeds of the search
+minus the mean on fresh seeds (reversed for a minimized objective); positive: the search promised too much. The
+interval is Welch's, 95 %, from three runs on each side on.
 """
 
 from __future__ import annotations
@@ -12,17 +12,20 @@ from typing import Any
 
 import numpy as np
 
-from plat.store.trials import Trial, Winner
+from plat.store.coordination.trial_records import Trial, Winner
 from plat_analysis.artifact import DASH, Cell, Column, Note, Row, Table
 from plat_analysis.statistics.intervals import LEVEL, welch_lower_bound
 
-ENOUGH = 3  # runs on each side, for an interval
+ENOUGH = 3  # least runs on each side for an interval
 Objectives = Sequence[tuple[str, bool]]  # (name, whether it is maximized)
 Estimate = tuple[float, float | None, float | None]  # (optimism, low, high); no interval below three runs on a side
 
 
 def optimism(winner: Winner) -> Estimate | None:
-    """By how much the search promised too much; None where a side has no run."""
+    """Return a winner's optimism as a tuple (value, low, high); None if a side has no run.
+
+    The sides are its runs in the search and its fresh runs. low and high are None if a side has fewer than ENOUGH runs.
+    """
     if not winner.searched or not winner.fresh:
         return None
     better, worse = (winner.searched, winner.fresh) if winner.maximize else (winner.fresh, winner.searched)
@@ -34,7 +37,7 @@ def optimism(winner: Winner) -> Estimate | None:
 
 
 def trials_table(trials: Sequence[Trial], objectives: Objectives) -> Table:
-    """Every trial, the best first; those without values last, by number."""
+    """Return every trial, the best first; those without values last, by number."""
     params = list(dict.fromkeys(name for trial in trials for name in trial.params))
     columns = [Column("trial"), *(Column(name, numeric=False) for name in params)]
     columns += [*(Column(name) for name, _ in objectives), Column("iterations"), Column("state", numeric=False)]
@@ -60,7 +63,7 @@ def trials_table(trials: Sequence[Trial], objectives: Objectives) -> Table:
 
 
 def winners_table(winners: Sequence[Winner], wanted: tuple[int, int]) -> Table:
-    """The winners on the seeds of the search and on fresh ones; `wanted`: how many runs there should be of each."""
+    """Return the winners on the seeds of the search and on fresh ones; `wanted`: how many runs each should have."""
     estimates = [optimism(winner) for winner in winners]
     notes = [] if wanted[1] else [Note("Nothing was confirmed: the search file names no seeds to `confirm` with.")]
     if not winners:
@@ -113,14 +116,14 @@ def _winner_record(winner: Winner, estimate: Estimate | None) -> dict[str, Any]:
 
 
 def spelled(value: Any) -> str:
-    """A parameter or a value in print."""
+    """Return a parameter or a value in print."""
     if value is None:
         return DASH
     return f"{value:.4g}" if isinstance(value, float) else str(value)
 
 
 def _short(value: float) -> str:
-    """Three digits; never a negative zero."""
+    """Return three significant digits, never a negative zero."""
     return f"{value + 0.0:.3g}"
 
 

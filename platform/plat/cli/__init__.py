@@ -1,9 +1,8 @@
-"""The command line: `plat VERB ...`. Verbs parse, call and print; what they call does the work.
+"""The command line `plat VERB ...`. Verbs parse arguments, call use cases and print results.
 
-Promised here, for every verb: exit code 0 (all fine), 2 (bad input, nothing done), 3 (some runs failed), 130
-(interrupted, state safe), 1 (a mistake in plat itself); a PlatError is shown as its three lines and never as a
-traceback; a reader that closes the pipe early gets no error message; and nothing heavy is imported before a verb
-needs it.
+Every verb keeps these promises. Exit codes: 0 all fine; 2 bad input, nothing done; 3 some runs failed; 130 interrupted,
+state safe; 1 a mistake in plat itself. A PlatError is shown as three lines, never as a traceback. A reader that closes
+the pipe early gets no error message. Nothing heavy is imported before a verb needs it.
 """
 
 from __future__ import annotations
@@ -20,30 +19,30 @@ from collections.abc import Callable, Iterator, Sequence
 from types import FrameType
 from typing import Any
 
-from plat.cli.exit_codes import PIPE_CLOSED
 from plat.errors import SpecError
-from plat.interrupt import INTERRUPTED, leave
+from plat.processes.interrupt import INTERRUPTED, leave
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Entry point of the `plat` script; always leaves through SystemExit."""
-    gc.set_threshold(50_000, 20, 20)  # most of a short verb is imports, which leave no garbage to look for
-    with _ctrl_c(leave):  # a verb alone gets a KeyboardInterrupt, and saves what it has to
-        from plat.cli import common, output, verbs  # noqa: F401  # imported here, so that nothing interrupts that
+    """Run the `plat` script; always ends with SystemExit."""
+    gc.set_threshold(50_000, 20, 20)  # a short verb mostly imports modules, which leaves no garbage to collect
+    with _ctrl_c(leave):  # only a verb gets a KeyboardInterrupt, so that it can save its state
+        from plat.cli import common, verb_list  # noqa: F401  # imported here, where Ctrl-C cannot interrupt it
+        from plat.cli.screen import output
 
         output.make_streams_safe()
         code = _guarded(list(sys.argv[1:] if arguments is None else arguments))
         try:
             sys.stdout.flush()
-        except OSError as error:  # the interpreter flushes once more at exit; give it somewhere to flush to
-            code = code or (INTERRUPTED if error.errno == errno.EIO else PIPE_CLOSED)
+        except OSError as error:  # the interpreter flushes again at exit, now to /dev/null
+            code = code or (INTERRUPTED if error.errno == errno.EIO else common.PIPE_CLOSED)
             os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
     sys.exit(code)
 
 
 @contextlib.contextmanager
 def _ctrl_c(handler: Callable[[int, FrameType | None], Any]) -> Iterator[None]:
-    """Meanwhile Ctrl-C calls this handler, unless somebody else has decided what it does (or it is ignored)."""
+    """Handle Ctrl-C with `handler` in the `with` block, if in the main thread and if the current handler is ours."""
     before = signal.getsignal(signal.SIGINT)
     ours = before in (leave, signal.default_int_handler) and threading.current_thread() is threading.main_thread()
     if ours:
@@ -56,17 +55,19 @@ def _ctrl_c(handler: Callable[[int, FrameType | None], Any]) -> Iterator[None]:
 
 
 def _guarded(arguments: list[str]) -> int:
-    """Run one verb and turn whatever comes out of it into an exit code and, on stderr, into words."""
-    from plat.cli.failures import explain
-    from plat.cli.settings import settings
+    """Run one verb; return its exit code, and explain errors on stderr."""
+    from plat.app.messages import printed_by, stage
+    from plat.cli.common import PIPE_CLOSED
+    from plat.cli.screen.failure_words import explain
+    from plat.cli.screen.output import tell
 
     try:
-        with _settings_of_one_call(), _ctrl_c(signal.default_int_handler):
+        with _settings_of_one_call(), printed_by(tell), _ctrl_c(signal.default_int_handler):
             code = _verb(arguments)
-        if code == INTERRUPTED and not settings.concluded:  # typer's own end on Ctrl-C, which says nothing
+        if code == INTERRUPTED and not stage.concluded:  # typer ends silently on Ctrl-C
             raise KeyboardInterrupt
         return code
-    except SystemExit as stop:  # typer leaves this way when the pipe is closed
+    except SystemExit as stop:  # typer exits like this when the pipe is closed
         cause = stop.__context__
         if isinstance(cause, OSError) and cause.errno == errno.EPIPE:
             return PIPE_CLOSED
@@ -77,11 +78,11 @@ def _guarded(arguments: list[str]) -> int:
 
 @contextlib.contextmanager
 def _settings_of_one_call() -> Iterator[None]:
-    """What the options of one call set is not for the next call in this process."""
-    from plat.cli.settings import settings
+    """Reset global options, so that two calls in one process are independent."""
+    from plat.cli.common import settings
     from plat.trainer.plugins import ALLOW_IMPORT
 
-    settings.verbose = settings.dispatched = settings.concluded = False
+    settings.verbose = False
     allowed = os.environ.get(ALLOW_IMPORT)
     try:
         yield
@@ -94,8 +95,8 @@ def _settings_of_one_call() -> Iterator[None]:
 def _verb(arguments: list[str]) -> int:
     from typer import TyperException
 
-    from plat.cli.failures import usage_error
-    from plat.cli.verbs import application
+    from plat.cli.screen.failure_words import usage_error
+    from plat.cli.verb_list import application
 
     _refuse_empty(arguments)
     try:
@@ -105,12 +106,9 @@ def _verb(arguments: list[str]) -> int:
 
 
 def _refuse_empty(arguments: list[str]) -> None:
-    """SpecError for an empty argument: as a path it would silently mean the working directory."""
+    """Raise SpecError for an empty argument: as a path it would silently mean the working directory."""
     for before, argument in zip(["", *arguments], arguments, strict=False):
         if not argument or (argument.startswith("--") and argument.endswith("=")):
             name = argument.rstrip("=") or (before if before.startswith("-") else "an argument")
-            raise SpecError(
-                f"{name} is empty",
-                where=f"the command line: plat {shlex.join(arguments)}",
-                mend="give it a value, or leave it out; a shell variable that is not set is empty, too",
-            )
+            fix = "give it a value, or leave it out; a shell variable that is not set is empty, too"
+            raise SpecError(f"{name} is empty", where=f"the command line: plat {shlex.join(arguments)}", fix=fix)

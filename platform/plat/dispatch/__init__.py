@@ -1,1 +1,1 @@
-"""Where runs are executed: one protocol (`plat.dispatch.api`), one driver, and one folder for each dispatcher."""
+"""Execute runs: one protocol (`plat.dispatch.dispatcher`), one driver, and one folder for each dispatcher."""

@@ -1,34 +1,38 @@
-"""The driver feeds runs from a source to any dispatcher, shows how they go, and reports how each stands.
+"""Feed runs from a source to a dispatcher, show their progress, and report how each ends.
 
-Promised, whatever executes the runs: those of `plat.dispatch.admission`; and when nothing is missing, no process is
-started and no file is written but the index. The first Ctrl-C (or SIGTERM, or a closed terminal) asks the dispatcher to
-stop, the second to kill; either way the same call goes on from there.
+Keeps the promises of `plat.dispatch.admission` with every dispatcher. If nothing is missing, no process is started and
+no file but the index is written. The first Ctrl-C (or SIGTERM, or a closed terminal) stops the dispatcher, the second
+kills its runs; in both cases the same call resumes later.
 """
 
 from __future__ import annotations
 
 import contextlib
+import signal
 import time
 from collections import deque
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
-from plat.dispatch import interrupts, registry
+from plat.dispatch import registry
 from plat.dispatch.admission import Admission
-from plat.dispatch.api import ENDED, QUEUED, WAITING, Change, Dispatcher, Handle
 from plat.dispatch.board import Board
-from plat.dispatch.feed import Feed
-from plat.dispatch.progress import Progress, Silent
-from plat.dispatch.report import SweepReport, end_of
-from plat.dispatch.source import FixedRuns, Source
-from plat.store import live_sweeps
+from plat.dispatch.dispatcher import ENDED, QUEUED, WAITING, Change, Dispatcher, Handle
+from plat.dispatch.dispatcher_spec import Setting, cannot_detach
+from plat.dispatch.feed import Feed, FixedRuns, Source
+from plat.dispatch.progress import Progress
+from plat.dispatch.sweep_ends import SweepReport, end_of
+from plat.processes.own_process import handling
+from plat.store.coordination import live_sweeps
+from plat.store.coordination.live_sweeps import LiveSweep
 from plat.store.home import Home
-from plat.store.live_sweeps import LiveSweep
+from plat.words.outcomes import NOT_KNOWN
 
 if TYPE_CHECKING:
-    from plat.spec.experiment import Experiment, Run
+    from plat.spec.expansion.experiment import Experiment, Run
 
-TICK = 0.2  # seconds between two updates of what is shown, and the longest wait for changes
+TICK = 0.2  # seconds between two updates of the display, and the longest wait for changes
 
 
 def sweep(
@@ -47,154 +51,151 @@ def sweep(
     retry: bool = False,
     stall_after: float | None = None,
 ) -> SweepReport:
-    """Do what is missing.
+    """Execute the missing runs and return the state of all runs.
 
     runs         a list, or a source that gives further runs as earlier ones end
-    jobs         runs at once; by default as many as the place allows
-    on           the name of a dispatcher; `cluster` has its settings (see `registry.Setting`)
-    detach       return as soon as a scheduler has every run; SpecError where the runs need this process
-    experiments  the files that ask, noted in the meta.json of their runs
-    before_runs  called once, before the first run is started and while the workers' modules load; what it raises ends
-                 the sweep before anything has run
-    on_finished  called here, in this process, after each run that ended or failed (for example to import it); what it
-                 raises is noted in `trouble` and stops nothing
-    steal        take over runs whose lease cannot be checked from here
-    retry        try failed runs again whatever their class
-    stall_after  seconds without an event after which a run is killed as stalled; None: as its trainer says
+    jobs         number of runs at the same time; None: as many as the dispatcher allows
+    on           name of a dispatcher; `cluster` has its settings (see `Setting`)
+    detach       return as soon as a scheduler has every run; SpecError if the runs need this process
+    experiments  the experiments that request the runs, noted in the meta.json of each run
+    before_runs  called once, while the workers' modules load and before the first run starts; an exception ends the
+                 sweep before anything has run
+    on_finished  called in this process after each run that ended or failed (for example to import it); an exception is
+                 noted in `trouble` and stops nothing
+    steal        take over runs whose lease cannot be checked from this machine
+    retry        retry failed runs, whatever their failure class
+    stall_after  seconds without an event after which a run is killed as stalled; None: the trainer's default
+
+    Raises SpecError if no dispatcher is named `on`, and SpecError or SchedulerError if it cannot be used here.
     """
-    started = time.monotonic()
-    progress = progress or Silent()
+    progress = progress or Progress()
     report = SweepReport(detached=detach)
     follows = registry.check_name(on) != registry.LOCAL
     admission = Admission(home, experiments, report.trouble, steal=steal, retry=retry, follows=follows)
-    setting = registry.Setting(home, admission.make, jobs, steal, stall_after, tuple(cluster))
+    setting = Setting(home, admission.make, jobs, steal, stall_after, tuple(cluster))
     feed = Feed(FixedRuns(runs) if isinstance(runs, Sequence) else runs, admission, report)
     try:
         missing = feed.next()
         if missing:
-            dispatcher = _opened(on, setting, detach)
+            dispatcher = registry.open_dispatcher(on, setting)
+            if detach and not dispatcher.detachable:
+                raise cannot_detach(on)
             _Drive(home, dispatcher, feed, progress, report, on_finished).do(missing, before_runs)
     finally:
         progress.end()
-    report.seconds = time.monotonic() - started
     return report
 
 
-def _opened(on: str, setting: registry.Setting, detach: bool) -> Dispatcher:
-    dispatcher = registry.open_dispatcher(on, setting)
-    if detach and not dispatcher.detachable:
-        raise registry.cannot_detach(on)
-    return dispatcher
-
-
+@dataclass
 class _Drive:
-    """Gives the runs of one sweep to a dispatcher; shows and notes what becomes of them."""
+    """Give the runs of one sweep to a dispatcher; show and record their changes."""
 
-    def __init__(
-        self,
-        home: Home,
-        dispatcher: Dispatcher,
-        feed: Feed,
-        progress: Progress,
-        report: SweepReport,
-        on_finished: Callable[[Run], None] | None,
-    ) -> None:
-        self._home = home
-        self._dispatcher = dispatcher
-        self._feed = feed
-        self._progress = progress
-        self._report = report
-        self._on_finished = on_finished
-        counts = report.counts()
+    home: Home
+    dispatcher: Dispatcher
+    feed: Feed
+    progress: Progress
+    report: SweepReport
+    on_finished: Callable[[Run], None] | None
+
+    def __post_init__(self) -> None:
+        counts = self.report.counts()
         done = counts.get("done", 0)
-        failed = len(report.ends) - done - counts.get("missing", 0)
-        self._board = Board(home, dispatcher.jobs, done_before=done, failed_before=failed)
+        failed = len(self.report.ends) - done - counts.get("missing", 0)
+        self._board = Board(self.home, self.dispatcher.jobs, done_before=done, failed_before=failed)
         self._finished: deque[Run] = deque()  # runs that have ended and whose `on_finished` is still to be called
+        self._signals: list[int] = []  # with which the user ends the sweep
         self._stop_announced = False
         self._shown = 0.0
 
     def do(self, missing: Sequence[Run], before_runs: Callable[[], None] | None) -> None:
-        """Do these runs, and those that the source gives as they end."""
+        """Execute these runs, and those that the source gives as they end."""
         with contextlib.ExitStack() as stack:
-            stack.callback(self._dispatcher.close)
-            live = stack.enter_context(live_sweeps.announced(self._home))
+            stack.callback(self.dispatcher.close)
+            live = stack.enter_context(live_sweeps.announced(self.home))
             self._submit(missing, live)
             if before_runs is not None:
                 before_runs()
-            signals = stack.enter_context(interrupts.recorded(self._dispatcher))
+            # Ctrl-C, SIGTERM, a closed terminal
+            stack.enter_context(handling(self._note_signal, signal.SIGINT, signal.SIGTERM, signal.SIGHUP))
             while self._goes_on():
-                self._advance(live, interruptions=len(signals))
-            self._stop_if_interrupted(len(signals))  # where a signal came just before the loop ended
-            while self._finished and len(signals) < 2:
+                self._advance(live)
+            self._stop_if_interrupted()  # a signal may have arrived just before the loop ended
+            while self._finished and len(self._signals) < 2:
                 self._call_back(self._finished.popleft())
-        self._report.interrupted = self._dispatcher.stopping
-        for job in self._dispatcher.jobs.values():
+        self.report.interrupted = self.dispatcher.stopping
+        for job in self.dispatcher.jobs.values():
             if job.kind == "run":
-                self._report.ends[job.run.id] = end_of(job)
+                self.report.ends[job.run.id] = end_of(job)
 
     def _goes_on(self) -> bool:
-        if self._report.detached and self._feed.exhausted and self._dispatcher.handed_over():
+        if self.report.detached and self.feed.exhausted and self.dispatcher.handed_over():
             return False
-        return self._dispatcher.active()
+        return self.dispatcher.active()
 
-    def _advance(self, live: LiveSweep, interruptions: int) -> None:
-        """One round: take in what has changed, do what was asked for, submit what the source gives, show it all."""
-        for change in self._dispatcher.poll(0.0 if self._finished else TICK):
+    def _advance(self, live: LiveSweep) -> None:
+        """Poll for changes, stop or cancel if requested, submit further runs of the source, and update the display."""
+        for change in self.dispatcher.poll(0.0 if self._finished else TICK):
             self._note(change)
-        while self._dispatcher.notices:
-            self._progress.message(self._dispatcher.notices.pop(0))
-        self._stop_if_interrupted(interruptions)
+        while self.dispatcher.notices:
+            self.progress.message(self.dispatcher.notices.pop(0))
+        self._stop_if_interrupted()
         self._cancel(live.cancelled())
         if self._finished:
             self._call_back(self._finished.popleft())
-        if not self._dispatcher.stopping and (further := self._feed.next()):
+        if not self.dispatcher.stopping and (further := self.feed.next()):
             self._submit(further, live)
         self._show()
 
     def _submit(self, runs: Sequence[Run], live: LiveSweep) -> None:
-        self._dispatcher.submit(runs)
+        self.dispatcher.submit(runs)
         live.give(run.id for run in runs)
 
     def _note(self, change: Change) -> None:
-        """Show a change; when a run has ended, let the source know."""
-        job = self._dispatcher.jobs[change.job]
+        """Show a change; when a run has ended, report its end to the source."""
+        job = self.dispatcher.jobs[change.job]
         ended = change.state == ENDED
-        success = self._board.last(job)[1] if ended and job.kind == "run" else None
-        self._shown = 0.0  # what is shown is out of date
-        self._progress.change(change, success=success, seconds=job.seconds if ended else 0.0)
+        success = self._board.success(job) if ended and job.kind == "run" else None
+        self._shown = 0.0  # the display is out of date
+        self.progress.change(change, success=success, seconds=job.seconds if ended else 0.0)
         if not ended or job.kind != "run":
             return
-        self._feed.ended(end_of(job))
-        if change.outcome not in ("unknown", None):
+        self.feed.ended(end_of(job))
+        if change.outcome not in (NOT_KNOWN, None):
             self._finished.append(job.run)
 
-    def _stop_if_interrupted(self, interruptions: int) -> None:
-        """Let runs save and stop on the first interruption, kill them on the second."""
-        if interruptions and not self._stop_announced:
+    def _note_signal(self, number: int, frame: Any) -> None:
+        """Note a signal with which a user ends the sweep; the first one prevents further starts."""
+        self._signals.append(number)
+        # Set here, not in `_advance`: the signal may have ended workers too, and their runs must not start again.
+        self.dispatcher.stopping = True
+
+    def _stop_if_interrupted(self) -> None:
+        """Let runs save and stop on the first interruption; kill them on the second."""
+        if self._signals and not self._stop_announced:
             self._stop_announced = True
-            self._dispatcher.stop()
-            self._progress.message(self._dispatcher.farewell)
-        if interruptions >= 2:
-            self._dispatcher.kill()
+            self.dispatcher.stop()
+            self.progress.message(self.dispatcher.farewell)
+        if len(self._signals) >= 2:
+            self.dispatcher.kill()
 
     def _cancel(self, run_ids: Sequence[str]) -> None:
-        """Do not start these runs, which somebody has cancelled."""
-        jobs = [self._dispatcher.jobs[run_id] for run_id in run_ids if run_id in self._dispatcher.jobs]
-        self._dispatcher.cancel([Handle(job.run.id, job.id) for job in jobs if job.state in (QUEUED, WAITING)])
+        """Drop these cancelled runs if they have not started."""
+        jobs = [self.dispatcher.jobs[run_id] for run_id in run_ids if run_id in self.dispatcher.jobs]
+        self.dispatcher.cancel([Handle(job.run.id, job.id) for job in jobs if job.state in (QUEUED, WAITING)])
 
     def _call_back(self, run: Run) -> None:
-        """Call `on_finished`; what it raises is shown and noted, and stops nothing."""
-        if self._on_finished is None:
+        """Call `on_finished`; show and note an exception, which stops nothing."""
+        if self.on_finished is None:
             return
         try:
-            self._on_finished(run)
+            self.on_finished(run)
         except Exception as error:
             text = f"{run.name}: {getattr(error, 'what', None) or f'{type(error).__name__}: {error}'}"
-            self._report.trouble.append(text)
-            self._progress.message(text)
+            self.report.trouble.append(text)
+            self.progress.message(text)
 
     def _show(self) -> None:
         if time.monotonic() - self._shown >= TICK:
             self._shown = time.monotonic()
             views = self._board.views()
-            self._progress.update(views, self._board.totals(views, self._dispatcher.slots or 1))
+            self.progress.update(views, self._board.totals(views, self.dispatcher.slots or 1))

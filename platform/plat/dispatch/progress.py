@@ -11,70 +11,51 @@ from __future__ import annotations
 
 import contextlib
 import sys
-import textwrap
 import time
-from typing import Any, Literal, Protocol, TextIO
+from typing import Any, TextIO
 
-from plat.dispatch.api import QUEUED, RUNNING, WAITING, Change
-from plat.dispatch.board import Totals, View
-from plat.text import columns_of, escaped, one_line, wrapped
+from plat.characters import escaped, one_line
+from plat.dispatch.board import Totals
+from plat.dispatch.dispatcher import QUEUED, RUNNING, WAITING, Change
+from plat.dispatch.run_view import View, laid_out
 from plat.units import duration, percent
+from plat.words.outcomes import FINISHED
 
 SUMMARY_EVERY = 10.0  # seconds, when piped
 REFRESH_EVERY = 0.25  # seconds, on a terminal
-COLUMNS = ("run", "state", "iteration", "success", "time", "left")
 
 
-class Progress(Protocol):
-    """Shows how a sweep proceeds. All calls come from one thread."""
-
-    def change(self, change: Change, *, success: float | None = None, seconds: float = 0.0) -> None:
-        """A job went to another state; of one that ended, its success and how long it took."""
-
-    def update(self, views: list[View], totals: Totals) -> None:
-        """How everything stands now; called several times a second."""
-
-    def message(self, text: str) -> None:
-        """A line for whoever watches."""
-
-    def end(self) -> None:
-        """The sweep is over, or could not begin."""
-
-
-class Silent:
-    """Shows nothing."""
+class Progress:
+    """Display of a sweep's progress; this one shows nothing. All calls come from one thread."""
 
     def change(self, change: Change, *, success: float | None = None, seconds: float = 0.0) -> None:
-        pass
+        """Show that a job changed its state; for an ended job, with its success and its duration in seconds."""
+        self.message(describe(change, success, seconds))
 
     def update(self, views: list[View], totals: Totals) -> None:
-        pass
+        """Show the current state; called several times a second."""
 
     def message(self, text: str) -> None:
-        pass
+        """Show one line to the user."""
 
     def end(self) -> None:
-        pass
+        """Finish: the sweep is over, or could not begin."""
 
 
-class Plain:
-    """One line per start and end, and for what a run says before its first event; every SUMMARY_EVERY seconds how the
-    preparations go, and a summary if it is new."""
+class Plain(Progress):
+    """Print a line per start, end and early message of a run, and a summary every SUMMARY_EVERY seconds."""
 
     def __init__(self, stream: TextIO | None = None) -> None:
         self._stream = stream or sys.stdout
         self._started = time.monotonic()
         self._summary_at = time.monotonic()
         self._last_summary = ""
-        self._notes: dict[str, str] = {}  # title of a run -> what it said last before its first event
-
-    def change(self, change: Change, *, success: float | None = None, seconds: float = 0.0) -> None:
-        self.message(describe(change, success, seconds))
+        self._notes: dict[str, str] = {}  # id of a run -> its last message before its first event
 
     def update(self, views: list[View], totals: Totals) -> None:
         for view in views:
-            if is_starting(view) and self._notes.get(view.title) != view.note:
-                self._notes[view.title] = view.note
+            if view.kind == "run" and view.note and self._notes.get(view.id) != view.note:
+                self._notes[view.id] = view.note
                 self.message(f"{'starting':<11} {one_line(view.title)}: {one_line(view.note)}")
         now = time.monotonic()
         if now - self._summary_at < SUMMARY_EVERY:
@@ -91,33 +72,27 @@ class Plain:
     def message(self, text: str) -> None:
         print(f"[{time.monotonic() - self._started:7.1f} s] {text}", file=self._stream, flush=True)
 
-    def end(self) -> None:
-        pass
 
+class Live(Progress):
+    """A table of running jobs, redrawn in place; ends and messages scroll by above it.
 
-class Live:
-    """A table of what runs, redrawn in place; ends and messages scroll by above it.
-
-    It moves the cursor, so it writes to the unfiltered terminal; every text from elsewhere (the message of an
-    exception, a title) therefore has its control characters spelled out here.
-
-    A terminal that is gone (closed while runs save their state) is written to no more, and is no error.
+    It moves the cursor, so it writes to the unfiltered terminal. Control characters in texts from elsewhere (exception
+    messages, titles) are therefore escaped here. A closed terminal is no error: nothing more is written.
     """
 
-    def __init__(self, console: Any = None) -> None:
-        from rich.console import Console
+    def __init__(self, console: Any) -> None:
         from rich.live import Live as RichLive
 
-        self._console = console or Console()
+        self._console = console
         self._started = time.monotonic()
         self._drawn = 0.0
         self._live = RichLive(console=self._console, auto_refresh=False, transient=True)
         self._live.start()
 
     def change(self, change: Change, *, success: float | None = None, seconds: float = 0.0) -> None:
-        self._drawn = 0.0  # the table still calls a run that has ended running: the next update draws it
+        self._drawn = 0.0  # the table is out of date: the next update draws it
         if change.state not in (RUNNING, WAITING):  # those are in the table
-            self.message(describe(change, success, seconds))
+            super().change(change, success=success, seconds=seconds)
 
     def update(self, views: list[View], totals: Totals) -> None:
         now = time.monotonic()
@@ -135,43 +110,17 @@ class Live:
             self._live.stop()
 
     def _table(self, views: list[View], totals: Totals) -> Any:
-        from rich import box
-        from rich.table import Table
+        from rich.console import Group
         from rich.text import Text
 
-        caption = f"{summary(totals)} · {duration(time.monotonic() - self._started)} so far"
-        rows = [_cells(view) for view in views]
-        widths = [max(columns_of(row[column]) for row in [COLUMNS, *rows]) for column in range(len(COLUMNS))]
-        room = max(10, self._console.width - sum(widths[1:]) - 3 * (len(COLUMNS) - 1) - 2)  # blanks between and beside
-        table = Table(box=box.SIMPLE_HEAD, caption=caption, caption_justify="left", pad_edge=False)
-        for name, width in zip(COLUMNS, widths, strict=True):
-            side: Literal["left", "right"] = "left" if name in ("run", "state") else "right"
-            table.add_column(name, justify=side, min_width=min(width, room) if name == "run" else width, no_wrap=True)
-        for view, (title, *others) in zip(views, rows, strict=True):
-            lines = wrapped(title, room)
-            if is_starting(view):
-                words = textwrap.wrap(one_line(view.note), room - 2)
-                lines += [f"  {part}" for line in words for part in wrapped(line, room - 2)]
-            table.add_row(Text("\n".join(lines)), *map(Text, others))
-        return table
-
-
-def is_starting(view: View) -> bool:
-    """Whether it is a run that has not logged anything yet, and says what it is doing."""
-    return view.kind == "run" and bool(view.note)
-
-
-def _cells(view: View) -> tuple[str, ...]:
-    """One job as texts, in the order of COLUMNS."""
-    running = "preparing" if view.kind == "prepare" else "starting" if is_starting(view) else "running"
-    state = {WAITING: "elsewhere"}.get(view.state, running)
-    step = "" if view.step is None else f"{view.step}/{view.iterations}" if view.iterations else str(view.step)
-    left = "" if view.eta is None else duration(view.eta)
-    return (one_line(view.title), state, step, percent(view.success), duration(view.seconds), left)
+        header, rows = laid_out(views, self._console.width)
+        totals_line = f"{summary(totals)} · {duration(time.monotonic() - self._started)} so far"
+        lines = [Text(line, style="bold") for line in header] + [Text(line) for row in rows for line in row]
+        return Group(*lines, *([Text()] if lines else []), Text(totals_line, style="dim italic"))
 
 
 def choose(stream: TextIO | None = None) -> Progress:
-    """A live table when the stream (stdout) is a terminal, plain lines otherwise."""
+    """Return a live table if the stream (default stdout) is a terminal, else plain lines."""
     stream = stream or sys.stdout
     if stream is not None and stream.isatty():
         from rich.console import Console
@@ -181,17 +130,17 @@ def choose(stream: TextIO | None = None) -> Progress:
 
 
 def describe(change: Change, success: float | None, seconds: float) -> str:
-    """One line about one change, e.g. `failed:oom  NAME (12 s): killed by the kernel`."""
+    """Return one line about a change, for example `failed:oom  NAME (12 s): killed by the kernel`."""
     title = one_line(change.title)
     if change.state == RUNNING:
         return f"{'preparing' if change.kind == 'prepare' else 'started':<11} {title}"
     if change.state == WAITING:
-        who = "somebody else is preparing it" if change.kind == "prepare" else "somebody else is running it"
+        who = "another process is preparing it" if change.kind == "prepare" else "another process is running it"
         return f"{'waiting':<11} {title}: {who}"
     if change.state == QUEUED:
         why = f": {change.outcome}{', ' + change.reason if change.reason else ''}" if change.outcome else ""
         return f"{'again':<11} {title}{why}"
-    word = "prepared" if change.kind == "prepare" and change.outcome == "finished" else str(change.outcome)
+    word = "prepared" if change.kind == "prepare" and change.outcome == FINISHED else str(change.outcome)
     facts = [duration(seconds)] if seconds else []
     if success is not None:
         facts.append(f"success {percent(success)}")
@@ -200,20 +149,19 @@ def describe(change: Change, success: float | None, seconds: float) -> str:
 
 
 def describe_preparation(view: View) -> str:
-    """For example `base model for qwen2.5-3b (23 s, about 12 s left): base model: step 851/1500, loss 0.5`."""
-    facts = [duration(view.seconds)] if view.state == RUNNING else ["elsewhere"]
-    facts += [f"about {duration(view.eta)} left"] if view.eta is not None and view.state == RUNNING else []
+    """Return for example `base model for qwen2.5-3b (23 s, about 12 s left): base model: step 851/1500, loss 0.5`."""
+    facts = [view.state]
+    if view.state != "elsewhere":
+        facts = [duration(view.seconds), *([] if view.eta is None else [f"about {duration(view.eta)} left"])]
     return f"{one_line(view.title)} ({', '.join(facts)}){': ' + one_line(view.note) if view.note else ''}"
 
 
 def summary(totals: Totals) -> str:
-    """One line about the whole sweep: `12 of 72 done, 2 running, 58 to go, about 12.5 min left`."""
+    """Return one line about the sweep: `12 of 72 done, 2 running, 58 to go, about 12.5 min left`."""
     parts = [f"{totals.done} of {totals.runs} done"]
-    parts += [f"{totals.failed} failed"] if totals.failed else []
-    parts += [f"{totals.preparing} preparing"] if totals.preparing else []
-    parts += [f"{totals.running} running"] if totals.running else []
-    parts += [f"{totals.waiting} elsewhere"] if totals.waiting else []
-    parts += [f"{totals.queued} to go"] if totals.queued else []
+    counts = {"failed": totals.failed, "preparing": totals.preparing, "running": totals.running}
+    counts |= {"elsewhere": totals.waiting, "to go": totals.queued}
+    parts += [f"{count} {word}" for word, count in counts.items() if count]
     if totals.eta is not None:
         parts.append(f"about {duration(totals.eta)} left")
     elif totals.queued:

@@ -1,106 +1,111 @@
-"""The dispatchers that there are, by the name that `--on` takes. A dispatcher's module is imported when it is used.
-
-To add one: a line in DISPATCHERS, and a module with `open_dispatcher(setting) -> Dispatcher`,
-`located(cluster, files)`, `check_place(cluster, detach)` and `check_reachable(cluster)`. A scheduler that keeps
-submissions also has `end_tasks(tasks)` there, and a line in SCHEDULERS with a module that has
-`task_states(home, note)`.
-"""
+"""Find dispatchers by the name that `--on` takes: plug-ins of the group `plat.dispatchers`, imported when used."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from importlib import import_module
+import dataclasses
+import inspect
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from plat.dispatch.api import Dispatcher
-from plat.errors import SpecError
-from plat.store.home import Home
-from plat.store.run_directory.paths import RunPaths
-from plat.store.submissions import Submission
-from plat.suggest import mend
+from plat.dispatch.dispatcher import Dispatcher
+from plat.dispatch.dispatcher_spec import DispatcherSpec, Setting
+from plat.errors import PluginError, SpecError
+from plat.suggest import suggest
+from plat.trainer.plugins import load_plugin, published
+from plat.user_code import definition_of
 
-if TYPE_CHECKING:
-    from plat.dispatch.schedulers import TaskKey, TaskState
-    from plat.spec.runs import Run
-
+GROUP = "plat.dispatchers"
 LOCAL = "local"
-DISPATCHERS = {
-    LOCAL: "plat.dispatch.local.dispatcher",
-    "slurm": "plat.dispatch.slurm.dispatcher",
-    "ray": "plat.dispatch.ray.dispatcher",
+PARAMETERS = {"open_dispatcher": ("setting",)} | {  # of the functions of a DispatcherSpec
+    field.name: tuple(inspect.signature(field.default).parameters)
+    for field in dataclasses.fields(DispatcherSpec)
+    if callable(field.default)
 }
-SCHEDULERS = {"ray": "plat.dispatch.ray.refresh", "slurm": "plat.dispatch.slurm.refresh"}
-LEAVES = ("slurm",)  # by default a sweep leaves its runs to these as soon as they have them
-
-
-@dataclass(frozen=True)
-class Setting:
-    """What every dispatcher is opened with.
-
-    create       makes a run's directory; to be called before the run is started or handed to a scheduler
-    jobs         runs at once; None for as many as the place allows
-    steal        take over runs whose lease cannot be checked from here
-    stall_after  seconds without an event after which a run is ended as stalled; None: as its trainer says
-    cluster      the command line's `cluster=NAME` and `cluster.KEY=VALUE`, as they were written
-    """
-
-    home: Home
-    create: Callable[[Run], RunPaths]
-    jobs: int | None = None
-    steal: bool = False
-    stall_after: float | None = None
-    cluster: Sequence[str] = ()
+METHODS = {  # of a Dispatcher, without `self`
+    name: tuple(inspect.signature(function).parameters)[1:]
+    for name, function in vars(Dispatcher).items()
+    if inspect.isfunction(function) and not name.startswith("_")
+}
+ATTRIBUTES = ("slots", "stopping", "notices", "farewell", "detachable", "jobs")
 
 
 def check_name(name: str) -> str:
-    """The name of a dispatcher; SpecError when there is none of that name."""
-    if name not in DISPATCHERS:
-        raise SpecError(f"unknown dispatcher {name!r}", where="--on", mend=mend(name, DISPATCHERS, "one of"))
+    """Return the name; raise SpecError if no dispatcher has it."""
+    if name not in published(GROUP):
+        raise SpecError(f"unknown dispatcher {name!r}", where="--on", fix=suggest(name, published(GROUP), "one of"))
     return name
 
 
+def names() -> list[str]:
+    """Return the names of all published dispatchers, sorted; none is imported."""
+    return list(published(GROUP))
+
+
+def find_dispatcher(name: str) -> DispatcherSpec:
+    """Return the published dispatcher of this name.
+
+    Raises SpecError if there is none, and PluginError if it cannot be imported, or if a function is missing or takes
+    other arguments.
+    """
+    spec = load_plugin(GROUP, check_name(name))
+    if not isinstance(spec, DispatcherSpec):
+        raise PluginError(
+            f"the dispatcher {name!r} is a {type(spec).__name__}, not a DispatcherSpec",
+            where=published(GROUP)[name].value,
+            fix="name a plat.dispatch.dispatcher_spec.DispatcherSpec",
+        )
+    _check_functions(f"the DispatcherSpec of {name!r}", spec, PARAMETERS, published(GROUP)[name].value)
+    return spec
+
+
 def located(name: str, cluster: Sequence[str], files: Sequence[Path]) -> tuple[str, ...]:
-    """The settings of a dispatcher, what they name with its place; it may lie beside these experiment files."""
-    return tuple(_module(name).located(cluster, files))
-
-
-def check_place(name: str, cluster: Sequence[str], detach: bool) -> None:
-    """SpecError, before anything is made, for what this dispatcher cannot be asked for."""
-    _module(name).check_place(cluster, detach)
-
-
-def check_reachable(name: str, cluster: Sequence[str]) -> None:
-    """SchedulerError where what this dispatcher hands runs to does not answer. Writes nothing."""
-    _module(name).check_reachable(cluster)
-
-
-def end_tasks(name: str, tasks: Sequence[tuple[Submission, int]]) -> None:
-    """Let a scheduler end these tasks of submissions, none of whose runs is wanted any more."""
-    _module(name).end_tasks(tasks)
-
-
-def task_states(name: str, home: Home, note: bool) -> Mapping[TaskKey, TaskState]:
-    """How the tasks stand that a scheduler has of a home; with `note`, what is over is written into the home."""
-    states: Mapping[TaskKey, TaskState] = import_module(SCHEDULERS[name]).task_states(home, note)
-    return states
-
-
-def cannot_detach(name: str) -> SpecError:
-    """What to say where runs are to be left to a dispatcher that needs this process."""
-    return SpecError(
-        f"runs on {name!r} end with the command that started them, so it cannot leave them",
-        where="--detach",
-        mend="leave --detach out, or hand the runs to a scheduler (--on slurm, or --on ray with RAY_ADDRESS)",
-    )
+    """Return the settings of a dispatcher with the names of files replaced by paths (see `DispatcherSpec`)."""
+    return tuple(find_dispatcher(name).located(cluster, files))
 
 
 def open_dispatcher(name: str, setting: Setting) -> Dispatcher:
-    """The dispatcher of this name; SpecError when there is none, or when it cannot be used here."""
-    dispatcher: Dispatcher = _module(name).open_dispatcher(setting)
+    """Open the dispatcher of this name; SpecError or SchedulerError if it cannot be used here.
+
+    Raises PluginError if the opened object lacks a method or attribute of `Dispatcher`.
+    """
+    spec = find_dispatcher(name)
+    dispatcher = spec.open_dispatcher(setting)
+    title = f"the dispatcher {name!r} ({type(dispatcher).__name__})"
+    where = definition_of(spec.open_dispatcher) or published(GROUP)[name].value
+    missing = [attribute for attribute in ATTRIBUTES if not hasattr(dispatcher, attribute)]
+    if missing:
+        raise _wrong(title, f"it has no {', '.join(missing)}", where, "Dispatcher")
+    _check_functions(title, dispatcher, METHODS, where)
     return dispatcher
 
 
-def _module(name: str) -> Any:
-    return import_module(DISPATCHERS[check_name(name)])
+def _check_functions(title: str, owner: object, functions: dict[str, tuple[str, ...]], where: str) -> None:
+    for name, parameters in functions.items():
+        function = getattr(owner, name, None)
+        kind = type(owner).__name__ if isinstance(owner, DispatcherSpec) else "Dispatcher"
+        if not callable(function):
+            raise _wrong(title, f"it has no function {name}({', '.join(parameters)})", where, kind)
+        if not _takes(function, parameters):
+            written = f"{name}{inspect.signature(function)}"
+            expected = f"{name}({', '.join(parameters)})"
+            raise _wrong(title, f"{written} cannot be called as {expected}", definition_of(function) or where, kind)
+
+
+def _takes(function: Callable[..., Any], parameters: tuple[str, ...]) -> bool:
+    try:
+        signature = inspect.signature(function)
+    except (TypeError, ValueError):  # Python cannot tell, for example of a function written in C
+        return True
+    try:
+        signature.bind(*parameters)
+    except TypeError:
+        return False
+    return True
+
+
+def _wrong(title: str, what: str, where: str, kind: str) -> PluginError:
+    module = "dispatcher_spec" if kind == "DispatcherSpec" else "dispatcher"
+    return PluginError(
+        f"{title} is wrong: {what}", where=where, fix=f"correct it; plat.dispatch.{module}.{kind} explains each part"
+    )

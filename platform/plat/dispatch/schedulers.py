@@ -1,59 +1,85 @@
-"""What schedulers say of the runs that were handed to them, for verbs that show how runs stand."""
+"""Ask schedulers about the runs that were handed to them, and cancel such runs."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 from plat.dispatch import registry
+from plat.dispatch.dispatcher_spec import OVER, PENDING, TaskKey, TaskState
+from plat.store.coordination.submissions import Record, Submission, newest_record, open_record, open_submissions
 from plat.store.home import Home
+from plat.store.run_directory.attempts import request_cancel
 from plat.store.run_directory.state import RunState
-from plat.store.submissions import newest_record
-
-PENDING, RUNNING, OVER, UNKNOWN = "pending", "running", "over", "unknown"
-TaskKey = tuple[str, int]  # name of a submission, index of a task in it
-
-
-@dataclass(frozen=True)
-class TaskState:
-    """How a scheduler says that one of its tasks stands.
-
-    phase     PENDING, RUNNING, OVER or UNKNOWN
-    in_words  the same as the scheduler puts it, for people: "SLURM says PENDING"
-    outcome   of a task that is over, for runs that recorded nothing themselves; None where the scheduler does not say
-    """
-
-    phase: str
-    in_words: str
-    outcome: str | None = None
+from plat.words.states import RunStatus
 
 
 def ask_schedulers(home: Home, *, note: bool = True) -> Mapping[TaskKey, TaskState]:
-    """How the tasks stand that schedulers have of this home; with `note`, what is over is written into the home.
+    """Return (submission name, task index) -> state for the tasks of this home that schedulers have.
 
-    Empty when nothing was handed to a scheduler. A scheduler that does not answer says nothing.
+    note  record in the home which tasks are over
+
+    Empty if nothing was handed to a scheduler. A scheduler that does not answer contributes nothing.
     """
+    asked = {submission.facts().get("scheduler") for submission in open_submissions(home)}
     tasks: dict[TaskKey, TaskState] = {}
-    if home.submissions.is_dir():
-        for name in registry.SCHEDULERS:
-            tasks |= registry.task_states(name, home, note)
+    for name in registry.names():
+        if name in asked or None in asked:  # any scheduler may give up a submission without a submission.json
+            tasks |= registry.find_dispatcher(name).task_states(home, note)
     return tasks
 
 
 def corrected(home: Home, run_id: str, state: RunState, tasks: Mapping[TaskKey, TaskState]) -> RunState:
-    """The state of a run that a scheduler has, where the scheduler knows more than the run's own files.
+    """Return the state of a run, corrected where its scheduler knows more than the run's own files.
 
-    A lease written on another machine cannot be checked from here, so a run seems to go on there while its job waits
-    for its next turn, or is over.
+    A lease of another machine cannot be checked from here. The run therefore seems to be running although its job is
+    pending or over.
     """
-    if not tasks or state.state not in ("running", "queued"):
+    if not tasks or state.state not in (RunStatus.RUNNING, RunStatus.QUEUED):
         return state
     record = newest_record(home.run(run_id))
-    if record is None or state.reason != record.place:  # it runs here
+    if record is None or state.submission != record.submission.name:  # it runs here
         return state
     task = tasks.get((record.submission.name, record.task))
     if task is not None and task.phase == PENDING:
-        return replace(state, state="queued")
+        return replace(state, state=RunStatus.QUEUED)
     if task is not None and task.phase == OVER:
-        return replace(state, state="interrupted" if state.attempt else "missing", reason=task.in_words)
+        return replace(state, state=RunStatus.INTERRUPTED if state.attempt else RunStatus.MISSING, reason=task.in_words)
     return state
+
+
+def cancel_runs(home: Home, run_ids: Sequence[str]) -> list[str]:
+    """Cancel these runs for good; return the ids of those that a scheduler holds.
+
+    A task ends only if none of its runs is wanted any more; else the task or the run's trainer sees the run's mark.
+    Raises SchedulerError if a scheduler cannot be asked; the marks stay.
+    """
+    tasks: dict[tuple[Submission, int], Record] = {}
+    held = []
+    for run_id in run_ids:
+        paths = home.run(run_id)
+        if paths.root.is_dir() and not paths.result.exists():
+            request_cancel(paths)
+            record = open_record(paths)
+            if record is not None:
+                held.append(run_id)
+                tasks[record.submission, record.task] = record
+    unwanted: dict[str, list[tuple[Submission, int]]] = {}
+    for (submission, task), record in tasks.items():
+        scheduler = str(record.facts.get("scheduler"))  # missing in a damaged record
+        if scheduler in registry.names() and _is_unwanted(home, submission, task):
+            unwanted.setdefault(scheduler, []).append((submission, task))
+    for scheduler, theirs in unwanted.items():
+        registry.find_dispatcher(scheduler).end_tasks(theirs)
+    return held
+
+
+def _is_unwanted(home: Home, submission: Submission, task: int) -> bool:
+    """Return True if no run of a task is still to be executed by it."""
+    for run_id in submission.runs_of(task):
+        paths = home.run(run_id)
+        record = open_record(paths)
+        ours = record is not None and (record.submission, record.task) == (submission, task)
+        if ours and not paths.cancel.exists() and not paths.result.exists():
+            return False
+    return True

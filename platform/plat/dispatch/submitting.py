@@ -1,33 +1,32 @@
-"""Hands runs to a scheduler, so that whoever is killed at whatever point, each run is submitted exactly once.
+"""Hand runs to a scheduler so that each run is submitted exactly once, even if a submitter is killed at any point.
 
-The order is what makes it safe (see also `plat.store.submissions`):
+The order of the steps makes it safe (see also `plat.store.coordination.submissions`):
 
-    1  a folder with a new name, locked by us; a command of the scheduler that we start inherits the lock
-    2  the next record of each run, created exclusively: the runs whose record we did not get belong to others
-    3  submission.json; then everything so far is flushed to the disk, once
-    4  the scheduler is called
-    5  job.json
+1  make a folder with a new name and lock it; the scheduler's command inherits the lock
+2  create the next record of each run exclusively; a run whose record exists belongs to another submission
+3  write submission.json; flush everything so far to the disk, once
+4  call the scheduler
+5  write job.json
 """
 
 from __future__ import annotations
 
 import contextlib
 import ctypes
-import fcntl
 import os
-import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from plat.dispatch.api import SchedulerError
-from plat.store import process
-from plat.store.durable import NO_LOCKS, create, read_json, to_checked_json, to_json
+from plat.dispatch.dispatcher import SchedulerError
+from plat.processes import identification
+from plat.processes.locks import open_lock, probe_lock, take_lock
+from plat.store.coordination.submissions import Record, Submission, claim, new_submission, submitter
+from plat.store.disk.durable import create, read_json, to_checked_json, to_json
 from plat.store.home import Home
-from plat.store.submissions import Record, Submission, claim, new_submission, submitter
 
 if TYPE_CHECKING:
-    from plat.spec.runs import Run
+    from plat.spec.expansion.run import Run
 
 OTHER_MACHINE = 600.0  # seconds after which a submitter elsewhere that has not called its scheduler counts as gone
 
@@ -39,14 +38,16 @@ def hand_over(
     describe: Callable[[Submission, list[list[str]], str], Mapping[str, Any]],
     call: Callable[[Submission, list[list[str]], int], str],
 ) -> dict[str, Record]:
-    """Submit the runs of these tasks that nobody else has. Their new records by run id; none when others have them all.
+    """Submit the runs of these tasks that no other submission has; return their new records by run id.
 
-    place     what the runs' records say of the scheduler: `scheduler`, `cluster`, ...
-    describe  (submission, ids of the runs by task, comment) -> further entries of submission.json; it may write files
+    place     entries of the runs' records about the scheduler: `scheduler`, `cluster`, ...
+    tasks     the runs of each task
+    describe  (submission, ids of the runs by task, comment) -> further entries of submission.json; may write files
     call      (submission, ids of the runs by task, descriptor of the lock) -> the scheduler's number for them
 
-    SchedulerError when the call fails. When it is `certain`, the submission is over and its runs are free again;
-    otherwise they stay in its hands until a refresh knows whether the scheduler has them.
+    Returns {} if other submissions have all runs. Raises SchedulerError if the call fails. If the error is `certain`,
+    the submission is over and its runs are free again. Otherwise they stay with it until a refresh knows whether the
+    scheduler has them.
     """
     by = submitter()
     submission = new_submission(home)
@@ -68,7 +69,7 @@ def hand_over(
         manifest |= describe(submission, ids, comment)
         create(submission.manifest, to_checked_json(manifest), sync=False)
         _flush(home)
-        if submission.is_over():  # somebody took us for dead
+        if submission.is_over():  # another process gave this submission up
             return {}
         try:
             job_id = call(submission, ids, lock)
@@ -81,9 +82,9 @@ def hand_over(
 
 
 def give_up(submission: Submission, scheduler: str, accept_within: float) -> None:
-    """Note that a submission that its scheduler does not list is over, if that is certain.
+    """Note that an unlisted submission is over, or wait: do nothing while `submitter_may_live`.
 
-    The scheduler has `accept_within` seconds, from when somebody first missed it, to list what it was asked for.
+    It is over at once if it has no submission.json, and else `accept_within` seconds after it was first missed.
     """
     if submitter_may_live(submission):
         return
@@ -97,57 +98,44 @@ def give_up(submission: Submission, scheduler: str, accept_within: float) -> Non
 
 
 def age(then: float, submission: Submission) -> float:
-    """Seconds since a file of a submission was changed, on the clock of the file system that both lie on."""
+    """Return the seconds since `then`, the mtime of a file of the submission, on the clock of its file system."""
     probe = submission.root / f".tmp-{os.getpid()}-now"
     try:
         probe.touch()
         now = probe.stat().st_mtime
         probe.unlink(missing_ok=True)
-    except OSError:  # nothing can be written there
+    except OSError:  # the folder is not writable
         now = time.time()
     return max(0.0, now - then)
 
 
 def submitter_may_live(submission: Submission) -> bool:
-    """Whether the submitter, or the command of the scheduler that it has called, may still be at work.
+    """Return True if the submitter, or the scheduler's command that it called, may still be running.
 
-    One that has not yet locked the file, or written its name into it, counts as gone: before it calls the scheduler it
-    looks whether it was given up, and so does every task before it does a run. Where nothing can be proved, a
-    submitter on another machine counts as gone OTHER_MACHINE seconds after it began.
+    A submitter that has not locked the file, or not written its name into it, counts as gone. This is safe: before the
+    submitter calls the scheduler, it checks whether the submission was given up; so does every task before it executes
+    a run. Without proof, a submitter on another machine counts as gone OTHER_MACHINE seconds after it began.
     """
     by = read_json(submission.lock)
     try:
-        handle = os.open(submission.lock, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+        is_free = probe_lock(submission.lock)  # None: the file system has no locks
     except FileNotFoundError:
         return False
-    try:
-        fcntl.flock(handle, fcntl.LOCK_SH | fcntl.LOCK_NB)
-        locks = True
-    except BlockingIOError:
+    if is_free is False:
         return True
-    except OSError as error:
-        if error.errno not in NO_LOCKS:
-            raise
-        locks = False
-    finally:
-        os.close(handle)
     if by is None:
         return False
-    if process.is_of_this_boot(by):
-        return not locks and process.runs(by)
-    return process.may_run(by) and age(submission.lock.stat().st_mtime, submission) < OTHER_MACHINE
+    if identification.is_of_this_boot(by):
+        return is_free is None and identification.runs(by)
+    return identification.may_run(by) and age(submission.lock.stat().st_mtime, submission) < OTHER_MACHINE
 
 
 @contextlib.contextmanager
 def _locked(submission: Submission, content: bytes) -> Iterator[int]:
-    """Hold the lock of a submission; who holds it is written in the file. Yields the file descriptor."""
-    handle = os.open(submission.lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
+    """Hold the lock of a submission, with `content` (the holder) in the file. Yield the file descriptor."""
+    handle = open_lock(submission.lock)
     try:
-        try:
-            fcntl.flock(handle, fcntl.LOCK_EX)
-        except OSError as error:
-            if error.errno not in NO_LOCKS:
-                raise
+        take_lock(handle, wait=True)
         os.write(handle, content)
         yield handle
     finally:
@@ -155,10 +143,7 @@ def _locked(submission: Submission, content: bytes) -> Iterator[int]:
 
 
 def _flush(home: Home) -> None:
-    """Everything written so far reaches the disk, with one call instead of two for each record."""
-    if sys.platform != "linux":
-        os.sync()
-        return
+    """Flush everything written so far to the disk, with one call instead of two per record."""
     handle = os.open(home.submissions, os.O_RDONLY)
     try:
         ctypes.CDLL(None).syncfs(handle)

@@ -1,7 +1,7 @@
-"""A task: the runs that a scheduler executes in one job, done by a local dispatcher in the job's process.
+"""A task: the runs of one scheduler job, executed by a local dispatcher in the job's process.
 
-Promised: only runs that are still in the hands of this task are done, each under its lease, and torch and verl are
-imported once for all of them. Neither the internet nor MLflow is needed.
+Only runs that still belong to this task are executed, each under its lease. torch is imported once for all of them.
+Neither the internet nor MLflow is needed.
 """
 
 from __future__ import annotations
@@ -11,26 +11,32 @@ import signal
 import time
 from typing import Any
 
-from plat.dispatch.local.dispatcher import LocalDispatcher
+from plat.dispatch.local.local_dispatcher import LocalDispatcher
 from plat.errors import HomeError, PlatError
-from plat.outcomes import ENDED_ON_REQUEST, is_failure
-from plat.spec.runs import Run
-from plat.store.durable import read_json
-from plat.store.home import Home
+from plat.spec.expansion.run import Run
+from plat.store.coordination.submissions import (
+    NAME_VARIABLE,
+    RESTART_VARIABLE,
+    TASK_VARIABLE,
+    Submission,
+    newest_record,
+)
+from plat.store.disk.durable import read_json
 from plat.store.run_directory.attempts import record_failure
-from plat.store.run_directory.recorded_run import read_run
+from plat.store.run_directory.run_files import read_run
 from plat.store.run_directory.state import run_state
-from plat.store.submissions import NAME_VARIABLE, RESTART_VARIABLE, TASK_VARIABLE, Submission, newest_record
+from plat.words.outcomes import ENDED_ON_REQUEST, is_failure
+from plat.words.states import RunStatus
 
 TICK = 0.5  # seconds; a signal ends the wait at once
 
 
 class Task:
-    """One start of one task of a submission. `restart`: how many starts it had before."""
+    """One start of one task of a submission. `restart`: number of earlier starts."""
 
     def __init__(self, submission: Submission, number: int, restart: int) -> None:
         self.submission = submission
-        self.home = Home(submission.root.parent.parent)
+        self.home = submission.home
         self.number = number
         self.signals: list[int] = []
         self.started = time.monotonic()
@@ -40,8 +46,7 @@ class Task:
         os.environ[RESTART_VARIABLE] = str(restart)
 
     def do_runs(self, *stop_signals: int) -> list[Run]:
-        """Do the runs; those that are left, because one of these signals has asked to stop or because they failed
-        for a reason that passes."""
+        """Execute the runs until one of the signals arrives; return those that another start would continue."""
         for number in stop_signals:
             signal.signal(number, lambda received, frame: self.signals.append(received))
         manifest = read_json(self.submission.manifest)
@@ -56,12 +61,12 @@ class Task:
         return [run for run in runs if self.is_unfinished(run)]
 
     def is_unfinished(self, run: Run) -> bool:
-        """Whether another start of the task would go on with the run."""
+        """Return True if another start of the task would continue the run."""
         now = run_state(self.home.run(run.id))
-        return now.state != "done" and not is_failure(now.outcome) and now.outcome not in ENDED_ON_REQUEST
+        return now.state != RunStatus.DONE and not is_failure(now.outcome) and now.outcome not in ENDED_ON_REQUEST
 
     def _runs(self, ids: list[str]) -> list[Run]:
-        """Those that are still ours, and that nobody has asked to stop for good."""
+        """Return the runs that still belong to this task and are not cancelled."""
         runs = []
         for run_id in ids:
             paths = self.home.run(run_id)

@@ -1,1 +1,1 @@
-"""The maths of RAGEN-2 as pure functions of arrays. Knows nothing of files, trainers or MLflow."""
+"""The maths of RAGEN-2 as pure functions of arrays, independent of files, trainers and MLflow."""

@@ -1,7 +1,7 @@
-"""Every ambiguous choice of the maths as a named, typed option (light: imports nothing heavy).
+"""The options of the maths, one for every ambiguous choice. Imports nothing heavy.
 
-Section numbers refer to the RAGEN-2 paper (arXiv 2604.06268); "released" is its authors' code. Choices and ranges are
-field metadata, so that `plat.spec` can check a value before anything runs and name the nearest valid one.
+Section numbers refer to the RAGEN-2 paper (arXiv 2604.06268); "released" is its authors' code. Field metadata holds
+choices and ranges, so that `plat.spec` checks values before anything runs and names the nearest valid one.
 """
 
 from __future__ import annotations
@@ -9,9 +9,11 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
+from plat.rl.filter.rule import RULES
+
 
 def choice(default: str, *others: str) -> Any:
-    """A dataclass field that takes one of these names."""
+    """Return a dataclass field that takes one of these names."""
     return field(default=default, metadata={"choices": (default, *others)})
 
 
@@ -23,47 +25,26 @@ def number(
     above: float | None = None,
     below: float | None = None,
 ) -> Any:
-    """A numeric dataclass field with inclusive limits `minimum` and `maximum`, or exclusive ones, `above`, `below`."""
+    """Return a numeric dataclass field with inclusive limits (`minimum`, `maximum`) or exclusive (`above`, `below`)."""
     limits = {"minimum": minimum, "maximum": maximum, "above": above, "below": below}
     return field(default=default, metadata={name: limit for name, limit in limits.items() if limit is not None})
 
 
-WITHIN_GROUP = ("within_group", "random_within_group")  # rules that choose trajectories, of every prompt
-KEEP_EVERY_PROMPT = ("none", *WITHIN_GROUP)
+METRICS = (  # see `plat.rl.scores`
+    *("reward_std", "reward_variance", "reward", "reward_sum", "entropy", "entropy_std", "entropy_variance"),
+    *("length", "success", "failure", "success_variance"),
+)
 
 
 @dataclass
 class FilterConfig:
-    """Which prompts of a batch are kept for the update, and how the step is adapted (section 4, Algorithm 1)."""
+    """The selection of the prompts that are kept for the update, and the step's adaptation (section 4, Algorithm 1)."""
 
     name: str = "none"  # of the config group's option that was chosen; says nothing by itself
     # which prompts of a batch are kept, ranked by `metric`
-    rule: str = choice(
-        "none",
-        "top_p",
-        "top_p_softmax",
-        "top_k",
-        "top_k_abs",
-        "min_p",
-        "percentile",
-        "random",
-        "within_group",
-        "random_within_group",
-    )
+    rule: str = choice(*RULES)
     # what the prompts of a batch are ranked by, computed over the group of each
-    metric: str = choice(
-        "reward_std",
-        "reward_variance",
-        "reward",
-        "reward_sum",
-        "entropy",
-        "entropy_std",
-        "entropy_variance",
-        "length",
-        "success",
-        "failure",
-        "success_variance",
-    )
+    metric: str = choice(*METRICS)
     # of the standard deviation or variance over the group: 1 divides by G - 1
     ddof: int = number(1, minimum=0, maximum=1)
     # how much is kept: mass (top_p), share (top_k, random, both within_group; of the maximum: min_p), or count
@@ -84,6 +65,9 @@ class FilterConfig:
     on_empty: str = choice("skip", "keep_all")  # when no prompt is kept: skip makes no update
     # how both within_group turn their share of the group into a number of trajectories (released branch: round)
     within_group_rounding: str = choice("floor", "round")
+
+
+PAPER_TOP_P = FilterConfig(rule="top_p", metric="reward_variance", value=0.9)  # as conf/filter/top_p.yaml
 
 
 @dataclass

@@ -1,4 +1,4 @@
-"""One score per prompt: what the filter ranks prompts by (section 3, "reward variance", and Table 9's other metrics).
+"""Compute one score per prompt, by which the filter ranks prompts (section 3, "reward variance", and Table 9).
 
 `prompt_scores` is pure and works in float64. Rewards are episode returns **including format penalties, before any
 normalisation**, as in the released code. `metric` names the statistic over the G trajectories of a prompt:
@@ -12,7 +12,7 @@ normalisation**, as in the released code. `metric` names the statistic over the 
     success, failure                 share of the trajectories that solved their instance, and that did not
     success_variance                 variance of success, 0 where all trajectories solved it or none
 
-A spread over G <= ddof trajectories is undefined and comes back as NaN (the filter refuses it).
+A spread over G <= ddof trajectories is undefined and returned as NaN (the filter refuses it).
 """
 
 from __future__ import annotations
@@ -26,13 +26,22 @@ ZERO = 1e-10  # a score this small is zero (released code)
 
 
 def spread(values: ArrayLike, ddof: int) -> NDArray[np.float64]:
-    """Variance over the last axis of `values[..., G]`; NaN when G <= ddof, exactly 0 when all values are equal."""
+    """Return the variance over the last axis of `values[..., G]`: NaN if G <= ddof, exactly 0 for equal values."""
     array = np.asarray(values, dtype=np.float64)
     if array.shape[-1] <= ddof:
         return np.full(array.shape[:-1], np.nan)
     variance = array.var(axis=-1, ddof=ddof)
     # The mean of equal numbers may be off by one bit; a prompt without spread must score exactly zero.
     return np.where(array.max(axis=-1) == array.min(axis=-1), 0.0, variance)
+
+
+def trajectories_of(prompts: ArrayLike, group_size: int, members: ArrayLike | None = None) -> NDArray[np.int64]:
+    """Return the numbers (n * G,) of the trajectories of these prompts (n,), prompt after prompt.
+
+    members   (n, k) use only these trajectories of each group, numbered from 0; None: all of them
+    """
+    chosen = np.arange(group_size) if members is None else np.asarray(members, dtype=np.int64)
+    return (np.asarray(prompts, dtype=np.int64)[:, None] * group_size + chosen).ravel()
 
 
 def prompt_scores(
@@ -42,36 +51,30 @@ def prompt_scores(
     config: FilterConfig | None = None,
     successes: ArrayLike | None = None,
 ) -> NDArray[np.float64]:
-    """The score of each prompt.
+    """Return the score of each prompt, float64 [P].
 
     rewards    [P, G] episode returns
     entropies  [P, G] token-mean entropy of each trajectory (nats); needed by the entropy metrics only
     lengths    [P, G] response tokens of each trajectory; needed by `length` only
-    successes  [P, G] whether each trajectory solved its instance; needed by `success`, `failure`, `success_variance`
+    successes  [P, G] True if the trajectory solved its instance; needed by `success`, `failure`, `success_variance`
 
-    Returns float64 [P]. ValueError: a needed array is missing or not [P, G], or the metric is unknown.
+    Raises ValueError if a needed array is missing or not [P, G], or the metric is unknown.
     """
     config = config or FilterConfig()
-    metric = config.metric
-    if metric.startswith("reward"):
-        values = _matrix(rewards, "rewards")
-    elif metric.startswith("entropy"):
-        values = _matrix(entropies, "entropies")
-    elif metric in ("success", "failure", "success_variance"):
-        values = _matrix(successes, "successes")
-    else:
-        values = _matrix(lengths, "lengths")
-    if metric in ("reward_std", "entropy_std"):
+    of, _, statistic = config.metric.partition("_")
+    solved = (successes, "successes")
+    given: dict[str, tuple[ArrayLike | None, str]] = {"success": solved, "failure": solved}
+    given |= {"reward": (rewards, "rewards"), "entropy": (entropies, "entropies"), "length": (lengths, "lengths")}
+    if of not in given or statistic not in ("", "std", "variance", "sum"):
+        raise ValueError(f"unknown filter metric {config.metric!r}")
+    values = _matrix(*given[of])
+    if statistic == "std":
         return np.sqrt(spread(values, config.ddof))
-    if metric in ("reward_variance", "entropy_variance", "success_variance"):
+    if statistic == "variance":
         return spread(values, config.ddof)
-    if metric in ("reward", "entropy", "length", "success"):
-        return np.asarray(values.mean(axis=1))
-    if metric == "failure":
-        return np.asarray((1.0 - values).mean(axis=1))
-    if metric == "reward_sum":
+    if statistic == "sum":
         return np.asarray(values.sum(axis=1))
-    raise ValueError(f"unknown filter metric {metric!r}")
+    return np.asarray((1.0 - values if of == "failure" else values).mean(axis=1))
 
 
 def _matrix(values: ArrayLike | None, name: str) -> NDArray[np.float64]:

@@ -1,4 +1,4 @@
-"""What the returns of one batch say before any filtering: the `rollout/` metrics and Table 8's summary."""
+"""Summarise the returns of one batch before any filtering: the `rollout/` metrics and Table 8."""
 
 from __future__ import annotations
 
@@ -10,29 +10,21 @@ from numpy.typing import ArrayLike
 from plat.rl.scores import ZERO, spread
 
 
-def rv_summary(scores: ArrayLike) -> dict[str, float]:
-    """Table 8: mean, std (ddof 1), var, min, max and std/mean of the prompts' reward spread scores [P].
+def std_over_mean(scores: ArrayLike) -> float:
+    """Return the standard deviation (ddof 1) over the mean of the prompts' reward spreads [P] (Table 8).
 
-    `std_over_mean` is the paper's predictor of whether filtering helps (1.29 and 1.16 helped, 0.33 hurt); NaN for a
-    mean of zero or a single prompt.
+    This is the paper's predictor of whether filtering helps (1.29 and 1.16 helped, 0.33 hurt). NaN for a mean of zero
+    or a single prompt.
     """
-    array = np.asarray(scores, dtype=np.float64)
-    mean, var = float(array.mean()), float(spread(array, ddof=1))
-    return {
-        "mean": mean,
-        "std": math.sqrt(var),
-        "var": var,
-        "min": float(array.min()),
-        "max": float(array.max()),
-        "std_over_mean": math.sqrt(var) / mean if mean > 0 else math.nan,
-    }
+    mean = float(np.asarray(scores, dtype=np.float64).mean())
+    return math.sqrt(float(spread(scores, ddof=1))) / mean if mean > 0 else math.nan
 
 
 def rollout_metrics(rewards: ArrayLike) -> dict[str, float]:
-    """The `rollout/` metrics that returns [P, G] alone determine, with sample statistics (ddof 1).
+    """Return the `rollout/` metrics that need only returns [P, G], with sample statistics (ddof 1).
 
-    `reward_std` and `reward_var` are means over prompts; `rv_std_over_mean` is taken over the prompts' standard
-    deviations, which is what the ranges printed in Tables 6 and 8 can only be. At G = 1 the spreads are NaN.
+    `reward_std` and `reward_var` are means over prompts. `rv_std_over_mean` is taken over the prompts' standard
+    deviations, the only reading that fits the ranges printed in Tables 6 and 8. At G = 1 the spreads are NaN.
     """
     array = np.asarray(rewards, dtype=np.float64)
     variances = spread(array, ddof=1)
@@ -41,23 +33,23 @@ def rollout_metrics(rewards: ArrayLike) -> dict[str, float]:
         "rollout/return_mean": float(array.mean()),
         "rollout/reward_std": float(deviations.mean()),
         "rollout/reward_var": float(variances.mean()),
-        "rollout/rv_std_over_mean": rv_summary(deviations)["std_over_mean"],
+        "rollout/rv_std_over_mean": std_over_mean(deviations),
         "rollout/zero_variance_prompts": float(np.count_nonzero(deviations <= ZERO)),
     }
 
 
-EASY, HARD = 0.8, 0.2  # shares of successful trajectories from which on, and up to which, a prompt is easy or hard
+EASY, HARD = 0.8, 0.2  # a prompt is easy from this share of successful trajectories on, hard up to that one
 QUANTILES = {"min": 0.0, "q25": 0.25, "median": 0.5, "q75": 0.75, "max": 1.0}
 
 
 def prompt_metrics(rewards: ArrayLike, success: ArrayLike) -> dict[str, float]:
-    """The `rollout/` metrics of how returns [P, G] are spread over prompts, given the `success` [P, G] of each.
+    """Return the `rollout/` metrics of the spread of returns [P, G] over prompts, given the `success` [P, G] of each.
 
     reward_var_min, _q25, _median, _q75, _max     quantiles over prompts of the returns' variance (ddof 1)
-    easy_prompts, mixed_prompts, hard_prompts     how many prompts are solved in at least EASY, between, at most HARD
-    reward_var_within_success                     mean over prompts of the variance that is left when each return is
-                                                  compared with those of the same success: 0 where returns say no more
-                                                  than success, whose variance is p (1 - p)
+    easy_prompts, mixed_prompts, hard_prompts     number of prompts solved in a share >= EASY, between, and <= HARD
+    reward_var_within_success                     mean over prompts of the variance left when each return is compared
+                                                  with those of the same success: 0 if returns say no more than success,
+                                                  whose variance is p (1 - p)
     """
     array, solved = np.asarray(rewards, dtype=np.float64), np.asarray(success, dtype=bool)
     size = array.shape[1]

@@ -1,1 +1,1 @@
-"""Executes one run in this process: `execution.execute` takes its lease, `attempt.perform` trains and records."""
+"""Execute one run in this process: `execution.execute` takes its lease, `attempt.perform` trains and records."""

@@ -1,4 +1,4 @@
-"""One attempt of a run: trains under the run's lease, and records how that ended."""
+"""One attempt of a run: train under the run's lease and record the outcome."""
 
 from __future__ import annotations
 
@@ -8,29 +8,29 @@ import traceback
 from dataclasses import dataclass
 from typing import Any
 
+from plat.characters import writable
 from plat.errors import PlatError, RunError
-from plat.outcomes import INTERRUPTED, is_result
+from plat.processes.own_process import Stop
+from plat.processes.process_tree import contained
 from plat.runner import memory
 from plat.runner.failures import classify
-from plat.runner.process import Stop
-from plat.runner.process_tree import contained
 from plat.runner.result import publish
 from plat.runner.training import train, typed_config
-from plat.spec.run_code import check_code
-from plat.store.durable import create, to_checked_json
+from plat.spec.identity.run_code import check_code
+from plat.store.disk.durable import create, to_checked_json
 from plat.store.home import Home
 from plat.store.run_directory.attempts import hardware_used, requested_end
-from plat.store.run_directory.files import headline_of
 from plat.store.run_directory.paths import AttemptPaths, RunPaths
+from plat.store.run_directory.run_files import headline_of
 from plat.store.run_directory.run_io import FileRunIO, read_facts
-from plat.text import writable
 from plat.trainer.api import find_trainer
 from plat.trainer.heartbeat import beating
+from plat.words.outcomes import INTERRUPTED, is_result
 
 
 @dataclass(frozen=True)
 class Attempt:
-    """What an attempt works with. `config` and `meta` are what config.yaml and meta.json of the run hold."""
+    """The inputs of an attempt. `config` and `meta` are the content of the run's config.yaml and meta.json."""
 
     home: Home
     run: RunPaths
@@ -42,7 +42,7 @@ class Attempt:
 
 @dataclass(frozen=True)
 class End:
-    """How an attempt ended. `error`: the error behind it with all its lines, None where there was none."""
+    """The outcome of an attempt. `error`: the full text of the error behind it, or None."""
 
     outcome: str
     reason: str = ""
@@ -50,10 +50,10 @@ class End:
 
 
 def perform(attempt: Attempt, stop: Stop) -> str:
-    """Train, record how that ended in outcome.json, and publish a result; the outcome.
+    """Train, write outcome.json, publish a result if there is one, and return the outcome.
 
-    Whatever the trainer raises becomes an outcome, its traceback is printed. When the disk is full nothing that was
-    recorded is lost: the outcome says so, and the next attempt goes on from the newest checkpoint.
+    An exception of the trainer becomes an outcome; its traceback is printed. A full disk loses nothing recorded: the
+    outcome is `failed:disk`, and the next attempt resumes from the newest checkpoint.
     """
     started = time.monotonic()
     io: FileRunIO | None = None
@@ -87,7 +87,7 @@ def perform(attempt: Attempt, stop: Stop) -> str:
     try:
         if io is not None:
             io.close()
-        create(attempt.paths.outcome, to_checked_json(record), sync=False)  # lost in a power cut: it counts as vanished
+        create(attempt.paths.outcome, to_checked_json(record), sync=False)  # lost in a power cut: counts as vanished
         if is_result(end.outcome):
             publish(attempt, record, restored_step=(io.restored_step if io else None) or 0)
     except OSError as error:
@@ -97,7 +97,7 @@ def perform(attempt: Attempt, stop: Stop) -> str:
 
 
 def _train(attempt: Attempt, io: FileRunIO, summary: dict[str, Any], stop: Stop) -> End:
-    """Let the trainer train. What belongs into the record whatever happens is put into `summary` as it is known."""
+    """Run the trainer. Facts that the record needs even after a failure go into `summary` as soon as they are known."""
     name = attempt.meta["trainer"]
     check_code(attempt.meta, attempt.config)
     spec = find_trainer(name)
@@ -115,7 +115,7 @@ def _train(attempt: Attempt, io: FileRunIO, summary: dict[str, Any], stop: Stop)
 
 
 def _plain(summary: dict[str, Any], trainer: str) -> dict[str, Any]:
-    """The summary of a trainer's outcome as JSON holds it; RunError for one that JSON cannot hold."""
+    """Return the summary of a trainer's outcome as JSON data. Raises RunError if JSON cannot hold it."""
     try:
         text = json.dumps(summary, ensure_ascii=False)
         text.encode()
@@ -125,13 +125,13 @@ def _plain(summary: dict[str, Any], trainer: str) -> dict[str, Any]:
         raise RunError(
             f"the summary that the trainer {trainer!r} returned cannot be saved as JSON: {error}",
             where=trainer,
-            mend="put numbers, texts, lists and dicts into it; `float(x)` makes a number of an array's element",
+            fix="put numbers, texts, lists and dicts into it; `float(x)` makes a number of an array's element",
         ) from error
 
 
 def _after_request(end: End, run: RunPaths, stop: Stop) -> End:
-    """The same end, unless somebody had asked the run to stop: then that is why it ended."""
-    if stop.asked and end.outcome == "failed:node":  # the scheduler ended what the run had started before it could save
+    """Correct the outcome of an attempt that ended because of a request: interrupted, cancelled or pruned."""
+    if stop.asked and end.outcome == "failed:node":  # the scheduler killed the run's processes before the run saved
         reason = "asked to stop, and its nodes or processes were gone before it could save"
         end = End(INTERRUPTED, reason, end.error)
     if end.outcome == INTERRUPTED and run.cancel.exists():

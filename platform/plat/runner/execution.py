@@ -1,34 +1,35 @@
-"""Executes one run in this process: takes its lease, mends what earlier attempts left, makes the next attempt.
+"""Execute one run in this process: take its lease, repair what earlier attempts left, make the next attempt.
 
-Promised: `execute` may be killed at any moment and called again; it goes on from the newest valid checkpoint and ends
-with the same history. Whatever the trainer raises becomes an outcome, with the traceback in the attempt's log.txt.
-`result.json` is the last thing written.
+Promised: `execute` may be killed at any moment and called again; it resumes from the newest valid checkpoint and ends
+with the same history. A trainer's exception becomes an outcome, its traceback is in log.txt. `result.json` is written
+last.
 """
 
 from __future__ import annotations
 
 import os
 
+from plat.processes.own_process import output_to, stop_on_signals
+from plat.processes.process_tree import kill_leftovers
 from plat.runner.attempt import Attempt, perform
-from plat.runner.process import output_to, stop_on_signals
-from plat.runner.process_tree import kill_leftovers
-from plat.store.durable import remove_scratch, set_aside
+from plat.store.disk.durable import remove_scratch, set_aside
 from plat.store.home import Home
 from plat.store.run_directory import lease
 from plat.store.run_directory.attempts import close_abandoned, new_attempt
 from plat.store.run_directory.damage import files_to_set_aside, spool_damage
-from plat.store.run_directory.files import read_config, read_meta, read_result, result_damage
 from plat.store.run_directory.paths import RunPaths
+from plat.store.run_directory.run_files import read_config, read_meta, read_result, result_damage
 
 
 def execute(home: Home, run_id: str, *, steal: bool = False, redirect: bool = True) -> str:
-    """Do one run and return its outcome ("finished", "stopped:...", "failed:...", "interrupted", "cancelled",
-    "stopped:pruned").
+    """Execute one run and return its outcome (see `plat.words.outcomes`); at once if the run is done.
 
-    A run that is done already returns its outcome at once. LeaseHeld when somebody else has it, HomeError when its
-    config or meta.json is damaged or of another run. A damaged result.json, what is another run's, and attempts whose
-    events are damaged are set aside, and the run is done again as far as needed; the attempt's log says so. With
-    `redirect`, everything the process prints goes to the attempt's log.txt meanwhile.
+    steal     also take a lease of unknown state; never a live one
+    redirect  send everything that the process prints to the attempt's log.txt
+
+    A damaged result.json, files of another run, and attempts with damaged events are set aside, and the run is repeated
+    as far as needed; the log says so. Raises LeaseHeld if the lease cannot be taken, HomeError if config.yaml or
+    meta.json is damaged or of another run.
     """
     paths = home.run(run_id)
     done = read_result(paths)
@@ -39,17 +40,17 @@ def execute(home: Home, run_id: str, *, steal: bool = False, redirect: bool = Tr
     if held is None:
         raise lease.refusal(paths)
     try:
-        done = read_result(paths)  # it may have ended while we asked
+        done = read_result(paths)  # the run may have ended meanwhile
         if done is not None:
             return str(done["outcome"])
         _clear_up_after_earlier_attempts(paths)
-        mended = _set_damage_aside(paths)
+        fixed = _set_damage_aside(paths)
         close_abandoned(paths)
         paths.cancel.unlink(missing_ok=True)
         threads = int((meta.get("resources") or {}).get("threads") or 1)
         attempt = new_attempt(paths, held.attempt, threads)
         with output_to(attempt.log if redirect else None), stop_on_signals() as stop:
-            for line in mended:
+            for line in fixed:
                 print(line, flush=True)
             return perform(Attempt(home, paths, attempt, config, meta, threads), stop)
     finally:
@@ -57,7 +58,7 @@ def execute(home: Home, run_id: str, *, steal: bool = False, redirect: bool = Tr
 
 
 def _clear_up_after_earlier_attempts(paths: RunPaths) -> None:
-    """End the processes and remove the half-written folders that killed attempts have left, under the lease."""
+    """Kill the processes and remove the half-written folders of killed attempts. Needs the lease."""
     earlier = paths.attempts()
     if earlier:
         kill_leftovers(paths.root)
@@ -67,11 +68,11 @@ def _clear_up_after_earlier_attempts(paths: RunPaths) -> None:
 
 
 def _set_damage_aside(paths: RunPaths) -> list[str]:
-    """Put away what must not be used, under the run's lease; one line about each thing."""
+    """Rename damaged files and folders so that they are not used, and return a line about each. Needs the lease."""
     lines = []
     problem = result_damage(paths)
     if problem and (aside := set_aside(paths.result)):
-        lines.append(f"{problem}; it is now {aside.name}, and the run goes on from its newest checkpoint")
+        lines.append(f"{problem}; it is now {aside.name}, and the run resumes from its newest checkpoint")
     attempts = paths.root / "attempts"
     in_the_way = os.path.lexists(attempts) and not attempts.is_dir()
     problem = "attempts is no folder" if in_the_way else spool_damage(paths)

@@ -1,14 +1,14 @@
-"""Classes of failure: which one an exception is, and what is tried again.
+"""Classes of failures: classify an exception, and state which failures are retried.
 
     oom        MemoryError, torch's out-of-memory errors; a SIGKILL only when the kernel counted an OOM kill meanwhile
     nan        RunError("nan") of the trainer, FloatingPointError
     disk       no space, quota, file too large, read-only file system
-    node       killed without such evidence, or an attempt that never said how it ended (power cut, reboot)
+    node       killed without such evidence, or an attempt without an outcome (power cut, reboot)
     stalled    no event for too long (the dispatcher kills it)
-    error      anything else: the user's or the trainer's mistake
+    error      anything else: a mistake of the user or the trainer
 
-A dispatcher tries again by itself what is in RETRIES, and a run that ran out of memory as long as it can be made
-smaller (`plat.runner.memory`). A later `plat sweep` tries again everything except FINAL.
+A dispatcher retries the classes in RETRIES, and a run that ran out of memory for as long as it can be made smaller
+(`plat.runner.memory`). A later `plat sweep` retries everything except FINAL.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ from plat.errors import PlatError, PluginError, RunError
 from plat.user_code import in_words, place_of
 
 RETRIES = {"preempted": 1000, "node": 2, "timeout": 2, "stalled": 1}  # by the dispatcher, within one sweep
-FINAL = ("failed:nan", "failed:error")  # would fail again: only `plat retry` tries
-FIX = "; fix: "  # in a reason: what follows says how to mend it
+FINAL = ("failed:nan", "failed:error")  # would fail again: only `plat retry` retries them
+FIX = "; fix: "  # in a reason: precedes the advice on how to fix it
 LONGEST = 500  # characters of a reason
 _DISK = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS)
 
 
 def classify(error: BaseException) -> tuple[str, str]:
-    """("failed:<class>", reason in one line) of an exception, its causes included."""
+    """Return ("failed:<class>", one-line reason) of an exception. Its causes are examined as well."""
     reason = _reason(error)
     seen: list[BaseException] = []
     cause: BaseException | None = error
@@ -47,15 +47,14 @@ def classify(error: BaseException) -> tuple[str, str]:
 
 
 def _reason(error: BaseException) -> str:
-    """What happened, in one line, with the file and line of the trainer's code where that can be told, and behind FIX
-    how to mend it where the error says so."""
-    mend = ""
+    """Return what happened in one line, with the place in the trainer's code and, after FIX, the advice, if known."""
+    fix = ""
     if isinstance(error, PlatError):
         place = error.where if isinstance(error, RunError | PluginError) else None
-        what, mend = error.what, error.mend or ""
+        what, fix = error.what, error.fix or ""
     else:
         what, place = in_words(error), place_of(error)
     reason = " ".join(f"{what} ({place})".split() if place else what.split())
-    if not mend:
+    if not fix:
         return reason[:LONGEST]
-    return reason[: LONGEST // 2] + FIX + " ".join(mend.split())[: LONGEST // 2]
+    return reason[: LONGEST // 2] + FIX + " ".join(fix.split())[: LONGEST // 2]

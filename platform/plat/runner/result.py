@@ -1,15 +1,15 @@
-"""result.json of a run, and what it adds to the history from which times are estimated."""
+"""Write result.json of a run, and its line in the history from which times are estimated."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from plat.spec.schema import select
-from plat.spec.trainer_calls import iterations_of
-from plat.store.durable import append_line, create, to_checked_json
-from plat.store.run_directory.files import gpus_of, read_outcome
+from plat.spec.composition.schema import select
+from plat.spec.composition.trainer_calls import iterations_of
+from plat.store.disk.durable import append_line, create, to_checked_json
 from plat.store.run_directory.history import covered_attempts
+from plat.store.run_directory.run_files import gpus_of, read_outcome
 from plat.trainer.api import TrainerSpec, find_trainer
 
 if TYPE_CHECKING:
@@ -17,10 +17,10 @@ if TYPE_CHECKING:
 
 
 def publish(attempt: Attempt, record: dict[str, Any], restored_step: int) -> None:
-    """Write result.json, the last file of a run, unless it is there; then note the measured time, for `plat plan`.
+    """Write result.json, the last file of a run, unless it exists; then add the measured time to the history.
 
-    record         what outcome.json of the attempt holds
-    restored_step  the step of the checkpoint that the attempt went on from, 0 without one
+    record         the content of the attempt's outcome.json
+    restored_step  the step of the checkpoint that the attempt resumed from, 0 without one
     """
     run, meta = attempt.run, attempt.meta
     attempts = run.attempts()
@@ -42,14 +42,14 @@ def publish(attempt: Attempt, record: dict[str, Any], restored_step: int) -> Non
 
 
 def _events(attempt: Attempt, record: dict[str, Any]) -> dict[str, int]:
-    """How many events each attempt that counts must have, so that a missing end is noticed whatever else is lost."""
+    """Return the number of events that each counted attempt must have, so that a lost end is noticed."""
     counts = {past.number: coverage.events for past, coverage in covered_attempts(attempt.run)}
     counts[attempt.paths.number] = record["events"]
     return {str(number): count for number, count in counts.items() if count is not None}
 
 
 def _history_line(config: dict[str, Any], meta: dict[str, Any], record: dict[str, Any], start: int) -> dict[str, Any]:
-    """What `plat plan` learns from: what the run had to do, and how long that took."""
+    """Return the line from which `plat plan` estimates times: the work of the run and its duration."""
     return {
         "time": record["time"],
         "run": meta["id"],
@@ -65,5 +65,5 @@ def _history_line(config: dict[str, Any], meta: dict[str, Any], record: dict[str
 
 
 def cost_facts(config: Mapping[str, Any], trainer: TrainerSpec) -> dict[str, Any]:
-    """What a run's time depends on besides trainer and scale: dotted config key -> value, None where it is absent."""
+    """Return the values of the trainer's cost keys: dotted config key -> value, None if it is absent."""
     return {key: select(config, key) for key in trainer.cost_keys}

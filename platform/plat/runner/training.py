@@ -1,4 +1,4 @@
-"""The only caller of a trainer: trains a run, does the work that runs share, and loads what a trainer needs."""
+"""Call trainers: train a run, do the work that runs share, and preload imports. No other module calls trainers."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ import importlib
 from typing import Any
 
 from plat.errors import PlatError, RunError
-from plat.runner.process import pin_threads
-from plat.spec.trainer_calls import checked_call
+from plat.processes.own_process import pin_threads
+from plat.spec.composition.trainer_calls import checked_call
 from plat.store.home import Home
 from plat.store.run_directory.run_io import FileRunIO
 from plat.trainer.api import Outcome, TrainerSpec, find_trainer
@@ -17,7 +17,7 @@ from plat.user_code import definition_of
 
 
 def train(home: Home, typed: Any, spec: TrainerSpec, threads: int, io: FileRunIO) -> Outcome:
-    """Train with a trainer's own typed config; first the shared work that the run needs, unless it is cached."""
+    """Do the run's shared work unless it is cached, then train. Raises RunError if the trainer returns no Outcome."""
     function = checked_call(spec, "load")()
     pin_threads(threads)
     if spec.load_prepare is not None and checked_call(spec, "prepare")(typed) is not None:
@@ -27,13 +27,16 @@ def train(home: Home, typed: Any, spec: TrainerSpec, threads: int, io: FileRunIO
         raise RunError(
             f"the trainer {spec.name!r} returned {outcome!r:.80}, not an Outcome",
             where=definition_of(function),
-            mend='end it with `return Outcome("finished")`',
+            fix='end it with `return Outcome("finished")`',
         )
     return outcome
 
 
 def prepare(home: Home, trainer: str, config: dict[str, Any], threads: int = 1) -> None:
-    """Do the shared work that a run needs, unless it is cached (then this is quick)."""
+    """Do the shared work that a run needs. If it is cached, this is quick.
+
+    Raises RunError if the trainer has no `load_prepare`.
+    """
     spec: TrainerSpec = find_trainer(trainer)
     if spec.load_prepare is None:
         raise RunError(f"the trainer {spec.name!r} names a preparation and has none", where=trainer)
@@ -43,16 +46,16 @@ def prepare(home: Home, trainer: str, config: dict[str, Any], threads: int = 1) 
 
 
 def warm_up(trainer: str) -> None:
-    """Import and compute, in a server that will be forked, what every run of this trainer would otherwise do again."""
+    """Import and compute what every run of this trainer needs, in a server that will be forked."""
     spec = find_trainer(trainer)
     for name in spec.preload:
         importlib.import_module(name)
-    with contextlib.suppress(TypeError, PlatError):  # a config without defaults: then each run does it
+    with contextlib.suppress(TypeError, PlatError):  # a config without defaults: each run does it
         typed_config(dataclasses.asdict(spec.config_type()), spec)
 
 
 def typed_config(config: dict[str, Any], spec: TrainerSpec) -> Any:
-    """A run's config as the object that its trainer takes."""
-    from plat.spec.experiment import config_object
+    """Return a run's config as the trainer's `config_type`."""
+    from plat.spec.expansion.experiment import config_object
 
     return config_object(config, spec)

@@ -1,13 +1,13 @@
-"""The pruner `asha`: Ray Tune's asynchronous successive halving (ASHA) decides, Optuna's study remembers.
+"""The pruner `asha`: Ray Tune's asynchronous successive halving (ASHA) on the values of an Optuna study.
 
-Tune's scheduler class is used as it is, without Tune's controller: it is told every value that the study is told, and
-asked whether the trial goes on. So it serves on every dispatcher, and a search that was killed goes on with the rungs
-that it had: they follow from the values that the study has stored.
+It uses Tune's scheduler class without its controller, so it works with every dispatcher. The rungs are rebuilt from the
+stored values, so a killed search resumes with the same rungs.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 from optuna.pruners import BasePruner
@@ -19,18 +19,11 @@ if TYPE_CHECKING:
     from ray.tune.schedulers import AsyncHyperBandScheduler
 
 
-class _TuneTrial:
-    """What Tune's scheduler asks of a trial: its name."""
-
-    def __init__(self, number: int) -> None:
-        self.trial_id = str(number)
-
-
 class TuneAsha(BasePruner):
-    """Gives up a trial that, at a rung, is worse than the best `1 / reduction` of those that reached the rung.
+    """Stop a trial that is not among the best `1 / reduction` of the trials that reached a rung.
 
-    min_steps  the first rung; the next is `reduction` times as far, and so on
-    most       steps of a whole trial, with all its seeds
+    min_steps  step of the first rung; each further rung is at `reduction` times the step of the one before
+    most       steps of a whole trial, over all its seeds
     """
 
     def __init__(self, min_steps: int, reduction: int, most: int) -> None:
@@ -41,7 +34,7 @@ class TuneAsha(BasePruner):
         self._known: set[int] = set()
 
     def prune(self, study: Study, trial: FrozenTrial) -> bool:
-        """Whether the newest value of the trial lets Tune stop it. Values must come in the order of their steps."""
+        """Return True if Tune stops the trial at its newest value. Call it in the order of the steps."""
         if self._scheduler is None:
             self._scheduler = self._new_scheduler(study.direction)
             for stored in study.get_trials(deepcopy=False):
@@ -71,8 +64,8 @@ class TuneAsha(BasePruner):
 
     def _tell(self, number: int, step: int, value: float) -> bool:
         assert self._scheduler is not None
-        trial: Any = _TuneTrial(number)
-        controller: Any = None  # ASHA asks nothing of it
+        trial: Any = SimpleNamespace(trial_id=str(number))  # the scheduler reads only the name of a Tune trial
+        controller: Any = None  # ASHA never calls it
         if number not in self._known:
             self._known.add(number)
             self._scheduler.on_trial_add(controller, trial)

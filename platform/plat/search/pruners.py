@@ -1,11 +1,11 @@
-"""When a trial is given up: Optuna's and Ray Tune's pruners on the objective, and one of ours on the reasoning.
+"""Pruners: Optuna's and Ray Tune's on the objective, and `retrieval` on the reasoning.
 
-The seeds of a trial run one after another, so that a bad trial costs a part of one run. Its curve for Optuna has at
-position `k (iterations + 1) + step` the mean of the values with which its first k seeds ended and of the present value
-of the next one; equal positions of two trials have seen equally many seeds and steps.
+The seeds of a trial run one after another, so a bad trial costs only part of one run. At position `k (iterations + 1) +
+step` Optuna's curve has the mean of the final values of the first k seeds and the present value of the next. So equal
+positions of two trials have seen equally many seeds and steps.
 
-`retrieval` looks at no other trial. It stops a run in which what the policy thinks depends on its prompt no more, while
-its entropy stays up, which success shows later or never. Over the last `patience` measurements, all of these hold:
+`retrieval` does not compare trials. It stops a run whose reasoning no longer depends on its prompt while its entropy
+stays up; success shows this later or never. All of these must hold over the last `patience` measurements:
 
 - retrieval is at most `near_chance` above chance, its null for a policy that ignores its prompt;
 - it was higher earlier, by more than `fall`;
@@ -17,7 +17,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from plat.search.settings import Chosen
+from plat.search.search_settings import Chosen
 from plat.search.values import Curve
 from plat.trainer.api import RETRIEVAL
 
@@ -27,7 +27,7 @@ WATCHED = (RETRIEVAL, CHANCE, ENTROPY)
 
 
 def make_pruner(chosen: Chosen, steps: int) -> Any:
-    """A pruner as Optuna knows them; None for one that looks at a trial alone. `steps`: of a whole trial."""
+    """Return the Optuna pruner of a setting; None for `none` and `retrieval`. `steps`: length of a whole trial."""
     from optuna import pruners
 
     options = chosen.options
@@ -45,7 +45,7 @@ def make_pruner(chosen: Chosen, steps: int) -> Any:
 
 
 def collapse_seen(curves: Mapping[str, Curve] | Any, step: int, options: Mapping[str, float]) -> str:
-    """Why the pruner `retrieval` stops a run at this step, one line; "" when it lets it go on."""
+    """Return why the pruner `retrieval` stops a run at this step, in one line; "" if it does not stop the run."""
     retrieval, chance, entropy = (curves[metric] for metric in WATCHED)
     steps = [at for at in sorted(retrieval) if at <= step and at in chance and at in entropy]
     patience = max(1, int(options["patience"]))

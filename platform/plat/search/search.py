@@ -1,4 +1,4 @@
-"""A search: what is varied, what is measured, and the runs of a trial."""
+"""A search: what varies, what is measured, and the runs of a trial."""
 
 from __future__ import annotations
 
@@ -9,22 +9,22 @@ from pathlib import Path
 from typing import Any
 
 from plat.errors import SpecError
-from plat.search.settings import Chosen, Objective
+from plat.search.search_settings import Chosen, Objective
 from plat.search.space import Parameter
-from plat.spec.experiment import Experiment
-from plat.spec.overrides import Assignment
-from plat.spec.runs import Run, RunMaker
-from plat.spec.trainer_calls import iterations_of
+from plat.spec.composition.trainer_calls import iterations_of
+from plat.spec.expansion.experiment import Experiment
+from plat.spec.expansion.run import Run, RunMaker
+from plat.spec.reading.overrides import Assignment
 
 
 @dataclass(frozen=True)
 class Search:
     """One study: what is searched, and the runs of a trial.
 
-    name    of the study, unique in a home: the file's name, a pruner where there are several, a mark of the overrides
-    trials  how many trials the study has in the end, whatever becomes of them
-    budget  iterations of training after which no trial is begun, those of all trials together; None: no limit
-    seeds   of the runs of every trial, in this order; `confirm`: of the runs that confirm the winner
+    name     unique in a home: the file's name, the pruner if there are several, a hash of the overrides
+    trials   number of trials, failed and pruned ones included
+    budget   iterations of training over all trials after which no trial begins; None: no limit
+    seeds    seeds of the runs of every trial; `confirm`: those of the runs that confirm the winner
     """
 
     name: str
@@ -49,30 +49,31 @@ class Search:
         return RunMaker(self.base, self.line)
 
     def runs_of(self, params: Mapping[str, Any], seeds: Sequence[int]) -> list[Run]:
-        """The runs of one point of the space, one for each seed; SpecError when they cannot be made."""
+        """Return the runs of one point of the space, one for each seed. Raises SpecError if they cannot be made."""
         point = [parameter.overrides(params[name]) for name, parameter in self.space.items()]
-        return [
-            self.maker.make(
-                {**params, "seed": seed},
-                [*point, (Assignment("seed", seed, "seeds", of_axis=True),)],
-                str(self.path),
-            )
-            for seed in seeds
-        ]
+        runs = []
+        for seed in seeds:
+            cell = [*point, (Assignment("seed", seed, "seeds", of_axis=True),)]
+            runs.append(self.maker.make({**params, "seed": seed}, cell, str(self.path)))
+        return runs
 
     @cached_property
     def first_run(self) -> Run:
-        """The run of the first corner of the space: it says what all of them have in common."""
+        """Run of the first corner of the space. It represents what all runs of the search have in common."""
         return self.runs_of(self.first_corner, self.seeds[:1])[0]
 
     @property
     def first_corner(self) -> dict[str, Any]:
+        """Parameter name -> the first value to check: the low end of a range, or the first option of a choice."""
         return {name: parameter.corners()[0] for name, parameter in self.space.items()}
 
     def corner_runs(self) -> list[Run]:
-        """A run at every end of every parameter, the others at their first; SpecError when one cannot be made.
+        """Return the runs that are checked before a search, in place of the whole space.
 
-        They stand for the whole space where it is checked, so that most mistakes are seen before the search begins.
+        The first run has every parameter at its first value: the low end of a range, or the first option of a choice.
+        If there are `confirm` seeds, a second run has these values and the first `confirm` seed. Then each high end of
+        a range and each further option of a choice has one run, with all other parameters at their first value.
+        Raises SpecError if a run cannot be made.
         """
         first = self.first_corner
         runs = self.runs_of(first, [*self.seeds[:1], *self.confirm[:1]])
@@ -87,11 +88,11 @@ class Search:
 
     @property
     def iterations(self) -> int:
-        """Of one run, as its trainer says; 1 where it does not."""
+        """Iterations of one run, as its trainer reports them; 1 if it does not."""
         return iterations_of(self.first_run.trainer, self.first_run.config) or 1
 
     def question(self) -> dict[str, Any]:
-        """What the study asks, for telling whether a study of this name is the same one."""
+        """Return what identifies the study, to compare it with a stored study of the same name."""
         run = self.first_run
         space = {name: str(parameter) for name, parameter in self.space.items()}
         bundles = {
@@ -108,7 +109,7 @@ class Search:
         }
 
     def experiment(self, runs: list[Run]) -> Experiment:
-        """The search as the store knows files: its name, its title, and the runs it has asked for so far."""
+        """Return the search as an Experiment for the store: its name, its title and the runs created so far."""
         scale = str(self.first_run.config.get("scale", self.first_run.trainer))
         return Experiment(
             name=self.name,
@@ -116,7 +117,7 @@ class Search:
             title=self.title,
             paper=self.paper,
             source=self.source,
-            report=[{"builder": "trials"}],  # `plat tune` makes it: no builder of this name is looked for
+            report=[{"builder": "trials"}],  # `plat tune` writes it; there is no builder of this name
             claims=[],
             axes={},
             runs=runs,

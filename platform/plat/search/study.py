@@ -1,7 +1,7 @@
-"""The study of a search: an RDB storage of Optuna, `studies.db` in the home, that Optuna's own tools open.
+"""The study of a search, stored in `studies.db` of the home: an Optuna RDB storage, which Optuna's own tools open.
 
-Promised: a trial is in the storage whole, with all its parameters, or not at all; a trial without values is given again
-as it is; a study is changed by one process at a time; a study is never continued with another question.
+Promised: a trial is stored whole or not at all; a trial without values is resumed unchanged; one process at a time
+changes a study; a study is never continued with another question.
 """
 
 from __future__ import annotations
@@ -12,50 +12,52 @@ import warnings
 from collections import Counter
 from collections.abc import Iterator, Sequence, Set
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from plat.errors import HomeError, PlatError, SpecError
 from plat.plain_files import is_special
-from plat.search.samplers import make_sampler
 from plat.search.search import Search
-from plat.store.durable import create, locked
+from plat.search.search_settings import make_sampler
+from plat.store.disk.durable import create, locked
 from plat.store.home import Home
 
 if TYPE_CHECKING:
     from optuna.storages import RDBStorage
     from optuna.trial import FrozenTrial
 
-QUESTION = "plat.question"  # attribute of a study: what it asks
-RUNS = "plat.runs"  # attributes of a trial: the ids of its runs, by seed
-REASON = "plat.reason"  # why it was pruned or failed
-STEPS = "plat.iterations"  # iterations of training that it took
+QUESTION = "plat.question"  # attribute of a study: see `Search.question`
+RUNS = "plat.runs"  # attributes of a trial: the ids of its runs, in the order of the seeds
+REASON = "plat.reason"  # why the trial was pruned or failed
+STEPS = "plat.iterations"  # iterations of training that the trial took
 
 
-# Optuna calls a trial running until it has values, whether or not any process works on it.
+# Optuna calls a trial RUNNING until it has values, even when no process works on it.
 WORDS = {"COMPLETE": "complete", "PRUNED": "pruned", "FAIL": "failed", "RUNNING": "unfinished", "WAITING": "unfinished"}
 
 
 def storage_uri(home: Home) -> str:
-    """Where the studies of a home are, as Optuna's tools take it (`--storage`)."""
+    """Return the storage address of a home's studies, as Optuna's tools take it (`--storage`)."""
     return f"sqlite:///{home.studies}"
 
 
 @contextmanager
 def open_study(home: Home, search: Search) -> Iterator[Study]:
-    """The study of a search, made where there is none; HomeError while another process searches it, SpecError when a
-    study of this name asks something else."""
+    """Yield the study of a search, creating it if it is missing.
+
+    Raises HomeError if another process searches it, SpecError if a study of this name has another question.
+    """
     home.logs.mkdir(exist_ok=True)
     busy = HomeError(
         f"the study {search.name!r} is being searched by another process",
         where=str(home.studies),
-        mend="wait for it to end, or end it: this command then goes on from there",
+        fix="wait for it to end, or end it: this command then resumes",
     )
     with locked(home.logs / f"study-{search.name}.lock", timeout=0, busy=busy):
         yield Study(home, search)
 
 
 class Study:
-    """One study and what a search does with it. `FrozenTrial` is Optuna's."""
+    """One study and the operations that a search needs. `FrozenTrial` is Optuna's."""
 
     def __init__(self, home: Home, search: Search) -> None:
         self._search = search
@@ -68,12 +70,12 @@ class Study:
             _check_trials(self.trials(), len(directions), search.space.keys())
 
     def trials(self) -> list[FrozenTrial]:
-        """Every trial, by number."""
+        """Return every trial, by number."""
         trials: list[FrozenTrial] = self._study.get_trials(deepcopy=False)
         return trials
 
     def suggest(self) -> FrozenTrial:
-        """The next trial, which is not stored yet: the sampler works on a copy of the study in memory."""
+        """Return the next trial without storing it: the sampler works on a copy of the study in memory."""
         import optuna
 
         stored = self.trials()
@@ -87,43 +89,34 @@ class Study:
         return suggested
 
     def add(self, suggested: FrozenTrial, run_ids: Sequence[str]) -> FrozenTrial:
-        """Store a suggested trial with the ids of its runs, in one transaction, so that a kill leaves it whole or not
-        at all; the stored trial, which is running."""
+        """Store a suggested trial with the ids of its runs, in one transaction, and return it; its state is RUNNING."""
         suggested.set_user_attr(RUNS, list(run_ids))
         self._study.add_trial(suggested)
         return self.trials()[suggested.number]
 
     def report(self, number: int, step: int, value: float) -> FrozenTrial:
-        """Store a value on the way, and give the trial with it."""
+        """Store an intermediate value and return the updated trial."""
         self._storage.set_trial_intermediate_value(self._id(number), step, value)
         return self.trials()[number]
 
     def tell(self, number: int, values: Sequence[float], iterations: int) -> None:
-        """The trial is complete; `values` are those of the objectives, in their order."""
+        """Complete a trial; `values` are those of the objectives, in their order."""
         self._set(number, {STEPS: iterations})
         self._study.tell(number, list(values))
 
-    def tell_pruned(self, number: int, reason: str, iterations: int) -> None:
+    def give_up(self, number: int, state: Literal["PRUNED", "FAIL"], reason: str, iterations: int) -> None:
+        """End a trial without values."""
         from optuna.trial import TrialState
 
         self._set(number, {STEPS: iterations, REASON: reason})
-        self._study.tell(number, state=TrialState.PRUNED)
-
-    def tell_failed(self, number: int, reason: str, iterations: int) -> None:
-        from optuna.trial import TrialState
-
-        self._set(number, {STEPS: iterations, REASON: reason})
-        self._study.tell(number, state=TrialState.FAIL)
+        self._study.tell(number, state=TrialState[state])
 
     def should_prune(self, pruner: Any, trial: FrozenTrial) -> bool:
-        """Whether one of Optuna's pruners gives the trial up at the newest value that was reported."""
+        """Return True if the Optuna pruner stops the trial at the newest reported value."""
         return bool(pruner.prune(self._study, trial))
 
     def winners(self) -> list[FrozenTrial]:
-        """The complete trial with the best value, or, for several objectives, those that no other one beats in all.
-
-        Each point of the space once; none while no trial is complete.
-        """
+        """Return the complete trial with the best value, or the Pareto front, each point once; [] if there is none."""
         try:
             best = self._study.best_trials if len(self._search.objectives) > 1 else [self._study.best_trial]
         except ValueError:  # no trial is complete
@@ -140,7 +133,7 @@ class Study:
 
 
 def count_states(home: Home, name: str) -> dict[str, int]:
-    """How many trials of a study are complete, pruned, failed and unfinished; {} when there is none of that name."""
+    """Return how many trials of a study are complete, pruned, failed and unfinished; {} if there is no such study."""
     import optuna
 
     storage = open_storage(home)
@@ -153,41 +146,36 @@ def count_states(home: Home, name: str) -> dict[str, int]:
 
 
 def open_storage(home: Home) -> RDBStorage:
-    """Optuna's storage of a home, made where there is none."""
+    """Open Optuna's storage of a home, creating it if missing. Raises HomeError if it is damaged or no regular file."""
     import optuna
 
     optuna.logging.set_verbosity(optuna.logging.WARNING)
-    if is_special(home.studies):  # a pipe would be waited for
-        raise HomeError(
-            "the file of the studies is not a regular file",
-            where=str(home.studies),
-            mend="move it away, or choose another home with --home DIR (or PLAT_HOME)",
-        )
+    if is_special(home.studies):  # opening a pipe would block
+        fix = "move it away, or choose another home with --home DIR (or PLAT_HOME)"
+        raise HomeError("the file of the studies is not a regular file", where=str(home.studies), fix=fix)
     if not home.studies.exists():
-        create(home.studies, b"", sync=False)  # with the rights that the umask gives: SQLite gives none to the group
+        create(home.studies, b"", sync=False)  # with the umask's permissions: SQLite gives none to the group
     with _readable(home):
         return optuna.storages.RDBStorage(storage_uri(home), engine_kwargs={"connect_args": {"timeout": 60}})
 
 
 @contextmanager
 def _readable(home: Home) -> Iterator[None]:
-    """HomeError where the file of the studies is damaged: Optuna then raises whatever its own reading runs into."""
+    """Raise HomeError for any exception in the block: Optuna raises arbitrary exceptions on a damaged file."""
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("error", UserWarning)  # by which Optuna tells of a trial that it changes
+            warnings.simplefilter("error", UserWarning)  # Optuna warns when it changes a trial
             yield
     except PlatError:
         raise
     except Exception as error:
-        raise HomeError(
-            f"the file of the studies is damaged: {' '.join(str(error).split())[:200] or type(error).__name__}",
-            where=str(home.studies),
-            mend="bring it back from a copy, or move it away: a new study asks for the same runs, which are kept",
-        ) from error
+        what = f"the file of the studies is damaged: {' '.join(str(error).split())[:200] or type(error).__name__}"
+        fix = "bring it back from a copy, or move it away: a new study asks for the same runs, which are kept"
+        raise HomeError(what, where=str(home.studies), fix=fix) from error
 
 
 def _check_trials(trials: Sequence[FrozenTrial], objectives: int, parameters: Set[str]) -> None:
-    """ValueError unless these can be the trials of a study: each has its number, its runs, parameters and values."""
+    """Raise ValueError unless every trial has its number, its runs, and the expected parameters and values."""
     for number, trial in enumerate(trials):
         runs = trial.user_attrs.get(RUNS)
         if trial.number != number:
@@ -201,7 +189,7 @@ def _check_trials(trials: Sequence[FrozenTrial], objectives: int, parameters: Se
 
 
 def _load(storage: RDBStorage, search: Search) -> Any:
-    """The study of this name; SpecError when it was made for another question."""
+    """Load or create the study. Raises SpecError if it was created for another question."""
     import optuna
 
     question = search.question()
@@ -210,7 +198,7 @@ def _load(storage: RDBStorage, search: Search) -> Any:
         study_name=search.name,
         directions=[objective.direction for objective in search.objectives],
         load_if_exists=True,
-        sampler=optuna.samplers.RandomSampler(0),  # `ask` brings its own
+        sampler=optuna.samplers.RandomSampler(0),  # unused: `suggest` makes its own
     )
     asked = study.user_attrs.get(QUESTION)
     if asked is None:
@@ -224,7 +212,7 @@ def _load(storage: RDBStorage, search: Search) -> Any:
         raise SpecError(
             f"the study {search.name!r} was begun with another {' and another '.join(differing)}",
             where=str(search.path),
-            mend=f"rename the file (a study has its name), or remove the study: optuna delete-study --study-name "
+            fix=f"rename the file (a study has its name), or remove the study: optuna delete-study --study-name "
             f"{search.name} --storage sqlite:///studies.db",
         )
     return study

@@ -1,4 +1,4 @@
-"""What a study has come to: its trials, and the winner on the seeds it was chosen by and on fresh ones."""
+"""The state of a study: its trials, and each winner on the seeds that chose it and on fresh ones."""
 
 from __future__ import annotations
 
@@ -8,24 +8,24 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from plat.search.search import Search
-from plat.search.settings import Objective
+from plat.search.search_settings import Objective
 from plat.search.study import REASON, RUNS, STEPS, WORDS, Study
 from plat.search.values import Curves, value_of
+from plat.store.coordination.trial_records import Trial, Winner
 from plat.store.home import Home
-from plat.store.run_directory.files import read_result, result_damage
-from plat.store.trials import Trial, Winner
+from plat.store.run_directory.run_files import read_result, result_damage
 
 if TYPE_CHECKING:
     from optuna.trial import FrozenTrial
 
-    from plat.spec.runs import Run
+    from plat.spec.expansion.run import Run
 
 
 @dataclass(frozen=True)
 class Summary:
     """The trials of a search by number, and its winners: one for each winning trial and objective.
 
-    left_out  runs by which a winner was chosen, and which are not whole any more -> what is wrong with them
+    left_out  name of a winner's run that is no longer whole -> what is wrong with it
     """
 
     search: Search
@@ -34,17 +34,17 @@ class Summary:
     left_out: dict[str, str]
 
     def counts(self) -> dict[str, int]:
-        """How many trials are complete, pruned, failed and unfinished."""
+        """Return how many trials are complete, pruned, failed and unfinished."""
         return dict(Counter(trial.state for trial in self.trials))
 
     @property
     def iterations(self) -> int:
-        """Of training, of all trials."""
+        """Iterations of training, over all trials."""
         return sum(trial.iterations for trial in self.trials)
 
 
 def summarise(home: Home, search: Search, study: Study) -> Summary:
-    """The state of a study now; runs that are not done are left out of a winner's values."""
+    """Return the present state of a study. Runs that are not done do not count in a winner's values."""
     chosen = study.winners()
     winners = [winner for trial in chosen for winner in _winners(home, search, trial)]
     left_out: dict[str, str] = {}
@@ -67,7 +67,7 @@ def _trial(stored: FrozenTrial) -> Trial:
 
 
 def _winners(home: Home, search: Search, stored: FrozenTrial) -> Iterator[Winner]:
-    """A winning trial in each objective."""
+    """Yield a winning trial once for each objective."""
     searched = _done(home, search.runs_of(stored.params, search.seeds))
     fresh = _done(home, search.runs_of(stored.params, search.confirm))
     run_ids = tuple(run.id for run in [*searched, *fresh])
@@ -77,7 +77,7 @@ def _winners(home: Home, search: Search, stored: FrozenTrial) -> Iterator[Winner
 
 
 def _left_out(home: Home, runs: Sequence[Run], objectives: Sequence[Objective]) -> dict[str, str]:
-    """Those of these runs, which all were done once, that have no value now -> why."""
+    """Return the runs, all of them once done, that have no value now -> why."""
     found = {}
     for run in runs:
         paths = home.run(run.id)

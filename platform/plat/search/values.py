@@ -1,30 +1,32 @@
-"""What a run's events say of it, read while it goes on or when it has ended.
-
-Of each (metric, step) the first value counts, as in `plat.store.run_directory.history`; a resumed run logs the same
-values again, so that it does not matter that some of them may not be covered by a checkpoint yet.
-"""
+"""The metric curves of a run by which a search judges it, during and after the run."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping
 
-from plat.search.settings import Objective
-from plat.store.run_directory.files import headline_of, load_meta
-from plat.store.run_directory.paths import RunPaths
-from plat.store.run_directory.spool import read_events
+from plat.search.search_settings import Objective
+from plat.store.run_directory.history import count_events, covered_attempts
+from plat.store.run_directory.paths import AttemptPaths, RunPaths
+from plat.store.run_directory.run_files import headline_of, load_meta
+from plat.store.run_directory.spool import Event, read_events
+from plat.words.metric_names import SUCCESS
 
 Curve = dict[int, float]  # step -> value
 
 
 class Curves:
-    """The curves of some metrics of one run; `update` reads what is new. `metrics` may name `success`."""
+    """The curves of some metrics of one run, or of `success`; `update` reads new events.
+
+    While the run has no result, events of its newest attempt count even if no checkpoint covers them yet.
+    """
 
     def __init__(self, paths: RunPaths, metrics: Iterable[str]) -> None:
         self.newest = -1  # step
         self.names: set[str] = set()  # of every metric logged so far
         self._paths = paths
         self._curves: dict[str, Curve] = {metric: {} for metric in metrics}
+        self._events: dict[int, list[Event]] = {}  # attempt -> its events other than tables
         self._offsets: dict[int, int] = {}
         self._headline: str | None = None
 
@@ -32,25 +34,33 @@ class Curves:
         return self._curves[metric]
 
     def update(self) -> Curves:
-        """Read the events that were logged since; gives itself."""
+        """Read the events logged since the last call, and return this object."""
         if self._headline is None and (meta := load_meta(self._paths)) is not None:
             self._headline = headline_of(meta)
-        for attempt in self._paths.attempts():
-            events, self._offsets[attempt.number] = read_events(attempt.events, self._offsets.get(attempt.number, 0))
-            for event in events:
-                if event.is_damaged:
-                    continue
-                self.newest = max(self.newest, event.step)
-                self.names.update(event.metrics)
-                for metric, curve in self._curves.items():
-                    value = event.metrics.get(self._headline or "" if metric == "success" else metric)
-                    if value is not None:
-                        curve.setdefault(event.step, value)
+        counted, _ = count_events(
+            (self._read(attempt), coverage) for attempt, coverage in covered_attempts(self._paths, uncovered=True)
+        )
+        curves: dict[str, Curve] = {}
+        for metric in counted:
+            curves.setdefault(metric.key, {})[metric.step] = metric.value
+        self.names = set(curves)
+        self._curves = {name: curves.get(self._key_of(name), {}) for name in self._curves}
         return self
+
+    def _key_of(self, metric: str) -> str:
+        return self._headline or "" if metric == SUCCESS else metric
+
+    def _read(self, attempt: AttemptPaths) -> list[Event]:
+        """Return the events of an attempt other than tables; only new lines are read."""
+        known = self._events.setdefault(attempt.number, [])
+        events, self._offsets[attempt.number] = read_events(attempt.events, self._offsets.get(attempt.number, 0))
+        known += [event for event in events if event.table is None]
+        self.newest = max([self.newest, *(event.step for event in events)])
+        return known
 
 
 def value_of(curve: Mapping[int, float], objective: Objective) -> float | None:
-    """The value of an objective in one run; None where its metric has no finite value."""
+    """Return the value of an objective in one run; None if its metric has no finite value."""
     values = [value for _, value in sorted(curve.items()) if math.isfinite(value)]
     if not values:
         return None
@@ -59,9 +69,3 @@ def value_of(curve: Mapping[int, float], objective: Objective) -> float | None:
     if objective.of == "best":
         return max(values) if objective.maximize else min(values)
     return values[-1]
-
-
-def mean(values: Iterable[float]) -> float:
-    """The mean of at least one number."""
-    listed = list(values)
-    return math.fsum(listed) / len(listed)

@@ -1,12 +1,12 @@
-"""Everything that plat keeps on disk or in MLflow.
+"""Store everything that plat keeps on disk or in MLflow.
 
-home             the name of every file
-layout           where the run directories of a home lie
-durable          files that survive a kill or a power cut
-process          which process wrote something, and whether it still runs
-preparations     work shared by runs that is going on now
+home             file names in a home
+disk/            files that survive a kill or a power cut
 run_directory/   one run on disk: files, state, lease, attempts, events, checkpoints
-mlflow/          the importer of results into MLflow, and the reader that gives them back as frames
-bundle/          runs that travel from one home to another
-provenance/      what code made a run
+index/           cache of the run directories
+coordination/    live sweeps, submissions, trials, preparations
+cleaning/        removal of runs, archives and leftovers
+mlflow/          import of results into MLflow, and reading them as frames
+bundle/          transfer of runs from one home to another
+provenance/      record of the code of a run
 """

@@ -1,11 +1,11 @@
-"""The machines of a run besides the one that executes it, and how a program is started on each of them.
+"""The other machines of a run, and the command that starts a program on them.
 
-A scheduler that gives a run several machines says so in the environment: SLURM by its own variables, and any other by
-OTHER_MACHINES, a JSON object of `machines` (how many there are in all) and `command` (what starts a program on others:
-the command, then the number of machines, then the program and its arguments).
+A scheduler that gives a run several machines says so in the environment: SLURM by its own variables, any other by
+OTHER_MACHINES, a JSON object of `machines` (the total number) and `command` (the command that starts a program on
+others; the number of machines, the program and its arguments are appended).
 
-Promised of a program that is started this way: it ends, with everything that it has started, when the standard input
-of the command is closed, or when the command ends in whatever way.
+Promised for such a program: it ends, with all its descendants, when the standard input of the command is closed, or
+when the command ends in any way.
 """
 
 from __future__ import annotations
@@ -17,11 +17,14 @@ import sys
 from plat.errors import RunError
 
 OTHER_MACHINES = "PLAT_OTHER_MACHINES"
-_UNTIL_CLOSED = (sys.executable, "-m", "plat.runner.until_closed")
+_UNTIL_CLOSED = (sys.executable, "-m", "plat.processes.until_closed")
 
 
 def machines() -> int:
-    """How many machines this run was given, its own included."""
+    """Return how many machines this run was given, its own included; 1 if no scheduler says so.
+
+    Raises ValueError, TypeError or KeyError if a scheduler's variable is malformed.
+    """
     stated = os.environ.get(OTHER_MACHINES)
     if stated:
         return int(json.loads(stated)["machines"])
@@ -29,7 +32,7 @@ def machines() -> int:
 
 
 def require_machines(count: int) -> None:
-    """RunError where the run was given fewer machines."""
+    """Raise RunError if the run was given fewer than `count` machines."""
     given = machines()
     if given >= count:
         return
@@ -37,20 +40,20 @@ def require_machines(count: int) -> None:
     raise RunError(
         f"the run needs {count} machines, and {scheduler} {given}",
         where="verl.nodes",
-        mend="use --on slurm or --on ray, and leave `nodes` out of the profile: a run asks for as many as it needs",
+        fix="use --on slurm or --on ray, and leave `nodes` out of the profile: a run asks for as many as it needs",
     )
 
 
 def command_on_others(count: int, program: list[str]) -> list[str]:
-    """The command that starts a program on so many of the other machines."""
+    """Return the command that starts a program on `count` of the other machines.
+
+    It is not checked that there are so many: call `require_machines` first.
+    """
     stated = os.environ.get(OTHER_MACHINES)
     if stated:
         return [*json.loads(stated)["command"], str(count), *_UNTIL_CLOSED, *program]
-    return [*_srun(count), *_UNTIL_CLOSED, *program]
-
-
-def _srun(count: int) -> list[str]:
-    """srun on the machines of the job after the first. The step may use what the whole job was given there."""
+    # All resources that the job has on its machines after the first.
     cpus = os.environ.get("SLURM_CPUS_PER_TASK") or "1"
     spread = [f"--nodes={count}", f"--ntasks={count}", "--ntasks-per-node=1", "--relative=1", f"--cpus-per-task={cpus}"]
-    return ["srun", *spread, "--overlap", "--mem=0", "--mpi=none", "--kill-on-bad-exit=1", "--export=ALL"]
+    srun = ["srun", *spread, "--overlap", "--mem=0", "--mpi=none", "--kill-on-bad-exit=1", "--export=ALL"]
+    return [*srun, *_UNTIL_CLOSED, *program]

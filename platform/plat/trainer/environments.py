@@ -1,4 +1,4 @@
-"""The environments of a run: which one, with which options, on which instances (light: imports no torch)."""
+"""The environments of a run: the task's environment, its options and its instances (light: imports no torch)."""
 
 from __future__ import annotations
 
@@ -6,15 +6,15 @@ from dataclasses import fields
 from typing import Any
 
 from plat.errors import SpecError
-from plat.trainer.config import RunConfig
+from plat.trainer.run_config import RunConfig
 from plat_envs.api import Environment, EnvironmentSpec, configure, find_environment
-from plat_envs.errors import BadEnvironment
+from plat_envs.environment_errors import BadEnvironment
 
 
 def environment_of(config: RunConfig) -> tuple[EnvironmentSpec, Any]:
-    """The task's environment and its checked options; `task.turns` is the environment's own limit too.
+    """Return the task's environment and its checked options; `task.turns` is its default for an option `turns`.
 
-    SpecError: there is no such environment, or an option of it is wrong.
+    Raises SpecError if there is no such environment, or an option of it is wrong.
     """
     try:
         spec = find_environment(config.task.name)
@@ -22,13 +22,16 @@ def environment_of(config: RunConfig) -> tuple[EnvironmentSpec, Any]:
         known = {field.name for field in fields(spec.config_type)}
         return spec, configure(spec, options if "turns" in known else config.task.env)
     except BadEnvironment as error:
-        raise SpecError(error.what, where=error.where or "task", mend=error.mend) from error
+        raise SpecError(error.what, where=error.where or "task", fix=error.fix) from error
 
 
 def make_environments(config: RunConfig, split: str, count: int) -> list[Environment]:
-    """`count` environments of the run's task that play instances of `split`."""
+    """Return `count` environments of the run's task that play instances of `split`.
+
+    Raises SpecError if there is no such environment, or it cannot be made with these options.
+    """
     spec, options = environment_of(config)
     try:
         return [spec.make(options, split, config.train.rendering) for _ in range(count)]
     except BadEnvironment as error:
-        raise SpecError(error.what, where=error.where, mend=error.mend) from error
+        raise SpecError(error.what, where=error.where, fix=error.fix) from error

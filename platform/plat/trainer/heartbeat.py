@@ -1,9 +1,9 @@
-"""Signs of life between two events of a run, from code that may take long: decoding, scoring, micro-batches.
+"""Signs of life between two events of a run, for slow code: decoding, scoring, micro-batches.
 
-    beat()      in a loop of the trainer: the run makes progress. It costs nothing until EVERY seconds have passed
+    beat()      call it in a loop of the trainer; it costs nothing until EVERY seconds have passed
 
-A run is ended as stalled when it neither logs nor beats for `TrainerSpec.stall_after` seconds. A process that hangs
-does not beat, because only the loop does.
+A run is ended as stalled when it neither logs nor beats for `TrainerSpec.stall_after` seconds. Only the loop beats, so
+a process that hangs does not.
 """
 
 from __future__ import annotations
@@ -15,32 +15,26 @@ from collections.abc import Callable, Iterator
 EVERY = 5.0  # seconds
 
 
-class _Heart:
-    """What a beat does in this process, and when it did it last."""
-
-    def __init__(self) -> None:
-        self.act: Callable[[], None] | None = None
-        self.last = 0.0
-
-
-_heart = _Heart()
+_act: Callable[[], None] | None = None  # what a beat does in this process
+_last = 0.0  # time of the last beat
 
 
 def beat() -> None:
-    """Say that the run makes progress."""
-    if _heart.act is None or time.monotonic() - _heart.last < EVERY:
+    """Report that the run makes progress, at most once in EVERY seconds."""
+    global _last
+    if _act is None or time.monotonic() - _last < EVERY:
         return
-    _heart.last = time.monotonic()
+    _last = time.monotonic()
     with contextlib.suppress(OSError):  # a full disk: the next event says so
-        _heart.act()
+        _act()
 
 
 @contextlib.contextmanager
 def beating(act: Callable[[], None]) -> Iterator[None]:
-    """Let `beat` call this in the block, at most once in EVERY seconds."""
-    before = _heart.act
-    _heart.act = act
+    """Let `beat` call `act` within the block."""
+    global _act
+    before, _act = _act, act
     try:
         yield
     finally:
-        _heart.act = before
+        _act = before

@@ -1,36 +1,45 @@
-"""The source files of plug-ins that are no installed release: their content is part of the identity of runs.
+"""The source files of unreleased plug-ins: their content is part of the identity of runs.
 
-A released plug-in does not change without a new version. A script beside an experiment file, an editable install, or a
-package installed from a folder does, so its runs are told apart by the hash of the files that make them:
+A released plug-in changes only with a new version. A script beside an experiment file, an editable install, or a
+package installed from a folder may change at any time; so the hash of these files is part of the id of its runs:
 
-    the modules in which the functions and types of its TrainerSpec or EnvironmentSpec are defined
-    every module that these import, directly or not, that is neither of Python, of an installed release, nor of plat
+    the modules that define the functions and types of its TrainerSpec or EnvironmentSpec
+    every module that these import, directly or not, except those of Python, of an installed release, and of plat
 
-So a report builder in the same package may change. Limits: a module whose name is made while running, and files that
-are no Python, are not seen.
+Other modules of the package, such as a report builder, may change. Not detected: modules imported by a computed name,
+and files that are not Python. Files are found by reading: nothing is imported.
 """
 
 from __future__ import annotations
 
+import ast
 import functools
 import hashlib
+import importlib.util
 import json
-from collections.abc import Mapping
+import os
+import sys
+import sysconfig
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
 from typing import Any
 
-from plat.trainer.imported_files import DIGITS, imported_files
-
-TRAINER = "trainer"  # the key of a run's trainer among those of its plug-ins
-CODE = "code "  # begins what an identity says of a plug-in's code
+TRAINER = "trainer"  # the key of the trainer among a run's plug-ins
+CODE = "code "  # prefix of a plug-in's code in an identity
+OWN = ("plat", "plat_envs", "plat_analysis")  # identified by the versions of plat's trainers and environments
+DIGITS = 16
+_STANDARD = tuple({sysconfig.get_path(name) + os.sep for name in ("stdlib", "platstdlib")})
+_SITE = tuple({sysconfig.get_path(name) + os.sep for name in ("purelib", "platlib")})
 
 
 @dataclass(frozen=True)
 class PluginCode:
-    """What a plug-in is made of.
+    """The code of a plug-in.
 
     files  name of a file, from the folder of its top-level module -> the first 16 digits of its SHA-256
-    named  what the author calls this code (`code` of a TrainerSpec or EnvironmentSpec); None: the files count
+    named  the author's name for this code (`code` of a TrainerSpec or EnvironmentSpec); None: the files count
     """
 
     files: Mapping[str, str]
@@ -38,35 +47,132 @@ class PluginCode:
 
     @property
     def digest(self) -> str:
-        """What is hashed into the id of a run."""
+        """Text that is hashed into the id of a run: `named`, else a hash of the files."""
         return self.named or hashlib.sha256(json.dumps(sorted(self.files.items())).encode()).hexdigest()[:DIGITS]
 
 
 def plugin_code(spec: Any) -> PluginCode | None:
-    """The code of a TrainerSpec or an EnvironmentSpec; None for an installed release, and for plat's own."""
+    """Return the code of a TrainerSpec or EnvironmentSpec; None for an installed release, and for plat's own."""
     files: dict[str, str] = {}
-    for module in dict.fromkeys(_modules(spec)):
-        files |= imported_files(module)
+    for value in filter(callable, vars(spec).values()):  # its functions and types
+        while isinstance(value, functools.partial):
+            value = value.func
+        files |= imported_files(str(getattr(value, "__module__", None) or ""))
     return PluginCode(files, getattr(spec, "code", None)) if files else None
 
 
 def code_facts(key: str, spec: Any) -> list[tuple[str, str]]:
-    """What the identity of a run has of the code of a plug-in that a key of its config names; [] for a release."""
+    """Return [(key, code)] for the identity of a run, for the plug-in under a key of its config; [] for a release."""
     code = plugin_code(spec)
     return [] if code is None else [(key, CODE + code.digest)]
 
 
 def changed_files(before: Mapping[str, str], now: Mapping[str, str]) -> list[str]:
-    """The names of files that are new, gone or different, sorted."""
+    """Return the names of files that are new, gone or different, sorted."""
     return sorted(name for name in {*before, *now} if before.get(name) != now.get(name))
 
 
-def _modules(spec: Any) -> list[str]:
-    """The modules that define the functions and types of a spec."""
-    return [module for value in vars(spec).values() if callable(value) and (module := _module(value))]
+def imported_files(module: str) -> dict[str, str]:
+    """Return the files of a dotted module and of all its imports -> the first 16 digits of their SHA-256.
+
+    Names are relative to the folder of the top-level module. Empty for a module that does not count. Read once per
+    process.
+    """
+    return _imported_files(module, tuple(sys.path))
 
 
-def _module(value: Any) -> str:
-    while isinstance(value, functools.partial):
-        value = value.func
-    return str(getattr(value, "__module__", None) or "")
+@lru_cache(maxsize=64)
+def _imported_files(module: str, path: tuple[str, ...]) -> dict[str, str]:
+    """Find the files for `imported_files`; `path` is sys.path, a key of the cache."""
+    files: dict[str, str] = {}
+    known: set[str] = set()
+    waiting = [module]
+    while waiting:
+        name = waiting.pop()
+        if name in known:
+            continue
+        known.add(name)
+        found = _file_of(name)
+        if found is None:
+            continue
+        file, root = found
+        try:
+            content = file.read_bytes()
+        except OSError:
+            content = b""
+        files[file.relative_to(root).as_posix()] = hashlib.sha256(content).hexdigest()[:DIGITS]
+        package = name if file.name == "__init__.py" else name.rpartition(".")[0]
+        parts = name.split(".")
+        packages = [".".join(parts[:count]) for count in range(1, len(parts))]  # their __init__.py are imported with it
+        waiting += [*packages, *_imports(content, package)]
+    return files
+
+
+def _file_of(module: str) -> tuple[Path, Path] | None:
+    """Return the file of a dotted module and the folder of its top-level module; None if missing or not counted."""
+    top, *rest = module.split(".")
+    place = _place(top)
+    if place is None:
+        return None
+    if place.is_file():
+        return None if rest else (place, place.parent)
+    folder = place.joinpath(*rest)
+    candidates = [folder / "__init__.py", *([folder.with_suffix(".py")] if rest else [])]
+    return next(((file, place.parent) for file in candidates if file.is_file()), None)
+
+
+@lru_cache(maxsize=1024)
+def _place(top: str) -> Path | None:
+    """Return the file of a top-level module, or the folder of a package; None if it does not count."""
+    if not top or top in OWN or top in sys.stdlib_module_names:
+        return None
+    try:
+        spec = importlib.util.find_spec(top)
+    except (ImportError, ValueError, AttributeError):  # such as __main__
+        return None
+    if spec is None:
+        return None
+    folders = list(spec.submodule_search_locations or ())
+    origin = folders[0] if folders else spec.origin
+    if not origin or not os.path.isabs(origin) or not (folders or origin.endswith(".py")):
+        return None
+    site = next((folder for folder in _SITE if origin.startswith(folder)), None)
+    if site is not None:
+        return Path(origin) if _is_from_a_folder(top, site) else None
+    return None if origin.startswith(_STANDARD) else Path(origin)
+
+
+def _is_from_a_folder(top: str, site: str) -> bool:
+    """Return True if the package was installed from a folder or a repository: it may change without a new version."""
+    for file in Path(site).glob("*.dist-info/direct_url.json"):
+        try:
+            origin = json.loads(file.read_text(encoding="utf-8"))
+            if "dir_info" in origin or "vcs_info" in origin:
+                installed = (file.parent / "RECORD").read_text(encoding="utf-8")
+                if any(line.startswith((f"{top}/", f"{top}.py,")) for line in installed.splitlines()):
+                    return True
+        except (OSError, ValueError, TypeError):
+            continue
+    return False
+
+
+def _imports(content: bytes, package: str) -> Iterator[str]:
+    """Yield the dotted names that a file of a package imports, on any line; none if it cannot be parsed.
+
+    `from a import b` yields both `a` and `a.b`, which may be a module.
+    """
+    try:
+        nodes = list(ast.walk(ast.parse(content)))
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return
+    for node in nodes:
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            base = node.module or ""
+            if node.level:
+                around = package.split(".")[: len(package.split(".")) - node.level + 1]
+                base = ".".join([*around, *([node.module] if node.module else [])])
+            if base:
+                yield base
+                yield from (f"{base}.{alias.name}" for alias in node.names if alias.name != "*")

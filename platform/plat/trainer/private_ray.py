@@ -1,7 +1,7 @@
-"""Keeps a Ray that plat starts to the processes that plat starts.
+"""Restrict a Ray that plat starts to the processes that plat starts.
 
-Whoever reaches the ports of a Ray without authentication can run code in it. So one for a single machine listens on
-loopback alone, and every one asks for a token, which is made anew and is in no file.
+Anyone who reaches the ports of a Ray without authentication can run code in it. So a Ray for one machine listens on
+loopback only, and every Ray requires a token, which is new each time and is in no file.
 """
 
 from __future__ import annotations
@@ -13,18 +13,18 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
-TOKEN = "PLAT_RAY_TOKEN"  # in the environment of a program that is to join the Ray of a run from another machine
+TOKEN = "PLAT_RAY_TOKEN"  # environment variable of a program that joins a run's Ray from another machine
 _MODE, _TOKEN = "RAY_AUTH_MODE", "RAY_AUTH_TOKEN"
-# Ray's name for "may have more than one node". Where it is off every process of it binds to loopback, on Linux as well.
+# Ray's switch for "may have more than one node". If it is off, all its processes bind to loopback, on Linux too.
 _SEVERAL_NODES = "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER"
 
 
 @contextmanager
 def private_ray(nodes: int) -> Iterator[dict[str, str]]:
-    """The Ray that this process starts in the block asks for a token, and is on loopback if it has one node.
+    """Make a Ray that this process starts in the block require a token, and listen on loopback if it has one node.
 
-    Yields the environment for a program that starts it on further machines: this process's own, without what concerns
-    this Ray, and TOKEN. The process's environment is restored at the end.
+    Yields the environment for a program that joins it from another machine: that of this process before the block, and
+    TOKEN. The environment of this process is restored at the end.
     """
     before = {name: os.environ.get(name) for name in (_MODE, _TOKEN, _SEVERAL_NODES)}
     elsewhere = dict(os.environ)
@@ -37,14 +37,14 @@ def private_ray(nodes: int) -> Iterator[dict[str, str]]:
 
 
 def join_private_ray() -> None:
-    """Let this process, and what it starts, join the Ray whose token is in TOKEN."""
+    """Let this process, and those it starts, join the Ray whose token is in TOKEN. Does nothing without TOKEN."""
     token = os.environ.pop(TOKEN, None)
     if token is not None:
         _set({_MODE: "token", _TOKEN: token, _SEVERAL_NODES: "1"})
 
 
 def _set(variables: Mapping[str, str | None]) -> None:
-    """Set variables, or remove them (None), and tell a Ray that has read them already because it is imported."""
+    """Set variables, or remove them (None), and update Ray, which has read them if it is imported."""
     for name, value in variables.items():
         if value is None:
             os.environ.pop(name, None)

@@ -1,6 +1,6 @@
-"""Whether the fields of a TrainerSpec hold what they should: Python accepts anything in a dataclass.
+"""Check the types of the fields of a TrainerSpec, because a dataclass accepts any value.
 
-The usual slip is a forgotten comma: `operational_keys=("train.x")` is a text, whose letters would be taken for keys.
+The usual mistake is a forgotten comma: `operational_keys=("train.x")` is a text, whose letters would be taken for keys.
 """
 
 from __future__ import annotations
@@ -11,14 +11,10 @@ from typing import Any, NamedTuple
 
 
 class Kind(NamedTuple):
-    """What a field must be, in words, and whether a value is."""
+    """The type of a field in words, and a function that tests a value."""
 
     words: str
     holds: Callable[[Any], bool]
-
-
-def _are_texts(value: Any) -> bool:
-    return isinstance(value, tuple | list) and all(isinstance(item, str) for item in value)
 
 
 def _is_time(value: Any) -> bool:
@@ -26,7 +22,10 @@ def _is_time(value: Any) -> bool:
 
 
 _TEXT = Kind("a text", lambda value: isinstance(value, str) and bool(value) and value.isprintable())
-_TEXTS = Kind('a tuple of texts, e.g. ("train.micro_batch",)', _are_texts)
+_TEXTS = Kind(
+    'a tuple of texts, e.g. ("train.micro_batch",)',
+    lambda value: isinstance(value, tuple | list) and all(isinstance(item, str) for item in value),
+)
 _FUNCTION = Kind("a function", callable)
 
 
@@ -50,7 +49,7 @@ FIELDS = {
 
 
 def wrong_field(spec: Any) -> str:
-    """The first field that is not what it should be, in words; "" when all are."""
+    """Return the first field with a wrong value, in words; "" if there is none."""
     for name, kind in FIELDS.items():
         value = getattr(spec, name)
         if not kind.holds(value):

@@ -72,8 +72,4 @@ SPEC = EnvironmentSpec(
     config_type=NumberGuessingConfig,
     make=lambda config, split, rendering: NumberGuessing(config, split),
     version="1.0.0",
-    stochastic=False,
-    multi_turn=True,
-    state="text",
-    reward="binary",
 )

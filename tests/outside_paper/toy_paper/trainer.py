@@ -31,7 +31,7 @@ class ToyConfig:
 
 def validate(config: ToyConfig) -> ToyConfig:
     if config.policy not in ("climber", "wild"):
-        raise SpecError(f"unknown policy {config.policy!r}", where="policy", mend="one of: climber, wild")
+        raise SpecError(f"unknown policy {config.policy!r}", where="policy", fix="one of: climber, wild")
     return config
 
 

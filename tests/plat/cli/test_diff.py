@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from plat.cli.plot import HEIGHT, plot
+from plat.cli.screen.plot import HEIGHT, plot
 
 
 @pytest.fixture

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 from cli_files import results_of
 
-from plat.cli import evaluate
+from plat.cli.verbs import eval
 from plat.errors import PluginError
 from plat.store.home import Home
 from plat.store.run_directory import checkpoint
@@ -45,17 +45,17 @@ def peaks(home) -> tuple[Home, str, Path]:
 
 def test_eval_takes_the_checkpoint_at_the_peak(peaks):
     home, run, folder = peaks
-    assert evaluate._find(home, run, peak=True)[1] == folder / "step-000002"
-    assert evaluate._find(home, run, peak=False)[1] == folder / "step-000004"
+    assert eval._find(home, run, peak=True)[1] == folder / "step-000002"
+    assert eval._find(home, run, peak=False)[1] == folder / "step-000004"
 
 
 def test_what_libraries_print_is_no_result(capfd):
-    with evaluate._what_is_said_kept_back("mine"):
+    with eval._what_is_said_kept_back("mine"):
         print("a banner")
         os.write(2, b"a warning\n")
     assert capfd.readouterr() == ("", "")
     with pytest.raises(PluginError, match="the evaluation of the trainer 'mine' failed: OSError: no room"):
-        with evaluate._what_is_said_kept_back("mine"):
+        with eval._what_is_said_kept_back("mine"):
             print("a banner")
             raise OSError("no room")
     out, err = capfd.readouterr()
@@ -75,13 +75,13 @@ def test_eval_lets_no_other_checkpoint_pass_for_the_peak(plat, peaks, step, file
     (folder / f"step-{step:06d}" / file).write_bytes(b"x")
     code, out, err = plat("eval", run)
     assert code != 0 and what in err and "--last" in err and not out
-    assert evaluate._find(home, run, peak=False)[1] == folder / f"step-{4 if step == 2 else 3:06d}"
+    assert eval._find(home, run, peak=False)[1] == folder / f"step-{4 if step == 2 else 3:06d}"
 
 
 def test_eval_needs_no_tensors_of_the_newest_checkpoint_to_find_the_peak(peaks):
     home, run, folder = peaks
     (folder / "step-000004" / "tensors.safetensors").write_bytes(b"x")
-    assert evaluate._find(home, run, peak=True)[1] == folder / "step-000002"
+    assert eval._find(home, run, peak=True)[1] == folder / "step-000002"
 
 
 def test_eval_of_a_trainer_without_one(plat, home, toy):

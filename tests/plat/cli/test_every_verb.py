@@ -16,9 +16,9 @@ import termios
 
 import pytest
 
-from plat.cli.verbs import GROUPS, VERBS
+from plat.cli.verb_list import GROUPS, VERBS
 from plat.runner.execution import execute
-from plat.spec.experiment import load_experiment
+from plat.spec.expansion.experiment import load_experiment
 from plat.store.home import Home
 from plat.store.mlflow.importer import import_runs
 from plat.store.run_directory.creation import create

@@ -16,7 +16,7 @@ import pytest
 from cli_files import GUESSING, results_of
 from yaml_bombs import BOMB, MERGED
 
-from plat.store.durable import CHECKSUM
+from plat.store.disk.durable import CHECKSUM
 from plat.store.mlflow import sqlite_connection
 from plat.store.run_directory.paths import RunPaths
 
@@ -73,7 +73,7 @@ def test_a_folder_in_place_of_the_note_of_a_report(plat, swept, home):
     before = results_of(home)
     code, out, err = plat("sweep", swept)
     assert code == 0 and "policy" in out and err == "" and results_of(home) == before
-    assert plat("doctor", "--deep", "--mend")[0] in (0, 2)
+    assert plat("doctor", "--deep", "--fix")[0] in (0, 2)
 
 
 @pytest.mark.parametrize("key", ["name", "trainer", "paper", "axes", "experiments", "headline", "fingerprint"])
@@ -154,7 +154,7 @@ def test_the_file_of_a_mistake_is_private_new_and_without_passwords(plat, spec, 
     def wrong(*_):
         raise RuntimeError("no way to mongodb://bob:swordfish@host \ud800")
 
-    monkeypatch.setattr("plat.spec.experiment.load_experiments", wrong)
+    monkeypatch.setattr("plat.spec.expansion.experiment.load_experiments", wrong)
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     names = set()
     for _ in range(2):
@@ -210,7 +210,7 @@ def test_what_lies_in_place_of_the_store_is_named_and_the_cure_works(plat, swept
         said = " ".join((out + err).split())
         assert code == 2 and f"{what} {kind}" in said and "move it away, and" in said, (verb, said)
     (home / name).rename(home / "moved")
-    assert plat(*(("sync",) if name == "mlflow.db" else ("doctor", "--mend")))[0] == 0
+    assert plat(*(("sync",) if name == "mlflow.db" else ("doctor", "--fix")))[0] == 0
     assert plat("report", swept)[0] == plat("doctor", "--deep")[0] == 0
 
 
@@ -221,8 +221,8 @@ def test_a_store_without_a_table_is_filled_again_by_the_cure_that_is_named(plat,
     for verb in ("sync", "report", "doctor"):
         code, out, err = plat(verb, *([swept] if verb == "report" else []))
         said = " ".join((out + err).split())
-        assert code == 2 and "its table metrics is gone" in said and "`plat doctor --mend`" in said, (verb, said)
-    assert plat("doctor", "--mend")[0] == plat("report", swept)[0] == 0
+        assert code == 2 and "its table metrics is gone" in said and "`plat doctor --fix`" in said, (verb, said)
+    assert plat("doctor", "--fix")[0] == plat("report", swept)[0] == 0
 
 
 @pytest.mark.parametrize("name", ["config.yaml", "meta.json", "result.json", "code.txt", "lock", "lease.json"])

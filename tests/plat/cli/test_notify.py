@@ -6,9 +6,9 @@ import pytest
 from cli_files import GUESSING
 from toy_runs import toy_run
 
-from plat.cli import notify
-from plat.cli.notify import Notifier
-from plat.dispatch.report import RunEnd, SweepReport
+from plat.cli.screen import notify
+from plat.cli.screen.notify import Notifier
+from plat.dispatch.sweep_ends import RunEnd, SweepReport
 from plat.store.home import Home
 
 RECORD = "printf '%s\\n' \"$PLAT_EVENT $PLAT_RUN_ID $PLAT_OUTCOME $PLAT_DONE/$PLAT_RUNS $PLAT_EXIT_CODE\" >> {}"

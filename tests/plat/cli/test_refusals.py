@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 from cli_files import GOOD
 
-from plat.plan.check import check_runs
-from plat.spec.experiment import load_experiment, load_experiments
+from plat.planning.check import check_runs
+from plat.spec.expansion.experiment import load_experiment, load_experiments
 
 ROOT = Path(__file__).parents[3]
 BAD_FILES = {
@@ -137,7 +137,7 @@ def test_a_file_cannot_write_outside_its_folder(plat, spec, home, verb):
 
 
 def test_a_mistake_of_ours_is_one_line_and_a_file(plat, spec, monkeypatch, tmp_path):
-    monkeypatch.setattr("plat.spec.experiment.load_experiment", lambda *_: 1 / 0)
+    monkeypatch.setattr("plat.spec.expansion.experiment.load_experiment", lambda *_: 1 / 0)
     monkeypatch.setattr("tempfile.gettempdir", lambda: str(tmp_path))
     code, _, err = plat("plan", spec(GOOD))
     assert code == 1 and "ZeroDivisionError" in err and len(err.splitlines()) == 3
@@ -149,7 +149,7 @@ def test_a_full_disk_is_a_message(plat, spec, monkeypatch):
     def full(*_):
         raise OSError(28, "No space left on device", "/somewhere/events.jsonl")
 
-    monkeypatch.setattr("plat.spec.experiment.load_experiment", full)
+    monkeypatch.setattr("plat.spec.expansion.experiment.load_experiment", full)
     code, _, err = plat("plan", spec(GOOD))
     assert code == 2 and "No space left" in err and "/somewhere/events.jsonl" in err
 
@@ -282,7 +282,7 @@ def test_a_value_of_base_that_changes_nothing_is_met_with_its_place(plat, spec):
 
 
 def test_the_files_of_this_repository_have_no_part_without_effect(capfd):
-    from plat.cli.common import warn_of_idle_parts
+    from plat.app.checking import warn_of_idle_parts
 
     files = [path for path in sorted((ROOT / "experiments").rglob("*.yaml")) if path.parent.name != "papers"]
     assert len(files) > 20

@@ -9,7 +9,7 @@ import sys
 import pytest
 from cli_files import GUESSING
 
-from plat.store.durable import to_checked_json
+from plat.store.disk.durable import to_checked_json
 from plat.store.run_directory import lease
 
 TOY = "title: A test\nbase: {{trainer: 'plat_toy:SPEC'}}\nmatrix:\n  seed: {}\n"
@@ -105,7 +105,7 @@ def test_what_a_person_deleted_in_mlflow_is_said_at_every_sweep_and_the_advice_w
     import shlex
     import subprocess
 
-    from plat.store.mlflow.client import mlflow_client
+    from plat.store.mlflow.mlflow_client import mlflow_client
 
     path = spec(GUESSING)
     assert plat("sweep", path)[0] == 0
@@ -132,7 +132,7 @@ def test_cancel_reaches_a_run_that_goes_on(plat, executed, spec):
 
 
 def test_cancel_reaches_a_run_that_a_sweep_has_not_started(plat, spec, home):
-    from plat.store import live_sweeps
+    from plat.store.coordination import live_sweeps
     from plat.store.home import Home
 
     path = spec(TOY.format("[0, 1]"))
@@ -147,7 +147,7 @@ def test_cancel_reaches_a_run_that_a_sweep_has_not_started(plat, spec, home):
 def test_prune_takes_what_the_file_no_longer_wants_and_nothing_else(plat, spec, home):
     import yaml
 
-    from plat.cli.common import load_experiments
+    from plat.app.loading import load_experiments
     from plat.store.home import Home
     from plat.store.run_directory.creation import create
 

@@ -11,9 +11,9 @@ import time
 from contextlib import closing
 
 from cli_files import GUESSING
+from store_dump import descriptions, dump
 
 from plat.store.home import Home
-from plat.store.mlflow.dump import descriptions, dump
 
 
 def test_a_changed_report_is_made_again_without_running(plat, spec, home, toy):
@@ -29,7 +29,7 @@ def test_a_mended_store_makes_the_report_anew(plat, spec, home, toy):
         store.execute("UPDATE metrics SET value = 0.5")
         store.commit()
     assert plat("sweep", path)[1].startswith("nothing to do")
-    assert "were mended" in plat("doctor", "--mend")[1]
+    assert "were fixed" in plat("doctor", "--fix")[1]
     assert not plat("sweep", path)[1].startswith("nothing to do")
 
 

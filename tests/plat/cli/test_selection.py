@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from plat.cli.selection import parse_where
+from plat.app.run_selection import parse_where
 from plat.errors import SpecError
 
 RUN = {"task": "sokoban", "filter.value": 0.9, "seed": 0, "switch": True, "success": None, "odd": "a=b"}
@@ -45,7 +45,7 @@ def test_conditions(conditions, expected):
 def test_what_is_no_condition_is_refused_with_its_place(condition, what):
     with pytest.raises(SpecError, match=what) as caught:
         parse_where([condition])
-    assert caught.value.where == f"the command line: --where {condition}" and caught.value.mend
+    assert caught.value.where == f"the command line: --where {condition}" and caught.value.fix
 
 
 def test_keys_and_values_that_no_run_has_get_the_nearest():
@@ -63,11 +63,11 @@ def test_keys_and_values_that_no_run_has_get_the_nearest():
     ):
         with pytest.raises(SpecError) as caught:
             check([condition])
-        assert f"did you mean {near}?" in str(caught.value.mend)
+        assert f"did you mean {near}?" in str(caught.value.fix)
     check(["val/anything>0", "seed=0", "model.path=null"])
     with pytest.raises(SpecError) as caught:
         check(["quux=1"])
-    assert "axes and columns: task, seed; or a key of the configs" in str(caught.value.mend)
+    assert "axes and columns: task, seed; or a key of the configs" in str(caught.value.fix)
 
 
 @given(st.floats(allow_nan=False, allow_infinity=False), st.floats(allow_nan=False, allow_infinity=False))

@@ -6,8 +6,8 @@ import json
 
 import pytest
 
-from plat.cli.entries import goes_on
-from plat.cli.standing import MOST_REASONS, Work, cost_line, meaning, reasons, why_missing, work_done
+from plat.app.entries import goes_on
+from plat.app.standing import MOST_REASONS, Work, cost_line, meaning, reasons, why_missing, work_done
 from plat.runner.failures import FIX
 from plat.store.home import Home
 from plat.store.run_directory.state import STATES, RunState, run_state
@@ -64,8 +64,8 @@ def test_long_reasons_keep_to_a_line():
 
 
 def test_a_long_reason_leaves_room_for_how_to_mend_it():
-    reason = why_missing(RunState("failed", "failed:error", reason="word " * 60 + FIX + "mend it"))
-    assert reason.endswith("...; fix: mend it; `plat retry` tries again")
+    reason = why_missing(RunState("failed", "failed:error", reason="word " * 60 + FIX + "fix it"))
+    assert reason.endswith("...; fix: fix it; `plat retry` tries again")
 
 
 def test_what_was_spent_is_the_time_of_all_attempts(executed, home):

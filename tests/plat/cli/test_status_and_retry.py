@@ -11,19 +11,19 @@ from pathlib import Path
 from cli_files import GUESSING
 
 from plat.runner.execution import execute
-from plat.spec.experiment import load_experiment
-from plat.store.durable import to_checked_json
+from plat.spec.expansion.experiment import load_experiment
+from plat.store.disk.durable import to_checked_json
 from plat.store.home import Home
 from plat.store.run_directory import lease
-from plat.store.run_directory.artifact import save_artifact
+from plat.store.run_directory.artifact_files import save_artifact
 from plat.store.run_directory.creation import create
 from plat.store.run_directory.paths import RunPaths
-from plat.store.run_directory.recorded_run import read_run
+from plat.store.run_directory.run_files import read_run
 
 
 def test_why_says_the_identity_in_words(plat, home):
     """A fingerprint is shown without Python's brackets, its long hashes cut."""
-    from plat.cli.why import _fingerprint_words
+    from plat.cli.verbs.why import _fingerprint_words
 
     facts = {"base": {"sha256": "06f687f8f34c427678a98aa4245b87ac"}, "environment": "1", "data": {}}
     assert _fingerprint_words(facts) == ["base sha256 06f687f8f34c", "environment 1"]
@@ -98,8 +98,8 @@ def test_retry_takes_the_name_or_the_id_of_a_run(plat, spec, home, toy):
 
 def test_what_goes_on_with_a_cancelled_run_is_no_retry(plat, executed):
     """What a sweep says at its end, and what `plat retry` says then."""
-    from plat.cli.missing_runs import conclude
-    from plat.dispatch.report import RunEnd, SweepReport
+    from plat.cli.screen.conclusion import conclude
+    from plat.dispatch.sweep_ends import RunEnd, SweepReport
 
     run = executed()
     run.result.unlink()
@@ -107,14 +107,14 @@ def test_what_goes_on_with_a_cancelled_run_is_no_retry(plat, executed):
     del outcome["checksum"]
     cancelled = outcome | {"outcome": "cancelled", "reason": "cancelled"}
     run.attempt(1).outcome.write_bytes(to_checked_json(cancelled))
-    assert "1 run is interrupted: the next `plat sweep` goes on" in plat("retry", run.id)[1]
+    assert "1 run is interrupted: the next `plat sweep` resumes" in plat("retry", run.id)[1]
     ended = {state: RunEnd(read_run(run), state, reason="why") for state in ("interrupted", "failed")}
     for states, retried in ((["interrupted"], False), (["failed"], True), (["failed", "interrupted"], True)):
         err = io.StringIO()
         with contextlib.redirect_stderr(err):
             assert conclude(SweepReport({state: ended[state] for state in states})) == 3
         assert ("plat retry" in err.getvalue()) == retried
-        assert ("next `plat sweep` goes on" in err.getvalue()) == ("interrupted" in states)
+        assert ("next `plat sweep` resumes" in err.getvalue()) == ("interrupted" in states)
 
 
 def test_why_says_of_an_attempt_that_goes_on_that_it_does(plat, executed):
@@ -122,7 +122,7 @@ def test_why_says_of_an_attempt_that_goes_on_that_it_does(plat, executed):
     run.result.unlink()
     run.attempt(1).outcome.unlink()
     held = lease.take(run)
-    assert "attempt 1  goes on" in plat("why", run.id)[1]
+    assert "attempt 1  is active" in plat("why", run.id)[1]
     held.release()
     said = plat("why", run.id)[1]
     assert "attempt 1  did not say how it ended (killed)" in said and "going" not in said
@@ -152,7 +152,7 @@ def test_status_shows_its_runs_and_folds_many(plat, spec, home, toy, monkeypatch
 
 
 def test_status_calls_a_run_preparing_while_what_it_needs_is_made(plat, spec, home):
-    from plat.store.preparations import announced
+    from plat.store.coordination.preparations import announced
 
     path = spec("title: A test\nmatrix:\n  variant: {a: {trainer: 'plat_toy:SPEC', recipe: r}}\n  seed: [0, 1]\n")
     place = Home(home).create()
@@ -211,7 +211,7 @@ def test_a_run_of_no_file_goes_on_with_the_command_that_why_gives(plat, home, to
     assert plat("run", *GUESS)[0] == 0
     run = killed(home)
     said = plat("status")[1]
-    assert "1 interrupted: the process vanished; the same `plat run` goes on" in said and "plat sweep" not in said
+    assert "1 interrupted: the process vanished; the same `plat run` resumes" in said and "plat sweep" not in said
     assert "`plat run`" in json.loads(plat("status", "--json")[1])["runs"][0]["why"]
     monkeypatch.delenv("PLAT_HOME")
     monkeypatch.chdir(home.parent.parent)  # where another home would be used

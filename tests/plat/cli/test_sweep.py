@@ -101,7 +101,7 @@ def test_json_stands_alone_on_stdout(plat, home, toy):
 
 
 def test_a_run_whose_folder_vanishes_during_the_sweep_is_not_called_done(plat, spec, home, toy, monkeypatch):
-    from plat.cli import importing
+    from plat.app import importing
 
     path = spec(GUESSING)
     real, removed = importing.import_all, []
@@ -130,7 +130,7 @@ def test_ctrl_c_saves_and_the_same_command_goes_on(spec, home, toy):
     process.send_signal(signal.SIGINT)
     out, _ = process.communicate(timeout=60)
     assert process.returncode == 130, out
-    assert "Traceback" not in out and "the same command goes on" in out
+    assert "Traceback" not in out and "the same command resumes" in out
     outcomes = [json.loads(path.read_text())["outcome"] for path in home.glob("runs/*/*/attempts/001/outcome.json")]
     assert outcomes and set(outcomes) == {"interrupted"}
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from plat.cli.table import columns_of, table
+from plat.characters import columns_of
+from plat.cli.screen.table import table
 
 HEADER = ("run", "state", "success")
 ROWS = [("sokoban-grpo-qwen2.5-3b-s0-1a2b3c4d", "done", 0.5), ("short", "running", None)]

@@ -24,11 +24,11 @@ import plat.store.index as index
 from plat.dispatch.driver import sweep
 from plat.errors import CheckpointError
 from plat.runner.execution import execute
-from plat.spec.experiment import build_run, config_object, load_experiments
+from plat.spec.expansion.experiment import build_run, config_object, load_experiments
 from plat.store.home import Home
 from plat.store.run_directory.creation import create
 from plat.store.run_directory.state import run_state
-from plat.trainer.embedded.base_model import record
+from plat.trainer.embedded.base_model import base_record
 from plat.trainer.embedded.base_model.load import build, obtain
 from plat.trainer.embedded.spec import SPEC
 
@@ -68,11 +68,10 @@ def steady(path):
 
 def index_of_any_size(patch):
     """An index is kept of however few runs, and serves in copies of the home, too."""
-    for module in (index.stamp, index.runs):
+    for module in (index.remembered, index.indexed_runs):
         patch.setattr(module, "stamp", steady)
-    for module in (index.remembered, index.runs):
         patch.setattr(module, "SAVED_FROM", 1)
-    patch.setattr(index.runs, "FEW", 0)
+    patch.setattr(index.indexed_runs, "FEW", 0)
 
 
 @pytest.fixture(scope="module")
@@ -94,8 +93,8 @@ def whole(tmp_path_factory, empty_store):
         assert done.returncode == 0, done.stdout + done.stderr
         fill(home, slurm, load_experiments([folder / "walks.yaml"], [])[0])
         index_of_any_size(patch)
-        time.sleep(index.stamp.SETTLED)
-        index.runs.states(home), index.runs.descriptions(home, home.run_ids())
+        time.sleep(index.remembered.SETTLED)
+        index.indexed_runs.states(home), index.indexed_runs.descriptions(home, home.run_ids())
     assert (home.root / "index.db").exists()
     build(model_of("model.base.seed=1"), home.cache / "package")
     shutil.copytree(home.root, folder / "kept")
@@ -126,8 +125,8 @@ def restored(whole, monkeypatch):
         monkeypatch.setenv(name, value)
     monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
     monkeypatch.chdir(folder)
-    monkeypatch.setattr(record, "SHIPPED", folder / "home/cache/package")
-    monkeypatch.setattr(record, "SHIPPED_KEYS", ())
+    monkeypatch.setattr(base_record, "SHIPPED", folder / "home/cache/package")
+    monkeypatch.setattr(base_record, "SHIPPED_KEYS", ())
     index_of_any_size(monkeypatch)
     return folder
 

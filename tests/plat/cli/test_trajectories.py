@@ -6,7 +6,7 @@ import shutil
 
 import pytest
 
-from plat.cli import trajectories
+from plat.cli.screen import trajectory_text
 from plat.errors import RunError
 from plat.store.home import Home
 from plat.store.run_directory.history import Table
@@ -70,6 +70,6 @@ def test_what_cannot_be_shown(plat, run_id, home):
 @pytest.mark.parametrize("data", [7, [3], [{"turns": 1}], [{"turns": [["a", "b", "much"]], "success": 1}], {"a": 1}])
 def test_a_table_of_others_that_is_no_trajectory_is_named(home, data, monkeypatch):
     tables = [Table("val_trajectories", 0, data, 0.0)]
-    monkeypatch.setattr(trajectories, "run_history", lambda paths: ([], tables))
+    monkeypatch.setattr(trajectory_text, "run_history", lambda paths: ([], tables))
     with pytest.raises(RunError, match="cannot be read"):
-        trajectories.print_trajectory(RunPaths(home / "runs" / "ab" / "abcdef"), 0, None)
+        trajectory_text.print_trajectory(RunPaths(home / "runs" / "ab" / "abcdef"), 0, None)

@@ -8,23 +8,26 @@ import sys
 import pytest
 from cli_files import GUESSING
 
-from plat.cli import bundle as cli_bundle
-from plat.cli import waiting
+from plat.app import messages
+from plat.app.messages import printed_by
+from plat.cli.screen.output import tell
+from plat.cli.verbs import import_
 
 
 @pytest.mark.parametrize("watched", [True, False])
 def test_a_long_step_says_how_far_it_is_where_somebody_watches(watched, monkeypatch, capsys):
-    monkeypatch.setattr(waiting, "FIRST_SECONDS", 0.0)
-    monkeypatch.setattr(waiting, "EVERY_SECONDS", 0.0)
+    monkeypatch.setattr(messages, "FIRST_SECONDS", 0.0)
+    monkeypatch.setattr(messages, "EVERY_SECONDS", 0.0)
     monkeypatch.setattr(sys.stderr, "isatty", lambda: watched)
-    assert list(waiting.followed(["a", "b", "c"], "checking runs")) == ["a", "b", "c"]
+    with printed_by(tell):
+        assert list(messages.followed(["a", "b", "c"], "checking runs")) == ["a", "b", "c"]
     said = "".join(f"checking runs: {done} of 3 ...\n" for done in range(3))
     assert tuple(capsys.readouterr()) == ("", said if watched else "")
 
 
 def test_a_short_step_says_nothing(monkeypatch, capsys):
     monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
-    assert list(waiting.followed(range(1000), "checking runs")) == list(range(1000))
+    assert list(messages.followed(range(1000), "checking runs")) == list(range(1000))
     assert tuple(capsys.readouterr()) == ("", "")
 
 
@@ -34,7 +37,7 @@ def test_an_import_says_which_command_reports_all_of_its_runs(plat, spec, toy, t
     assert plat("sweep", path, "matrix.seed=[0,1,2]")[0] == 0
     assert plat("export", path, "matrix.seed=[0,1,2]", "--out", bundle)[0] == 0
     steps: list[tuple[str, int]] = []
-    monkeypatch.setattr(cli_bundle, "followed", lambda runs, doing: steps.append((doing, len(runs))) or runs)
+    monkeypatch.setattr(import_, "followed", lambda runs, doing: steps.append((doing, len(runs))) or runs)
     _, out, _ = plat("import", bundle, "--home", other)
     assert steps == [("writing runs", 6), ("checking runs", 6), ("copying runs into the store", 6)]
     command = shlex.split(out.split("report of them all: ")[1])

@@ -16,15 +16,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from plat.cli.entries import Entry, entry_in
-from plat.cli.follow import Follower, Progress, describe, ordered
-from plat.cli.watch_screen import _laid_out
+from plat.app.entries import entry_in
+from plat.characters import wrapped
+from plat.cli.screen.watch_screen import describe, views_of
+from plat.dispatch.follower import Follower
+from plat.dispatch.run_view import View, laid_out
 from plat.store.home import Home
 from plat.store.run_directory import lease
 from plat.store.run_directory.attempts import new_attempt
 from plat.store.run_directory.spool import SpoolWriter
-from plat.store.run_directory.state import RunState
-from plat.text import wrapped
 
 
 @pytest.fixture
@@ -34,7 +34,7 @@ def going_on(executed, home):
     run.result.unlink()
     held = lease.take(run)
     attempt = new_attempt(run, held.attempt)
-    spool = SpoolWriter(attempt.events)
+    spool = SpoolWriter(attempt.events, attempt.run.id)
     yield run, spool
     spool.close()
     held.release()
@@ -47,21 +47,21 @@ def log(spool, step, **metrics):
 def test_progress_is_read_as_the_spool_grows(going_on, home):
     run, spool = going_on
     follower = Follower(Home(home))
-    (before,) = follower.progress([entry_in(run)])
-    assert (before.step, before.success, before.seconds_left) == (None, None, None)
+    (before,) = views_of(follower, [entry_in(run)])
+    assert (before.step, before.success, before.eta) == (None, None, None)
     log(spool, 1, val__success=0.25, mi__first_turn__retrieval_acc=0.5)
     time.sleep(0.05)
     log(spool, 3, val__success=0.75)
-    (now,) = follower.progress([entry_in(run)])
+    (now,) = views_of(follower, [entry_in(run)])
     assert (now.step, now.iterations, now.success, now.retrieval) == (3, 40, 0.75, 0.5)
-    assert now.step_seconds > 0.02 and now.seconds_left == pytest.approx(37 * now.step_seconds)
+    assert now.pace > 0.02 and now.eta == pytest.approx(37 * now.pace)
     assert "iteration 3/40" in describe(now) and "retrieval 50.0 %" in describe(now)
 
 
 def test_a_run_that_is_starting_says_what_it_does_until_its_first_step(plat, going_on, home):
     run, spool = going_on
     run.attempts()[-1].status.write_text("waiting for the GPUs of 2 nodes\n")
-    (before,) = Follower(Home(home)).progress([entry_in(run)])
+    (before,) = views_of(Follower(Home(home)), [entry_in(run)])
     assert describe(before).endswith("  waiting for the GPUs of 2 nodes")
     assert "1 running: waiting for the GPUs of 2 nodes" in plat("status")[1]
     assert "(waiting for the GPUs of 2 nodes)" in " ".join(plat("why", run.id)[1].split())
@@ -72,8 +72,8 @@ def test_a_run_that_is_starting_says_what_it_does_until_its_first_step(plat, goi
 
 def test_what_goes_on_comes_first(going_on, executed, home):
     runs = [executed(seed=0), executed(seed=1, mischief="error"), going_on[0]]
-    order = ordered(Follower(Home(home)).progress([entry_in(run) for run in runs]))
-    assert [progress.entry.state.state for progress in order] == ["running", "failed", "done"]
+    order = views_of(Follower(Home(home)), [entry_in(run) for run in runs])
+    assert [view.state for view in order] == ["running", "failed", "done"]
 
 
 def test_piped_it_prints_changes_and_ends_with_the_runs(plat, executed):
@@ -92,8 +92,7 @@ def test_names_are_broken_behind_hyphens():
 
 
 def running(name, **values):
-    state = RunState("running", iterations=40)
-    return Progress(Entry(name[-8:], name, {}, state), 27, 40, success=0.5, step_seconds=1.0, **values)
+    return View(name[-8:], name, "running", 27, 40, success=0.5, pace=1.0, eta=13.0, **values)
 
 
 NAMES = ["sokoban-grpo-qwen2.5-3b-none-s0-0123abcd", "metamathqa-dapo-qwen2.5-0.5b-top_p-fixed_size-s4-89ef4567"]
@@ -101,23 +100,23 @@ NAMES = ["sokoban-grpo-qwen2.5-3b-none-s0-0123abcd", "metamathqa-dapo-qwen2.5-0.
 
 @pytest.mark.parametrize(("width", "lines_each"), [(72, 2), (80, 2), (100, 2), (200, 1)])
 def test_no_cell_is_cut_and_no_line_is_too_long(width, lines_each):
-    header, rows = _laid_out([running(name, retrieval=0.125) for name in NAMES], width)
+    header, rows = laid_out([running(name, retrieval=0.125) for name in NAMES], width)
     assert header[0].endswith("left")
-    for name, (_, lines) in zip(NAMES, rows, strict=True):
+    for name, lines in zip(NAMES, rows, strict=True):
         assert len(lines) == lines_each and all(len(line) <= width for line in lines)
         assert lines[0].startswith(name)
         assert all(cell in lines[-1] for cell in ("27/40", "50.0 %", "12.5 %", "1.00 s", "13 s"))
 
 
 def test_a_very_narrow_terminal_shows_every_character():
-    _, rows = _laid_out([running(name) for name in NAMES], 20)
-    assert all(len(line) <= 20 for _, lines in rows for line in lines)
-    assert NAMES[1] in "".join(rows[1][1]) and "27/40" in " ".join(rows[1][1])
+    _, rows = laid_out([running(name) for name in NAMES], 20)
+    assert all(len(line) <= 20 for lines in rows for line in lines)
+    assert NAMES[1] in "".join(rows[1]) and "27/40" in " ".join(rows[1])
 
 
 def test_a_column_that_is_empty_for_every_run_takes_no_room():
-    assert "retrieval" not in _laid_out([running(name) for name in NAMES], 200)[0][0]
-    assert "retrieval" in _laid_out([running(NAMES[0], retrieval=0.5), running(NAMES[1])], 200)[0][0]
+    assert "retrieval" not in laid_out([running(name) for name in NAMES], 200)[0][0]
+    assert "retrieval" in laid_out([running(NAMES[0], retrieval=0.5), running(NAMES[1])], 200)[0][0]
 
 
 def test_runs_that_are_all_done_can_be_chosen(executed, home):

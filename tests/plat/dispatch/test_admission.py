@@ -1,4 +1,4 @@
-"""Which runs a sweep has to do: done ones are not read again, and mended whatever the index knows of them."""
+"""Which runs a sweep has to do: done ones are not read again, and fixed whatever the index knows of them."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from toy_runs import toy_run
 
 from plat.dispatch.admission import Admission
 from plat.errors import SpecError
-from plat.spec.experiment import Experiment
-from plat.store.durable import to_checked_json, write
-from plat.store.index import remembered, runs
+from plat.spec.expansion.experiment import Experiment
+from plat.store.disk.durable import to_checked_json, write
+from plat.store.index import indexed_runs, remembered
 from plat.store.run_directory import own_files
 from plat.store.run_directory.creation import create
-from plat.store.run_directory.files import config_hash, load_meta, read_config
+from plat.store.run_directory.run_files import config_hash, load_meta, read_config
 
 RUNS = [toy_run(seed=seed) for seed in range(4)]
 RESULT = {"outcome": "finished", "step": 6, "success": 0.5, "time": 1.7e9, "attempt": 1, "attempts": [1]}
@@ -22,7 +22,7 @@ RESULT = {"outcome": "finished", "step": 6, "success": 0.5, "time": 1.7e9, "atte
 def done(home, request, monkeypatch):
     """A home in which the first three runs are done, whose index knows them, or that has none."""
     if request.param == "index":
-        monkeypatch.setattr(runs, "FEW", 0)
+        monkeypatch.setattr(indexed_runs, "FEW", 0)
         monkeypatch.setattr(remembered, "SAVED_FROM", 1)
         monkeypatch.setattr(remembered, "is_settled", lambda mark, now: True)
     for run in RUNS[:3]:

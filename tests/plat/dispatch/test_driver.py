@@ -11,7 +11,7 @@ from toy_runs import toy_run
 
 from plat.dispatch import registry
 from plat.dispatch.driver import sweep
-from plat.dispatch.progress import Live, Silent
+from plat.dispatch.progress import Live, Progress
 from plat.dispatch.scheduled import ScheduledDispatcher
 from plat.errors import SpecError
 from plat.trainer.resources import Resources
@@ -63,7 +63,7 @@ def test_a_source_hears_of_runs_that_fail(home):
 def test_a_dispatcher_is_chosen_by_name(home):
     with pytest.raises(SpecError, match="unknown dispatcher 'locl'") as error:
         sweep(home, [toy_run()], on="locl")
-    assert "did you mean 'local'" in error.value.mend and not list(home.runs.iterdir())
+    assert "did you mean 'local'" in error.value.fix and not list(home.runs.iterdir())
 
 
 def test_local_runs_cannot_be_left(home):
@@ -89,7 +89,7 @@ def test_resources_are_typed():
     assert Resources.of(Resources(2, 1, minutes=90)).as_dict() == {"threads": 2, "gpus": 1, "minutes": 90}
     with pytest.raises(SpecError, match="unknown resource 'gpu'") as error:
         Resources.of({"gpu": 1})
-    assert "did you mean 'gpus'" in error.value.mend
+    assert "did you mean 'gpus'" in error.value.fix
     for wrong in ({"threads": -1}, {"gpus": "one"}, {"partition": 3}, {"threads": True}):
         with pytest.raises(SpecError, match="must be"):
             Resources.of(wrong)
@@ -106,22 +106,16 @@ class Interrupted(ScheduledDispatcher):
     def _hand_over(self, ready):
         self._to_submit += ready
 
-    def _cancel(self, run_ids):
-        pass
-
     def active(self):
         if not self.stopping and self._refreshed is not None:
             os.kill(os.getpid(), signal.SIGINT)
         return super().active()
 
-    def close(self):
-        pass
-
 
 def test_an_interruption_between_two_rounds_is_answered(home, monkeypatch):
     texts = []
 
-    class Messages(Silent):
+    class Messages(Progress):
         def message(self, text):
             texts.append(text)
 

@@ -12,15 +12,15 @@ import pytest
 from rich.cells import cell_len
 from rich.console import Console
 
-from plat.cli.entries import Entry
-from plat.cli.follow import Progress, describe
-from plat.cli.watch_screen import Screen
-from plat.dispatch.api import ENDED, QUEUED, RUNNING, WAITING, Change
-from plat.dispatch.board import Totals, View
+from plat.app.entries import Entry
+from plat.characters import forbidden_character, one_line
+from plat.cli.screen.watch_screen import Screen, describe
+from plat.dispatch.board import Totals
+from plat.dispatch.dispatcher import ENDED, QUEUED, RUNNING, Change
 from plat.dispatch.progress import Live, Plain
+from plat.dispatch.run_view import View
 from plat.store.home import Home
 from plat.store.run_directory.state import RunState
-from plat.text import forbidden_character, one_line
 
 WIDTH = 80
 HOSTILE = {
@@ -46,9 +46,9 @@ def text(request):
 
 def views(text):
     return [
-        View(text, "run", RUNNING, 1, 5, 0.5, 1.0, None),
-        View(text, "run", RUNNING, None, 5, None, 1.0, None, note=text),
-        View(text, "prepare", WAITING, None, None, None, 1.0, None, note=text),
+        View("1", text, "running", 1, 5, 0.5, seconds=1.0),
+        View("2", text, "starting", None, 5, seconds=1.0, note=text),
+        View("3", text, "elsewhere", seconds=1.0, note=text, kind="prepare"),
     ]
 
 
@@ -97,8 +97,7 @@ def test_the_plain_lines_of_a_sweep(text):
 def test_the_table_and_the_lines_of_watch(text, tmp_path):
     state = RunState("running", iterations=40, starting=text)
     entry = Entry("0123456789abcdef", text, {}, state)
-    progress = Progress(entry, 27, 40, success=0.5, step_seconds=1.0)
-    assert "\n" not in describe(progress)
+    assert "\n" not in describe(View(entry.id, text, "running", 27, 40, success=0.5, pace=1.0, note=text))
     screen = Screen(Home(tmp_path), lambda: [entry], 1.0)
     screen._update()
     screen._message = f"asked to stop: {text}"

@@ -12,10 +12,10 @@ from sweep_processes import SLOW, finish, members, parent_of, start, state_of, w
 from toy_runs import comparable, no_step_twice, toy_run
 
 from plat.dispatch.driver import sweep
-from plat.dispatch.local import client
+from plat.dispatch.local import job_processes
 from plat.errors import RunError
+from plat.processes.identification import process_start
 from plat.store.home import Home
-from plat.store.process import process_start
 from plat.store.run_directory import lease
 from plat.store.run_directory.state import run_state
 
@@ -27,7 +27,7 @@ def test_the_server_may_die_and_the_sweep_goes_on(home):
     os.kill(parent_of(lease.holder(run)), signal.SIGKILL)
     code, output, last = finish(process)
     assert code == 0, output
-    assert last["counts"] == {"done": 3} and "somebody else is running it" in output
+    assert last["counts"] == {"done": 3} and "another process is running it" in output
     assert all(no_step_twice(home.run(toy_run(**options).id)) for options in SLOW)
 
 
@@ -35,7 +35,7 @@ def test_a_server_that_cannot_start_is_said_clearly(home, monkeypatch):
     monkeypatch.setattr(sys, "executable", "/bin/false")
     with pytest.raises(RunError, match="the worker server died") as error:
         sweep(home, [toy_run()], 1)
-    assert error.value.mend and error.value.where
+    assert error.value.fix and error.value.where
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
@@ -47,7 +47,7 @@ def test_one_interrupt_saves_and_the_same_command_goes_on(home, number):
     wait_for(lambda: all((run_state(path).step or 0) >= 1 for path in paths[:2]), process)
     os.killpg(process.pid, number)  # as a terminal does: everybody in the group gets it
     code, output, last = finish(process)
-    assert code == 130 and "goes on from there" in output and "Traceback" not in output
+    assert code == 130 and "resumes from there" in output and "Traceback" not in output
     assert last["counts"] == {"interrupted": 2, "missing": 1}
     for path in paths[:2]:
         state = run_state(path)
@@ -62,7 +62,7 @@ def test_one_interrupt_saves_and_the_same_command_goes_on(home, number):
 
 
 def test_an_interrupt_while_the_server_still_loads_ends_at_once(home, monkeypatch):
-    monkeypatch.setattr(client, "_START", "import time; time.sleep(1000)")
+    monkeypatch.setattr(job_processes, "_START", "import time; time.sleep(1000)")
     runs = [toy_run(seed=seed) for seed in range(3)]
     timer = threading.Timer(0.5, os.kill, (os.getpid(), signal.SIGINT))
     timer.start()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from sweep_processes import start, wait_for
 from toy_runs import toy_run
 
-from plat.store import live_sweeps
+from plat.store.coordination import live_sweeps
 from plat.store.run_directory.state import run_state
 
 
@@ -25,7 +25,7 @@ def test_a_sweep_that_was_killed_has_nothing_to_give(home, monkeypatch):
         sweep.give(["a", "b"])
         assert live_sweeps.ask_not_to_start(home, ["b", "c"]) == ["b"]
         assert (sweep.cancelled(), sweep.cancelled()) == (["b"], [])
-        monkeypatch.setattr("plat.store.process.runs", lambda facts: False)
+        monkeypatch.setattr("plat.processes.identification.runs", lambda facts: False)
         assert live_sweeps.ask_not_to_start(home, ["a"]) == []
         with live_sweeps.announced(home):
             assert len(list(home.sweeps.iterdir())) == 1, "the killed one is forgotten"

@@ -9,16 +9,17 @@ from dataclasses import replace
 import pytest
 from toy_runs import toy_run
 
-from plat.cores import usable_cores
 from plat.dispatch import progress
-from plat.dispatch.api import ENDED, QUEUED, RUNNING, WAITING, Change
-from plat.dispatch.board import Board, Totals, View
-from plat.dispatch.local import client, machine, stalls
-from plat.dispatch.local.decisions import read_end
-from plat.dispatch.local.jobs import make_jobs, signal_name, trainers_that_train
+from plat.dispatch.board import Board, Totals
+from plat.dispatch.dispatcher import ENDED, QUEUED, RUNNING, WAITING, Change
+from plat.dispatch.local.devices import visible_gpus
+from plat.dispatch.local.jobs import make_jobs, signal_name, thread_environment, trainers_that_train
+from plat.dispatch.local.local_decisions import oom_kills, read_end, stall_signal
 from plat.dispatch.progress import summary
+from plat.dispatch.run_view import View
+from plat.processes.cores import usable_cores
+from plat.store.coordination.preparations import announced
 from plat.store.home import Home
-from plat.store.preparations import announced
 from plat.store.provenance.code_state import CodeState
 from plat.store.run_directory.attempts import new_attempt
 from plat.store.run_directory.creation import create
@@ -54,7 +55,6 @@ def test_only_trainers_with_something_to_train_are_warmed_up():
 def test_a_server_killed_by_a_signal_without_a_name_is_named_by_number():
     number = int(signal.SIGRTMIN) + 6
     assert signal_name(number) == f"signal {number}" and signal_name(15) == "SIGTERM"
-    assert client._how(-number) == f"ended by signal {number}"
 
 
 def test_a_kill_is_out_of_memory_only_with_evidence():
@@ -85,16 +85,16 @@ def test_each_preparation_is_a_job_unless_its_result_is_in_the_cache():
 
 def test_this_machine():
     assert 1 <= usable_cores() <= (os.cpu_count() or 1)
-    assert machine.oom_kills() is None or machine.oom_kills() >= 0
-    assert set(machine.thread_environment(3).values()) == {"3"}
+    assert oom_kills() is None or oom_kills() >= 0
+    assert set(thread_environment(3).values()) == {"3"}
 
 
 def test_gpus_are_those_that_are_visible(monkeypatch):
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "2, GPU-abc")
-    assert machine.gpus() == ["2", "GPU-abc"]
+    assert visible_gpus() == ["2", "GPU-abc"]
     for nothing in ("", "-1"):
         monkeypatch.setenv("CUDA_VISIBLE_DEVICES", nothing)
-        assert machine.gpus() == []
+        assert visible_gpus() == []
 
 
 def test_a_run_that_beats_between_two_events_is_not_stalled(tmp_path, monkeypatch):
@@ -107,11 +107,11 @@ def test_a_run_that_beats_between_two_events_is_not_stalled(tmp_path, monkeypatc
         job.grown = time.monotonic() - 10
         with heartbeat.beating(attempt.alive.touch):
             heartbeat.beat()
-        assert stalls.check(job, home, 5.0) is None
+        assert stall_signal(job, home, 5.0) is None
         time.sleep(0.01)
     job.grown = time.monotonic() - 10
     heartbeat.beat()  # outside of a run
-    assert stalls.check(job, home, 5.0) == signal.SIGABRT
+    assert stall_signal(job, home, 5.0) == signal.SIGABRT
 
 
 def test_a_stall_is_the_lack_of_events_not_of_life(tmp_path):
@@ -119,19 +119,19 @@ def test_a_stall_is_the_lack_of_events_not_of_life(tmp_path):
     job.grown = time.monotonic()
     events = home.run(job.run.id).attempt(1).events
     events.parent.mkdir(parents=True)
-    spool = SpoolWriter(events)
+    spool = SpoolWriter(events, job.run.id)
     for step in range(20):  # slow but moving: never stalled
         spool.append(step, {"a": 1})
-        assert stalls.check(job, home, 0.0) is None
+        assert stall_signal(job, home, 0.0) is None
     job.grown -= 10
-    assert stalls.check(job, home, 60.0) is None
-    assert stalls.check(job, home, 5.0) == signal.SIGABRT
-    assert job.ending[0] == "failed:stalled" and stalls.check(job, home, 5.0) is None
+    assert stall_signal(job, home, 60.0) is None
+    assert stall_signal(job, home, 5.0) == signal.SIGABRT
+    assert job.ending[0] == "failed:stalled" and stall_signal(job, home, 5.0) is None
     job.kill_at = time.monotonic()
-    assert stalls.check(job, home, 5.0) == signal.SIGKILL
+    assert stall_signal(job, home, 5.0) == signal.SIGKILL
     preparation = make_jobs([toy_run(recipe="a")])[0]
     preparation.grown = -1e9
-    assert stalls.check(preparation, home, 1.0) is None
+    assert stall_signal(preparation, home, 1.0) is None
 
 
 def test_the_board_follows_spools_as_they_grow(tmp_path):
@@ -146,14 +146,14 @@ def test_the_board_follows_spools_as_they_grow(tmp_path):
     assert [view.step for view in board.views()] == [None, None]
     events = home.run(running.run.id).attempt(1).events
     events.parent.mkdir(parents=True)
-    spool = SpoolWriter(events)
+    spool = SpoolWriter(events, running.run.id)
     spool.append(0, {"val/success": 0.25})
     view = board.views()[0]
     assert (view.step, view.iterations, view.success, view.eta) == (0, 10, 0.25, None)
     spool.append(5, {"x": 1.0})
     view = board.views()[0]
     assert (view.step, view.success) == (5, 0.25) and view.eta is not None and view.seconds >= 5
-    assert board.last(running) == (5, 0.25)
+    assert board.success(running) == 0.25
     totals = board.totals(board.views(), 2)
     assert (totals.runs, totals.done, totals.failed) == (12, 8, 1)
     assert (totals.running, totals.waiting, totals.queued) == (1, 1, 1)
@@ -180,7 +180,7 @@ def test_what_was_logged_before_the_first_look_is_known_and_damage_is_passed_ove
     job.state = RUNNING
     path = home.run(job.run.id).attempt(1).events
     path.parent.mkdir(parents=True)
-    spool = SpoolWriter(path)
+    spool = SpoolWriter(path, job.run.id)
     spool.append(0, {"val/success": 0.5})
     spool.append(3, {"x": 0.5})
     with path.open("a") as file:
@@ -194,7 +194,7 @@ def test_what_was_logged_before_the_first_look_is_known_and_damage_is_passed_ove
 def test_what_a_run_is_doing_is_shown_until_its_first_event(home):
     job = job_for()
     job.state = RUNNING
-    paths = create(home, job.run, "a", code=CodeState(None, False))
+    paths = create(home, job.run, "a", code=CodeState())
     attempt = FileRunIO(paths, new_attempt(paths, 1), home.cache, lambda: False)
     board = Board(home, {job.id: job})
     assert board.views()[0].note == ""
@@ -207,7 +207,7 @@ def test_what_a_run_is_doing_is_shown_until_its_first_event(home):
     assert board.views()[0].note == ""
 
 
-STARTING = View("toy-s0", "run", RUNNING, None, 10, None, 2.0, None, "starting Ray and its workers")
+STARTING = View("1", "toy-s0", "starting", None, 10, seconds=2.0, note="starting Ray and its workers")
 
 
 def test_a_line_for_each_thing_that_a_starting_run_is_doing():
@@ -228,11 +228,12 @@ def test_the_table_shows_what_a_starting_run_is_doing_below_its_name(width):
         console.print(progress.Live(console)._table([STARTING, VIEW], TOTALS))
     lines = captured.get().splitlines()
     assert max(map(len, lines)) <= width and "starting  " in next(line for line in lines if "toy-s0" in line)
-    assert "starting Ray and its workers" in " ".join(" ".join(line.split()) for line in lines[3:-3])
+    assert "starting Ray and its workers" in " ".join(" ".join(line.split()) for line in lines)
 
 
-VIEW = View("toy-s0", "run", RUNNING, 3, 10, 0.5, 12.0, 28.0)
-PREPARING = View("base model", "prepare", RUNNING, 851, 1500, None, 23.0, 12.0, "base model: step 851/1500, loss 0.5")
+VIEW = View("2", "toy-s0", "running", 3, 10, 0.5, seconds=12.0, eta=28.0)
+LINE = "base model: step 851/1500, loss 0.5"
+PREPARING = View("p", "base model", "preparing", 851, 1500, seconds=23.0, eta=12.0, note=LINE, kind="prepare")
 TOTALS = Totals(runs=72, done=12, failed=1, running=2, waiting=1, queued=56, preparing=1, eta=750.0)
 TEXT = "12 of 72 done, 1 failed, 1 preparing, 2 running, 1 elsewhere, 56 to go, about 12.5 min left"
 
@@ -250,7 +251,7 @@ def test_plain_lines(monkeypatch):
     plain.update([VIEW], TOTALS)  # too early for a summary
     monkeypatch.setattr(progress, "SUMMARY_EVERY", 0.0)
     plain.update([VIEW], TOTALS)
-    plain.update([VIEW, PREPARING, replace(PREPARING, state=WAITING)], TOTALS)  # nothing new but the preparations
+    plain.update([VIEW, PREPARING, replace(PREPARING, state="elsewhere")], TOTALS)  # nothing new but the preparations
     plain.end()
     lines = [line.split("] ", 1)[1] for line in stream.getvalue().splitlines()]
     assert lines == [
@@ -259,7 +260,7 @@ def test_plain_lines(monkeypatch):
         "failed:nan  toy-s1 (3.0 s): not a number",
         "prepared    base model (3.0 s)",
         "again       toy-s2: failed:node, killed",
-        "waiting     toy-s3: somebody else is running it",
+        "waiting     toy-s3: another process is running it",
         TEXT,
         "preparing   base model (23 s, about 12 s left): base model: step 851/1500, loss 0.5",
         "preparing   base model (elsewhere): base model: step 851/1500, loss 0.5",
@@ -286,7 +287,7 @@ def test_the_time_left_is_not_told_before_a_run_has_ended(tmp_path):
     running, queued, last = jobs.values()
     running.state = "running"
     board = Board(Home(tmp_path).create(), jobs)
-    views = [View("a", "run", "running", 1, 20, None, 10.0, 190.0)]
+    views = [View("a", "a", "running", 1, 20, seconds=10.0, eta=190.0)]
     assert board.totals(views, 1).eta is None
     assert "time left not known before a run has ended" in summary(board.totals(views, 1))
     queued.state, queued.outcome, queued.seconds = "ended", "finished", 30.0

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from toy_runs import toy_run
 
-from plat.dispatch.api import ENDED, RUNNING
+from plat.dispatch.dispatcher import ENDED, RUNNING
 from plat.dispatch.local.jobs import LocalJob, make_jobs
 from plat.dispatch.local.schedule import Schedule
 

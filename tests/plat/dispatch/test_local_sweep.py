@@ -11,13 +11,13 @@ from sweep_processes import Recorder
 from toy_runs import no_step_twice, toy_run
 
 from plat.dispatch.driver import sweep
-from plat.dispatch.local import machine
-from plat.dispatch.local.dispatcher import LocalDispatcher
+from plat.dispatch.local import devices
+from plat.dispatch.local.local_dispatcher import LocalDispatcher
 from plat.errors import RunError, SpecError
-from plat.spec.experiment import Experiment
+from plat.spec.expansion.experiment import Experiment
 from plat.store.run_directory import lease
 from plat.store.run_directory.creation import create
-from plat.store.run_directory.files import read_outcome
+from plat.store.run_directory.run_files import read_outcome
 from plat.store.run_directory.state import run_state
 
 
@@ -118,7 +118,7 @@ def test_files_that_ask_are_noted_also_for_what_is_done(home, tmp_path):
 
 
 def test_a_gpu_that_is_not_there_is_said_before_anything_starts(home, monkeypatch):
-    monkeypatch.setattr(machine, "gpus", lambda: [])
+    monkeypatch.setattr(devices, "visible_gpus", lambda: [])
     with pytest.raises(SpecError, match="asks for 1 GPU; this machine has none"):
         sweep(home, [toy_run(gpus=1)], 1)
     assert list(home.runs.iterdir()) == []
@@ -129,13 +129,13 @@ def test_a_run_over_several_nodes_is_refused_on_one_machine_before_anything_star
     run = dataclasses.replace(toy_run(), resources={"threads": 1, "nodes": 2})
     with pytest.raises(SpecError, match="asks for 2 nodes; here is one machine") as error:
         sweep(home, [run], 1)
-    assert "--on slurm" in error.value.mend and list(home.runs.iterdir()) == []
+    assert "--on slurm" in error.value.fix and list(home.runs.iterdir()) == []
     monkeypatch.setenv("SLURM_JOB_NUM_NODES", "2")  # inside a job of SLURM
     assert sweep(home, [run], 1).counts() == {"done": 1}
 
 
 def test_each_run_sees_its_own_gpu_and_others_none(home, monkeypatch):
-    monkeypatch.setattr(machine, "gpus", lambda: ["4", "5"])
+    monkeypatch.setattr(devices, "visible_gpus", lambda: ["4", "5"])
     runs = [toy_run(seed=seed, gpus=1, iterations=20, sleep=0.02) for seed in range(2)]
     runs += [toy_run(seed=seed, gpus=0) for seed in range(2)]
     assert sweep(home, runs, 4).counts() == {"done": 4}

@@ -11,7 +11,7 @@ from toy_runs import no_step_twice, toy_run
 
 from plat.dispatch.driver import sweep
 from plat.runner.execution import execute
-from plat.store.run_directory.files import read_outcome
+from plat.store.run_directory.run_files import read_outcome
 
 
 def outcomes(paths):

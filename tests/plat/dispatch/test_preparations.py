@@ -6,7 +6,7 @@ from sweep_processes import Recorder, finish, start, wait_for
 from toy_runs import toy_run
 
 from plat.dispatch.driver import sweep
-from plat.store.preparations import preparations
+from plat.store.coordination.preparations import preparations
 from plat.store.run_directory.state import run_state
 
 

@@ -10,8 +10,8 @@ from sweep_processes import finish, parent_of, start, wait_for
 from toy_runs import toy_run
 
 from plat.dispatch.driver import sweep
+from plat.processes.identification import process_start
 from plat.store.home import Home
-from plat.store.process import process_start
 from plat.store.run_directory import lease
 from plat.store.run_directory.attempts import request_cancel
 from plat.store.run_directory.state import run_state

@@ -9,21 +9,20 @@ import sys
 
 import pytest
 
-from plat.dispatch.api import SchedulerError
+from plat.dispatch.dispatcher import SchedulerError
 from plat.dispatch.driver import sweep
-from plat.dispatch.ray import groups as ray_groups
-from plat.dispatch.ray import refresh as ray_refresh
-from plat.dispatch.ray.capacity import never_fits
-from plat.dispatch.ray.client import Cluster, Node
-from plat.dispatch.ray.refresh import note_lost_clusters
-from plat.dispatch.ray.settings import RaySettings, read_settings
+from plat.dispatch.ray import bridge as ray_bridge
+from plat.dispatch.ray import ray_refresh as ray_refresh
+from plat.dispatch.ray.bridge_client import Cluster, Node
+from plat.dispatch.ray.ray_refresh import task_states
+from plat.dispatch.ray.ray_settings import RaySettings, read_settings
 from plat.dispatch.submitting import hand_over
 from plat.errors import SpecError
+from plat.processes.identification import this_process
+from plat.store.coordination.submissions import open_record, open_submissions
 from plat.store.home import Home
-from plat.store.process import this_process
 from plat.store.run_directory.creation import create
 from plat.store.run_directory.state import run_state
-from plat.store.submissions import open_record, open_submissions
 from plat.trainer.resources import Resources
 
 HERE = Cluster("one", "127.0.0.1:6379", {}, (Node(2, 0, 8 * 2**30),))
@@ -54,7 +53,7 @@ def test_the_address_is_local_unless_something_names_another(monkeypatch):
 def test_a_wrong_setting_is_named_with_its_place(given, said):
     with pytest.raises(SpecError, match=said) as error:
         read_settings((given,))
-    assert given in error.value.where and error.value.mend
+    assert given in error.value.where and error.value.fix
 
 
 def test_a_wrong_ray_address_in_the_environment_is_named_there(monkeypatch):
@@ -74,26 +73,26 @@ def test_a_wrong_ray_address_in_the_environment_is_named_there(monkeypatch):
     ],
 )
 def test_only_what_no_node_can_ever_do_is_refused(needed, said):
-    problem = never_fits(needed, HERE.nodes)
+    problem = HERE.never_fits(needed)
     assert said in problem and bool(problem) == bool(said)
 
 
 def test_several_nodes_must_each_have_what_a_part_of_the_run_needs():
-    nodes = (Node(4, 2, 2**30), Node(4, 2, 2**30), Node(64, 0, 2**40))
-    assert never_fits(Resources(nodes=2, gpus=2), nodes) == ""
-    assert "asks for 3 nodes, and the Ray cluster has 2" in never_fits(Resources(nodes=3, gpus=2), nodes)
-    assert "2000 MiB" in never_fits(Resources(nodes=2, gpus=2, memory_mb=2000), nodes)
+    cluster = Cluster("", "", {}, (Node(4, 2, 2**30), Node(4, 2, 2**30), Node(64, 0, 2**40)))
+    assert cluster.never_fits(Resources(nodes=2, gpus=2)) == ""
+    assert "asks for 3 nodes, and the Ray cluster has 2" in cluster.never_fits(Resources(nodes=3, gpus=2))
+    assert "2000 MiB" in cluster.never_fits(Resources(nodes=2, gpus=2, memory_mb=2000))
 
 
 def test_a_group_without_its_actor_is_removed_when_it_was_missing_twice(monkeypatch):
     removed = []
-    monkeypatch.setattr(ray_groups, "remove_group", removed.append)
-    orphans = ray_groups.OrphanedGroups()
-    orphans.remove({"plat-a_0", "plat-b_0"}, {"plat-a_0"})
+    monkeypatch.setattr(ray_bridge, "remove_group", removed.append)
+    bridge = ray_bridge.Bridge()
+    bridge._remove_orphans({"plat-b_0"})
     assert removed == [], "its actor may not have been made yet"
-    orphans.remove({"plat-a_0", "plat-b_0"}, {"plat-b_0"})
+    bridge._remove_orphans({"plat-a_0"})
     assert removed == []
-    orphans.remove({"plat-a_0", "plat-b_0"}, set())
+    bridge._remove_orphans({"plat-a_0", "plat-b_0"})
     assert removed == ["plat-a_0"]
 
 
@@ -185,9 +184,9 @@ def test_another_cluster_s_runs_are_left_to_it_unless_it_is_gone_or_they_are_sto
         address = f"127.0.0.1:{server.getsockname()[1]}"
         _, runs = submitted(home, toy, 1, session="two", address=address)
         refresh(home, HERE, set())
-        note_lost_clusters(home)
+        task_states(home)
         assert open_record(runs[0]) is not None
-    note_lost_clusters(home)  # nobody listens there any more
+    task_states(home)  # nobody listens there any more
     assert open_record(runs[0]) is None
 
 
@@ -207,28 +206,32 @@ def test_a_cluster_that_was_started_anew_has_nothing_of_the_old_one(home, toy):
 
 def test_a_ray_of_our_own_is_gone_with_its_process(home, toy):
     owner = subprocess.run(
-        [sys.executable, "-c", "import json; from plat.store.process import this_process as t; print(json.dumps(t()))"],
+        [
+            sys.executable,
+            "-c",
+            "import json; from plat.processes.identification import this_process as t; print(json.dumps(t()))",
+        ],
         capture_output=True,
         text=True,
         check=True,
     )
 
     _, runs = submitted(home, toy, 1, local=True, owner=json.loads(owner.stdout), session="gone")
-    note_lost_clusters(home)
+    task_states(home)
     assert open_record(runs[0]) is None
 
 
 def test_a_cluster_that_is_not_there_is_named_at_once(home, toy):
     with pytest.raises(SchedulerError, match=r"no Ray cluster answers at 127.0.0.1:1:") as error:
         sweep(home, [toy()], on="ray", cluster=("cluster.address=127.0.0.1:1",))
-    assert "ray start --head" in error.value.mend
+    assert "ray start --head" in error.value.fix
 
 
 def test_a_ray_of_our_own_cannot_be_left(home, toy, monkeypatch):
     monkeypatch.delenv("RAY_ADDRESS", raising=False)
     with pytest.raises(SpecError, match="cannot leave them") as error:
         sweep(home, [toy()], on="ray", detach=True)
-    assert error.value.where == "--detach" and "RAY_ADDRESS" in error.value.mend
+    assert error.value.where == "--detach" and "RAY_ADDRESS" in error.value.fix
 
 
 def test_slurm_is_not_asked_about_what_ray_has(home, toy):

@@ -10,9 +10,9 @@ import pytest
 from sweep_processes import Recorder, finish, start, wait_for
 from toy_runs import no_step_twice, toy_run
 
-from plat.cores import usable_cores
 from plat.dispatch.driver import sweep
-from plat.dispatch.local.shared_cores import SharedCores
+from plat.dispatch.local.devices import SharedCores
+from plat.processes.cores import usable_cores
 from plat.store.home import Home
 from plat.store.run_directory import lease
 from plat.store.run_directory.creation import create

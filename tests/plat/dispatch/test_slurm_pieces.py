@@ -12,17 +12,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 from toy_runs import toy_run
 
-from plat.dispatch.schedulers import OVER, PENDING, RUNNING, UNKNOWN
-from plat.dispatch.slurm.commands import indices, is_refusal
-from plat.dispatch.slurm.packing import chunks
+from plat.dispatch.dispatcher_spec import OVER, PENDING, RUNNING, UNKNOWN
+from plat.dispatch.slurm.commands import indices, is_refusal, task_state
 from plat.dispatch.slurm.profile import Profile, load_profile, with_profile_path
-from plat.dispatch.slurm.script import script_text
-from plat.dispatch.slurm.states import task_state
-from plat.dispatch.slurm.stops import PREEMPTED, TIMEOUT, Stops, reason_of_stop
+from plat.dispatch.slurm.slurm_dispatcher import slurm_chunks
+from plat.dispatch.slurm.slurm_task import PREEMPTED, TIMEOUT, Stops, reason_of_stop
+from plat.dispatch.slurm.submission import script_text
 from plat.errors import SpecError
-from plat.spec import yaml_reader
+from plat.spec.reading import yaml_reader
+from plat.store.coordination.submissions import Submission, new_submission
 from plat.store.home import Home
-from plat.store.submissions import Submission, new_submission
 from plat.trainer.resources import Resources
 
 PROFILES = sorted((Path(__file__).parents[3] / "slurm").glob("*.yaml"))
@@ -48,7 +47,7 @@ def test_the_template_explains_every_option_and_gives_its_default():
 
 
 @pytest.mark.parametrize(
-    ("text", "what", "place", "mend"),
+    ("text", "what", "place", "fix"),
     [
         ("partiton: gpu\n", "unknown option 'partiton'", ":1:1", "did you mean 'partition'"),
         ("account: a\ntime: soon\n", "time must be minutes", ":2:7", "template"),
@@ -61,17 +60,17 @@ def test_the_template_explains_every_option_and_gives_its_default():
         ("a: [\n", "not valid YAML", ":2:1", ""),
     ],
 )
-def test_a_wrong_profile_says_where(tmp_path, text, what, place, mend):
+def test_a_wrong_profile_says_where(tmp_path, text, what, place, fix):
     with pytest.raises(SpecError, match=what) as error:
         load_profile(write(tmp_path, text))
-    assert str(tmp_path / "mine.yaml") + place in error.value.where and mend in error.value.mend
+    assert str(tmp_path / "mine.yaml") + place in error.value.where and fix in error.value.fix
 
 
 def test_a_profile_that_is_not_there_and_a_wrong_value_on_the_command_line(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     with pytest.raises(SpecError, match="no cluster profile 'cpu_clutser'") as error:
         load_profile(["cluster=cpu_clutser"])
-    assert "did you mean 'cpu_cluster'" in error.value.mend
+    assert "did you mean 'cpu_cluster'" in error.value.fix
     with pytest.raises(SpecError, match="max_parallel must be") as error:
         load_profile(["cluster.max_parallel=all"])
     assert "cluster.max_parallel=all" in error.value.where
@@ -107,7 +106,7 @@ def test_a_profile_is_found_above_the_experiment_file(tmp_path, monkeypatch):
         with_profile_path(["cluster=lap"], [file])
     for searched in (elsewhere / "slurm", repository / "slurm", repository / "experiments" / "slurm"):
         assert str(searched) in error.value.where
-    assert "did you mean 'lab'" in error.value.mend
+    assert "did you mean 'lab'" in error.value.fix
 
 
 def test_what_a_run_asks_for_is_its_trainers_then_the_profiles_then_its_models():
@@ -166,18 +165,18 @@ def test_what_is_no_array_expression_is_refused_or_read_whole(text):
 
 def test_a_thousand_runs_of_one_class_are_one_array_and_ten_thousand_at_most_three():
     runs = [toy_run(seed=seed) for seed in range(1000)]
-    made = chunks(runs, Profile(), 1001, lambda run: None)
+    made = slurm_chunks(runs, Profile(), 1001, lambda run: None)
     assert [len(chunk.tasks) for chunk in made] == [1000]
-    short = chunks(runs, Profile(), 1001, lambda run: 60.0)
+    short = slurm_chunks(runs, Profile(), 1001, lambda run: 60.0)
     assert [len(chunk.tasks) for chunk in short] == [100] and len(short[0].tasks[0]) == 10
     assert [run for task in short[0].tasks for run in task] == runs
-    many = chunks([runs[0]] * 10_000, Profile(), 1001, lambda run: None)
+    many = slurm_chunks([runs[0]] * 10_000, Profile(), 1001, lambda run: None)
     assert len(many) <= 3 and max(len(chunk.tasks) for chunk in many) <= 1001
 
 
 def test_runs_that_ask_for_different_things_are_different_arrays():
     plain, gpu = toy_run(seed=0), toy_run(seed=1, gpus=1)
-    made = chunks([plain, gpu, plain], Profile(runs_per_task=5), 1001, lambda run: None)
+    made = slurm_chunks([plain, gpu, plain], Profile(runs_per_task=5), 1001, lambda run: None)
     assert [(chunk.needed.gpus, len(chunk.tasks[0])) for chunk in made] == [(0, 2), (1, 1)]
 
 

@@ -9,9 +9,9 @@ import sys
 from pathlib import Path
 
 import pytest
+from tools.documents.pages import problems, write
 
 from plat.errors import PlatError
-from plat_analysis.documents.pages import problems, write
 
 PAGE = """# Results
 
@@ -31,7 +31,7 @@ def repository(checkout) -> Path:
     (checkout / "README.md").write_text("Nothing measured.\n")
     (checkout / "docs" / "results.md").write_text(PAGE)
     assert problems(checkout)[0] == (
-        "docs/results.md:4: this is not what docs/results says; `make results` writes it again"
+        "docs/results.md:4: this is not what the bundles say; `make results` writes it again"
     )
     assert write(checkout) == ["docs/results.md written", "experiments/verdicts.json written"]
     return checkout
@@ -60,7 +60,7 @@ def test_every_digit_that_is_edited_by_hand_is_seen(repository):
 def test_the_command_checks_and_writes(repository):
     path = repository / "docs" / "results.md"
     path.write_text(path.read_text().replace("30.0", "31.0", 1) + "It helps by +3.1 here.\n")
-    command = [sys.executable, "-m", "plat_analysis.documents", "--root", str(repository)]
+    command = [sys.executable, "-m", "tools.documents", "--root", str(repository)]
     checked = subprocess.run([*command, "--check"], capture_output=True, text=True, timeout=60)
     assert checked.returncode == 1 and len(checked.stdout.splitlines()) == 2
     assert "+3.1 looks measured and stands in no region" in checked.stdout
@@ -73,7 +73,7 @@ def test_the_command_checks_and_writes(repository):
     [
         ("small table nothing", "the report has no table 'nothing'"),
         ("small table peak_success lines=x", "has no line 'x'"),
-        ("small table peak_success loud", "a table has no option 'loud'"),
+        ("small table peak_success loud", "there is no option 'loud'"),
         ("small value no/such", "the report has no value 'no/such'"),
         ("small claims", "small claims nothing"),
         ("small verdict x", "the report has no claim 'x'"),
@@ -94,7 +94,7 @@ def test_runs_of_another_version_are_refused(repository):
     path.write_text(path.read_text().replace("climb.games: 20", "climb.games: 21"))
     with pytest.raises(PlatError, match="24 of 24 runs in the bundle are not those of") as error:
         problems(repository)
-    assert "plat export" in (error.value.mend or "")
+    assert "plat export" in (error.value.fix or "")
 
 
 def test_a_damaged_bundle_is_refused(repository):

@@ -53,12 +53,12 @@ def test_a_reference_is_a_path(plat, checkout, value):
 
 
 def test_the_frames_of_a_bundle_give_the_report_of_the_store(plat, checkout):
-    from plat.spec.experiment import load_experiment
-    from plat.store.bundle.frames import read_results
+    from plat.spec.expansion.experiment import load_experiment
+    from plat.store.bundle.bundle_frames import read_results
     from plat.store.home import Home
     from plat.store.mlflow.frames import Store
     from plat_analysis.report.build import build_report
-    from plat_analysis.report.files import report_files
+    from plat_analysis.report.report_files import report_files
 
     experiment = load_experiment(checkout / FILE, ["matrix.seed=range(6)"])
     home = Home.find(checkout / "earlier")

@@ -13,7 +13,6 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from plat.errors import RunError
-from plat.rl import algorithms
 from plat.rl.algorithms import Aggregation, actor_loss, advantages, kl_loss, policy_loss, value_loss
 from plat.rl.config import AlgorithmConfig
 
@@ -63,7 +62,7 @@ def aggregate(mode, values, mask, factor=96):
     if mode == "token-mean":
         return sum(map(sum, rows)) / sum(map(len, rows))
     if mode == "seq-mean-token-mean":
-        return sum(sum(row) / len(row) for row in rows) / len(rows)
+        return sum(sum(row) / (len(row) + 1e-8) for row in rows) / len(rows)  # verl adds it against an empty row
     return sum(map(sum, rows)) / len(rows) / (factor if mode.endswith("norm") else 1)
 
 
@@ -76,12 +75,13 @@ def clipped(config, old, new, advantage):
 
 @given(seeds, st.sampled_from(ALL))
 @example(447, ALL[0])  # one token reaches the limit of verl's KL estimate
+@example(3904397, GRPO)  # a large loss of short sequences: the 1e-8 of verl's mean is larger than the tolerance
 @settings(max_examples=60, deadline=None)
 def test_the_whole_loss_is_what_the_loops_say(seed, base):
     config = replace(base, entropy_coef=0.01, kl_coef=0.05)
     b = batch(seed)
     loss, metrics = actor_loss(
-        config, b["old"], b["new"], b["adv"], b["mask"], token_entropy=b["entropy"], ref_logp=b["ref"], aggregation=NORM
+        config, b["old"], b["new"], b["adv"], b["mask"], token_entropy=b["entropy"], ref_logp=b["ref"], by=NORM
     )
     mask, entropy = b["mask"].tolist(), b["entropy"].tolist()
     triples = zip(b["old"].tolist(), b["new"].tolist(), b["adv"].tolist(), strict=True)
@@ -92,8 +92,10 @@ def test_the_whole_loss_is_what_the_loops_say(seed, base):
     def total(values):
         return aggregate(config.loss_agg, values, mask)
 
-    assert metrics["pg_loss"] == pytest.approx(total(pg))
-    assert float(loss) == pytest.approx(total(pg) - 0.01 * total(entropy) + 0.05 * total(kl))
+    assert metrics["pg_loss"] == pytest.approx(total(pg), abs=1e-8)
+    assert float(loss) == pytest.approx(
+        total(pg) - 0.01 * total(entropy) + 0.05 * total(kl), abs=1e-8
+    )  # float32: the terms may cancel
     assert metrics["entropy"] == pytest.approx(aggregate("token-mean", entropy, mask))  # comparable between modes
     assert metrics["kl"] == pytest.approx(aggregate("token-mean", kl, mask))
     assert 0 <= metrics["clip_fraction"] <= 1
@@ -150,7 +152,7 @@ def test_loss_and_gradient_equal_those_of_verls_engine(base):
     )
     (their_gradient,) = torch.autograd.grad(theirs, logp)
     ours, _ = actor_loss(
-        config, b["old"], logp, b["adv"], b["mask"], token_entropy=b["entropy"], ref_logp=b["ref"], aggregation=NORM
+        config, b["old"], logp, b["adv"], b["mask"], token_entropy=b["entropy"], ref_logp=b["ref"], by=NORM
     )
     (our_gradient,) = torch.autograd.grad(ours, logp)
     torch.testing.assert_close(ours, theirs)
@@ -300,7 +302,7 @@ def test_what_dropping_half_the_prompts_does_to_the_loss(mode):
     padded = [torch.cat([part, torch.zeros_like(part)]) for part in half]
     torch.testing.assert_close(policy_loss(config, *padded, NORM)[0], alone)
     in_verl, _ = policy_loss(config, *padded, Aggregation(batch_sequences=6, loss_scale_factor=96))
-    torch.testing.assert_close(in_verl, alone * algorithms.implicit_loss_scale(mode, 0.5))
+    torch.testing.assert_close(in_verl, alone * (1.0 if mode == "token-mean" else 0.5))
 
 
 def test_what_cannot_be_computed_is_refused():

@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from plat.errors import RunError
-from plat.rl.config import FilterConfig
-from plat.rl.filter import PAPER_TOP_P, select, top_p_count
+from plat.rl.config import PAPER_TOP_P, FilterConfig
+from plat.rl.filter.selection import select, top_p_count
 from plat.rl.scores import prompt_scores
 
 RANDOM = FilterConfig(rule="random", metric="reward_variance", include_zero=True)
@@ -117,7 +117,7 @@ def test_every_subset_is_drawn_equally_often():
 def test_nothing_is_kept_where_top_p_keeps_nothing():
     config = dataclasses.replace(RANDOM, kept="as_top_p")
     selection = select([0.004, 0.006], config, draws=[0.1, 0.2], count=0)
-    assert (selection.skipped, selection.why_empty) == (True, "top_p_keeps_none")
+    assert (selection.kept.size == 0, selection.why_empty) == (True, "top_p_keeps_none")
     whole = select([0.004, 0.006], dataclasses.replace(config, on_empty="keep_all"), draws=[0.1, 0.2], count=0)
     assert (whole.kept.tolist(), whole.why_empty) == ([0, 1], "top_p_keeps_none")
 

@@ -17,7 +17,6 @@ from scipy.special import logsumexp
 from plat.errors import RunError
 from plat.rl.config import MIConfig
 from plat.rl.mutual_information import (
-    SigmaEMA,
     is_measured,
     merge_prompts,
     mi_metrics,
@@ -33,10 +32,10 @@ def measure(scores, own, tokens, weight=None, *, config=CONFIG, scope="first_tur
         torch.as_tensor(scores),
         np.asarray(own),
         np.asarray(tokens),
-        None if weight is None else np.asarray(weight),
+        np.ones(np.shape(scores)[1]) if weight is None else np.asarray(weight, dtype=float),
         config=config,
         scope=scope,
-        ema=SigmaEMA(config.ema_alpha) if ema is None else ema,
+        sigmas={} if ema is None else ema,
     )
     prefix = f"mi/{scope}/"
     assert all(name.startswith(prefix) for name in actual)
@@ -184,10 +183,10 @@ def test_the_moving_average_survives_a_resume():
     def history(ema, some):
         return [[measure(*b, scope=s, ema=ema) for s in ("first_turn", "trajectory")] for b in some]
 
-    undisturbed, first = SigmaEMA(0.9), SigmaEMA(0.9)
+    undisturbed, first = {}, {}
     expected = history(undisturbed, batches_)
     before = history(first, batches_[:3])
-    second = SigmaEMA.from_dict(0.9, json.loads(json.dumps(first.to_dict())))
+    second = json.loads(json.dumps(first))
     assert before + history(second, batches_[3:]) == expected
     assert second == undisturbed
     # Written out: the first sigma starts it, then .9 of the old and .1 of the new
@@ -200,10 +199,10 @@ def test_the_moving_average_survives_a_resume():
 
 
 def test_nothing_to_tell_apart_and_nonsense():
-    ema = SigmaEMA(0.9)
+    ema = {}
     assert measure(np.zeros((4, 1)), [0] * 4, [1] * 4, ema=ema) == {}
     assert measure(np.zeros((1, 4)), [0], [1], ema=ema) == {}
-    assert ema.to_dict() == {}
+    assert ema == {}
     with pytest.raises(RunError) as error:
         measure([[0.0, math.nan], [0.0, 0.0]], [0, 1], [1, 1])
     assert error.value.failure_class == "nan"

@@ -8,7 +8,7 @@ import pytest
 import yaml
 
 from plat.rl.config import AlgorithmConfig, FilterConfig
-from plat.rl.filter import select
+from plat.rl.filter.selection import select
 
 
 def preset(group, name):

@@ -9,7 +9,7 @@ from runner_runs import make
 
 from plat.runner.execution import execute
 from plat.store.run_directory.checkpoint import list_checkpoints, load_checkpoint
-from plat.store.run_directory.files import read_attempt_meta
+from plat.store.run_directory.run_files import read_attempt_meta
 from plat.trainer.api import Outcome, State
 
 

@@ -11,9 +11,9 @@ from toy_runs import comparable
 from plat.errors import CheckpointError, HomeError
 from plat.runner.execution import execute
 from plat.store.home import Home
-from plat.store.mlflow.record import read_record
+from plat.store.mlflow.run_record import read_record
 from plat.store.run_directory.checkpoint import is_peak, list_checkpoints, load_checkpoint
-from plat.store.run_directory.files import set_damaged_config_aside
+from plat.store.run_directory.run_files import set_damaged_config_aside
 from plat.store.run_directory.run_io import FileRunIO
 from plat.store.run_directory.state import run_state
 
@@ -97,7 +97,7 @@ def test_a_folder_where_a_file_should_be_and_the_other_way_round(home, tmp_path,
             make(other)
             assert execute(other, place.id) == "finished" and run_state(place).state == "done", name
         except HomeError as error:
-            assert str(name) in error.render() and error.mend, name
+            assert str(name) in error.render() and error.fix, name
 
 
 def test_a_damaged_peak_never_passes_for_an_older_one(home, tmp_path, monkeypatch, caplog):

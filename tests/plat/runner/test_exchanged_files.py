@@ -1,4 +1,4 @@
-"""Files of one run in another's folder: noticed, or harmless; and the next sweep mends that or says how.
+"""Files of one run in another's folder: noticed, or harmless; and the next sweep fixes that or says how.
 
 Every case puts something of run B into run A's folder, by an exchange, a copy or a move, then imports both into an
 empty store. Whatever happens, no value of one run may be stored as the other's.
@@ -14,16 +14,16 @@ from toy_runs import toy_run
 
 from plat.errors import PlatError
 from plat.runner.execution import execute
-from plat.store.durable import exchange, read_json, to_checked_json
+from plat.store.disk.durable import exchange
 from plat.store.home import Home
 from plat.store.mlflow.frames import Store
 from plat.store.mlflow.importer import import_runs
 from plat.store.provenance.code_state import CodeState
+from plat.store.provenance.repository import Repository
 from plat.store.run_directory.creation import create
-from plat.store.run_directory.files import mend_of, set_damaged_config_aside
 from plat.store.run_directory.history import run_history
+from plat.store.run_directory.run_files import fix_of, set_damaged_config_aside
 from plat.store.run_directory.run_io import FileRunIO
-from plat.store.run_directory.spool import SpoolWriter, read_events
 from plat.store.run_directory.state import run_state
 
 RUNS = {"A": toy_run(seed=0), "B": toy_run(seed=1)}
@@ -37,39 +37,18 @@ PARTS = [
 
 def make_run(home, name):
     """The directory of a run, made with code that differs from the other run's."""
-    return create(home, RUNS[name], "a", code=CodeState(name.lower() * 40, False))
-
-
-def as_before(paths):
-    """Rewrite a directory as plat 0.3 made it before its files named their run."""
-    meta = read_json(paths.meta)
-    paths.meta.write_bytes(to_checked_json({key: meta[key] for key in meta if key not in ("format", "files")}))
-    if paths.result.exists():
-        result = read_json(paths.result)
-        paths.result.write_bytes(to_checked_json({key: result[key] for key in result if key != "events"}))
-    for attempt in paths.attempts():
-        facts = read_json(attempt.meta)
-        attempt.meta.write_bytes(to_checked_json({key: facts[key] for key in facts if key != "run"}))
-        if (outcome := read_json(attempt.outcome)) is not None:
-            kept = {key: outcome[key] for key in outcome if key not in ("run", "attempt")}
-            attempt.outcome.write_bytes(to_checked_json(kept))
-        events, _ = read_events(attempt.events)
-        attempt.events.unlink()
-        spool = SpoolWriter(attempt.events)
-        for event in events:
-            spool.replay(event)
-        spool.close()
+    return create(home, RUNS[name], "a", code=CodeState(Repository(home.root, name.lower() * 40)))
 
 
 @pytest.fixture(scope="module")
 def homes(tmp_path_factory):
     """homes[state]: a home with both runs in this state, and no store."""
     made = {}
-    for state in ("finished", "resumed", "killed", "older", "older resumed"):
+    for state in ("finished", "resumed", "killed"):
         home = Home(tmp_path_factory.mktemp(state.replace(" ", "-")) / "home").create()
         for name in RUNS:
             paths = make_run(home, name)
-            if state not in ("finished", "older"):
+            if state != "finished":
                 with pytest.MonkeyPatch.context() as patch:
                     patch.setattr(FileRunIO, "should_stop", lambda self: self.step == 4)
                     assert execute(home, paths.id) == "interrupted"
@@ -77,8 +56,6 @@ def homes(tmp_path_factory):
                 paths.attempt(1).outcome.unlink()
             else:
                 assert execute(home, paths.id) == "finished"
-            if state.startswith("older"):
-                as_before(paths)
         made[state] = home
     return made
 
@@ -121,7 +98,7 @@ def stored(home):
 
 @pytest.mark.parametrize("how", ["exchange", "copy", "move"])
 @pytest.mark.parametrize("parts", PARTS, ids="+".join)
-@pytest.mark.parametrize("state", ["finished", "resumed", "killed", "older", "older resumed"])
+@pytest.mark.parametrize("state", ["finished", "resumed", "killed"])
 def test_no_value_of_one_run_is_taken_for_the_others(homes, truth, empty_store, tmp_path, state, parts, how):
     if state == "killed" and (parts == ("result.json",) or f"{FIRST}/outcome.json" in parts):
         parts = tuple(part for part in parts if part.startswith(FIRST) and "outcome" not in part) or ("attempts",)
@@ -152,11 +129,11 @@ def test_no_value_of_one_run_is_taken_for_the_others(homes, truth, empty_store, 
             execute(home, paths[name].id)
         except PlatError as error:
             said.append(name)
-            assert error.mend and error.where
+            assert error.fix and error.where
     report = import_runs(home, home.store_uri())
     for name, run in RUNS.items():
         if run.id in report.damaged:
-            assert mend_of(report.damaged[run.id]) in " ".join(report.warnings())
+            assert fix_of(report.damaged[run.id]) in " ".join(report.warnings())
         elif name not in said:
             assert values_of(paths[name]) == truth[name]
             assert run_state(paths[name]).state == "done" and run.id not in report.unreadable

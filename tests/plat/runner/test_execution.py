@@ -12,7 +12,7 @@ from toy_runs import comparable, no_step_twice
 
 from plat.errors import HomeError, RunError
 from plat.runner.execution import execute
-from plat.store.durable import to_checked_json
+from plat.store.disk.durable import to_checked_json
 from plat.store.home import Home
 from plat.store.run_directory import lease
 from plat.store.run_directory.attempts import record_failure, request_cancel, settle

@@ -13,11 +13,11 @@ from runner_runs import make, outcome_of
 from toy_runs import no_step_twice
 
 from plat.errors import HomeError, RunError, SpecError
+from plat.processes import identification
 from plat.runner import attempt as runner_attempt
 from plat.runner.execution import execute
 from plat.runner.failures import classify
-from plat.store import process
-from plat.store.durable import locked
+from plat.store.disk.durable import locked
 from plat.store.run_directory import lease
 from plat.store.run_directory.state import run_state
 from plat.trainer.api import Outcome
@@ -76,7 +76,7 @@ def test_on_a_file_system_without_locks_the_exclusive_files_do(home, monkeypatch
     assert held is not None and lease.state(paths) == "live"
     assert lease.take(paths) is None and lease.take(paths, steal=True) is None
     held.release()
-    facts = process.this_process() | {"pid": 1 << 22, "attempt": 1}  # a number that no process has
+    facts = identification.this_process() | {"pid": 1 << 22, "attempt": 1}  # a number that no process has
     paths.lease.write_text(json.dumps(facts))
     assert lease.state(paths) == "orphan"
     with locked(home.meta_lock), pytest.raises(Timeout):
@@ -115,8 +115,8 @@ def test_a_trainer_that_returns_no_outcome_is_named_with_its_line(home, monkeypa
     monkeypatch.setitem(plat_toy.SPEC.__dict__, "load", lambda: forgetful)
     assert execute(home, paths.id) == "failed:error"
     line = forgetful.__code__.co_firstlineno
-    where, mend = f"{__file__}:{line}", 'end it with `return Outcome("finished")`'
-    assert outcome_of(paths)["reason"] == f"the trainer 'toy' returned None, not an Outcome ({where}); fix: {mend}"
+    where, fix = f"{__file__}:{line}", 'end it with `return Outcome("finished")`'
+    assert outcome_of(paths)["reason"] == f"the trainer 'toy' returned None, not an Outcome ({where}); fix: {fix}"
 
 
 def test_the_reason_names_the_line_of_the_trainers_code(home):
@@ -131,14 +131,14 @@ def test_the_reason_names_the_line_of_the_trainers_code(home):
 
 def test_the_reason_says_how_to_mend_what_a_trainer_refuses(home, monkeypatch):
     def refuse(config, io):
-        raise SpecError("the batch\nis odd", where="train.batch", mend="make it even")
+        raise SpecError("the batch\nis odd", where="train.batch", fix="make it even")
 
     paths = make(home)
     monkeypatch.setitem(plat_toy.SPEC.__dict__, "load", lambda: refuse)
     assert execute(home, paths.id) == "failed:error"
     assert run_state(paths).reason == "the batch is odd; fix: make it even"
-    long = classify(SpecError("word " * 500, mend="mend " * 500))[1]
-    assert len(long) < 520 and "; fix: mend" in long
+    long = classify(SpecError("word " * 500, fix="fix " * 500))[1]
+    assert len(long) < 520 and "; fix: fix" in long
 
 
 class OutOfMemoryError(RuntimeError):

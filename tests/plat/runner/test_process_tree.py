@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from plat.runner import process_tree
-from plat.runner.process_tree import MARK, children, contained, descendants, kill_leftovers
-from plat.store.process import process_start
+from plat.processes import process_tree
+from plat.processes.identification import process_start
+from plat.processes.process_tree import MARK, children, contained, descendants, kill_leftovers
 
 # Writes its number to the file, and lives on; with `fork` its parent ends at once, as a daemon's does.
 SCRIPT = """
@@ -97,7 +97,7 @@ def test_shared_memory_is_removed_by_the_process_that_python_keeps_for_that(tmp_
     """It ignores SIGTERM; killed, it would leave the memory behind."""
     script = (
         "import sys; from multiprocessing import shared_memory; from pathlib import Path; "
-        "from plat.runner.process_tree import children, contained\n"
+        "from plat.processes.process_tree import children, contained\n"
         "with contained(Path(sys.argv[1])):\n"
         "    memory = shared_memory.SharedMemory(create=True, size=64)\n"
         "import os; print(memory.name, children(os.getpid()))\n"
@@ -146,7 +146,7 @@ def test_leftovers_of_a_killed_run_are_known_by_its_directory(tmp_path, stranger
 def test_leftovers_are_not_whoever_looks_for_them(tmp_path):
     """A run may be started from a process that another attempt of it has started."""
     script = (
-        "from pathlib import Path; from plat.runner.process_tree import kill_leftovers; "
+        "from pathlib import Path; from plat.processes.process_tree import kill_leftovers; "
         f"kill_leftovers(Path({str(tmp_path)!r})); print('alive')"
     )
     marked = {**os.environ, MARK: os.path.realpath(tmp_path)}

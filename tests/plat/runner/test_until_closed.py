@@ -13,7 +13,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-COMMAND = [sys.executable, "-m", "plat.runner.until_closed"]
+COMMAND = [sys.executable, "-m", "plat.processes.until_closed"]
 # Starts a daemon in a session of its own, writes the daemon's number to a file, and lives on.
 FAMILY = """
 import os, subprocess, sys, time

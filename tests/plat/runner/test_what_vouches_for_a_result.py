@@ -1,4 +1,4 @@
-"""What vouches for a result: checksums, counts, hashes. Without one of them a run is damaged, and says how to mend."""
+"""What vouches for a result: checksums, counts, hashes. Without one of them a run is damaged, and says how to fix."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from toy_runs import comparable
 
 from plat.errors import HomeError
 from plat.runner.execution import execute
-from plat.store.durable import read_json, to_checked_json
-from plat.store.mlflow.record import read_record
+from plat.store.disk.durable import read_json, to_checked_json
+from plat.store.mlflow.run_record import read_record
 from plat.store.run_directory.checkpoint import list_checkpoints
-from plat.store.run_directory.files import mend_of, read_meta
+from plat.store.run_directory.run_files import fix_of, read_meta
 from plat.store.run_directory.run_io import FileRunIO
 from plat.store.run_directory.state import run_state
 
-OUTCOME_MEND = "remove the run's result.json"
+OUTCOME_FIX = "remove the run's result.json"
 
 
 @pytest.fixture
@@ -51,7 +51,7 @@ def test_a_damaged_or_lost_outcome_of_a_done_run_is_named_and_mended(home, tmp_p
     outcome = done.attempt(1).outcome
     outcome.unlink() if content is None else outcome.write_text(content)
     problem = read_record(done).damage
-    assert problem.startswith("attempts/001/outcome.json is ") and OUTCOME_MEND in mend_of(problem)
+    assert problem.startswith("attempts/001/outcome.json is ") and OUTCOME_FIX in fix_of(problem)
     done.result.unlink()
     assert execute(home, done.id) == "finished" and read_record(done).damage == ""
     assert comparable(done) == undisturbed(tmp_path)
@@ -113,7 +113,7 @@ def test_the_recorded_code_cannot_be_edited(home, done, harm):
     else:
         done.code.unlink() if harm == "remove" else done.code.write_text("commit: 1234\n")
     problem = read_record(done).damage
-    assert problem.startswith("code.") and "put back what was recorded" in mend_of(problem)
+    assert problem.startswith("code.") and "put back what was recorded" in fix_of(problem)
     make(home)
     assert read_record(done).damage == problem, "another plat's code is not recorded as the one that made the run"
 
@@ -125,23 +125,13 @@ def test_code_that_a_power_cut_took_before_the_start_is_recorded_anew(home):
     assert paths.code.read_text() and execute(home, paths.id) == "finished" and read_record(paths).damage == ""
 
 
-def test_a_meta_file_written_anew_does_not_ask_more_of_an_older_run(home, done):
-    """The files of runs that plat 0.3 began do not name their run."""
-    facts = read_json(done.attempt(1).meta)
-    del facts["run"]
-    done.attempt(1).meta.write_bytes(to_checked_json(facts))
-    done.meta.unlink()
-    make(home)
-    assert read_record(done).damage == ""
-
-
 def test_a_whole_directory_of_another_run_is_refused_until_it_is_put_back(home, done):
     other = make(home, seed=1)
     done.root.rename(done.root.with_name("aside"))
     other.root.rename(done.root)
     with pytest.raises(HomeError, match=f"meta.json is of run {other.id}") as caught:
         make(home)
-    assert "put back into its own folder" in caught.value.mend and run_state(done).state == "missing"
+    assert "put back into its own folder" in caught.value.fix and run_state(done).state == "missing"
     done.root.rename(other.root)
     done.root.with_name("aside").rename(done.root)
     make(home)

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from plat.search.asha import TuneAsha
 from plat.search.pruners import make_pruner
-from plat.search.settings import read_chosen
+from plat.search.search_settings import read_chosen
 
 optuna.logging.set_verbosity(optuna.logging.WARNING)
 STEPS = 9

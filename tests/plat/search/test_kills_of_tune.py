@@ -15,10 +15,10 @@ from pathlib import Path
 
 import pytest
 from search_files import TOY_SEARCH
+from store_dump import dump
 from toy_runs import comparable, no_step_twice
 
 from plat.store.home import Home
-from plat.store.mlflow.dump import dump
 
 pytestmark = pytest.mark.slow
 TOY = Path(__file__).parents[2] / "toy"

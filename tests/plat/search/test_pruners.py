@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from plat.search.pruners import CHANCE, ENTROPY, RETRIEVAL, collapse_seen
-from plat.search.settings import PRUNERS
+from plat.search.search_settings import PRUNERS
 
 OPTIONS = PRUNERS["retrieval"]
 

@@ -1,12 +1,13 @@
-"""Search files: what is read, and what a wrong one is told (one line what, one where, one how to mend it)."""
+"""Search files: what is read, and what a wrong one is told (one line what, one where, one how to fix it)."""
 
 from __future__ import annotations
 
 import pytest
 
 from plat.errors import SpecError
-from plat.search.file import is_search, read_searches
+from plat.search.search_file import read_searches
 from plat.search.space import Choice, Range
+from plat.spec.reading.experiment_file import is_search
 
 GOOD = """
 title: A toy search
@@ -34,7 +35,7 @@ def test_a_file_gives_a_search(write):
 
 
 def test_a_trial_has_a_run_for_every_seed_and_the_same_ones_as_a_sweep(write):
-    from plat.spec.experiment import load_experiment
+    from plat.spec.expansion.experiment import load_experiment
 
     (search,) = read_searches(write(GOOD))
     runs = search.runs_of({"train.iterations": 4, "micro": 1, "sleep": 0.001, "kind": "busy"}, [0, 1])
@@ -88,21 +89,21 @@ WRONG = [
 ]
 
 
-@pytest.mark.parametrize(("old", "new", "what", "where", "mend"), WRONG, ids=[case[1] for case in WRONG])
-def test_a_wrong_file_is_told_what_where_and_how_to_mend_it(write, old, new, what, where, mend):
+@pytest.mark.parametrize(("old", "new", "what", "where", "fix"), WRONG, ids=[case[1] for case in WRONG])
+def test_a_wrong_file_is_told_what_where_and_how_to_mend_it(write, old, new, what, where, fix):
     assert old in GOOD
     with pytest.raises(SpecError) as error:
         read_searches(write(GOOD.replace(old, new)))
     assert what in error.value.what
     assert where in str(error.value.where)
-    assert mend in str(error.value.mend)
+    assert fix in str(error.value.fix)
 
 
 def test_an_objective_that_the_trainer_does_not_log_is_refused(write):
     text = "title: T\nbase: {scale: smoke}\nspace: {train.lr: [1e-3, 1e-4]}\nobjectives: [{maximize: val/sucess}]\n"
     with pytest.raises(SpecError, match="no run logs the metric 'val/sucess'") as error:
         read_searches(write(text))
-    assert "toy.yaml:4:13" in str(error.value.where) and "did you mean 'val/success'" in str(error.value.mend)
+    assert "toy.yaml:4:13" in str(error.value.where) and "did you mean 'val/success'" in str(error.value.fix)
 
 
 @pytest.mark.parametrize(
@@ -112,7 +113,7 @@ def test_an_objective_that_the_trainer_does_not_log_is_refused(write):
 def test_a_wrong_override_is_told_so(write, override, what):
     with pytest.raises(SpecError, match=what) as error:
         read_searches(write(GOOD), [override])
-    assert override in str(error.value.where) and error.value.mend
+    assert override in str(error.value.where) and error.value.fix
 
 
 def test_a_grid_needs_steps_and_ends_where_it_is_whole(write):

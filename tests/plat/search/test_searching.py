@@ -14,12 +14,12 @@ from search_files import TOY_SEARCH
 from sweep_processes import wait_for
 
 from plat.dispatch.driver import sweep
-from plat.outcomes import PRUNED
-from plat.search.file import read_searches
-from plat.search.source import TrialSource
+from plat.search.search_file import read_searches
 from plat.search.study import Study, open_study
 from plat.search.summary import summarise
+from plat.search.trial_source import TrialSource
 from plat.store.run_directory.state import run_state
+from plat.words.outcomes import PRUNED
 
 TOY = Path(__file__).parents[2] / "toy"
 TEXT = (
@@ -135,7 +135,7 @@ class GivesUp:
 def test_a_trial_is_given_up_while_its_run_goes_on(home, file, monkeypatch):
     text = TEXT.replace("train.iterations: {int: [3, 8]}", "micro: [1, 2]")
     file.write_text(text.replace('"plat_toy:SPEC"}', '"plat_toy:SPEC", sleep: 0.2, train.iterations: 12}'))
-    monkeypatch.setattr("plat.search.source.make_pruner", lambda *_: GivesUp(3))
+    monkeypatch.setattr("plat.search.trial_source.make_pruner", lambda *_: GivesUp(3))
     (search,) = read_searches(file, ["trials=2", "confirm=[]", "seeds=[0]", "pruner=median"])
     report, trials, _ = searched(home, search, at_once=1)
     assert [trial.state.name for trial in trials] == ["COMPLETE", "PRUNED"]
@@ -150,7 +150,7 @@ def test_a_trial_is_given_up_while_its_run_goes_on(home, file, monkeypatch):
 
 
 def test_a_run_that_was_done_is_judged_as_if_it_went_on(home, file, monkeypatch):
-    monkeypatch.setattr("plat.search.source.make_pruner", lambda *_: GivesUp(2))
+    monkeypatch.setattr("plat.search.trial_source.make_pruner", lambda *_: GivesUp(2))
     (search,) = read_searches(file, ["trials=2", "confirm=[]", "pruner=median"])
     with open_study(home, search) as study:
         asked = [study.add(study.suggest(), []) for _ in range(2)]

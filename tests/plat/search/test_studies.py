@@ -13,8 +13,8 @@ import pytest
 from search_files import TOY_SEARCH
 
 from plat.errors import HomeError, SpecError
-from plat.search.file import read_searches
-from plat.search.samplers import trial_seed
+from plat.search.search_file import read_searches
+from plat.search.search_settings import trial_seed
 from plat.search.study import open_study, storage_uri
 from plat.store.home import Home
 
@@ -124,7 +124,7 @@ def test_a_study_is_not_continued_with_another_question(home, search, tmp_path):
     (tmp_path / "known.yaml").write_text(TEXT.replace("[1, 50]", "[1, 60]"))
     with pytest.raises(SpecError, match="begun with another space") as error, open_study(home, search()):
         pass
-    assert "rename the file" in error.value.mend
+    assert "rename the file" in error.value.fix
 
 
 @pytest.mark.parametrize(
@@ -147,4 +147,4 @@ def test_a_study_whose_rows_were_changed_is_named_as_damaged(tmp_path, home, wri
         database.execute(change)
     with pytest.raises(HomeError, match="the file of the studies is damaged") as error, open_study(home, search):
         pass
-    assert error.value.where and error.value.mend
+    assert error.value.where and error.value.fix

@@ -11,13 +11,13 @@ import sys
 import pytest
 from search_files import TOY_SEARCH
 
-from plat.outcomes import INTERRUPTED, PRUNED
 from plat.runner.execution import execute
-from plat.search.file import read_searches
-from plat.search.source import TrialSource
+from plat.search.search_file import read_searches
 from plat.search.study import open_study
+from plat.search.trial_source import TrialSource
 from plat.store.run_directory import lease
 from plat.store.run_directory.attempts import end_attempt, new_attempt
+from plat.words.outcomes import INTERRUPTED, PRUNED
 
 TEXT = (
     TOY_SEARCH
@@ -105,11 +105,11 @@ def test_the_way_on_with_runs_of_a_search_is_plat_tune(plat, file, home):
     for named in ([], [file]):
         out = " ".join(plat("status", *named)[1].split())
         assert "1 interrupted" in out and "1 missing" in out and "plat sweep" not in out, out
-        assert "the next `plat tune FILE` goes on" in out and "the next `plat tune FILE` starts it" in out
-    assert "`plat tune FILE` goes on" in " ".join(plat("why", first.id)[1].split())
+        assert "the next `plat tune FILE` resumes" in out and "the next `plat tune FILE` starts it" in out
+    assert "`plat tune FILE` resumes" in " ".join(plat("why", first.id)[1].split())
     whys = [run["why"] for run in json.loads(plat("status", "--json")[1])["runs"]]
     assert all("plat tune" in why for why in whys) and second.id != first.id
-    assert "the next `plat tune FILE` goes on there" in " ".join(plat("retry", file)[1].split())
+    assert "the next `plat tune FILE` resumes" in " ".join(plat("retry", file)[1].split())
 
 
 def test_failed_runs_of_a_search_are_tried_again_and_exported(plat, file, home, tmp_path, empty_store):

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from plat.errors import SpecError
-from plat.spec.experiment import Experiment, load_experiment
+from plat.spec.expansion.experiment import Experiment, load_experiment
 from plat.trainer import api
 from plat.trainer.api import TrainerSpec
 
@@ -48,7 +48,7 @@ def refused(load: Callable[..., Experiment]) -> Callable[..., SpecError]:
         with pytest.raises(SpecError) as caught:
             load(text, *overrides)
         error = caught.value
-        assert error.what and error.where and error.mend, error.render()
+        assert error.what and error.where and error.fix, error.render()
         assert "\n" not in error.what and "Traceback" not in error.render()
         return error
 

@@ -1,4 +1,4 @@
-"""Wrong experiment files and overrides: what, where and how to mend it; never a traceback."""
+"""Wrong experiment files and overrides: what, where and how to fix it; never a traceback."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from plat.errors import SpecError
-from plat.spec.experiment import build_run, load_experiment, load_experiments
+from plat.spec.expansion.experiment import build_run, load_experiment, load_experiments
 
 HEAD = "title: t\n"
 
@@ -105,7 +105,7 @@ def test_wrong_files(
     error = refused(text)
     assert what in error.what, error.render()
     assert str(error.where).startswith(str(folder)) and f".yaml:{place}" in str(error.where), error.render()
-    assert fix in str(error.mend), error.render()
+    assert fix in str(error.fix), error.render()
 
 
 GOOD = (
@@ -149,14 +149,14 @@ def test_wrong_overrides(refused: Callable[..., SpecError], override: str, what:
     error = refused(GOOD, "train.iterations=2", override)
     assert what in error.what, error.render()
     assert f"command line: {override}" in str(error.where), error.render()
-    assert fix in str(error.mend), error.render()
+    assert fix in str(error.fix), error.render()
 
 
 def test_wrong_runs_without_a_file() -> None:
     for override in ("seed=1,2", "matrix.seed=[1]", "seed=range(3)", "sede=1"):
         with pytest.raises(SpecError) as caught:
             build_run([override])
-        assert override in str(caught.value.where) and caught.value.mend
+        assert override in str(caught.value.where) and caught.value.fix
 
 
 def test_paths_that_are_no_experiment_files(tmp_path: Path) -> None:
@@ -173,7 +173,7 @@ def test_a_file_whose_name_cannot_name_its_results(tmp_path: Path, name: str) ->
     path.write_text("title: t")
     with pytest.raises(SpecError, match="cannot name its results") as caught:
         load_experiment(path)
-    assert "rename" in str(caught.value.mend)
+    assert "rename" in str(caught.value.fix)
 
 
 @pytest.mark.parametrize("name", ["table4", "Table 4.1", "grün", "_x-y"])
@@ -219,7 +219,7 @@ def test_planning_imports_no_code_that_is_not_published(
     monkeypatch.delenv("PLAT_ALLOW_IMPORT")
     monkeypatch.setattr("importlib.import_module", None)
     error = refused(f"title: t\nbase: {{trainer: '{place}'}}\n")
-    assert "not published" in error.what and "--allow-import" in str(error.mend) and str(error.where).endswith("2:17")
+    assert "not published" in error.what and "--allow-import" in str(error.fix) and str(error.where).endswith("2:17")
 
 
 def test_a_path_that_is_not_there_gets_the_nearest_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -230,7 +230,7 @@ def test_a_path_that_is_not_there_gets_the_nearest_one(tmp_path: Path, monkeypat
     for wrong, right in (("quickstart", "quickstart"), ("quickstrat.yaml", "quickstart"), ("control_a", "controls/c")):
         with pytest.raises(SpecError, match="no such file") as caught:
             load_experiment(wrong)
-        assert f"did you mean 'experiments/{right}" in str(caught.value.mend)
+        assert f"did you mean 'experiments/{right}" in str(caught.value.fix)
 
 
 def test_two_files_of_one_name(tmp_path: Path) -> None:
@@ -258,4 +258,4 @@ def test_papers_files(tmp_path: Path) -> None:
         file.write_text(f"title: t\npaper: {paper}\n")
         with pytest.raises(SpecError, match=what) as caught:
             load_experiment(file)
-        assert caught.value.mend and re.search(r"yaml:\d+:\d+", caught.value.where or "")
+        assert caught.value.fix and re.search(r"yaml:\d+:\d+", caught.value.where or "")

@@ -55,7 +55,7 @@ def test_a_trainer_whose_file_python_cannot_read(
 @pytest.mark.parametrize(("place", "near"), [("plat_toy:SPCE", "'SPEC'"), ("embeded:SPEC", "'embedded'")])
 def test_a_misspelt_trainer_gets_the_nearest_name(refused: Callable[..., SpecError], place: str, near: str) -> None:
     error = refused(f"title: t\nbase: {{trainer: '{place}'}}\n")
-    assert f"did you mean {near}?" in str(error.mend) and str(error.where).endswith(":2:17")
+    assert f"did you mean {near}?" in str(error.fix) and str(error.where).endswith(":2:17")
 
 
 @pytest.mark.parametrize("place", ["..x:y", ":", "x:", ":x", "os:getcwd", "a b:c"])

@@ -13,9 +13,9 @@ import yaml
 from omegaconf import OmegaConf
 
 from plat.errors import SpecError
-from plat.spec.conf import conf_of, hydra_conf, reference
-from plat.spec.experiment import build_run
-from plat.trainer.config import RunConfig
+from plat.spec.composition.conf import conf_of, hydra_conf, reference
+from plat.spec.expansion.experiment import build_run
+from plat.trainer.run_config import RunConfig
 from plat.trainer.validation import idle_keys
 
 CONF = conf_of("plat.conf")
@@ -60,7 +60,7 @@ def test_every_option_makes_a_run(group: str, option: str) -> None:
 def test_the_paper_scale_needs_a_trainer_that_is_named() -> None:
     with pytest.raises(SpecError) as caught:
         build_run(["scale=paper", "trainer=verll"])
-    assert "unknown trainer 'verll'" in caught.value.what and "embedded" in str(caught.value.mend)
+    assert "unknown trainer 'verll'" in caught.value.what and "embedded" in str(caught.value.fix)
 
 
 def test_two_hundred_random_runs_equal_hydra() -> None:
@@ -163,7 +163,7 @@ def test_a_broken_conf_is_an_error_with_its_place(
     trainer(Foreign, "foreign", conf=module)
     with pytest.raises(SpecError) as caught:
         build_run(["trainer=foreign"])
-    assert what in caught.value.what and caught.value.where and caught.value.mend
+    assert what in caught.value.what and caught.value.where and caught.value.fix
 
 
 def test_hydra_is_left_in_its_earlier_state() -> None:

@@ -48,7 +48,7 @@ REFUSED = {
 def test_contradictions_are_refused_with_their_place(refused, case):
     text, what, place = REFUSED[case]
     error = refused(HEAD + text)
-    assert what in error.what and error.where.endswith(f".yaml:{place}") and error.mend
+    assert what in error.what and error.where.endswith(f".yaml:{place}") and error.fix
 
 
 @pytest.mark.parametrize(

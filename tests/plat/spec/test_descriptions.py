@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, make_dataclass
 
-from plat.spec.descriptions import Description, describe
+from plat.spec.composition.descriptions import Description, describe
 
 
 @dataclass

@@ -12,9 +12,9 @@ import pytest
 import yaml
 
 from plat.errors import SpecError
-from plat.spec.experiment import Experiment, build_run, config_object, load_experiment, load_experiments
-from plat.trainer.config import RunConfig
+from plat.spec.expansion.experiment import Experiment, build_run, config_object, load_experiment, load_experiments
 from plat.trainer.embedded.spec import SPEC
+from plat.trainer.run_config import RunConfig
 
 Load = Callable[..., Experiment]
 SHIPPED = Path(__file__).parents[3] / "experiments"
@@ -157,7 +157,7 @@ def test_validate_may_normalise(load: Load, trainer: Callable[..., Any]) -> None
 def test_a_trainers_objection_is_located(load: Load, trainer: Callable[..., Any]) -> None:
     def refuse(config: ToyConfig) -> ToyConfig:
         if config.steps > 5:
-            raise SpecError("too many steps", where="steps", mend="use fewer")
+            raise SpecError("too many steps", where="steps", fix="use fewer")
         return config
 
     trainer(ToyConfig, validate=refuse)
@@ -177,7 +177,7 @@ def test_missing_values_are_asked_for(trainer: Callable[..., Any]) -> None:
     trainer(Needs)
     with pytest.raises(SpecError) as caught:
         build_run(["trainer=toy"])
-    assert "seed has no value" in caught.value.what and "seed=" in str(caught.value.mend)
+    assert "seed has no value" in caught.value.what and "seed=" in str(caught.value.fix)
     assert build_run(["trainer=toy", "seed=1"]).config == {"seed": 1}
 
 

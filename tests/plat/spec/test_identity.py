@@ -13,11 +13,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from plat.errors import SpecError
-from plat.spec import identity
-from plat.spec.experiment import Experiment, build_run, same_results
-from plat.spec.schema import schema_of
+from plat.spec.composition.schema import schema_of
+from plat.spec.expansion.experiment import Experiment, build_run, same_results
+from plat.spec.identity import run_identity
 from plat.trainer import api
-from plat.trainer.config import RunConfig
+from plat.trainer.run_config import RunConfig
 
 Load = Callable[..., Experiment]
 FEW = settings(max_examples=25, deadline=None)
@@ -141,9 +141,9 @@ def test_every_key_of_the_built_in_config_counts_unless_it_is_operational() -> N
 
     config = build_run([]).config
     for key in schema_of(RunConfig).leaves:
-        kept, _ = identity.result_affecting(key, "perturbed", SPEC.operational_keys, SPEC.legacy)
+        kept, _ = run_identity.result_affecting(key, "perturbed", SPEC.operational_keys, SPEC.legacy)
         assert kept != any(key == name or key.startswith(name + ".") for name in SPEC.operational_keys)
-    assert identity.result_affecting("", config, SPEC.operational_keys, SPEC.legacy)[0]
+    assert run_identity.result_affecting("", config, SPEC.operational_keys, SPEC.legacy)[0]
 
 
 # --- laws about changes of the code: trainers of a test -------------------------------------------------------------
@@ -226,8 +226,7 @@ def test_a_prefix_of_operational_keys_leaves_out_all_below(trainer: Callable[...
 
 
 def test_a_shared_id_of_different_configs_is_refused(load: Load, monkeypatch: pytest.MonkeyPatch) -> None:
-    for module in ("resolver", "sibling"):
-        monkeypatch.setattr(f"plat.spec.{module}.identity", lambda fragments, facts: "0" * 16)
+    monkeypatch.setattr("plat.spec.composition.resolver.identity", lambda fragments, facts: "0" * 16)
     with pytest.raises(SpecError, match="share the id"):
         load("title: t\nmatrix: {seed: [0, 1]}")
 
@@ -242,7 +241,7 @@ _json = st.recursive(
 @given(_json, _json)
 @settings(max_examples=150, deadline=None)
 def test_canonical_json_is_equal_exactly_for_equal_values(value: Any, other: Any) -> None:
-    assert (identity.canonical(value) == identity.canonical(other)) == (
+    assert (run_identity.canonical(value) == run_identity.canonical(other)) == (
         repr(value) == repr(other) or _same(value, other)
     )
 
@@ -260,7 +259,7 @@ def _same(value: Any, other: Any) -> bool:
 
 @given(st.lists(st.text(max_size=20), max_size=6))
 def test_names_use_safe_characters(parts: list[str]) -> None:
-    name = identity.readable(parts)
+    name = run_identity.readable(parts)
     assert name and set(name) <= set("abcdefghijklmnopqrstuvwxyz0123456789._-") and name[0] not in "-."
 
 

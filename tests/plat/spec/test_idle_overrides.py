@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from plat.errors import PluginError
-from plat.spec.experiment import build_run, load_experiment
+from plat.spec.expansion.experiment import build_run, load_experiment
 from plat.trainer import api
 from plat.trainer.validation import idle_keys
 

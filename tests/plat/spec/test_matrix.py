@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from plat.errors import SpecError
-from plat.spec.matrix import Axis, AxisValue, Matrix, Row
+from plat.spec.expansion.matrix import Axis, AxisValue, Matrix, Row
 
 HEAD = "title: t\n"
 
@@ -133,6 +133,6 @@ def test_a_product_of_a_million_is_refused_before_it_is_made(refused: Callable[.
     keys = ["seed", "train.iterations", "eval.instances", "mi.every", "train.checkpoint_every", "eval.every"]
     text = yaml.safe_dump({"title": "t", "matrix": {key: [number + 1 for number in ten] for key in keys}})
     error = refused(text)
-    assert "1,000,000 runs" in error.what and "100,000" in str(error.mend)
+    assert "1,000,000 runs" in error.what and "100,000" in str(error.fix)
     assert "1,000,000,000" in refused(HEAD + "matrix: {seed: [0]}", "matrix.seed=range(1000000000)").what
     assert "runs" in refused(HEAD + "matrix: {seed: range(50000)}", "matrix.train.lr=[1,2,3]").what

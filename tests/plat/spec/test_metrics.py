@@ -5,10 +5,9 @@ from __future__ import annotations
 import pytest
 
 from plat.errors import SpecError
-from plat.spec.experiment import build_run
-from plat.spec.metrics import check_metric
-from plat.trainer.metric_names import VERL_METRICS
-from plat.trainer.verl.metrics import ACTOR_METRICS, CRITIC_METRICS
+from plat.spec.expansion.experiment import build_run, check_metric
+from plat.trainer.verl.update.verl_metrics import ACTOR_METRICS, CRITIC_METRICS
+from plat.words.metric_names import VERL_METRICS
 
 EMBEDDED = ("scale=smoke",)
 TOY = ("trainer=plat_toy:SPEC",)
@@ -20,7 +19,7 @@ def test_what_a_trainer_logs_is_accepted(name):
 
 
 @pytest.mark.parametrize(
-    ("name", "mend"),
+    ("name", "fix"),
     [
         ("val/sucess", "did you mean 'val/success'"),
         ("entropy", "did you mean 'actor/entropy'"),
@@ -28,10 +27,10 @@ def test_what_a_trainer_logs_is_accepted(name):
         ("foo", "metrics: success, val/success"),
     ],
 )
-def test_what_it_does_not_log_is_refused_with_the_nearest_name(name, mend):
+def test_what_it_does_not_log_is_refused_with_the_nearest_name(name, fix):
     with pytest.raises(SpecError, match=f"no run logs the metric {name!r}") as error:
         check_metric(name, [build_run(EMBEDDED)])
-    assert str(error.value.mend).startswith(mend)
+    assert str(error.value.fix).startswith(fix)
 
 
 def test_a_trainer_that_does_not_say_what_it_logs_may_log_anything():

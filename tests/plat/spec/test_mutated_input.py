@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from plat.errors import PlatError, SpecError
-from plat.spec.experiment import build_run, load_experiment
+from plat.spec.expansion.experiment import build_run, load_experiment
 
 SEED_FILE = """title: t
 
@@ -68,7 +68,7 @@ def test_mutated_files_are_read_or_refused(write: Callable[[str | bytes], Path],
     try:
         load_experiment(write(text))
     except PlatError as error:
-        assert isinstance(error, SpecError) and error.what and error.where and error.mend, error.render()
+        assert isinstance(error, SpecError) and error.what and error.where and error.fix, error.render()
         assert "\n" not in error.what
 
 
@@ -85,4 +85,4 @@ def test_mutated_overrides_are_read_or_refused(seed: int) -> None:
     try:
         build_run([text])
     except PlatError as error:
-        assert isinstance(error, SpecError) and error.what and error.where and error.mend, error.render()
+        assert isinstance(error, SpecError) and error.what and error.where and error.fix, error.render()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from plat.spec.names import run_name
+from plat.spec.expansion.run import run_name
 
 
 @pytest.mark.parametrize(

@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 
 from plat.errors import SpecError
-from plat.spec.experiment import build_run
-from plat.spec.other_names import OF_THE_CRITIC, OTHER_NAMES, VERLS_OWN, hint
-from plat.spec.schema import schema_of
-from plat.trainer.verl.config import VerlRunConfig
+from plat.spec.composition.schema import schema_of
+from plat.spec.expansion.experiment import build_run
+from plat.spec.reading.other_names import OF_THE_CRITIC, OTHER_NAMES, VERLS_OWN, hint
+from plat.trainer.verl.settings.verl_config import VerlRunConfig
 
 OPTIONS = schema_of(VerlRunConfig).names()
 
@@ -33,7 +33,7 @@ def test_every_option_that_is_named_exists() -> None:
 def test_the_embedded_trainer_names_its_own_option(key: str, said: str) -> None:
     with pytest.raises(SpecError, match="unknown key") as error:
         build_run([f"{key}=2"])
-    assert error.value.mend == said
+    assert error.value.fix == said
 
 
 @pytest.mark.parametrize(
@@ -50,7 +50,7 @@ def test_the_embedded_trainer_names_its_own_option(key: str, said: str) -> None:
 def test_settings_of_verl_have_an_option_or_go_into_its_overrides(key: str, said: str) -> None:
     with pytest.raises(SpecError, match="unknown key") as error:
         build_run(["trainer=verl", f"{key}=2"])
-    assert error.value.mend == said
+    assert error.value.fix == said
 
 
 def test_what_nobody_calls_so_has_no_hint() -> None:
@@ -61,7 +61,7 @@ def test_values_with_an_equals_sign_are_quoted_in_the_hint() -> None:
     for typed in ("[critic.a=1, b=2]", "['critic.a=1', b=2]"):
         with pytest.raises(SpecError) as error:
             build_run(["trainer=verl", f"verl.overrides={typed}"])
-        assert error.value.mend == """quote what has an = in it: 'verl.overrides=["critic.a=1","b=2"]'"""
+        assert error.value.fix == """quote what has an = in it: 'verl.overrides=["critic.a=1","b=2"]'"""
     with pytest.raises(SpecError) as error:
         build_run(["trainer=verl", 'verl.overrides="critic.a=1"'])
-    assert error.value.mend == 'write a list: ["critic.a=1"]'
+    assert error.value.fix == 'write a list: ["critic.a=1"]'

@@ -9,8 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from plat.errors import SpecError
-from plat.spec import overrides
-from plat.spec.overrides import PLAIN, axis_text, parse_overrides
+from plat.spec.reading import overrides
+from plat.spec.reading.overrides import PLAIN, axis_text, parse_overrides
 
 
 def values(*texts: str) -> dict[str, Any]:
@@ -90,7 +90,7 @@ def test_axes_written_as_text_in_a_file() -> None:
 def test_refused_with_the_override_named(text: str) -> None:
     with pytest.raises(SpecError) as caught:
         parse_overrides([text])
-    assert str(caught.value.where).startswith("command line: ") and caught.value.mend
+    assert str(caught.value.where).startswith("command line: ") and caught.value.fix
     assert "\n" not in caught.value.what
 
 
@@ -100,7 +100,7 @@ def test_any_text_is_parsed_or_refused(text: str) -> None:
     try:
         parse_overrides([text])
     except SpecError as error:
-        assert error.where and error.mend
+        assert error.where and error.fix
 
 
 @given(st.lists(st.integers(-(10**6), 10**6), min_size=1, max_size=5, unique=True))

@@ -3,7 +3,7 @@
 import pytest
 
 from plat.errors import SpecError
-from plat.spec.experiment import load_experiment
+from plat.spec.expansion.experiment import load_experiment
 
 EXPERIMENT = "title: t\npaper: mine\nsource: T\nbase: {task: frozenlake}\nmatrix: {seed: [0]}\n"
 
@@ -47,7 +47,7 @@ def load(tmp_path, paper):
 def test_a_mistake_has_one_message_at_its_line(tmp_path, line, what):
     with pytest.raises(SpecError) as caught:
         load(tmp_path, f"{line}\n")
-    assert what in str(caught.value) and caught.value.mend
+    assert what in str(caught.value) and caught.value.fix
     assert str(caught.value.where).startswith(f"{tmp_path / 'papers' / 'mine.yaml'}:1:")
 
 

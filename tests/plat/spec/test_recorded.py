@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from plat.spec.recorded import SAME, Recorded
+from plat.spec.identity.recorded_config import SAME, Recorded
 
 
 @dataclass

@@ -15,10 +15,9 @@ from omegaconf.errors import OmegaConfBaseException
 
 from plat.errors import SpecError
 from plat.rl.config import choice, number
-from plat.spec.schema import schema_of
-from plat.spec.typed import build
-from plat.suggest import mend, nearest
-from plat.trainer.config import RunConfig
+from plat.spec.composition.schema import build, schema_of
+from plat.suggest import nearest, suggest
+from plat.trainer.run_config import RunConfig
 
 
 class Colour(Enum):
@@ -110,7 +109,7 @@ def test_conversion_is_omegaconfs(key: str, value: Any) -> None:
 def test_refused(key: str, value: Any, what: str, fix: str) -> None:
     with pytest.raises(SpecError) as caught:
         SCHEMA.check(key, value)
-    assert what in caught.value.what and fix in str(caught.value.mend)
+    assert what in caught.value.what and fix in str(caught.value.fix)
 
 
 def test_free_keys_and_typed_dicts() -> None:
@@ -156,6 +155,6 @@ def test_suggestions() -> None:
     assert nearest("quite-different", ["sokoban"]) is None
     assert nearest("train.epochs", ["train", "train.prompts", "train.group_size"]) is None
     assert nearest("train.prompt", ["train", "train.prompts"]) == "train.prompts"
-    assert mend("train.epochs", ["seed", "train.prompts"], "keys") == "keys: train.prompts"
-    assert "valid names: a, b" in mend("quite-different", ["a", "b"])
-    assert "(40 in all)" in mend("quite-different", [f"n{i:02d}" for i in range(40)])
+    assert suggest("train.epochs", ["seed", "train.prompts"], "keys") == "keys: train.prompts"
+    assert "valid names: a, b" in suggest("quite-different", ["a", "b"])
+    assert "(40 in all)" in suggest("quite-different", [f"n{i:02d}" for i in range(40)])

@@ -9,10 +9,10 @@ import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from plat.characters import LARGEST, forbidden_character
 from plat.errors import SpecError
-from plat.spec.yaml_reader import MAX_BYTES, parse, read
-from plat.spec.yaml_scalar import scalar
-from plat.text import LARGEST, forbidden_character
+from plat.spec.reading.yaml_reader import MAX_BYTES, parse, read
+from plat.spec.reading.yaml_scalar import scalar
 
 FILE = Path("f.yaml")
 
@@ -20,7 +20,7 @@ FILE = Path("f.yaml")
 def where_refused(text: str) -> tuple[str, str]:
     with pytest.raises(SpecError) as caught:
         parse(text, FILE)
-    assert caught.value.mend
+    assert caught.value.fix
     return caught.value.what, str(caught.value.where)
 
 
@@ -144,7 +144,7 @@ def test_files_that_cannot_be_read(tmp_path: Path) -> None:
     assert read(tmp_path / "bom.yaml").data == {"title": "x"}
     with pytest.raises(SpecError, match="no such") as caught:
         read(tmp_path / "tabel4.yaml")
-    assert "table4.yaml" in str(caught.value.mend)
+    assert "table4.yaml" in str(caught.value.fix)
     with pytest.raises(SpecError) as caught:
         read(tmp_path / "latin.yaml")
     assert str(caught.value.where).endswith("latin.yaml:2:9")
@@ -176,4 +176,4 @@ def test_any_text_is_read_or_refused(text: str) -> None:
     try:
         parse(text, FILE)
     except SpecError as error:
-        assert error.where and error.mend
+        assert error.where and error.fix

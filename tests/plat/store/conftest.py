@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 import shutil
 import sys
@@ -13,13 +12,14 @@ from typing import Any
 import numpy as np
 import pytest
 
-from plat.spec.experiment import Experiment, Run
-from plat.store.durable import write
+from plat.spec.expansion.experiment import Experiment, Run
+from plat.store.disk.durable import to_checked_json, write
 from plat.store.home import Home
 from plat.store.run_directory.checkpoint import save_checkpoint
 from plat.store.run_directory.config_text import to_yaml
-from plat.store.run_directory.files import config_hash
+from plat.store.run_directory.own_files import FORMAT
 from plat.store.run_directory.paths import RunPaths
+from plat.store.run_directory.run_files import config_hash
 from plat.store.run_directory.spool import SpoolWriter
 from plat.trainer.api import State
 
@@ -82,26 +82,28 @@ class Recipe:
         paths = home.run(self.id)
         paths.root.mkdir(parents=True)
         paths.config.write_text(to_yaml(self.full_config()))
-        write(paths.meta, json.dumps(self.meta()).encode())
+        write(paths.meta, to_checked_json(self.meta()))
         (paths.diff).write_text("diff --git a/x b/x\n")
-        durable = 0
+        durable, events = 0, {}
         attempts = [*self.kills, (self.steps, self.steps)]
         for number, (logged, covered) in enumerate(attempts, start=1):
             attempt = paths.attempt(number)
             attempt.root.mkdir(parents=True)
-            spool = SpoolWriter(attempt.events)
+            spool, counted = SpoolWriter(attempt.events, self.id), 0
             for step in range(durable, logged + 1) if durable == 0 else range(durable + 1, logged + 1):
                 self.log(spool, step)
+                counted = spool.count if step <= covered else counted
             spool.close()
             if covered > durable:
                 save_checkpoint(attempt.checkpoints, covered, State({"w": np.zeros(1)}))
-                durable = covered
+                durable, events[str(number)] = covered, counted
         if self.outcome is not None:
             end = {"outcome": self.outcome, "reason": "", "step": self.steps, "wall": 1.0, "time": self.clock + 100}
-            write(attempt.outcome, json.dumps(end).encode())
+            write(attempt.outcome, to_checked_json({"run": self.id, "attempt": len(attempts), **end}))
             if self.outcome == "finished" or self.outcome.startswith("stopped"):
                 end |= {"attempt": len(attempts), "attempts": [*range(1, len(attempts) + 1)], "id": self.id}
-                write(paths.result, json.dumps({**end, "summary": {"parameters": 12}}).encode())
+                end |= {"events": events, "summary": {"parameters": 12}}
+                write(paths.result, to_checked_json(end))
         return paths
 
     def full_config(self) -> dict[str, Any]:
@@ -110,7 +112,8 @@ class Recipe:
 
     def meta(self) -> dict[str, Any]:
         return {
-            "id": self.id, "name": f"run-{self.id[:8]}", "trainer": "toy", "trainer_version": "1.0", "axes": self.axes,
+            "id": self.id, "format": FORMAT, "name": f"run-{self.id[:8]}", "trainer": "toy", "trainer_version": "1.0",
+            "axes": self.axes,
             "experiments": self.files, "paper": self.paper, "scale": "laptop", "created": self.clock,
             "config_sha256": config_hash(self.full_config()),
             "code": {"commit": "abc123", "dirty": True, "versions": {"torch": "2.13.0"}},

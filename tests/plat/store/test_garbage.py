@@ -11,11 +11,11 @@ from newest_checkpoint import newest_valid
 from runner_runs import make
 from toy_runs import toy_run
 
+from plat.processes import identification
 from plat.runner.execution import execute
-from plat.store import process
-from plat.store.garbage import garbage, remove_garbage
+from plat.store.cleaning.garbage import garbage, remove_garbage
+from plat.store.coordination.preparations import announced
 from plat.store.home import Home
-from plat.store.preparations import announced
 from plat.store.run_directory import lease
 from plat.store.run_directory.checkpoint import list_checkpoints
 from plat.store.run_directory.history import run_history
@@ -80,7 +80,7 @@ def test_preparations_that_are_over(home):
     for job in ("prepare:toy:old", "prepare:toy:new"):
         home.job_log(job).write_text("step 1/2")
     home.preparations.mkdir()
-    home.preparation("prepare:toy:old").write_text(json.dumps({**process.this_process(), "pid_start": "0"}))
+    home.preparation("prepare:toy:old").write_text(json.dumps({**identification.this_process(), "pid_start": "0"}))
     with announced(home, "prepare:toy:new", "new"):
         listed = {item.path for item in garbage(home)}
     assert home.job_log("prepare:toy:old") in listed

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
+from plat.store.coordination.preparations import announced, is_being_prepared, preparations, progress_of
+from plat.store.coordination.submissions import new_submission
 from plat.store.home import Home
-from plat.store.preparations import announced, is_being_prepared, preparations, progress_of
-from plat.store.submissions import new_submission
 
 JOB = "prepare:toy:abc"
 

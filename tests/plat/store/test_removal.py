@@ -6,17 +6,17 @@ import shutil
 
 import pytest
 from runner_runs import make
+from store_dump import dump
 from toy_runs import comparable
 
 from plat.errors import SpecError
 from plat.runner.execution import execute
+from plat.store.cleaning.removal import archive_runs, archived_runs, remove_runs, restore_runs
 from plat.store.home import Home
-from plat.store.mlflow import importer, removal
-from plat.store.mlflow.client import mlflow_client
+from plat.store.mlflow import deletion, importer
 from plat.store.mlflow.client_store import ClientStore
-from plat.store.mlflow.dump import dump
 from plat.store.mlflow.importer import import_runs
-from plat.store.removal import archive_runs, archived_runs, remove_runs, restore_runs
+from plat.store.mlflow.mlflow_client import mlflow_client
 from plat.store.run_directory import lease
 from plat.store.run_directory.lease import LeaseHeld
 
@@ -90,7 +90,7 @@ def test_of_several_those_come_back_that_were_not_done_again(two):
 
 def through_the_client(monkeypatch):
     """Write to the SQLite store as to a server: through MLflow's client, which chooses the MLflow ids."""
-    monkeypatch.setattr(removal, "sqlite_path", lambda uri: None)
+    monkeypatch.setattr(deletion, "sqlite_path", lambda uri: None)
     monkeypatch.setattr(importer, "sqlite_path", lambda uri: None)
     monkeypatch.setattr(importer, "open_backend", lambda home, uri, timeout=None: ClientStore(uri, home))
 
@@ -133,12 +133,12 @@ def test_a_kill_amid_archiving_loses_nothing(two, monkeypatch):
     home, uri, (first, _) = two
     before = dump(uri)
     with monkeypatch.context() as killed, pytest.raises(KeyboardInterrupt):
-        killed.setattr("plat.store.removal._rename", interrupted)
+        killed.setattr("plat.store.cleaning.removal._rename", interrupted)
         archive_runs(home, uri, [first])
     assert import_runs(home, uri).imported == [first.id]
     archive_runs(home, uri, [first])
     with monkeypatch.context() as killed, pytest.raises(KeyboardInterrupt):
-        killed.setattr("plat.store.removal._rename", interrupted)
+        killed.setattr("plat.store.cleaning.removal._rename", interrupted)
         restore_runs(home, uri, archived_runs(home))
     restore_runs(home, uri, archived_runs(home))
     assert import_runs(home, uri).unchanged == 2

@@ -8,12 +8,12 @@ import sys
 import pytest
 
 from plat.errors import HomeError
-from plat.store.report_folder import write_whole
+from plat.store.disk.durable import replace_report
 
 WRITER = """
 import itertools, sys
 from pathlib import Path
-from plat.store.report_folder import write_whole
+from plat.store.disk.durable import replace_report
 
 folder = Path(sys.argv[1])
 
@@ -24,7 +24,7 @@ def write(scratch, text):
     return {name: scratch / name for name in "abcdef"}
 
 for number in itertools.count():
-    write_whole(lambda scratch: write(scratch, str(number)), folder)
+    replace_report(lambda scratch: write(scratch, str(number)), folder)
     print(number, flush=True)
 """
 
@@ -51,7 +51,7 @@ def test_nothing_of_an_earlier_report_stays_and_a_failed_one_changes_nothing(tmp
         raise OSError(28, "No space left on device")
 
     with pytest.raises(HomeError, match="No space left") as error:
-        write_whole(fail, folder)
+        replace_report(fail, folder)
     assert error.value.where == str(folder) and os.listdir(folder) == ["earlier.csv"]
 
     def write(scratch):
@@ -59,5 +59,5 @@ def test_nothing_of_an_earlier_report_stays_and_a_failed_one_changes_nothing(tmp
         (scratch / "report.html").write_text("new")
         return {"report.html": scratch / "report.html"}
 
-    assert write_whole(write, folder) == {"report.html": folder / "report.html"}
+    assert replace_report(write, folder) == {"report.html": folder / "report.html"}
     assert os.listdir(folder) == ["report.html"] and os.listdir(tmp_path) == ["table"]

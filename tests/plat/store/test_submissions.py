@@ -6,12 +6,7 @@ import multiprocessing
 import pytest
 from toy_runs import toy_run
 
-from plat.store.home import Home
-from plat.store.run_directory import lease
-from plat.store.run_directory.attempts import end_attempt, new_attempt
-from plat.store.run_directory.creation import create
-from plat.store.run_directory.state import run_state
-from plat.store.submissions import (
+from plat.store.coordination.submissions import (
     NAME_VARIABLE,
     RESTART_VARIABLE,
     TASK_VARIABLE,
@@ -22,6 +17,11 @@ from plat.store.submissions import (
     open_submissions,
     submitter,
 )
+from plat.store.home import Home
+from plat.store.run_directory import lease
+from plat.store.run_directory.attempts import end_attempt, new_attempt
+from plat.store.run_directory.creation import create
+from plat.store.run_directory.state import run_state
 
 
 @pytest.fixture

@@ -13,9 +13,8 @@ import numpy as np
 import pytest
 import torch
 
-from plat.spec.experiment import build_run, config_object
+from plat.spec.expansion.experiment import build_run, config_object
 from plat.trainer.api import State, WriteFiles
-from plat.trainer.config import RunConfig
 from plat.trainer.embedded.base_model.recipe import base_key, built_bases
 from plat.trainer.embedded.batch import Batch
 from plat.trainer.embedded.rollout import Episodes, Sampling, rollout
@@ -25,6 +24,7 @@ from plat.trainer.embedded.transformer.model import Shape, Weights, initialise, 
 from plat.trainer.embedded.transformer.tokenizer import WordTokenizer
 from plat.trainer.environments import make_environments
 from plat.trainer.loop.randomness import Key
+from plat.trainer.run_config import RunConfig
 
 torch.set_num_threads(1)
 

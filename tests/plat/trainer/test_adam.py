@@ -16,7 +16,7 @@ def test_a_gradient_that_is_no_number_ends_the_run_and_leaves_the_weights(value)
     (adam.parameter * torch.tensor([1.0, 1.0, value, 1.0])).sum().backward()
     with pytest.raises(RunError) as raised:
         adam.step()
-    assert raised.value.failure_class == "nan" and raised.value.mend
+    assert raised.value.failure_class == "nan" and raised.value.fix
     assert torch.equal(adam.parameter, torch.ones(4)) and not adam.state("a").keys() - {"a.parameters"}
 
 

@@ -24,7 +24,7 @@ def test_without_a_scheduler_there_is_one_machine() -> None:
     require_machines(1)
     with pytest.raises(RunError, match="needs 2 machines, and there is 1") as error:
         require_machines(2)
-    assert "--on slurm" in str(error.value.mend)
+    assert "--on slurm" in str(error.value.fix)
 
 
 def test_in_a_job_of_slurm_srun_starts_the_program_on_the_nodes_after_the_first(
@@ -36,7 +36,7 @@ def test_in_a_job_of_slurm_srun_starts_the_program_on_the_nodes_after_the_first(
     command = command_on_others(2, ["program", "argument"])
     assert command[0] == "srun" and command[-2:] == ["program", "argument"]
     assert {"--nodes=2", "--ntasks=2", "--relative=1", "--cpus-per-task=20", "--overlap"} <= set(command)
-    assert "plat.runner.until_closed" in command
+    assert "plat.processes.until_closed" in command
     with pytest.raises(RunError, match="needs 4 machines, and SLURM gave 3"):
         require_machines(4)
 

@@ -210,7 +210,7 @@ def test_a_loop_that_ends_too_early_is_a_mistake(compose, memory_io):
     trainer.book.end_iteration(empty=False)
     with pytest.raises(RunError, match="after 1 of 3 iterations") as error:
         trainer.book.finish({})
-    assert error.value.mend
+    assert error.value.fix
 
 
 def test_success_that_is_not_a_number_fails_the_run(compose, memory_io):

@@ -8,7 +8,7 @@ from scipy import stats
 from plat.trainer.embedded import collect
 from plat.trainer.embedded.collect import Collector
 from plat.trainer.embedded.evaluate import evaluate
-from plat.trainer.loop.instances import FixedInstances
+from plat.trainer.loop.instance_sets import FixedInstances
 from plat.trainer.loop.randomness import training_seeds
 
 

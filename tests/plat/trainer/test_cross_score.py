@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 
 import numpy as np
@@ -10,7 +11,7 @@ import torch
 import torch.nn.functional as F
 
 from plat.rl.config import MIConfig
-from plat.rl.mutual_information import SigmaEMA
+from plat.trainer.embedded import cross_score
 from plat.trainer.embedded.cross_score import log_likelihoods, measure
 
 
@@ -23,13 +24,14 @@ def slow(policy, prompt, reasoning, temperature):
 
 @pytest.mark.parametrize("task", ["frozenlake", "metamathqa"])  # prompts of one length, and of several
 @pytest.mark.parametrize(("temperature", "chunk"), [(1.0, 2048), (0.7, 5)])
-def test_the_matrix_is_that_of_a_slow_loop(compose, play, policy, task, temperature, chunk):
+def test_the_matrix_is_that_of_a_slow_loop(compose, play, policy, monkeypatch, task, temperature, chunk):
+    monkeypatch.setattr(cross_score, "CHUNK", chunk)
     batch = play(compose(f"task={task}"), groups=3, size=4)
     rows = np.flatnonzero(batch.reasoning_length > 0)[:10]
     rows = np.concatenate((rows, rows[:2]))  # repeated reasonings
     lengths = batch.reasoning_length[rows]
     prompts = [batch.prompts[number] for number in dict.fromkeys(batch.prompt_of_row[rows].tolist())][:5]
-    actual = log_likelihoods(policy.weights, prompts, batch.responses[rows], lengths, 0, temperature, chunk)
+    actual = log_likelihoods(policy.weights, prompts, batch.responses[rows], lengths, 0, temperature)
     assert actual.shape == (len(rows), len(prompts)) and actual.dtype == torch.float64
     for i, row in enumerate(rows):
         for m, prompt in enumerate(prompts):
@@ -54,13 +56,12 @@ def test_both_scopes_are_measured_and_the_ema_survives_a_resume(compose, play, p
     def score(batch, ema):
         return measure(policy.weights, batch, config, ema, 0, 1.0, np.random.default_rng(5))
 
-    whole = SigmaEMA(config.ema_alpha)
+    whole = {}
     single, two = score(first, whole), score(second, whole)
-    resumed = SigmaEMA(config.ema_alpha)
+    resumed = {}
     assert score(first, resumed) == single
-    resumed = SigmaEMA.from_dict(config.ema_alpha, resumed.to_dict())
-    assert score(second, resumed) == two
-    assert score(second, SigmaEMA(config.ema_alpha)) != two
+    assert score(second, json.loads(json.dumps(resumed))) == two
+    assert score(second, {}) != two
     for scope in ("first_turn", "trajectory"):
         assert {f"mi/{scope}/retrieval_acc", f"mi/{scope}/mi_est", f"mi/{scope}/mi_zscore_ema_code"} <= set(single)
         assert single[f"mi/{scope}/mi_est"] <= single[f"mi/{scope}/upper_bound"]
@@ -73,7 +74,7 @@ def test_scopes_can_be_switched_off_and_nothing_to_compare_is_nothing(compose, p
 
     def score(batch, **options):
         config = MIConfig(samples=8, **options)
-        return measure(policy.weights, batch, config, SigmaEMA(0.9), 0, 1.0, np.random.default_rng(0))
+        return measure(policy.weights, batch, config, {}, 0, 1.0, np.random.default_rng(0))
 
     assert {name.split("/")[1] for name in score(batch, trajectory=False)} == {"first_turn"}
     assert {name.split("/")[1] for name in score(batch, first_turn=False)} == {"trajectory"}

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from plat.rl.filter import top_p_count
+from plat.rl.filter.selection import top_p_count
+from plat.trainer.loop.prompt_selection import filter_batch
 from plat.trainer.loop.randomness import SELECTING, generator
-from plat.trainer.loop.selection import filter_batch
 
 PROMPTS, GROUP = 12, 4
 DROPS = {"drop_failed": {0}, "drop_solved": {GROUP}, "mixed": {0, GROUP}}  # filter -> numbers of solved trajectories

@@ -9,14 +9,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from plat.rl.config import WITHIN_GROUP, AlgorithmConfig, FilterConfig, GradientConfig, MIConfig
-from plat.rl.filter import select, select_within_group
+from plat.rl.config import AlgorithmConfig, FilterConfig, GradientConfig, MIConfig
+from plat.rl.filter.rule import RULES, find_rule
+from plat.rl.filter.selection import select, select_within_group
 from plat.rl.scores import prompt_scores
-from plat.spec.experiment import build_run, config_object
+from plat.spec.expansion.experiment import build_run, config_object
 from plat.trainer.api import find_trainer
 from plat.trainer.validation import idle_keys
 
-RULES = ("none", "top_p", "top_p_softmax", "top_k", "top_k_abs", "min_p", "percentile", "random", *WITHIN_GROUP)
 OFF = {"gradient": asdict(GradientConfig()), "mi": asdict(MIConfig())}
 OTHERS = {
     "metric": "entropy",
@@ -40,10 +40,10 @@ def kept(config, seed):
     scores = prompt_scores(rewards, rng.random((8, 5)), rng.random((8, 5)), config)
     count = 3 if config.kept == "as_top_p" else None
     chosen = select(scores, config, draws=rng.random(8), count=count).kept.tolist()
-    if config.rule not in WITHIN_GROUP:
+    if not find_rule(config.rule).within:
         return chosen, None
     chance = rng.random(rewards.shape) if config.rule == "random_within_group" else None
-    return chosen, select_within_group(rewards, config.value, config.within_group_rounding, chance).tolist()
+    return chosen, select_within_group(rewards, config, chance).tolist()
 
 
 @pytest.mark.parametrize("as_many", ["own", "as_top_p"])

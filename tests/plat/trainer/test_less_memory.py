@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from plat.spec.experiment import build_run, config_object
+from plat.spec.expansion.experiment import build_run, config_object
 from plat.trainer.embedded.spec import SPEC
 
 OVERRIDES = ["task=sokoban", "train.prompts=4", "train.group_size=4", "train.mini_batches=2"]

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from plat.trainer import imported_files
+from plat.trainer import plugin_code as module
 from plat.trainer.api import find_trainer
 from plat.trainer.plugin_code import CODE, PluginCode, changed_files, code_facts, plugin_code
 from plat_envs.api import find_environment
@@ -51,8 +51,8 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
 
 
 def forget() -> None:
-    imported_files._imported_files.cache_clear()
-    imported_files._place.cache_clear()
+    module._imported_files.cache_clear()
+    module._place.cache_clear()
     importlib.invalidate_caches()
 
 
@@ -122,7 +122,7 @@ def test_a_package_counts_that_was_installed_from_a_folder(
     if origin is not None:
         (info / "direct_url.json").write_text(origin)
     monkeypatch.syspath_prepend(str(tmp_path / "site"))
-    monkeypatch.setattr(imported_files, "_SITE", (f"{tmp_path}/site/",))
+    monkeypatch.setattr(module, "_SITE", (f"{tmp_path}/site/",))
     forget()
-    assert bool(imported_files.imported_files("mine_own")) == counts
+    assert bool(module.imported_files("mine_own")) == counts
     forget()

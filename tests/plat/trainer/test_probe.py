@@ -12,12 +12,12 @@ import torch
 import torch.nn.functional as F
 
 from plat.errors import SpecError
-from plat.spec.experiment import build_run, config_object
+from plat.spec.expansion.experiment import build_run, config_object
 from plat.trainer.embedded.base_model.load import load_base
 from plat.trainer.embedded.probe import Probe, ProbeResult, Reasonings
 from plat.trainer.embedded.spec import SPEC
 from plat.trainer.embedded.transformer.model import initialise, unpack
-from plat.trainer.loop.instances import FixedInstances
+from plat.trainer.loop.instance_sets import FixedInstances, probe_instances
 from plat_envs.api import LEVELS, make_environment
 
 BLOCKS = 2
@@ -30,7 +30,7 @@ def config(compose):
 
 @pytest.fixture
 def probe(config, policy):
-    return Probe(config, policy.tokenizer, FixedInstances(config, "heldout", 8).problems())
+    return Probe(config, policy.tokenizer, FixedInstances(config, "heldout", 8).problems)
 
 
 def slow(policy, prompt, reasoning, temperature):
@@ -44,7 +44,7 @@ def test_it_is_what_a_slow_loop_says(probe, policy):
     reasonings = probe.draw(policy.weights, 3)
     result = probe.score(policy.weights, reasonings)
     environment = make_environment("frozenlake", split="heldout")
-    instances = probe._instances(3)
+    instances = probe_instances(probe.environments[0], probe.config, 3, probe.excluded)
     for n, length in enumerate(reasonings.lengths.tolist()):
         tokens = reasonings.tokens[n, :length].tolist()
         said = policy.tokenizer.decode(tokens)
@@ -73,7 +73,10 @@ def test_instances_are_fresh_distinct_and_functions_of_seed_and_step(compose, pr
     for block in range(BLOCKS):
         assert len(set(first.prompts[block * 8 : block * 8 + 8])) == 8
     environment = make_environment("frozenlake", split="heldout")
-    problems = {environment.reset(seed) and environment.problem for seed in probe._instances(0)}
+    problems = {
+        environment.reset(seed) and environment.problem
+        for seed in probe_instances(probe.environments[0], probe.config, 0, probe.excluded)
+    }
     assert len(probe.excluded) == 8 and not probe.excluded & problems
 
 

@@ -11,8 +11,8 @@ from plat.trainer.embedded.evaluate import evaluate
 from plat.trainer.embedded.generate import generate
 from plat.trainer.embedded.reasoning_swap import Replace, evaluate_replaced
 from plat.trainer.embedded.rollout import Turn
-from plat.trainer.loop.instances import FixedInstances
-from plat.trainer.loop.trajectories import instance_results
+from plat.trainer.loop.instance_sets import FixedInstances
+from plat.trainer.loop.trajectory_table import instance_results
 
 COUNT = 48
 
@@ -72,13 +72,11 @@ def test_what_follows_is_drawn_from_the_policy_given_the_other_reasoning(compose
     instances = FixedInstances(config, "validation", 8)
     _, batches = evaluate_replaced(policy.weights, policy.tokenizer, config, instances)
     batch, compared = batches["swapped"], 0
-    import torch
-
     for row in np.flatnonzero(batch.reasoning_length >= 0):
         start = batch.responses[row, : batch.reasoning_length[row] + 1].tolist()
         rest = batch.responses[row, len(start) : batch.response_length[row]].tolist()
-        chances = torch.zeros(config.task.response_tokens - len(start), 1)
-        if not len(chances):
+        chances = np.zeros((1, config.task.response_tokens - len(start)), np.float32)
+        if not chances.size:
             continue
         prompt = (*batch.prompts[batch.prompt_of_row[row]], *start)
         ids, lengths, *_ = generate(policy.weights, policy.tokenizer, [prompt], np.zeros(1, int), chances, 0.0)

@@ -128,7 +128,7 @@ def test_what_is_wrong_is_named(case: str) -> None:
     with pytest.raises(PlatError) as caught:
         play(spec_of(kind), Config(), "compact", only_known_words=True)
     assert said in caught.value.what and "the environment 'own' cannot be played (train, seed " in caught.value.what
-    assert caught.value.mend and caught.value.where
+    assert caught.value.fix and caught.value.where
 
 
 def test_words_that_no_stand_in_knows_are_fine_for_a_real_model() -> None:

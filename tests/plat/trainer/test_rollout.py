@@ -11,7 +11,7 @@ from plat.trainer.embedded import generate as generation
 from plat.trainer.embedded.evaluate import evaluate
 from plat.trainer.embedded.rollout import Episodes, Sampling, rollout
 from plat.trainer.environments import make_environments
-from plat.trainer.loop.instances import FixedInstances
+from plat.trainer.loop.instance_sets import FixedInstances
 
 ARRAYS = ("prompt_of_row", "responses", "response_length", "reasoning_length", "log_probs", "entropies", "rewards")
 FULL = ("train.context=full",)
@@ -188,9 +188,9 @@ def test_tokens_are_drawn_with_their_probabilities(compose, policy):
     (player,) = make_environments(compose("task=countdown"), "train", 1)
     prompt = tuple(policy.tokenizer.prompt(player.reset(0)))
     count = 4000
-    uniforms = torch.rand(1, count, generator=torch.Generator().manual_seed(0))
+    chances = torch.rand(count, 1, generator=torch.Generator().manual_seed(0)).numpy()
     rows = np.zeros(count, dtype=np.int64)
-    ids, *_ = generation.generate(policy.weights, policy.tokenizer, [prompt], rows, uniforms, 1.0)
+    ids, *_ = generation.generate(policy.weights, policy.tokenizer, [prompt], rows, chances, 1.0)
     with torch.no_grad():
         wanted = policy.reference(torch.tensor([prompt])).logits[0, -1].softmax(-1).numpy()
     shares = np.bincount(ids[:, 0], minlength=len(wanted)) / count

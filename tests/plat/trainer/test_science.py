@@ -20,10 +20,10 @@ LEAST = 5.0  # points
 @pytest.fixture(scope="module")
 def gains(tmp_path_factory):
     """Held-out gains over the base model in points, as the report has them: (algorithm, task) -> record."""
-    from plat.spec.experiment import load_experiment
+    from plat.spec.expansion.experiment import load_experiment
     from plat.store.home import Home
     from plat.store.mlflow.frames import Store
-    from plat_analysis.tables.peak_success import BUILDER
+    from plat_analysis.tables.peak_success import build
 
     folder = Path(os.environ.get("PLAT_HOME") or tmp_path_factory.mktemp("learning"))
     command = [sys.executable, "-m", "plat", "sweep", str(FILE), "--home", str(folder)]
@@ -31,7 +31,7 @@ def gains(tmp_path_factory):
     experiment, home = load_experiment(FILE), Home(folder)
     arguments = next(dict(item) for item in experiment.report if item["builder"] == "peak_success_table")
     del arguments["builder"]
-    tables = BUILDER(Store(home.store_uri(), home).load(experiment), experiment, **arguments)
+    tables = build(Store(home.store_uri(), home).load(experiment), experiment, **arguments)
     records = [item for table in tables for item in table.records if item.get("quantity") == "learned"]
     return {(item["row"], item["column"]): item for item in records}
 

@@ -7,8 +7,8 @@ from dataclasses import replace
 import pytest
 
 from plat.errors import SpecError
-from plat.trainer.config import RunConfig
 from plat.trainer.embedded.spec import validate
+from plat.trainer.run_config import RunConfig
 
 
 @pytest.mark.parametrize(
@@ -30,7 +30,7 @@ def test_a_combination_that_cannot_run_names_its_key(block: str, changes: dict[s
     setattr(config, block, replace(getattr(config, block), **changes))
     with pytest.raises(SpecError) as error:
         validate(config)
-    assert error.value.where == key and error.value.mend
+    assert error.value.where == key and error.value.fix
 
 
 def test_the_default_and_a_count_above_one_are_accepted() -> None:

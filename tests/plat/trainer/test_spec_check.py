@@ -9,8 +9,8 @@ import plat_toy
 import pytest
 
 from plat.errors import PluginError
-from plat.spec.experiment import build_run
-from plat.spec.trainer_calls import checked_call
+from plat.spec.composition.trainer_calls import checked_call
+from plat.spec.expansion.experiment import build_run
 from plat.trainer import api
 from plat.trainer.api import TrainerSpec, find_trainer
 from plat.trainer.resources import Resources
@@ -69,7 +69,7 @@ def test_what_a_function_of_a_trainer_raises_or_returns_is_named_with_its_line(n
     for function in (boom, *(lambda *_, value=value: value for value in RETURNS.get(name, ()))):
         with pytest.raises(PluginError) as caught:
             checked_call(replace(plat_toy.SPEC, **{name: function}), name)(plat_toy.ToyConfig())
-        assert f"`{name}` of the trainer 'toy'" in caught.value.what and caught.value.mend
+        assert f"`{name}` of the trainer 'toy'" in caught.value.what and caught.value.fix
         assert str(caught.value.where).startswith(f"{__file__}:")
 
 

@@ -12,7 +12,7 @@ import pytest
 import torch
 
 from plat.trainer.embedded.train import train
-from plat.trainer.metric_names import METRICS
+from plat.words.metric_names import METRICS
 
 TASKS = ("sokoban", "frozenlake", "metamathqa", "countdown")
 ALWAYS = {

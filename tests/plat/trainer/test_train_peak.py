@@ -36,7 +36,7 @@ def test_an_older_checkpoint_never_passes_for_the_peak(compose, memory_io, monke
     monkeypatch.setattr("plat.trainer.embedded.train.evaluate", rigged)
     with pytest.raises(RunError, match=r"peak checkpoint of step 1 .* of step 0") as error:
         train(compose("eval.every=1"), DamagedPeak(memory_io()))
-    assert error.value.mend
+    assert error.value.fix
     successes = iter([0.5, 0.1, 0.3])
     with pytest.raises(RunError, match=r"peak checkpoint of step 0 .*none is left"):
         train(compose("eval.every=1"), DamagedPeak(memory_io()))

@@ -9,8 +9,7 @@ import pytest
 import torch
 
 from plat.rl.config import MIConfig
-from plat.rl.mutual_information import SigmaEMA
-from plat.trainer.loop.scoring import mutual_information
+from plat.trainer.loop.proxy_scoring import mutual_information
 
 FEW = MIConfig(samples=1000, turns=3, released_marginal=False)
 
@@ -23,8 +22,7 @@ def scored(batch, config=FEW, rng=0):
         asked.append((rows, distinct))
         return torch.tensor([[likelihood(row, prompt) for prompt in distinct] for row in rows], dtype=torch.float64)
 
-    ema, generator = SigmaEMA(config.ema_alpha), np.random.default_rng(rng)
-    return mutual_information(batch, prompts, config, ema, generator, score), prompts, asked
+    return mutual_information(batch, prompts, config, {}, np.random.default_rng(rng), score), prompts, asked
 
 
 def likelihood(row, prompt):

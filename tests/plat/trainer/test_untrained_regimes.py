@@ -14,14 +14,14 @@ from types import SimpleNamespace
 import pandas as pd
 import pytest
 
-from plat.spec.experiment import build_run, config_object
+from plat.spec.expansion.experiment import build_run, config_object
 from plat.store.mlflow.frames import Frames
 from plat.trainer.embedded.base_model.load import build
 from plat.trainer.embedded.spec import SPEC
 from plat.trainer.embedded.train import train
-from plat_analysis.data.runs import Results
+from plat_analysis.data.results import Results
+from plat_analysis.regimes.regime import COLLAPSED, DIVERSE, UNKNOWN, Thresholds
 from plat_analysis.regimes.regime_table import run_regime
-from plat_analysis.regimes.thresholds import COLLAPSED, DIVERSE, UNKNOWN, Thresholds
 
 TASKS = ("sokoban", "frozenlake", "metamathqa", "countdown")
 STEPS = (1, 20, 150, 600)  # of supervised training: from a model that knows nothing to one that tells inputs apart

@@ -11,7 +11,7 @@ import pytest
 from plat.trainer.embedded import collect
 from plat.trainer.embedded.train import train
 from plat.trainer.environments import make_environments
-from plat.trainer.metric_names import METRICS
+from plat.words.metric_names import METRICS
 
 
 @pytest.fixture(scope="module")

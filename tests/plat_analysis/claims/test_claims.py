@@ -11,8 +11,8 @@ from scipy import stats
 
 from plat.errors import SpecError
 from plat_analysis.claims.checks import mean_delta_positive
+from plat_analysis.claims.claim_rows import RowEvidence, decide
 from plat_analysis.claims.engine import run_checks
-from plat_analysis.claims.rows import RowEvidence, decide
 from plat_analysis.statistics.intervals import Estimate
 from plat_analysis.statistics.power import MOST, power, seeds_needed, spread_range
 from plat_analysis.statistics.replicates import Replicate, over_replicates

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from plat.errors import SpecError
-from plat.spec.experiment import load_experiment
-from plat_analysis.plugins.checking import check_entries
+from plat.spec.expansion.experiment import load_experiment
+from plat_analysis.plugins.entry_checking import check_entries
 
 EXPERIMENTS = Path(__file__).parents[3] / "experiments"
 CONTROLS = sorted((EXPERIMENTS / "controls").glob("*.yaml"))

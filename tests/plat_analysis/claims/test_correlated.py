@@ -12,13 +12,13 @@ import pandas as pd
 import pytest
 
 from plat.errors import SpecError
-from plat.spec.experiment import load_experiment
+from plat.spec.expansion.experiment import load_experiment
 from plat_analysis.claims.correlated import correlated
-from plat_analysis.contrasts.settings import covariates, settings_of
-from plat_analysis.data.runs import Results
+from plat_analysis.contrasts.sweep_settings import OverSettings, covariates
+from plat_analysis.data.results import Results
 from plat_analysis.figures.correlations import build
 from plat_analysis.figures.style import images
-from plat_analysis.plugins.checking import check_entries
+from plat_analysis.plugins.entry_checking import check_entries
 
 SETTINGS = [f"s{number}" for number in range(9)]
 PROXY = {"proxy": "actor/entropy"}
@@ -98,15 +98,15 @@ def test_settings_that_are_the_same_runs_are_one(planted):
     experiment, _ = planted({"PPO": (1, 0)})
     same = [(axes | {"filter": "again"}, run) for axes, run in experiment.cells if axes["filter"] == "s3"]
     twice = replace(experiment, cells=[*experiment.cells, *same])
-    settings = settings_of(Results.planned(twice), "filter", "variant")["PPO"]
+    settings = OverSettings(conditions="filter", rows="variant").settings(Results.planned(twice))["PPO"]
     assert len(settings.names) == 9 and ("s3", "again") in settings.names
     given = covariates(settings, {"up": SETTINGS, "other": ["s0", "again"]})
     assert given[3].tolist() == [1.0, 3 / 8, 1.0, 1.0] and given[0].tolist() == [1.0, 0.0, 1.0, 0.0]
     some = [axes_and_run for axes_and_run in same if axes_and_run[0]["seed"] > 0]
     own = [(axes | {"filter": "again"}, run) for axes, run in experiment.cells if axes["filter"] == "s4"]
     mixed = replace(experiment, cells=[*experiment.cells, *some, *(cell for cell in own if cell[0]["seed"] == 0)])
-    with pytest.raises(SpecError, match="share a part of their runs"):
-        settings_of(Results.planned(mixed), "filter", "variant")
+    with pytest.raises(SpecError, match="share some of their runs"):
+        OverSettings(conditions="filter", rows="variant").settings(Results.planned(mixed))
 
 
 @pytest.mark.parametrize(
@@ -120,7 +120,7 @@ def test_settings_that_are_the_same_runs_are_one(planted):
 )
 def test_families_of_settings(planted, strength, what):
     experiment, _ = planted({"PPO": (1, 0)})
-    settings = settings_of(Results.planned(experiment), "filter", "variant")["PPO"]
+    settings = OverSettings(conditions="filter", rows="variant").settings(Results.planned(experiment))["PPO"]
     if what is None:
         assert covariates(settings, strength).shape == (9, 4)
         return
@@ -169,7 +169,7 @@ ENTRY = "conditions: filter.value, rows: algorithm, proxies: {r: probe/retrieval
         ("report", f"builder: correlations, {ENTRY}".replace("retrieval_acc", "retrieval"), "no run logs the metric"),
         ("claims", f"id: a, check: correlated, {ENTRY}, outcome: finl", "no run logs the metric 'finl'"),
         ("claims", f"id: a, check: correlated, {ENTRY}, sign: up", "sign: 'up' is not one of"),
-        ("claims", f"id: a, check: correlated, {ENTRY}, smallest: 30", "no size of a correlation"),
+        ("claims", f"id: a, check: correlated, {ENTRY}, smallest: 30", "not the size of a correlation"),
         ("claims", f"id: a, check: correlated, {ENTRY}".replace("{r: probe/retrieval_acc}", "{}"), "none is named"),
         (
             "claims",

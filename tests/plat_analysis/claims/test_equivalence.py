@@ -8,8 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from plat_analysis.claims.equivalence import decide_small, mean_delta_small, row_kinds
-from plat_analysis.claims.rows import RowEvidence
+from plat_analysis.claims import decided
+from plat_analysis.claims.claim_rows import RowEvidence
+from plat_analysis.claims.equivalence import decide_small, mean_delta_small, row_tests
 from plat_analysis.statistics.replicates import Replicate, over_replicates
 
 
@@ -30,8 +31,13 @@ def test_a_single_row_is_small_where_its_interval_lies_within(values):
         return
     within = -5 < low and high < 5 and above(values, -5) and above([-value for value in values], -5)
     beyond = (low > 5 and above(values, 5)) or (high < -5 and above([-value for value in values], 5))
-    kind = row_kinds({"PPO": evidence(values)})["PPO"]
-    assert kind == ("small" if within else "large" if beyond else "open")
+    kind = kind_of(evidence(values))
+    assert kind == ("small" if within else "large" if beyond else decided.OPEN)
+
+
+def kind_of(row):
+    """What is found of a single row."""
+    return decided.row_kinds(["PPO"], row_tests({"PPO": row}), decided.LEVEL)["PPO"]
 
 
 def above(values, bound):
@@ -75,7 +81,7 @@ def test_a_missing_run_is_not_enough_data():
 @pytest.mark.parametrize("true", [5.0, -5.0])
 def test_a_change_at_the_bound_is_seldom_called_small_or_large(true):
     rng = np.random.default_rng(0)
-    kinds = [row_kinds({"PPO": evidence(rng.normal(true, 1.5, 5))})["PPO"] for _ in range(2000)]
+    kinds = [kind_of(evidence(rng.normal(true, 1.5, 5))) for _ in range(2000)]
     assert kinds.count("small") / 2000 < 0.035 and kinds.count("large") / 2000 < 0.035  # 2.5 %, and the simulation's
 
 

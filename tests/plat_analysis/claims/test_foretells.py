@@ -62,10 +62,10 @@ def test_the_figure_shows_the_same_shares(make_experiment, make_frames):
 def test_what_is_no_question_is_refused(make_experiment, make_frames):
     _, experiment = planted(make_experiment, make_frames)
     before = foretells.beforehand
-    from plat_analysis.data.runs import Results
+    from plat_analysis.data.results import Results
 
     results = Results.planned(experiment)
-    for metrics, at, what in (({}, 8, "none is named"), ({"a": LEAD}, -1, "no training iteration")):
+    for metrics, at, what in (({}, 8, "none is named"), ({"a": LEAD}, -1, "not a training iteration")):
         with pytest.raises(SpecError, match=what):
             before(results, conditions="filter", metrics=metrics, at=at)
     few = make_experiment(rows=["PPO"], tasks=["sokoban"], filters=SETTINGS[:5])

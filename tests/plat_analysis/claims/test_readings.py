@@ -10,7 +10,7 @@ from scipy import stats
 
 from plat.errors import SpecError
 from plat_analysis.claims.readings import build
-from plat_analysis.plugins.checking import check_entries
+from plat_analysis.plugins.entry_checking import check_entries
 
 READINGS = {"same": ["a", "b"], "other": ["a", "c"]}
 
@@ -69,7 +69,7 @@ def test_a_missing_run_leaves_its_row_open(make_experiment, make_frames):
 
 @pytest.mark.parametrize(
     "readings, what",
-    [({"x": ["a", "d"]}, "there is no 'd'"), ({"x": ["a", "a"]}, "no two sides"), ({"x": "ab"}, "'x'")],
+    [({"x": ["a", "d"]}, "there is no 'd'"), ({"x": ["a", "a"]}, "needs two readings"), ({"x": "ab"}, "'x'")],
 )
 def test_what_has_no_two_sides_is_refused_beforehand(make_experiment, readings, what):
     experiment = make_experiment(rows=["PPO"], tasks=["sokoban"], filters=["a", "b", "c"])

@@ -11,7 +11,7 @@ from scipy import stats
 
 from plat.errors import SpecError
 from plat_analysis.claims.trend_over_measures import trend_over_measures
-from plat_analysis.plugins.checking import check_entries
+from plat_analysis.plugins.entry_checking import check_entries
 
 MEASURES = {f"Q{k}": f"grad/q{k}/task" for k in (1, 2, 3, 4)}
 
@@ -79,7 +79,7 @@ def test_few_null_runs_have_a_trend(planted):
     ],
 )
 def test_what_has_no_trend_is_refused_beforehand(tmp_path, measures, what):
-    from plat.spec.experiment import load_experiment
+    from plat.spec.expansion.experiment import load_experiment
 
     path = tmp_path / "x.yaml"
     path.write_text(

@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 from plat.errors import SpecError
-from plat_analysis.data.runs import Results, spell
+from plat.store.mlflow.spelling import clean_key
+from plat_analysis.data.results import Results, spell
 
 
 def test_every_wanted_run_stays_with_its_reason(make_experiment, make_frames):
@@ -36,6 +37,15 @@ def test_curve_and_instances(make_experiment, make_frames):
     assert results.instances(run, ("heldout_instances",), role="peak").shape == (256,)
     assert results.instances(run, ("heldout_instances",), role="other") is None
     assert len(results.curve(run, "no/such")[0]) == 0 and results.curve("nobody", "val/success")[0].size == 0
+
+
+def test_a_metric_that_the_store_respells_is_found_by_its_own_name(make_experiment, make_frames):
+    experiment = make_experiment(rows=["PPO"], tasks=["sokoban"])
+    frames = make_frames(experiment)
+    frames.metrics.loc[frames.metrics["key"] == "val/success", "key"] = clean_key("val/acc(top1)")
+    results = Results(frames, experiment)
+    steps, _ = results.curve(results.runs[0].id, "val/acc(top1)")
+    assert len(steps) == 7 and results.unlogged(["val/acc(top1)"]) == []
 
 
 def test_separate_tables_for_base_and_peak_are_read(make_experiment, make_frames):

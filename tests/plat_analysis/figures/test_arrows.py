@@ -10,7 +10,7 @@ import pytest
 from plat.errors import SpecError
 from plat_analysis.figures.arrows import build
 from plat_analysis.figures.style import images
-from plat_analysis.plugins.checking import check_entries
+from plat_analysis.plugins.entry_checking import check_entries
 
 RETRIEVAL = "mi/first_turn/retrieval_acc"
 FAMILIES = {"filtered": ["top_p"], "not": ["none"]}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from plat_analysis.data.runs import Results
+from plat_analysis.data.results import Results
 from plat_analysis.figures.condition_curves import condition_curves, seeds_note
 
 

@@ -9,10 +9,10 @@ import pandas as pd
 import pytest
 
 from plat.errors import SpecError
-from plat.spec.experiment import load_experiment
+from plat.spec.expansion.experiment import load_experiment
 from plat_analysis.figures.gradient_buckets import build
 from plat_analysis.figures.style import images
-from plat_analysis.plugins.checking import check_entries
+from plat_analysis.plugins.entry_checking import check_entries
 
 FILE = """
 title: t
@@ -79,8 +79,8 @@ def test_what_was_not_measured_is_left_out_and_said(experiment, make_frames):
 @pytest.mark.parametrize(
     "base, moments, what",
     [
-        (PROBED, "[]", "names the iterations"),
-        (PROBED, "[0]", "names the iterations"),
+        (PROBED, "[]", "not a list of training iterations"),
+        (PROBED, "[0]", "not a list of training iterations"),
         (PROBED, "[end]", "moments: "),
         ("gradient.times: 0", "[1]", "is not probed"),
     ],

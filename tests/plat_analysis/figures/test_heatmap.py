@@ -10,7 +10,7 @@ import pytest
 from plat.errors import SpecError
 from plat_analysis.figures.heatmap import build
 from plat_analysis.figures.style import images
-from plat_analysis.plugins.checking import check_entries
+from plat_analysis.plugins.entry_checking import check_entries
 
 PRINTED = {"rows": {"10": {"none": 9.1, "top_p": 11.7}, "50": {"none": 9.4}}}
 

@@ -7,7 +7,7 @@ import pytest
 from plat.errors import SpecError
 from plat_analysis.figures.metric_panels import build
 from plat_analysis.figures.style import images
-from plat_analysis.plugins.checking import check_entries
+from plat_analysis.plugins.entry_checking import check_entries
 
 METRICS = {"Success": "success", "Retrieval": "mi/first_turn/retrieval_acc"}
 
@@ -31,7 +31,7 @@ def test_a_metric_that_nobody_logs_is_said(make_experiment, make_frames):
     assert images(figure)["png"].startswith(b"\x89PNG")
 
 
-@pytest.mark.parametrize("metrics, what", [({}, "names a panel"), ({"A": "rollout/entropi"}, "entropi")])
+@pytest.mark.parametrize("metrics, what", [({}, "name each panel"), ({"A": "rollout/entropi"}, "entropi")])
 def test_what_cannot_be_drawn_is_refused_beforehand(make_experiment, metrics, what):
     from dataclasses import replace
 

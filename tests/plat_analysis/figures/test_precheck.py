@@ -11,8 +11,8 @@ from scipy import stats
 
 from plat.errors import SpecError
 from plat_analysis.claims.foretells_gain import foretells_gain
-from plat_analysis.data.runs import Results
-from plat_analysis.figures.precheck import build
+from plat_analysis.data.results import Results
+from plat_analysis.figures.precheck_figure import build
 from plat_analysis.figures.style import images
 
 SIGNAL = "rollout/rv_std_over_mean"

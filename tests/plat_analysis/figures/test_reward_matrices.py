@@ -12,7 +12,7 @@ import pytest
 from plat.errors import SpecError
 from plat_analysis.figures.reward_matrices import build
 from plat_analysis.figures.style import images
-from plat_analysis.plugins.checking import check_entries
+from plat_analysis.plugins.entry_checking import check_entries
 
 STEPS = (1, 2, 7)
 
@@ -80,9 +80,9 @@ def test_without_any_matrix_the_figure_says_so(experiment, make_frames):
 @pytest.mark.parametrize(
     "options, what",
     [
-        ({"moments": [0], "solved": 5}, "names the iterations"),
-        ({"moments": [], "solved": 5}, "names the iterations"),
-        ({"moments": [1], "solved": 5, "easy": 0.1}, "no two shares in order"),
+        ({"moments": [0], "solved": 5}, "not a list of training iterations"),
+        ({"moments": [], "solved": 5}, "not a list of training iterations"),
+        ({"moments": [1], "solved": 5, "easy": 0.1}, "must be below easy"),
         ({"moments": [1]}, "solved"),
     ],
 )

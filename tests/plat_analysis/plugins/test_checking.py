@@ -10,9 +10,9 @@ from typing import Any, Literal
 import pytest
 
 from plat.errors import SpecError
-from plat.spec.experiment import load_experiment
+from plat.spec.expansion.experiment import load_experiment
 from plat_analysis.plugins.annotations import described, fits
-from plat_analysis.plugins.checking import _check_axes, check_entries
+from plat_analysis.plugins.entry_checking import _check_axes, check_entries
 
 FILE = """
 title: t
@@ -29,7 +29,7 @@ def test_what_is_shipped_can_be_made(path):
 
 
 @pytest.mark.parametrize(
-    "entry, what, mend",
+    "entry, what, fix",
     [
         ("{builder: collapse, pair: filtre}", "'filtre' is not an axis", "'filter'"),
         ("{builder: paired_deltas, rows: [algorithm, modle]}", "'modle' is not an axis", "axes: filter"),
@@ -59,17 +59,17 @@ def test_what_is_shipped_can_be_made(path):
         ("{check: mean_delta_positive, looks: 0, id: a}", "looks: 0 is not above 0", "above 0"),
         ("{check: falls_before, least: 7, id: a}", "least: 7 is not above 0 and at most 1", "at most 1"),
         ("{check: level, bound: .nan, id: a}", "bound: nan is not a number", "a number"),
-        ("{check: level, measure: null, id: a}", "None is no measure", "metric: NAME"),
-        ("{builder: measures_table, measures: {a: }, conditions: filter}", "None is no measure", "metric: NAME"),
-        ("{builder: measures_table, measures: {a: [1]}, conditions: filter}", "[1] is no measure", "metric: NAME"),
+        ("{check: level, measure: null, id: a}", "None is not a measure", "metric: NAME"),
+        ("{builder: measures_table, measures: {a: }, conditions: filter}", "None is not a measure", "metric: NAME"),
+        ("{builder: measures_table, measures: {a: [1]}, conditions: filter}", "[1] is not a measure", "metric: NAME"),
         (
             "{builder: measures_table, measures: {a: {metric: success, digits: many}}, conditions: filter}",
-            "'many' is no whole",
+            "'many' is not a whole",
             "digits: 2",
         ),
         (
             "{builder: measures_table, measures: {a: {metric: success, digits: -3}}, conditions: filter}",
-            "-3 is no whole number",
+            "-3 is not a whole number",
             "digits: 2",
         ),
         (
@@ -77,11 +77,11 @@ def test_what_is_shipped_can_be_made(path):
             "1 is not true",
             "percent: true",
         ),
-        ("{builder: precheck, signal: 3, settings: algorithm}", "3 is no measure", "metric: NAME"),
+        ("{builder: precheck, signal: 3, settings: algorithm}", "3 is not a measure", "metric: NAME"),
         ("{check: trend_over_measures, only: true, id: a}", "only: True is not a list", "a list of text"),
     ],
 )
-def test_wrong_arguments(tmp_path, entry, what, mend):
+def test_wrong_arguments(tmp_path, entry, what, fix):
     path = tmp_path / "x.yaml"
     texts = {"claims" if "check:" in entry else "report": entry}
     if "paired_deltas" in entry and "paper" not in entry and "heldout" not in entry:  # the claim has the same arguments
@@ -91,7 +91,7 @@ def test_wrong_arguments(tmp_path, entry, what, mend):
         path.write_text(line + FILE)
         with pytest.raises(SpecError, match=re.escape(what)) as caught:
             check_entries(load_experiment(path))
-        assert mend in (caught.value.mend or "")
+        assert fix in (caught.value.fix or "")
         argument = re.findall(r"(?<=, )\w+: ", entry)[0]
         assert caught.value.where == f"{path}:1:{line.index(argument) + len(argument) + 1}"
 
@@ -104,7 +104,7 @@ def test_a_pair_of_which_the_command_line_left_one_side_is_refused_with_the_over
         check_entries(load_experiment(path))
         with pytest.raises(SpecError, match="no two sides to compare") as caught:
             check_entries(load_experiment(path, ["filter=none"]))
-        assert "leave out the override filter=none" in caught.value.mend
+        assert "leave out the override filter=none" in caught.value.fix
 
 
 def test_an_axis_that_is_a_default_is_said_to_be_one(tmp_path):
@@ -113,7 +113,7 @@ def test_an_axis_that_is_a_default_is_said_to_be_one(tmp_path):
     experiment = load_experiment(path)
     with pytest.raises(SpecError, match=r"columns: 'size' is not an axis.*it is the default") as caught:
         _check_axes(experiment, "columns", "size", default=True)
-    assert caught.value.mend == "add `columns: AXIS` to the entry; axes: filter, algorithm, seed"
+    assert caught.value.fix == "add `columns: AXIS` to the entry; axes: filter, algorithm, seed"
 
 
 KEEP_RATES = """
@@ -149,7 +149,7 @@ def test_what_cannot_work_for_the_matrix_is_refused_before_anything_runs(tmp_pat
             path.write_text(f"{key}: [{text}]{file}")
             with pytest.raises(SpecError, match=re.escape(what)) as caught:
                 check_entries(load_experiment(path))
-            assert caught.value.where == f"{path}:1:{len(key) + 4}" and caught.value.mend
+            assert caught.value.where == f"{path}:1:{len(key) + 4}" and caught.value.fix
 
 
 @pytest.mark.parametrize(
@@ -174,7 +174,7 @@ def test_names_inside_an_argument_are_checked_too(tmp_path, entry, what):
     path.write_text(entry + FILE.replace("[ppo, grpo]", "[ppo]" if "collapse" in entry else "[ppo, grpo]"))
     with pytest.raises(SpecError, match=re.escape(what)) as caught:
         check_entries(load_experiment(path))
-    assert caught.value.where.startswith(f"{path}:1:") and caught.value.mend
+    assert caught.value.where.startswith(f"{path}:1:") and caught.value.fix
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from plat.errors import SpecError
 from plat.store.mlflow.frames import Frames
-from plat_analysis.data.runs import Results
+from plat_analysis.data.results import Results
 from plat_analysis.quantities.metric import quantity
 from plat_analysis.quantities.quantity import Absent
 

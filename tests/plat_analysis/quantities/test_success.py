@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from plat_analysis.artifact import Table
-from plat_analysis.data.runs import Results
+from plat_analysis.data.results import Results
 from plat_analysis.figures import learning_curves
 from plat_analysis.regimes import collapse
 from plat_analysis.tables import peak_success
@@ -27,15 +27,15 @@ def test_a_run_that_fell_after_its_peak_is_said_to_have(make_experiment, make_fr
     frames.tables = frames.tables[frames.tables.run_id != fallen.id]
     rows = (frames.metrics.run_id == fallen.id) & (frames.metrics.key == "val/success")
     frames.metrics.loc[rows, "value"] = [0.2, 0.3, 0.4, 0.5, 0.3, 0.1, 0.05]
-    figure = learning_curves.BUILDER(frames, experiment)[0]
+    figure = learning_curves.build(frames, experiment)[0]
     assert "▼" in figure.caption and any("fell after its peak, 50.0 → 5.0 %" in t for t in figure.titles.values())
     assert "v" in {line.get_marker() for axis in figure.draw().axes for line in axis.lines}
-    table = peak_success.BUILDER(frames, experiment)[0]
+    table = peak_success.build(frames, experiment)[0]
     final = next(row for row in table.rows if row.cells[1].text == "final")
     assert final.cells[2].text == "↓5.0" and any("fell after the peak, 1 of 2" in note.text for note in table.notes)
     line = runs_table(Results(frames, experiment)).records[0]
     assert line["peak"] == 0.5 and line["last"] == 0.05 and line["fell_after_peak"].startswith("fell after its peak")
-    regimes = collapse.BUILDER(frames, experiment)[1]
+    regimes = collapse.build(frames, experiment)[1]
     assert regimes.records[0]["fell_after_peak"] and "↓0.05" in [cell.text for cell in regimes.rows[0].cells]
     assert any("no filter seed 0 50.0 → 5.0 % (validation)" in note.text for note in regimes.notes)
     assert any("50.0 → 5.0, validation" in note.text for note in table.notes)
@@ -51,9 +51,9 @@ def of_another_trainer(experiment, frames):
 @pytest.mark.parametrize("builder", [peak_success, collapse, learning_curves])
 def test_success_is_what_the_trainer_names_as_its_headline(make_experiment, make_frames, builder):
     experiment = quickstart(make_experiment, seeds=range(3))
-    wanted = builder.BUILDER(make_frames(experiment), experiment)
+    wanted = builder.build(make_frames(experiment), experiment)
     renamed, frames = of_another_trainer(experiment, make_frames(experiment))
-    made = builder.BUILDER(frames, renamed)
+    made = builder.build(frames, renamed)
     assert (
         runs_table(Results(frames, renamed)).records == runs_table(Results(make_frames(experiment), experiment)).records
     )

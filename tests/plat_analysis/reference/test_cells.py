@@ -9,12 +9,13 @@ import numpy as np
 import pytest
 import yaml
 
-from plat.spec.identity import SCHEME
-from plat.store.bundle.frames import BundleResults
+from plat.spec.identity.run_identity import SCHEME
+from plat.store.bundle.bundle_frames import BundleResults
 from plat_analysis.contrasts.comparison import Comparison
-from plat_analysis.reference import runs as reference_runs
-from plat_analysis.reference.cells import Count, ReferenceCells, more_than_chance
-from plat_analysis.reference.runs import Reference
+from plat_analysis.data.results import Results
+from plat_analysis.reference import reference_runs as reference_runs
+from plat_analysis.reference.reference_cells import Count, ReferenceCells, more_than_chance
+from plat_analysis.reference.reference_runs import Reference
 from plat_analysis.regimes import collapse
 from plat_analysis.report import latex, render
 from plat_analysis.statistics.prediction import prediction_interval
@@ -67,7 +68,7 @@ def beside(make_frames):
 
     def cells(own, earlier, own_frames=None, **changes):
         reference = Reference(own, bundle_of(earlier, make_frames(earlier), **changes))
-        return ReferenceCells(COMPARED.grid(own_frames or make_frames(own), own), reference)
+        return ReferenceCells(COMPARED.grid(Results.of(own_frames or make_frames(own), own)), reference)
 
     return cells
 

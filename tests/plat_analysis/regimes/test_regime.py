@@ -10,10 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from plat.errors import SpecError
-from plat_analysis.data.runs import Results
-from plat_analysis.regimes.probe import Behaviour, Probe, early_probes, probes
-from plat_analysis.regimes.regime import fell, regime
-from plat_analysis.regimes.thresholds import (
+from plat_analysis.data.results import Results
+from plat_analysis.regimes.probe_tables import Behaviour, Probe, early_probes, probes
+from plat_analysis.regimes.regime import (
     COLLAPSED,
     COMPRESSED,
     DIVERSE,
@@ -28,6 +27,8 @@ from plat_analysis.regimes.thresholds import (
     UNDECIDED,
     UNKNOWN,
     Thresholds,
+    fell,
+    regime,
 )
 
 LOG_V = math.log(37)
@@ -213,4 +214,4 @@ def test_thresholds_are_options_and_are_printed(rng):
     assert Thresholds.read({"fall": 0.2}).fall == 0.2 and Thresholds.read(None) == Thresholds()
     with pytest.raises(SpecError, match="there is no 'fal'") as error:
         Thresholds.read({"fal": 0.2})
-    assert "'fall'" in error.value.mend
+    assert "'fall'" in error.value.fix

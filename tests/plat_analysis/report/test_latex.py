@@ -27,7 +27,7 @@ HOSTILE = "\\ & % $ # _ {x} ~ ^ [y] < > | -- é α 中 − Δ … “q” \u202e
 def table(make_experiment, make_frames):
     experiment = make_experiment(rows=["PPO", "Dr. GRPO", "Qwen2.5-3B-Instruct"], tasks=["sokoban", "metamathqa"])
     frames = make_frames(experiment, holes={experiment.runs[1].id: "failed:oom"})
-    return peak_success.BUILDER(frames, experiment, paper="table4")[0]
+    return peak_success.build(frames, experiment, paper="table4")[0]
 
 
 def test_latex_is_structurally_sound(table):

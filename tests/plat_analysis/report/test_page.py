@@ -14,7 +14,7 @@ import pytest
 from plat_analysis.claims.reference import Earlier
 from plat_analysis.plugins.failure import Failure
 from plat_analysis.report.build import build_report
-from plat_analysis.report.files import joint_files, report_files
+from plat_analysis.report.report_files import joint_files, report_files
 
 CLAIMS = [{"id": "helps", "check": "mean_delta_positive", "says": "The filter helps."}]
 REPORT = [{"builder": "peak_success_table"}, {"builder": "learning_curves"}, {"builder": "paired_deltas"}]

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from plat.spec.experiment import load_experiment
+from plat.spec.expansion.experiment import load_experiment
 from plat_analysis.report.build import build_report
 
 ROOT = Path(__file__).parents[3]

@@ -8,14 +8,14 @@ from dataclasses import replace
 import pytest
 
 from plat_analysis.artifact import Table, record
+from plat_analysis.claims.claim_rows import RowEvidence, decide
 from plat_analysis.claims.decided import RowTests
 from plat_analysis.claims.decided import decide as decide_tests
 from plat_analysis.claims.engine import Verdict
 from plat_analysis.claims.equivalence import decide_small
-from plat_analysis.claims.rows import RowEvidence, decide
 from plat_analysis.plugins.failure import Failure
 from plat_analysis.report.build import build_report
-from plat_analysis.report.recorded import recorded
+from plat_analysis.report.recorded_report import recorded
 from plat_analysis.statistics.intervals import Estimate
 
 REPORT = [

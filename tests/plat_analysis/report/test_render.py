@@ -17,7 +17,7 @@ from plat_analysis.tables import peak_success
 def table(make_experiment, make_frames):
     experiment = make_experiment(rows=["PPO", "Dr. GRPO", "Qwen2.5-3B-Instruct"], tasks=["sokoban", "metamathqa"])
     frames = make_frames(experiment, holes={experiment.runs[1].id: "failed:oom"})
-    return peak_success.BUILDER(frames, experiment, paper="table4")[0]
+    return peak_success.build(frames, experiment, paper="table4")[0]
 
 
 def test_markdown_has_one_width(table):
@@ -40,7 +40,7 @@ def test_terminal_fits_and_aligns(table, width):
 
 def test_terminal_of_the_whole_table_fits_120_columns(make_experiment, make_frames):
     experiment = make_experiment()
-    table = peak_success.BUILDER(make_frames(experiment, steps=20), experiment)[0]
+    table = peak_success.build(make_frames(experiment, steps=20), experiment)[0]
     for width in (120, 160):
         console = Console(width=width, record=True, file=io.StringIO())
         terminal.print_table(console, table)
@@ -50,7 +50,7 @@ def test_terminal_of_the_whole_table_fits_120_columns(make_experiment, make_fram
 
 def test_a_table_too_wide_for_the_terminal_is_printed_in_parts(make_experiment, make_frames):
     experiment = make_experiment()
-    table = peak_success.BUILDER(make_frames(experiment, steps=20), experiment)[0]
+    table = peak_success.build(make_frames(experiment, steps=20), experiment)[0]
     console = Console(width=80, record=True, file=io.StringIO())
     terminal.print_table(console, table)
     shown = console.export_text()

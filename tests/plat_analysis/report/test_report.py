@@ -17,12 +17,12 @@ from rich.console import Console
 from plat.errors import HomeError, SpecError
 from plat_analysis.artifact import Figure
 from plat_analysis.claims.engine import Verdict, check_claims
-from plat_analysis.plugins import registry
+from plat_analysis.plugins import builder_registry
 from plat_analysis.report.build import build_report
-from plat_analysis.report.files import report_files, write_report
 from plat_analysis.report.page import page as html_page
-from plat_analysis.report.print_report import print_report
-from plat_analysis.report.provenance import Provenance
+from plat_analysis.report.report import Provenance
+from plat_analysis.report.report_files import report_files, write_report
+from plat_analysis.report.terminal import print_report
 
 REPORT = [
     {"builder": "peak_success_table", "rows": "variant", "columns": "task", "pair": "filter"},
@@ -127,9 +127,9 @@ def test_a_folder_that_cannot_be_written_is_an_error(table_only, make_frames, tm
     (tmp_path / "file").write_text("in the way")
     report = build_report(make_frames(table_only), table_only)
     for place in (tmp_path / "file", tmp_path / "file" / "below", Path("/dev/null")):
-        with pytest.raises(HomeError, match="is no folder") as error:
+        with pytest.raises(HomeError, match="is not a folder") as error:
             write_report(report, place)
-        assert error.value.where == str(place) and error.value.mend == "name a folder with --out DIR"
+        assert error.value.where == str(place) and error.value.fix == "name a folder with --out DIR"
     with pytest.raises(HomeError, match="cannot write the report"):
         write_report(report, Path("/proc/report"))
 
@@ -188,9 +188,11 @@ def test_one_artifact_that_fails_leaves_the_others(table_only, make_frames, monk
     def broken_figure(frames, experiment):
         return [Figure("pic", "a picture", draw=lambda: 1 / 0, points=[{"x": 1}])]
 
-    real = registry.find
+    real = builder_registry.find
     builders = {"broken": broken_builder, "undrawable": broken_figure}
-    monkeypatch.setattr(registry, "find", lambda group, name, where: builders.get(name) or real(group, name, where))
+    monkeypatch.setattr(
+        builder_registry, "find", lambda group, name, where: builders.get(name) or real(group, name, where)
+    )
     entries = [{"builder": "broken"}, {"builder": "undrawable"}, *REPORT[:1]]
     experiment = replace(table_only, report=entries, claims=[{"id": "bad", "check": "broken"}, *CLAIMS])
     report = build_report(make_frames(experiment), experiment)
@@ -217,18 +219,18 @@ def test_the_page_says_where_it_comes_from(table_only, make_frames):
 
 
 @pytest.mark.parametrize(
-    "report, message, mend",
+    "report, message, fix",
     [
         ([{"builder": "peak_sucess_table"}], "unknown report builder", "did you mean 'peak_success_table'"),
         ([{"builder": "collapse", "colour": "red"}], "unknown argument 'colour'", "arguments: pair"),
         ([{"rows": "variant"}], "names no builder", "add `builder"),
     ],
 )
-def test_wrong_report_entries(make_experiment, make_frames, report, message, mend):
+def test_wrong_report_entries(make_experiment, make_frames, report, message, fix):
     experiment = make_experiment(rows=["PPO"], tasks=["sokoban"], report=report)
     with pytest.raises(SpecError, match=message) as error:
         build_report(make_frames(experiment), experiment)
-    assert mend in error.value.mend and "table4.yaml" in error.value.where
+    assert fix in error.value.fix and "table4.yaml" in error.value.where
 
 
 def test_wrong_claims(make_experiment, make_frames):
@@ -252,5 +254,5 @@ def test_an_experiment_without_a_report_prints_its_runs(make_experiment, make_fr
 def test_a_page_of_a_file_without_a_paper_compares_with_none(make_experiment, make_frames):
     for paper in ("ragen2", None):
         experiment = make_experiment(rows=["PPO"], tasks=["sokoban"], report=[], claims=[], paper=paper)
-        shown = html_page([build_report(make_frames(experiment), experiment)], [{}])
+        shown = html_page([build_report(make_frames(experiment), experiment)])
         assert "small stand-ins" in shown and ("compare signs and orders with the paper" in shown) == bool(paper)

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from plat_analysis.statistics import correlation, foretelling
+from plat_analysis.statistics import correlation, leads
 from plat_analysis.statistics.families import holm, shared_spread, starred
 from plat_analysis.statistics.replicates import Replicate, over_replicates
 
@@ -163,8 +163,8 @@ def test_a_cell_that_lacks_runs_has_no_star():
         values = {Replicate(None, seed): 20.0 + seed for seed in range(5)}
         return over_replicates(values, 0.1, wanted=wanted)
 
-    assert starred([{"cell": cell(5)}])[0]["cell"].star == 1
-    assert starred([{"cell": cell(10)}])[0]["cell"].star == 0
+    assert starred([{"cell": cell(5)}])["cell"].star == 1
+    assert starred([{"cell": cell(10)}])["cell"].star == 0
 
 
 @pytest.mark.parametrize("kind", ["even", "uneven", "tosses"])
@@ -197,7 +197,7 @@ def test_signals_that_fall_together_have_no_order(simulated, kind):
 
 def test_nothing_is_foretold_where_nothing_is_planted(simulated, monkeypatch):
     part = simulated["foretelling"]
-    monkeypatch.setattr(foretelling, "ORDERS", 200)
+    monkeypatch.setattr(leads, "ORDERS", 200)
     for kind in ("unrelated", "copy", "builds", "collapse"):
         assert part.share(kind, 100) <= most(0.025, 100), kind
     assert part.share("uneven", 100) <= most(0.05, 100)  # by permutation alone it is .14

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from plat_analysis.statistics.foretelling import foretell
+from plat_analysis.statistics.leads import foretell
 
 SHAPE = (10, 2, 4)
 

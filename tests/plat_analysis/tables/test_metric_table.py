@@ -8,7 +8,7 @@ from scipy import stats
 
 from plat.errors import SpecError
 from plat_analysis.claims.checks import increasing
-from plat_analysis.plugins.checking import check_entries
+from plat_analysis.plugins.entry_checking import check_entries
 from plat_analysis.tables.metric_table import build
 
 BASE = "heldout/base_success"

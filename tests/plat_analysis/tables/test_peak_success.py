@@ -12,7 +12,7 @@ import pytest
 from plat.errors import SpecError
 from plat_analysis.artifact import DASH
 from plat_analysis.contrasts.comparison import Comparison
-from plat_analysis.data.runs import Results
+from plat_analysis.data.results import Results
 from plat_analysis.quantities.success import peak_score
 from plat_analysis.report import render
 from plat_analysis.statistics.intervals import Estimate, newcombe_paired, t_interval
@@ -51,7 +51,7 @@ def texts(table, row, kind):
 def test_one_seed_against_the_slow_way(make_experiment, make_frames):
     experiment = make_experiment(rows=["PPO", "GRPO"], tasks=["sokoban", "frozenlake"])
     frames = make_frames(experiment)
-    grid = COMPARED.grid(frames, experiment)
+    grid = COMPARED.grid(Results.of(frames, experiment))
     none, treated = experiment.runs[0].id, experiment.runs[1].id
     cell = {name: estimate(grid, "sokoban", name) for name in grid.contrasts}
     (p, p_step), (q, q_step) = peak(frames, none), peak(frames, treated)
@@ -74,7 +74,7 @@ def test_one_seed_against_the_slow_way(make_experiment, make_frames):
 def test_several_seeds_are_paired_by_seed(make_experiment, make_frames):
     experiment = make_experiment(rows=["PPO"], tasks=["sokoban", "countdown"], seeds=range(4))
     frames = make_frames(experiment)
-    grid = COMPARED.grid(frames, experiment)
+    grid = COMPARED.grid(Results.of(frames, experiment))
     by = {(run.axes["task"], run.axes["filter"], run.axes["seed"]): peak(frames, run.id)[0] for run in experiment.runs}
     gaps = {task: [by[task, "top_p", s] - by[task, "none", s] for s in range(4)] for task in ("sokoban", "countdown")}
     delta = estimate(grid, "sokoban", "delta")
@@ -88,8 +88,8 @@ def test_several_seeds_are_paired_by_seed(make_experiment, make_frames):
 def test_the_last_checkpoint_has_an_interval_of_its_own(make_experiment, make_frames):
     experiment = make_experiment(rows=["PPO"], tasks=["sokoban"], seeds=range(4))
     frames = make_frames(experiment)
-    change = estimate(COMPARED.grid(frames, experiment), "sokoban", "final_delta")
-    shown = texts(peak_success.BUILDER(frames, experiment)[0], "PPO", "final 95 %")[1]
+    change = estimate(COMPARED.grid(Results.of(frames, experiment)), "sokoban", "final_delta")
+    shown = texts(peak_success.build(frames, experiment)[0], "PPO", "final 95 %")[1]
     low, high = (float(end) for end in shown.replace("−", "-").strip("[]").split(", "))
     assert (low, high) == (pytest.approx(change.low, abs=0.051), pytest.approx(change.high, abs=0.051))
 
@@ -97,7 +97,7 @@ def test_the_last_checkpoint_has_an_interval_of_its_own(make_experiment, make_fr
 def test_what_two_builds_show_is_starred_about_these_builds(make_experiment, make_frames):
     experiment = make_experiment(rows=["PPO"], tasks=["sokoban"], seeds=range(5), builds=(0, 1))
     frames = make_frames(experiment, effect=0.5)
-    such, these = (peak_success.BUILDER(frames, experiment, builds=builds)[0] for builds in ("random", "fixed"))
+    such, these = (peak_success.build(frames, experiment, builds=builds)[0] for builds in ("random", "fixed"))
     line = next(record for record in these.records if record["quantity"] == "delta")
     assert (line["star"], line["interval_over"], line["interval_about"]) == (1, "seeds", "these 2 builds")
     assert any("about these 2 builds of each base model" in note.text for note in these.notes)
@@ -112,12 +112,12 @@ def test_a_lost_seed_is_counted_and_named(make_experiment, make_frames):
         if r.axes["task"] == "sokoban" and r.axes["filter"] == "top_p" and r.axes["seed"] == 3
     )
     frames = make_frames(experiment, holes={lost.id: "failed:oom"})
-    grid = COMPARED.grid(frames, experiment)
+    grid = COMPARED.grid(Results.of(frames, experiment))
     delta = estimate(grid, "sokoban", "delta")
     assert (delta.seeds, delta.wanted, delta.note) == (4, 5, "seed 3: failed:oom") and lost.id not in delta.run_ids
     average = estimate(grid, "average", "delta")
     assert (average.seeds, average.wanted) == (4, 5) and "sokoban: seed 3: failed:oom" in average.note
-    table = peak_success.BUILDER(frames, experiment)[0]
+    table = peak_success.build(frames, experiment)[0]
     assert texts(table, "PPO", "seeds") == ["5/5", "4/5", "5/5", "5/5", "5/5", "4/5"]
     assert any("4/5" in line for line in render.markdown(table).splitlines())
     assert any(lost.name in note.text and "failed:oom" in note.text for note in table.notes)
@@ -127,7 +127,7 @@ def test_a_lost_seed_is_counted_and_named(make_experiment, make_frames):
 def test_a_missing_run_leaves_a_blank_with_its_reason(make_experiment, make_frames, outcome, shown):
     experiment = make_experiment(rows=["PPO"], tasks=["sokoban", "countdown"])
     frames = make_frames(experiment, holes={experiment.runs[1].id: outcome})
-    table = peak_success.BUILDER(frames, experiment, paper="table4")[0]
+    table = peak_success.build(frames, experiment, paper="table4")[0]
     assert texts(table, "PPO", "peak")[0] != DASH and texts(table, "PPO", "peak")[1] == DASH
     assert texts(table, "PPO", "95 %")[1] == shown
     assert texts(table, "PPO", "peak")[-1] == DASH and texts(table, "PPO", "95 %")[-1] == "1 of 2"
@@ -137,7 +137,7 @@ def test_a_missing_run_leaves_a_blank_with_its_reason(make_experiment, make_fram
 def test_a_stopped_run_counts_and_is_named(make_experiment, make_frames):
     experiment = make_experiment(rows=["PPO"], tasks=["sokoban"])
     frames = make_frames(experiment, holes={experiment.runs[0].id: "stopped:reward_variance_collapse"})
-    table = peak_success.BUILDER(frames, experiment)[0]
+    table = peak_success.build(frames, experiment)[0]
     assert DASH not in texts(table, "PPO", "peak")
     assert any("stopped:reward_variance_collapse" in note.text for note in table.notes)
 
@@ -145,16 +145,16 @@ def test_a_stopped_run_counts_and_is_named(make_experiment, make_frames):
 def test_only_means_known_gives_an_unpaired_interval(make_experiment, make_frames):
     experiment = make_experiment(rows=["PPO"], tasks=["sokoban"])
     frames = make_frames(experiment)
-    paired = estimate(COMPARED.grid(frames, experiment), "sokoban", "delta")
+    paired = estimate(COMPARED.grid(Results.of(frames, experiment)), "sokoban", "delta")
     frames.tables = frames.tables.iloc[:0]
-    loose = estimate(COMPARED.grid(frames, experiment), "sokoban", "delta")
+    loose = estimate(COMPARED.grid(Results.of(frames, experiment)), "sokoban", "delta")
     assert loose.value == pytest.approx(paired.value) and "not paired" in loose.note
     assert loose.high - loose.low > paired.high - paired.low
 
 
 def test_paper_numbers_sections_and_contradictions(make_experiment, make_frames):
     experiment = make_experiment()
-    table = peak_success.BUILDER(make_frames(experiment, steps=20), experiment)[0]  # entries by its source, Table 4
+    table = peak_success.build(make_frames(experiment, steps=20), experiment)[0]  # entries by its source, Table 4
     assert texts(table, "GRPO", "paper")[2:4] == ["70.9", "−3.0"] and texts(table, "GRPO", "paper")[-2:] == [
         "67.5",
         "+3.7",
@@ -171,13 +171,13 @@ def test_paper_numbers_sections_and_contradictions(make_experiment, make_frames)
 
 def test_a_contradiction_about_a_row_that_is_not_there_is_left_out(make_experiment, make_frames):
     experiment = make_experiment(rows=["PPO"], tasks=["frozenlake"])
-    table = peak_success.BUILDER(make_frames(experiment, steps=20), experiment)[0]
+    table = peak_success.build(make_frames(experiment, steps=20), experiment)[0]
     assert not any(note.mark or "GRPO" in note.text for note in table.notes)
 
 
 def test_csv_holds_every_cell_with_run_ids(make_experiment, make_frames):
     experiment = make_experiment(rows=["PPO", "GRPO"], tasks=["sokoban", "countdown"])
-    table = peak_success.BUILDER(make_frames(experiment), experiment, paper="table4")[0]
+    table = peak_success.build(make_frames(experiment), experiment, paper="table4")[0]
     lines = list(csv.DictReader(io.StringIO(render.tidy(table.records))))
     deltas = {(line["row"], line["column"]): line for line in lines if line["quantity"] == "delta"}
     assert set(deltas) == {(r, c) for r in ("PPO", "GRPO") for c in ("sokoban", "countdown", "average")}
@@ -190,15 +190,15 @@ def test_csv_holds_every_cell_with_run_ids(make_experiment, make_frames):
 def test_two_runs_in_one_cell_are_refused(make_experiment, make_frames):
     experiment = make_experiment(rows=["PPO", "GRPO"], tasks=["sokoban"])
     with pytest.raises(SpecError, match="more than one run"):
-        peak_success.BUILDER(make_frames(experiment), experiment, rows="filter")
+        peak_success.build(make_frames(experiment), experiment, rows="filter")
 
 
 def test_conditions_that_no_run_has_are_refused(make_experiment, make_frames):
     experiment = make_experiment(rows=["PPO"], tasks=["sokoban"])
     with pytest.raises(SpecError, match="no run has filter"):
-        peak_success.BUILDER(make_frames(experiment), experiment, baseline="nothing", treatment="top_k")
+        peak_success.build(make_frames(experiment), experiment, baseline="nothing", treatment="top_k")
     with pytest.raises(SpecError, match="no table 'table77'"):
-        peak_success.BUILDER(make_frames(experiment), experiment, paper="table77")
+        peak_success.build(make_frames(experiment), experiment, paper="table77")
 
 
 def test_the_peak_is_the_largest_evaluation_and_the_first_of_equals(make_experiment, make_frames):
@@ -222,7 +222,7 @@ def test_a_remark_on_a_column_stands_under_tables_with_that_column(make_experime
 
 def test_a_file_without_a_paper_is_compared_with_none(make_experiment, make_frames):
     experiment = replace(make_experiment(rows=["PPO"], tasks=["sokoban"]), paper=None, paper_data={})
-    table = peak_success.BUILDER(make_frames(experiment, steps=20), experiment)[0]
+    table = peak_success.build(make_frames(experiment, steps=20), experiment)[0]
     assert any("stand-ins" in note.text for note in table.notes) and not any("paper" in n.text for n in table.notes)
 
 

@@ -1,1 +1,1 @@
-"""Runs on this machine, in worker processes forked from one warm server."""
+"""Execute runs on this machine, in worker processes forked from one warm server."""

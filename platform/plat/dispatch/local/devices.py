@@ -1,19 +1,108 @@
-"""The GPUs of this machine, each of which belongs to one job at a time, and its cores, which sweeps share."""
+"""The GPUs of this machine, each used by one job at a time, and its cores, which sweeps share."""
 
 from __future__ import annotations
 
+import contextlib
 import os
+import re
+import shutil
+import subprocess
+import tempfile
+from pathlib import Path
 
-from plat.dispatch.local import machine
 from plat.dispatch.local.jobs import LocalJob
-from plat.dispatch.local.shared_cores import SharedCores
 from plat.errors import SpecError
+from plat.processes.cores import usable_cores
+from plat.processes.locks import open_lock, take_lock
 from plat.trainer.allocation import machines
 from plat.units import counted
 
 
+def visible_gpus() -> list[str]:
+    """Return the names that CUDA_VISIBLE_DEVICES may list here, one per device; [] without GPUs."""
+    visible = os.environ.get("CUDA_VISIBLE_DEVICES")
+    if visible is not None:
+        return [name.strip() for name in visible.split(",") if name.strip() and name.strip() != "-1"]
+    if shutil.which("nvidia-smi"):
+        with contextlib.suppress(OSError, subprocess.SubprocessError):
+            listed = subprocess.run(["nvidia-smi", "-L"], capture_output=True, timeout=30, check=True).stdout.decode()
+            return [str(i) for i, line in enumerate(x for x in listed.splitlines() if x.startswith("GPU"))]
+    devices = [path.name for path in Path("/dev").glob("nvidia*") if re.fullmatch(r"nvidia\d+", path.name)]
+    return [str(i) for i in range(len(devices))]
+
+
+class SharedCores:
+    """Count the CPU cores that sweeps of this user use on this machine, across all homes; `Devices` has one.
+
+    Each running job locks one file per thread. The kernel releases a lock when its process ends, for any reason, so no
+    cleanup is needed. No job is bound to a core. If the files cannot be used, every core counts as free.
+    """
+
+    def __init__(self, folder: Path | None = None) -> None:
+        self.count = usable_cores()
+        self._folder = folder or Path(tempfile.gettempdir()) / f"plat-cores-{os.getuid()}"
+        self._held: dict[str, list[int]] = {}  # job -> open files
+        self._is_noted = False
+        self._usable = self._make_folder()
+
+    def _make_folder(self) -> bool:
+        """Make the folder; return True if it exists and belongs to this user."""
+        try:
+            self._folder.mkdir(mode=0o700, exist_ok=True)
+            status = self._folder.lstat()
+        except OSError:
+            return False
+        return self._folder.is_dir() and not self._folder.is_symlink() and status.st_uid == os.getuid()
+
+    def free(self) -> int:
+        """Return the number of cores that no sweep uses now."""
+        handles = self._locked(self.count)
+        for handle in handles:
+            os.close(handle)
+        return len(handles) if self._usable else self.count
+
+    def take(self, job: str, threads: int) -> None:
+        """Count this many cores as used by a job, or as many as are free."""
+        self._held[job] = self._locked(threads)
+
+    def give_back(self, job: str) -> None:
+        for handle in self._held.pop(job, ()):
+            os.close(handle)
+
+    def has_room(self, notices: list[str]) -> bool:
+        """Return True if one more job may start without a core of another sweep; the first refusal adds a notice."""
+        free = self.free()
+        others = self.count - free - sum(map(len, self._held.values()))
+        if free or not others:
+            return True
+        if not self._is_noted:
+            self._is_noted = True
+            text = f"other sweeps use {others} of {self.count} cores: this one takes what is left (--jobs N takes N)"
+            notices.append(text)
+        return False
+
+    def _locked(self, most: int) -> list[int]:
+        """Return open, locked files of at most this many free cores."""
+        handles: list[int] = []
+        for number in range(self.count if self._usable else 0):
+            if len(handles) == most:
+                break
+            try:
+                handle = open_lock(self._folder / str(number), 0o600)
+            except OSError:
+                continue
+            is_ours = None
+            with contextlib.suppress(OSError):
+                is_ours = take_lock(handle)
+            if is_ours:
+                handles.append(handle)
+            else:
+                os.close(handle)
+        return handles
+
+
 class Devices:
-    """Hands out the GPUs and cores of this machine; looks for GPUs only when a job asks for one."""
+    """Hand out the GPUs and cores of this machine; look for GPUs only when a job requests one."""
 
     def __init__(self) -> None:
         self._free: list[str] | None = None
@@ -25,21 +114,24 @@ class Devices:
         return len(self._free or ())
 
     def check(self, jobs: list[LocalJob]) -> None:
-        """SpecError when a job asks for more machines than we were given, or for more GPUs than this one has."""
+        """Raise SpecError if a job requests more machines than are allocated, or more GPUs than this machine has."""
         _check_machines(jobs)
         wanted = max((job.gpus for job in jobs), default=0)
         if wanted and self._free is None:
-            self._free = machine.gpus()
+            self._free = visible_gpus()
             self._count = len(self._free)
         if wanted > self._count:
             title = next(job.title for job in jobs if job.gpus > self._count)
             raise SpecError(
                 f"{title} asks for {counted(wanted, 'GPU')}; this machine has {self._count or 'none'}",
-                mend="choose device=cpu or another scale=, or run it where there are GPUs",
+                fix="choose device=cpu or another scale=, or run it where there are GPUs",
             )
 
     def take(self, job: LocalJob) -> dict[str, str]:
-        """Give a job its GPUs; the environment in which it sees these alone, and none when it asked for none."""
+        """Give a job its cores and GPUs; return environment variables that hide all other GPUs.
+
+        The caller makes sure that enough GPUs are free: a job gets fewer if they are not.
+        """
         self.cores.take(job.id, job.threads)
         if self._free is not None:
             job.devices = tuple(self._free[: job.gpus])
@@ -54,11 +146,11 @@ class Devices:
 
 
 def _check_machines(jobs: list[LocalJob]) -> None:
-    """A run that joins the Ray cluster at RAY_ADDRESS finds its nodes there."""
+    """Raise SpecError for a job that needs more machines than are allocated; a cluster at RAY_ADDRESS has its own."""
     given = machines()
     for job in jobs:
         if job.nodes > given and not os.environ.get("RAY_ADDRESS"):
             raise SpecError(
                 f"{job.title} asks for {job.nodes} nodes; here {'is one machine' if given == 1 else f'are {given}'}",
-                mend="use --on slurm or --on ray, or choose verl.nodes=1",
+                fix="use --on slurm or --on ray, or choose verl.nodes=1",
             )

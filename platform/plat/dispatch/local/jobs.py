@@ -1,4 +1,4 @@
-"""A job of the local dispatcher, made from a run, and what the worker server is asked for to start it."""
+"""Jobs of the local dispatcher, made from runs, and the requests that start them in the worker server."""
 
 from __future__ import annotations
 
@@ -7,21 +7,27 @@ from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from plat.dispatch.api import Job
-from plat.spec.trainer_calls import iterations_of
+from plat.dispatch.dispatcher import Job
+from plat.spec.composition.trainer_calls import iterations_of
 from plat.store.home import Home
 from plat.trainer.resources import Resources
 
 if TYPE_CHECKING:
-    from plat.spec.runs import Run
+    from plat.spec.expansion.run import Run
+
+
+THREAD_VARIABLES = (
+    "OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMEXPR_NUM_THREADS", "VECLIB_MAXIMUM_THREADS",
+)  # fmt: skip
 
 
 @dataclass(eq=False)
 class LocalJob(Job):
-    """A job done in a process of its own on this machine. Times are monotonic seconds.
+    """A job in its own process on this machine. Times are monotonic seconds.
 
-    needs      the preparation that must be finished first
-    ending     set before the dispatcher kills it: the (outcome, reason) that is then recorded
+    needs    the preparation that must finish first
+    ending   (outcome, reason) to record; set before the dispatcher kills the job
+    kill_at  time at which a stalled job gets SIGKILL
     """
 
     threads: int = 1
@@ -37,7 +43,7 @@ class LocalJob(Job):
 
 
 def make_jobs(runs: list[Run], cached: Collection[str] = ()) -> list[LocalJob]:
-    """The preparations whose key is not in the cache, each once, then the runs in their own order."""
+    """Return one job per preparation whose key is not in `cached`, then the jobs of the runs in their order."""
     preparations: dict[str, LocalJob] = {}
     jobs = []
     for run in runs:
@@ -53,7 +59,7 @@ def make_jobs(runs: list[Run], cached: Collection[str] = ()) -> list[LocalJob]:
 
 
 def start_request(job: LocalJob, home: Home, steal: bool, environment: dict[str, str]) -> dict[str, Any]:
-    """What the worker server is asked for (see `plat.dispatch.local.server` and `worker.work`)."""
+    """Return the request that starts a job (see `plat.dispatch.local.server` and `worker.work`)."""
     request = {
         "op": "start",
         "job": job.id,
@@ -70,8 +76,13 @@ def start_request(job: LocalJob, home: Home, steal: bool, environment: dict[str,
     return request
 
 
+def thread_environment(threads: int) -> dict[str, str]:
+    """Return variables that limit every numerical library to this many threads; read when a library is loaded."""
+    return {name: str(threads) for name in THREAD_VARIABLES}
+
+
 def signal_name(number: int) -> str:
-    """The name of a signal, for example "SIGTERM"; "signal 40" for one without a name in Python (a real-time one)."""
+    """Return the name of a signal, for example "SIGTERM"; "signal 40" if Python has no name (a real-time signal)."""
     try:
         return signal.Signals(number).name
     except ValueError:
@@ -79,9 +90,9 @@ def signal_name(number: int) -> str:
 
 
 def trainers_that_train(runs: Iterable[Run]) -> list[str]:
-    """The trainers that the server warms up: each once, unless none of its runs has an iteration.
+    """Return the trainers that the server warms up, each once: those with a run that has iterations.
 
-    A run without iterations imports the little that it needs itself, and so waits for nothing else.
+    A run without iterations imports the few modules that it needs itself, and so does not wait for the others.
     """
     names = (run.trainer for run in runs if iterations_of(run.trainer, run.config) != 0)
     return list(dict.fromkeys(names))

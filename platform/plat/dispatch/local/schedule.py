@@ -1,10 +1,8 @@
-"""Which job starts next.
+"""Choose the job that starts next.
 
-Promised: a run whose preparation is there (or that needs none) never waits for the preparations of others, as long as
-there are two slots; preparations do not wait until nothing else is left either, because a long one that starts last
-would leave the other slots idle. So, while runs are ready, preparations take at most half of the slots; when none is
-ready, they take all. The preparation with the most work behind it goes first; runs keep the order they were asked for,
-and those whose preparation has just ended go behind those that were ready before.
+A run that needs no pending preparation never waits for the preparations of others, if there are at least two slots.
+While runs are ready, preparations take at most half of the slots; otherwise all. The preparation with the most work
+behind it goes first. Runs keep their order; runs whose preparation has just ended go behind those already ready.
 """
 
 from __future__ import annotations
@@ -12,16 +10,16 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 
-from plat.dispatch.api import QUEUED
+from plat.dispatch.dispatcher import QUEUED
 from plat.dispatch.local.jobs import LocalJob
-from plat.plan.cost import History
+from plat.planning.cost import History
 from plat.store.home import Home
 
-ASSUMED_SECONDS = 20.0  # of a run whose like was never done here; it decides the order of preparations alone
+ASSUMED_SECONDS = 20.0  # of a run without a similar one in the history; affects only the order of preparations
 
 
 class Schedule:
-    """The jobs that have not started yet. A job that was cancelled meanwhile is passed over."""
+    """The jobs that have not started yet. Jobs cancelled meanwhile are skipped."""
 
     def __init__(self) -> None:
         self._ready: deque[LocalJob] = deque()
@@ -44,22 +42,23 @@ class Schedule:
         self._preparations.sort(key=behind, reverse=True)
 
     def put_back(self, job: LocalJob) -> None:
-        """A job that is to be tried again goes first."""
+        """Queue a job to be retried, ahead of all others."""
         if job.kind == "prepare":
             self._preparations.insert(0, job)
         else:
             self._ready.appendleft(job)
 
     def unblock(self, preparation: LocalJob) -> None:
-        """A preparation is finished: the runs that need it are ready."""
+        """Make the runs that need this finished preparation ready."""
         self._ready += self._blocked.pop(preparation.id, [])
 
     def drop_blocked(self, preparation: LocalJob) -> list[LocalJob]:
-        """A preparation has failed: the runs that needed it, which will not be started."""
+        """Remove and return the queued runs that needed this failed preparation."""
         return [job for job in self._blocked.pop(preparation.id, []) if job.state == QUEUED]
 
     def next(self, slots: int, preparing: int, gpus: int) -> LocalJob | None:
-        """Take out the job to start now, given the preparations that run and the GPUs that are free; None to wait."""
+        """Remove and return the job to start, given the running preparations and the free GPUs; None to wait."""
+        # Preparations do not wait until last: a long one would then leave the other slots idle.
         if preparing < slots // 2:
             return self._next_preparation(gpus) or self._next_run(gpus)
         return self._next_run(gpus) or self._next_preparation(gpus)
@@ -83,7 +82,7 @@ class Schedule:
 
 
 def expected_seconds(home: Home, jobs: Sequence[LocalJob]) -> Callable[[LocalJob], float]:
-    """What each job will take, judged by what similar ones took here."""
+    """Return a function that estimates the seconds of a job from similar ones in this home."""
     history = History.read(home.history) if any(job.kind == "prepare" for job in jobs) else History([])
 
     def seconds(job: LocalJob) -> float:

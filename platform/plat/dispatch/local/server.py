@@ -1,18 +1,12 @@
-"""The worker server: a process that has imported the trainers' heavy modules once and forks one process per job.
+"""The worker server: a process that imports the trainers' heavy modules once and forks one process per job.
 
-Promised: it is single-threaded, runs no job itself, and ends when its parent ends: it then asks its workers to stop
-(SIGTERM), gives them GRACE seconds to save, kills what is left, and goes. It ignores Ctrl-C and SIGTERM, which reach
-the whole process group: the parent decides what they mean. Every worker leads a process group of its own: a worker is
-asked to stop alone, so that it can save, but it is killed together with every process it has started, and those do not
-outlive it, whatever group or session they have made: when a worker is gone, the server is their parent
-(`plat.runner.process_tree`), and the end of the job is reported only after theirs.
+It is single-threaded and executes no job itself. When its parent ends, it sends SIGTERM to its workers, waits GRACE
+seconds, kills the rest and ends. SIGTERM goes to a worker alone, so that it can save. SIGKILL also ends every process
+that the worker has started, in any group or session (`plat.processes.process_tree`); the end of a job is reported only
+after all of them have ended.
 
-It speaks JSON lines over a socket. In: {"op": "start", "job": ..., ...}, {"op": "signal", "job": ..., "number": ...}.
-Out: {"event": "ready"}, {"event": "exit", "job": ..., "status": <wait status>, "result": <of `work`> | null}.
-
-Why not `multiprocessing`'s forkserver: on Python 3.11 it imports the parent's main module again in every child,
-preloads with another sys.path than the parent's, lives on after its parent as long as a child does, and gives wrong
-exit codes when driven from two threads.
+JSON lines over a socket. In: {"op": "start", "job": ..., ...}, {"op": "signal", "job": ..., "number": ...}. Out:
+{"event": "ready"}, {"event": "exit", "job": ..., "status": <wait status>, "result": <of `work`> | null}.
 """
 
 from __future__ import annotations
@@ -32,24 +26,26 @@ from dataclasses import dataclass
 from typing import Any
 
 from plat.dispatch.local import worker
-from plat.runner import process_tree
-from plat.runner.process import handle_of, wait_for_end
+from plat.processes import process_tree
+from plat.processes.own_process import handle_of, wait_for_end
 from plat.runner.training import warm_up
 
-GRACE = 60.0
-PARENT_SECONDS = 1.0  # a parent that is killed closes its line a moment before it has ended
-MODULES = ("omegaconf", "yaml", "numpy", "safetensors.numpy", "ctypes", "plat.spec.experiment")
-LONGEST_RESULT = 30_000  # bytes; a pipe holds at least twice that, so a worker never waits for us
+# Not multiprocessing's forkserver: on Python 3.11 it imports the parent's main module again in every child, preloads
+# with another sys.path, outlives its parent as long as a child lives, and gives wrong exit codes when used from two
+# threads.
+GRACE = 60.0  # seconds that workers have to save
+PARENT_SECONDS = 1.0  # a killed parent closes its connection a moment before it has ended
+MODULES = ("omegaconf", "yaml", "numpy", "safetensors.numpy", "ctypes", "plat.spec.expansion.experiment")
 
 
 @dataclass
 class _Child:
     job: str
-    result: int  # read end of the pipe on which the worker says how it went
+    result: int  # read end of the pipe for the worker's result
 
 
 class Server:
-    """The worker server, see the module. `connection`: the socket to its parent."""
+    """The worker server (see the module docstring). `connection`: the socket to its parent."""
 
     def __init__(self, connection: socket.socket) -> None:
         self._connection = connection
@@ -58,6 +54,7 @@ class Server:
         self._wake, wake = socket.socketpair()
         for end in (self._wake, wake):
             end.setblocking(False)
+        # These reach the whole process group; the parent decides what they mean.
         for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
             signal.signal(number, signal.SIG_IGN)
         signal.signal(signal.SIGTSTP, self._suspend)
@@ -65,10 +62,10 @@ class Server:
         signal.set_wakeup_fd(wake.fileno(), warn_on_full_buffer=False)
         self._wake_writer = wake
         self._parent = handle_of(os.getppid())
-        self._helpers: list[int] = []  # processes that an imported module has started for itself
+        self._helpers: list[int] = []  # processes that an imported module has started
 
     def warm_up(self, trainers: list[str]) -> None:
-        """Import what workers will need. A failure is left to the run that needs it, which can say so better."""
+        """Import the modules of workers. Failures are only logged: the run that needs a module reports it better."""
         for work, names in ((importlib.import_module, MODULES), (warm_up, trainers)):
             for name in names:
                 try:
@@ -79,10 +76,10 @@ class Server:
         gc.freeze()  # keeps the garbage collector of the workers off the shared pages
 
     def serve(self) -> None:
-        """Obey the parent until it is gone."""
+        """Handle requests of the parent until it is gone."""
         self._helpers = process_tree.children(os.getpid())
         process_tree.adopt_orphans()
-        self._send({"event": "ready", "pid": os.getpid()})
+        self._send({"event": "ready"})
         while True:
             readable, _, _ = select.select([self._connection, self._wake], [], [])
             if self._wake in readable:
@@ -91,7 +88,7 @@ class Server:
                 return self._shut_down()
 
     def _receive(self) -> bool:
-        """Obey what came in; False when the parent is gone."""
+        """Handle the requests that arrived; return False if the parent is gone."""
         try:
             data = self._connection.recv(1 << 16)
         except ConnectionError:
@@ -111,11 +108,11 @@ class Server:
         reader, writer = os.pipe()
         os.set_blocking(reader, False)
         server = os.getpid()
-        # The child inherits that SIGTERM is ignored; blocked, one that comes too early waits until it no longer is.
+        # The child inherits that SIGTERM is ignored; blocked, an early one stays pending until the child handles it.
         signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGTERM])
         try:
             pid = os.fork()
-        except OSError as error:  # no memory or no process left: that job only
+        except OSError as error:  # no memory or no process left: only this job fails
             os.close(reader)
             os.close(writer)
             result = {"outcome": "failed:node", "reason": f"cannot start a process: {error.strerror}"}
@@ -129,11 +126,11 @@ class Server:
             self._in_child(request, writer, server)
         os.close(writer)
         with contextlib.suppress(OSError):
-            os.setpgid(pid, pid)  # here too: whoever of the two comes first
+            os.setpgid(pid, pid)  # here and in the child: the first call counts
         self._children[pid] = _Child(request["job"], reader)
 
     def _in_child(self, request: dict[str, Any], writer: int, server: int) -> None:
-        """Never returns."""
+        """Execute the job, write its result to the pipe `writer`, and exit. Never returns."""
         code = 1
         try:
             worker.become_worker(server, self._parent)
@@ -142,10 +139,7 @@ class Server:
             for child in self._children.values():
                 os.close(child.result)
             os.environ.update(request["env"])
-            result = json.dumps(worker.work(request)).encode()
-            if len(result) > LONGEST_RESULT:
-                result = json.dumps({**json.loads(result), "error": None}).encode()
-            os.write(writer, result)
+            os.write(writer, json.dumps(worker.work(request)).encode())  # short: the pipe holds it, so it cannot block
             code = 0
         except BaseException:
             traceback.print_exc()
@@ -163,7 +157,7 @@ class Server:
                 pass
         for pid in list(self._children):
             if os.waitid(os.P_PID, pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None:
-                _signal(pid, signal.SIGKILL)  # what it has started and left behind
+                _signal(pid, signal.SIGKILL)  # the processes that it has started and left behind
                 status = os.waitpid(pid, 0)[1]
                 child = self._children.pop(pid)
                 spared = [*self._children, *self._helpers]
@@ -176,7 +170,7 @@ class Server:
 
     def _shut_down(self) -> None:
         if self._children and self._parent is not None:
-            wait_for_end(self._parent, PARENT_SECONDS)  # workers say whether it has ended
+            wait_for_end(self._parent, PARENT_SECONDS)  # workers report whether it has ended
         until = time.monotonic() + GRACE
         self._signal_all(signal.SIGTERM)
         while self._children and time.monotonic() < until:
@@ -186,7 +180,7 @@ class Server:
         process_tree.end_below(os.getpid(), grace=process_tree.GRACE)
 
     def _suspend(self, number: int, frame: Any) -> None:
-        """Ctrl-Z reaches the server, not the groups of its workers: they stop and continue with it."""
+        """Stop and continue the workers together with the server: Ctrl-Z does not reach their process groups."""
         for pid in self._children:
             os.killpg(pid, signal.SIGSTOP)
         os.kill(os.getpid(), signal.SIGSTOP)
@@ -199,8 +193,7 @@ class Server:
 
 
 def _signal(pid: int, number: int) -> None:
-    """Send a signal to a worker that has not been reaped yet (so that the number is still its own); SIGKILL goes to its
-    whole process group."""
+    """Send a signal to a worker that has not been reaped (its number is still its own); SIGKILL to its whole group."""
     with contextlib.suppress(ProcessLookupError):
         if number == signal.SIGKILL:
             with contextlib.suppress(ProcessLookupError, PermissionError):
@@ -219,8 +212,8 @@ def _read_result(reader: int) -> dict[str, Any] | None:
 
 
 def main(descriptor: int, trainers: list[str]) -> None:
-    """Be the worker server on a socket of this number, for these trainers."""
+    """Run the worker server on the socket with this file descriptor, for these trainers."""
     server = Server(socket.socket(fileno=descriptor))
     server.warm_up(trainers)
     server.serve()
-    os._exit(0)  # nothing to tidy up, and libraries' exit handlers take a second
+    os._exit(0)  # no cleanup is needed, and exit handlers of libraries take a second

@@ -1,8 +1,7 @@
-"""One job in a process of its own, forked from the worker server.
+"""Execute one job in a process forked from the worker server.
 
-Promised: whatever happens in here ends this process, and what it has started, only. It cannot outlive the server
-unseen: when the server dies, the kernel sends SIGTERM here, on which a run saves a checkpoint and stops (a preparation
-just dies).
+A failure ends only this process and the processes it has started. If the server dies, the kernel sends SIGTERM: a run
+then saves a checkpoint and stops, a preparation just dies.
 """
 
 from __future__ import annotations
@@ -16,25 +15,24 @@ import traceback
 from pathlib import Path
 from typing import Any
 
-from plat.errors import PlatError
-from plat.outcomes import FINISHED
+from plat.processes.own_process import output_to, work_for_command
+from plat.processes.process_tree import adopt_orphans, signal_when_parent_ends
 from plat.runner.execution import execute
 from plat.runner.failures import classify
-from plat.runner.process import Command, output_to
-from plat.runner.process_tree import adopt_orphans, signal_when_parent_ends
 from plat.runner.training import prepare
-from plat.store.durable import append_line
+from plat.store.coordination.preparations import announced
+from plat.store.disk.durable import append_line
 from plat.store.home import Home
-from plat.store.preparations import announced
 from plat.store.run_directory.lease import LeaseHeld
+from plat.words.outcomes import FINISHED
 
-WORTH_NOTING = 1.0  # seconds; a preparation that was cached is quicker
+WORTH_NOTING = 1.0  # seconds; a cached preparation takes less
 
 
 def work(request: dict[str, Any]) -> dict[str, Any]:
-    """Do a job; what is returned goes back to the dispatcher as JSON.
+    """Execute a job and return its result, which goes to the dispatcher as JSON.
 
-    {"outcome", "reason"}, or {"held": "live" | "unknown", "reason"} when the run belongs to somebody else.
+    {"outcome", "reason"}, or {"held": "live" | "unknown", "reason"} if another process holds the run.
     """
     home = Home(Path(request["home"]))
     if request["kind"] == "prepare":
@@ -45,7 +43,7 @@ def work(request: dict[str, Any]) -> dict[str, Any]:
         return {"held": error.state, "reason": error.what}
     except BaseException as error:
         outcome, reason = classify(error)
-        return {"outcome": outcome, "reason": reason, "error": _words(error)}
+        return {"outcome": outcome, "reason": reason}
 
 
 def _prepare(home: Home, request: dict[str, Any]) -> dict[str, Any]:
@@ -57,7 +55,7 @@ def _prepare(home: Home, request: dict[str, Any]) -> dict[str, Any]:
         except BaseException as error:
             traceback.print_exc()
             outcome, reason = classify(error)
-            return {"outcome": outcome, "reason": reason, "error": _words(error)}
+            return {"outcome": outcome, "reason": reason}
     wall = time.monotonic() - started
     if wall > WORTH_NOTING:
         with contextlib.suppress(OSError):
@@ -66,16 +64,13 @@ def _prepare(home: Home, request: dict[str, Any]) -> dict[str, Any]:
     return {"outcome": FINISHED, "reason": ""}
 
 
-def _words(error: BaseException) -> str:
-    return error.render() if isinstance(error, PlatError) else f"{type(error).__name__}: {error}"
-
-
 def become_worker(server: int, command: int | None) -> None:
-    """Set up a freshly forked process: a process group, signals, no core dumps, and an end when the server ends.
+    """Set up a freshly forked process: process group, signals, no core dumps, and SIGTERM when the server ends.
 
-    command  a handle of the process for which the server works, None where it has none
+    server   process id of the worker server; this process exits if that is no longer its parent
+    command  pidfd of the command for which the server works; None if unknown
     """
-    Command.handle = command
+    work_for_command(command)
     os.setpgid(0, 0)
     signal.set_wakeup_fd(-1)
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent decides what Ctrl-C means
@@ -87,13 +82,13 @@ def become_worker(server: int, command: int | None) -> None:
     with contextlib.suppress(OSError, ValueError):
         resource.setrlimit(resource.RLIMIT_CORE, (0, resource.getrlimit(resource.RLIMIT_CORE)[1]))
     signal_when_parent_ends(signal.SIGTERM)
-    if os.getppid() != server:  # it died before we asked
+    if os.getppid() != server:  # it died before the request above
         os._exit(1)
     adopt_orphans()
 
 
 def end_group() -> None:
-    """Ask what this process has started to end; the server, where it is still there, kills what is left."""
+    """Send SIGTERM to the processes that this one has started; the server, if alive, kills the rest."""
     if os.getpgrp() == os.getpid():
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
         os.killpg(0, signal.SIGTERM)

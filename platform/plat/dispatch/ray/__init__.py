@@ -1,6 +1,5 @@
-"""Hands runs to Ray: `dispatcher` follows them, `client` and `bridge` talk to the cluster, `actor` and `task` execute.
+"""Hand runs to Ray and execute them in detached actors of Ray Core, named after their submission.
 
-Each task is a detached actor of Ray Core, named after its submission, so a run goes on when the command that asked for
-it has ended, and Ray itself starts it again elsewhere when its node is lost. Ray Tune's controller is not used: its
-trials end with the process that started them.
+A run therefore continues after the command that submitted it has ended, and Ray restarts it elsewhere if its node is
+lost. Ray Tune is not used: its trials end with the process that started them.
 """

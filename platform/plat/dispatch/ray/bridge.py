@@ -1,8 +1,8 @@
 """The process that talks to Ray: `python -m plat.dispatch.ray.bridge` answers requests, one JSON line each.
 
-Ray's client prints what it likes, starts threads, and ends its process when the cluster goes away. All of that happens
-here; what is printed goes to the log that is this process's stderr (see `client`). When the line is closed, a Ray of
-our own is ended, after its runs have saved.
+Ray's client prints, starts threads, and ends its process when the cluster is lost; a separate process confines this.
+Its output goes to stderr, which is a log (see `bridge_client`). When its input is closed, a private Ray is ended after
+its runs have saved.
 """
 
 from __future__ import annotations
@@ -19,29 +19,32 @@ import time
 from pathlib import Path
 from typing import IO, Any
 
-from plat.cores import usable_cores
-from plat.dispatch.ray.groups import OrphanedGroups, group_options, groups, remove_group
-from plat.dispatch.ray.settings import LOCAL
-from plat.store import process
-from plat.store.submissions import Submission
+from plat.dispatch.ray.actor import TaskActor, group_options, groups, remove_group
+from plat.dispatch.ray.ray_settings import LOCAL
+from plat.processes import identification
+from plat.processes.cores import usable_cores
+from plat.store.coordination.submissions import Submission
 from plat.trainer.private_ray import private_ray
 
 NAMESPACE = "plat"
-OBJECT_STORE = 80 * 2**20  # bytes; nothing of ours goes through it
-RESTARTS = 5  # of an actor whose worker or node was lost, by Ray itself
+OBJECT_STORE = 80 * 2**20  # bytes; plat stores no objects in it
+RESTARTS = 5  # by Ray, of an actor whose worker or node was lost
 
 
 class Bridge:
-    """Answers requests: a method for each. What a method raises is the answer's `error`."""
+    """Answer requests: each names a public method. An exception of the method is the answer's `error`."""
 
     def __init__(self) -> None:
         self._scratch: str | None = None
         self._private = contextlib.ExitStack()
         self._started: dict[str, tuple[Submission, int]] = {}
-        self._orphans = OrphanedGroups()
+        self._suspects: set[str] = set()  # placement groups without an actor at the last look
 
     def connect(self, address: str, within: float) -> dict[str, Any]:
-        """Connect to a cluster, or start a Ray here. Says which cluster it is, and what its nodes have."""
+        """Connect to the cluster at `address`, or start a private Ray if it is LOCAL, tried for `within` seconds.
+
+        Returns the keys "session", "address", "owner" and "nodes": of each node "cpus", "gpus" and "memory" (bytes).
+        """
         os.environ.setdefault("RAY_raylet_start_wait_time_s", str(int(within)))
         os.environ.setdefault("RAY_agent_register_timeout_ms", str(int(1000 * within)))
         os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
@@ -62,13 +65,18 @@ class Bridge:
             ray.init(address=address, **common)
         context = ray.get_runtime_context()
         session = ray._private.worker.global_worker.gcs_client.cluster_id.hex()
-        return {"session": session, "address": context.gcs_address, "owner": process.this_process(), **self.nodes()}
+        return {
+            "session": session,
+            "address": context.gcs_address,
+            "owner": identification.this_process(),
+            "nodes": [
+                {"cpus": have.get("CPU", 0.0), "gpus": have.get("GPU", 0.0), "memory": have.get("memory", 0.0)}
+                for have in (node["Resources"] for node in ray.nodes() if node["Alive"])
+            ],
+        }
 
     def _start(self, within: float, options: dict[str, Any]) -> None:
-        """Start a Ray of our own, on loopback and without its dashboard.
-
-        Ray gives its helpers 30 s, which is too short on a machine that is busy; it is tried again then.
-        """
+        """Start a private Ray, on loopback and without its dashboard. Retry for `within` seconds."""
         import ray
 
         ray._private.utils.get_dashboard_dependency_error = lambda: ImportError("the dashboard is not needed")
@@ -90,33 +98,29 @@ class Bridge:
                 if time.monotonic() >= until:
                     raise
 
-    def nodes(self) -> dict[str, Any]:
-        """What the nodes have that are alive."""
-        import ray
-
-        resources = [node["Resources"] for node in ray.nodes() if node["Alive"]]
-        return {
-            "nodes": [
-                {"cpus": have.get("CPU", 0.0), "gpus": have.get("GPU", 0.0), "memory": have.get("memory", 0.0)}
-                for have in resources
-            ]
-        }
-
     def names(self) -> dict[str, Any]:
-        """The actors that wait, run or are being started again."""
+        """Return, as "names", the actors that wait, run or restart; remove placement groups without an actor."""
         from ray.util import list_named_actors
 
         before = groups()
         names = list_named_actors()
-        self._orphans.remove(before, names)
+        self._remove_orphans(before - set(names))
         return {"names": names}
 
+    def _remove_orphans(self, orphans: set[str]) -> None:
+        """Remove placement groups whose actor was missing twice in a row: the first may not have been created yet."""
+        for name in orphans & self._suspects:
+            remove_group(name)
+        self._suspects = orphans
+
     def start(self, tasks: list[dict[str, Any]]) -> dict[str, Any]:
-        """Start an actor for each task; one that is there already stays as it is."""
+        """Start an actor for each task; an existing actor stays as it is. Return {}.
+
+        Keys of a task: name (of the actor), folder (of the submission), number (of the task in it), cpus, gpus, memory
+        (bytes), nodes, environment and directory.
+        """
         import ray
         from ray.exceptions import ActorAlreadyExistsError
-
-        from plat.dispatch.ray.actor import TaskActor
 
         actor = ray.remote(TaskActor)
         for task in tasks:
@@ -140,7 +144,7 @@ class Bridge:
         return {}
 
     def stop(self, names: list[str]) -> dict[str, Any]:
-        """Ask actors that this bridge has started to let their runs save and stop; end those that have not begun."""
+        """Ask actors of this bridge to let their runs save and stop; end those that have not begun. Return {}."""
         import ray
 
         for name in names:
@@ -158,7 +162,7 @@ class Bridge:
         return {}
 
     def kill(self, names: list[str]) -> dict[str, Any]:
-        """End actors; Ray does not start them again."""
+        """End actors for good; Ray does not restart them. Return {}."""
         import ray
 
         for name in names:
@@ -168,7 +172,7 @@ class Bridge:
         return {}
 
     def close(self) -> None:
-        """End a Ray of our own, after its runs have saved; leave any other as it is."""
+        """End a private Ray after its runs have saved; leave any other cluster as it is."""
         import ray
 
         if self._scratch is not None and ray.is_initialized():
@@ -182,7 +186,7 @@ class Bridge:
 
 
 def serve(requests: IO[str], answers: IO[str]) -> None:
-    """Answer requests, one JSON line each, until their file is closed."""
+    """Answer requests, one JSON line each, until `requests` is closed."""
     bridge = Bridge()
     try:
         for line in requests:

@@ -1,9 +1,8 @@
 """`python -m plat.dispatch.ray.elsewhere ADDRESS GROUP COUNT COMMAND...` runs a command on other nodes of a task.
 
-A task on several nodes has a placement group of that name, with a bundle for each node; bundle 0 is the task's own. The
-command is run in so many of the others until the standard input of this program is closed, this program is ended, or
-one of the commands ends (see `plat.trainer.allocation`). The exit code is that of the command that ended, 1 when its
-node was lost, else 0.
+A task on several nodes has a placement group with this name and one bundle per node; bundle 0 belongs to the task. The
+command runs in COUNT others until standard input is closed, this program ends, or one command ends (see
+`plat.trainer.allocation`). The exit code is that of the command that ended, 1 if its node was lost, else 0.
 """
 
 from __future__ import annotations
@@ -16,16 +15,17 @@ from collections.abc import Mapping
 from typing import Any
 
 from plat.dispatch.ray.bridge import NAMESPACE
+from plat.processes.until_closed import closing_of_stdin
 
 TICK = 0.5  # seconds between two checks of the commands
-NOT_PASSED = ("RAY_", "CUDA_VISIBLE_DEVICES")  # what Ray sets for each of its processes
+NOT_PASSED = ("RAY_", "CUDA_VISIBLE_DEVICES")  # set by Ray for each of its processes
 
 
 class Elsewhere:
-    """An actor on one of the nodes; its command ends with it, because its standard input closes then."""
+    """An actor on another node; its command ends with it, because the command's standard input then closes."""
 
     def run(self, command: list[str], environment: Mapping[str, str], directory: str) -> int:
-        """The exit code of the command."""
+        """Run the command and return its exit code."""
         process = subprocess.Popen(
             command,
             stdin=subprocess.PIPE,
@@ -36,7 +36,7 @@ class Elsewhere:
 
 
 def run_on_others(address: str, group: str, count: int, command: list[str], closed: threading.Event) -> int:
-    """Run the command on so many other nodes, until `closed` is set or one of them ends; the exit code."""
+    """Run the command on `count` other nodes until `closed` is set or one command ends; return the exit code."""
     import ray
     from ray.exceptions import RayError
     from ray.util import get_placement_group
@@ -74,16 +74,8 @@ def run_on_others(address: str, group: str, count: int, command: list[str], clos
 
 
 def main(address: str, group: str, count: str, *command: str) -> int:
-    """Run the command until standard input is closed; the exit code."""
-    closed = threading.Event()
-
-    def wait_until_closed() -> None:
-        while sys.stdin.buffer.read(4096):
-            pass
-        closed.set()
-
-    threading.Thread(target=wait_until_closed, daemon=True).start()
-    return run_on_others(address, group, int(count), list(command), closed)
+    """Run the command until standard input is closed; return the exit code."""
+    return run_on_others(address, group, int(count), list(command), closing_of_stdin())
 
 
 if __name__ == "__main__":

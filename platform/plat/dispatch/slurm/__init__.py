@@ -1,1 +1,1 @@
-"""Hands runs to SLURM: `dispatcher` follows them, `submission` hands them over, `task` executes them in a job."""
+"""Hand runs to SLURM: `slurm_dispatcher` follows them, `submission` submits them, `slurm_task` executes them."""

@@ -1,8 +1,7 @@
-"""SLURM's commands: called with a time limit, their output read, their failures classified.
+"""Call SLURM's commands with a time limit, read their output, and classify their failures.
 
-Nothing here decides what a failure means for a run. `sbatch` that fails or takes too long may have been obeyed all the
-same (`SchedulerError.certain` is False); a question that cannot be answered raises, and never looks like the answer
-"there is no such job".
+A failed or late `sbatch` may still have submitted the job (`SchedulerError.certain` is False). A query that cannot be
+answered raises; it never looks like the answer "there is no such job".
 """
 
 from __future__ import annotations
@@ -14,16 +13,15 @@ import shlex
 import shutil
 import signal
 import subprocess
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
-from plat.dispatch.api import SchedulerError
-from plat.dispatch.schedulers import TaskState
-from plat.dispatch.slurm.states import task_state, unknown
+from plat.dispatch.dispatcher import SchedulerError
+from plat.dispatch.dispatcher_spec import OVER, PENDING, RUNNING, UNKNOWN, TaskState
 
-UNREADABLE = -1  # the index of tasks that are listed in a way that is not understood
+UNREADABLE = -1  # the index of a task whose listed indices cannot be read
 NAMES_AT_ONCE = 300  # job names in one call
-# What sbatch says when it is not known whether the job was accepted; whatever else it says is a refusal.
+# Messages of sbatch after which the job may have been accepted; any other message is a refusal.
 _IN_DOUBT = re.compile(
     r"time[d-]? ?out|socket|contact|connect|transport|zero bytes|communicat|network|no route|broken pipe|"
     r"controller|standby|unexpected m|authenticat|credential",
@@ -32,37 +30,60 @@ _IN_DOUBT = re.compile(
 # Refusals that pass with time: a limit on the number of jobs.
 _LIMIT = re.compile(r"MaxSubmit|MaxJob|SubmitJob|job submit limit|temporarily un|too many", re.I)
 
+# SLURM's words for states. Sites and versions define further ones: an unknown word means unknown, never dead.
+_PHASES = {
+    **dict.fromkeys(("PENDING", "REQUEUED", "REQUEUE_FED", "REQUEUE_HOLD", "SPECIAL_EXIT", "RESV_DEL_HOLD"), PENDING),
+    **dict.fromkeys(
+        ("RUNNING", "CONFIGURING", "COMPLETING", "SUSPENDED", "STOPPED", "SIGNALING", "RESIZING", "STAGE_OUT",
+         "POWER_UP_NODE", "UPDATE_DB"),
+        RUNNING,
+    ),
+}  # fmt: skip
+# The outcome of runs that recorded none, by the state of their ended task; None: no outcome follows from it.
+_OVER = {
+    "COMPLETED": None,
+    "CANCELLED": "cancelled",
+    "FAILED": "failed:node",
+    "TIMEOUT": "failed:timeout",
+    "DEADLINE": "failed:timeout",
+    "PREEMPTED": "failed:preempted",
+    "NODE_FAIL": "failed:node",
+    "BOOT_FAIL": "failed:node",
+    "LAUNCH_FAILED": "failed:node",
+    "RECONFIG_FAIL": "failed:node",
+    "OUT_OF_MEMORY": "failed:oom",
+}
+GONE = TaskState(OVER, "SLURM knows the job no more")
+
 
 @dataclass(frozen=True)
 class ListedTask:
-    """A job, or an element of a job array, as SLURM lists it. `index` is 0 for a job that is no array."""
+    """A job, or an element of a job array, as SLURM lists it. `index` is 0 for a job that is not an array."""
 
     name: str
     job_id: str
     index: int
     state: TaskState
-    reason: str
-    comment: str
 
 
 @dataclass(frozen=True)
 class Site:
-    """What a cluster says of itself."""
+    """The properties that a cluster reports."""
 
     cluster: str
     max_array_size: int
-    hides_jobs: bool  # users are not shown the jobs of others
+    hides_jobs: bool  # users cannot see the jobs of others
 
 
 class Slurm:
-    """The commands of the SLURM that this machine talks to. `timeout` is in seconds, for each call."""
+    """The commands of this machine's SLURM. SchedulerError if one fails, or takes more than `timeout` seconds."""
 
     def __init__(self, timeout: float = 60.0) -> None:
         self._timeout = timeout
         self._site: Site | None = None
 
     def site(self) -> Site:
-        """Name, limits and rules of the cluster, asked for once."""
+        """Return name, limits and rules of the cluster; SLURM is asked once."""
         if self._site is None:
             facts = dict(re.findall(r"^\s*(\w+)\s*=\s*(.*?)\s*$", self._ask("scontrol", "show", "config"), re.M))
             size = facts.get("MaxArraySize", "")
@@ -72,7 +93,7 @@ class Slurm:
         return self._site
 
     def submit(self, script: str, kept_open: Sequence[int] = ()) -> str:
-        """Submit a batch script; the job's number. `kept_open` are file descriptors that sbatch holds while it runs."""
+        """Submit a batch script and return its job number. sbatch holds the descriptors `kept_open` while it runs."""
         output = self._ask("sbatch", "--parsable", script, kept_open=kept_open)
         number = re.match(r"\s*(\d+)", output)
         if number is None:
@@ -80,14 +101,14 @@ class Slurm:
         return number[1]
 
     def tasks(self, names: Sequence[str]) -> list[ListedTask]:
-        """Every task of the jobs of these names that SLURM still knows, those that ended a short while ago included."""
-        question = ["--noheader", "--states=all", "--format=%F|%K|%T|%j|%r|%k", "--name"]
+        """Return every task of the jobs with these names that SLURM still knows, including recently ended ones."""
+        question = ["--noheader", "--states=all", "--format=%F|%K|%T|%j", "--name"]
         listed = "".join(self._ask("squeue", *question, ",".join(portion)) for portion in _portions(names))
         wanted = set(names)
         return [task for line in listed.splitlines() for task in _read_task(line) if task.name in wanted]
 
     def ended(self, names: Sequence[str]) -> dict[tuple[str, int], TaskState]:
-        """How tasks ended that squeue lists no more, by job name and index; empty where there is no accounting."""
+        """Return the states of these jobs' tasks in the accounting, by (job name, index); {} without accounting."""
         question = ["-X", "-n", "-P", "-S", "now-30days", "--format=JobName%60,JobID%60,State%30", "--name"]
         try:
             listed = "".join(self._ask("sacct", *question, ",".join(portion)) for portion in _portions(names))
@@ -103,12 +124,12 @@ class Slurm:
         return ends
 
     def cancel(self, jobs: Sequence[str]) -> None:
-        """End jobs or array elements ("12_3") for good; those that are gone already are no error."""
+        """Cancel jobs or array elements ("12_3") for good; jobs that have already ended are no error."""
         for portion in _portions(jobs):
             self._ask("scancel", "--quiet", *portion)
 
     def requeue(self, job: str) -> None:
-        """Put a job (the one that asks, as a rule) back into the queue."""
+        """Put a job back into the queue, usually the calling one."""
         self._ask("scontrol", "requeue", job)
 
     def _ask(self, command: str, *arguments: str, kept_open: Sequence[int] = ()) -> str:
@@ -117,13 +138,28 @@ class Slurm:
                 f"there is no {command} here, so this machine cannot talk to SLURM",
                 certain=True,
                 where=f"PATH={os.environ.get('PATH', '')[:200]}",
-                mend="log in to a node of the cluster that has SLURM's commands, or leave --on slurm out",
+                fix="log in to a node of the cluster that has SLURM's commands, or leave --on slurm out",
             )
-        with _started([command, *arguments], kept_open) as process:
+        environment = {k: v for k, v in os.environ.items() if not k.startswith(("SQUEUE_", "SACCT_"))}
+        with subprocess.Popen(
+            [command, *arguments],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            errors="replace",
+            pass_fds=list(kept_open),
+            start_new_session=True,  # so that Ctrl-C does not end it half done
+            env={**environment, "SLURM_BITSTR_LEN": "0"},  # array expressions of any length
+        ) as process:
             try:
                 output, errors = process.communicate(timeout=self._timeout)
-            except subprocess.TimeoutExpired as late:
-                raise SchedulerError(f"{command} has not answered for {self._timeout:.0f} s") from late
+            except BaseException as error:
+                with contextlib.suppress(ProcessLookupError, PermissionError):
+                    os.killpg(process.pid, signal.SIGKILL)
+                if isinstance(error, subprocess.TimeoutExpired):
+                    raise SchedulerError(f"{command} has not answered for {self._timeout:.0f} s") from error
+                raise
         if process.returncode == 0:
             return output
         message = " ".join((errors or output).split())[:400]
@@ -134,63 +170,43 @@ class Slurm:
             certain=refused,
             passes=refused and _LIMIT.search(message) is not None,
             where=shlex.join([command, *arguments])[:200],
-            mend="mend what SLURM says there; where there is no SLURM, leave --on slurm out",
+            fix="fix what SLURM says there; where there is no SLURM, leave --on slurm out",
         )
 
 
 def is_refusal(message: str) -> bool:
-    """Whether the message of a failed sbatch means that the job was certainly not accepted."""
+    """Return True if this message of a failed sbatch means that the job was certainly not accepted."""
     return bool(message) and _IN_DOUBT.search(message) is None
 
 
 def _portions(names: Sequence[str]) -> list[Sequence[str]]:
-    """As many names at a time as one command takes."""
     return [names[start : start + NAMES_AT_ONCE] for start in range(0, len(names), NAMES_AT_ONCE)]
 
 
-@contextlib.contextmanager
-def _started(command: list[str], kept_open: Sequence[int]) -> Iterator[subprocess.Popen[str]]:
-    """A command in a session of its own, so that a Ctrl-C of the user does not end it half done; killed in the end."""
-    environment = {k: v for k, v in os.environ.items() if not k.startswith(("SQUEUE_", "SACCT_"))}
-    process = subprocess.Popen(
-        command,
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        errors="replace",
-        pass_fds=list(kept_open),
-        start_new_session=True,
-        env={**environment, "SLURM_BITSTR_LEN": "0"},  # array expressions of any length
-    )
-    try:
-        yield process
-    finally:
-        if process.poll() is None:
-            with contextlib.suppress(ProcessLookupError, PermissionError):
-                os.killpg(process.pid, signal.SIGKILL)
-            process.wait()
-        for stream in (process.stdout, process.stderr):
-            if stream is not None:
-                stream.close()
+def task_state(text: str) -> TaskState:
+    """Return the task state for a word of squeue or sacct: "RUNNING", "CANCELLED by 1000" or "CANCELLED+"."""
+    words = text.strip().rstrip("+").split()
+    word = words[0].rstrip("+").upper() if words else ""
+    phase = OVER if word in _OVER else _PHASES.get(word, UNKNOWN)
+    return TaskState(phase, f"SLURM says {word}" if word else GONE.in_words, _OVER.get(word))
 
 
 def _read_task(line: str) -> list[ListedTask]:
-    """The tasks of one line of squeue; where the indices are not understood, one UNREADABLE and of unknown state."""
-    parts = line.split("|", 5)
-    if len(parts) != 6:
+    """Return the tasks of a line of squeue; one UNREADABLE task of unknown state if the indices cannot be read."""
+    parts = [part.strip() for part in line.split("|")]
+    if len(parts) < 4:
         return []
-    number, expression, state, name, reason, comment = (part.strip() for part in parts)
+    number, expression, state, name = parts[:4]
     try:
-        return [ListedTask(name, number, index, task_state(state), reason, comment) for index in indices(expression)]
+        return [ListedTask(name, number, index, task_state(state)) for index in indices(expression)]
     except ValueError:
-        return [ListedTask(name, number, UNREADABLE, unknown(state), reason, comment)]
+        return [ListedTask(name, number, UNREADABLE, TaskState(UNKNOWN, f"SLURM says {state}"))]
 
 
 def indices(expression: str) -> list[int]:
-    """The indices of an array expression, as squeue and sacct print them.
+    """Return the indices of an array expression of squeue or sacct; raise ValueError if it is not one.
 
-    "7", "4-7%2", "[1,3-5]", "0-8:2"; "N/A" or "" of a job that is no array is index 0. ValueError for anything else.
+    "7", "4-7%2", "[1,3-5]", "0-8:2"; "N/A" or "" of a job that is not an array is index 0.
     """
     text = expression.strip().strip("[]").partition("%")[0].strip("[]")
     if text in ("", "N/A"):

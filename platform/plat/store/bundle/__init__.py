@@ -1,1 +1,1 @@
-"""A bundle: finished runs as small Parquet files, made to be carried and kept in git."""
+"""Bundles: finished runs as small Parquet files, to be copied and kept in git."""

@@ -1,20 +1,22 @@
-"""The format of a bundle: a folder of small Parquet files and a manifest, made to be carried and kept in git.
+"""Define the format of a bundle: a folder of small Parquet files and a manifest, to be copied and kept in git.
 
-    manifest.json              format, versions, the experiment files, and of every other file its size and SHA-256
-    runs-0001.parquet ...      one row a run: how it ended, and its provenance (config, versions, code and base hashes)
-    metrics-0001.parquet ...   run_id, key, step, value, time: every value that counts, in the order it was logged
+    manifest.json              format, versions, experiment files, and the size and SHA-256 of every other file
+    runs-0001.parquet ...      one row per run: outcome and provenance (config, versions, code and base hashes)
+    metrics-0001.parquet ...   run_id, key, step, value, time: the durable values by run, by step, in logged order
     tables-0001.parquet ...    run_id, name, step, time, data (JSON text)
-    experiments/*.yaml         the experiment files with the papers they name, to rebuild the report with
+    experiments/*.yaml         the experiment files and the papers they name, to rebuild the report
 
-Promised: the same content gives the same bytes (with the same pyarrow); a shard is smaller than SHARD_BYTES unless one
-single row is larger; `writing.write_bundle` leaves a whole bundle or nothing; `reading.read_bundle` gives what was
-written, or raises BundleError that names the file and what is wrong with it.
+The same content gives the same bytes (with the same pyarrow). A shard is smaller than SHARD_BYTES unless a single row
+is larger. `write_bundle` leaves a whole bundle or nothing; `read_bundle` returns it unchanged or raises BundleError.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+from plat.errors import BundleError
 
 if TYPE_CHECKING:
     import pyarrow
@@ -22,26 +24,26 @@ if TYPE_CHECKING:
 FORMAT = 1
 MANIFEST = "manifest.json"
 KINDS = ("runs", "metrics", "tables")
-EXPORT_AGAIN = "copy or export it again"  # how a damaged bundle is mended
 
 
 @dataclass
 class Bundle:
-    """The content of a bundle. `tables` maps each of KINDS to its rows, as an Arrow table with the columns of `schema`.
+    """The content of a bundle."""
 
-    experiments  name, title and run ids (`runs`) of each experiment file, as dictionaries
-    overrides    what the command line changed in the experiment files when the bundle was made
-    files        relative path below `experiments/` -> text
-    """
-
-    tables: dict[str, pyarrow.Table]
+    tables: dict[str, pyarrow.Table]  # each of KINDS -> Arrow table with the columns of `schema`
+    # per experiment file a dictionary with `name`, `title` and `runs` (ids)
     experiments: list[dict[str, Any]] = field(default_factory=list)
-    overrides: list[str] = field(default_factory=list)
-    files: dict[str, str] = field(default_factory=dict)
+    overrides: list[str] = field(default_factory=list)  # overrides of the command line at the export
+    files: dict[str, str] = field(default_factory=dict)  # path below `experiments/` -> text
+
+
+def damaged(what: str, where: Path) -> BundleError:
+    """Return the error for a bundle that is damaged at a path."""
+    return BundleError(what, where=str(where), fix="copy or export it again")
 
 
 def schema(kind: str) -> pyarrow.Schema:
-    """The columns of one of KINDS."""
+    """Return the Arrow schema of the table `kind`: "runs", "metrics" or "tables"."""
     import pyarrow as pa
 
     text = pa.string()

@@ -1,21 +1,79 @@
-"""Reads a bundle: every file is checked against the manifest before anything is used."""
+"""Read a bundle; every file is checked against the manifest, and the manifest itself, before any content is used."""
 
 from __future__ import annotations
 
 import hashlib
+import re
 import stat
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from plat.characters import forbidden_character
 from plat.errors import BundleError
-from plat.plain_files import read_bytes
-from plat.spec.leaf import first_line
-from plat.store.bundle.format import EXPORT_AGAIN, KINDS, MANIFEST, Bundle, schema
-from plat.store.bundle.manifest import read_manifest
+from plat.plain_files import parse_json, read_bytes
+from plat.spec.composition.leaf import first_line
+from plat.store.bundle.format import FORMAT, KINDS, MANIFEST, Bundle, damaged, schema
+
+LARGEST = 1 << 28  # bytes of a manifest; 100,000 runs take a hundredth of it
+_FILE_NAME = re.compile(
+    r"(?:runs|metrics|tables)-\d{4,}\.parquet|experiments/(?:papers/)?[^/\\\x00-\x1f\x7f-\x9f]+\.yaml"
+)
+
+
+def _is_name(value: Any) -> bool:
+    return isinstance(value, str) and forbidden_character(value) is None
+
+
+def _is_experiment(value: Any) -> bool:
+    """Return True if the value has the form of an entry of `Bundle.experiments`."""
+    if not isinstance(value, dict) or not isinstance(value.get("runs"), list):
+        return False
+    return all(map(_is_name, [value.get("name"), value.get("title"), *value["runs"]]))
+
+
+_MANIFEST_TYPES: dict[str, Callable[[Any], bool]] = {
+    "runs": lambda value: isinstance(value, int) and not isinstance(value, bool),
+    "experiments": lambda value: isinstance(value, list) and all(map(_is_experiment, value)),
+    "overrides": lambda value: isinstance(value, list) and all(map(_is_name, value)),
+    "files": lambda value: isinstance(value, dict),
+}
+
+
+def read_manifest(folder: Path) -> dict[str, Any]:
+    """Return the checked manifest. Raises BundleError if it is missing, damaged, or of a newer format."""
+    path, fix = folder / MANIFEST, "name the folder that `plat export` made"
+    try:
+        manifest = parse_json(read_bytes(path, LARGEST))
+        version = manifest["plat_bundle"]
+        if isinstance(version, bool) or not isinstance(version, int):
+            raise TypeError("the format is a whole number")
+    except FileNotFoundError as error:
+        is_folder = "this folder is not a bundle: it has no manifest.json"
+        problem = is_folder if folder.is_dir() else "there is no such bundle"
+        raise BundleError(problem, where=str(folder), fix=fix) from error
+    except NotADirectoryError as error:
+        raise BundleError("a bundle is a folder, and this is a file", where=str(folder), fix=fix) from error
+    except (OSError, ValueError, KeyError, TypeError, OverflowError) as error:
+        raise damaged("the bundle's manifest cannot be read", path) from error
+    if version < 1:
+        raise damaged(f"the bundle's manifest is damaged: there is no format {version}", path)
+    if version > FORMAT:
+        raise BundleError(
+            f"the bundle was written by a newer plat (format {version}, this one knows {FORMAT})",
+            where=str(path),
+            fix="upgrade plat, or let the one that wrote it export what you need",
+        )
+    wrong = [key for key, holds in _MANIFEST_TYPES.items() if not holds(manifest.get(key))]
+    names = () if wrong else manifest["files"]
+    wrong += [str(name) for name in names if not isinstance(name, str) or not _FILE_NAME.fullmatch(name)]
+    if wrong:
+        raise damaged(f"the bundle's manifest is damaged at {wrong[0]!r}", path)
+    return manifest  # type: ignore[no-any-return]
 
 
 def read_bundle(folder: Path) -> Bundle:
-    """The whole content, every file checked against the manifest before anything is used; else BundleError."""
+    """Return the content of a bundle. Raises BundleError that names the file if one is missing, damaged or replaced."""
     import pyarrow as pa
     from pyarrow import parquet
 
@@ -28,65 +86,40 @@ def read_bundle(folder: Path) -> Bundle:
             try:
                 shards.append(parquet.read_table(pa.BufferReader(contents[name])).cast(schema(kind)))
             except (pa.ArrowException, ValueError) as error:
-                raise BundleError(
-                    f"a file of the bundle is not the Parquet file it should be: {first_line(error)[:200]}",
-                    where=str(folder / name),
-                    mend=EXPORT_AGAIN,
-                ) from error
+                what = f"a file of the bundle is not the Parquet file it should be: {first_line(error)[:200]}"
+                raise damaged(what, folder / name) from error
         if not shards:
-            raise BundleError(f"the bundle has no file with {kind}", where=str(folder / MANIFEST), mend=EXPORT_AGAIN)
+            raise damaged(f"the bundle has no file with {kind}", folder / MANIFEST)
         tables[kind] = pa.concat_tables(shards)
-    if tables["runs"].num_rows != manifest["runs"]:
-        raise BundleError(
-            f"the bundle has {tables['runs'].num_rows} runs, and its manifest names {manifest['runs']}",
-            where=str(folder / MANIFEST),
-            mend=EXPORT_AGAIN,
-        )
+    runs = tables["runs"].num_rows
+    if runs != manifest["runs"]:
+        what = f"the bundle has {runs} runs, and its manifest names {manifest['runs']}"
+        raise damaged(what, folder / MANIFEST)
     texts = {name.removeprefix("experiments/"): data for name, data in contents.items() if name.endswith(".yaml")}
     files = {name: data.decode(errors="replace") for name, data in texts.items()}
     return Bundle(tables, manifest["experiments"], manifest["overrides"], files)
 
 
 def _read_file(folder: Path, name: str, facts: Any) -> bytes:
-    """The bytes of one file of the bundle, which are those that were written."""
+    """Return the bytes of one file. Raises BundleError unless size and SHA-256 are those of the manifest (`facts`)."""
     path = folder / name
     try:
         size, digest = int(facts["bytes"]), str(facts["sha256"])
-        _check_before_reading(path, size)
-        data = read_bytes(path, size)
+        status = path.stat()
+        if not stat.S_ISREG(status.st_mode):  # reading a pipe never ends
+            raise damaged("a file of the bundle cannot be read: it is not a regular file", path)
+        found = status.st_size
+        if found <= size:  # a larger file could fill the memory
+            data = read_bytes(path, size)
+            found = len(data)
     except FileNotFoundError as error:
-        raise BundleError("a file of the bundle is missing", where=str(path), mend=EXPORT_AGAIN) from error
+        raise damaged("a file of the bundle is missing", path) from error
     except OSError as error:
-        raise BundleError(
-            f"a file of the bundle cannot be read: {error.strerror or error}", where=str(path), mend=EXPORT_AGAIN
-        ) from error
+        raise damaged(f"a file of the bundle cannot be read: {error.strerror or error}", path) from error
     except (KeyError, TypeError, ValueError, OverflowError) as error:
-        raise BundleError(
-            f"the bundle's manifest is damaged at {name!r}", where=str(folder / MANIFEST), mend=EXPORT_AGAIN
-        ) from error
-    if len(data) != size:
-        raise BundleError(
-            f"a file of the bundle has {len(data)} bytes instead of {size}: it was cut or replaced",
-            where=str(path),
-            mend=EXPORT_AGAIN,
-        )
+        raise damaged(f"the bundle's manifest is damaged at {name!r}", folder / MANIFEST) from error
+    if found != size:
+        raise damaged(f"a file of the bundle has {found} bytes instead of {size}: it was cut or replaced", path)
     if hashlib.sha256(data).hexdigest() != digest:
-        raise BundleError(
-            "a file of the bundle is damaged: its checksum is not the manifest's", where=str(path), mend=EXPORT_AGAIN
-        )
+        raise damaged("a file of the bundle is damaged: its checksum is not the manifest's", path)
     return data
-
-
-def _check_before_reading(path: Path, size: int) -> None:
-    """BundleError for what is not a regular file (reading a pipe never ends) or is larger than it should be."""
-    status = path.stat()
-    if not stat.S_ISREG(status.st_mode):
-        raise BundleError(
-            "a file of the bundle cannot be read: it is not a regular file", where=str(path), mend=EXPORT_AGAIN
-        )
-    if status.st_size > size:
-        raise BundleError(
-            f"a file of the bundle has {status.st_size} bytes instead of {size}: it was cut or replaced",
-            where=str(path),
-            mend=EXPORT_AGAIN,
-        )

@@ -1,12 +1,9 @@
-"""One run as a bundle carries it: read from its run directory, compared with another, written as a run directory.
+"""Read a run for a bundle from its run directory, compare it with another, and write it as a run directory.
 
-What counts travels: config, identity, provenance, how the run ended, and its history as the importer would store it.
-What belongs to the machine or to one attempt does not: checkpoints, logs, leases, host names and process ids, and all
-attempts but the last, whose folder then holds the whole history. The history of a failed run does not travel either:
-without its checkpoints a retry starts anew, and two histories would mix. The text of uncommitted code changes, and
-the names of files outside version control, travel only when asked for; the hash of the changes always does.
-
-Writing a run directory and reading it again gives the same run.
+Included: config, identity, provenance, outcome, and the history as the importer would store it, in one attempt (the
+last). Excluded: checkpoints, logs, leases, host names and process ids. A failed run has no history: a retry without
+checkpoints starts again, and two histories would mix. The text of uncommitted code changes and the names of changed and
+untracked files are optional; the hash of the changes is always included. Writing and reading a run gives the same run.
 """
 
 from __future__ import annotations
@@ -18,34 +15,27 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from plat.outcomes import is_failure
 from plat.plain_files import parse_yaml, read_bytes, read_text
-from plat.store.durable import to_checked_json, write_file
-from plat.store.mlflow.record import NOT_COMPARED
-from plat.store.run_directory.files import (
-    config_hash,
-    read_attempt_meta,
-    read_config,
-    read_meta,
-    read_outcome,
-    read_result,
-)
+from plat.store.disk.durable import to_checked_json, write_file
+from plat.store.mlflow.run_record import NOT_COMPARED
+from plat.store.run_directory import run_files
 from plat.store.run_directory.history import Metric, Table, run_history
 from plat.store.run_directory.own_files import FORMAT, hash_of
 from plat.store.run_directory.paths import AttemptPaths, RunPaths
 from plat.store.run_directory.spool import Event, SpoolWriter
+from plat.words.outcomes import is_failure
 
-PRIVATE = ("host", "boot_id", "pid")  # of an attempt's meta; they say where it ran, and nothing about the result
-RESTORED = ("restored_step", "restored_from")  # of an attempt's meta; the attempts that they point to do not travel
-DIFF_HASH = "code_diff_sha256"  # in the meta of an imported attempt: the hash of a diff that stayed behind
-REDACTED = ("error", "events", "run", "attempt")  # of an attempt's outcome: a message with paths of the machine, and
-# what `write_run` writes for the directory that it makes; so it does of these:
+PRIVATE = ("host", "boot_id", "pid")  # keys of attempt.json about the machine
+RESTORED = ("restored_step", "restored_from")  # keys of attempt.json that refer to excluded attempts
+DIFF_HASH = "code_diff_sha256"  # key of an imported attempt.json: the hash of a diff that was not included
+REDACTED = ("error", "events", "run", "attempt")  # keys of outcome.json: a message with paths of the machine, and keys
+# that `write_run` sets for the directory that it creates, like the following:
 OF_DIRECTORY = {"meta.json": ("format", "files"), "attempt.json": ("run",), "result.json": ("events",)}
 
 
 @dataclass
 class BundledRun:
-    """What a bundle has of one run. `result` is None for a failed run; `attempt` is the number of the last attempt."""
+    """One run in a bundle. `result` is None for a failed run; `attempt` is the number of the last attempt."""
 
     meta: dict[str, Any]
     config: str  # YAML text
@@ -73,74 +63,62 @@ class BundledRun:
 
     @property
     def base_sha256(self) -> str | None:
-        """The content hash of the base model the run started from, where its trainer recorded one."""
+        """Return the content hash of the run's base model, None if its trainer recorded none."""
         summary = (self.result or {}).get("summary") or {}
         return summary.get("base_sha256") or (self.attempt_meta.get("facts") or {}).get("base_sha256")
 
 
 def read_run(paths: RunPaths, with_diff: bool = False) -> BundledRun | None:
-    """The run of a directory, None while it has not ended; HomeError when its config or meta.json cannot be used.
+    """Return the run of a directory, None until it has ended; raises HomeError if its config or meta.json is unusable.
 
-    with_diff  with the text of uncommitted code changes, and the names of files outside version control
+    with_diff  include the text of uncommitted code changes and the names of changed and untracked files
     """
-    result, last = read_result(paths), _last_attempt(paths)
-    outcome = (read_outcome(last) if last else None) or {}
+    result, last = run_files.read_result(paths), _last_attempt(paths)
+    outcome = (run_files.read_outcome(last) if last else None) or {}
     if last is None or (result is None and not is_failure(outcome.get("outcome"))):
         return None
-    config = read_config(paths)  # it must be readable, and the one the run was made with
+    run_files.read_config(paths)  # raises HomeError if it is unreadable or was edited
     diff = read_bytes(paths.diff) if paths.diff.exists() else None
     metrics, tables = run_history(paths) if result is not None else ([], [])
-    metrics, tables = sorted(metrics, key=_step), sorted(tables, key=_step)  # within a step, as they were logged
+    started = run_files.read_attempt_meta(last)
     hidden = (*PRIVATE, *RESTORED, DIFF_HASH, *OF_DIRECTORY["attempt.json"])
     return BundledRun(
-        meta=_without({"config_sha256": config_hash(config), **read_meta(paths)}, "meta.json"),  # plat 0.1 had no hash
+        meta=_without(run_files.read_meta(paths), "meta.json"),
         config=read_text(paths.config),
         code=_code_text(paths, with_diff),
         diff=diff.decode(errors="replace") if diff is not None and with_diff else None,
-        diff_sha256=hashlib.sha256(diff).hexdigest() if diff is not None else _recorded_diff(last),
+        diff_sha256=hashlib.sha256(diff).hexdigest() if diff is not None else started.get(DIFF_HASH),
         result=None if result is None else _without(result, "result.json"),
         attempt=last.number,
-        attempt_meta={key: value for key, value in read_attempt_meta(last).items() if key not in hidden},
+        attempt_meta={key: value for key, value in started.items() if key not in hidden},
         attempt_outcome={key: value for key, value in outcome.items() if key not in REDACTED},
-        metrics=metrics,
-        tables=tables,
+        metrics=sorted(metrics, key=lambda row: row.step),  # stable: logged order in a step
+        tables=sorted(tables, key=lambda row: row.step),
     )
 
 
 def _without(content: dict[str, Any], file: str) -> dict[str, Any]:
-    """A file's content without what is about the directory that it lies in."""
+    """Return the content of a file without its keys about the directory (OF_DIRECTORY)."""
     return {key: value for key, value in content.items() if key not in OF_DIRECTORY[file]}
 
 
 def _code_text(paths: RunPaths, with_names: bool) -> str | None:
-    """The content of code.txt, without the names of changed and of untracked files unless asked for."""
+    """Return the content of code.txt, without names of changed and untracked files unless `with_names`."""
     if not paths.code.exists():
         return None
     lines = read_text(paths.code).splitlines(keepends=True)
     return "".join(line for line in lines if with_names or not line.startswith(("untracked:", "changed:")))
 
 
-def _step(row: Metric | Table) -> int:
-    return row.step
-
-
 def _last_attempt(paths: RunPaths) -> AttemptPaths | None:
-    """The attempt that made the result, else the newest."""
+    """Return the attempt that made the result, else the newest one."""
     attempts = paths.attempts()
-    number = (read_result(paths) or {}).get("attempt")
+    number = (run_files.read_result(paths) or {}).get("attempt")
     return next((attempt for attempt in attempts if attempt.number == number), attempts[-1] if attempts else None)
 
 
-def _recorded_diff(attempt: AttemptPaths) -> str | None:
-    """The hash of a diff that stayed behind when the run was imported from a bundle."""
-    return read_attempt_meta(attempt).get(DIFF_HASH)
-
-
 def write_run(run: BundledRun, paths: RunPaths) -> None:
-    """Make the run's directory, in a place where nobody looks yet: the caller renames it.
-
-    It has the newest format, whatever plat made the bundle.
-    """
+    """Write the run as a run directory of the newest format at `paths`, from which the caller moves it to its place."""
     attempt = paths.attempt(run.attempt)
     attempt.root.mkdir(parents=True)
     texts = {paths.config: run.config, paths.code: run.code, paths.diff: run.diff}
@@ -161,9 +139,9 @@ def write_run(run: BundledRun, paths: RunPaths) -> None:
 
 
 def _write_events(run: BundledRun, path: Path) -> int:
-    """The history as one spool, in rising order of steps; values of one step and time share a line again.
+    """Write the history as one spool in ascending order of steps; values of one step and time share a line.
 
-    Returns the number of lines, by which a missing end is noticed.
+    Returns the number of lines, by which a reader detects a missing end.
     """
     events: dict[tuple[int, float], dict[str, float]] = {}
     for metric in run.metrics:
@@ -183,9 +161,9 @@ def _write_events(run: BundledRun, path: Path) -> int:
 
 
 def differences(own: BundledRun, bundled: BundledRun) -> list[str]:
-    """What differs between two runs of one id, in words; empty when they hold the same results.
+    """Return the differences between the home's and the bundle's run of one id, in words; [] if the results are equal.
 
-    `own` is the home's run, `bundled` the bundle's. `time/` and `mem/`, wall times, attempts and machines may differ.
+    Ignores `time/` and `mem/` metrics, wall times, attempts and machines.
     """
     lines = []
     if config_of(own) != config_of(bundled):
@@ -202,7 +180,7 @@ def differences(own: BundledRun, bundled: BundledRun) -> list[str]:
 
 
 def config_in(run: BundledRun) -> dict[str, Any]:
-    """The resolved config; ValueError when it is not a mapping in YAML."""
+    """Return the resolved config; raises ValueError if it is not a YAML mapping."""
     config = parse_yaml(run.config)
     if not isinstance(config, dict):
         raise ValueError("its config is not a mapping")
@@ -210,8 +188,8 @@ def config_in(run: BundledRun) -> dict[str, Any]:
 
 
 def config_of(run: BundledRun) -> str:
-    """The hash of the resolved config; ValueError when it is not YAML."""
-    return config_hash(config_in(run))
+    """Return the hash of the resolved config; raises ValueError if it is not a YAML mapping."""
+    return run_files.config_hash(config_in(run))
 
 
 def _values(run: BundledRun) -> dict[tuple[str, int], Any]:
@@ -227,7 +205,7 @@ def _table_values(run: BundledRun) -> dict[tuple[str, int], Any]:
 
 
 def _differing_values(prefix: str, ours: dict[tuple[str, int], Any], theirs: dict[tuple[str, int], Any]) -> list[str]:
-    """One line about the first value that differs, with the number of others."""
+    """Return one line about the first value that differs, with the number of others; [] if none does."""
     keys = [key for key in sorted({*ours, *theirs}) if key not in ours or key not in theirs or ours[key] != theirs[key]]
     if not keys:
         return []

@@ -1,19 +1,20 @@
-"""Writes a bundle: Parquet shards, experiment files and a manifest, as a whole or not at all."""
+"""Write a bundle: Parquet shards, experiment files and a manifest, completely or not at all."""
 
 from __future__ import annotations
 
+import hashlib
 import io
 import itertools
+import json
 import os
-import shutil
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from plat.errors import BundleError
-from plat.store.bundle.format import KINDS, MANIFEST, Bundle
-from plat.store.bundle.manifest import manifest_bytes, read_manifest
-from plat.store.durable import scratch_name
+from plat.errors import BundleError, os_errors_as
+from plat.store.bundle.format import FORMAT, KINDS, MANIFEST, Bundle
+from plat.store.bundle.reading import read_manifest
+from plat.store.disk.durable import replacing
 
 if TYPE_CHECKING:
     import pyarrow
@@ -22,35 +23,26 @@ SHARD_BYTES = 1 << 20  # git and its web pages handle files below 1 MiB well
 
 
 def write_bundle(bundle: Bundle, folder: Path) -> None:
-    """Write the bundle as a new folder, or in place of an earlier bundle there; BundleError when something else is.
+    """Write the bundle beside `folder` and rename it, replacing an earlier bundle.
 
-    Everything is written beside the folder first and then renamed.
+    Raises BundleError if `folder` has other content, or if the bundle cannot be written.
     """
     _check_target(folder)
-    scratch = scratch_name(folder)
-    try:
+    fix = "free some disk space, make the folder above it writable, or name another with --out DIR"
+    with os_errors_as(BundleError, "the bundle could not be written", folder, fix), replacing(folder) as scratch:
         folder.parent.mkdir(parents=True, exist_ok=True)
         (scratch / "experiments" / "papers").mkdir(parents=True)
         contents = dict(_contents(bundle))
         for name, data in contents.items():
             (scratch / name).write_bytes(data)
-        (scratch / MANIFEST).write_bytes(manifest_bytes(bundle, contents))
+        (scratch / MANIFEST).write_bytes(_manifest(bundle, contents))
         for empty in (scratch / "experiments" / "papers", scratch / "experiments"):
             if not any(empty.iterdir()):
                 empty.rmdir()
-        _put_in_place(scratch, folder)
-    except OSError as error:
-        raise BundleError(
-            f"the bundle could not be written: {error.strerror or error}",
-            where=str(folder),
-            mend="free some disk space, make the folder above it writable, or name another with --out DIR",
-        ) from error
-    finally:
-        shutil.rmtree(scratch, ignore_errors=True)
 
 
 def _check_target(folder: Path) -> None:
-    """BundleError unless nothing, an empty folder, or a bundle with nothing added to it is there."""
+    """Raise BundleError unless the folder is absent, empty, or a bundle without added files."""
     if not os.path.lexists(folder):
         return
     if folder.is_dir() and not folder.is_symlink():
@@ -64,30 +56,31 @@ def _check_target(folder: Path) -> None:
             raise BundleError(
                 f"the bundle there has a file that is not its own: {added[0]}",
                 where=str(folder),
-                mend="move that file away, or name another folder with --out DIR",
+                fix="move that file away, or name another folder with --out DIR",
             )
     raise BundleError(
-        "something that is not a bundle is in the way", where=str(folder), mend="name another folder with --out DIR"
+        "something that is not a bundle is in the way", where=str(folder), fix="name another folder with --out DIR"
     )
 
 
-def _put_in_place(scratch: Path, folder: Path) -> None:
-    """Rename the new bundle; an earlier one is moved aside first and deleted last."""
-    if not folder.exists():
-        os.rename(scratch, folder)
-        return
-    earlier = scratch_name(folder)
-    os.rename(folder, earlier)
-    try:
-        os.rename(scratch, folder)
-    except OSError:
-        os.rename(earlier, folder)
-        raise
-    shutil.rmtree(earlier, ignore_errors=True)
+def _manifest(bundle: Bundle, contents: Mapping[str, bytes]) -> bytes:
+    """Return the manifest of a bundle with the files `contents` (name -> bytes)."""
+    from plat import __version__
+
+    files = {name: {"bytes": len(data), "sha256": hashlib.sha256(data).hexdigest()} for name, data in contents.items()}
+    manifest = {
+        "plat_bundle": FORMAT,
+        "written_by": f"plat {__version__}",
+        "runs": bundle.tables["runs"].num_rows,
+        "experiments": bundle.experiments,
+        "overrides": bundle.overrides,
+        "files": files,
+    }
+    return (json.dumps(manifest, indent=1, ensure_ascii=False) + "\n").encode()
 
 
 def _contents(bundle: Bundle) -> Iterator[tuple[str, bytes]]:
-    """(name, bytes) of every file but the manifest."""
+    """Yield (name, bytes) of every file except the manifest."""
     for kind in KINDS:
         for number, data in enumerate(_shards(bundle.tables[kind]), start=1):
             yield f"{kind}-{number:04d}.parquet", data
@@ -96,12 +89,12 @@ def _contents(bundle: Bundle) -> Iterator[tuple[str, bytes]]:
 
 
 def _shards(table: pyarrow.Table) -> Iterator[bytes]:
-    """The rows as Parquet files below SHARD_BYTES, of about equal size; a table without rows is one file."""
+    """Yield the rows as Parquet files of about equal size below SHARD_BYTES; a table without rows is one file."""
     data = _parquet(table)
     if len(data) < SHARD_BYTES or table.num_rows <= 1:
         yield data
         return
-    pieces = min(table.num_rows, len(data) * 5 // (SHARD_BYTES * 4) + 1)  # leaves a quarter of room
+    pieces = min(table.num_rows, len(data) * 5 // (SHARD_BYTES * 4) + 1)  # aims at 4/5 of SHARD_BYTES
     edges = [table.num_rows * piece // pieces for piece in range(pieces + 1)]
     for first, end in itertools.pairwise(edges):
         yield from _shards(table.slice(first, end - first))

@@ -1,7 +1,6 @@
-"""Which runs of a home have the config most like a given one's, or certain values, without reading every config.yaml.
+"""Find the run with the most similar config, or the runs with given values, without reading every config.yaml.
 
-A config is remembered as the numbers of its (dotted key, value) pairs, of which the runs of a home share most. The run
-that these say is the nearest is then read and compared; if it is not as remembered, all configs are read.
+The index stores a config as the numbers of its (dotted key, value) pairs; the runs of a home share most pairs.
 """
 
 from __future__ import annotations
@@ -15,26 +14,26 @@ from typing import TYPE_CHECKING, Any
 from plat.errors import HomeError
 from plat.store.home import Home
 from plat.store.index.database import number_pairs, read_pairs
-from plat.store.index.remembered import Remembered
-from plat.store.index.stamp import stamps
+from plat.store.index.remembered import Remembered, stamps
 from plat.store.mlflow.spelling import flatten
-from plat.store.run_directory.files import read_config
 from plat.store.run_directory.paths import RunPaths
+from plat.store.run_directory.run_files import read_config
 
 if TYPE_CHECKING:
     import numpy as np
 
-FEW = 100  # runs whose configs are read, without an index
-AT_ONCE = 500  # configs that are read before their pairs are numbered
+FEW = 100  # up to this number of runs, read the configs without the index
+AT_ONCE = 500  # configs whose pairs are numbered in one transaction
 TYPE_OF_NUMBERS = "I"  # of array and numpy: 4 bytes
 
-Difference = dict[str, tuple[Any, Any]]  # dotted key -> (value here, value there), None where the key is absent
+Difference = dict[str, tuple[Any, Any]]  # dotted key -> (value here, value there); None if the key is absent
 
 
 def nearest(home: Home, run: RunPaths) -> tuple[RunPaths | None, Difference]:
-    """The run of this home, other than the given one, whose config differs in the fewest values, and those values.
+    """Return the other run of this home whose config differs in the fewest values, and the difference.
 
-    Of several the first by id; (None, {}) when there is no other whose config can be read.
+    The difference is a dict: dotted key -> (value in `run`, value in the other run), None for an absent key. Of several
+    such runs the first by id is returned. Returns (None, {}) if no other config can be read.
     """
     ids = [other for other in home.run_ids() if other != run.id]
     mine = flat_config(run)
@@ -42,7 +41,7 @@ def nearest(home: Home, run: RunPaths) -> tuple[RunPaths | None, Difference]:
         likely, expected = _nearest_remembered(home, mine, ids)
         if likely is not None:
             difference = _difference(mine, flat_config(home.run(likely)))
-            if len(difference) == expected:
+            if len(difference) == expected:  # else the index is wrong: read all configs
                 return home.run(likely), difference
     best: tuple[RunPaths | None, Difference] = (None, {})
     for other in ids:
@@ -54,29 +53,29 @@ def nearest(home: Home, run: RunPaths) -> tuple[RunPaths | None, Difference]:
 
 
 def agreeing(home: Home, wanted: Sequence[Mapping[str, Any]]) -> list[list[str]]:
-    """For each of these sets of dotted keys and values, the runs that have no other value at any of the keys, by id.
+    """Return one list of run ids, sorted, for each mapping of dotted keys to values: the runs that have these values.
 
-    A key that a run lacks came after it, with a default that changes nothing. What more than FEW runs have is as the
-    index remembers it: read the config of a run (`flat_config`) before you rely on it.
+    A key that a run lacks agrees: it was added later, with a default that changes nothing. In a home of more than FEW
+    runs the answer comes from the index, which may be wrong: check each run's config (`flat_config`).
     """
     ids = home.run_ids()
     if len(ids) <= FEW:
-        configs = [(run_id, config) for run_id in ids if (config := flat_config(home.run(run_id)))]
-        return [
-            [
-                run_id
-                for run_id, config in configs
-                if all(config.get(key, value) == value for key, value in keys.items())
-            ]
-            for keys in wanted
-        ]
-    remembered = _numbers_of_configs(home, ids)
-    known = [run_id for run_id in ids if run_id in remembered]
-    return [_agreeing_remembered(home, keys, known, remembered) for keys in wanted] if known else [[] for _ in wanted]
+        configs = {run_id: config for run_id in ids if (config := flat_config(home.run(run_id)))}
+        return [[run_id for run_id, config in configs.items() if _agrees(config, keys)] for keys in wanted]
+    configs_by_id = _numbers_of_configs(home, ids)
+    found = []
+    for keys in wanted:
+        _, same, keyed = _counts(home, keys, configs_by_id)
+        found.append([run_id for run_id, others in zip(configs_by_id, keyed - same, strict=True) if others == 0])
+    return found
+
+
+def _agrees(config: Mapping[str, Any], keys: Mapping[str, Any]) -> bool:
+    return all(config.get(key, value) == value for key, value in keys.items())
 
 
 def flat_config(paths: RunPaths) -> dict[str, Any]:
-    """A resolved config as dotted keys; empty when it cannot be read."""
+    """Return the resolved config of a run with dotted keys; {} if it cannot be read."""
     try:
         return flatten(read_config(paths))
     except HomeError:
@@ -89,70 +88,47 @@ def _difference(mine: Mapping[str, Any], other: Mapping[str, Any]) -> Difference
 
 
 def _nearest_remembered(home: Home, mine: Mapping[str, Any], ids: Sequence[str]) -> tuple[str | None, int]:
-    """The nearest of these runs, and in how many values it differs, as far as the index knows after reading what is new
-    to it; (None, 0) when it cannot be used."""
+    """Return the nearest of these runs by the updated index, and how many values differ; (None, 0) without an index."""
     import numpy as np
 
     configs = _numbers_of_configs(home, ids)
-    known = [run_id for run_id in ids if run_id in configs]
-    if not known:
+    if not configs:
         return None, 0
-    numbers, lengths = _joined(known, configs)
-    is_mine, has_my_key = _tables(read_pairs(home), mine, int(numbers.max(initial=0)))
-    # A key differs where the other run has another value, or none, or where only the other run has it.
-    not_mine = _sums(~is_mine[numbers], lengths)
-    my_keys = _sums(has_my_key[numbers], lengths)
-    distances = not_mine + (len(_pairs(mine)) - my_keys)
+    pairs, same, keyed = _counts(home, mine, configs)
+    # A key differs if the other run has another value or none, or if only the other run has the key.
+    distances = pairs - same + (len(_pairs(mine)) - keyed)
     best = int(np.argmin(distances))
-    return known[best], int(distances[best])
+    return list(configs)[best], int(distances[best])
 
 
-def _agreeing_remembered(
-    home: Home, keys: Mapping[str, Any], known: Sequence[str], configs: Mapping[str, bytes]
-) -> list[str]:
-    numbers, lengths = _joined(known, configs)
-    is_mine, has_my_key = _tables(read_pairs(home), keys, int(numbers.max(initial=0)))
-    others = _sums((has_my_key & ~is_mine)[numbers], lengths)
-    return [run_id for run_id, count in zip(known, others, strict=True) if count == 0]
+def _counts(
+    home: Home, mine: Mapping[str, Any], configs: Mapping[str, bytes]
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return for each of these configs the number of its pairs, of those in `mine`, and of those with a key of `mine`.
 
-
-def _joined(known: Sequence[str], configs: Mapping[str, bytes]) -> tuple[np.ndarray, np.ndarray]:
-    """The numbers of all pairs of these runs, one run after another, and how many each run has."""
+    The arrays have shape (len(configs),).
+    """
     import numpy as np
 
-    numbers = np.frombuffer(b"".join(configs[run_id] for run_id in known), dtype=TYPE_OF_NUMBERS)
-    return numbers, np.array([len(configs[run_id]) // numbers.itemsize for run_id in known])
-
-
-def _tables(
-    pairs: Sequence[tuple[int, str, str]], mine: Mapping[str, Any], largest: int
-) -> tuple[np.ndarray, np.ndarray]:
-    """For each number of a pair: whether it is one of mine, and whether its key is one of mine."""
-    import numpy as np
-
-    own = dict(_pairs(mine))
-    size = 1 + max([largest, *(number for number, _, _ in pairs)])
-    is_mine, has_my_key = np.zeros(size, bool), np.zeros(size, bool)
+    numbers = np.frombuffer(b"".join(configs.values()), dtype=TYPE_OF_NUMBERS)  # run after run
+    lengths = np.array([len(pairs) // numbers.itemsize for pairs in configs.values()], dtype=np.int64)
+    own, pairs = dict(_pairs(mine)), read_pairs(home)
+    size = 1 + max([int(numbers.max(initial=0)), *(number for number, _, _ in pairs)])
+    flags = np.zeros((2, size), np.uint8)  # by the number of a pair: it is in `mine`; its key is
     for number, key, value in pairs:
         if key in own:
-            has_my_key[number] = True
-            is_mine[number] = own[key] == value
-    return is_mine, has_my_key
-
-
-def _sums(flags: np.ndarray, lengths: np.ndarray) -> np.ndarray:
-    """How many flags are set in each of consecutive parts of these lengths, none of which is 0."""
-    import numpy as np
-
-    starts = np.cumsum(lengths) - lengths
-    sums: np.ndarray = np.add.reduceat(flags.view(np.uint8), starts, dtype=np.int32)
-    return sums
+            flags[:, number] = (own[key] == value, True)
+    if not configs:
+        return lengths, lengths, lengths
+    starts = np.cumsum(lengths) - lengths  # no config is empty, as `reduceat` needs
+    same, keyed = (np.add.reduceat(flag[numbers], starts, dtype=np.int32) for flag in flags)
+    return lengths, same, keyed
 
 
 def _numbers_of_configs(home: Home, ids: Sequence[str]) -> dict[str, bytes]:
-    """Id -> the numbers of its pairs, of every run whose config can be read."""
+    """Return id -> numbers of its pairs, as bytes, in the order of `ids`, for every run whose config can be read."""
     remembered = Remembered(home, "configs", lambda paths: None)
-    marks = stamps([f"{home.layout.place(run_id)}/config.yaml" for run_id in ids])
+    marks = stamps([f"{home.run_folder(run_id)}/config.yaml" for run_id in ids])
     configs: dict[str, bytes] = {}
     new: list[tuple[str, str]] = []
     for run_id, mark in zip(ids, marks, strict=True):
@@ -164,11 +140,11 @@ def _numbers_of_configs(home: Home, ids: Sequence[str]) -> dict[str, bytes]:
     for start in range(0, len(new), AT_ONCE):
         configs |= _numbered(home, new[start : start + AT_ONCE], remembered)
     remembered.save()
-    return configs
+    return {run_id: configs[run_id] for run_id in ids if run_id in configs}
 
 
 def _numbered(home: Home, runs: Sequence[tuple[str, str]], remembered: Remembered) -> dict[str, bytes]:
-    """Read the configs of some runs (id, stamp), number their pairs, and note both to be remembered."""
+    """Read the configs of some runs (id, stamp), number their pairs, and add the numbers to `remembered`."""
     pairs = {run_id: _pairs(flat_config(home.run(run_id))) for run_id, _ in runs}
     numbers = number_pairs(home, {pair for of_run in pairs.values() for pair in of_run})
     configs = {
@@ -183,7 +159,7 @@ def _numbered(home: Home, runs: Sequence[tuple[str, str]], remembered: Remembere
 
 
 def _pairs(config: Mapping[str, Any]) -> list[tuple[str, str]]:
-    """(key, value as text) of everything that is set; equal numbers have one spelling."""
+    """Return (key, value as text) of all values but None; equal numbers have the same text."""
     return [(key, _spelled(value)) for key, value in config.items() if value is not None]
 
 
@@ -195,4 +171,4 @@ def _text(value: Any) -> str:
     return json.dumps(int(value) if isinstance(value, float) and value.is_integer() else value, sort_keys=True)
 
 
-_text_of_scalar = lru_cache(10_000, typed=True)(_text)  # the configs of a home have few different values
+_text_of_scalar = lru_cache(10_000, typed=True)(_text)  # the configs of a home have few distinct values

@@ -1,9 +1,7 @@
-"""The SQLite file of the index. Whatever is wrong with it, the answer is an empty index: it is a cache.
+"""Read and write the SQLite file of the index. A missing, damaged or locked file reads as an empty index.
 
-Each row has a checksum: one that was edited, or in which a bit has flipped, is left out, and its file is read again.
-
-It has a rollback journal, which works wherever SQLite's locks do; it is written rarely, in one transaction for many
-runs, and a writer who meets another one gives up, because the next reader saves the same.
+Each row has a checksum; rows that were edited or damaged are skipped. Writes are rare, each one transaction for many
+runs. If another process is writing, the write is dropped after WAIT seconds: the next reader saves the same rows.
 """
 
 from __future__ import annotations
@@ -19,11 +17,11 @@ from zlib import crc32
 from plat.plain_files import is_special
 from plat.store.home import Home
 
-FORMAT = 4  # of the tables; a file of another format is made anew
+FORMAT = 4  # of the tables; a file of another format is replaced
 WAIT = 0.5  # seconds to wait for another process that writes
 AT_ONCE = 500  # ids in one query: SQLite has a limit
 
-# One table for each file that is remembered, with the columns behind its stamp.
+# One table for each kind of file, with its columns after id and stamp.
 TABLES = {
     "results": ("outcome", "step", "success", "iterations", "attempt", "ended", "reason"),
     "metas": ("name", "axes", "experiments", "searches", "config_sha256", "needs", "iterations"),
@@ -37,7 +35,7 @@ def index_path(home: Home) -> Path:
 
 
 def read_rows(home: Home, table: str, ids: Sequence[str] | None = None) -> dict[str, tuple[Any, ...]]:
-    """Id -> (id, stamp, *columns of TABLES) of these runs, or of all that are remembered."""
+    """Return id -> (id, stamp, *columns of TABLES) of these runs, or of all rows."""
     select = f"SELECT checksum, id, stamp, {', '.join(TABLES[table])} FROM {table}"
 
     def read(database: sqlite3.Connection) -> dict[str, tuple[Any, ...]]:
@@ -54,14 +52,14 @@ def read_rows(home: Home, table: str, ids: Sequence[str] | None = None) -> dict[
 
 
 def save_rows(home: Home, table: str, rows: Iterable[Sequence[Any]]) -> None:
-    """Remember (id, stamp, *columns) of some runs, in place of what was remembered of them."""
+    """Save rows (id, stamp, *columns); each replaces the row of the same id."""
     places = ",".join("?" * (3 + len(TABLES[table])))
     checked = ((_checksum(tuple(row)), *row) for row in rows)
     _write(home, lambda database: database.executemany(f"INSERT OR REPLACE INTO {table} VALUES ({places})", checked))
 
 
 def forget_rows(home: Home, ids: Sequence[str]) -> None:
-    """Forget runs that are gone; nothing depends on it but the size of the file."""
+    """Delete the rows of removed runs, which only keeps the file small."""
 
     def forget(database: sqlite3.Connection) -> None:
         for table in TABLES:
@@ -71,19 +69,21 @@ def forget_rows(home: Home, ids: Sequence[str]) -> None:
 
 
 def read_pairs(home: Home) -> list[tuple[int, str, str]]:
-    """(number, key, value) of every value that a remembered config has; none, and the index is removed, where one of
-    them was edited: the configs that have it can then not be known."""
+    """Return (number, key, value) of all pairs; remove the index and return [] if a pair is damaged."""
     query = "SELECT checksum, number, key, value FROM pairs"
     rows = _read(home, lambda database: database.execute(query).fetchall()) or []
     pairs = dict(_whole(rows))
-    if len(pairs) < len(rows):
+    if len(pairs) < len(rows):  # every config with the damaged pair is wrong, and the pair is unknown
         _remove(index_path(home))
         return []
     return list(pairs.values())
 
 
 def number_pairs(home: Home, pairs: Iterable[tuple[str, str]]) -> dict[tuple[str, str], int]:
-    """The numbers of these (key, value), given to those that have none yet; some are absent if that cannot be saved."""
+    """Give a number to each new pair, and return (key, value) -> number for all pairs of the index.
+
+    New pairs that cannot be saved are absent.
+    """
     known = {(key, value): number for number, key, value in read_pairs(home)}
     new = sorted(set(pairs) - known.keys())
 
@@ -103,7 +103,7 @@ def _checksum(row: tuple[Any, ...]) -> int:
 
 
 def _whole(rows: Iterable[tuple[Any, ...]]) -> Iterator[tuple[Any, tuple[Any, ...]]]:
-    """(first column, columns) of the rows (checksum, *columns) whose checksum fits."""
+    """Yield (first column, columns) of each row (checksum, *columns) whose checksum is right."""
     for checksum, *columns in rows:
         row = tuple(columns)
         if checksum == _checksum(row):
@@ -111,24 +111,24 @@ def _whole(rows: Iterable[tuple[Any, ...]]) -> Iterator[tuple[Any, tuple[Any, ..
 
 
 def _read(home: Home, read: Callable[[sqlite3.Connection], T]) -> T | None:
-    """What `read` gives; None when there is no index, or it cannot be used."""
+    """Return the result of `read`; None if there is no index, or it cannot be used."""
     path = index_path(home)
     if not path.exists() or is_special(path):
         return None
-    quoted = str(path).replace("%", "%25").replace("?", "%3f").replace("#", "%23")
     try:
-        with contextlib.closing(sqlite3.connect(f"file:{quoted}?mode=ro", uri=True, timeout=WAIT)) as database:
+        uri = f"{path.absolute().as_uri()}?mode=ro"
+        with contextlib.closing(sqlite3.connect(uri, uri=True, timeout=WAIT)) as database:
             return read(database) if _is_usable(database) else None
     except sqlite3.Error:
         return None
 
 
 def _write(home: Home, write: Callable[[sqlite3.Connection], object]) -> None:
-    """Write in one transaction, if that is possible now: not in a home that is there to be read only."""
+    """Write in one transaction; do nothing in a read-only home, or if the file is locked or the disk full."""
     path = index_path(home)
     if not (home.exists() and os.access(home.root, os.W_OK)):
         return
-    if is_special(path):  # a pipe would be waited for
+    if is_special(path):  # opening a pipe would block
         _remove(path)
     try:
         with contextlib.closing(sqlite3.connect(path, timeout=WAIT, isolation_level=None)) as database:
@@ -138,13 +138,13 @@ def _write(home: Home, write: Callable[[sqlite3.Connection], object]) -> None:
             write(database)
             database.execute("COMMIT")
     except sqlite3.OperationalError:
-        return  # another process writes, or the disk is full: the next one saves it
-    except sqlite3.DatabaseError:  # it is damaged: the next one makes it anew
+        return  # another process writes, or the disk is full: the next reader saves the rows
+    except sqlite3.DatabaseError:  # damaged: the next write creates the file again
         _remove(path)
 
 
 def _remove(path: Path) -> None:
-    with contextlib.suppress(OSError):  # in a home that is there to be read only
+    with contextlib.suppress(OSError):  # a read-only home
         for name in (f"{path.name}-journal", path.name):
             path.with_name(name).unlink(missing_ok=True)
 
@@ -154,16 +154,10 @@ def _is_usable(database: sqlite3.Connection) -> bool:
 
 
 def _make_tables(database: sqlite3.Connection) -> None:
-    for statement in _statements():
-        database.execute(statement)
-
-
-def _statements() -> Iterator[str]:
-    for table, columns in TABLES.items():
-        yield f"DROP TABLE IF EXISTS {table}"
-        first = "checksum, id TEXT PRIMARY KEY, stamp TEXT NOT NULL"
-        yield f"CREATE TABLE {table} ({first}, {', '.join(columns)}) WITHOUT ROWID"
-    yield "DROP TABLE IF EXISTS pairs"
-    of_pairs = "checksum, number INTEGER PRIMARY KEY, key TEXT, value TEXT, UNIQUE (key, value)"
-    yield f"CREATE TABLE pairs ({of_pairs})"
-    yield f"PRAGMA user_version = {FORMAT}"
+    first = "checksum, id TEXT PRIMARY KEY, stamp TEXT NOT NULL"
+    tables = {table: f"({first}, {', '.join(columns)}) WITHOUT ROWID" for table, columns in TABLES.items()}
+    tables["pairs"] = "(checksum, number INTEGER PRIMARY KEY, key TEXT, value TEXT, UNIQUE (key, value))"
+    for table, columns in tables.items():
+        database.execute(f"DROP TABLE IF EXISTS {table}")
+        database.execute(f"CREATE TABLE {table} {columns}")
+    database.execute(f"PRAGMA user_version = {FORMAT}")

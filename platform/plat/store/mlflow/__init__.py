@@ -1,1 +1,1 @@
-"""The results: the importer from run directories into MLflow, and the reader of tidy frames."""
+"""Results in MLflow: the importer from run directories, and the reader of tidy frames."""

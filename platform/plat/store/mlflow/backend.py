@@ -1,33 +1,35 @@
-"""What the importer needs of a store, as one protocol with two implementations: `SqliteStore` and `ClientStore`.
+"""Define what the stores have in common: the protocols of a writer and a reader, and their data.
 
-`plat.store.mlflow.connect` chooses between them.
-
-Both keep the same promises: a plat run id is one MLflow run, a write may be cut short at any moment and repeated, a
-(run, key, step) is stored once and the first value wins, and what the user deleted in MLflow stays deleted. What `plat
-archive` has put into MLflow's bin (tag `plat.archived`) is not known to them: a run that is done anew gets an MLflow
-run of its own. Nor are twins (tag `plat.twin`): several homes may create a run of a server at once, and one is kept.
+Both writers, `SqliteStore` and `ClientStore`, promise: a plat run id is one MLflow run; a write may be interrupted at
+any moment and repeated; the first value of a (run, key, step) wins; runs that the user deleted in MLflow stay deleted.
+Both ignore two kinds of runs in MLflow's bin: runs of `plat archive` (tag `plat.archived`), and twins (tag
+`plat.twin`), the duplicates that remain when several homes create the same run on a server at once. Both readers,
+`SqlReader` and `ClientReader`, return equal numbers.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
-from plat.outcomes import is_result
-from plat.store.mlflow.record import NOT_COMPARED, RunRecord
 from plat.store.mlflow.report_record import NOTE, LoggedReport
+from plat.store.mlflow.run_record import NOT_COMPARED, RunRecord
+from plat.words.outcomes import is_result
+
+if TYPE_CHECKING:
+    import numpy as np
 
 SIGNATURE = "plat.imported"
-ARCHIVED = "plat.archived"  # when `plat archive` put the run into MLflow's bin, in milliseconds since 1970
-TWIN = "plat.twin"  # in MLflow's bin, because another home had created the same run: the MLflow id of that one
+ARCHIVED = "plat.archived"  # time at which `plat archive` put the run into MLflow's bin, in milliseconds since 1970
+TWIN = "plat.twin"  # of a duplicate in MLflow's bin: the MLflow id of the run that was kept
 BASE_TAG = "plat.summary.base_sha256"  # content hash of the base model that a run started from
-LARGEST = 1.7976931348623157e308  # how MLflow's SQL stores spell infinity
+LARGEST = 1.7976931348623157e308  # MLflow's SQL stores keep infinity as this number
 
 
 @dataclass(frozen=True, slots=True)
 class Known:
-    """What the store has of one run. `deleted`: it lies in MLflow's bin, or its MLflow experiment does."""
+    """A run in the store. `deleted`: the run or its MLflow experiment is in MLflow's bin."""
 
     mlflow_id: str
     signature: str | None
@@ -38,16 +40,17 @@ class Known:
 
     @property
     def whole(self) -> bool:
-        """Whether the run was stored when it was done, with all of its history."""
+        """Return True if the run was stored after it was done, with all of its history."""
         return is_result(self.outcome)
 
 
 @dataclass(frozen=True)
 class Stored:
-    """What the store holds of one run: values by (key, step), None for NaN, infinities as the largest number.
+    """The content of one run in the store.
 
-    `newest` is what MLflow's interface shows of each metric: its last (step, value), kept apart from `values`.
-    `artifacts` is the URI of the folder of its files.
+    values     (key, step) -> value; NaN is None, infinities are the largest number
+    artifacts  URI of the folder of its files
+    newest     key -> last (step, value), which MLflow stores separately and shows in its interface
     """
 
     values: Mapping[tuple[str, int], float | None]
@@ -60,9 +63,9 @@ class Stored:
 
 @dataclass(frozen=True)
 class FileInfo:
-    """An experiment file as its own MLflow run describes it; title and source are None when only its name is known.
+    """The description of an experiment file in its MLflow run; title and source are None if only the name is known.
 
-    The report of a file under overrides has a run of its own: its name is `FILE@MARK` (`Experiment.report_name`).
+    A report under overrides has a separate MLflow run, whose name is `FILE@MARK` (`Experiment.report_name`).
     """
 
     name: str
@@ -71,7 +74,7 @@ class FileInfo:
     paper: str | None = None
 
     def tags(self) -> dict[str, str]:
-        """The tags of the file's own run, with a description that MLflow's UI shows."""
+        """Return the tags of the file's MLflow run, including the description that MLflow's interface shows."""
         tags = {"plat.kind": "experiment", "plat.file": self.name}
         if self.title is not None:
             origin = " of ".join(part for part in (self.source, self.paper) if part)
@@ -84,54 +87,95 @@ class FileInfo:
 
 
 class Deleted(Exception):
-    """What a write needs is in MLflow's bin."""
+    """An error: the target of a write is in MLflow's bin."""
 
 
 class DeletedExperiment(Deleted):
-    """The MLflow experiment is."""
+    """An error: the MLflow experiment of a write is in MLflow's bin."""
 
 
 class Backend(Protocol):
     """A store open for writing. Every method may raise StoreError; callers hold the import lock."""
 
     def check(self) -> None:
-        """StoreError unless the store answers and, as far as that can be asked, can be written to; changes nothing."""
+        """Raise StoreError unless the store answers and, as far as can be tested, is writable. Changes nothing."""
 
     def known(self, ids: Iterable[str] | None = None) -> dict[str, Known]:
-        """Runs by plat id, those too that a person deleted; `ids` is a hint: others may be left out."""
+        """Return the runs by plat id, including those that the user deleted. Runs not in `ids` may be left out."""
 
     def drop_twins(self) -> None:
-        """Put all but one of the active runs of a plat id that `known` has met into MLflow's bin: importers that were
-        killed have left them."""
+        """Put duplicates of a run into MLflow's bin, and leave one active. Killed importers leave such duplicates.
+
+        Call `known` first: only the duplicates that its last call has found are dropped."""
 
     def twins(self) -> list[str]:
-        """The MLflow ids of the twins in MLflow's bin, sorted."""
+        """Return the MLflow ids of the twins in MLflow's bin, sorted."""
 
     def stored(self, known: Known) -> Stored:
-        """What the store holds of this run."""
+        """Return the stored content of this run."""
 
     def file_run(self, experiment: str, file: FileInfo) -> str:
-        """The MLflow id of the file's own run in this MLflow experiment, made or brought up to date; Deleted."""
+        """Create or update the file's run in this MLflow experiment and return its MLflow id; may raise Deleted."""
 
     def write(self, record: RunRecord, known: Known | None, parent: str | None) -> bool:
-        """Bring one run up to date. False when stored values differ from the record's: then nothing is changed."""
+        """Write one run. Returns False and changes nothing if the record contradicts what is stored.
+
+        `parent` is the MLflow id of the run of its experiment file, from `file_run`; None if the user deleted that."""
 
     def forget(self, known: Known) -> None:
-        """Take out what was imported of this run, as far as the store can, so that the next import stores it again.
+        """Remove what was imported of a run, as far as the store can, so that the next import writes it again.
+
         Tags of users stay."""
 
     def settle(self, experiment: str, file: str) -> None:
-        """Give the file's own run the status and times that its runs have together."""
+        """Set status and times of the file's run from those of all runs that the file asks for."""
 
     def replace_report(self, run: str, report: LoggedReport, time: int) -> None:
-        """Put a report in place of the earlier one of a file's run: files under `report/`, metrics, tags; then write
-        the description of its MLflow experiment anew. `time`, in milliseconds, is that of the metrics."""
+        """Replace the report of a file's run (files under `report/`, metrics, tags), then rewrite the description of
+        its MLflow experiment. `time` is the time of the metrics in milliseconds since 1970."""
+
+    def close(self) -> None: ...
+
+
+@dataclass(frozen=True)
+class RawRun:
+    """One MLflow run. `artifacts` is the URI of its folder; `params` is empty if it was not requested."""
+
+    mlflow_id: str
+    name: str
+    tags: dict[str, str]
+    params: dict[str, str]
+    artifacts: str
+
+
+class Series(NamedTuple):
+    """Metrics of a run: K sorted keys, their counts n_k, and sum(n_k) steps and values in the order of key and step."""
+
+    keys: list[str]
+    counts: list[int]
+    steps: np.ndarray  # int64
+    values: np.ndarray  # float64
+
+
+class RawReader(Protocol):
+    """A store open for reading. Every method may raise StoreError."""
+
+    def runs(self, file: str, params: bool = True) -> list[RawRun]:
+        """Return the runs tagged `plat.in.<file>` that are not deleted, in any order."""
+
+    def deleted(self, file: str) -> set[str]:
+        """Return the plat ids of runs tagged `plat.in.<file>` that the user has put into MLflow's bin."""
+
+    def series(self, run: RawRun, keys: Collection[str] | None = None) -> Series:
+        """Return the metrics of a run with these keys (default: all)."""
+
+    def artifact(self, run: RawRun, name: str) -> bytes | None: ...
 
     def close(self) -> None: ...
 
 
 def conflict(record: RunRecord, stored: Stored) -> str:
-    """In what the record contradicts what is stored, in one line; "" when it only adds to it."""
+    """Return in one line which base model or value (except `time/`, `mem/`) differs from the stored one, or ""."""
     base, recorded = stored.tags.get(BASE_TAG), record.tags.get(BASE_TAG)
     if base and recorded and base != recorded:
         return f"it started from base model {recorded[:12]}, the stored run from {base[:12]}"
@@ -146,18 +190,30 @@ def conflict(record: RunRecord, stored: Stored) -> str:
 
 
 def sql_value(value: float) -> float | None:
-    """A value as MLflow's SQL stores keep it: infinities as the largest number, None for NaN (a flag there)."""
+    """Return a value as MLflow's SQL stores keep it: infinities as the largest number, None for NaN (a flag there)."""
     return None if value != value else max(-LARGEST, min(LARGEST, value))
 
 
+def restore(values: np.ndarray) -> np.ndarray:
+    """Replace the largest numbers, which SQL stores keep for infinities, by infinities; changes `values` in place."""
+    import numpy as np
+
+    values[values >= LARGEST] = np.inf
+    values[values <= -LARGEST] = -np.inf
+    return values
+
+
 def stale_tags(stored: Iterable[str], wanted: Mapping[str, str]) -> list[str]:
-    """Our own tags that the record no longer has (the outcome of an attempt that was retried); never a user's tag."""
+    """Return plat's stored tags that are not wanted any more; never users' tags, `plat.in.*` or the signature."""
     kept = ("plat.in.", SIGNATURE)
     return [key for key in stored if key.startswith("plat.") and key not in wanted and not key.startswith(kept)]
 
 
 def together(rows: Iterable[tuple[str, int | None, int | None]]) -> tuple[str, int | None, int | None]:
-    """Status, start and end of a group of runs: running while any is, ended when the last one ended."""
+    """Return (status, start, end) of a group of runs from those of its runs, with times in the unit of `rows`.
+
+    While a run is RUNNING, so is the group, and its end is None. Else it is FINISHED and ends with its last run.
+    """
     rows = list(rows)
     running = any(status == "RUNNING" for status, _, _ in rows)
     start = min((start for _, start, _ in rows if start is not None), default=None)

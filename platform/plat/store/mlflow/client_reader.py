@@ -1,4 +1,4 @@
-"""Reads any store through MLflow's client: one request per metric of each run, slow but everywhere the same."""
+"""Read any store through MLflow's client: slow, with one request per metric of each run."""
 
 from __future__ import annotations
 
@@ -7,26 +7,30 @@ from collections.abc import Collection
 from pathlib import Path
 from typing import Any
 
-from plat.store.mlflow.client import mlflow_client
+from plat.store.mlflow.backend import RawRun, Series, restore
 from plat.store.mlflow.client_runs import is_archived, is_twin
-from plat.store.mlflow.raw import RawRun, Series, restore
+from plat.store.mlflow.mlflow_client import find_runs, mlflow_client
 from plat.store.mlflow.store_errors import store_errors
 
 
 class ClientReader:
-    """See `raw.RawReader`."""
+    """A `backend.RawReader` for stores behind MLflow's client."""
 
     def __init__(self, uri: str) -> None:
         self.uri = uri
         self.client = mlflow_client(uri)
-        self._keys: dict[str, list[str]] = {}  # of each run read, by MLflow id
+        self._keys: dict[str, list[str]] = {}  # MLflow id -> metric keys of the run
 
     def close(self) -> None:
-        self._keys.clear()
+        pass
 
     def runs(self, file: str, params: bool = True) -> list[RawRun]:
+        from mlflow.entities import ViewType
+
+        with store_errors(self.uri):
+            found = find_runs(self.client, f"tags.`plat.in.{file}` = '1'", ViewType.ACTIVE_ONLY)
         runs = []
-        for run in self._search(file):
+        for run in found:
             info, data = run.info, run.data
             self._keys[info.run_id] = sorted(data.metrics)
             given = data.params if params else {}
@@ -34,30 +38,12 @@ class ClientReader:
         return runs
 
     def deleted(self, file: str) -> set[str]:
-        runs = [run for run in self._search(file, in_bin=True) if not is_archived(run) and not is_twin(run)]
-        return {run.data.tags["plat.id"] for run in runs if "plat.id" in run.data.tags}
-
-    def _search(self, file: str, *, in_bin: bool = False) -> list[Any]:
-        """The MLflow runs that a file asks for: the active ones, or those in MLflow's bin."""
         from mlflow.entities import ViewType
 
-        found: list[Any] = []
         with store_errors(self.uri):
-            kind = ViewType.ALL if in_bin else ViewType.ACTIVE_ONLY
-            experiments = [entity.experiment_id for entity in self.client.search_experiments(kind, max_results=10000)]
-            token = None
-            while True:
-                page = self.client.search_runs(
-                    experiments,
-                    f"tags.`plat.in.{file}` = '1'",
-                    ViewType.DELETED_ONLY if in_bin else ViewType.ACTIVE_ONLY,
-                    max_results=1000,
-                    page_token=token,
-                )
-                found += page
-                token = page.token
-                if not token:
-                    return found
+            found = find_runs(self.client, f"tags.`plat.in.{file}` = '1'", ViewType.DELETED_ONLY)
+        runs = [run for run in found if not is_archived(run) and not is_twin(run)]
+        return {run.data.tags["plat.id"] for run in runs if "plat.id" in run.data.tags}
 
     def series(self, run: RawRun, keys: Collection[str] | None = None) -> Series:
         import numpy as np
@@ -79,7 +65,7 @@ class ClientReader:
 
 
 def _by_step(history: list[Any]) -> list[Any]:
-    """One point for each step, in their order. Of several, which two importers at once may leave, the first."""
+    """Return one point per step, sorted; the first of duplicates, which two importers at once may leave."""
     first: dict[int, Any] = {}
     for point in sorted(history, key=lambda point: (point.step, point.timestamp)):
         first.setdefault(point.step, point)

@@ -1,13 +1,12 @@
-"""Any store MLflow's own client can reach (a server, PostgreSQL, MySQL), written through that client.
+"""Write any store that MLflow's client reaches (a server, PostgreSQL, MySQL) through that client.
 
-The server gives the MLflow ids here, so a run is found again by its tag `plat.id`. Its history is compared before
-anything is added. The tag `plat.imported` is written last: without it the next import looks at the run again.
-
-Other homes may write to the same server at the same moment, and may create the same run: `ClientRuns` settles that.
+The server assigns MLflow ids, so a run is found by its tag `plat.id`. The tag `plat.imported` is written last: after an
+interrupted write the next import writes the run again. `ClientRuns` handles homes that write a run at the same time.
 """
 
 from __future__ import annotations
 
+import math
 import tempfile
 from collections.abc import Iterable, Mapping, Sequence
 from hashlib import sha256
@@ -28,35 +27,34 @@ from plat.store.mlflow.backend import (
     stale_tags,
     together,
 )
-from plat.store.mlflow.client import mlflow_client
-from plat.store.mlflow.client_reports import changed_points, describe_experiment
-from plat.store.mlflow.client_runs import ClientRuns, first_kept, is_active, is_archived, is_twin, known_of
+from plat.store.mlflow.client_runs import MOST_TRIES, ClientRuns, first_kept, is_active, is_archived, is_twin, known_of
 from plat.store.mlflow.digest import digest_tags
-from plat.store.mlflow.record import Point, RunRecord
-from plat.store.mlflow.report_record import LoggedReport, stale_report_tags, without_report_note
+from plat.store.mlflow.mlflow_client import mlflow_client
+from plat.store.mlflow.report_record import NOTE, LoggedReport, experiment_note, stale_report_tags, without_report_note
+from plat.store.mlflow.run_record import Point, RunRecord
 from plat.store.mlflow.store_errors import store_errors
-from plat.store.mlflow.uri import artifact_root
+from plat.store.mlflow.uri import ARTIFACTS, artifact_root
 
 if TYPE_CHECKING:
     from mlflow.entities import Run
 
-FEW = 5  # so many runs are asked for one by one instead of reading them all
+FEW = 5  # up to this many runs are searched one by one; for more, all runs are read
 
 
 class ClientStore:
-    """See `backend.Backend`."""
+    """A `backend.Backend` for stores behind MLflow's client."""
 
     def __init__(self, uri: str, home: Home) -> None:
         self.uri = uri
         self.client = mlflow_client(uri)
         remote = uri.startswith(("http://", "https://", "databricks"))
-        # a server has a place for artifacts of its own, a database has none
-        self.root = None if remote else artifact_root(uri) or str(home.root / "mlartifacts")
+        # a server has its own artifact store, a database has none
+        self.root = None if remote else artifact_root(uri) or str(home.root / ARTIFACTS)
         self._runs = ClientRuns(uri, self.client, home.root)
         self._several: list[list[Run]] = []  # active runs of one plat id, the one to keep first
 
     def close(self) -> None:
-        self._runs.clear()
+        pass
 
     def check(self) -> None:
         with store_errors(self.uri):
@@ -117,14 +115,13 @@ class ClientStore:
             return str(run.info.run_id)
 
     def write(self, record: RunRecord, known: Known | None, parent: str | None) -> bool:
-        query = f"tags.`plat.id` = '{record.id}'"
-        return self._runs.write_kept(lambda run: self._write_or_create(record, run, known, parent), query)
+        def write_once(run: Run | None) -> bool:
+            with store_errors(self.uri):
+                if run is None and known is not None:
+                    run = self._runs.get(known.mlflow_id)
+                return self._write(record, run or self._create(record, parent))
 
-    def _write_or_create(self, record: RunRecord, run: Run | None, known: Known | None, parent: str | None) -> bool:
-        with store_errors(self.uri):
-            if run is None and known is not None:
-                run = self._runs.get(known.mlflow_id)
-            return self._write(record, run or self._create(record, parent))
+        return self._runs.write_kept(write_once, f"tags.`plat.id` = '{record.id}'")
 
     def _write(self, record: RunRecord, run: Run) -> bool:
         run = self._runs.wait_for_writer(run)
@@ -148,7 +145,7 @@ class ClientStore:
         return True
 
     def _create(self, record: RunRecord, parent: str | None) -> Run:
-        """A new MLflow run for a record, or the one that another home has created at the same moment."""
+        """Create an MLflow run for a record; returns the run of another home if that created the same one first."""
         number = self._experiment(record.experiment)
         tags = {"plat.kind": "run", "plat.id": record.id, SIGNATURE: self._runs.writing_mark()}
         tags |= {"mlflow.parentRunId": parent} if parent else {}
@@ -156,7 +153,8 @@ class ClientStore:
         return self._runs.keep_one(made, f"tags.`plat.id` = '{record.id}'")
 
     def forget(self, known: Known) -> None:
-        """MLflow cannot take back a value: only what is missing there, tags and files are stored again."""
+        """Mark a run to be imported again. MLflow cannot delete values: the import restores missing values, tags and
+        files, and changed values stay."""
         with store_errors(self.uri):
             self.client.delete_tag(known.mlflow_id, SIGNATURE)
         self._runs.forget(known.mlflow_id)
@@ -176,7 +174,7 @@ class ClientStore:
             if run is None or not is_active(run):
                 return
             deleted = self._runs.deleted_of_file(number, file)
-            for member in active:  # their parent may have been the later of two that were created at once
+            for member in active:  # their parent may be a twin that was deleted
                 if member.data.tags.get("mlflow.parentRunId") in deleted:
                     self.client.set_tag(member.info.run_id, "mlflow.parentRunId", run.info.run_id)
             if status == "RUNNING":
@@ -189,12 +187,26 @@ class ClientStore:
             self._upload(run, {f"report/{name}": path.read_bytes() for name, path in report.files.items()})
             self._remove_others(run, "report", {f"report/{name}" for name in report.files})
             stored = self.client.get_run(run)
-            self._log_points(run, changed_points(stored.data.metrics, report.values, time))
+            self._log_points(run, _changed_points(stored.data.metrics, report.values, time))
             for key in stale_report_tags(stored.data.tags, report.tags):
                 self.client.delete_tag(run, key)
             self._set_tags(stored, report.tags)
             self._runs.forget(run)
-        describe_experiment(self.uri, self.client, self._runs, stored.info.experiment_id)
+        self._describe_experiment(stored.info.experiment_id)
+
+    def _describe_experiment(self, number: str) -> None:
+        """Write the description of an MLflow experiment from the reports of its files.
+
+        Another home may log a report at the same time: repeat until a read returns what was written, at most MOST_TRIES
+        times. Then stop without an error. `number` is the id of the MLflow experiment."""
+        for _ in range(MOST_TRIES):
+            own = self._runs.search("tags.`plat.kind` = 'experiment'", [number])
+            with store_errors(self.uri):
+                present = self.client.get_experiment(number).tags.get(NOTE, "")
+                note = experiment_note([run.data.tags for run in own if is_active(run)], present)
+                if note == present:
+                    return
+                self.client.set_experiment_tag(number, NOTE, note)
 
     def _remove_others(self, run: str, folder: str, kept: set[str]) -> None:
         from mlflow.store.artifact.artifact_repository_registry import get_artifact_repository
@@ -209,24 +221,20 @@ class ClientStore:
                 repository.delete_artifacts(entry.path)  # type: ignore[no-untyped-call]
 
     def _experiment(self, name: str) -> str:
+        from mlflow.exceptions import MlflowException
+
         experiment = self.client.get_experiment_by_name(name)
         if experiment is None:
-            return self._create_experiment(name)
+            place = None if self.root is None else f"{self.root}/{sha256(name.encode()).hexdigest()[:8]}"
+            try:
+                return str(self.client.create_experiment(name, place))
+            except MlflowException:
+                experiment = self.client.get_experiment_by_name(name)  # another home may have just created it
+                if experiment is None:
+                    raise
         if experiment.lifecycle_stage != "active":
             raise DeletedExperiment(name)
         return str(experiment.experiment_id)
-
-    def _create_experiment(self, name: str) -> str:
-        from mlflow.exceptions import MlflowException
-
-        place = None if self.root is None else f"{self.root}/{sha256(name.encode()).hexdigest()[:8]}"
-        try:
-            return str(self.client.create_experiment(name, place))
-        except MlflowException:
-            experiment = self.client.get_experiment_by_name(name)
-            if experiment is None:
-                raise
-            return str(experiment.experiment_id)  # an importer of another home was faster
 
     def _log_points(self, run_id: str, points: Sequence[Point]) -> None:
         from mlflow.entities import Metric
@@ -237,7 +245,7 @@ class ClientStore:
             self.client.log_batch(run_id, metrics=metrics)
 
     def _log_params(self, run: Run, params: Mapping[str, str]) -> None:
-        """Log those params that the run does not have; MLflow refuses to log one twice."""
+        """Log the params that the run does not have; MLflow refuses to log one twice."""
         from mlflow.entities import Param
 
         missing = [Param(key, value) for key, value in params.items() if key not in run.data.params]
@@ -260,3 +268,15 @@ class ClientStore:
                 path.parent.mkdir(parents=True, exist_ok=True)
                 path.write_bytes(data)
             self.client.log_artifacts(run, folder)
+
+
+def _changed_points(stored: Mapping[str, float], values: Mapping[str, float], time: int) -> list[Point]:
+    """Return the points to log so that the newest stored values equal `values`; `time` is in milliseconds.
+
+    A metric that the report no longer has becomes NaN: MLflow cannot delete a metric."""
+    wanted = dict.fromkeys(stored, math.nan) | dict(values)
+    return [
+        Point(key, 0, float(value), time)
+        for key, value in wanted.items()
+        if key not in stored or sql_value(stored[key]) != sql_value(float(value))
+    ]

@@ -1,13 +1,12 @@
-"""What the store must hold of a done run, as a tag, so that the reader notices what was changed or deleted there.
+"""Detect changes of a done run in the store, with a digest in its tag `plat.digest`.
 
-The importer leaves the tag `plat.digest` with each done run: a digest of every metric, of the tables, and of the tags
-that say what the run is and how it ended. The reader computes the same of what it reads. `time/` and `mem/` metrics are
-left out, because two executions of one run differ in them. Runs that plat imported before 0.3 was released have none.
+The importer writes the digest, the reader recomputes it. It covers the metrics except `time/` and `mem/` (two
+executions of one run differ in them), the tables, and the tags in COVERED. Runs imported before plat 0.3 have none.
 
-    <of the tags> <of the tables, or -> <of all metrics together> <for each metric: of its name, of what it holds>
+    <tags> <tables, or -> <all metrics together> <for each metric: its name, then its steps and values>
 
-Each is a CRC-32 in hexadecimal digits. What is longer than a tag goes on in `plat.digest.2` and so on. A digest is for
-mistakes and flipped bits: who means to forge a value can compute it.
+Each part is a CRC-32 in 8 hexadecimal digits. A long digest continues in the tags `plat.digest.2`, `plat.digest.3`, ...
+It detects mistakes and flipped bits, not forgery.
 """
 
 from __future__ import annotations
@@ -20,22 +19,22 @@ from typing import TYPE_CHECKING, Any
 from zlib import crc32
 
 from plat.store.mlflow.backend import LARGEST
-from plat.store.mlflow.record import NOT_COMPARED, TABLES, Point, RunRecord
+from plat.store.mlflow.run_record import NOT_COMPARED, TABLES, Point, RunRecord
 from plat.store.mlflow.spelling import TAG_LENGTH
 
 if TYPE_CHECKING:
     import numpy as np
 
-    from plat.store.mlflow.raw import Series
+    from plat.store.mlflow.backend import Series
 
 TAG = "plat.digest"
 COVERED = ("plat.id", "plat.outcome", "plat.axes", "plat.trainer", "plat.identity_scheme", "plat.summary.")
 ENTRY = 16  # digits of one metric
-SAME_NAME = "-" * 8  # of metrics whose names have the same 32 bits: nothing is known of their values
+SAME_NAME = "-" * 8  # values of metrics whose names have the same CRC-32: they are not checked
 
 
 def digest_tags(record: RunRecord) -> dict[str, str]:
-    """The tags with the digest of a record, none of a run that is not done or is damaged."""
+    """Return the tags with the digest of a record; {} if the run is not done or is damaged."""
     if not record.done or record.damage:
         return {}
     text = " ".join((_of_tags(record.tags), _of_tables(record.artifacts.get(TABLES)), *_of_points(record.points)))
@@ -44,8 +43,12 @@ def digest_tags(record: RunRecord) -> dict[str, str]:
 
 
 def is_changed_in_store(record: RunRecord, tags: Mapping[str, str]) -> bool:
-    """Whether a stored run that contradicts this record was changed in the store: its tags are not those that were
-    imported, or what was imported is what the record says. Else the run was redone with other values."""
+    """Tell why a stored run with these `tags` contradicts the record: True if it was changed in the store.
+
+    It was changed if its plat id is not the record's, if its tags do not match their stored digest, or if the stored
+    digest is the record's. Otherwise, and without a digest, the run was executed again: False."""
+    if tags.get("plat.id") != record.id:  # it was changed in the store, and this import has restored it
+        return True
     if TAG not in tags:
         return False
     stored = {tag: text for tag, text in tags.items() if is_digest(tag)}
@@ -57,7 +60,7 @@ def is_digest(tag: str) -> bool:
 
 
 class Digest:
-    """The digest that is stored with a run, to be compared with what is read of it; each problem is in words."""
+    """The stored digest of a run. Each `problem_of_*` returns in words what differs from it, "" if nothing does."""
 
     def __init__(self, tags: Mapping[str, str]) -> None:
         text = tags[TAG]
@@ -73,9 +76,9 @@ class Digest:
         return "" if self._of_tables == _of_tables(data) else "its tables are not those that were imported"
 
     def problem_of_metrics(self, series: Series, wanted: Collection[str] | None) -> str:
-        """What differs in the metrics that were read: those that are wanted, or all."""
+        """Compare the metrics that were read: the `wanted` keys, or all if it is None."""
         if self._of_metrics == _of_series(series, series.values):
-            return ""  # nearly always, and quicker than what follows
+            return ""  # the usual case, and faster than comparing each metric
         starts = range(0, len(self._entries), ENTRY)
         expected = {self._entries[at : at + 8]: self._entries[at + 8 : at + ENTRY] for at in starts}
         values, start, found = _plain(series.values), 0, set()
@@ -93,9 +96,9 @@ class Digest:
 
 
 def _of_series(series: Series, values: np.ndarray) -> str:
-    """The digest of all metrics together."""
+    """Return the digest of all metrics together."""
     parts, digest = _covered_parts(tuple(series.keys), tuple(series.counts))
-    numbers: Any  # numpy's arrays are buffers, which their types do not say
+    numbers: Any  # numpy's types do not declare that arrays are buffers
     for numbers in (series.steps, values):
         for start, end in parts:
             digest = crc32(numbers[start:end], digest)
@@ -104,8 +107,7 @@ def _of_series(series: Series, values: np.ndarray) -> str:
 
 @lru_cache(1000)
 def _covered_parts(keys: tuple[str, ...], counts: tuple[int, ...]) -> tuple[list[tuple[int, int]], int]:
-    """Where the values of covered metrics lie, as few (start, end) as there are gaps, and the digest of their names and
-    numbers of values. Most runs have the same."""
+    """Return the merged (start, end) ranges of covered values, and the digest of covered names and counts."""
     parts: list[tuple[int, int]] = []
     covered, start = [], 0
     for key, count in zip(keys, counts, strict=True):
@@ -119,17 +121,17 @@ def _covered_parts(keys: tuple[str, ...], counts: tuple[int, ...]) -> tuple[list
 
 @lru_cache(10_000)
 def _of_name(key: str) -> str:
-    """The digest of a metric's name, "" of one that is left out."""
+    """Return the digest of a metric's name, "" if the metric is not covered."""
     return "" if key.startswith(NOT_COMPARED) else f"{crc32(key.encode(errors='replace')):08x}"
 
 
 def _of_values(steps: Any, values: Any) -> str:
-    """The digest of 64-bit numbers in an `array` or in numpy's."""
+    """Return the digest of a metric's 64-bit steps and values, each an `array` or a numpy array."""
     return f"{crc32(values, crc32(steps)):08x}"
 
 
 def _plain(values: np.ndarray) -> np.ndarray:
-    """The values with one spelling of NaN, and of zero, which SQLite keeps without its sign."""
+    """Return the values with one bit pattern for NaN and one for zero: SQLite drops the sign of zero."""
     import numpy as np
 
     plain: np.ndarray = values + 0.0
@@ -138,10 +140,9 @@ def _plain(values: np.ndarray) -> np.ndarray:
 
 
 def _of_points(points: Iterable[Point]) -> tuple[str, str]:
-    """The digest of all metrics together, and the entries of each, as a reader's series have them; without numpy, which
-    takes long to import."""
+    """Return the digest of all metrics and the entries of each, as for a reader's series; does not import numpy."""
     by_key: dict[str, tuple[array[int], array[float]]] = {}
-    for key, step, value, _ in points:  # in rising order of steps
+    for key, step, value, _ in points:  # in ascending order of steps
         steps, values = by_key.get(key) or by_key.setdefault(key, (array("q"), array("d")))
         steps.append(step)
         values.append(_read_back(value))
@@ -158,7 +159,7 @@ def _of_points(points: Iterable[Point]) -> tuple[str, str]:
 
 
 def _read_back(value: float) -> float:
-    """A value as a reader gives it back."""
+    """Return a value as a reader returns it after it was stored."""
     if value != value:
         return math.nan
     return math.copysign(math.inf, value) if abs(value) >= LARGEST else value + 0.0
@@ -171,7 +172,7 @@ def _of_tags(tags: Mapping[str, str]) -> str:
 
 @lru_cache(1000)
 def _covered(keys: tuple[str, ...]) -> tuple[tuple[str, ...], int]:
-    """Those of these tags that a digest covers, and the digest of their names. Most runs have the same tags."""
+    """Return the sorted tags that a digest covers and the digest of their names; most runs have the same."""
     covered = tuple(sorted(key for key in keys if key.startswith(COVERED)))
     return covered, crc32(chr(0).join(covered).encode(errors="replace"))
 

@@ -1,9 +1,8 @@
-"""The results of an experiment as tidy frames, read from MLflow alone.
+"""Read the results of an experiment from MLflow as tidy frames, without touching run directories.
 
-Promised: run directories are never touched, deleted runs are left out, rows come in an order that does not depend on
-when what was imported, and both readers (SQLite directly, anything else through MLflow's client) give equal frames.
-What is read of a run has the digest that was imported with it; a run that was changed in the store is named, and has
-the outcome "damaged" and no values. `plat.store.mlflow.restoring` brings it back.
+Deleted runs are left out, the order of rows does not depend on the order of imports, and both readers (direct SQL,
+MLflow's client) give equal frames. A run that does not match its digest was changed in the store: it is named, with the
+outcome "damaged" and no values; `plat.store.mlflow.verify` imports it again.
 """
 
 from __future__ import annotations
@@ -11,40 +10,40 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Collection, Mapping
+from contextlib import closing
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from plat.errors import StoreError
 from plat.store.home import Home
-from plat.store.mlflow.backend import Deleted
+from plat.store.mlflow.backend import Deleted, RawRun, Series
 from plat.store.mlflow.connect import open_backend, open_reader
 from plat.store.mlflow.digest import TAG, Digest, is_digest
 from plat.store.mlflow.importer import file_info, import_lock
-from plat.store.mlflow.raw import RawRun, Series
-from plat.store.mlflow.record import DAMAGED, TABLES, experiment_name
 from plat.store.mlflow.report_record import NOTE, LoggedReport, ReportRecord, report_tags
+from plat.store.mlflow.run_record import DAMAGED, TABLES, experiment_name
 from plat.store.mlflow.spelling import TAG_LENGTH, clean_key, cut
 from plat.store.mlflow.uri import shown_uri
 
 if TYPE_CHECKING:
     from pandas import DataFrame
 
-    from plat.spec.experiment import Experiment
+    from plat.spec.expansion.experiment import Experiment
 
 RUN_COLUMNS = ("run_id", "name", "mlflow_id", "outcome", "attempt")
 
 
 @dataclass
 class Frames:
-    """Tidy frames; `run_id` is plat's.
+    """Tidy frames of runs; `run_id` is the plat id.
 
-    runs     one row per run, by run_id: run_id, name, mlflow_id, outcome (None while it has not ended), attempt,
-             axis.<axis> (typed as in the experiment file), param.<dotted key> and tag.<tag> (text); None where absent
-    metrics  run_id, key, step (int64), value (float64), by run_id, key, step
-    tables   run_id, name, step, data (as logged), in this order
-    changed  run_id -> what is not as it was imported; such a run has no rows in metrics and tables
-    deleted  ids of runs that lie in MLflow's bin and have no rows anywhere; of a parsed file's runs alone
+    runs     one row per run, sorted by run_id: run_id, name, mlflow_id, outcome (None until it has ended), attempt,
+             axis.<axis> (typed as in the experiment file), param.<dotted key> and tag.<tag> (text); None if absent
+    metrics  run_id, key, step (int64), value (float64), sorted by run_id, key, step
+    tables   run_id, name, step, data (as logged), sorted by run_id, name, step
+    changed  run_id -> difference from the imported run; such a run has no rows in metrics and tables
+    deleted  ids of the parsed file's runs in MLflow's bin, which have no rows; empty for an experiment by name
     """
 
     runs: DataFrame
@@ -55,7 +54,7 @@ class Frames:
 
 
 class Store:
-    """A store open for reading; `home` says which lock `log_report` takes (default: as `Home.find`)."""
+    """A store of results to read and to log reports into, under the import lock of `home` (default: `Home.find`)."""
 
     def __init__(self, uri: str | None = None, home: Home | None = None) -> None:
         self.home = home or Home.find()
@@ -69,17 +68,18 @@ class Store:
         metrics: Collection[str] | None = None,
         tables: bool = True,
     ) -> Frames:
-        """Frames of a parsed file's runs, or, by name, of every run that a file of this name ever asked for.
+        """Return the frames of the imported runs of an experiment.
 
-        A parsed file gives only the runs it stands for now, overrides included, so that results of an earlier version
-        of the file or of another scale never mix in, with this file's axes (by name: those of the file that asked
-        first). Runs not imported yet are absent.
+        A parsed file selects the runs that it defines now, overrides included, with its axes; results of an earlier
+        version or another scale never mix in. A name selects all runs that a file of this name ever asked for, with
+        the axes of the file that asked first; for an unknown name the frames have no rows. Raises StoreError if the
+        store or a stored run cannot be read.
 
-        Of many runs it saves time and memory to ask for less:
+        With many runs, smaller requests save time and memory:
 
-        params   with the columns param.<dotted key>, which are most of `Frames.runs`
-        metrics  the keys of the metrics that are wanted (default: all)
-        tables   with the tables; without them `Frames.tables` has no rows
+        params   include the columns param.<dotted key>, most of `Frames.runs`
+        metrics  keys of the metrics to read (default: all)
+        tables   read the tables; else `Frames.tables` has no rows
         """
         reader = open_reader(self.uri)
         try:
@@ -108,49 +108,45 @@ class Store:
                 logged.append((plat_id, _tables(run, data)))
             runs_frame = _runs_frame(ordered, axes, changed)
             return Frames(runs_frame, _metrics_frame(series), _tables_frame(logged), changed, deleted)
-        except (ValueError, TypeError) as error:  # such as a text in place of a number
+        except (ValueError, TypeError) as error:  # for example text in place of a number
             raise StoreError(
                 f"the store holds something that plat did not write: {error}",
                 where=shown_uri(self.uri),
-                mend="`plat doctor --mend` brings back what differs from the run directories",
+                fix="`plat doctor --fix` brings back what differs from the run directories",
             ) from error
         finally:
             reader.close()
 
     def log_report(self, experiment: Experiment, files: Mapping[str, Path], record: ReportRecord | None = None) -> str:
-        """Log a report into the file's own run, in place of the earlier one: its files under `report/<name>`, and what
-        it found as metrics, tags and descriptions. The run's MLflow id.
+        """Log a report into the file's MLflow run and return the run's MLflow id.
 
-        A report under overrides has a run of its own, so that it never replaces the file's. StoreError when the user
-        deleted that run."""
+        Replaces the earlier report: files under `report/<name>`, metrics, tags and descriptions. A report under
+        overrides has a separate run. Raises StoreError if the user deleted the run or its MLflow experiment."""
         record = record or ReportRecord()
         place = experiment_name(experiment.paper, clean_key(experiment.name), experiment.scale)
         self.home.create()
-        with import_lock(self.home):
-            backend = open_backend(self.home, self.uri)
+        name = clean_key(experiment.name) + (f"@{experiment.mark}" if experiment.mark else "")
+        info = replace(file_info(experiment), name=name)
+        values = {clean_key(key): float(value) for key, value in record.values.items()}
+        claims = {clean_key(key): cut(value, TAG_LENGTH) for key, value in record.tags.items()}
+        tags = report_tags(replace(record, tags=claims), info.tags().get(NOTE, ""))
+        with import_lock(self.home), closing(open_backend(self.home, self.uri)) as backend:
             try:
-                name = clean_key(experiment.name) + (f"@{experiment.mark}" if experiment.mark else "")
-                info = replace(file_info(experiment), name=name)
                 run = backend.file_run(place, info)
-                values = {clean_key(key): float(value) for key, value in record.values.items()}
-                claims = {clean_key(key): cut(value, TAG_LENGTH) for key, value in record.tags.items()}
-                tags = report_tags(replace(record, tags=claims), info.tags().get(NOTE, ""))
                 backend.replace_report(run, LoggedReport(files, values, tags), int(time.time() * 1000))
                 return run
             except Deleted as error:
                 raise StoreError(
                     f"the MLflow run of {experiment.name} was deleted, so the report cannot be logged into it",
                     where=f"{shown_uri(self.uri)}, experiment {place}",
-                    mend="restore it in MLflow: `plat ui` shows what was deleted there",
+                    fix="restore it in MLflow: `plat ui` shows what was deleted there",
                 ) from error
-            finally:
-                backend.close()
 
 
 def _problem(
     run: RawRun, series: Series, metrics: Collection[str] | None, data: bytes | None, with_tables: bool
 ) -> str:
-    """What of a run is not as it was imported, in one line; "" when nothing is, or when it has no digest."""
+    """Return in one line how a run differs from its digest, "" if it does not or has no digest."""
     if TAG not in run.tags:
         return ""
     digest = Digest(run.tags)
@@ -211,7 +207,7 @@ def _metrics_frame(series: list[tuple[str, Series]]) -> DataFrame:
 
 
 def _axes(run: RawRun) -> dict[str, Any]:
-    """The axis values that were stored with a run; StoreError when they are not a mapping."""
+    """Return the stored axis values of a run; raises StoreError if they are not a mapping."""
     try:
         axes = json.loads(run.tags.get("plat.axes", "{}"))
     except ValueError as error:
@@ -222,7 +218,7 @@ def _axes(run: RawRun) -> dict[str, Any]:
 
 
 def _tables(run: RawRun, data: bytes | None) -> list[tuple[str, int, Any]]:
-    """(name, step, data) of every table of a run, in this order; StoreError names the line that cannot be read."""
+    """Return (name, step, data) of every table of a run, sorted; raises StoreError if a line cannot be read."""
     rows = []
     for number, line in enumerate((data or b"").splitlines(), start=1):
         try:
@@ -237,7 +233,7 @@ def _damaged(run: RawRun, what: str) -> StoreError:
     return StoreError(
         f"{what} cannot be read, in the stored run {run.tags.get('plat.name', run.name)}",
         where=f"{run.artifacts}/{TABLES}" if TABLES in what else f"MLflow run {run.mlflow_id}",
-        mend="`plat doctor --deep --mend` restores it from the run's directory",
+        fix="`plat doctor --deep --fix` restores it from the run's directory",
     )
 
 

@@ -1,84 +1,66 @@
-"""Run directories -> MLflow, idempotently.
-
-Promised:
-- importing twice, in any order, from several processes, or again after a kill at any moment gives what one undisturbed
-  import gives; of a (run, key, step) the first value wins;
-- a store that cannot be used raises StoreError and loses nothing: the run directories stay complete, and the next
-  import (`plat sync`, or any importing verb) catches up; so it does when the whole store was removed;
-- what the user deleted in MLflow stays deleted: such runs are neither brought back nor made anew, the report names
-  them. Restoring them in MLflow brings them up to date at the next import; `mlflow gc` forgets them, and then a run
-  directory that still exists is imported afresh. What `plat archive` deleted there does not count: a run that was
-  archived and is done anew is imported anew;
-- a run that was redone and gives other values than those recorded is left as it was recorded, and named; so is one
-  that was changed in the store, with another cure;
-- a run that has not begun (one that waits in the queue of a scheduler) is not in MLflow yet;
-- a run whose files are damaged never passes for whole: unless the store has all of it already, it is recorded without
-  its history, a done one with the outcome "damaged", and named at every import until it is mended;
-- a done run has a digest of what was imported (`plat.store.mlflow.digest`), by which a reader notices later changes.
-
-When nothing has changed, an import reads a fingerprint per run and takes no lock.
-"""
+"""Import run directories into MLflow; `import_runs` lists what is promised."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from plat.errors import StoreError
-from plat.store.durable import locked
+from plat.store.disk.durable import locked
 from plat.store.home import Home
 from plat.store.mlflow.backend import SIGNATURE, Backend, Deleted, DeletedExperiment, FileInfo, Known, Stored
 from plat.store.mlflow.connect import open_backend
 from plat.store.mlflow.digest import is_changed_in_store
-from plat.store.mlflow.record import DAMAGED, RunRecord, has_begun, read_record, signature, without_history
 from plat.store.mlflow.relocation import is_moved
+from plat.store.mlflow.run_record import DAMAGED, RunRecord, has_begun, read_record, signature, without_history
 from plat.store.mlflow.spelling import clean_key
-from plat.store.mlflow.sqlite_connection import connect_readonly
+from plat.store.mlflow.sqlite_connection import connect_readonly, has_content
+from plat.store.mlflow.sqlite_rows import read_known
 from plat.store.mlflow.store_errors import KEPT, store_errors
 from plat.store.mlflow.uri import gc_command, sqlite_path
-from plat.store.run_directory.files import mend_of, meta_damage
 from plat.store.run_directory.own_files import is_of_other
 from plat.store.run_directory.paths import RunPaths
+from plat.store.run_directory.run_files import fix_of, meta_damage
 from plat.units import are, counted
 
 if TYPE_CHECKING:
-    from plat.spec.experiment import Experiment
+    from plat.spec.expansion.experiment import Experiment
 
 T = TypeVar("T")
 LOCK_SECONDS = 120.0  # how long to wait for another importer
 
 
 class Follow(Protocol):
-    """Goes through runs in the place of `for`, and may say how far it is in doing something to them."""
+    """An iteration over runs that may show progress; `doing` describes the step."""
 
     def __call__(self, runs: Sequence[T], doing: str, /) -> Iterable[T]: ...
 
 
 @dataclass
 class ImportReport:
-    """What an import into the store at `uri` did, by plat run id."""
+    """The result of an import into the store at `uri`. Lists have plat run ids, except `in_bin`."""
 
     uri: str = ""
-    imported: list[str] = field(default_factory=list)  # new or brought up to date
+    imported: list[str] = field(default_factory=list)  # new or updated
     unchanged: int = 0
     deleted: list[str] = field(default_factory=list)  # in MLflow's bin, left there
-    in_bin: list[str] = field(default_factory=list)  # the MLflow ids of the deleted runs
-    differing: list[str] = field(default_factory=list)  # redone with other values; the recorded ones are kept
-    changed: list[str] = field(default_factory=list)  # changed in the store since it was imported; left so
+    in_bin: list[str] = field(default_factory=list)  # MLflow ids of the deleted runs
+    differing: list[str] = field(default_factory=list)  # redone with other values; the stored values are kept
+    changed: list[str] = field(default_factory=list)  # changed in the store since the import; left unchanged
     unreadable: list[str] = field(default_factory=list)  # meta.json or config.yaml is missing or damaged
-    damaged: dict[str, str] = field(default_factory=dict)  # what is wrong with its history (file and line)
+    damaged: dict[str, str] = field(default_factory=dict)  # run id -> problem of its history (file and line)
 
     @property
     def exit_code(self) -> int:
-        """3 when a run was found damaged or unreadable, else 0."""
+        """Return 3 if a run is damaged or unreadable, else 0."""
         return 3 if self.damaged or self.unreadable else 0
 
     def warnings(self) -> list[str]:
-        """A line or two for each kind of run that was not imported."""
+        """Return one or two lines for each kind of run that was not imported."""
         kinds = (
             (self.deleted, "deleted in MLflow and left so (restore them there, or have it forget them)"),
             (
@@ -87,7 +69,7 @@ class ImportReport:
             ),
             (
                 self.changed,
-                "changed in MLflow since the import (`plat doctor --mend` brings a SQLite store back from the run "
+                "changed in MLflow since the import (`plat doctor --fix` brings a SQLite store back from the run "
                 "directories; on a server, delete them there, and `plat sync` says what then)",
             ),
             (
@@ -100,7 +82,7 @@ class ImportReport:
         if self.in_bin:
             lines.insert(1, f"to have MLflow forget them and import them afresh: {gc_command(self.uri, self.in_bin)}")
         lines += [
-            f"run {run} is damaged: {problem} ({mend_of(problem)}; what MLflow already holds stays)"
+            f"run {run} is damaged: {problem} ({fix_of(problem)}; what MLflow already holds stays)"
             for run, problem in list(self.damaged.items())[:5]
         ]
         unnamed = len(self.damaged) - 5
@@ -108,7 +90,7 @@ class ImportReport:
 
 
 def as_they_are(runs: Sequence[T], doing: str, /) -> Iterable[T]:
-    """A Follow that says nothing."""
+    """Return the runs without showing progress."""
     return runs
 
 
@@ -122,16 +104,30 @@ def import_runs(
     with_diff: bool = False,
     follow: Follow = as_they_are,
 ) -> ImportReport:
-    """Bring MLflow up to date with these run directories (default: all of the home).
+    """Import these run directories (default: all of the home) into the store at `uri`.
 
-    experiments  parsed files: they give titles to their own MLflow runs, and every run of theirs is tagged with them
-    timeout      seconds to wait for another importer, and for another writer of a SQLite store; None for long
-    with_diff    store the text of uncommitted code changes, too, also of runs that are up to date otherwise
-    follow       goes through the runs, and may say how far it is
+    experiments  parsed files: their runs are tagged with them, and the MLflow run of each file gets its title
+    timeout      seconds to wait for another importer and for another writer of a SQLite store; None: the defaults
+    with_diff    also store the text of uncommitted code changes, even of runs that are up to date
+    follow       iterates over the runs and may show progress
+
+    - Importing twice, in any order, from several processes or after a kill gives the result of one import. The first
+      value of a (run, key, step) wins.
+    - Raises StoreError if the store cannot be used. The run directories stay complete, and the next import catches up,
+      even if the whole store was removed.
+    - Runs deleted by the user in MLflow stay deleted and are reported. After a restore in MLflow the next import
+      updates them; after `mlflow gc` it imports existing directories afresh. An archived run that is done again is
+      imported as a new MLflow run.
+    - Runs redone with other values and runs changed in the store are left unchanged and reported.
+    - Runs that have not begun (queued by a scheduler) are skipped.
+    - A damaged run that the store does not have in full is stored without its history, a done one with the outcome
+      "damaged". Every import reports it until it is fixed.
+    - A done run gets a digest (`plat.store.mlflow.digest`), by which a reader detects later changes in the store.
+    - If nothing has changed, an import reads one fingerprint per run and takes no lock.
     """
     home.checked()
     if runs is None:
-        folders = [home.layout.place(run_id) for run_id in home.run_ids()]
+        folders = [home.run_folder(run_id) for run_id in home.run_ids()]
     else:
         folders = [str(run.root) for run in runs]
     wanted: dict[str, list[str]] = {}
@@ -139,29 +135,30 @@ def import_runs(
         for run in experiment.runs:
             wanted.setdefault(run.id, []).append(clean_key(experiment.name))
     report = ImportReport(uri)
-    changed = _changed(folders, wanted, _peek(uri, timeout), report, again=with_diff, digests=_may_write(home, uri))
+    path = sqlite_path(uri)
+    may_write = os.access(home.root, os.W_OK) and (path is None or not path.exists() or os.access(path, os.W_OK))
+    changed = _changed(folders, wanted, _peek(uri, timeout), report, again=with_diff, digests=may_write)
     if not changed and not is_moved(uri):
         return report
     files = {clean_key(experiment.name): file_info(experiment) for experiment in experiments}
-    with import_lock(home, timeout):
-        backend = open_backend(home, uri, timeout)
-        try:
-            _import(backend, changed, wanted, files, report, with_diff, follow)
-        finally:
-            backend.close()
+    with import_lock(home, timeout), closing(open_backend(home, uri, timeout)) as backend:
+        _import(backend, changed, wanted, files, report, with_diff, follow)
     return report
 
 
 @contextmanager
 def import_lock(home: Home, timeout: float | None = None) -> Iterator[None]:
-    """The lock that everybody who writes to a store of this home shares; StoreError when it stays taken (default:
-    for LOCK_SECONDS), HomeError when the home is of a newer version or cannot be written."""
+    """Hold the lock that all writers to a store of this home share.
+
+    Raises StoreError if another process holds it for `timeout` seconds (default: LOCK_SECONDS), and HomeError if the
+    home has a newer version or cannot be written.
+    """
     home.checked()
     seconds = LOCK_SECONDS if timeout is None else timeout
     busy = StoreError(
         f"another import has been running for {seconds:.0f} s",
         where=str(home.import_lock),
-        mend=f"wait for it or end that process; {KEPT}",
+        fix=f"wait for it or end that process; {KEPT}",
     )
     with locked(home.import_lock, seconds, busy):
         yield
@@ -172,18 +169,12 @@ def file_info(experiment: Experiment) -> FileInfo:
 
 
 def _peek(uri: str, timeout: float | None = None) -> dict[str, Known]:
-    """What a SQLite store knows, read without a lock; nothing for other stores (they are asked under the lock)."""
+    """Return the runs known to a SQLite store, read without a lock; {} for other stores, which are read under it."""
     path = sqlite_path(uri)
-    if path is None or not path.exists() or path.stat().st_size == 0:
+    if path is None or not has_content(path):
         return {}
-    from plat.store.mlflow.sqlite_rows import read_known
-
-    with store_errors(uri):
-        connection = connect_readonly(path, timeout)
-        try:
-            return read_known(connection)
-        finally:
-            connection.close()
+    with store_errors(uri), closing(connect_readonly(path, timeout)) as connection:
+        return read_known(connection)
 
 
 def _changed(
@@ -195,8 +186,9 @@ def _changed(
     again: bool = False,
     digests: bool = True,
 ) -> list[str]:
-    """Of some run directories those that the store does not have as they are (all that it may have, with `again`); the
-    others are counted in the report. With `digests`, a done run has to have one."""
+    """Return the run directories that differ from the store (with `again`, also equal ones); report the others.
+
+    With `digests`, a stored done run that has lost its digest counts as different: it is written again."""
     changed = []
     for folder in folders:
         run_id = os.path.basename(folder)
@@ -208,23 +200,17 @@ def _changed(
         elif have and have.deleted:
             report.deleted.append(run_id)
             report.in_bin.append(have.mlflow_id)
-        elif not again and have and _is_current(have, mark, digests) and have.files.issuperset(wanted.get(run_id, ())):
+        elif (
+            not again
+            and have
+            and have.signature == mark
+            and (have.has_digest or not (digests and have.whole))
+            and have.files.issuperset(wanted.get(run_id, ()))
+        ):
             report.unchanged += 1
         else:
             changed.append(folder)
     return changed
-
-
-def _may_write(home: Home, uri: str) -> bool:
-    """Whether digests can be added: an archive whose runs have none, from an earlier plat, is as good as it can be."""
-    path = sqlite_path(uri)
-    return os.access(home.root, os.W_OK) and (path is None or not path.exists() or os.access(path, os.W_OK))
-
-
-def _is_current(have: Known, mark: str, digests: bool) -> bool:
-    """Whether the store has a run as it is; with `digests`, done runs without their digest are not: it was deleted, or
-    an earlier plat has stored them."""
-    return have.signature == mark and (have.has_digest or not (digests and have.whole))
 
 
 def _import(
@@ -238,8 +224,8 @@ def _import(
 ) -> None:
     known = backend.known([os.path.basename(folder) for folder in folders])
     backend.drop_twins()
-    touched: dict[tuple[str, str], str | None] = {}  # (MLflow experiment, file) -> MLflow id of the file's own run
-    # Another importer may have been faster.
+    touched: dict[tuple[str, str], str | None] = {}  # (MLflow experiment, file) -> MLflow id of the file's run
+    # compared again under the lock: another importer may have been faster
     for folder in follow(_changed(folders, wanted, known, report, again=with_diff), "copying runs into the store"):
         run = RunPaths(Path(folder))
         record = read_record(run, wanted.get(run.id, ()), with_diff)
@@ -277,15 +263,15 @@ def _import(
 
 
 def _as_stored(record: RunRecord, stored: Stored) -> RunRecord:
-    """The record of a run that is damaged here and whole in the store: what is there stays, and the files that ask for
-    it are added."""
+    """Return the record of a run that is damaged here and complete in the store: the stored content, plus the tags of
+    the files that ask for the run."""
     kept = {key: value for key, value in stored.tags.items() if key.startswith("plat.") and key != SIGNATURE}
     asking = {key: value for key, value in record.tags.items() if key.startswith("plat.in.")}
     return replace(record, signature=DAMAGED, status="FINISHED", tags=kept | asking, points=[], params={}, artifacts={})
 
 
 def _file_run(backend: Backend, record: RunRecord, file: FileInfo) -> str | None:
-    """The file's own run, None when the user deleted it: its runs then stand alone."""
+    """Return the MLflow id of the file's run, None if the user deleted it: the file's runs then have no parent."""
     try:
         return backend.file_run(record.experiment, file)
     except DeletedExperiment:

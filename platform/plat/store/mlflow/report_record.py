@@ -1,8 +1,8 @@
-"""What a report leaves in MLflow, in the own run of its experiment file, and the two descriptions that begin with it.
+"""Build the tags of a report in its file's MLflow run, and the descriptions of that run and of its MLflow experiment.
 
-The run's description is what the report says, then the file's title. The MLflow experiment's description has a part for
-each file with a report in it. Both are made from the tags of runs alone, so that equal stores have equal descriptions.
-What a user writes below the last line of the experiment's description stays.
+The run's description is the report's summary, then the file's title. The experiment's has a part for each file with a
+report. Both depend on the tags of runs only, so that equal stores have equal descriptions. Text of the user below the
+last line of the experiment's description stays.
 """
 
 from __future__ import annotations
@@ -16,17 +16,17 @@ from pathlib import Path
 from plat.store.mlflow.spelling import TAG_LENGTH
 from plat.units import counted
 
-CLAIMS = "claim."  # tags of a file's own run that begin so are a report's, and replaced with it
-REPORT = "plat.report"  # what the newest report says, in Markdown: `- ` lines of verdicts, then plain paragraphs
+CLAIMS = "claim."  # prefix of a report's tags in the file's run, replaced with each report
+REPORT = "plat.report"  # tag with the newest report's summary in Markdown: `- ` lines of verdicts, then paragraphs
 NOTE = "mlflow.note.content"  # the tag that MLflow shows as the description
 END = "*Above: written by `plat report`, anew each time. Below: yours.*"
 VERDICT = re.compile(r"^- \*\*(.+?)\*\* ", re.MULTILINE)
-FEWER = (1000, 20, 8, 4, 2, 1, 0)  # how many verdicts of a file are shown, the first number that fits
+FEWER = (1000, 20, 8, 4, 2, 1, 0)  # verdicts shown per file: the first number that fits
 
 
 @dataclass(frozen=True)
 class ReportRecord:
-    """What a report found, beside its files: metrics by name, tags (`claim.*`), and its summary (see `REPORT`)."""
+    """The findings of a report: metrics by name, tags (`claim.*`), and its summary (see `REPORT`)."""
 
     values: Mapping[str, float] = field(default_factory=dict)
     tags: Mapping[str, str] = field(default_factory=dict)
@@ -35,7 +35,7 @@ class ReportRecord:
 
 @dataclass(frozen=True)
 class LoggedReport:
-    """A report as a backend writes it into a file's own run: its files by name, metrics and tags."""
+    """A report as a backend writes it into a file's MLflow run: files by name, metrics and tags."""
 
     files: Mapping[str, Path]
     values: Mapping[str, float]
@@ -43,7 +43,7 @@ class LoggedReport:
 
 
 def report_tags(record: ReportRecord, about: str) -> dict[str, str]:
-    """The tags of a file's own run after a report; `about` is the description that the run has without one."""
+    """Return the tags of a file's run after a report; `about` is the description of the run without a report."""
     if not record.summary:
         return {**record.tags, NOTE: about}
     own = next(iter(_fitting([record.summary], TAG_LENGTH)), "")
@@ -52,22 +52,23 @@ def report_tags(record: ReportRecord, about: str) -> dict[str, str]:
 
 
 def stale_report_tags(stored: Mapping[str, str], wanted: Mapping[str, str]) -> list[str]:
-    """The tags of an earlier report that the newest one does not have."""
+    """Return the stored tags of an earlier report that the newest one does not have."""
     return [key for key in stored if (key.startswith(CLAIMS) or key == REPORT) and key not in wanted]
 
 
 def without_report_note(tags: Mapping[str, str], stored: Mapping[str, str]) -> dict[str, str]:
-    """A file's tags for its own run: an import leaves the description that a report has written."""
+    """Return a file's `tags`; leave out the description if the stored run has a report, whose description must stay."""
     return {key: value for key, value in tags.items() if key != NOTE or REPORT not in stored}
 
 
 def experiment_note(runs: Sequence[Mapping[str, str]], present: str) -> str:
-    """The description of an MLflow experiment from the tags of its files' own runs, and the one that is there now.
+    """Return the description of an MLflow experiment from the tags of its files' runs and its present description.
 
-    MLflow's page shows its first line alone until it is unfolded, so that is how many verdicts there are of each kind.
-    What stands below `END` is the user's; so is all of a description that has no such line.
+    The first line counts the verdicts of each kind: MLflow's page shows only that line until it is unfolded. Text
+    below `END`, or all of a description without that line, is the user's and stays.
     """
-    reported = sorted((run for run in runs if run.get(REPORT)), key=_order)
+    reported = [run for run in runs if run.get(REPORT)]
+    reported.sort(key=lambda run: (not VERDICT.search(run[REPORT]), run.get("plat.file", "")))  # with verdicts first
     before, end, after = present.partition(END)
     users = (after if end else before).strip()
     tail = "\n\n".join(filter(None, ["---", END, users]))
@@ -78,20 +79,16 @@ def experiment_note(runs: Sequence[Mapping[str, str]], present: str) -> str:
     return "\n\n".join(filter(None, [counts, *parts, tail])) if parts else present
 
 
-def _order(run: Mapping[str, str]) -> tuple[bool, str]:
-    """Files that claim something first, then by name."""
-    return not VERDICT.search(run[REPORT]), run.get("plat.file", "")
-
-
 def _counts(reports: Iterable[str]) -> str:
-    """`**Verdicts: 2 partial, 1 reproduced**`, "" where nothing is claimed."""
+    """Return a line such as `**Verdicts: 2 partial, 1 reproduced**`, "" without verdicts."""
     words = Counter(word for report in reports for word in VERDICT.findall(report))
     return f"**Verdicts: {', '.join(f'{words[word]} {word}' for word in sorted(words))}**" if words else ""
 
 
 def _fitting(parts: Sequence[str], room: int) -> list[str]:
-    """The parts, with as many of the verdicts of each as there is room for; where even none are too many, the first
-    parts, and how many there are more."""
+    """Return the parts shortened to `room` characters in total.
+
+    Leaves out verdicts of each part first, then the last parts, and adds lines that count them; [] if nothing fits."""
     short = list(parts)
     for most in FEWER:
         short = [_with_verdicts(part, most) for part in parts]
@@ -105,7 +102,7 @@ def _fitting(parts: Sequence[str], room: int) -> list[str]:
 
 
 def _with_verdicts(part: str, most: int) -> str:
-    """A part with so many of its verdicts at most, and how many more there are."""
+    """Return a part with at most `most` of its verdicts, and a line that counts the others."""
     lines = part.split("\n")
     verdicts = [number for number, line in enumerate(lines) if line.startswith("- ")]
     if len(verdicts) <= most:

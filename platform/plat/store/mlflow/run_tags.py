@@ -1,4 +1,4 @@
-"""The tags of a run in MLflow: which run it is, what made it, and how it ended."""
+"""Build the tags of a run in MLflow: its identity, its provenance, and its outcome."""
 
 from __future__ import annotations
 
@@ -7,18 +7,18 @@ from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
-from plat.outcomes import ENDED_ON_REQUEST, is_failure, is_result
 from plat.store.mlflow.spelling import flatten, millis, text
 from plat.store.run_directory.numerics import numerics_of_run
+from plat.words.outcomes import ENDED_ON_REQUEST, is_failure, is_result
 
 CODE_FACTS = ("commit", "dirty", "diff_sha256")  # of meta.json's `code`, as tags
 
 
 def identity_tags(run_id: str, meta: Mapping[str, Any], files: Sequence[str], attempt: int) -> dict[str, str]:
-    """The tags by which a run is recognised: ids, axes, and the files and studies that asked for it.
+    """Return the tags that identify a run: ids, axes, and the files and studies that asked for it.
 
-    files    the experiment files, as MLflow may spell them
-    attempt  the number of the attempt that made the result, else of the newest one, 0 before the first
+    files    names of the experiment files, spelt by `clean_key`
+    attempt  number of the attempt that made the result, else of the newest attempt, 0 before the first
     """
     axes = meta.get("axes", {})
     return {
@@ -34,9 +34,9 @@ def identity_tags(run_id: str, meta: Mapping[str, Any], files: Sequence[str], at
 
 
 def code_tags(meta: Mapping[str, Any], attempts: Sequence[Mapping[str, Any]]) -> dict[str, str]:
-    """What the run was made with: commit and versions, the hardware of its newest attempt, and the numerics of all.
+    """Return the provenance tags: commit, versions and plug-ins, host and hardware of the newest attempt, and numerics.
 
-    attempts  what attempt.json of each attempt says, oldest first
+    attempts  content of each attempt.json, oldest first; the numerics come from all of them
     """
     attempt = attempts[-1] if attempts else {}
     code = meta.get("code") or {}
@@ -57,14 +57,14 @@ def code_tags(meta: Mapping[str, Any], attempts: Sequence[Mapping[str, Any]]) ->
 
 
 def result_tags(meta: Mapping[str, Any], ended: Mapping[str, Any], facts: Mapping[str, Any] | None) -> dict[str, str]:
-    """The tags that say what made a run and how it ended.
+    """Return the tags of the trainer, the identity scheme, the summary, and the outcome of a run.
 
-    ended  the content of result.json, or of the last attempt's outcome.json; empty where the run goes on
-    facts  what the last attempt recorded at its start
+    ended  content of result.json, or of the last attempt's outcome.json; empty while the run has not ended
+    facts  values that the last attempt recorded at its start
     """
     tags = {
         "plat.trainer": f"{meta.get('trainer', '')} {meta.get('trainer_version', '')}".strip(),
-        "plat.identity_scheme": str(meta.get("identity_scheme", 1)),  # the first scheme did not say its number
+        "plat.identity_scheme": str(meta.get("identity_scheme", 1)),  # scheme 1 did not record its number
     }
     summary = {**(facts or {}), **(ended.get("summary") or {})}
     tags |= {f"plat.summary.{key}": text(value) for key, value in summary.items()}
@@ -81,7 +81,7 @@ def result_tags(meta: Mapping[str, Any], ended: Mapping[str, Any], facts: Mappin
 
 
 def status_of(outcome: str) -> str:
-    """MLflow's word for how a run ended; RUNNING for "", and for one that was interrupted, because it will go on."""
+    """Return MLflow's status for an outcome; RUNNING for "" and for an interrupted run, which can be resumed."""
     if is_result(outcome):
         return "FINISHED"
     if is_failure(outcome):

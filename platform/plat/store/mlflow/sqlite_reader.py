@@ -1,9 +1,8 @@
-"""Reads a SQLite store of MLflow directly: a whole experiment in two queries a run.
+"""Read a SQLite store of MLflow with direct SQL, in a few queries per run and from one snapshot.
 
-MLflow's client fetches one metric of one run at a time. Here a run's history comes as one row per key, with its steps
-and the places of its rows as text (runs mostly share them, so they are parsed once), then as one stream of values in
-the order of the rows on disk, which numpy puts in order. Both come from one snapshot. Numbers are the client's, except
-that NaN and infinities are themselves again.
+One query gives for each key the steps and row ids as text (most runs share them, so they are parsed once). Another
+gives all values in the order of the rows on disk, which numpy then sorts. MLflow's client needs a request per metric.
+Numbers equal those of the client, with NaN and infinities restored.
 """
 
 from __future__ import annotations
@@ -14,12 +13,10 @@ from collections.abc import Collection
 from itertools import chain
 from typing import TYPE_CHECKING
 
-from plat.store.mlflow.backend import ARCHIVED, TWIN
-from plat.store.mlflow.raw import RawRun, Series, restore
+from plat.store.mlflow.backend import ARCHIVED, TWIN, RawRun, Series, restore
 from plat.store.mlflow.sqlite_connection import connect_readonly
-from plat.store.mlflow.sqlite_place import ARTIFACTS
 from plat.store.mlflow.store_errors import store_errors
-from plat.store.mlflow.uri import sqlite_path
+from plat.store.mlflow.uri import ARTIFACTS, sqlite_path
 
 if TYPE_CHECKING:
     import numpy as np
@@ -32,12 +29,12 @@ AND runs.run_uuid NOT IN (SELECT run_uuid FROM tags WHERE key IN (?, ?))
 """
 
 
-Groups = list[tuple[str, int, str, str]]  # (key, number of points, their steps, their rowids less the run's first)
+Groups = list[tuple[str, int, str, str]]  # (key, number of points, their steps, their rowids minus the run's first)
 Layout = tuple["Groups", list[int], "np.ndarray", "np.ndarray"]
 
 
 class SqlReader:
-    """See `raw.RawReader`."""
+    """A `backend.RawReader` for SQLite files."""
 
     def __init__(self, uri: str) -> None:
         self.uri = uri
@@ -46,7 +43,7 @@ class SqlReader:
         self.path = path
         with store_errors(uri):
             self.connection = connect_readonly(path)
-        self._layout: Layout | None = None  # of the run that was read last: most runs were stored alike
+        self._layout: Layout | None = None  # of the last run: most runs have the same layout
 
     def close(self) -> None:
         self.connection.close()
@@ -63,7 +60,7 @@ class SqlReader:
                     (f"plat.in.{file}",),
                 )
             }
-            same: dict[str, str] = {}  # one object for each text: runs share nearly all of theirs
+            same: dict[str, str] = {}  # one object per text, because runs share most of them
             for table in ("tags", "params") if params else ("tags",):
                 query = f"SELECT run_uuid, key, value FROM {table} WHERE run_uuid IN {chosen}"
                 for run, key, value in self.connection.execute(query, (f"plat.in.{file}",)):
@@ -84,7 +81,7 @@ class SqlReader:
         if keys is not None:
             chosen += f" AND key IN ({','.join('?' * len(keys))})"
             bound += keys
-            order = "+rowid"  # SQLite then looks these keys up and sorts their rows, in place of reading all of the run
+            order = "+rowid"  # makes SQLite look these keys up and sort their rows instead of reading the whole run
         with store_errors(self.uri):
             self._begin()
             first = self.connection.execute(
@@ -95,7 +92,7 @@ class SqlReader:
                 f" WHERE {chosen} GROUP BY key ORDER BY key",
                 [*first, *bound],
             ).fetchall()
-            # 9e999 is SQLite's infinity, which MLflow never stores: it stands for NaN on the way out
+            # NaN is read as 9e999, SQLite's infinity, which MLflow never stores
             rows = self.connection.execute(
                 f"SELECT CASE WHEN is_nan THEN 9e999 ELSE value END FROM metrics WHERE {chosen} ORDER BY {order}", bound
             )
@@ -110,7 +107,7 @@ class SqlReader:
         return Series([key for key, *_ in groups], counts, steps, restore(values))
 
     def artifact(self, run: RawRun, name: str) -> bytes | None:
-        """A file of the run's artifacts; first beside the store, which may have been moved or copied with them."""
+        """Return an artifact, None if absent; looks beside the store first, where a moved store has its artifacts."""
         with store_errors(self.uri):
             folder = run.artifacts.removeprefix("file://")
             *_, root, experiment, own, last = ("",) * 4 + tuple(folder.split("/"))
@@ -124,20 +121,20 @@ class SqlReader:
                             return file.read()
                 except (FileNotFoundError, NotADirectoryError):
                     continue
-                except PermissionError as error:  # the place it was moved from may be somebody else's
+                except PermissionError as error:  # the former place may belong to another user
                     denied = error
             if denied is not None:
                 raise denied
             return None
 
     def _begin(self) -> None:
-        """One snapshot for everything that follows."""
+        """Begin a transaction, so that all queries read one snapshot."""
         if not self.connection.in_transaction:
             self.connection.execute("BEGIN")
 
 
 def _layout(groups: Groups) -> tuple[list[int], np.ndarray, np.ndarray]:
-    """Of a run's points by key and step: the counts by key, the steps, and the place of each in the order of rowids."""
+    """Return the counts by key and, for points sorted by key and step, their steps and ranks in the order of rowids."""
     import numpy as np
 
     counts = [count for _, count, _, _ in groups]

@@ -1,4 +1,4 @@
-"""The rows of a SQLite store, as `mlflow.store.tracking.sqlalchemy_store` would write them; tests hold this to it.
+"""Read and write rows of a SQLite store as `mlflow.store.tracking.sqlalchemy_store` does; tests compare the two.
 
 Every function works inside the caller's transaction.
 """
@@ -13,11 +13,11 @@ import time as clock
 from collections.abc import Iterable, Mapping
 
 from plat.store.mlflow.backend import ARCHIVED, SIGNATURE, TWIN, DeletedExperiment, Known, sql_value
-from plat.store.mlflow.record import Point
 from plat.store.mlflow.report_record import NOTE, REPORT, experiment_note
+from plat.store.mlflow.run_record import Point
 
-CACHE = 16_000  # KiB that SQLite may keep of a store while the runs that it knows are read
-# The tags of a run lie together, so that one row for each run is quicker than one for each tag, and takes less memory.
+CACHE = 16_000  # KiB of SQLite's page cache for `read_known`
+# The tags of a run lie together on disk: one row per run is faster than one row per tag, and takes less memory.
 KNOWN = """
 SELECT id.run_uuid, id.value, signature.value, outcome.value, runs.lifecycle_stage, digest.value IS NOT NULL
 FROM tags AS id JOIN runs ON runs.run_uuid = id.run_uuid
@@ -32,43 +32,42 @@ SELECT run_uuid FROM tags JOIN runs USING (run_uuid) WHERE key = ? AND lifecycle
 
 
 def mlflow_id(name: str) -> str:
-    """An MLflow run id made from a name: the same in every store."""
+    """Return the MLflow run id derived from a name, the same in every store."""
     return hashlib.sha256(f"plat {name}".encode()).hexdigest()[:32]
 
 
 def id_of_new_run(db: sqlite3.Connection, plat_id: str) -> str:
-    """The MLflow id of a run that the store does not know: always the same one, unless `plat archive` has set aside an
-    earlier run that has it."""
+    """Return the MLflow id of a new run: derived from its plat id, with a number if archived runs have that id."""
     names = itertools.chain([f"run {plat_id}"], (f"run {plat_id} {number}" for number in itertools.count(2)))
     ids = (mlflow_id(name) for name in names)
     return next(run for run in ids if db.execute(f"{IN_BIN} AND run_uuid = ?", (ARCHIVED, run)).fetchone() is None)
 
 
 def find_or_make_experiment(db: sqlite3.Connection, name: str, root: str | None) -> tuple[int, str]:
-    """(id, artifact location) of an MLflow experiment, made when there is none."""
+    """Return (id, artifact location) of an MLflow experiment, created if missing.
+
+    A new one has its artifacts in `<root>/<id>`. Raises DeletedExperiment if the experiment is in MLflow's bin.
+    """
     query = "SELECT experiment_id, artifact_location, lifecycle_stage FROM experiments WHERE name = ?"
     row = db.execute(query, (name,)).fetchone()
-    if row is None:
-        db.execute(
-            "INSERT INTO experiments (name, lifecycle_stage, creation_time, last_update_time)"
-            " VALUES (?, 'active', ?, ?)",
-            (name, _now(), _now()),
-        )
-        (number,) = db.execute("SELECT experiment_id FROM experiments WHERE name = ?", (name,)).fetchone()
-        db.execute(
-            "UPDATE experiments SET artifact_location = ? WHERE experiment_id = ?",
-            (f"{root}/{number}", number),
-        )
-        row = db.execute(query, (name,)).fetchone()
-    if row[2] != "active":
-        raise DeletedExperiment(name)
-    return row[0], row[1]
+    if row is not None:
+        number, location, stage = row
+        if stage != "active":
+            raise DeletedExperiment(name)
+        return number, location
+    columns = "name, lifecycle_stage, creation_time, last_update_time"
+    query = f"INSERT INTO experiments ({columns}) VALUES (?, 'active', ?, ?)"
+    number = db.execute(query, (name, _now(), _now())).lastrowid
+    assert number is not None
+    location = f"{root}/{number}"
+    db.execute("UPDATE experiments SET artifact_location = ? WHERE experiment_id = ?", (location, number))
+    return number, location
 
 
 def insert_run(
     db: sqlite3.Connection, run: str, name: str, experiment: tuple[int, str], status: str, start: int | None = None
 ) -> None:
-    """A new active run of an (experiment id, artifact location); it starts now unless `start` says when."""
+    """Insert an active run into `experiment` (id, artifact location); `start` in milliseconds (default: now)."""
     number, location = experiment
     db.execute(
         "INSERT INTO runs (run_uuid, name, source_type, source_name, entry_point_name, user_id, status,"
@@ -79,7 +78,7 @@ def insert_run(
 
 
 def set_tags(db: sqlite3.Connection, run: str, tags: Mapping[str, str]) -> None:
-    """Write the tags of a run that are new or changed; its other tags stay."""
+    """Insert or update these tags of a run; its other tags stay."""
     db.executemany(
         "INSERT INTO tags (key, value, run_uuid) VALUES (?, ?, ?)"
         " ON CONFLICT (key, run_uuid) DO UPDATE SET value = excluded.value WHERE value IS NOT excluded.value",
@@ -88,12 +87,12 @@ def set_tags(db: sqlite3.Connection, run: str, tags: Mapping[str, str]) -> None:
 
 
 def read_tags(db: sqlite3.Connection, run: str) -> dict[str, str]:
-    """The tags of a run."""
+    """Return the tags of a run."""
     return dict(db.execute("SELECT key, value FROM tags WHERE run_uuid = ?", (run,)).fetchall())
 
 
 def describe_experiment(db: sqlite3.Connection, run: str) -> None:
-    """Write the description of the MLflow experiment of a run from the reports of its files."""
+    """Write the description of the run's MLflow experiment from the reports of its files."""
     (number,) = db.execute("SELECT experiment_id FROM runs WHERE run_uuid = ?", (run,)).fetchone()
     own = db.execute(
         "SELECT run_uuid FROM tags JOIN runs USING (run_uuid)"
@@ -112,7 +111,7 @@ def describe_experiment(db: sqlite3.Connection, run: str) -> None:
 
 
 def insert_points(db: sqlite3.Connection, run: str, points: Iterable[Point]) -> None:
-    """Metric rows, and the newest of each key where MLflow looks for it."""
+    """Insert metric rows, and update the table of the newest values where a step is higher."""
     rows = []
     latest: dict[str, tuple[str, float, int, str, int, bool]] = {}
     for key, step, value, time in points:
@@ -133,7 +132,7 @@ def insert_points(db: sqlite3.Connection, run: str, points: Iterable[Point]) -> 
 
 
 def read_known(connection: sqlite3.Connection) -> dict[str, Known]:
-    """Runs by plat id, but for twins and those of `plat archive`. Of several with one plat id an active one counts."""
+    """Return the runs by plat id, without twins and archived runs; an active run wins over a deleted one."""
     connection.execute(f"PRAGMA cache_size = -{CACHE}")
     set_aside = {row[0] for tag in (ARCHIVED, TWIN) for row in connection.execute(IN_BIN, (tag,))}
     files = _files_of_runs(connection)
@@ -147,10 +146,10 @@ def read_known(connection: sqlite3.Connection) -> dict[str, Known]:
 
 
 def _files_of_runs(connection: sqlite3.Connection) -> dict[str, frozenset[str]]:
-    """MLflow id -> the experiment files that ask for the run."""
+    """Return MLflow id -> experiment files that ask for the run."""
     rows = connection.execute("SELECT key, run_uuid FROM tags WHERE key > 'plat.in.' AND key < 'plat.in/'")
     files: dict[str, frozenset[str]] = {}
-    same: dict[frozenset[str], frozenset[str]] = {}  # one object for each set: runs share nearly all of theirs
+    same: dict[frozenset[str], frozenset[str]] = {}  # one object per set, because runs share most of them
     for key, run in rows:
         together = files.get(run, frozenset()) | {key.removeprefix("plat.in.")}
         files[run] = same.setdefault(together, together)

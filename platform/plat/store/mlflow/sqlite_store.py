@@ -1,8 +1,7 @@
-"""A SQLite store of MLflow written directly: one transaction a run, no MLflow import.
+"""Write a SQLite store of MLflow with direct SQL: one transaction per run, without importing MLflow.
 
-MLflow's own client takes milliseconds per call and about 60 µs per point; the same rows as one `executemany` take two
-orders less. The ids of MLflow runs are derived from plat's, so that a repeated import meets its own rows, in whatever
-order it comes.
+MLflow's client takes milliseconds per call and about 60 µs per point; one `executemany` of the same rows is a hundred
+times faster. MLflow run ids are derived from plat ids, so that a repeated import finds its rows in any order.
 """
 
 from __future__ import annotations
@@ -14,41 +13,20 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from plat.plain_files import read_bytes
-from plat.store import durable
-from plat.store.mlflow.backend import (
-    SIGNATURE,
-    TWIN,
-    Deleted,
-    FileInfo,
-    Known,
-    Stored,
-    conflict,
-    stale_tags,
-    together,
-)
+from plat.store.disk import durable
+from plat.store.mlflow import sqlite_rows as sql
+from plat.store.mlflow.backend import SIGNATURE, TWIN, Deleted, FileInfo, Known, Stored, conflict, stale_tags, together
 from plat.store.mlflow.digest import digest_tags
-from plat.store.mlflow.record import Point, RunRecord
 from plat.store.mlflow.report_record import LoggedReport, stale_report_tags, without_report_note
-from plat.store.mlflow.sqlite_connection import connect
+from plat.store.mlflow.run_record import Point, RunRecord
+from plat.store.mlflow.sqlite_connection import connect, transaction
 from plat.store.mlflow.sqlite_creation import ensure_sqlite
-from plat.store.mlflow.sqlite_rows import (
-    IN_BIN,
-    describe_experiment,
-    find_or_make_experiment,
-    id_of_new_run,
-    insert_points,
-    insert_run,
-    mlflow_id,
-    read_known,
-    read_tags,
-    set_tags,
-)
 from plat.store.mlflow.store_errors import store_errors
 from plat.store.mlflow.uri import artifact_root
 
 
 class SqliteStore:
-    """See `backend.Backend`."""
+    """A `backend.Backend` for SQLite files."""
 
     def __init__(self, uri: str, timeout: float | None = None) -> None:
         self.uri = uri
@@ -62,31 +40,26 @@ class SqliteStore:
 
     @contextmanager
     def transaction(self) -> Iterator[sqlite3.Connection]:
-        """All or nothing, and alone: another writer waits, or we wait for it."""
-        with store_errors(self.uri):
-            self.connection.execute("BEGIN IMMEDIATE")
-            try:
-                yield self.connection
-            except BaseException:
-                if self.connection.in_transaction:  # on a full disk SQLite has rolled back by itself
-                    self.connection.execute("ROLLBACK")
-                raise
-            self.connection.execute("COMMIT")
+        """Run the block in one write `transaction`. Raises StoreError for errors of SQLite, such as a busy file."""
+        with store_errors(self.uri), transaction(self.connection):
+            yield self.connection
 
     def check(self) -> None:
         with self.transaction():
-            pass  # asks for the right to write, and writes nothing
+            pass  # takes the write lock and writes nothing
 
     def known(self, ids: Iterable[str] | None = None) -> dict[str, Known]:
         with store_errors(self.uri):
-            return read_known(self.connection)
+            return sql.read_known(self.connection)
 
     def drop_twins(self) -> None:
-        pass  # there are none: a run's MLflow id is made of plat's
+        pass  # none exist: the MLflow id is derived from the plat id
 
     def twins(self) -> list[str]:
         with store_errors(self.uri):
-            return sorted(row[0] for row in self.connection.execute(IN_BIN, (TWIN,)))  # those that a server has left
+            return sorted(
+                row[0] for row in self.connection.execute(sql.IN_BIN, (TWIN,))
+            )  # those that a server has left
 
     def stored(self, known: Known) -> Stored:
         with store_errors(self.uri):
@@ -106,31 +79,33 @@ class SqliteStore:
 
     def file_run(self, experiment: str, file: FileInfo) -> str:
         with self.transaction():
-            place = find_or_make_experiment(self.connection, experiment, self.root)
+            place = sql.find_or_make_experiment(self.connection, experiment, self.root)
             existing = self._find_file(experiment, file.name)
             if existing is None:
-                run = mlflow_id(f"file {experiment} {file.name}")
-                insert_run(self.connection, run, file.name, place, "FINISHED")
+                run = sql.mlflow_id(f"file {experiment} {file.name}")
+                sql.insert_run(self.connection, run, file.name, place, "FINISHED")
             elif existing[1] != "active":
                 raise Deleted(file.name)
             else:
                 run = existing[0]
-            tags = without_report_note(file.tags(), read_tags(self.connection, run))
-            set_tags(self.connection, run, {"mlflow.runName": file.name, **tags})
+            tags = without_report_note(file.tags(), sql.read_tags(self.connection, run))
+            sql.set_tags(self.connection, run, {"mlflow.runName": file.name, **tags})
             return run
 
     def write(self, record: RunRecord, known: Known | None, parent: str | None) -> bool:
         with self.transaction() as db:
-            run = known.mlflow_id if known else id_of_new_run(db, record.id)
-            # a home that shares this store may have been faster
+            run = known.mlflow_id if known else sql.id_of_new_run(db, record.id)
+            # another home that shares this store may have created it
             new = known is None and self._first_value("SELECT run_uuid FROM runs WHERE run_uuid = ?", run) is None
             if new:
-                place = find_or_make_experiment(db, record.experiment, self.root)
-                insert_run(db, run, record.name, place, record.status, record.start)
+                place = sql.find_or_make_experiment(db, record.experiment, self.root)
+                sql.insert_run(db, run, record.name, place, record.status, record.start)
             stored = self._stored(run)
             if conflict(record, stored):
                 return False
-            insert_points(db, run, [point for point in record.points if (point.key, point.step) not in stored.values])
+            sql.insert_points(
+                db, run, [point for point in record.points if (point.key, point.step) not in stored.values]
+            )
             db.executemany(
                 "INSERT OR IGNORE INTO params (key, value, run_uuid) VALUES (?, ?, ?)",
                 [(key, value, run) for key, value in record.params.items()],
@@ -140,7 +115,7 @@ class SqliteStore:
                 tags |= {"mlflow.runName": record.name} | ({"mlflow.parentRunId": parent} if parent else {})
             stale = stale_tags(stored.tags, tags)
             db.executemany("DELETE FROM tags WHERE key = ? AND run_uuid = ?", [(key, run) for key in stale])
-            set_tags(db, run, tags)
+            sql.set_tags(db, run, tags)
             db.execute(
                 "UPDATE runs SET status = ?, start_time = ?, end_time = ? WHERE run_uuid = ?",
                 (record.status, record.start, record.end, run),
@@ -185,19 +160,19 @@ class SqliteStore:
                 scratch.rename(folder / "report")
             for table in ("metrics", "latest_metrics"):
                 db.execute(f"DELETE FROM {table} WHERE run_uuid = ?", (run,))
-            insert_points(db, run, [Point(key, 0, float(value), time) for key, value in report.values.items()])
-            stale = stale_report_tags(read_tags(db, run), report.tags)
+            sql.insert_points(db, run, [Point(key, 0, float(value), time) for key, value in report.values.items()])
+            stale = stale_report_tags(sql.read_tags(db, run), report.tags)
             db.executemany("DELETE FROM tags WHERE key = ? AND run_uuid = ?", [(key, run) for key in stale])
-            set_tags(db, run, report.tags)
-            describe_experiment(db, run)
+            sql.set_tags(db, run, report.tags)
+            sql.describe_experiment(db, run)
 
     def _first_value(self, query: str, *values: object) -> str | None:
-        """The first column of the first row, None when there is no row."""
+        """Return the first column of the first row, None if there is no row."""
         row = self.connection.execute(query, values).fetchone()
         return None if row is None else row[0]
 
     def _find_file(self, experiment: str, file: str) -> tuple[str, str] | None:
-        """(MLflow id, lifecycle stage) of a file's own run; an active one first."""
+        """Return (MLflow id, lifecycle stage) of a file's run, an active one if there is one, or None."""
         row: tuple[str, str] | None = self.connection.execute(
             "SELECT run_uuid, lifecycle_stage FROM tags JOIN runs USING (run_uuid)"
             " WHERE key = 'plat.file' AND value = ?"

@@ -1,4 +1,4 @@
-"""Every way in which a store can refuse becomes a StoreError: what went wrong, where, and how to mend it."""
+"""Convert the errors of SQLite, MLflow and the network into StoreError: what went wrong, where, and how to fix it."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from collections.abc import Iterator
 from plat.errors import StoreError
 from plat.store.mlflow.uri import mask_passwords, shown_uri
 
-REFILL = "`plat doctor --mend` keeps the file under another name and fills a new one from the run directories"
+REFILL = "`plat doctor --fix` keeps the file under another name and fills a new one from the run directories"
 KEPT = "nothing recorded is lost: the run directories are complete, and `plat sync` then imports them"
 
 
 @contextlib.contextmanager
 def store_errors(uri: str) -> Iterator[None]:
-    """Turn what SQLite, the operating system, MLflow or the network raise inside into a StoreError."""
+    """Raise StoreError for errors of SQLite, the operating system, imports, MLflow or the network inside the block."""
     try:
         yield
     except StoreError:
@@ -29,7 +29,7 @@ def store_errors(uri: str) -> Iterator[None]:
         raise
 
 
-_CAUSES = (  # (pattern in the message, what, how to mend it)
+_CAUSES = (  # (pattern in the message, what, how to fix it)
     (r"locked|busy", "the store is locked by another program", "close what holds it open for writing and try again"),
     (r"disk is full|No space left", "the disk is full", "free some space"),
     (r"readonly|read-only|unable to open|Permission denied|Is a directory|Not a directory|File exists",
@@ -50,12 +50,12 @@ _CAUSES = (  # (pattern in the message, what, how to mend it)
 
 def _explain(uri: str, message: str, error: BaseException) -> StoreError:
     where = shown_uri(uri)
-    for pattern, what, mend in _CAUSES:
+    for pattern, what, fix in _CAUSES:
         if re.search(pattern, message, re.IGNORECASE):
-            return StoreError(what, where=where, mend=f"{mend}; {KEPT}")
+            return StoreError(what, where=where, fix=f"{fix}; {KEPT}")
     first = next((line for line in message.splitlines() if line.strip()), type(error).__name__)
     return StoreError(
         f"the store refused: {mask_passwords(first.strip())[:300]}",
         where=where,
-        mend=f"mend what it names, or choose another store with --store; {KEPT}",
+        fix=f"fix what it names, or choose another store with --store; {KEPT}",
     )

@@ -1,63 +1,51 @@
-"""Holds the store against the run directories, value by value, and mends it from them (`plat doctor --deep --mend`).
+"""Compare the store with the run directories, value by value, and fix it from them (`plat doctor --deep --fix`).
 
-A flipped bit in the database file changes a number without any error. The run directories have every number too, with
-checksums, so they say what the store should hold.
-
-Promised: checking changes nothing. Mending keeps a copy of the database first, touches only runs that differ, and never
-uses a run directory that is damaged itself. Runs that only the store has cannot be checked; they are counted.
+The run directories hold every number with checksums, so they show flipped bits in the database file. A check changes
+nothing. A fix first keeps a copy of the database, touches only runs that differ, and never uses a damaged run
+directory. Runs without a directory cannot be checked; they are counted.
 """
 
 from __future__ import annotations
 
+import itertools
 import os
 import sqlite3
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from plat.errors import StoreError
 from plat.store.home import Home
-from plat.store.mlflow.backend import Backend, Known, Stored, sql_value
+from plat.store.mlflow.backend import Backend, Known, RawReader, RawRun, Stored, sql_value
 from plat.store.mlflow.connect import open_backend, open_reader
 from plat.store.mlflow.importer import import_lock, import_runs
-from plat.store.mlflow.raw import RawReader, RawRun
-from plat.store.mlflow.record import NOT_COMPARED, RunRecord, has_begun, read_record
-from plat.store.mlflow.sqlite_connection import connect_readonly, schema_revision
-from plat.store.mlflow.sqlite_schema import IncompleteStore, lost_column
+from plat.store.mlflow.run_record import NOT_COMPARED, RunRecord, has_begun, read_record
+from plat.store.mlflow.sqlite_connection import IncompleteStore, connect_readonly, lost_column, schema_revision
 from plat.store.mlflow.store_errors import store_errors
 from plat.store.mlflow.uri import sqlite_path
-from plat.store.run_directory.files import unreadable
 from plat.store.run_directory.paths import RunPaths
+from plat.store.run_directory.run_files import unreadable
 
 
 @dataclass
 class StoreCheck:
-    """What a check found. `file`: what is wrong with a damaged file, "" when it is whole; then nothing else is known.
+    """The result of a check."""
 
-    differing  run id -> the first thing in which the store differs from the run's directory
-    damaged    run id -> what is wrong with the directory itself, which is then not compared
-    alone      number of runs in the store that have no directory here
-    behind     ids of runs whose directory went on since the last import, so that not all was compared
-    absent     ids of runs that have not been imported yet
-    deleted    run id -> MLflow id of runs that were deleted in MLflow, which are not compared
-    twins      MLflow ids of runs in MLflow's bin that several homes had created at once; of each, another is kept
-    """
-
-    file: str = ""
-    runs: int = 0
+    file: str = ""  # problem of a damaged database file, else ""; if the file is damaged, the other fields are empty
+    runs: int = 0  # number of compared runs, with `values` metric values
     values: int = 0
-    differing: dict[str, str] = field(default_factory=dict)
-    damaged: dict[str, str] = field(default_factory=dict)
-    alone: int = 0
-    behind: list[str] = field(default_factory=list)
-    absent: list[str] = field(default_factory=list)
-    deleted: dict[str, str] = field(default_factory=dict)
-    twins: list[str] = field(default_factory=list)
+    differing: dict[str, str] = field(default_factory=dict)  # run id -> first difference from the run's directory
+    damaged: dict[str, str] = field(default_factory=dict)  # run id -> problem of the directory, which is not compared
+    alone: int = 0  # number of runs in the store without a directory here
+    behind: list[str] = field(default_factory=list)  # ids of runs changed since the last import; compared in part
+    absent: list[str] = field(default_factory=list)  # ids of runs that have not been imported yet
+    deleted: dict[str, str] = field(default_factory=dict)  # run id -> MLflow id of runs deleted in MLflow: not compared
+    twins: list[str] = field(default_factory=list)  # MLflow ids of duplicates in MLflow's bin (`TWIN`)
 
 
 def verify_store(home: Home, uri: str) -> StoreCheck:
-    """Compare all that the store holds of this home's runs; StoreError when it cannot be opened."""
+    """Compare the stored runs with this home's directories; raises StoreError if the store cannot be opened."""
     path = sqlite_path(uri)
     if path is not None and (problem := _file_problem(path, uri)):
         return StoreCheck(file=problem)
@@ -73,7 +61,7 @@ def verify_store(home: Home, uri: str) -> StoreCheck:
 
 
 def _file_problem(path: Path, uri: str) -> str:
-    """What SQLite finds wrong with the pages of a file, or what is gone of its schema; "" when nothing."""
+    """Return what SQLite's integrity check reports of a file, or what its schema lacks; "" if it is whole."""
     with store_errors(uri):
         try:
             with closing(connect_readonly(path)) as connection:
@@ -83,7 +71,7 @@ def _file_problem(path: Path, uri: str) -> str:
         except IncompleteStore as error:
             return error.what.removeprefix("the store is damaged: ")
         except sqlite3.OperationalError:
-            raise  # it is locked, or cannot be opened: nothing is known of its pages
+            raise  # locked, or cannot be opened: its pages were not checked
         except sqlite3.DatabaseError as error:
             return str(error)
     lines = [str(row[0]) for row in rows if row[0] != "ok"]
@@ -103,8 +91,8 @@ def _check_run(run: RunPaths, known: Known | None, backend: Backend, reader: Raw
         check.deleted[run.id] = known.mlflow_id
         return
     stored = backend.stored(known)
-    # A signature has times of files, which a copied home may have lost. A run never changes after its result: one that
-    # was imported with its result must be there as a whole, one that was imported before may not be yet.
+    # A signature contains file times, which a copy of a home may lose, so it alone does not decide. A run never changes
+    # after its result: if it was imported with its result, the store must have all of it.
     imported_whole = record.done and record.status == stored.status
     current = imported_whole or known.signature == record.signature
     problem = _difference(record, stored, current)
@@ -122,9 +110,9 @@ def _check_run(run: RunPaths, known: Known | None, backend: Backend, reader: Raw
 
 
 def _difference(record: RunRecord, stored: Stored, current: bool) -> str:
-    """In what the store differs from the directory, in one line; "" when in nothing.
+    """Return the first difference between the store and the directory in one line, "" if there is none.
 
-    current  whether the store should have all of it, so that what is missing there is a difference
+    current  True if the store should have the whole run, so that missing values count as differences
     """
     expected = {(point.key, point.step): sql_value(point.value) for point in record.points}
     for key, step in sorted(stored.values.keys() - expected.keys()):
@@ -149,69 +137,70 @@ def _difference(record: RunRecord, stored: Stored, current: bool) -> str:
 
 
 def _newest_problem(stored: Stored) -> str:
-    """In what the newest values, which MLflow's interface shows, differ from the histories; "" when in nothing."""
+    """Return the first metric whose newest value, which MLflow shows, differs from its history; "" if there is none."""
     newest: dict[str, tuple[int, float | None]] = {}
     for (key, step), value in stored.values.items():
         if key not in newest or step > newest[key][0]:
             newest[key] = (step, value)
     for key in sorted(newest.keys() | stored.newest.keys()):
         if newest.get(key) != stored.newest.get(key):
-            shown, wanted = (_at(pairs.get(key)) for pairs in (stored.newest, newest))
+            pairs = (stored.newest.get(key), newest.get(key))
+            shown, wanted = (f"{pair[1]} at step {pair[0]}" if pair else "missing" for pair in pairs)
             return f"the newest {key}, which MLflow shows, is {shown} instead of {wanted}"
     return ""
 
 
-def _at(pair: tuple[int, float | None] | None) -> str:
-    return "missing" if pair is None else f"{pair[1]} at step {pair[0]}"
+# -- fixing ----------------------------------------------------------------------------------------------------------
 
 
-# -- mending ----------------------------------------------------------------------------------------------------------
+def repair_store(home: Home, uri: str, check: StoreCheck) -> Path | None:
+    """Fix the differences of a check from the run directories.
 
-
-def mend_store(home: Home, uri: str, check: StoreCheck) -> Path | None:
-    """Bring what differs back from the run directories; the copy of the database that was kept, None if untouched.
-
-    A file with damaged pages is moved aside and a new store filled from the directories: what only the store had (runs
-    without a directory, notes made in MLflow) is then in the file that was kept. StoreError for other stores.
+    Returns the path of the kept copy of the database, None if there was nothing to fix. A file with damaged pages is
+    moved aside and a new store is filled from the directories; runs without a directory and notes made in MLflow then
+    remain in the kept file only. Raises StoreError for stores other than SQLite.
     """
     path = sqlite_path(uri)
     if not check.file and not check.differing:
         return None
     if path is None:
         raise StoreError(
-            "only a SQLite store can be mended from here",
+            "only a SQLite store can be fixed from here",
             where="--store",
-            mend="delete the runs named above in MLflow; then `plat sync` says how to import them afresh",
+            fix="delete the runs named above in MLflow; then `plat sync` says how to import them afresh",
         )
     with import_lock(home), store_errors(uri):
-        kept = _free_name(path, "damaged" if check.file else "backup")
+        names = (f"{path.name}.{'damaged' if check.file else 'backup'}-{number}" for number in itertools.count(1))
+        kept = next(file for name in names if not (file := path.with_name(name)).exists())
         if check.file:
             for suffix in ("-wal", "-shm", ""):
                 if (piece := path.with_name(path.name + suffix)).exists():
                     os.rename(piece, kept.with_name(kept.name + suffix))
         else:
-            _copy(path, kept)
+            with closing(connect_readonly(path)) as source, closing(sqlite3.connect(kept)) as copy:
+                source.backup(copy)
             _forget(home, uri, check.differing)
     import_runs(home, uri)
     return kept
 
 
-def _free_name(path: Path, word: str) -> Path:
-    number = 1
-    while (name := path.with_name(f"{path.name}.{word}-{number}")).exists():
-        number += 1
-    return name
+def restore_runs(home: Home, uri: str, ids: Iterable[str]) -> None:
+    """Replace the stored content of these runs, which a reader found changed by their digest, by their directories.
+
+    Skips runs whose directory is not here, done and undamaged. A server cannot delete values: there, missing content
+    is restored and changed values stay. Raises StoreError or HomeError if the store or the home cannot be written.
+    """
+    records = ((paths, read_record(paths)) for paths in map(home.run, ids))
+    runs = [paths for paths, record in records if record is not None and record.done and not record.damage]
+    if runs:
+        with import_lock(home):
+            _forget(home, uri, [paths.id for paths in runs])
+        import_runs(home, uri, runs=runs)
 
 
-def _copy(path: Path, target: Path) -> None:
-    with closing(connect_readonly(path)) as source, closing(sqlite3.connect(target)) as copy:
-        source.backup(copy)
-
-
-def _forget(home: Home, uri: str, runs: Iterable[str]) -> None:
-    """Take out what the importer stored of these runs, so that the next import stores it again."""
+def _forget(home: Home, uri: str, runs: Collection[str]) -> None:
+    """Remove the imported content of these runs, so that the next import stores it again."""
     with closing(open_backend(home, uri)) as backend:
-        known = backend.known()
-        for run_id in runs:
-            if run_id in known:
-                backend.forget(known[run_id])
+        known = backend.known(runs)
+        for run_id in known.keys() & set(runs):
+            backend.forget(known[run_id])

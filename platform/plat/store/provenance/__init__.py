@@ -1,1 +1,1 @@
-"""What code a run was made with, recorded without secrets."""
+"""Record the code that a run was made with, without secrets."""

@@ -1,8 +1,7 @@
-"""What code a run was made with: plat's version, commit and uncommitted changes, and the same of every plug-in package.
+"""Record the code of a run: version, commit and uncommitted changes of plat and of every plug-in package.
 
-plat's commit and changes are recorded only when the running code is a checkout of plat: installed from a wheel, plat is
-told by its version, whatever repository the installation lies in. A plug-in's changes are those below its own folder.
-Collected once per process (a sweep collects it in the parent), because asking git takes longer than starting a run.
+plat's commit and changes are recorded only if the running code is a checkout of plat, not if it was installed from a
+wheel, even inside another repository. A plug-in's changes are those below its own folder.
 """
 
 from __future__ import annotations
@@ -18,17 +17,17 @@ from pathlib import Path
 from typing import Any
 
 from plat.store.provenance.repository import Repository, repository_of
+from plat.trainer.plugins import GROUPS
 
 PACKAGES = (
     "plat", "torch", "numpy", "verl", "transformers", "tokenizers", "safetensors", "gymnasium", "datasets",
     "hydra-core", "omegaconf", "mlflow", "ray", "pandas", "scipy",
 )  # fmt: skip
-GROUPS = ("plat.trainers", "plat.environments", "plat.reports", "plat.claims")
 
 
 @dataclass(frozen=True)
 class PlugIn:
-    """A package that publishes plug-ins, and the repository that tracks its source, if one does."""
+    """A package that publishes plug-ins; `repository` tracks its source, None if no repository does."""
 
     package: str
     version: str
@@ -41,73 +40,57 @@ class PlugIn:
             facts |= {"commit": self.repository.commit, **changes}
         return facts
 
-    @property
-    def changed(self) -> tuple[str, ...]:
-        return self.repository.changed if self.repository is not None else ()
-
 
 @dataclass(frozen=True)
 class CodeState:
-    """`commit` is None when plat does not run from its own checkout; the others are as in `Repository`."""
+    """The state of the code: versions by package, plug-ins, and plat's repository if plat runs from a checkout."""
 
-    commit: str | None
-    dirty: bool
+    repository: Repository | None = None
     versions: dict[str, str] = field(default_factory=dict)
-    untracked: tuple[str, ...] = ()
-    changed: tuple[str, ...] = ()
-    diff_sha256: str | None = None
-    diff: str = ""
     plug_ins: tuple[PlugIn, ...] = ()
 
     def text(self) -> str:
-        """The content of code.txt: `key: value` lines, then `package==version` lines."""
-        lines = [f"commit: {self.commit or 'none (not a checkout of plat)'}", f"dirty: {str(self.dirty).lower()}"]
-        lines += [f"changed: {name}" for name in self.changed]
-        lines += [f"untracked: {name}" for name in self.untracked]
+        """Return the content of code.txt: `key: value` lines, `package==version` lines, then the plug-ins."""
+        if self.repository is None:
+            lines = ["commit: none (not a checkout of plat)", "dirty: false"]
+        else:
+            lines = [f"commit: {self.repository.commit}", f"dirty: {str(self.repository.dirty).lower()}"]
+            lines += [f"changed: {name}" for name in self.repository.changed]
+            lines += [f"untracked: {name}" for name in self.repository.untracked]
         lines += [f"{name}=={number}" for name, number in self.versions.items()]
         for plug_in in self.plug_ins:
             facts = plug_in.facts()
             lines.append(f"plug-in: {' '.join(f'{key}={value}' for key, value in facts.items() if value is not None)}")
-            lines += [f"changed: {plug_in.package}: {name}" for name in plug_in.changed]
+            changed = plug_in.repository.changed if plug_in.repository is not None else ()
+            lines += [f"changed: {plug_in.package}: {name}" for name in changed]
         return "\n".join(lines) + "\n"
 
     def facts(self) -> dict[str, Any]:
-        """The part that goes into meta.json and, as tags, into the store: hashes of changes, never their text."""
+        """Return the facts for meta.json and the tags in MLflow: hashes of changes, never their text."""
         return {
-            "commit": self.commit,
-            "dirty": self.dirty,
+            "commit": self.repository.commit if self.repository else None,
+            "dirty": self.repository is not None and self.repository.dirty,
             "versions": dict(self.versions),
-            "diff_sha256": self.diff_sha256,
+            "diff_sha256": self.repository.diff_sha256 if self.repository else None,
             "plug_ins": [plug_in.facts() for plug_in in self.plug_ins],
         }
 
     def changes(self) -> str:
-        """The content of code.diff: what is uncommitted in plat, and then in each plug-in under its name; "" unless
-        it was asked for."""
-        parts = [self.diff]
+        """Return the content of code.diff: changes of plat and each plug-in; "" unless PLAT_RECORD_DIFF is on."""
+        parts = [self.repository.diff if self.repository is not None else ""]
         for plug_in in self.plug_ins:
             if plug_in.repository is not None and plug_in.repository.diff:
                 parts.append(f"# plug-in {plug_in.package}\n{plug_in.repository.diff}")
         return "".join(parts)
 
 
-@lru_cache(maxsize=4)
+@lru_cache(maxsize=4)  # git takes longer than the start of a run; a sweep collects this in the parent process
 def collect(source: Path | None = None) -> CodeState:
-    """The state of plat's own code, and of the plug-ins that are installed; `source` is one of plat's source files."""
+    """Return the state of plat's code and of the installed plug-ins; `source` is one of plat's source files."""
     repository = repository_of(source or Path(__file__), whole=True)
-    plug_ins = tuple(_plug_ins())
-    if repository is None or not _is_plat(repository.root):
-        return CodeState(None, False, _versions(), plug_ins=plug_ins)
-    return CodeState(
-        repository.commit,
-        repository.dirty,
-        _versions(),
-        repository.untracked,
-        repository.changed,
-        repository.diff_sha256,
-        repository.diff,
-        plug_ins,
-    )
+    if repository is not None and not _is_plat(repository.root):
+        repository = None
+    return CodeState(repository, _versions(), tuple(_plug_ins()))
 
 
 def _versions() -> dict[str, str]:
@@ -121,7 +104,7 @@ def _versions() -> dict[str, str]:
 
 
 def _is_plat(root: Path) -> bool:
-    """Whether a repository is plat's own, and not one that plat was copied into."""
+    """Return True if the repository's pyproject.toml is that of plat."""
     try:
         project = tomllib.loads((root / "pyproject.toml").read_text(encoding="utf-8")).get("project")
     except (OSError, ValueError):
@@ -130,7 +113,7 @@ def _is_plat(root: Path) -> bool:
 
 
 def _plug_ins() -> Iterable[PlugIn]:
-    """Every other package that publishes something for plat, by name. Imports none of them."""
+    """Yield every other package that publishes entry points in GROUPS, by name. Imports none of them."""
     modules: dict[str, tuple[str, str]] = {}  # package -> (version, one of its modules)
     for group in GROUPS:
         for point in entry_points(group=group):
@@ -143,7 +126,7 @@ def _plug_ins() -> Iterable[PlugIn]:
 
 
 def _source(module: str) -> Path | None:
-    """The source file of a top-level module or package."""
+    """Return the source file of a top-level module or package, or None."""
     try:
         spec = importlib.util.find_spec(module)
     except (ImportError, ValueError):

@@ -1,8 +1,7 @@
-"""Secrets that stand on another line than their name: `password = (`, and the value on the next line.
+"""Find secrets whose value is on a later line than their name: `password = (`, then the value on the next line.
 
-A line that names a secret and ends before its value opens a search: the literals in the lines that follow are values,
-until the bracket closes; of a block of text (triple quotes, a heredoc, a block of YAML), all lines are. This errs on
-the side of leaving out, as all of the redaction does.
+After a line that names a secret and ends before its value, the literals up to the closing bracket are values; so are
+all lines of a block of text (triple quotes, a heredoc, a block of YAML). In doubt a line counts as a secret.
 """
 
 from __future__ import annotations
@@ -10,8 +9,8 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-MOST_LINES = 40  # of a block of text
-MOST_IN_BRACKETS = 8
+MOST_LINES = 40  # lines searched in a block of text
+MOST_IN_BRACKETS = 8  # lines searched in brackets
 LONGEST = 300  # characters at the end of a line that are searched for a name
 _NAME = (
     r"(?:passw(?:or)?d|passphrase|passwd|pwd|secret|credential|bearer|(?<![a-z])token(?!s|i)|auth(?:orization)?"
@@ -31,7 +30,7 @@ _PIECE = re.compile(r"[({\[]\s*[rbfu]{0,2}([\"'])[^\"']+\1\s*[+\\.]?\s*$", re.IG
 
 
 def value_lines(lines: Sequence[str]) -> set[int]:
-    """Indices of the lines of a diff that may hold the value of a secret which an earlier line names."""
+    """Return the indices of the lines of a diff that may hold the value of a secret named on an earlier line."""
     hidden: set[int] = set()
     for index, line in enumerate(lines):
         text = _content(line)
@@ -46,7 +45,7 @@ def value_lines(lines: Sequence[str]) -> set[int]:
 
 
 def _content(line: str) -> str | None:
-    """A line of a diff without its mark; None for a header."""
+    """Return a line of a diff without its mark (+, - or space); None for a header."""
     if line.startswith(("@@", "diff ", "index ", "+++", "---")):
         return None
     return line[1:].rstrip("\r\n") if line[:1] in "+- " else line.rstrip("\r\n")
@@ -66,7 +65,7 @@ def _values(lines: Sequence[str], index: int, opener: str, is_short: bool) -> se
 
 
 def _block(lines: Sequence[str], index: int, end: str | None) -> set[int]:
-    """All lines up to the one with `end`; without an end, all that are indented deeper than the first."""
+    """Return the lines up to the one with `end`; if `end` is None, those indented deeper than the first line."""
     indent, hidden = _indent(_content(lines[index]) or ""), set()
     for number in range(index + 1, min(len(lines), index + MOST_LINES)):
         text = _content(lines[number])
@@ -79,7 +78,7 @@ def _block(lines: Sequence[str], index: int, end: str | None) -> set[int]:
 
 
 def _in_brackets(lines: Sequence[str], index: int) -> set[int]:
-    """The lines with a literal or a bare word, up to the one that begins with the closing bracket."""
+    """Return the lines with a literal or a bare word, up to the line with the closing bracket."""
     hidden = set()
     for number in range(index + 1, min(len(lines), index + MOST_IN_BRACKETS)):
         text = _content(lines[number])
@@ -93,7 +92,7 @@ def _in_brackets(lines: Sequence[str], index: int) -> set[int]:
 
 
 def _next(lines: Sequence[str], index: int) -> set[int]:
-    """The next line with text, and those that go on from it, where they hold a value."""
+    """Return the next line with a value, and its continuation lines with values."""
     hidden: set[int] = set()
     for number in range(index + 1, min(len(lines), index + MOST_IN_BRACKETS)):
         text = _content(lines[number])

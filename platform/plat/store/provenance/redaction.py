@@ -1,7 +1,7 @@
-"""Text without its secrets: lines that may hold one are left out, and the place says so.
+"""Redact a diff: replace each line that may hold a secret, and all lines of private keys, by a marker.
 
-The rules are detect-secrets', and ours for what these miss, as one expression, which is fast. They err on the side of
-leaving out: a line with the hash of a file goes, too. Private keys go with all their lines.
+The rules are those of detect-secrets, and one regular expression for secrets that they miss. In doubt a line is
+replaced, for example one with the hash of a file.
 """
 
 from __future__ import annotations
@@ -14,10 +14,10 @@ from typing import Any
 from plat.store.provenance.multiline_secrets import value_lines
 
 LEFT_OUT = "<left out: this line may hold a secret>"
-UNCHECKED = "<left out: detect-secrets is not installed, so nobody can say whether this holds secrets>\n"
-NOT_SECRET = ("Public IP (ipv4)",)  # detect-secrets' types that are none here
+UNCHECKED = "<left out: detect-secrets is not installed, so it is unknown whether this holds secrets>\n"
+NOT_SECRET = ("Public IP (ipv4)",)  # types of detect-secrets that are ignored
 
-_TOKENS = (  # by the prefixes that their issuers give them, so that a scanner can tell
+_TOKENS = (  # tokens, by the prefixes of their issuers
     r"(?:ghp|gho|ghu|ghs|ghr|github_pat|glpat|hf|sk|pk|xox[abprs]|xapp|gsk|xai|dckr_pat|dop_v1|r8|shp(?:at|ca|pa|ss)"
     r"|lin_api|secret|ntn|fm[12]|FlyV1|HRKU|pul|tskey|npm|pypi|AGE-SECRET-KEY|GR1348941)[-_ ]?[A-Za-z0-9_-]{16,}",
     r"dapi[0-9a-f]{30,}",
@@ -36,13 +36,13 @@ _TOKENS = (  # by the prefixes that their issuers give them, so that a scanner c
     r"(?:sb[ps]|figd|gldt|sq0[a-z]{3})[-_][\w-]{16,}",
     r"dp\.(?:pt|st|ct|sa|scim|audit)\.\w{16,}",
 )
-_RANDOM = (  # unquoted: 32 or more characters of hex, or of base64 with all of small, capital and digit
+_RANDOM = (  # unquoted: 32 or more characters of hex, or of base64 with lower case, upper case and a digit
     r"(?<![\w/.-])(?:AC|SK|0x)?[0-9a-f]{32,}(?![\w/.-])",
     r"\$(?:apr1|1|2[aby]|5|6|y|argon2\w*)\$\S{8,}",  # hashes of passwords
     r"(?<![\w/.+-])(?=[A-Za-z+/=]*\d)(?=[a-z0-9+/=]*[A-Z])(?=[A-Z0-9+/=]*[a-z])[A-Za-z0-9+/]{32,}={0,2}(?![\w/.-])",
     r"(?<![\w/.])(?=\w*\d)[A-Za-z0-9]{20,}_[A-Za-z0-9]{16,}(?![\w/.-])",
 )
-_PLACES = (  # what stands in front of a secret
+_PLACES = (  # text in front of a secret
     r"(?i:authorization[\"']?\s*[:=]\s*[\"']?\w+\s+[\w.~+/=-]{6,})",
     r"(?i:\b(?:bearer|basic)\s+(?=\S*\d|\S{20,})[\w.~+/=-]{12,})",
     r"(?i:\bset-cookie:|\bcookie:\s*\S+=)",
@@ -56,7 +56,7 @@ _PLACES = (  # what stands in front of a secret
     r"(?i:\b(?:password|passwd|passphrase|pwd)[\"']?\s*[:=]\s*(?:\"[^\"\n]{3,}\"|'[^'\n]{3,}'))",
     r"://[^/\s:@\"']*:[^/\s@\"']+@",  # a password in an address
     r"://(?!git@)[^/\s:@]{8,}@",  # a token in an address
-    r"(?i:https?://[^\s\"']*hook[^\s\"']*/[\w-]{8,})",  # whoever knows a webhook's address may use it
+    r"(?i:https?://[^\s\"']*hook[^\s\"']*/[\w-]{8,})",  # the address of a webhook is enough to use it
     r"(?i:\b(?:\w*AccountKey|\w*AccessKey|AccountSecret|sig)=[\w%+/=-]{16,})",
     r"(?i:(?<!\w)[\w-]*key[\"']?\s*[:=]\s*(?:\"[^\"\s]{8,}\"|'[^'\s]{8,}'))",
     r"(?i:[\w-]*(?:passw(?:or)?d|passphrase|secret|token|api[_-]?key|access[_-]?key|credential)s?"
@@ -64,7 +64,7 @@ _PLACES = (  # what stands in front of a secret
 )
 _LITERAL = r"[rbfu]{0,2}(?:\"[^\"\n]{3,}\"|'[^'\n]{3,}')"
 _WORDS = r"(?:passw(?:or)?d|passphrase|passwort|kennwort|mot_de_passe|contrasena|pwd|psk|secret|api[_-]?key)"
-_FORMS = (  # how a secret is given to a name, to an option or to a command
+_FORMS = (  # a secret as the value of a name, of an option or of a command
     rf"(?i:\b\w*(?:{_WORDS}|(?<![a-z])(?:pass|pin|totp|token))s?[\"']?\s*[:=]\s*{_LITERAL})",
     r"(?i:\b(?:pin|totp)\s*[:=]\s*\d{4,})",
     rf"(?i:[\"']-{{0,2}}[\w-]*(?:{_WORDS}|token)[\"']\s*,\s*[^)\n]*{_LITERAL})",
@@ -87,7 +87,8 @@ Detector = Callable[[str], bool]
 
 
 def without_secrets(diff: str) -> str:
-    """A diff in which every line that may hold a secret is replaced by LEFT_OUT, behind its mark (+, - or a space)."""
+    """Replace each line that may hold a secret by LEFT_OUT, behind its mark (+, - or space); return UNCHECKED in place
+    of the whole diff if detect-secrets is not installed."""
     if not diff:
         return ""
     try:
@@ -106,7 +107,8 @@ def without_secrets(diff: str) -> str:
 
 @lru_cache(maxsize=1)
 def _detectors() -> tuple[Detector, ...]:
-    """One predicate of a line for each rule. Importing detect-secrets takes .15 s, so only a diff leads here."""
+    """Return one predicate of a line for each rule."""
+    # imported here: it takes 0.15 s, and only a diff needs it
     from detect_secrets.core.plugins.util import get_mapping_from_secret_type_to_class
 
     kinds: dict[str, Any] = get_mapping_from_secret_type_to_class()
@@ -115,7 +117,7 @@ def _detectors() -> tuple[Detector, ...]:
 
 
 def _predicate(plugin: Any) -> Detector:
-    """Whether a detect-secrets plug-in finds something; a random-looking string counts above the plug-in's limit."""
+    """Return a predicate: the detect-secrets plug-in finds a secret, with an entropy above its limit if it has one."""
     limit = getattr(plugin, "entropy_limit", None)
 
     def holds_secret(line: str) -> bool:

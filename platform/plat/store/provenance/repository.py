@@ -1,7 +1,6 @@
-"""The state of the git repository that a piece of source code belongs to, if it belongs to one.
+"""Read the state of the git repository that tracks a source file.
 
-Source code belongs to a repository when git tracks it there: a package that was installed into a folder inside
-somebody's repository does not. Variables like GIT_DIR, which would show git another repository, are not passed on.
+A package that is installed inside a repository, but not tracked by it, does not belong to it.
 """
 
 from __future__ import annotations
@@ -15,34 +14,28 @@ from pathlib import Path
 from plat.store.provenance.redaction import without_secrets
 from plat.switches import is_on
 
-LARGEST_DIFF = 2_000_000  # characters of text that are recorded
-MOST_NAMES = 100  # of changed and of untracked files that are recorded
-RECORD_DIFF = "PLAT_RECORD_DIFF"  # switched on: the text of changes is recorded, without the secrets that are found
+LARGEST_DIFF = 2_000_000  # most recorded characters of a diff
+MOST_NAMES = 100  # most recorded names of changed files, and of untracked files
+RECORD_DIFF = "PLAT_RECORD_DIFF"  # variable; if on, the text of changes is recorded, without the secrets found in it
 
 
 @dataclass(frozen=True)
 class Repository:
-    """What git says of a checkout.
+    """The state of a checkout."""
 
-    root         its top folder
-    changed      names of files with uncommitted changes; `untracked` those that are not in version control
-    diff_sha256  of all uncommitted changes as git prints them; None when there are none
-    diff         their text without the lines that may hold a secret; "" unless RECORD_DIFF asks for it
-    """
-
-    root: Path
+    root: Path  # its top folder
     commit: str
-    dirty: bool = False
-    untracked: tuple[str, ...] = ()
-    changed: tuple[str, ...] = ()
-    diff_sha256: str | None = None
-    diff: str = ""
+    dirty: bool = False  # True if a file is changed or untracked
+    untracked: tuple[str, ...] = ()  # names of files that are not in version control
+    changed: tuple[str, ...] = ()  # names of files with uncommitted changes
+    diff_sha256: str | None = None  # hash of the uncommitted changes as git prints them; None if there are none
+    diff: str = ""  # their text without lines that may hold a secret; "" unless RECORD_DIFF is on
 
 
 def repository_of(source: Path, *, whole: bool) -> Repository | None:
-    """The repository that tracks a source file; None when none does, or when git cannot be asked.
+    """Return the repository that tracks a source file; None if none does, or if git fails.
 
-    whole  look at the whole repository for what is uncommitted, or at the folder of the source file only
+    whole  find uncommitted changes in the whole repository; if False, only in the folder of the source file
     """
     with_text, folder = is_on(RECORD_DIFF), source.parent
     answer = _git(folder, "rev-parse", "--show-toplevel", "HEAD")
@@ -57,21 +50,17 @@ def repository_of(source: Path, *, whole: bool) -> Repository | None:
     if changed:
         diff = _git(folder, "diff", "HEAD", "--no-color", "--no-ext-diff", "--no-textconv", *where) or ""
     digest = hashlib.sha256(diff.encode(errors="surrogatepass")).hexdigest() if diff else None
-    text = _screened(diff) if with_text else ""
+    if len(diff) > LARGEST_DIFF:
+        diff = diff[:LARGEST_DIFF] + "\n[cut: the diff is longer than this]\n"
+    text = without_secrets(diff) if with_text else ""
     return Repository(
         Path(root), commit, bool(status), untracked[:MOST_NAMES], changed[:MOST_NAMES], diff_sha256=digest, diff=text
     )
 
 
-def _screened(diff: str) -> str:
-    """The text of a diff that may be recorded."""
-    if len(diff) > LARGEST_DIFF:
-        diff = diff[:LARGEST_DIFF] + "\n[cut: the diff is longer than this]\n"
-    return without_secrets(diff)
-
-
 def _git(folder: Path, *arguments: str) -> str | None:
-    """What git prints, None when it fails."""
+    """Return the output of a git command; None if it fails or takes more than 20 s."""
+    # GIT_* is removed: variables like GIT_DIR would select another repository
     environment = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
     command = ["git", "-C", str(folder), "-c", "core.fsmonitor=false", *arguments]
     try:

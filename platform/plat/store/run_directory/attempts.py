@@ -1,7 +1,6 @@
-"""Attempts of a run: how an attempt begins, and how it is ended when its process died before recording its outcome.
+"""Begin attempts of a run, and end attempts whose process died before it recorded an outcome.
 
-Promised: an attempt's outcome is written once, by its own process if that lives long enough, else by whoever holds the
-run's lease next. Functions that end somebody else's attempt take the lease first, so they never touch a live one.
+An attempt's outcome is written once: by its own process, or, if that died, by the next holder of the run's lease.
 """
 
 from __future__ import annotations
@@ -15,19 +14,22 @@ import time
 from typing import Any
 
 from plat.errors import RunError
-from plat.outcomes import CANCELLED, PRUNED
 from plat.plain_files import read_text
-from plat.store import process
-from plat.store.durable import create, read_json, to_checked_json, write
+from plat.processes import identification
+from plat.store.disk.durable import create, read_json, to_checked_json, write
 from plat.store.run_directory import lease
-from plat.store.run_directory.files import headline_of, load_meta, read_outcome
 from plat.store.run_directory.numerics import numerics
 from plat.store.run_directory.paths import AttemptPaths, RunPaths
+from plat.store.run_directory.run_files import headline_of, load_meta, read_outcome
 from plat.store.run_directory.state import last_progress
+from plat.words.outcomes import CANCELLED, PRUNED
 
 
 def new_attempt(paths: RunPaths, number: int, threads: int = 0) -> AttemptPaths:
-    """Make an attempt's folder; RunError when it exists (then somebody else believes to hold the lease)."""
+    """Create the folder of attempt `number` and its attempt.json, which records `threads` (0 by default).
+
+    Raises RunError if the folder exists: another process works on the run.
+    """
     attempt = paths.attempt(number)
     attempt.root.parent.mkdir(exist_ok=True)
     try:
@@ -38,15 +40,29 @@ def new_attempt(paths: RunPaths, number: int, threads: int = 0) -> AttemptPaths:
             failure_class="node",
             where=str(paths.root),
         ) from error
-    facts = {"run": paths.id, "attempt": number, "restored_step": None, **where_it_runs(threads), "time": time.time()}
+    computed = numerics()
+    facts = {
+        "run": paths.id,
+        "attempt": number,
+        "restored_step": None,
+        "host": platform.node(),
+        "boot_id": identification.boot_id(),
+        "pid": os.getpid(),
+        "threads": threads,
+        "gpus": os.environ.get("CUDA_VISIBLE_DEVICES", ""),
+        "hardware": computed["cpu"],
+        "numerics": computed,
+        "time": time.time(),
+    }
     write(attempt.meta, to_checked_json(facts), sync=False)
     return attempt
 
 
 def settle(paths: RunPaths, outcome: str, reason: str) -> str | None:
-    """Record how a dead process's attempt ended and give its lease back, for the parent of that process.
+    """Take the lease of a dead process, record the outcome of its attempt, release the lease, and return the outcome.
 
-    Returns the outcome on record (one that the process wrote itself stays), or None when the run is not ours any more.
+    An outcome that the process wrote itself is kept and returned. If the process died before its attempt began, nothing
+    is recorded and `outcome` is returned. Returns None, and records nothing, if the lease cannot be taken.
     """
     dead = read_json(paths.lease) or {}
     held = lease.take(paths)
@@ -55,7 +71,7 @@ def settle(paths: RunPaths, outcome: str, reason: str) -> str | None:
     try:
         attempts = paths.attempts()
         if not attempts or attempts[-1].number != dead.get("attempt"):
-            return outcome  # it died before its attempt began
+            return outcome  # the process died before its attempt began
         end_attempt(paths, attempts[-1], outcome, reason)
         return str((read_outcome(attempts[-1]) or {}).get("outcome", outcome))
     finally:
@@ -63,7 +79,7 @@ def settle(paths: RunPaths, outcome: str, reason: str) -> str | None:
 
 
 def record_failure(paths: RunPaths, outcome: str, reason: str, error: str | None = None) -> None:
-    """Record an attempt that failed before it could start, e.g. because its base model could not be built."""
+    """Record an attempt that failed before its start. Does nothing if the lease cannot be taken."""
     held = lease.take(paths)
     if held is None:
         return
@@ -74,19 +90,22 @@ def record_failure(paths: RunPaths, outcome: str, reason: str, error: str | None
 
 
 def request_cancel(paths: RunPaths) -> None:
-    """Ask a run to stop for good, wherever it runs: its trainer sees it at the next `should_stop()`."""
+    """Cancel a run on any machine: its trainer sees the request at the next `should_stop()`."""
     paths.cancel.touch()
     _hurry(paths)
 
 
 def request_prune(paths: RunPaths, reason: str) -> None:
-    """Ask a run to save a checkpoint and stop, because a search gives it up; `reason` is one line."""
+    """Ask a run that its search pruned to save a checkpoint and stop; `reason` is one line."""
     write(paths.cancel, f"{PRUNED}\n{reason}\n".encode(), sync=False)
     _hurry(paths)
 
 
 def requested_end(paths: RunPaths) -> tuple[str, str]:
-    """(outcome, reason) of a run that stopped because somebody asked for it: cancelled, or pruned."""
+    """Return (outcome, reason) of a run that stopped on request, from its cancel mark.
+
+    It is PRUNED with the mark's reason, or CANCELLED with "cancelled"; without a readable mark, the latter.
+    """
     try:
         outcome, _, reason = read_text(paths.cancel).strip().partition("\n")
     except (OSError, ValueError):
@@ -95,7 +114,7 @@ def requested_end(paths: RunPaths) -> tuple[str, str]:
 
 
 def _hurry(paths: RunPaths) -> None:
-    """Signal a run of this machine, so that it looks at its `cancel` file even while it waits."""
+    """Send SIGTERM to a run on this machine, so that it reads its `cancel` file even while it waits."""
     pid = lease.holder(paths)
     if pid is not None and pid != os.getpid():
         with contextlib.suppress(ProcessLookupError, PermissionError):
@@ -103,13 +122,14 @@ def _hurry(paths: RunPaths) -> None:
 
 
 def close_abandoned(paths: RunPaths) -> None:
-    """Record that attempts without an outcome vanished. Hold the lease: then none of them still runs."""
+    """Record `failed:node` for attempts without an outcome. The caller holds the lease, so none of them still runs."""
     for attempt in paths.attempts():
         if not attempt.outcome.exists():
             end_attempt(paths, attempt, "failed:node", "the process vanished (killed, or the machine went down)")
 
 
 def end_attempt(paths: RunPaths, attempt: AttemptPaths, outcome: str, reason: str, error: str | None = None) -> None:
+    """Write outcome.json with the newest progress in the events, unless the file exists or cannot be written."""
     step, success, _ = last_progress(attempt.events, headline_of(load_meta(paths)))
     record = {"outcome": outcome, "reason": reason, "step": step, "success": success, "wall": None, "error": error}
     whose = {"run": paths.id, "attempt": attempt.number}
@@ -117,29 +137,11 @@ def end_attempt(paths: RunPaths, attempt: AttemptPaths, outcome: str, reason: st
         create(attempt.outcome, to_checked_json({**whose, **record, "summary": {}, "time": time.time()}))
 
 
-# --- where and with what it ran -------------------------------------------------------------------------------------
-
-
-def where_it_runs(threads: int) -> dict[str, Any]:
-    """The machine, the process, the hardware and the numerics of an attempt, as attempt.json records them."""
-    computed = numerics()
-    return {
-        "host": platform.node(),
-        "boot_id": process.boot_id(),
-        "pid": os.getpid(),
-        "threads": threads,
-        "gpus": os.environ.get("CUDA_VISIBLE_DEVICES", ""),
-        "hardware": computed["cpu"],
-        "numerics": computed,
-    }
-
-
 def hardware_used() -> dict[str, Any]:
-    """Peak memory of this process in MiB, and the GPU if one was used."""
+    """Return the peak memory of this process in MiB (`peak_mb`), and the name of the GPU (`gpu`) if torch used one."""
     import resource
 
-    scale = 1 if sys.platform == "darwin" else 1024
-    facts: dict[str, Any] = {"peak_mb": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * scale // 2**20}
+    facts: dict[str, Any] = {"peak_mb": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024}
     torch = sys.modules.get("torch")
     if torch is not None and torch.cuda.is_initialized():
         facts["gpu"] = torch.cuda.get_device_name()

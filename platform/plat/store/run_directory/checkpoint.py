@@ -1,16 +1,7 @@
-"""Checkpoints of a run: `checkpoints/step-000010/{tensors.safetensors,meta.json}`, and `files/` where there are files.
+"""Save and load checkpoints: `checkpoints/step-000010/{tensors.safetensors,meta.json}`, with optional `files/`.
 
-Promised: a folder named `step-...` is whole, because it gets that name by a rename after its files are on disk; whether
-the bytes are still the ones that were written is checked on loading (sha256 in meta.json), and so is that it is the
-checkpoint of this run and step, which somebody may have copied here. A checkpoint that is damaged or of another run is
-never used: `valid_states` logs a warning and goes on to the next older one. `prune` keeps the last two and the newest
-peak.
-
-A process that is killed while it saves leaves a folder whose name begins with `.tmp-`, which nobody reads and the next
-attempt takes away.
-
-`meta` is JSON, so tuples come back as lists. What is too large for memory a trainer writes as files, in place, into the
-folder before it gets its name; meta.json then has their manifest (`plat.store.run_directory.manifest`).
+A folder named `step-...` is complete: it gets that name by a rename after its files are on disk. Loading checks the
+sha256 in meta.json, the run and the step. A killed save leaves a `.tmp-` folder, which the next attempt removes.
 """
 
 from __future__ import annotations
@@ -20,7 +11,6 @@ import hashlib
 import json
 import logging
 import os
-import shutil
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -28,13 +18,12 @@ from typing import Any
 
 from plat.errors import CheckpointError
 from plat.plain_files import read_bytes, read_json_value
-from plat.store.durable import fsync_folder, publish_folder, remove_folder, scratch_name, to_json, write_file
-from plat.store.run_directory import manifest
+from plat.store.disk.durable import fsync_folder, remove_folder, replacing, to_json, write_file
+from plat.store.run_directory import folder_manifest
 from plat.store.run_directory.paths import run_of
-from plat.store.run_directory.tensors import from_bytes, to_bytes
 from plat.trainer.api import State, WriteFiles
 
-FORMAT = 2  # the newest one known
+FORMAT = 2  # the newest known format
 WITHOUT_FILES = 1  # the format of a checkpoint that holds tensors only
 FILES = "files"
 LONGEST_STEP = 12  # digits
@@ -46,7 +35,7 @@ def step_folder(folder: Path, step: int) -> Path:
 
 
 def list_checkpoints(folder: Path) -> list[tuple[int, Path]]:
-    """(step, path) of every checkpoint in a folder, oldest first; not yet checked for damage."""
+    """Return (step, path) of every checkpoint in a folder, the oldest first, without a check for damage."""
     try:
         names = os.listdir(folder)
     except (FileNotFoundError, NotADirectoryError):
@@ -57,23 +46,26 @@ def list_checkpoints(folder: Path) -> list[tuple[int, Path]]:
 
 
 def newest_own(folder: Path) -> tuple[int, Path] | None:
-    """(step, path) of the newest checkpoint in a folder that is not known to be another run's, or None."""
+    """Return (step, path) of the newest checkpoint in `folder`, or None; skip those that `other_run` finds foreign."""
     return next(((step, path) for step, path in reversed(list_checkpoints(folder)) if not other_run(path)), None)
 
 
 def other_run(path: Path) -> str | None:
-    """The run that a checkpoint was written for, where that is another than the one it lies in; else None."""
+    """Return the id of the run in a checkpoint's meta.json if it is not the run in whose directory the checkpoint lies.
+
+    Returns None if both are the same, or if one of them is unknown.
+    """
     here, written_for = run_of(path), (_read_meta(path) or {}).get("run")
     return str(written_for) if here and written_for and here != written_for else None
 
 
 @dataclass(frozen=True)
 class Notes:
-    """What a checkpoint says about the run around it; None where it was written without.
+    """The progress of the run at a checkpoint; None where a value was not recorded.
 
-    events     how many events the attempt had logged before it
-    peak_step  step of the newest checkpoint marked `peak`, this one included
-    success    the newest value of the headline metric
+    events     number of events that the attempt logged before it
+    peak_step  step of the newest checkpoint marked `peak`, including this one
+    success    newest value of the headline metric
     """
 
     events: int | None = None
@@ -89,16 +81,17 @@ def save_checkpoint(
     notes: Notes | None = None,
     write_files: WriteFiles | None = None,
 ) -> Path:
-    """Write a durable checkpoint and return its path. One of the same step is replaced, and stays a peak if it was one.
+    """Write a durable checkpoint and return its path. It replaces an earlier one of the same step.
 
-    write_files   None, or what writes the checkpoint's files into the empty folder that it is given
+    peak          mark it as a peak; if the earlier one was a peak, the new one is a peak in any case
 
-    OSError when the disk is full, RunError when a file cannot be kept; the folder then holds what it held before.
+    write_files   gets an empty folder for files that are too large for memory; meta.json holds their manifest
+
+    Raises OSError on a full disk, RunError for entries that are neither files nor folders; `folder` stays as it was.
     """
     target = step_folder(folder, step)
-    scratch = scratch_name(target)
-    tensors, framework = to_bytes(state.tensors)
-    content = json.loads(json.dumps(state.meta))  # as it will be read back: tuples are lists, keys are strings
+    tensors, framework = _to_bytes(state.tensors)
+    content = json.loads(json.dumps(state.meta))  # tuples become lists, as after reading
     previous = _read_meta(target) if target.exists() else None
     meta = {
         "format": WITHOUT_FILES if write_files is None else FORMAT,
@@ -110,30 +103,26 @@ def save_checkpoint(
         "meta": content,
         **asdict(notes or Notes()),
     }
-    try:
+    with replacing(target) as scratch:
         scratch.mkdir(parents=True)
         if write_files is not None:
             (scratch / FILES).mkdir()
             write_files(scratch / FILES)
-            meta[FILES] = manifest.seal(scratch / FILES)
+            meta[FILES] = folder_manifest.seal(scratch / FILES)
         meta["meta_sha256"] = _meta_hash(meta)
         write_file(scratch / "tensors.safetensors", tensors)
         write_file(scratch / "meta.json", to_json(meta))
         fsync_folder(scratch)
-        publish_folder(scratch, target)
-    except BaseException:
-        shutil.rmtree(scratch, ignore_errors=True)
-        raise
     return target
 
 
 def load_checkpoint(path: Path) -> State:
-    """The state in a checkpoint folder; CheckpointError when anything in it is missing, damaged, or of another run."""
+    """Load a checkpoint. Raises CheckpointError if it is incomplete, damaged, too new, or of another run or step."""
     meta = _read_meta(path)
     if meta is None:
         raise _damaged(path, "meta.json is missing or not readable")
     if meta.get("format", 0) > FORMAT:
-        raise CheckpointError("the checkpoint is from a newer plat", where=str(path), mend="upgrade plat")
+        raise CheckpointError("the checkpoint is from a newer plat", where=str(path), fix="upgrade plat")
     try:
         data = read_bytes(path / "tensors.safetensors", limit=None)
     except OSError as error:
@@ -142,20 +131,13 @@ def load_checkpoint(path: Path) -> State:
         raise _damaged(path, "the checksum of tensors.safetensors does not match")
     if _meta_hash(meta) != meta.get("meta_sha256"):
         raise _damaged(path, "the checksum of meta.json does not match")
-    _check_place(path, meta)
-    if FILES in meta and (problem := manifest.damage(path / FILES, meta[FILES])):
-        raise _damaged(path, f"{FILES}: {problem}")
-    return State(from_bytes(data, meta["framework"]), meta["meta"], path / FILES if FILES in meta else None)
-
-
-def _check_place(path: Path, meta: dict[str, Any]) -> None:
-    """CheckpointError when a checkpoint was written for another run or step. Outside of a run directory, and without a
-    run's id in it (before plat 0.2.1), nothing is known of the run.
-    """
     if written_for := other_run(path):
         raise _damaged(path, f"it is of another run, {written_for}")
     if path.name.startswith("step-") and path != step_folder(path.parent, meta["step"]):
         raise _damaged(path, f"it is of step {meta['step']}")
+    if FILES in meta and (problem := folder_manifest.damage(path / FILES, meta[FILES])):
+        raise _damaged(path, f"{FILES}: {problem}")
+    return State(_from_bytes(data, meta["framework"]), meta["meta"], path / FILES if FILES in meta else None)
 
 
 def is_peak(path: Path) -> bool:
@@ -163,7 +145,7 @@ def is_peak(path: Path) -> bool:
 
 
 def read_notes(path: Path) -> Notes:
-    """The notes of a checkpoint; empty ones when its meta.json is damaged or from before there were notes."""
+    """Return the notes of a checkpoint; empty notes if its meta.json is damaged or has none."""
     meta = _read_meta(path)
     if meta is None or _meta_hash(meta) != meta.get("meta_sha256"):
         return Notes()
@@ -171,7 +153,7 @@ def read_notes(path: Path) -> Notes:
 
 
 def valid_states(folders: list[Path], peak: bool = False) -> Iterator[tuple[int, Path, State]]:
-    """(step, path, state) of every checkpoint that loads, the newest first; the others are named in a warning."""
+    """Yield (step, path, state) of every checkpoint (or peak) that loads, the newest first; warn about the others."""
     candidates = [
         (step, index, path) for index, folder in enumerate(folders) for step, path in list_checkpoints(folder)
     ]
@@ -185,7 +167,10 @@ def valid_states(folders: list[Path], peak: bool = False) -> Iterator[tuple[int,
 
 
 def state_at(folders: list[Path], step: int) -> State | None:
-    """The state of the checkpoint of this step, from the newest folder in which it loads."""
+    """Load the checkpoint of this step from the last folder of the list; if that fails, from the one before, and so on.
+
+    Returns None if it loads from no folder.
+    """
     for folder in reversed(folders):
         with contextlib.suppress(CheckpointError):
             return load_checkpoint(step_folder(folder, step))
@@ -212,12 +197,43 @@ def _read_meta(path: Path) -> dict[str, Any] | None:
 
 
 def _meta_hash(meta: dict[str, Any]) -> str:
-    """Over everything in meta.json but the hash itself."""
+    """Return the sha256 of meta.json without `meta_sha256`."""
     rest = {key: value for key, value in meta.items() if key != "meta_sha256"}
     return hashlib.sha256(json.dumps(rest, sort_keys=True).encode()).hexdigest()
 
 
 def _damaged(path: Path, why: str) -> CheckpointError:
     return CheckpointError(
-        f"the checkpoint is damaged: {why}", where=str(path), mend="remove the folder; an older one will be used"
+        f"the checkpoint is damaged: {why}", where=str(path), fix="remove the folder; an older one will be used"
     )
+
+
+def _to_bytes(tensors: dict[str, Any]) -> tuple[bytes, str]:
+    """Return the content of a safetensors file, and the framework that reads it: "numpy" or "torch".
+
+    If all tensors are numpy arrays, they come back as numpy arrays, and torch is never imported.
+    """
+    import numpy
+
+    if all(isinstance(value, numpy.ndarray) for value in tensors.values()):
+        import safetensors.numpy
+
+        return safetensors.numpy.save({k: numpy.asarray(v, order="C") for k, v in tensors.items()}), "numpy"
+    import safetensors.torch
+    import torch
+
+    # clone: safetensors rejects tensors that share memory (tied embeddings, views of one optimiser buffer)
+    return safetensors.torch.save(
+        {key: torch.as_tensor(value).detach().to("cpu").contiguous().clone() for key, value in tensors.items()}
+    ), "torch"
+
+
+def _from_bytes(data: bytes, framework: str) -> dict[str, Any]:
+    """Return the tensors, given the content of their safetensors file and the framework from `_to_bytes`."""
+    if framework == "numpy":
+        import safetensors.numpy
+
+        return safetensors.numpy.load(data)
+    import safetensors.torch
+
+    return safetensors.torch.load(data)

@@ -1,8 +1,7 @@
-"""config.yaml as text, written and read by sections (its top-level keys), most of which the runs of a sweep share.
+"""Write and read config.yaml by sections (its top-level keys) with a cache, about ten times faster for many runs.
 
-A section that was written or read before in this process costs a look-up instead of a pass through YAML, which makes
-both about ten times faster for many runs. The text is the one that YAML gives for the whole config, and reading by
-sections is trusted only where the result has the hash that is recorded for the run.
+The runs of a sweep share most sections. The text is the one that YAML gives for the whole config. Callers must check
+the result of reading against the hash recorded for the run.
 """
 
 from __future__ import annotations
@@ -15,17 +14,17 @@ from typing import Any
 
 from plat.plain_files import parse_yaml
 
-KEPT = 10_000  # sections of each kind that are remembered; one is some hundred bytes
+KEPT = 10_000  # cached sections of each kind, some hundred bytes each
 _SECTION = re.compile(r"^(?=[A-Za-z0-9_])", re.MULTILINE)  # a line that begins with a plain key; no list, no comment
 
 
 def to_yaml(config: Mapping[str, Any]) -> str:
-    """The YAML of a config, every value in full."""
+    """Return the YAML of a config, every value in full (without aliases)."""
     return "".join(_section_text(pickle.dumps({name: value})) for name, value in config.items()) or _dump({})
 
 
 def load_by_sections(text: str) -> dict[str, Any] | None:
-    """What a config.yaml that `to_yaml` wrote holds; None, or something else, for many another file."""
+    """Return the config in a text that `to_yaml` wrote. For other texts the result may be None or wrong."""
     config: dict[str, Any] = {}
     try:
         for section in _SECTION.split(text):
@@ -40,13 +39,13 @@ def load_by_sections(text: str) -> dict[str, Any] | None:
 
 @lru_cache(KEPT)
 def _section_value(text: str) -> bytes:
-    """The value of a section, pickled: each config gets objects of its own."""
+    """Return the value of a section, pickled so that configs share no objects."""
     return pickle.dumps(parse_yaml(text))
 
 
 @lru_cache(KEPT)
 def _section_text(pickled: bytes) -> str:
-    """The YAML of a section."""
+    """Return the YAML of a section."""
     return _dump(pickle.loads(pickled))
 
 
@@ -58,7 +57,7 @@ def _dump(value: Any) -> str:
 
 @lru_cache(1)
 def _dumper() -> Any:
-    """A class of dumpers that write every value in full, also where parts of a config are one shared object."""
+    """Return a class of dumpers that write no aliases, even if parts of a config are one shared object."""
     import yaml
 
     class Plain(getattr(yaml, "CSafeDumper", yaml.SafeDumper)):  # type: ignore[misc]

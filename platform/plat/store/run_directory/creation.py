@@ -1,8 +1,8 @@
-"""A run's directory: made once and whole, and mended when something is missing from it.
+"""Create a run's directory, and restore files that are missing from it.
 
-Promised: `create` is atomic (another process sees all of the directory or none) and idempotent (of any number of
-callers one makes it, and every asking experiment file is noted in meta.json once, in order). Two different configs
-never share a directory silently.
+`create` is atomic (another process sees the whole directory or none) and idempotent (one of several callers makes it,
+and meta.json lists each requesting experiment file once, in order). Two different configs never share a directory
+silently.
 """
 
 from __future__ import annotations
@@ -15,74 +15,69 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from plat.errors import HomeError, SpecError
-from plat.spec.identity import SCHEME, is_operational
-from plat.spec.run_code import code_keys, files_by_key
-from plat.spec.schema import leaves
-from plat.spec.trainer_calls import checked_call
-from plat.store.durable import locked, scratch_name, set_aside, to_checked_json, write, write_file
+from plat.spec.composition.schema import leaves
+from plat.spec.composition.trainer_calls import checked_call
+from plat.spec.identity.run_code import files_by_key, named_code
+from plat.spec.identity.run_identity import SCHEME, is_operational
+from plat.store.disk.durable import locked, scratch_name, set_aside, to_checked_json, write, write_file
 from plat.store.home import Home
 from plat.store.provenance.code_state import CodeState, collect
+from plat.store.run_directory import run_files
 from plat.store.run_directory.config_text import to_yaml
-from plat.store.run_directory.files import (
-    config_hash,
-    load_meta,
-    meta_damage,
-    read_attempt_meta,
-    read_config,
-    read_meta,
-    recomputed_id,
-)
 from plat.store.run_directory.own_files import FORMAT, code_damage, hash_of, is_of_other
 from plat.store.run_directory.paths import RunPaths
 from plat.trainer.api import HEADLINE, find_trainer
 
 if TYPE_CHECKING:
-    from plat.spec.runs import Run
+    from plat.spec.expansion.run import Run
 
 
 def create(
     home: Home, run: Run, experiment_name: str, *, paper: str | None = None, code: CodeState | None = None
 ) -> RunPaths:
-    """Make the run's directory, or note in the existing one that this experiment asks for it too.
+    """Create the run's directory, or add this experiment to an existing one and restore its missing files.
 
-    SpecError when a different config already lives under the id; HomeError when the directory is another run's, or the
-    home cannot be written.
+    Raises SpecError if the directory has a different config; HomeError if its meta.json is of another run, or the home
+    cannot be written.
     """
     paths = home.run(run.id)
     try:
-        if not paths.root.exists() and _make(home, paths, run, experiment_name, paper, code):
+        # The contents come first: they call the trainer's code, which may fail.
+        if not paths.root.exists() and _make(home, paths, *_contents(run, experiment_name, paper, code)):
             return paths
-        if not _is_whole(paths):
-            _mend(home, paths, run, experiment_name, paper, code)
+        if not _has_all_files(paths):
+            _fix(home, paths, *_contents(run, experiment_name, paper, code))
         _note(home, paths, run, experiment_name, paper)
     except OSError as error:
         raise HomeError(
             f"cannot write the run's directory: {error.strerror or error}",
             where=str(error.filename or paths.root),
-            mend="free some disk space or make the home writable, then give the same command again",
+            fix="free some disk space or make the home writable, then give the same command again",
         ) from error
     return paths
 
 
 def note_trial(home: Home, run_id: str, study: str, trial: str) -> None:
-    """Note in the run's meta.json that a trial of a study asks for it; `trial` is its number."""
+    """Add a trial of a study to the run's meta.json; `trial` is its number.
+
+    Raises HomeError if meta.json is missing, damaged or of another run.
+    """
     paths = home.run(run_id)
     with locked(home.meta_lock):
-        meta = read_meta(paths)
+        meta = run_files.read_meta(paths)
         studies = meta.setdefault("studies", {})
         if trial not in studies.setdefault(study, []):
             studies[study].append(trial)
             write(paths.meta, to_checked_json(meta))
 
 
-def _make(home: Home, paths: RunPaths, run: Run, name: str, paper: str | None, code: CodeState | None) -> bool:
-    """Make it beside its place and rename it; False when another process was first. No fsync: `_mend` is the net."""
-    contents, meta = _contents(run, name, paper, code)  # it asks the trainer, whose code may fail
-    scratch = scratch_name(home.root / run.id)  # beside runs/, where nobody lists it
+def _make(home: Home, paths: RunPaths, contents: dict[str, bytes], meta: dict[str, Any]) -> bool:
+    """Write the directory under a scratch name and rename it; return False if another process was first."""
+    scratch = scratch_name(home.root / paths.id)  # outside runs/, so that it is never listed as a run
     try:
         scratch.mkdir(parents=True)
         for file, data in {**contents, "meta.json": to_checked_json(meta)}.items():
-            write_file(scratch / file, data, sync=False)
+            write_file(scratch / file, data, sync=False)  # after a power cut, `_fix` writes lost files again
         try:
             os.rename(scratch, paths.root)
         except FileNotFoundError:  # the first run of its shard
@@ -96,55 +91,52 @@ def _make(home: Home, paths: RunPaths, run: Run, name: str, paper: str | None, c
     return True
 
 
-def _is_whole(paths: RunPaths) -> bool:
-    """Whether nothing is to be written again. HomeError when meta.json is another run's: nobody knows what else is."""
-    if is_of_other(meta_damage(paths)):
-        read_meta(paths)
+def _has_all_files(paths: RunPaths) -> bool:
+    """Return True if no file has to be written again. Raises HomeError if meta.json is of another run."""
+    if is_of_other(run_files.meta_damage(paths)):
+        run_files.read_meta(paths)
     return (
         paths.config.is_file()
         and paths.config.stat().st_size > 0
-        and (meta := load_meta(paths)) is not None
+        and (meta := run_files.load_meta(paths)) is not None
         and not _lost_code(paths, meta)
     )
 
 
 def lost_files(paths: RunPaths) -> list[str]:
-    """The files of an existing run directory that `create` will write again, in words: `config.yaml was missing`."""
+    """Describe the files of an existing directory that `create` will write again, e.g. `config.yaml was missing`."""
     if not paths.root.is_dir():
         return []
     lost = [] if os.path.lexists(paths.config) else [f"{paths.config.name} was missing"]
-    if load_meta(paths) is None and not is_of_other(meta_damage(paths)):
+    if run_files.load_meta(paths) is None and not is_of_other(run_files.meta_damage(paths)):
         kept = os.path.lexists(paths.meta)
         lost.append(f"{paths.meta.name} was {'damaged: it is set aside' if kept else 'missing'}")
     return lost
 
 
 def _lost_code(paths: RunPaths, meta: Mapping[str, Any]) -> bool:
-    """Whether a run that was never started lacks what was recorded of its code. Later, that is damage."""
+    """Return True if a run without attempts lost code.txt or code.diff. In a started run that is damage."""
     return bool(code_damage(paths, meta)) and not os.path.lexists(paths.result) and not paths.attempts()
 
 
-def _mend(home: Home, paths: RunPaths, run: Run, name: str, paper: str | None, code: CodeState | None) -> None:
-    """Write again what a power cut (or somebody) has taken from a directory: it is a function of the run.
+def _fix(home: Home, paths: RunPaths, contents: dict[str, bytes], fresh: dict[str, Any]) -> None:
+    """Write missing files of a directory again, e.g. after a power cut. Set aside a damaged meta.json.
 
-    A damaged meta.json, and a folder where a file should be, are set aside before. What was recorded of the code is
-    not a function of the run: it is only written with a new meta.json, or where it was lost before the run was started.
+    The code files are written only with a new meta.json, or if they were lost before the first attempt: the code may
+    differ by now.
     """
     with locked(home.meta_lock):
-        if _is_whole(paths):
+        if _has_all_files(paths):
             return
-        contents, fresh = _contents(run, name, paper, code)
-        meta = load_meta(paths)
-        if meta is not None:  # it knows who asked before us
-            kept = meta | {"config_sha256": config_hash(run.config)}
+        meta = run_files.load_meta(paths)
+        if meta is not None:  # keep the experiments and trials that it lists
+            kept = meta | {"config_sha256": fresh["config_sha256"]}
             if _lost_code(paths, meta):
                 kept |= {key: fresh[key] for key in ("code", "files")}
             else:
                 contents = {"config.yaml": contents["config.yaml"]}
             contents["meta.json"] = to_checked_json(kept)
         else:
-            if not all("run" in read_attempt_meta(attempt) for attempt in paths.attempts()):
-                del fresh["format"]  # the run was begun by a plat whose files do not name their run
             contents["meta.json"] = to_checked_json(fresh)
             if "code.diff" not in contents:
                 set_aside(paths.diff)
@@ -158,7 +150,7 @@ def _mend(home: Home, paths: RunPaths, run: Run, name: str, paper: str | None, c
 def _contents(
     run: Run, name: str, paper: str | None, code: CodeState | None
 ) -> tuple[dict[str, bytes], dict[str, Any]]:
-    """File name -> content of a new run directory, but for meta.json; and what that says."""
+    """Return (file name -> content without meta.json, the content of meta.json) of a new run directory."""
     code = code or collect()
     meta = {
         "id": run.id,
@@ -176,14 +168,14 @@ def _contents(
         "headline": HEADLINE,
         "prepare": list(run.prepare) if run.prepare else None,
         "resources": run.resources,
-        "config_sha256": config_hash(run.config),
+        "config_sha256": run_files.config_hash(run.config),
         "code": code.facts(),
         "created": time.time(),
     }
     meta.update(_trainer_facts(run))
-    if recomputed_id({**meta, "identity": run.identity}, run.config) == run.id:
-        meta["identity"] = run.identity  # so that an import elsewhere can hold the config against the id
-    if code_keys(run.identity):
+    if run_files.recomputed_id({**meta, "identity": run.identity}, run.config) == run.id:
+        meta["identity"] = run.identity  # so that an import can check the config against the id
+    if named_code(run.identity):
         meta["plugin_code"] = files_by_key(run.trainer, run.config, run.identity)
     changes = code.changes()
     files = {"code.txt": code.text().encode()}
@@ -193,14 +185,14 @@ def _contents(
 
 
 def _note(home: Home, paths: RunPaths, run: Run, name: str, paper: str | None) -> None:
-    """Check that the directory is this run's, and add the experiment to those that asked for it."""
-    meta = read_meta(paths)
-    if meta.get("config_sha256") != config_hash(run.config):
+    """Check that the directory has this run's config, and add the experiment (and paper) to meta.json."""
+    meta = run_files.read_meta(paths)
+    if meta.get("config_sha256") != run_files.config_hash(run.config):
         _compare(paths, run)
     if not name or name in meta["experiments"]:
         return
     with locked(home.meta_lock):
-        meta = read_meta(paths)
+        meta = run_files.read_meta(paths)
         if name not in meta["experiments"]:
             meta["experiments"].append(name)
             meta["paper"] = meta.get("paper") or paper
@@ -208,9 +200,9 @@ def _note(home: Home, paths: RunPaths, run: Run, name: str, paper: str | None) -
 
 
 def _compare(paths: RunPaths, run: Run) -> None:
-    """SpecError unless the two configs differ only in what is left out of the identity."""
+    """Raise SpecError unless the recorded config and the run's differ only in keys that the identity leaves out."""
     spec = find_trainer(run.trainer)
-    before, now = leaves(read_config(paths)), leaves(run.config)
+    before, now = leaves(run_files.read_config(paths)), leaves(run.config)
 
     def counts(key: str) -> bool:
         if is_operational(key, spec.operational_keys):
@@ -224,16 +216,16 @@ def _compare(paths: RunPaths, run: Run) -> None:
         raise SpecError(
             f"two configs share the id {run.id}: {key} is {before.get(key)!r} there and {now.get(key)!r} here",
             where=str(paths.config),
-            mend="move that directory away; if nobody edited it, this is a mistake in the identity: please report it",
+            fix="move that directory away; if it was not edited, this is a mistake in the identity: please report it",
         )
 
 
 def _trainer_facts(run: Run) -> dict[str, Any]:
-    """What the trainer says of the run; a run that was not made from a file, but read from a directory, lacks some."""
-    from plat.spec.experiment import config_object
+    """Return the facts in meta.json that the trainer provides."""
+    from plat.spec.expansion.experiment import config_object
 
     spec = find_trainer(run.trainer)
-    is_known = run.version == spec.version
+    is_known = run.version == spec.version  # not in a run that was read from a directory
     return {
         "trainer_version": spec.version,
         "fingerprint": run.fingerprint if is_known else checked_call(spec, "fingerprint")(config_object(run, spec)),

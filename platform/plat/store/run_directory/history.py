@@ -1,21 +1,20 @@
-"""The history of a run, put together from its attempts: the one place that says which events count.
+"""Assemble the history of a run from its attempts. Only this module decides which events count.
 
-Promised: whatever was killed and resumed in between, the history is the one an undisturbed run would have, because an
-event counts only when its step is covered by a durable checkpoint of its attempt, or by result.json when this attempt
-made it; and of each (key, step), and each (table name, step), the first one wins. Events not covered yet may be
-repeated by a later attempt and are left out until then. `plat.store.run_directory.damage` says what is missing because
-a file was damaged, so that nobody takes the rest for the whole.
+A run that was killed and resumed has the history of an uninterrupted one. An event counts if a durable checkpoint of
+its attempt covers its step, or if its attempt made result.json. For each (key, step), and each (table, step), the first
+event that counts wins. Damaged events are skipped; `plat.store.run_directory.damage` reports them.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 from plat.store.run_directory.checkpoint import newest_own, read_notes
-from plat.store.run_directory.files import read_outcome, read_result
 from plat.store.run_directory.paths import AttemptPaths, RunPaths
-from plat.store.run_directory.spool import read_events
+from plat.store.run_directory.run_files import read_result
+from plat.store.run_directory.spool import Event, read_events
 
 
 class Metric(NamedTuple):
@@ -39,8 +38,8 @@ class Table(NamedTuple):
 class Coverage(NamedTuple):
     """The part of an attempt that counts: all events of steps <= `step`.
 
-    `events` is how many events the attempt must have at least (they come first in its file), None when unknown.
-    `success` is the newest value of the headline metric in them, None when unknown, or when they may not have one.
+    events   number of events that count; the file of the attempt must begin with as many; None if unknown
+    success  newest value of the headline metric in them, None if unknown or if they may have none
     """
 
     step: float
@@ -48,12 +47,20 @@ class Coverage(NamedTuple):
     success: float | None = None
 
 
-def run_history(paths: RunPaths) -> tuple[list[Metric], list[Table]]:
-    """Metrics and tables that count, each in the order in which they were first logged."""
+def run_history(paths: RunPaths, *, uncovered: bool = False) -> tuple[list[Metric], list[Table]]:
+    """Return the metrics and tables that count, each in the order in which they were first logged.
+
+    uncovered   see `covered_attempts`
+    """
+    return count_events((read_events(attempt.events)[0], part) for attempt, part in covered_attempts(paths, uncovered))
+
+
+def count_events(spools: Iterable[tuple[Iterable[Event], Coverage]]) -> tuple[list[Metric], list[Table]]:
+    """Return the metrics and tables that count, given (events, coverage) of each attempt, the oldest first."""
     metrics: dict[tuple[str, int], Metric] = {}
     tables: dict[tuple[str, int], Table] = {}
-    for attempt, coverage in covered_attempts(paths):
-        for event in read_events(attempt.events)[0]:
+    for events, coverage in spools:
+        for event in events:
             if event.is_damaged or event.step > coverage.step:
                 continue
             if event.table is not None:
@@ -64,19 +71,24 @@ def run_history(paths: RunPaths) -> tuple[list[Metric], list[Table]]:
     return list(metrics.values()), list(tables.values())
 
 
-def covered_attempts(paths: RunPaths) -> list[tuple[AttemptPaths, Coverage]]:
-    """The attempts of which something counts, oldest first."""
-    result = read_result(paths)
-    coverages = ((attempt, _coverage(attempt, result)) for attempt in paths.attempts())
+def covered_attempts(paths: RunPaths, uncovered: bool = False) -> list[tuple[AttemptPaths, Coverage]]:
+    """Return (attempt, coverage) for each attempt with events that count, the oldest first.
+
+    uncovered   if the run has no result, count all events of the newest attempt, not only those up to its newest
+                checkpoint; the run may log the others again when it resumes
+    """
+    result, attempts = read_result(paths), paths.attempts()
+    whole = attempts[-1:] if uncovered and result is None else []
+    coverages = ((a, Coverage(math.inf, None) if a in whole else _coverage(a, result)) for a in attempts)
     return [(attempt, coverage) for attempt, coverage in coverages if coverage is not None]
 
 
 def _coverage(attempt: AttemptPaths, result: dict[str, Any] | None) -> Coverage | None:
-    """What counts of an attempt. How many events that must be, result.json says; of older runs, outcome.json or the
-    checkpoint."""
+    """Return the part of an attempt that counts, or None. Its number of events is in result.json, or in the checkpoint
+    of a run without a result."""
     recorded = recorded_events(result).get(attempt.number)
     if result is not None and result.get("attempt") == attempt.number:
-        return Coverage(math.inf, (read_outcome(attempt) or {}).get("events") if recorded is None else recorded)
+        return Coverage(math.inf, recorded)
     newest = newest_own(attempt.checkpoints)
     if newest is None:
         return None
@@ -86,5 +98,5 @@ def _coverage(attempt: AttemptPaths, result: dict[str, Any] | None) -> Coverage 
 
 
 def recorded_events(result: dict[str, Any] | None) -> dict[int, int]:
-    """Number of an attempt -> how many events of it count, as result.json says; empty where it does not."""
+    """Return attempt number -> number of its events that count, from the content of result.json; {} if not recorded."""
     return {int(attempt): count for attempt, count in ((result or {}).get("events") or {}).items()}

@@ -1,6 +1,6 @@
-"""How a process computes: what changes the last bits of a result besides the config and the code.
+"""Record the numerics of a process: hardware, libraries and variables that change the last bits of a result.
 
-A run's id says nothing of it, so every attempt records it, and whatever compares runs says when it differs.
+They are not part of a run's id, so every attempt records them, and comparisons of runs report differences.
 """
 
 from __future__ import annotations
@@ -11,31 +11,20 @@ from collections.abc import Iterable, Mapping
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
-# Variables that choose instructions, kernels or precision, of PyTorch and of the libraries below it.
+# Variables of PyTorch and the libraries below it that choose instructions, kernels or precision.
 VARIABLES = (
-    "ATEN_CPU_CAPABILITY",
-    "MKL_CBWR",
-    "MKL_DEBUG_CPU_TYPE",
-    "MKL_ENABLE_INSTRUCTIONS",
-    "DNNL_MAX_CPU_ISA",
-    "ONEDNN_MAX_CPU_ISA",
-    "DNNL_DEFAULT_FPMATH_MODE",
-    "ONEDNN_DEFAULT_FPMATH_MODE",
-    "OPENBLAS_CORETYPE",
-    "NPY_DISABLE_CPU_FEATURES",
-    "NPY_ENABLE_CPU_FEATURES",
-    "GLIBC_TUNABLES",
-    "NVIDIA_TF32_OVERRIDE",
-    "TORCH_ALLOW_TF32_CUBLAS_OVERRIDE",
-    "CUBLAS_WORKSPACE_CONFIG",
-)
+    "ATEN_CPU_CAPABILITY", "MKL_CBWR", "MKL_DEBUG_CPU_TYPE", "MKL_ENABLE_INSTRUCTIONS", "DNNL_MAX_CPU_ISA",
+    "ONEDNN_MAX_CPU_ISA", "DNNL_DEFAULT_FPMATH_MODE", "ONEDNN_DEFAULT_FPMATH_MODE", "OPENBLAS_CORETYPE",
+    "NPY_DISABLE_CPU_FEATURES", "NPY_ENABLE_CPU_FEATURES", "GLIBC_TUNABLES", "NVIDIA_TF32_OVERRIDE",
+    "TORCH_ALLOW_TF32_CUBLAS_OVERRIDE", "CUBLAS_WORKSPACE_CONFIG",
+)  # fmt: skip
 LIBRARIES = ("torch", "numpy")
 # The flags of /proc/cpuinfo that PyTorch asks for, the fastest kernels first.
 INSTRUCTIONS = {"avx512": {"avx512f", "avx512bw", "avx512vl", "avx512dq", "fma"}, "avx2": {"avx2", "fma"}}
 
 
 def numerics() -> dict[str, Any]:
-    """The processor, its instruction set, the libraries, and the variables that are set, of this process."""
+    """Return the processor, its instruction set, the library versions and the VARIABLES that are set."""
     model, flags = _processor()
     return {
         "cpu": model,
@@ -46,7 +35,7 @@ def numerics() -> dict[str, Any]:
 
 
 def numerics_in_words(facts: Mapping[str, Any]) -> str:
-    """`Intel Xeon (avx512), torch 2.13.0, numpy 2.4.6, MKL_CBWR=COMPATIBLE`; "" where nothing is recorded."""
+    """Format numerics: `Intel Xeon (avx512), torch 2.13.0, numpy 2.4.6, MKL_CBWR=COMPATIBLE`; "" if there are none."""
     if not facts:
         return ""
     libraries = (f"{name} {number}" for name, number in (facts.get("libraries") or {}).items())
@@ -55,13 +44,13 @@ def numerics_in_words(facts: Mapping[str, Any]) -> str:
 
 
 def numerics_of_run(attempts: Iterable[Mapping[str, Any]]) -> str:
-    """How a run was computed, in words, from what its attempts recorded, oldest first: each way once."""
+    """Format the different numerics of a run's attempts, the oldest first, joined by "; then "."""
     words = (numerics_in_words(facts) for facts in attempts if isinstance(facts, Mapping))
     return "; then ".join(dict.fromkeys(text for text in words if text))
 
 
 def _processor() -> tuple[str, set[str]]:
-    """The model of the processor, and its flags where the system tells them."""
+    """Return the model of the processor, and its flags (empty outside Linux)."""
     try:
         with open("/proc/cpuinfo", encoding="utf-8", errors="replace") as file:
             first = file.read().partition("\n\n")[0]

@@ -1,13 +1,13 @@
-"""The single owner of every file name in the directory of a run, runs/<ab>/<id>/.
+"""Define every file name in the directory of a run, runs/<ab>/<id>/. No other module does.
 
 <run>/
-    config.yaml  meta.json        what it is
-    code.txt  code.diff           which code made it
-    lease.json  lease.lock        who runs it now
-    cancel                        while somebody asks it to stop for good
-    submissions/001.json          to which task of a scheduler's job it was handed
+    config.yaml  meta.json        its config and description
+    code.txt  code.diff           the code that made it
+    lease.json  lease.lock        the process that works on it
+    cancel                        a request to cancel or prune it
+    submissions/001.json          the scheduler task that it was submitted to
     attempts/001/                 one attempt (AttemptPaths)
-    result.json                   it is done
+    result.json                   the result of a done run
 """
 
 from __future__ import annotations
@@ -15,9 +15,25 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Protocol
 
-ATTEMPTS = "attempts"  # the folder in which the attempts of a run lie
+ATTEMPTS = "attempts"  # the folder of a run's attempts
 _ATTEMPT = re.compile(r"[0-9]+")
+
+
+class _Rooted(Protocol):
+    @property
+    def root(self) -> Path: ...
+
+
+class Below:
+    """An attribute of a class with a `root`: the path of this name below it."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+
+    def __get__(self, owner: _Rooted, kind: type | None = None) -> Path:
+        return owner.root / self._name
 
 
 @dataclass(frozen=True)
@@ -26,49 +42,24 @@ class AttemptPaths:
 
     root: Path
 
+    events = Below("events.jsonl")
+    log = Below("log.txt")
+    checkpoints = Below("checkpoints")
+    artifacts = Below("artifacts")
+    outcome = Below("outcome.json")
+    status = Below("status.txt")  # text: the activity of the attempt before its first event (see `RunIO.status`)
+    alive = Below("alive")  # touched while it makes progress between two events (`plat.trainer.heartbeat`)
+    # JSON: run, attempt, host, boot_id, pid, hardware, restored_step, facts (see `RunIO.facts`), time
+    meta = Below("attempt.json")
+
     @property
     def run(self) -> RunPaths:
-        """The run whose attempt it is."""
+        """The run that the attempt belongs to."""
         return RunPaths(self.root.parent.parent)
 
     @property
     def number(self) -> int:
         return int(self.root.name)
-
-    @property
-    def events(self) -> Path:
-        return self.root / "events.jsonl"
-
-    @property
-    def log(self) -> Path:
-        return self.root / "log.txt"
-
-    @property
-    def checkpoints(self) -> Path:
-        return self.root / "checkpoints"
-
-    @property
-    def artifacts(self) -> Path:
-        return self.root / "artifacts"
-
-    @property
-    def outcome(self) -> Path:
-        return self.root / "outcome.json"
-
-    @property
-    def status(self) -> Path:
-        """What the attempt is doing before its first event, in words (see `RunIO.status`)."""
-        return self.root / "status.txt"
-
-    @property
-    def alive(self) -> Path:
-        """Touched by the attempt while it makes progress between two events (`plat.trainer.heartbeat`)."""
-        return self.root / "alive"
-
-    @property
-    def meta(self) -> Path:
-        """JSON: run, attempt, host, boot_id, pid, hardware, restored_step, facts (see `RunIO.facts`), time."""
-        return self.root / "attempt.json"
 
 
 @dataclass(frozen=True)
@@ -77,56 +68,25 @@ class RunPaths:
 
     root: Path
 
+    config = Below("config.yaml")
+    meta = Below("meta.json")  # `plat.store.run_directory.types.META` has its keys and their types
+    code = Below("code.txt")
+    diff = Below("code.diff")
+    lease = Below("lease.json")
+    lock = Below("lease.lock")  # its process locks it (flock) until it ends; never deleted
+    cancel = Below("cancel")  # exists while the run is asked to stop, by `plat cancel` or by a search that prunes it
+    submissions = Below("submissions")  # the folder of 001.json, 002.json, ... (`plat.store.coordination.submissions`)
+    result = Below("result.json")
+
     @property
     def id(self) -> str:
         return self.root.name
-
-    @property
-    def config(self) -> Path:
-        return self.root / "config.yaml"
-
-    @property
-    def meta(self) -> Path:
-        """JSON: id, format, identity (what it was hashed from), name, trainer, trainer_version, axes, experiments,
-        fingerprint, paper, scale, code, files, created; their types are in `plat.store.run_directory.types`."""
-        return self.root / "meta.json"
-
-    @property
-    def code(self) -> Path:
-        return self.root / "code.txt"
-
-    @property
-    def diff(self) -> Path:
-        return self.root / "code.diff"
-
-    @property
-    def lease(self) -> Path:
-        return self.root / "lease.json"
-
-    @property
-    def lock(self) -> Path:
-        """Locked (flock) by the process that runs this run, for as long as it lives. Never deleted."""
-        return self.root / "lease.lock"
-
-    @property
-    def cancel(self) -> Path:
-        """Exists while somebody asks the run to stop for good (`plat cancel`)."""
-        return self.root / "cancel"
-
-    @property
-    def submissions(self) -> Path:
-        """001.json, 002.json, ...: to which tasks of schedulers the run was handed (plat.store.submissions)."""
-        return self.root / "submissions"
-
-    @property
-    def result(self) -> Path:
-        return self.root / "result.json"
 
     def attempt(self, number: int) -> AttemptPaths:
         return AttemptPaths(self.root / ATTEMPTS / f"{number:03d}")
 
     def attempts(self) -> list[AttemptPaths]:
-        """Every attempt so far, oldest first."""
+        """Return all attempts, the oldest first."""
         folder = self.root / ATTEMPTS
         if not folder.is_dir():
             return []
@@ -137,9 +97,9 @@ class RunPaths:
 
 
 def run_of(path: Path) -> str | None:
-    """The id of the run that a file of an attempt belongs to, from where it lies: `<id>/attempts/001/...`.
+    """Return the id of the run that a file of an attempt belongs to, from its path: `<id>/attempts/001/...`.
 
-    None outside of a run directory.
+    Returns None outside a run directory.
     """
     folders = path.absolute().parts
     after = next((at for at in range(len(folders) - 2, 0, -1) if folders[at] == ATTEMPTS), 0)

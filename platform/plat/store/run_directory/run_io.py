@@ -1,8 +1,8 @@
-"""What a trainer may do to the world, onto files: `plat.trainer.api.RunIO` for one attempt.
+"""Implement `plat.trainer.api.RunIO` with the files of one attempt.
 
-Promised: everything goes into this attempt's own folder. A checkpoint becomes visible only after every event up to
-its step is on disk. `restore` gives the newest checkpoint of any attempt that is not damaged and whose peak checkpoint
-is not damaged either; `load_peak` gives the run's peak or nothing, never an older one in its place.
+All output goes into this attempt's folder. A checkpoint becomes visible only after every event up to its step is on
+disk. `restore` returns the newest undamaged checkpoint of any attempt. It skips a checkpoint whose peak is damaged.
+`load_peak` returns the run's peak or None, never an older peak.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import Any
 
 from plat.errors import RunError
-from plat.store.durable import to_checked_json, write
-from plat.store.run_directory.artifact import FACT, save_artifact
+from plat.store.disk.durable import to_checked_json, write
+from plat.store.run_directory.artifact_files import FACT, save_artifact
 from plat.store.run_directory.checkpoint import (
     Notes,
     newest_own,
@@ -25,8 +25,8 @@ from plat.store.run_directory.checkpoint import (
     state_at,
     valid_states,
 )
-from plat.store.run_directory.files import read_attempt_meta
 from plat.store.run_directory.paths import AttemptPaths, RunPaths
+from plat.store.run_directory.run_files import read_attempt_meta
 from plat.store.run_directory.spool import SpoolWriter
 from plat.trainer.api import HEADLINE, State, WriteFiles
 
@@ -34,8 +34,7 @@ log = logging.getLogger(__name__)
 
 
 class FileRunIO:
-    """One attempt's side of the contract. Besides it: `step`, `success` (newest headline value), `restored_step`, and
-    `events`, how many were logged."""
+    """The RunIO of one attempt. `step` and `success` are its newest values, `events` is its number of events."""
 
     def __init__(
         self,
@@ -67,7 +66,7 @@ class FileRunIO:
         self._record_facts(facts)
 
     def status(self, text: str) -> None:
-        with contextlib.suppress(OSError):  # a full disk: the run's records will say so
+        with contextlib.suppress(OSError):  # later writes report a full disk
             write(self._attempt.status, text.encode(), sync=False)
 
     def log(self, step: int, metrics: Mapping[str, float]) -> None:
@@ -100,16 +99,16 @@ class FileRunIO:
             peak_step = notes.peak_step
             if peak_step is not None and peak_step != step and state_at(folders, peak_step) is None:
                 log.warning("the peak checkpoint of step %d is gone or damaged; %s is not used", peak_step, path)
-                continue  # whoever goes on from here would end without the run's peak
-            facts = {**read_attempt_meta(self._attempt), "restored_step": step, "restored_from": _short(path)}
-            write(self._attempt.meta, to_checked_json(facts))
+                continue  # a run resumed from here would end without its peak
+            origin = {"restored_step": step, "restored_from": "/".join(path.parts[-4:])}  # the path below the run's
+            write(self._attempt.meta, to_checked_json({**read_attempt_meta(self._attempt), **origin}))
             self.step = self.restored_step = step
             self._peak_step, self.success = peak_step, notes.success
             return step, state
         return None
 
     def load_peak(self) -> tuple[int, State] | None:
-        if self._peak_step is None:  # no peak yet, or a checkpoint of plat 0.1, which does not say which one it is
+        if self._peak_step is None:  # no peak yet
             return next(((step, state) for step, _, state in valid_states(self._folders(), peak=True)), None)
         state = state_at(self._folders(), self._peak_step)
         return None if state is None else (self._peak_step, state)
@@ -135,29 +134,25 @@ class FileRunIO:
         return [attempt.checkpoints for attempt in self._paths.attempts()]
 
     def _advance(self, step: int) -> None:
-        """Steps never go back: a checkpoint at s promises that all of <= s has been logged."""
+        """Set the current step. Raises RunError if it is no whole number >= 0, or is below the current step."""
+        # A checkpoint at step s promises that all events of steps <= s are logged.
         if step != int(step) or step < 0 or (self.step is not None and step < self.step):
-            raise RunError(f"the trainer logged step {step} after step {self.step}", mend="log steps in rising order")
+            raise RunError(f"the trainer logged step {step} after step {self.step}", fix="log steps in rising order")
         self.step = int(step)
 
 
 def read_facts(attempt: AttemptPaths) -> dict[str, Any]:
-    """What the attempt recorded with `RunIO.facts`; empty when it recorded nothing."""
+    """Return the facts that the attempt recorded with `RunIO.facts`; {} if there are none."""
     return read_attempt_meta(attempt).get("facts") or {}
 
 
 def _compare_facts(earlier: Mapping[str, Any], now: Mapping[str, Any], attempt: AttemptPaths) -> None:
-    """RunError when both name the same fact and the values differ."""
+    """Raise RunError if a fact in both has different values."""
     for name, value in now.items():
         if name in earlier and earlier[name] != value:
             raise RunError(
                 f"this run cannot be resumed: {name} was {earlier[name]!r} in attempt {attempt.number}, "
                 f"now it is {value!r}",
                 where=str(attempt.meta),
-                mend="bring back what it started from, or remove the run's directory and sweep again to start it anew",
+                fix="bring back what it started from, or remove the run's directory and sweep again to start it anew",
             )
-
-
-def _short(path: Path) -> str:
-    """attempts/001/checkpoints/step-000010"""
-    return "/".join(path.parts[-4:])

@@ -1,17 +1,16 @@
-"""The event spool of one attempt: `events.jsonl`, append-only, one JSON object a line.
+"""Write and read the event spool of one attempt: `events.jsonl`, append-only, one JSON object per line.
 
     {"n": 25, "run": "5f0c", "step": 12, "time": 1.5e9, "metrics": {"val/success": 0.5}, "crc": "9ae0daaf"}
     {"n": 26, "run": "5f0c", "step": 12, "time": 1.5e9, "table": "rewards", "data": [[0, 1]], "crc": "1c291ca3"}
 
-`n` is the number of the event in its file, from 1, so that a missing line is noticed; `run` is the id of the run, so
-that a file of another run is; `crc` is the CRC-32 of the line without it, so that a changed one is. Lines of plat 0.1
-have none of these, lines of runs begun before format 3 (`plat.store.run_directory.own_files`) no `run`; both are read.
+    n     number of the event in its file, from 1; detects missing lines
+    run   id of the run; detects a file of another run
+    crc   CRC-32 of the line without it; detects changed lines
 
-Promised: a line appears whole or not at all (a line cut short by a full disk is taken back; one cut short by a kill
-is the last and has no newline). `sync()` makes every line so far survive a power cut. NaN and infinities keep
-Python's JSON spelling. The reader never raises because of a damaged line or file: it reports a damaged line as an event
-of kind "corrupt", a line of another run as one of kind "foreign", and goes on; a file that cannot be read is one event
-of kind "unreadable".
+Each line appears whole or not at all: the writer removes a line cut short by a full disk; a line cut short by a kill is
+the last and has no newline. After `sync()` all lines survive a power cut. NaN and infinities keep Python's JSON
+spelling. The reader never raises: it returns events of kind "corrupt" (damaged line), "foreign" (line of another run)
+and "unreadable" (the file cannot be read).
 """
 
 from __future__ import annotations
@@ -31,15 +30,14 @@ from plat.plain_files import open_regular, parse_json
 from plat.store.run_directory.paths import run_of
 
 _CRC_KEY = b',"crc":"'
-_CRC_LENGTH = len('01234567"}')
 
 
 @dataclass(frozen=True)
 class Event:
     """One line. `kind` is "metrics", "table", "corrupt", "foreign" or "unreadable".
 
-    The last three have step -1, and in `data` the text of the line, the id of the other run, or the reason.
-    `number` and `run` are `n` and `run` of the line, None where it has none.
+    The last three have step -1; their `data` is the text of the line, the id of the other run, or the reason.
+    `number` is `n` of the line, 0 if it is damaged.
     """
 
     kind: str
@@ -48,8 +46,7 @@ class Event:
     metrics: Mapping[str, float] = field(default_factory=dict)
     table: str | None = None
     data: Any = None
-    number: int | None = None
-    run: str | None = None
+    number: int = 0
 
     @property
     def is_damaged(self) -> bool:
@@ -57,28 +54,28 @@ class Event:
 
 
 class SpoolWriter:
-    """Appends events; `count` is how many the file has. One writer per file: an attempt belongs to one process.
+    """Append events to the spool of one attempt of a run; `count` is the number of its events. A file has one writer.
 
-    run  the id that each line names; without it (before format 3) lines name none
+    The constructor raises OSError if the file cannot be opened.
     """
 
-    def __init__(self, path: Path, run: str | None = None) -> None:
-        self._run = {} if run is None else {"run": run}
+    def __init__(self, path: Path, run: str) -> None:
+        self._run = run
         self._handle: int | None = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o666)
         self._dirty = False
         self.count = len(read_events(path)[0])
 
     def append(self, step: int, metrics: Mapping[str, float]) -> None:
-        """Metrics of one step. Values are anything `float()` takes."""
+        """Append the metrics of one step. Values are anything that `float()` accepts. Raises OSError on a full disk."""
         values = {str(key): float(value) for key, value in metrics.items()}
         self._write({"step": int(step), "time": time.time(), "metrics": values})
 
     def table(self, name: str, step: int, data: Any) -> None:
-        """JSON-able data under a name; TypeError otherwise."""
+        """Append JSON-able data under a name. Raises TypeError for other data."""
         self._write({"step": int(step), "time": time.time(), "table": name, "data": data})
 
     def replay(self, event: Event) -> None:
-        """An event that was read elsewhere, with the time at which it was logged there."""
+        """Append an event of another spool with its original time."""
         content = (
             {"metrics": dict(event.metrics)} if event.table is None else {"table": event.table, "data": event.data}
         )
@@ -87,17 +84,19 @@ class SpoolWriter:
     def _write(self, line: dict[str, Any]) -> None:
         if self._handle is None:
             raise ValueError("the spool is closed")
-        data = _with_checksum({"n": self.count + 1, **self._run, **line})
+        text = json.dumps({"n": self.count + 1, "run": self._run, **line}, ensure_ascii=False, separators=(",", ":"))
+        body = text.encode(errors="surrogatepass")[:-1]
+        data = body + _CRC_KEY + b'%08x"}\n' % zlib.crc32(body)
         written = os.write(self._handle, data)
         self._dirty = True
-        if written < len(data):  # the disk is full: take the piece back, or it would swallow the next line
+        if written < len(data):  # the disk is full: remove the piece, or the next line would be appended to it
             with contextlib.suppress(OSError):
                 os.ftruncate(self._handle, os.fstat(self._handle).st_size - written)
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
         self.count += 1
 
     def sync(self) -> None:
-        """Everything appended so far is on disk when this returns."""
+        """Flush all appended lines to disk."""
         if self._dirty and self._handle is not None:
             os.fsync(self._handle)
             self._dirty = False
@@ -109,9 +108,9 @@ class SpoolWriter:
 
 
 def read_events(path: Path, start: int = 0) -> tuple[list[Event], int]:
-    """Events on complete lines from byte `start` on, and the offset to go on from. An absent file has no events.
+    """Return the events on complete lines from byte `start` on, and the offset for the next call.
 
-    A line that names another run than the one whose directory the file lies in is "foreign".
+    An absent file has no events. A line is "foreign" if it names another run than the file's directory.
     """
     try:
         with open_regular(path) as file:
@@ -125,32 +124,19 @@ def read_events(path: Path, start: int = 0) -> tuple[list[Event], int]:
     return [parse_line(line, run) for line in data[:end].split(b"\n")[:-1] if line.strip()], start + end
 
 
-def _with_checksum(line: dict[str, Any]) -> bytes:
-    """The line's bytes: JSON, with the CRC-32 of what comes before it as the last key."""
-    body = json.dumps(line, ensure_ascii=False, separators=(",", ":")).encode(errors="surrogatepass")[:-1]
-    return body + _CRC_KEY + b'%08x"}\n' % zlib.crc32(body)
-
-
 def parse_line(line: bytes, run: str | None = None) -> Event:
-    """One line of the spool of a run; a damaged one becomes an event of kind "corrupt", another run's "foreign"."""
+    """Parse one line of the spool of a run; a damaged line is of kind "corrupt", one of another run "foreign"."""
     try:
         fields = parse_json(line)
-        if not _is_intact(line, fields):
+        body, _, checksum = line.rpartition(_CRC_KEY)
+        if checksum != b'%08x"}' % zlib.crc32(body):
             raise ValueError("the checksum does not match")
-        step, when, number, named = int(fields["step"]), float(fields["time"]), fields.get("n"), fields.get("run")
-        if run is not None and named not in (None, run):
-            return Event("foreign", -1, 0.0, data=str(named), number=number, run=str(named))
+        step, when, number, named = int(fields["step"]), float(fields["time"]), int(fields["n"]), str(fields["run"])
+        if run is not None and named != run:
+            return Event("foreign", -1, 0.0, data=named)
         if "table" in fields:
-            return Event("table", step, when, {}, str(fields["table"]), fields["data"], number, named)
+            return Event("table", step, when, {}, str(fields["table"]), fields["data"], number)
         metrics = {str(key): float(value) for key, value in fields["metrics"].items()}
-        return Event("metrics", step, when, metrics, None, None, number, named)
+        return Event("metrics", step, when, metrics, number=number)
     except (ValueError, KeyError, TypeError, AttributeError):
         return Event("corrupt", -1, 0.0, data=line.decode(errors="replace"))
-
-
-def _is_intact(line: bytes, fields: dict[str, Any]) -> bool:
-    """Whether the checksum matches; a line without one must be of plat 0.1, so it may only have the keys of those."""
-    body, key, checksum = line.rpartition(_CRC_KEY)
-    if key and len(checksum) == _CRC_LENGTH:
-        return checksum == b'%08x"}' % zlib.crc32(body)
-    return fields.keys() <= {"step", "time", "metrics", "table", "data"}

@@ -1,7 +1,7 @@
-"""The newest progress in a spool, read from its end, so that a long spool costs no more than a short one.
+"""Read the newest progress in a spool from its end, so that the time does not depend on its length.
 
-Steps never go back within one attempt, so that the last whole line has the newest step. The newest value of a measure
-is on the last line that names it, which is usually near the end, too.
+Steps never decrease within one attempt, so the last whole line has the newest step. The last line that names a measure
+has its newest value.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ BLOCK = 1 << 18  # bytes read at once
 
 @dataclass(frozen=True)
 class Newest:
-    """The newest step, the newest value of the measure, and the offset of `read_events` behind the last whole line."""
+    """The newest step, the newest value of the measure, and the offset in bytes behind the last whole line."""
 
     step: int | None = None
     value: float | None = None
@@ -31,7 +31,7 @@ class Newest:
 
 
 def read_newest(path: Path, measure: str = HEADLINE) -> Newest:
-    """The newest step and value in a spool. Damaged lines are passed over; an absent or unreadable file has neither."""
+    """Return the newest step and value in the undamaged lines of a spool; None for both if the file cannot be read."""
     try:
         with open_regular(path) as file:
             return _newest(file, measure, run_of(path))
@@ -40,12 +40,12 @@ def read_newest(path: Path, measure: str = HEADLINE) -> Newest:
 
 
 def _newest(file: BinaryIO, measure: str, run: str | None) -> Newest:
-    end = _end_of_last_line(file)
     name = json.dumps(measure, ensure_ascii=False).encode()
     step: int | None = None
-    for lines in _lines_from_end(file, end):
+    end = 0
+    for end, lines in _lines_from_end(file):
         for line in reversed(lines):
-            if step is not None and name not in line:
+            if not line.strip() or (step is not None and name not in line):
                 continue
             event = parse_line(line, run)
             if not event.is_damaged and step is None:
@@ -55,27 +55,18 @@ def _newest(file: BinaryIO, measure: str, run: str | None) -> Newest:
     return Newest(step, None, end)
 
 
-def _end_of_last_line(file: BinaryIO) -> int:
-    """The offset behind the last newline; what follows it is a line still being written, or cut short by a kill."""
-    position = file.seek(0, os.SEEK_END)
+def _lines_from_end(file: BinaryIO) -> Iterator[tuple[int, list[bytes]]]:
+    """Yield (offset behind the last newline, lines) of each block, the last block first; without an incomplete line."""
+    position, rest, end = file.seek(0, os.SEEK_END), b"", 0
     while position:
         start = max(0, position - BLOCK)
         file.seek(start)
-        newline = file.read(position - start).rfind(b"\n")
-        if newline >= 0:
-            return start + newline + 1
+        data = file.read(position - start) + rest
+        rest, *lines = data.split(b"\n")  # the first line begins in the previous block
+        if lines and not end:
+            end = start + len(data) - len(lines.pop())
+        if end:
+            yield end, lines
         position = start
-    return 0
-
-
-def _lines_from_end(file: BinaryIO, end: int) -> Iterator[list[bytes]]:
-    """The lines before `end` in blocks, the last block first; within a block in the order of the file."""
-    position, rest = end, b""
-    while position:
-        start = max(0, position - BLOCK)
-        file.seek(start)
-        first, *complete = (file.read(position - start) + rest).split(b"\n")
-        position, rest = start, first  # the beginning of `first` is in the block before
-        yield [line for line in complete if line.strip()]
-    if rest.strip():
-        yield [rest]
+    if end:
+        yield end, [rest]

@@ -1,112 +1,98 @@
-"""Where a run stands, derived from the files in its directory alone. For a finished run that is one file."""
+"""Derive the state of a run from the files in its directory. For a done run this reads one file, result.json."""
 
 from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
-from plat.outcomes import is_failure, is_result
-from plat.store.run_directory import lease
-from plat.store.run_directory.files import headline_of, load_meta, read_outcome, read_result, read_status, result_damage
+from plat.store.coordination.submissions import open_record
+from plat.store.run_directory import lease, run_files
+from plat.store.run_directory.history import run_history
 from plat.store.run_directory.paths import AttemptPaths, RunPaths
 from plat.store.run_directory.spool_tail import read_newest
-from plat.store.submissions import open_record
 from plat.trainer.api import HEADLINE
+from plat.words.outcomes import INTERRUPTED, is_failure, is_result
+from plat.words.states import LeaseState, RunStatus
 
 IN_ARCHIVE = "in the archive"  # the reason of a run that is missing since `plat archive`
-STATES = ("done", "running", "queued", "unknown", "failed", "interrupted", "missing")
+STATES = tuple(status for status in RunStatus if status != RunStatus.PREPARING)
 
 
 @dataclass(frozen=True)
 class RunState:
-    """Where a run stands.
+    """The state of a run.
 
-    state       one of STATES; a cancelled or pruned run is "interrupted" with outcome "cancelled" or
-                "stopped:pruned"; a run that a scheduler has is "queued" until an attempt begins, and again while it
-                waits for its next turn there
-    outcome     how the run (done) or its last attempt ended, None while it runs or before it started
-    step        newest step logged, None before the first; `success` is the newest value of its headline metric
-    iterations  of the whole run, None when its config does not say
-    attempt     number of the newest attempt, 0 before the first
-    age         seconds since the last sign of life
-    reason      why the last attempt ended, one line
-    damage      what is wrong with result.json, "" when nothing is; the next attempt sets a damaged one aside
-    starting    what a run that has no step yet says that it is doing ("" when it says nothing)
+    A cancelled or pruned run is "interrupted" with outcome "cancelled" or "stopped:pruned". A run with an open
+    submission is "queued" while no attempt runs.
     """
 
-    state: str
-    outcome: str | None = None
-    step: int | None = None
-    success: float | None = None
-    iterations: int | None = None
-    attempt: int = 0
-    age: float | None = None
-    reason: str = ""
-    damage: str = ""
-    starting: str = ""
+    state: RunStatus  # one of STATES
+    outcome: str | None = None  # of the run (done) or of its last attempt; None while it runs or before it started
+    step: int | None = None  # newest logged step, None before the first
+    success: float | None = None  # newest value of the headline metric
+    iterations: int | None = None  # of the whole run, None if not recorded
+    attempt: int = 0  # number of the newest attempt, 0 before the first
+    age: float | None = None  # seconds since the last event, or since the last attempt ended
+    reason: str = ""  # why the last attempt ended, or the place at the scheduler; one line
+    damage: str = ""  # damage of result.json, "" if there is none; the next attempt sets a damaged file aside
+    starting: str = ""  # current activity of a running run before its first step, "" if not recorded
+    submission: str = ""  # name of the submission whose task has the run, "" if there is none or the process runs here
 
 
 def run_state(paths: RunPaths) -> RunState:
-    """Where the run stands, from its files alone."""
-    result = read_result(paths)
-    if result is None:
-        return _state_of_unfinished(paths)
-    return done_state(
-        result["outcome"],
-        result.get("step"),
-        result.get("success"),
-        result.get("iterations"),
-        result.get("attempt", 0),
-        result.get("time"),
-        result.get("reason") or "",
-    )
+    """Return the state of a run."""
+    result = run_files.read_result(paths)
+    return _state_of_unfinished(paths) if result is None else done_state(facts_of_done(result))
 
 
-def done_state(
-    outcome: str,
-    step: int | None,
-    success: float | None,
-    iterations: int | None,
-    attempt: int,
-    ended: float | None,
-    reason: str,
-) -> RunState:
-    """The state of a run with these facts in its result.json; `ended` in seconds since 1970."""
-    return RunState("done", outcome, step, success, iterations, attempt, _age(ended), reason)
+def facts_of_done(result: Mapping[str, Any]) -> tuple[Any, ...]:
+    """Return what `done_state` needs of a result.json: outcome, step, success, iterations, attempt, time, reason."""
+    facts = (result.get(key) for key in ("step", "success", "iterations"))
+    return result["outcome"], *facts, result.get("attempt", 0), result.get("time"), result.get("reason") or ""
+
+
+def done_state(facts: Sequence[Any]) -> RunState:
+    """Return the state of a done run from its `facts_of_done`."""
+    outcome, step, success, iterations, attempt, ended, reason = facts
+    return RunState(RunStatus.DONE, outcome, step, success, iterations, attempt, _age(ended), reason)
 
 
 def _state_of_unfinished(paths: RunPaths) -> RunState:
-    """The state of a run without a (whole) result.json."""
-    meta = load_meta(paths)
+    """Return the state of a run whose result.json is missing or damaged."""
+    meta = run_files.load_meta(paths)
     if meta is None:
-        return RunState("missing")
-    iterations, headline = meta.get("iterations"), headline_of(meta)
+        return RunState(RunStatus.MISSING)
+    iterations, headline = meta.get("iterations"), run_files.headline_of(meta)
     attempts = paths.attempts()
     held = lease.state(paths)
-    damage = result_damage(paths)
-    if held == "live" or (held == "unknown" and not (attempts and attempts[-1].outcome.exists())):
-        step, success, age = last_progress(attempts[-1].events, headline) if attempts else (None, None, None)
+    damage = run_files.result_damage(paths)
+    if held == LeaseState.LIVE or (held == LeaseState.UNKNOWN and not (attempts and attempts[-1].outcome.exists())):
+        step, success, age = _progress(paths, headline)
         number = attempts[-1].number if attempts else 0
-        place = "" if held == "live" else lease.task_of(paths) or ""
-        state = "running" if held == "live" or place else "unknown"
-        starting = read_status(attempts[-1]) if attempts and step is None else ""
-        return RunState(state, None, step, success, iterations, number, age, place, starting=starting)
+        task = None if held == LeaseState.LIVE else lease.task_of(paths)
+        state = RunStatus.RUNNING if held == LeaseState.LIVE or task else RunStatus.UNKNOWN
+        starting = run_files.read_status(attempts[-1]) if attempts and step is None else ""
+        where, submission = (task.place, task.submission.name) if task else ("", "")
+        return RunState(
+            state, None, step, success, iterations, number, age, where, starting=starting, submission=submission
+        )
     queued = _queued(paths, attempts, iterations, headline)
     if queued is not None:
         return queued
     if not attempts:
-        return RunState("missing", iterations=iterations, damage=damage)
+        return RunState(RunStatus.MISSING, iterations=iterations, damage=damage)
     number = attempts[-1].number
-    ended = read_outcome(attempts[-1])
-    if ended is None or is_result(str(ended.get("outcome", ""))):  # killed before it could say how it ended
-        step, success, age = last_progress(attempts[-1].events, headline)
+    ended = run_files.read_outcome(attempts[-1])
+    if ended is None or is_result(str(ended.get("outcome", ""))):  # killed before it wrote its outcome or result.json
+        step, success, age = _progress(paths, headline)
         reason = damage or "the process vanished"
-        return RunState("interrupted", None, step, success, iterations, number, age, reason, damage)
+        return RunState(RunStatus.INTERRUPTED, None, step, success, iterations, number, age, reason, damage)
     return RunState(
-        "failed" if is_failure(str(ended.get("outcome", ""))) else "interrupted",
+        RunStatus.FAILED if is_failure(str(ended.get("outcome", ""))) else RunStatus.INTERRUPTED,
         ended.get("outcome"),
         ended.get("step"),
         ended.get("success"),
@@ -119,31 +105,44 @@ def _state_of_unfinished(paths: RunPaths) -> RunState:
 
 
 def _age(when: float | None) -> float:
-    """Seconds since a moment; none where the clock was set back since."""
+    """Return the seconds since a time; 0 if it is None or in the future (the clock was set back)."""
     return 0.0 if when is None else max(0.0, time.time() - when)
 
 
 def _queued(
     paths: RunPaths, attempts: Sequence[AttemptPaths], iterations: int | None, headline: str
 ) -> RunState | None:
-    """The state of a run that a scheduler has and that is not running; None when no scheduler has it, or when an
-    attempt that it made there has failed."""
+    """Return the state of a run that waits at a scheduler; None without an open submission, or if an attempt of that
+    submission ended other than interrupted."""
     record = open_record(paths)
     if record is None:
         return None
+    where, submission = record.place, record.submission.name
     if not attempts:
-        return RunState("queued", iterations=iterations, reason=record.place)
+        return RunState(RunStatus.QUEUED, iterations=iterations, reason=where, submission=submission)
     newest = attempts[-1]
-    ended = read_outcome(newest) or {}
+    ended = run_files.read_outcome(newest) or {}
     outcome = str(ended.get("outcome", ""))
-    if newest.number > record.attempts and outcome not in ("", "interrupted"):
+    if newest.number > record.attempts and outcome not in ("", INTERRUPTED):
         return None
-    step, success, age = last_progress(newest.events, headline)
-    return RunState("queued", None, step, success, iterations, newest.number, age, record.place)
+    step, success, age = _progress(paths, headline)
+    return RunState(RunStatus.QUEUED, None, step, success, iterations, newest.number, age, where, submission=submission)
+
+
+def _progress(paths: RunPaths, headline: str) -> tuple[int | None, float | None, float | None]:
+    """Return `last_progress` of the newest attempt; if it has no success yet, the newest success of the history."""
+    attempts = paths.attempts()
+    if not attempts:
+        return None, None, None
+    step, success, age = last_progress(attempts[-1].events, headline)
+    if success is None and len(attempts) > 1:
+        values = [metric for metric in run_history(paths, uncovered=True)[0] if metric.key == headline]
+        success = max(values, key=lambda metric: metric.step).value if values else None
+    return step, success, age
 
 
 def last_progress(events: Path, headline: str = HEADLINE) -> tuple[int | None, float | None, float | None]:
-    """(newest step, newest value of the headline metric, seconds since the last event) of a spool."""
+    """Return (newest step, newest value of the headline metric, seconds since the last event) of a spool."""
     newest = read_newest(events, headline)
     age = None
     with contextlib.suppress(OSError):

@@ -1,8 +1,7 @@
-"""The types of what plat writes into the JSON files of a run directory, and what is wrong with a value of another type.
+"""Define the types of the values in the JSON files of a run directory, and check values against them.
 
-A checksum says that a file is the one that was written, not that plat wrote it: bundles come from other people, and
-files without a checksum (of plat 0.1, or edited by somebody) can hold any JSON. Keys that are not named here may hold
-anything, because nothing but their text is used.
+A checksum does not prove that plat wrote a file: bundles come from other people. Keys without a type here may have any
+value, because only their text is used.
 """
 
 from __future__ import annotations
@@ -10,16 +9,15 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable, Mapping
-from datetime import datetime
 from typing import Any, NamedTuple
 
-LAST_SECOND = 253402300799  # of the year 9999, the last one that a date can name
+LAST_SECOND = 253402300799  # of the year 9999, the last year of a Python date
 _SURROGATE = re.compile("[\ud800-\udfff]")
 MOST_ATTEMPTS = 999  # the names of attempt folders have three digits
 
 
 class Type(NamedTuple):
-    """A type in words, and whether a value is of it."""
+    """A type: its name in words, and a predicate that is True for its values."""
 
     name: str
     holds: Callable[[Any], bool]
@@ -34,23 +32,12 @@ def is_integer(value: Any) -> bool:
 
 
 def is_time(value: Any) -> bool:
-    """Whether it is a number of seconds since 1970 that a date can name."""
+    """Return True for seconds since 1970 in the range of a Python date: 0 to LAST_SECOND."""
     return is_number(value) and math.isfinite(value) and 0 <= value <= LAST_SECOND
 
 
-def _is_creation_time(value: Any) -> bool:
-    """plat 0.1 wrote dates, as text."""
-    if not isinstance(value, str):
-        return is_time(value)
-    try:
-        datetime.fromisoformat(value)
-    except ValueError:
-        return False
-    return True
-
-
 def _is_code(value: Any) -> bool:
-    """As `plat.store.provenance.code_state.CodeState.facts` writes it."""
+    """Return True for facts of the form of `plat.store.provenance.code_state.CodeState.facts`."""
     if not isinstance(value, dict) or not isinstance(value.get("versions") or {}, dict):
         return False
     plug_ins = value.get("plug_ins") or []
@@ -59,21 +46,12 @@ def _is_code(value: Any) -> bool:
     )
 
 
-def _are_studies(value: Any) -> bool:
-    return isinstance(value, dict) and all(
-        isinstance(trials, list) and all(isinstance(trial, str) for trial in trials) for trials in value.values()
-    )
-
-
-def _is_plugin_code(value: Any) -> bool:
-    return isinstance(value, dict) and all(
-        isinstance(files, dict) and all(isinstance(digest, str) for digest in files.values())
-        for files in value.values()
-    )
-
-
 def _is_list_of(holds: Callable[[Any], bool]) -> Callable[[Any], bool]:
-    return lambda value: isinstance(value, list) and all(holds(item) for item in value)
+    return lambda value: isinstance(value, list) and all(map(holds, value))
+
+
+def _is_mapping_to(holds: Callable[[Any], bool]) -> Callable[[Any], bool]:
+    return lambda value: isinstance(value, dict) and all(map(holds, value.values()))
 
 
 def _are_event_counts(value: Any) -> bool:
@@ -82,13 +60,17 @@ def _are_event_counts(value: Any) -> bool:
     )
 
 
+def _is_string(value: Any) -> bool:
+    return isinstance(value, str)
+
+
 def _is_text(value: Any) -> bool:
-    """Whether it is a text that can be written anywhere: a lone surrogate cannot."""
+    """Return True for text without lone surrogates, which cannot be encoded."""
     return isinstance(value, str) and (value.isascii() or not _SURROGATE.search(value))
 
 
 def _is_writable(value: Any) -> bool:
-    """Whether all texts in a JSON value can be written."""
+    """Return True if all texts in a JSON value can be encoded."""
     if isinstance(value, dict):
         return all(_is_text(key) and _is_writable(item) for key, item in value.items())
     if isinstance(value, list):
@@ -97,7 +79,7 @@ def _is_writable(value: Any) -> bool:
 
 
 def _is_identity(value: Any) -> bool:
-    """As `plat.spec.runs.Run.identity` describes it."""
+    """Return True for an identity of the form of `plat.spec.expansion.run.Run.identity`."""
     if not isinstance(value, dict) or not isinstance(value.get("trainer"), str):
         return False
     texts = _is_list_of(_is_text)
@@ -120,16 +102,13 @@ NUMBER = Type("a number", is_number)
 TIME = Type("a time in seconds since 1970", is_time)
 MAPPING = Type("a JSON object", lambda value: isinstance(value, dict) and _is_writable(value))
 PREPARATION = Type("a name and a title", lambda value: _is_list_of(_is_text)(value) and len(value) == 2)
-RESOURCES = Type(
-    "numbers and texts by name",
-    lambda value: isinstance(value, dict) and all(is_number(item) or _is_text(item) for item in value.values()),
-)
+RESOURCES = Type("numbers and texts by name", _is_mapping_to(lambda item: is_number(item) or _is_text(item)))
 ATTEMPT = Type(f"the number of an attempt (1 to {MOST_ATTEMPTS})", is_attempt_number)
 
 META = {
     "id": TEXT,
     "format": INTEGER,
-    "files": Type("hashes by file name", lambda value: isinstance(value, dict) and all(map(_is_text, value.values()))),
+    "files": Type("hashes by file name", _is_mapping_to(_is_text)),
     "name": TEXT,
     "trainer": TEXT,
     "trainer_version": _or_nothing(TEXT),
@@ -137,7 +116,7 @@ META = {
     "identity": Type("what the id was hashed from", _is_identity),
     "axes": MAPPING,
     "experiments": TEXTS,
-    "studies": Type("the trials that ask for it, by study", _are_studies),
+    "studies": Type("the trials that ask for it, by study", _is_mapping_to(_is_list_of(_is_string))),
     "fingerprint": MAPPING,
     "paper": _or_nothing(TEXT),
     "scale": _or_nothing(TEXT),
@@ -147,8 +126,8 @@ META = {
     "resources": RESOURCES,
     "config_sha256": TEXT,
     "code": _or_nothing(Type("what is recorded of the code", _is_code)),
-    "plugin_code": Type("hashes of files by plug-in", _is_plugin_code),
-    "created": Type("a time", _is_creation_time),
+    "plugin_code": Type("hashes of files by plug-in", _is_mapping_to(_is_mapping_to(_is_string))),
+    "created": Type("a time", is_time),
 }
 ENDED = {
     "outcome": TEXT,
@@ -180,7 +159,7 @@ ATTEMPT_META = {
 
 
 def wrong_type(values: Mapping[str, Any], types: Mapping[str, Type]) -> str:
-    """The first value that is not of its type, in words; "" when all are. A key may be absent."""
+    """Describe the first value that is not of its type; "" if there is none. Absent keys are accepted."""
     for key, type_ in types.items():
         if key in values and not type_.holds(values[key]):
             return f"its {key} is not {type_.name}"

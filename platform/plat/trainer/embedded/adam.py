@@ -12,10 +12,10 @@ HALF = (torch.bfloat16, torch.float16)
 
 
 class Adam:
-    """AdamW over one flat vector of parameters; the norm of the gradient is clipped to `clip` before each step.
+    """AdamW over one flat vector of parameters (P,), with the gradient's norm clipped to `clip`.
 
-    Parameters of half precision, in which a step of 1e-6 vanishes, follow float32 master weights: the gradient and both
-    moments are float32, too, and the parameters are the master weights rounded after each step.
+    A step of 1e-6 vanishes in half precision. Such parameters have float32 master weights, gradients and moments, and
+    are the master weights rounded after each step.
     """
 
     def __init__(self, flat: Tensor, lr: float, betas: tuple[float, float], weight_decay: float, clip: float) -> None:
@@ -25,29 +25,28 @@ class Adam:
         self.optimiser = torch.optim.AdamW([self.master], lr=lr, betas=betas, weight_decay=weight_decay, fused=True)
 
     def step(self, lr_scale: float = 1.0) -> float:
-        """Apply the accumulated gradient; returns its norm before clipping. RunError (nan) leaves the weights alone."""
+        """Apply the accumulated gradient and return its norm before clipping.
+
+        Raises RunError (class `nan`) if the norm is not finite; the weights stay as they are.
+        """
         grad = self.parameter.grad
         assert grad is not None
         grad = self.master.grad = grad.to(self.master.dtype)
         norm = float(torch.linalg.vector_norm(grad))
         if not np.isfinite(norm):
-            raise RunError("the gradient is not a finite number", failure_class="nan", mend="lower the learning rate")
+            raise RunError("the gradient is not a finite number", failure_class="nan", fix="lower the learning rate")
         if norm > self.clip:
             grad.mul_(self.clip / (norm + 1e-6))
         self.optimiser.param_groups[0]["lr"] = self.lr * lr_scale
         self.optimiser.step()
         self.parameter.grad = self.master.grad = None
-        self._round()
-        return norm
-
-    def _round(self) -> None:
-        """Bring the parameters after the master weights."""
         if self.master is not self.parameter:
             with torch.no_grad():
                 self.parameter.copy_(self.master)
+        return norm
 
     def state(self, prefix: str) -> dict[str, Tensor]:
-        """Parameters, step count, moments and master weights, named `prefix`.*, as a checkpoint keeps them."""
+        """Return parameters, step count, moments and master weights for a checkpoint, named `prefix`.*."""
         state = self.optimiser.state.get(self.master) or {}
         kept = {f"{prefix}.{name}": value.detach() for name, value in state.items()}
         if self.master is not self.parameter:
@@ -55,7 +54,7 @@ class Adam:
         return {f"{prefix}.parameters": self.parameter.detach(), **kept}
 
     def restore(self, prefix: str, tensors: dict[str, Tensor]) -> None:
-        """Go on from what `state(prefix)` gave."""
+        """Restore what `state(prefix)` returned."""
         with torch.no_grad():
             self.parameter.copy_(tensors[f"{prefix}.parameters"])
             if self.master is not self.parameter:

@@ -1,7 +1,4 @@
-"""Cross-scoring: the log-likelihood of every sampled reasoning under every prompt, by the current policy (Table 1).
-
-A prompt's keys and values are computed once and shared by all reasonings scored under it.
-"""
+"""Cross-scoring: the log-likelihood of sampled reasonings under prompts, by the current policy (Table 1)."""
 
 from __future__ import annotations
 
@@ -11,12 +8,13 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from plat.rl.config import MIConfig
-from plat.rl.mutual_information import SigmaEMA
 from plat.trainer.embedded.batch import Batch, length_groups, pad_prompts
 from plat.trainer.embedded.transformer.layers import at_least_float32
-from plat.trainer.embedded.transformer.model import Prefix, Weights, encode, extend
+from plat.trainer.embedded.transformer.model import Weights, encode, extend
 from plat.trainer.heartbeat import beat
-from plat.trainer.loop.scoring import mutual_information
+from plat.trainer.loop.proxy_scoring import mutual_information
+
+CHUNK = 256  # pairs of a reasoning and a prompt that are scored at a time
 
 
 @torch.inference_mode()
@@ -27,16 +25,15 @@ def log_likelihoods(
     lengths: np.ndarray,
     pad: int,
     temperature: float = 1.0,
-    chunk: int = 256,
     candidates: np.ndarray | None = None,
 ) -> Tensor:
-    """L (N, C): summed log-likelihood of reasonings[i, :lengths[i]] as the continuation of its candidate prompts.
+    """Return L (N, C): summed log-likelihoods (nats) of reasonings[i, :lengths[i]] after its candidate prompts.
 
-    reasonings  (N, K) token ids;  lengths (N,), from 0: an empty reasoning has log-likelihood 0
-    candidates  (N, C) numbers of prompts; None: every reasoning under every prompt, in order
-    chunk       how many pairs of a reasoning and a prompt are scored at a time
+    reasonings  (N, K) token ids, padded
+    lengths     (N,) tokens of each reasoning; an empty one has log-likelihood 0
+    candidates  (N, C) indices into prompts; None: every prompt, in order
 
-    Reasonings that are equal and have equal candidates are scored once, those of similar length together.
+    Equal reasonings with equal candidates are scored once. A prompt's keys and values are computed once.
     """
     device = str(weights.embed.device)
     if candidates is None:
@@ -49,44 +46,38 @@ def log_likelihoods(
     count = candidates.shape[1]
     scored = np.empty((len(first), count))
     for group in length_groups(lengths[first], worth=max(1, 512 // count)):
-        for part in np.array_split(group, -(-len(group) * count // chunk)):
+        for part in np.array_split(group, -(-len(group) * count // CHUNK)):
             if not len(part):
                 continue
             beat()
             own = lengths[first[part]]
             targets = np.repeat(reasonings[first[part], : max(1, own.max())], count, axis=0)
             rows = torch.from_numpy(candidates[first[part]].reshape(-1)).to(device)
-            chosen = _token_log_probs(weights, prefix, last, rows, torch.from_numpy(targets).to(device), temperature)
+            tokens = torch.from_numpy(targets).to(device)
+            hidden = extend(weights, prefix, rows, torch.cat((last[rows, None], tokens[:, :-1]), 1))
+            scores = at_least_float32(F.linear(hidden, weights.head))
+            logs = F.log_softmax(scores if temperature == 1 else scores / temperature, -1)
+            chosen = logs.gather(-1, tokens[..., None])[..., 0]
             mask = np.arange(targets.shape[1]) < np.repeat(own, count)[:, None]
             summed = (chosen * torch.from_numpy(mask).to(device)).double().sum(-1)
             scored[part] = summed.view(len(part), count).cpu().numpy()
     return torch.from_numpy(scored[number.reshape(-1)])
 
 
-def _token_log_probs(
-    weights: Weights, prefix: Prefix, last: Tensor, rows: Tensor, targets: Tensor, temperature: float
-) -> Tensor:
-    """(B, T): log-probability of each token of targets[b] as the continuation of prompt rows[b]."""
-    hidden = extend(weights, prefix, rows, torch.cat((last[rows, None], targets[:, :-1]), 1))
-    scores = at_least_float32(F.linear(hidden, weights.head))
-    logs = F.log_softmax(scores if temperature == 1 else scores / temperature, -1)
-    return logs.gather(-1, targets[..., None])[..., 0]
-
-
 def measure(
     weights: Weights,
     batch: Batch,
     config: MIConfig,
-    ema: SigmaEMA,
+    sigmas: dict[str, float],
     pad: int,
     temperature: float,
     rng: np.random.Generator,
 ) -> dict[str, float]:
-    """The `mi/` metrics of a batch before filtering (`plat.trainer.loop.scoring`); advances the EMA."""
+    """Return the `mi/` metrics of a batch before filtering (`plat.trainer.loop.proxy_scoring`); change `sigmas`."""
 
     def score(rows: np.ndarray, prompts: list[tuple[int, ...]]) -> Tensor:
         lengths = batch.reasoning_length[rows]
         return log_likelihoods(weights, prompts, batch.responses[rows], lengths, pad, temperature)
 
     prompts = [batch.prompts[number] for number in batch.prompt_of_row]
-    return mutual_information(batch, prompts, config, ema, rng, score)
+    return mutual_information(batch, prompts, config, sigmas, rng, score)

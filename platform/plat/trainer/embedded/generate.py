@@ -1,8 +1,8 @@
-"""Responses of a policy: one to each of many prompts at once, drawn token by token."""
+"""Generate responses of a policy to many prompts at once, token by token."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -13,10 +13,20 @@ from plat.trainer.embedded.transformer.layers import at_least_float32
 from plat.trainer.embedded.transformer.model import Weights, encode
 from plat.trainer.embedded.transformer.tokenizer import Tokenizer
 from plat.trainer.heartbeat import beat
+from plat.trainer.loop.trajectory_table import stacked
 
 # Keys and values of so many rows of a small model stay in a core's cache; those of 256 and more do not.
 _ROWS_AT_ONCE = 128
-_ENOUGH_LEFT = 0.8  # share of rows still speaking at which the others are dropped, which takes a copy
+_ENOUGH_LEFT = 0.8  # share of unfinished rows at which finished ones are dropped, which takes a copy
+
+
+class Responses(NamedTuple):
+    """B responses of at most R tokens, by the names of `plat.trainer.embedded.batch.Batch`."""
+
+    responses: np.ndarray  # (B, R) token ids, padded
+    response_length: np.ndarray  # (B,) including eos
+    log_probs: np.ndarray  # (B, R) nats, under softmax(logits / temperature)
+    entropies: np.ndarray  # (B, R) nats
 
 
 @torch.inference_mode()
@@ -25,31 +35,26 @@ def generate(
     tokenizer: Tokenizer,
     prompts: list[tuple[int, ...]],
     rows: np.ndarray,
-    uniforms: torch.Tensor,
+    chances: np.ndarray,
     temperature: float,
-) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-    """One response per row to prompts[rows[b]]; `uniforms` (tokens, B) decide what is drawn, at most `tokens` each.
+) -> Responses:
+    """Generate one response to prompts[rows[b]] for each row b.
 
-    Returns ids (B, R) padded, lengths (B,) including eos, log-probabilities and entropies (B, R) under
-    softmax(logits / temperature); at temperature 0 the likeliest token is taken, with certainty.
+    rows       (B,) indices into prompts
+    chances    (B, T) float32 in [0, 1): one number decides each token; a response has at most T tokens
+
+    Temperature 0 is greedy, with log-probabilities and entropies of 0.
     """
     at_once = _ROWS_AT_ONCE if weights.embed.device.type == "cpu" else len(rows)
     parts = []
     for start in range(0, len(rows), at_once):
         part = slice(start, start + at_once)
         used, own = np.unique(rows[part], return_inverse=True)
+        uniforms = torch.from_numpy(np.ascontiguousarray(chances[part].T))
         own_prompts = [prompts[number] for number in used]
-        parts.append(_generate(weights, tokenizer, own_prompts, own, uniforms[:, part], temperature))
+        parts.append(_generate(weights, tokenizer, own_prompts, own, uniforms, temperature))
     ids, lengths, log_probs, entropies = zip(*parts, strict=True)
-    return _below(ids, tokenizer.pad), np.concatenate(lengths), _below(log_probs, 0), _below(entropies, 0)
-
-
-def _below(arrays: Sequence[np.ndarray], padding: int) -> np.ndarray:
-    """Arrays (B, R) of several parts one below the other, padded to the longest R."""
-    width = max(array.shape[1] for array in arrays)
-    return np.concatenate(
-        [np.pad(array, ((0, 0), (0, width - array.shape[1])), constant_values=padding) for array in arrays]
-    )
+    return Responses(stacked(ids, tokenizer.pad), stacked(lengths), stacked(log_probs), stacked(entropies))
 
 
 def _generate(
@@ -59,8 +64,8 @@ def _generate(
     rows: np.ndarray,
     uniforms: torch.Tensor,
     temperature: float,
-) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-    """`generate` for all rows at once."""
+) -> Responses:
+    """Do what `generate` does, for all rows at once; uniforms (T, B)."""
     device = weights.embed.device
     ids, lengths, last = pad_prompts(prompts, tokenizer.pad, str(device))
     where = torch.from_numpy(rows).to(device)
@@ -93,11 +98,18 @@ def _generate(
             keep = torch.nonzero(~ended)[:, 0]
             decoder.select(keep)
             active, token, ended, chances = active[keep], token[keep], ended[keep], chances[:, keep]
-    return _responses(drawn[: at + 1].T, log_probs[: at + 1].T, entropies[: at + 1].T, tokenizer)
+    drawn, log_probs, entropies = (array[: at + 1].T for array in (drawn, log_probs, entropies))
+    stops = (drawn == tokenizer.eos).cumsum(1)
+    alive = (stops == 0) | ((stops == 1) & (drawn == tokenizer.eos))  # values after the first eos are arbitrary
+    outputs = torch.where(alive, drawn, tokenizer.pad), alive.sum(1), log_probs * alive, entropies * alive
+    return Responses(*(output.cpu().numpy() for output in outputs))
 
 
 def _draw(scores: torch.Tensor, uniforms: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-    """Tokens drawn from softmax(scores (B, vocabulary)) by one uniform number each, their log-probs, the entropies."""
+    """Draw a token from softmax(scores[b]) by uniforms[b].
+
+    scores (B, vocabulary), uniforms (B,). Returns tokens, their log-probabilities, and entropies, (B,) each.
+    """
     probs = scores.softmax(-1)
     mass = probs.cumsum(-1)
     token = torch.searchsorted(mass, (uniforms * mass[:, -1])[:, None])
@@ -105,14 +117,3 @@ def _draw(scores: torch.Tensor, uniforms: torch.Tensor) -> tuple[torch.Tensor, t
     # H = log Z - sum p s, and log Z = s - log p of any token
     entropy = scores.gather(-1, token).sub_(log_prob)[:, 0] - torch.linalg.vecdot(probs, scores)
     return token[:, 0], log_prob[:, 0], entropy
-
-
-def _responses(
-    drawn: torch.Tensor, log_probs: torch.Tensor, entropies: torch.Tensor, tokenizer: Tokenizer
-) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-    """What `generate` returns, from (B, R) arrays in which anything may follow the first eos."""
-    stops = (drawn == tokenizer.eos).cumsum(1)
-    alive = (stops == 0) | ((stops == 1) & (drawn == tokenizer.eos))
-    outputs = torch.where(alive, drawn, tokenizer.pad), alive.sum(1), log_probs * alive, entropies * alive
-    ids, lengths, masked_log_probs, masked_entropies = (output.cpu().numpy() for output in outputs)
-    return ids, lengths, masked_log_probs, masked_entropies

@@ -1,12 +1,11 @@
-"""What of a bucket's task gradient is signal: how far two random halves of its trajectories agree (figure 3).
+"""Separate signal and noise in a bucket's task gradient, by two random halves of its trajectories (figure 3).
 
-The norm of a gradient is biased upwards by sampling noise: a bucket whose rewards say nothing has one, too. So the
-trajectories of every prompt are split at random into two halves. Each half is a batch of its own, with advantages of
-its own, so that given the prompts the two gradients have independent noise. Their inner product estimates the squared
-norm of the expected gradient without that bias; their cosine says which share of them is signal.
+Sampling noise biases the norm of a gradient upwards. So each prompt's trajectories are split into two halves with their
+own advantages: given the prompts, the noise of the two gradients is independent. Their inner product estimates the
+squared norm of the expected gradient without bias. Their cosine shows the share of signal.
 
-**The null.** The same with the returns permuted among the trajectories of each prompt: rewards of the same spread that
-say nothing about what was done. There a return counts at its trajectory's last turn.
+The null permutes the returns among the trajectories of each prompt, each at its trajectory's last turn: rewards of the
+same spread, independent of the actions.
 """
 
 from __future__ import annotations
@@ -17,8 +16,8 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from plat.rl.gradient_probe import members_of, quantile_buckets
-from plat.rl.scores import spread
+from plat.rl.gradient_probe import quantile_buckets
+from plat.rl.scores import spread, trajectories_of
 from plat.trainer.embedded.batch import Batch, is_last_turn
 from plat.trainer.embedded.learner import Learner
 
@@ -26,9 +25,9 @@ ROUNDING = 1e-8  # a gradient of this norm is rounding, and has no direction
 
 
 def halves_metrics(
-    learner: Learner, batch: Batch, buckets: int, size: int, pad: int, rng: np.random.Generator
+    learner: Learner, batch: Batch, buckets: int, size: int, rng: np.random.Generator
 ) -> dict[str, float]:
-    """The `grad/` metrics of halves at the current weights; nothing is changed.
+    """Return the `grad/` metrics of halves at the current weights; nothing is changed.
 
     batch   prompt after prompt, each with `size` trajectories (4 or more; of an odd number the last one is left out)
 
@@ -42,18 +41,18 @@ def halves_metrics(
     parts = quantile_buckets(np.sqrt(spread(returns, ddof=1)), buckets)
     halves = random_halves(len(returns), size, rng)
     null = with_returns(batch, rng.permuted(returns, axis=1).ravel())
-    whole = learner.gradients(null, [members_of(part, size) for part in parts], pad, task_only=True)
+    whole = learner.gradients(null, [trajectories_of(part, size) for part in parts], task_only=True)
     metrics = {f"grad/q{number}/null_task": float(own["task"].norm()) for number, own in enumerate(whole, start=1)}
     for name, rewarded in (("halves", batch), ("null", null)):
-        half_parts = [members_of(part, size // 2) for part in parts]
-        one, other = (learner.gradients(rewarded.select(half), half_parts, pad, task_only=True) for half in halves)
+        half_parts = [trajectories_of(part, size // 2) for part in parts]
+        one, other = (learner.gradients(rewarded.select(half), half_parts, task_only=True) for half in halves)
         for number, (a, b) in enumerate(zip(one, other, strict=True), start=1):
             metrics |= _agreement(f"grad/q{number}/{name}", a["task"], b["task"])
     return metrics
 
 
 def random_halves(prompts: int, size: int, rng: np.random.Generator) -> list[NDArray[np.int64]]:
-    """The numbers of the trajectories of two disjoint halves, rising, each with `size // 2` of every prompt."""
+    """Return the trajectory indices of two disjoint halves, rising, each with `size // 2` of every prompt."""
     order = rng.permuted(np.tile(np.arange(size), (prompts, 1)), axis=1)
     starts = size * np.arange(prompts)[:, None]
     half = size // 2
@@ -61,7 +60,7 @@ def random_halves(prompts: int, size: int, rng: np.random.Generator) -> list[NDA
 
 
 def with_returns(batch: Batch, returns: NDArray[np.float64]) -> Batch:
-    """The batch with these returns (N,), each at the last turn of its trajectory."""
+    """Return the batch with these returns (N,), each at the last turn of its trajectory."""
     rewards = np.zeros_like(batch.rewards)
     rewards[is_last_turn(batch)] = returns
     return replace(batch, rewards=rewards)

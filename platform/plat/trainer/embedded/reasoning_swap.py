@@ -1,16 +1,14 @@
-"""Is reasoning used? Evaluations in which the policy acts upon reasonings that are not its own.
+"""Evaluate the policy with replaced reasonings, to measure the effect of their content on success.
 
-In every turn the policy speaks as always. Then its reasoning is replaced, and it goes on from there: it reads the
-prompt, the other reasoning and the closing think tag, and says the rest anew.
+In every turn the policy responds as usual. Then its reasoning is replaced, and the rest is generated anew after the
+prompt, the new reasoning and the closing think tag.
 
-    swapped   by the reasoning of another instance in the same turn; who gets whose is drawn at random, nobody gets
-              its own where there are two
+    swapped   by the reasoning of another instance in the same turn, drawn at random (never its own if there are two)
     blanked   by nothing
 
-Instances and random numbers are those of the ordinary evaluation: the number that decides a token depends on its place
-in the response alone. So a reasoning that is replaced by itself gives the ordinary evaluation, and what success loses
-is the effect of the reasoning's content. A turn whose think section does not close stays as it is, and gives no
-reasoning to others.
+Instances and random numbers are those of the ordinary evaluation; the number of a token depends on its position in the
+response alone. So replacing a reasoning by itself changes nothing. A turn whose think section does not close stays as
+it is, and its reasoning is given to no other.
 """
 
 from __future__ import annotations
@@ -18,18 +16,17 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 
-from plat.trainer.config import RunConfig
 from plat.trainer.embedded.batch import Batch
 from plat.trainer.embedded.evaluate import evaluate
 from plat.trainer.embedded.generate import generate
 from plat.trainer.embedded.rollout import Turn
 from plat.trainer.embedded.transformer.model import Weights
 from plat.trainer.embedded.transformer.tokenizer import Tokenizer
-from plat.trainer.loop.instances import FixedInstances
+from plat.trainer.loop.instance_sets import FixedInstances
 from plat.trainer.loop.randomness import SWAP, generator
+from plat.trainer.run_config import RunConfig
 from plat_envs.vocabulary import END_THINK
 
 Reasoning = list[int]
@@ -41,9 +38,9 @@ REPORTED = ("success", "return", "format_valid")
 def evaluate_replaced(
     weights: Weights, tokenizer: Tokenizer, config: RunConfig, instances: FixedInstances
 ) -> tuple[dict[str, float], dict[str, Batch]]:
-    """The metrics of both evaluations by their names without `val/`, e.g. `success_swapped`, and their trajectories.
+    """Return the metrics of both evaluations, named without `val/` (e.g. `success_swapped`), and their trajectories.
 
-    `replaced_swapped` and `replaced_blanked` are the shares of the turns in which a reasoning was replaced.
+    `replaced_swapped` and `replaced_blanked` are the shares of turns with a replaced reasoning.
     """
 
     def swap(turn: int, reasonings: list[Reasoning]) -> list[Reasoning]:
@@ -65,7 +62,7 @@ def evaluate_replaced(
 
 
 class Replace:
-    """Replaces the reasonings of a turn, and lets the policy say the rest anew; counts those that it `replaced`."""
+    """Replaces the reasonings of a turn and generates the rest anew; `replaced` counts them."""
 
     def __init__(self, weights: Weights, tokenizer: Tokenizer, temperature: float, choose: Choose) -> None:
         self.weights, self.tokenizer, self.temperature, self.choose = weights, tokenizer, temperature, choose
@@ -73,7 +70,7 @@ class Replace:
         self.replaced = 0
 
     def __call__(self, number: int, turn: Turn) -> list[list[int]]:
-        """The responses of a turn, token ids with eos where the policy ended them, with other reasonings in them."""
+        """Return the responses of a turn as token ids, with other reasonings, and eos where the policy ended them."""
         responses, closed, reasonings = [list(response) for response in turn.responses], [], []
         for row, response in enumerate(responses):
             body = response[:-1] if response[-1] == self.tokenizer.eos else response
@@ -94,7 +91,7 @@ class Replace:
     def _rests(
         self, prompts: list[tuple[int, ...]], starts: list[list[int]], chances: NDArray[np.float32]
     ) -> list[list[int]]:
-        """What the policy says after each of these beginnings of a response."""
+        """Generate what follows each of these beginnings of a response."""
         room = chances.shape[1]
         left = room - min(map(len, starts))
         if not left:
@@ -103,8 +100,7 @@ class Replace:
         for row, start in enumerate(starts):
             moved[row, : room - len(start)] = chances[row, len(start) :]
         given = [(*prompt, *start) for prompt, start in zip(prompts, starts, strict=True)]
-        drawn = torch.from_numpy(np.ascontiguousarray(moved.T))
-        ids, lengths, *_ = generate(self.weights, self.tokenizer, given, np.arange(len(given)), drawn, self.temperature)
+        ids, lengths, *_ = generate(self.weights, self.tokenizer, given, np.arange(len(given)), moved, self.temperature)
         return [
             tokens[: min(length, room - len(start))].tolist()
             for tokens, length, start in zip(ids, lengths, starts, strict=True)

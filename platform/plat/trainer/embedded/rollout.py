@@ -8,26 +8,25 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
 
 import numpy as np
-import torch
 
 from plat.trainer.embedded.batch import Batch
-from plat.trainer.embedded.generate import generate
+from plat.trainer.embedded.generate import Responses, generate
 from plat.trainer.embedded.transformer.model import Weights
 from plat.trainer.embedded.transformer.tokenizer import Tokenizer
+from plat.trainer.loop.played_response import Effect, play_response
 from plat.trainer.loop.randomness import Key, uniforms
-from plat_envs.api import LEVELS, Environment
-from plat_envs.vocabulary import END_THINK
+from plat.trainer.loop.trajectory_table import stacked
+from plat_envs.api import Environment
 
 
 @dataclass(frozen=True)
 class Sampling:
-    """How a policy speaks: at most `turns` turns of at most `tokens` tokens, drawn at `temperature` (0: greedy).
+    """How responses are drawn: at most `turns` turns of at most `tokens` tokens, at `temperature` (0: greedy).
 
-    context     current: each turn's prompt is the state alone; full: it is everything that was said before
-    token_cost  what each token of a response takes from the reward of its turn, eos included
+    context     current: each turn's prompt is the state alone; full: the whole history
+    token_cost  subtracted from the reward of a turn for each token of its response, eos included
     """
 
     turns: int
@@ -39,9 +38,9 @@ class Sampling:
 
 @dataclass(frozen=True)
 class Episodes:
-    """What is played: trajectory n is instance seeds[n] in environments[n], with the chance of the game noises[n].
+    """N episodes: trajectory n plays instance seeds[n] in environments[n], whose own chance is noises[n].
 
-    Trajectories of one group are neighbours; groups (N,) numbers them.
+    groups (N,) is the group of each trajectory; those of one group are neighbours.
     """
 
     environments: Sequence[Environment]
@@ -52,9 +51,9 @@ class Episodes:
 
 @dataclass(frozen=True)
 class Turn:
-    """What all trajectories that go on say in a turn: prompts and responses as token ids, eos included.
+    """Prompts and responses of all active trajectories in a turn, as token ids, eos included.
 
-    chances   (rows, tokens) the numbers that decide what is drawn
+    chances   (rows, tokens) the uniform numbers that decide the tokens
     """
 
     prompts: list[tuple[int, ...]]
@@ -62,7 +61,7 @@ class Turn:
     chances: np.ndarray
 
 
-Rewrite = Callable[[int, Turn], list[list[int]]]  # (number of the turn from 0, what is said) -> what is said instead
+Rewrite = Callable[[int, Turn], list[list[int]]]  # (index of the turn, turn) -> its new responses
 
 
 def rollout(
@@ -73,10 +72,10 @@ def rollout(
     key: Key,
     rewrite: Rewrite | None = None,
 ) -> Batch:
-    """Play every episode to its end: in each turn, all trajectories that go on speak at once.
+    """Play every episode to its end; in each turn all active trajectories respond at once.
 
-    `key` is that of the random numbers (`randomness.uniforms`). `rewrite` may change what was said before it is played;
-    such a batch has no log-probabilities and entropies.
+    key       of the random numbers (`randomness.uniforms`)
+    rewrite   may change responses before they are played; log-probabilities and entropies are then 0
     """
     trajectories = [
         _Trajectory(tokenizer, environment, seed, noise, sampling)
@@ -88,71 +87,43 @@ def rollout(
     for turn in range(sampling.turns):
         prompt = np.array([prompts.setdefault(trajectories[n].prompt, len(prompts)) for n in active])
         chances = uniforms(key, turn, len(trajectories), sampling.tokens)[active]
-        spoken = _speak(weights, tokenizer, list(prompts), prompt, chances, sampling.temperature)
+        spoken = generate(weights, tokenizer, list(prompts), prompt, chances, sampling.temperature)
+        lengths = zip(spoken.responses, spoken.response_length, strict=True)
+        responses = [ids[:length].tolist() for ids, length in lengths]
         if rewrite is not None:
-            cut = zip(spoken["responses"], spoken["response_length"], strict=True)
-            said = Turn(
-                [trajectories[n].prompt for n in active], [ids[:length].tolist() for ids, length in cut], chances
-            )
-            spoken = _as_spoken(rewrite(turn, said), tokenizer.pad)
-        steps = [
-            trajectories[n].step(ids[:length].tolist())
-            for n, ids, length in zip(active, spoken["responses"], spoken["response_length"], strict=True)
-        ]
-        columns = {name: np.array(values) for name, values in zip(_Step._fields, zip(*steps, strict=True), strict=True)}
-        done = columns.pop("done")
+            responses = rewrite(turn, Turn([trajectories[n].prompt for n in active], responses, chances))
+            spoken = _as_spoken(responses, tokenizer.pad)
+        effects = [trajectories[n].step(response) for n, response in zip(active, responses, strict=True)]
+        columns = dict(zip(Effect._fields, map(np.array, zip(*effects, strict=True)), strict=True))
         where = {"prompt_of_row": prompt, "trajectory_of_row": active, "turn_of_row": np.full(len(active), turn)}
-        turns.append({**where, **spoken, **columns})
-        active = active[~done]
+        turns.append({**where, **spoken._asdict(), **columns})
+        active = np.array([n for n in active if not trajectories[n].done], dtype=active.dtype)
         if not active.size:
             break
     success = np.array([trajectory.success for trajectory in trajectories])
     return Batch(prompts=list(prompts), group=episodes.groups, success=success, **_rows(turns))
 
 
-class _Step(NamedTuple):
-    """What a response brought about, by the names of `Batch`."""
-
-    reasoning_length: int
-    reasoning_level: int
-    rewards: float
-    format_valid: bool
-    actions: int
-    moves: int
-    done: bool
-
-
 class _Trajectory:
-    """One episode while it is played; `prompt` is what the policy answers next."""
+    """One episode while it is played; `prompt` is answered next."""
 
     def __init__(
         self, tokenizer: Tokenizer, environment: Environment, seed: int, noise: int, sampling: Sampling
     ) -> None:
         self.tokenizer, self.environment, self.sampling = tokenizer, environment, sampling
         self.prompt = tuple(tokenizer.prompt(environment.reset(seed, noise), environment.instructions))
-        self.success = False
+        self.success = self.done = False
 
-    def step(self, response: list[int]) -> _Step:
-        """Play a response, token ids with eos where the policy ended it, and put the next prompt together."""
+    def step(self, response: list[int]) -> Effect:
+        """Play a response (token ids, with eos where the policy ended it) and build the next prompt."""
         body = response[:-1] if response[-1] == self.tokenizer.eos else response
-        text = self.tokenizer.decode(body)
+        cost = self.sampling.token_cost * len(response)
         reasoning_length = self.tokenizer.reasoning_tokens(body)
-        reasoning = text.partition(END_THINK)[0].strip()
-        level = self.environment.reasoning_level(reasoning) if reasoning_length >= 0 else None
-        observation, reward, done, info = self.environment.step(text)
-        self.success = bool(info["success"])
-        valid = bool(info["format_valid"])
-        if not done:
-            self.prompt = self._next_prompt(body, observation)
-        return _Step(
-            reasoning_length,
-            -1 if level is None else LEVELS.index(level),
-            float(reward) - self.sampling.token_cost * len(response),
-            valid,
-            int(info.get("actions", valid)),
-            int(info.get("moves", valid)),
-            done,
-        )
+        played = play_response(self.environment, self.tokenizer.decode(body), reasoning_length, cost)
+        self.success, self.done = played.success, played.done
+        if not played.done:
+            self.prompt = self._next_prompt(body, played.observation)
+        return played.effect
 
     def _next_prompt(self, body: list[int], observation: str) -> tuple[int, ...]:
         if self.sampling.context == "full":
@@ -160,41 +131,18 @@ class _Trajectory:
         return tuple(self.tokenizer.prompt(observation, self.environment.instructions))
 
 
-def _speak(
-    weights: Weights,
-    tokenizer: Tokenizer,
-    prompts: list[tuple[int, ...]],
-    prompt_of_row: np.ndarray,
-    chances: np.ndarray,
-    temperature: float,
-) -> dict[str, np.ndarray]:
-    """One response to each row's prompt, by the names of `Batch`; `chances` (B, tokens) decide what is drawn."""
-    used, rows = np.unique(prompt_of_row, return_inverse=True)
-    drawn = torch.from_numpy(np.ascontiguousarray(chances.T))
-    ids, lengths, log_probs, entropies = generate(
-        weights, tokenizer, [prompts[number] for number in used], rows, drawn, temperature
-    )
-    return {"responses": ids, "response_length": lengths, "log_probs": log_probs, "entropies": entropies}
-
-
-def _as_spoken(responses: list[list[int]], pad: int) -> dict[str, np.ndarray]:
-    """Responses by the names of `Batch`, without log-probabilities and entropies."""
+def _as_spoken(responses: list[list[int]], pad: int) -> Responses:
+    """Return responses as arrays, with log-probabilities and entropies of 0."""
     lengths = np.array([len(response) for response in responses])
     ids = np.full((len(responses), lengths.max()), pad)
     for row, response in enumerate(responses):
         ids[row, : len(response)] = response
     nothing = np.zeros(ids.shape, dtype=np.float32)
-    return {"responses": ids, "response_length": lengths, "log_probs": nothing, "entropies": nothing}
+    return Responses(ids, lengths, nothing, nothing)
 
 
 def _rows(turns: list[dict[str, np.ndarray]]) -> dict[str, np.ndarray]:
-    """The rows of all turns together, sorted by trajectory, then turn; responses padded to the longest."""
-    width = max(turn["responses"].shape[1] for turn in turns)
-    gathered = {}
-    for name in turns[0]:
-        arrays = [turn[name] for turn in turns]
-        if arrays[0].ndim == 2:
-            arrays = [np.pad(array, ((0, 0), (0, width - array.shape[1]))) for array in arrays]
-        gathered[name] = np.concatenate(arrays)
+    """Join the rows of all turns, sorted by trajectory, then turn; responses are padded to the longest."""
+    gathered = {name: stacked([turn[name] for turn in turns]) for name in turns[0]}
     order = np.lexsort((gathered["turn_of_row"], gathered["trajectory_of_row"]))
     return {name: array[order] for name, array in gathered.items()}

@@ -1,6 +1,6 @@
-"""The policy's log-probabilities and the critic's values of a batch's responses: the differentiable part of an update.
+"""Log-probabilities of the policy and values of the critic for a batch's responses, differentiable.
 
-All results are flat, one number for each response token: row after row of the batch, within a row from left to right.
+Results are flat (tokens,): one number for each response token, row after row of the batch.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from plat.trainer.heartbeat import beat
 
 
 def token_log_probs(weights: Weights, batch: Batch, pad: int, temperature: float) -> tuple[Tensor, Tensor]:
-    """Log-probability and entropy (nats; (tokens,) each) of the response tokens under softmax(logits / temperature)."""
+    """Return log-probabilities and entropies (tokens,) in nats under softmax(logits / temperature)."""
     logits = at_least_float32(F.linear(hidden_states(weights, batch, pad), weights.head))
     if temperature != 1:
         logits = logits / temperature
@@ -29,10 +29,10 @@ def token_log_probs(weights: Weights, batch: Batch, pad: int, temperature: float
 
 
 def token_values(shape: Shape, critic: Tensor, batch: Batch, pad: int) -> Tensor:
-    """The critic's value (tokens,) of the state before each response token.
+    """Return the critic's value (tokens,) of the state before each response token.
 
-    critic: the flat parameters of a transformer of this shape, then those of the value head, width weights and a bias.
-    The head reads the RMS-normalised hidden state, without the final norm's learned weight.
+    critic: the flat parameters of a transformer of this shape, then the value head: width weights and a bias. The head
+    reads the RMS-normalised hidden state, without the final norm's learned weight.
     """
     transformer, head = critic[: -(shape.width + 1)], critic[-(shape.width + 1) :]
     hidden = hidden_states(unpack(shape, transformer), batch, pad)
@@ -40,16 +40,14 @@ def token_values(shape: Shape, critic: Tensor, batch: Batch, pad: int) -> Tensor
 
 
 def hidden_states(weights: Weights, batch: Batch, pad: int) -> Tensor:
-    """Final hidden states (tokens, width), of `unit_norm`, from which each response token is predicted."""
-    if flat_pass.fits(weights, batch.prompts, batch.response_length):
-        return flat_pass.hidden_states(
-            weights, batch.prompts, batch.prompt_of_row, batch.responses, batch.response_length, pad
-        )
+    """Return the final hidden states (tokens, width), after `unit_norm`, that predict each response token."""
+    if flat_pass.fits(weights, batch):
+        return flat_pass.hidden_states(weights, batch, pad)
     return _by_length(weights, batch, pad)
 
 
 def _by_length(weights: Weights, batch: Batch, pad: int) -> Tensor:
-    """`hidden_states` for any device, dtype and length: prompts once, responses in padded groups of similar length."""
+    """Compute `hidden_states` for any device, dtype and length, in padded groups of responses of similar length."""
     device = str(weights.embed.device)
     ids, lengths, last = pad_prompts(batch.prompts, pad, device)
     prefix = encode(weights, ids, lengths)

@@ -1,4 +1,4 @@
-"""What the platform sees of the embedded trainer (light: imports no torch)."""
+"""The specification of the embedded trainer. Imports no torch."""
 
 from __future__ import annotations
 
@@ -8,115 +8,116 @@ from pathlib import Path
 from typing import Any
 
 from plat.errors import SpecError
-from plat.trainer.api import TrainerSpec
-from plat.trainer.config import RunConfig
+from plat.extras import require_extra
+from plat.trainer.api import TrainerSpec, lazily
+from plat.trainer.embedded.base_model.base_record import base_identity, shipped_base
 from plat.trainer.embedded.base_model.recipe import base_key
-from plat.trainer.embedded.base_model.record import base_identity, shipped_base
 from plat.trainer.environments import environment_of
-from plat.trainer.metric_names import METRICS
+from plat.trainer.run_config import RunConfig
 from plat.trainer.validation import check_iteration, check_stand_in, idle_keys
+from plat.words.metric_names import METRICS
 
 
 def validate(config: RunConfig) -> RunConfig:
-    """Combinations that cannot run; SpecError says which key to change."""
+    """Return the config. Raises SpecError, with the key to change, for combinations that cannot run."""
     environment_of(config)
     check_stand_in(config)
     if config.model.path is None and config.train.rendering == "chat":
         raise SpecError(
             "a stand-in model knows only the compact rendering",
             where="train.rendering",
-            mend="use train.rendering=compact, or name a real checkpoint with model.path",
+            fix="use train.rendering=compact, or name a real checkpoint with model.path",
         )
     check_iteration(config)
     return config
 
 
-def _fingerprint(config: RunConfig) -> dict[str, Any]:
-    """What else a run is a function of: its base model, and the environment's version and data."""
+def task_identity(config: RunConfig) -> dict[str, Any]:
+    """Return the part of a run's identity that names its environment's version and data."""
     spec, options = environment_of(config)
-    facts = {"base": base_identity(config.model), "environment": spec.version, "data": spec.fingerprint(options)}
-    # Until plat 0.3 half precision was trained without them: such runs are others.
+    return {"environment": spec.version, "data": spec.fingerprint(options)}
+
+
+def _fingerprint(config: RunConfig) -> dict[str, Any]:
+    """Return what identifies a run beside its config: its base model, the environment's version and data."""
+    facts = {"base": base_identity(config.model), **task_identity(config)}
+    # plat < 0.3 trained half precision without master weights: those runs have other ids
     return facts | ({"master_weights": "float32"} if config.dtype in ("bfloat16", "float16") else {})
 
 
-def _load() -> Any:
-    from plat.trainer.embedded.train import train
-
-    return train
-
-
 def load_prepare() -> Any:
-    """What builds the base model of a config, unless it is in the cache."""
+    """Return the function that builds the base model of a config unless it is in the cache."""
     from plat.trainer.embedded.base_model.load import obtain
 
-    def prepare(config: RunConfig, cache: Path) -> None:
-        obtain(config.model, cache)
-
-    return prepare
+    return lambda config, cache: obtain(config.model, cache)
 
 
-def _load_check() -> Any:
-    from plat.trainer.loop.check_task import check_task
-
-    return check_task
-
-
-def _load_evaluate() -> Any:
-    from plat.trainer.embedded.evaluate import evaluate_checkpoint
-
-    return evaluate_checkpoint
-
-
-def _prepare(config: RunConfig) -> tuple[str, str] | None:
-    """The base model that must be built before the run; None when the model is shipped or a local checkpoint."""
+def prepare(config: RunConfig) -> tuple[str, str] | None:
+    """Return key and title of the base model to build before the run; None if it is shipped or a local checkpoint."""
     if config.model.path is not None or shipped_base(config.model) is not None:
         return None
     return base_key(config.model), f"base model for {config.model.name} (stand-in)"
 
 
+def _check_machine(config: RunConfig) -> None:
+    """Raise SpecError if the run loads from the hub or a real checkpoint, and the extra `hub` is missing."""
+    from plat.trainer.embedded.transformer.tokenizer import is_of_words
+
+    if config.model.path is not None and not is_of_words(Path(config.model.path)):
+        require_extra("hub", "a checkpoint of Hugging Face", "model.path")
+    if getattr(environment_of(config)[1], "data", "") == "hub":
+        require_extra("hub", "data: hub", "task.env.data")
+
+
 def _less_memory(config: RunConfig) -> RunConfig | None:
-    """Half the trajectories in a micro-batch, whose gradients are summed: the mini-batches stay as they are."""
+    """Halve the micro-batch; None if it has one trajectory. Gradients are summed, so mini-batches stay the same."""
     train = config.train
     size = train.micro_batch or math.ceil(train.prompts * train.group_size / train.mini_batches)
     return None if size <= 1 else replace(config, train=replace(train, micro_batch=math.ceil(size / 2)))
 
 
+# Options that both trainers got after their first runs -> the value that means "as before".
+LEGACY = {
+    "algorithm.std_floor": 0.0,
+    "eval.reasoning_swap": False,
+    "eval.trajectories": 0,
+    "gradient.buckets": 6,
+    "gradient.every": 0,
+    "gradient.group_size": 16,
+    "gradient.halves": False,
+    "gradient.prompts": 128,
+    "gradient.times": 0,
+    "mi.turns": 0,
+    "task.reward_noise": 0.0,
+    "train.precheck": 0,
+    "train.prompt_metrics": False,
+}
+
 SPEC = TrainerSpec(
     name="embedded",
     version="3.0",
     config_type=RunConfig,
-    load=_load,
+    load=lazily("plat.trainer.embedded.train", "train"),
     conf="plat.conf",
-    legacy={
+    legacy=LEGACY
+    | {
         "mi.probe": 0,
         "mi.probe_every": 1,
         "task.token_cost": 0.0,
-        "task.reward_noise": 0.0,
-        "algorithm.std_floor": 0.0,
-        "train.precheck": 0,
-        "train.prompt_metrics": False,
-        "eval.trajectories": 0,
-        "eval.reasoning_swap": False,
         "filter.within_group_rounding": "floor",
         "filter.kept": "own",
-        "gradient.every": 0,
-        "gradient.prompts": 128,
-        "gradient.group_size": 16,
-        "gradient.buckets": 6,
-        "mi.turns": 0,
-        "gradient.times": 0,
-        "gradient.halves": False,
     },
     operational_keys=("train.micro_batch", "model.paper_name"),
     validate=validate,
     resources=lambda config: {"threads": config.threads, "gpus": int(config.device == "cuda")},
     fingerprint=_fingerprint,
-    prepare=_prepare,
+    prepare=prepare,
     load_prepare=load_prepare,
-    load_evaluate=_load_evaluate,
-    load_check=_load_check,
+    load_evaluate=lazily("plat.trainer.embedded.evaluate", "evaluate_checkpoint"),
+    load_check=lazily("plat.trainer.loop.check_task", "check_task"),
     less_memory=_less_memory,
+    check_machine=_check_machine,
     idle_keys=idle_keys,
     metrics=METRICS,
-    preload=("plat.trainer.embedded.train", "verl.trainer.ppo.core_algos"),
+    preload=("plat.trainer.embedded.train",),
 )

@@ -1,27 +1,25 @@
-"""The order of a run around its algorithm: what is measured when, logged when, saved when, and when the run ends.
+"""The order of a run around its algorithm: when to measure, log and save, and when the run ends.
 
-The book-keeper knows the rules and the trainer knows the policy. The trainer implements `Trainable`, tells the
-book-keeper what an iteration gave, and is asked to evaluate, probe and hand over its state when a rule says so.
+The trainer implements `Trainable` and reports each iteration; the book-keeper asks it to evaluate, probe and hand over
+its state when a rule says so. Step s is the policy after s iterations; step 0 is the base model. The rules:
 
-Step s is the policy after s iterations; step 0 is the base model. The rules:
-
-    precheck     at step 0, where the trainer hands over how
+    precheck     at step 0, if the trainer passes a function for it
     evaluation   at step 0, every `eval.every` iterations, at the last one and when a run stops early. The success on
-                 the validation instances decides which step is the peak: the highest, the earliest of equal ones
+                 the validation instances decides the peak: the step with the highest, the earliest of equal ones
     probe        at step 0, at every `mi.probe_every`th evaluation and at the last step
     mi proxies   at step 1 and every `mi.every` iterations, on the batch before anything is dropped from it
     gradients    at step 1 and every `gradient.every` iterations after it, or `gradient.times` times from the first
-                 iteration to the last, on a batch of its own, before the update
+                 iteration to the last, on a separate batch, before the update
     held-out     the base model at step 0; the peak and the final policy when the run ends
     early stops  those of appendix B.2 (`plat.rl.early_stop`), after each iteration and each evaluation
     checkpoint   at step 0, at every peak, every `train.checkpoint_every` iterations, at the last step, and when the
-                 platform wants the process back
-    log          one event per step, after everything of the step was measured and before its checkpoint
+                 platform asks the run to stop
+    log          one event per step, after all measurements of the step and before its checkpoint
 
 **A trainer that owns its loop:**
 
     book = Bookkeeper(config, io, self)
-    book.start()                                    # goes on from a checkpoint, or measures the base model
+    book.start()                                    # resumes from a checkpoint, or measures the base model
     while not book.is_over:
         step = book.begin_iteration()
         with book.timed("rollout"):
@@ -33,19 +31,10 @@ Step s is the policy after s iterations; step 0 is the base model. The rules:
         book.end_iteration(empty=not len(kept))
     return book.finish(description_of_the_model)
 
-**A trainer whose loop belongs to a library** calls the same methods from the library's hooks. Below verl's own `fit()`,
-for example, which the trainer with verl does not need because it calls verl's stages one by one:
-
-    before the loop                 book.start(); the library's own step counter is set to `book.progress.step`
-    on_step_begin                   book.begin_iteration()
-    when the rewards are there      book.rolled_out(returns, metrics) with all prompts of the batch, in `_balance_batch`
-    before rows are dropped         cross-scoring where book.measures_mutual_information, with `book.sigma_ema`
-    the last hook of a step,        book.add(the library's own metrics); book.end_iteration(empty=...). The rollout
-      weights synchronised          must answer with the updated policy by then, because this is where it is evaluated
-    after end_iteration             leave the loop when book.is_over
-    after the loop                  return book.finish(...)
-
-The library's own evaluation, checkpoint rhythm and logger stay off: each of these rules exists here only.
+**A trainer whose loop belongs to a library** calls the same methods from the library's hooks. After `start` it sets the
+library's step counter to `book.progress.step`. It calls `rolled_out` with all prompts of the batch, before rows are
+dropped. `end_iteration` evaluates the updated policy, so the rollout must use that policy by then. The trainer leaves
+the loop when `book.is_over`, and switches off the library's own evaluation, checkpoints and logger.
 """
 
 from __future__ import annotations
@@ -54,6 +43,7 @@ import math
 import resource
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
+from dataclasses import asdict
 from typing import Any
 
 import numpy as np
@@ -62,23 +52,23 @@ from numpy.typing import NDArray
 from plat.errors import RunError
 from plat.rl import gradient_probe
 from plat.rl.early_stop import EarlyStops
-from plat.rl.mutual_information import SigmaEMA, is_measured
+from plat.rl.mutual_information import is_measured
+from plat.rl.peak import is_higher
 from plat.trainer.api import Outcome, RunIO, State, WriteFiles
-from plat.trainer.config import RunConfig
-from plat.trainer.loop.progress import Progress, Stopwatch, read_progress, with_progress
 from plat.trainer.loop.trainable import Measured, Trainable
+from plat.trainer.loop.training_progress import Progress, Stopwatch, read_progress, with_progress
+from plat.trainer.run_config import RunConfig
+from plat.words.metric_names import HELDOUT_BASE_SUCCESS, HELDOUT_FINAL_SUCCESS, HELDOUT_SUCCESS, VAL_SUCCESS
 
 
 class Bookkeeper:
-    """The book-keeper of one run; see the module for who calls what.
+    """The book-keeper of one run; the module docstring shows who calls which method.
 
-    progress    the step that is done, and the peak so far
-    stops       the early stops of appendix B.2 with their counts
-    sigma_ema   moving averages that the z-scores of mutual information are divided by
-    metrics     what the iteration that is going on has given so far, in the order in which it is logged
-
-    write_files   None, or what writes that part of the trainer's state which is too large to pass through memory, see
-                  `RunIO.save`; it is `State.files` of the state that is restored
+    progress     the last complete step, the peak so far, and `sigma_ema`: what divides z-scores of mutual information
+    stops        the early stops of appendix B.2 with their counts
+    metrics      metrics of the current iteration so far, in the order in which they are logged
+    write_files  None, or a function that writes the part of the trainer's state that is too large to pass through
+                 memory, see `RunIO.save`; on restore this part is in `State.files`
     """
 
     def __init__(
@@ -87,14 +77,13 @@ class Bookkeeper:
         self.config, self.io, self.trainable, self.write_files = config, io, trainable, write_files
         self.progress = Progress()
         self.stops = EarlyStops(config.early_stop)
-        self.sigma_ema = SigmaEMA(config.mi.ema_alpha)
         self.metrics: dict[str, float] = {}
         self.stopwatch = Stopwatch()
         self.reason: str | None = None  # of an early stop
         self.is_interrupted = False
 
     def start(self, precheck: Callable[[], Measured] | None = None) -> None:
-        """Go on from the newest checkpoint; without one, measure and save the base model.
+        """Resume from the newest checkpoint; without one, measure and save the base model.
 
         precheck   plays a batch with the base model for `train.precheck`: metrics with their prefix, and as table the
                    reward matrix
@@ -108,54 +97,54 @@ class Bookkeeper:
 
     @property
     def is_over(self) -> bool:
-        """Whether there is no further iteration, for whatever reason."""
+        """True if there is no further iteration: all are done, an early stop, or a request to stop."""
         return self.is_interrupted or self.reason is not None or self.progress.step >= self.config.train.iterations
 
     # --- one iteration ------------------------------------------------------------------------------------------------
 
     def begin_iteration(self) -> int:
-        """Start the clock of the next iteration; returns its step."""
+        """Start the clock of the next iteration and return its step."""
         self.metrics = {}
-        self.stopwatch.restart()
+        self.stopwatch = Stopwatch()
         return self.step
 
     @property
     def step(self) -> int:
-        """The step of the iteration that is going on."""
+        """Step of the current iteration."""
         return self.progress.step + 1
 
     def timed(self, part: str) -> AbstractContextManager[None]:
-        """A block whose seconds are logged as `time/<part>`."""
+        """Return a context manager; the seconds of its block are logged as `time/<part>`."""
         return self.stopwatch.timed(part)
 
     def add(self, metrics: Mapping[str, float]) -> None:
-        """More metrics of the iteration that is going on."""
+        """Add metrics of the current iteration."""
         self.metrics |= metrics
 
     def rolled_out(self, returns: NDArray[np.float64], metrics: Mapping[str, float]) -> None:
-        """The batch of the iteration, before refills and before the filter.
+        """Record the batch of the iteration, before refills and before the filter.
 
-        returns   (P, G) summed rewards of each trajectory: the paper's reward matrix, which is kept as a table
-        metrics   of the batch (`plat.trainer.loop.trajectories.batch_metrics`); the early stop on reward variance goes
-                  by `rollout/reward_var`
+        returns   (P, G) summed rewards of each trajectory: the paper's reward matrix, logged as a table
+        metrics   those of `plat.trainer.loop.trajectory_table.batch_metrics`; the early stop on reward variance uses
+                  `rollout/reward_var`
         """
         self.io.table("reward_matrix", self.step, np.round(returns, 6).tolist())
         self.add(metrics)
 
     @property
     def measures_mutual_information(self) -> bool:
-        """Whether the iteration that is going on scores reasonings under each other's prompts."""
+        """True if the current iteration scores reasonings under each other's prompts."""
         return is_measured(self.step, self.config.mi)
 
     @property
     def measures_gradients(self) -> bool:
-        """Whether the gradient is probed in the iteration that is going on, before its update."""
+        """True if the gradient is probed in the current iteration, before its update."""
         return gradient_probe.is_measured(self.step, self.config.gradient, self.config.train.iterations)
 
     def end_iteration(self, empty: bool) -> None:
-        """After the update: evaluate and probe where it is time, log the step, save, and see whether the run is over.
+        """Finish the iteration after its update: evaluate and probe if due, log, save, and decide if the run is over.
 
-        empty   nothing was kept to learn from, and no update was made
+        empty   True if no trajectory was kept, so that no update was made
         """
         config, step = self.config, self.step
         self.progress.step = step
@@ -163,7 +152,7 @@ class Bookkeeper:
         is_peak = False
         if step % config.eval.every == 0 or step == config.train.iterations or reason is not None:
             is_peak = self._evaluate()
-            reason = self.stops.evaluation(self.metrics["val/success"]) or reason  # an evaluation may stop the run, too
+            reason = self.stops.evaluation(self.metrics[VAL_SUCCESS]) or reason  # an evaluation may stop the run, too
         is_last = step == config.train.iterations or reason is not None
         if is_last or step % (config.eval.every * config.mi.probe_every) == 0:
             self._probe()
@@ -182,15 +171,16 @@ class Bookkeeper:
     # --- the end ------------------------------------------------------------------------------------------------------
 
     def finish(self, description: Mapping[str, Any]) -> Outcome:
-        """How the run ended; before, unless it is only interrupted, peak and final policy play the held-out instances.
+        """Return the outcome. Unless the run is interrupted, peak and final policy first play the held-out instances.
 
-        description   what the summary says of the model that really ran
-        RunError when the trainer's loop ended although the run is not over.
+        description   what the summary says of the model that was trained
+
+        Raises RunError if the trainer left its loop before the run was over.
         """
         if not self.is_over:
             raise RunError(
                 f"the trainer ended its loop after {self.progress.step} of {self.config.train.iterations} iterations",
-                mend="this is a mistake in the trainer: it must iterate until the run is over",
+                fix="this is a mistake in the trainer: it must iterate until the run is over",
             )
         if self.is_interrupted:
             return Outcome("interrupted")
@@ -201,7 +191,7 @@ class Bookkeeper:
     # --- measurements -------------------------------------------------------------------------------------------------
 
     def _measure_base_model(self, precheck: Callable[[], Measured] | None) -> None:
-        """Step 0: the base model plays the validation and the held-out instances, and is probed."""
+        """Do step 0: probe the base model, and evaluate it on the validation and the held-out instances."""
         self.metrics = {}
         if precheck is not None:
             measured = precheck()
@@ -212,13 +202,13 @@ class Bookkeeper:
         if self.config.eval.heldout:
             heldout = self.trainable.evaluate_heldout(None)
             self._record_heldout("base", heldout)
-            self.add({"heldout/base_success": heldout.metrics["success"]})
-        self.stops.evaluation(self.metrics["val/success"])
+            self.add({HELDOUT_BASE_SUCCESS: heldout.metrics["success"]})
+        self.stops.evaluation(self.metrics[VAL_SUCCESS])
         self.io.log(0, self.metrics)
         self._save(peak=True)
 
     def _evaluate(self) -> bool:
-        """Evaluate the policy and add its `val/` metrics; True when it is a new peak (ties are not)."""
+        """Evaluate the policy and add its `val/` metrics. Returns True if it is a new peak (a tie is not)."""
         with self.timed("eval"):
             validation = self.trainable.validate()
         self.add({f"val/{name}": value for name, value in validation.metrics.items()})
@@ -228,13 +218,13 @@ class Bookkeeper:
         success = validation.metrics["success"]
         if not math.isfinite(success):
             raise RunError("validation success is not a number", failure_class="nan")
-        if success <= self.progress.best_success:
+        if not is_higher(success, self.progress.best_success):
             return False
         self.progress.best_success, self.progress.best_step = success, self.progress.step
         return True
 
     def _probe(self) -> None:
-        """Add the `probe/` metrics of fresh reasonings, at step 0 with the null; nothing where `mi.probe` is 0."""
+        """Add the `probe/` metrics of fresh reasonings, at step 0 with the null. Does nothing if `mi.probe` is 0."""
         if not self.config.mi.probe:
             return
         step = self.progress.step
@@ -244,7 +234,7 @@ class Bookkeeper:
         self.add(probed.metrics)
 
     def _evaluate_peak_and_final(self) -> None:
-        """The peak and the final policy play the held-out instances, if there are any; logged at the last step."""
+        """Evaluate peak and final policy on the held-out instances, if there are any, and log the results."""
         if not self.config.eval.heldout:
             return
         step, peak_step = self.progress.step, self.progress.best_step
@@ -253,36 +243,34 @@ class Bookkeeper:
         peak = final if checkpoint is None else self.trainable.evaluate_heldout(checkpoint)
         self._record_heldout("peak", peak)
         self._record_heldout("final", final)
-        success = {"heldout/success": peak.metrics["success"], "heldout/final_success": final.metrics["success"]}
+        success = {HELDOUT_SUCCESS: peak.metrics["success"], HELDOUT_FINAL_SUCCESS: final.metrics["success"]}
         self.io.log(step, {"heldout/peak_step": float(peak_step), **success})
 
     def _peak_checkpoint(self) -> State:
-        """The state at the peak; RunError when that checkpoint is lost, because no other may stand in."""
+        """Return the state at the peak. Raises RunError if that checkpoint is lost: no other one may replace it."""
         peak_step, checkpoint = self.progress.best_step, self.io.load_peak()
         if checkpoint is None or checkpoint[0] != peak_step:
             remaining = "none is left" if checkpoint is None else f"the newest that is left is of step {checkpoint[0]}"
             raise RunError(
                 f"the peak checkpoint of step {peak_step} is gone or damaged ({remaining})",
-                mend="delete this run's folder and run it again: a peak cannot be evaluated without its weights",
+                fix="delete this run's folder and run it again: a peak cannot be evaluated without its weights",
             )
         return read_progress(*checkpoint)[1]
 
     def _record_heldout(self, role: str, measured: Measured) -> None:
-        """Keep the held-out results of a policy, in its role of base, peak or final, as a table."""
+        """Log the held-out results of a policy as a table. `role` is base, peak or final."""
         table = {**measured.table, "peak_step": self.progress.best_step, "role": role}
         self.io.table(f"heldout_{role}", self.progress.step, table)
 
     # --- checkpoints --------------------------------------------------------------------------------------------------
 
     def _save(self, peak: bool = False) -> None:
-        """Write a checkpoint from which `_go_on_from` goes on with the same bits."""
-        self.progress.early_stop = self.stops.to_dict()
-        self.progress.sigma_ema = self.sigma_ema.to_dict()
+        """Write a checkpoint from which the run resumes bit-identically."""
+        self.progress.early_stop = asdict(self.stops.counts)
         state = with_progress(self.trainable.state(), self.progress)
         self.io.save(self.progress.step, state, peak=peak, write_files=self.write_files)
 
     def _go_on_from(self, step: int, state: State) -> None:
         self.progress, own = read_progress(step, state)
         self.trainable.restore(step, own)
-        self.stops = EarlyStops.from_dict(self.config.early_stop, self.progress.early_stop)
-        self.sigma_ema = SigmaEMA.from_dict(self.config.mi.ema_alpha, self.progress.sigma_ema)
+        self.stops = EarlyStops(self.config.early_stop, self.progress.early_stop)

@@ -1,7 +1,7 @@
-"""Plays a few random episodes of a plugged-in environment before any run starts, and names what breaks the contract.
+"""Play a few random episodes of a plugged-in environment before any run starts, and report violations of its contract.
 
-The contract is `plat_envs.api.Environment`. What a trainer would meet in the middle of a run is met here: a missing
-method, an observation that is no text, a word that a stand-in does not know, an exception in turn 3.
+The contract is `plat_envs.api.Environment`: for example a missing method, an observation that is no text, a word that a
+stand-in does not know, an exception in turn 3.
 """
 
 from __future__ import annotations
@@ -11,14 +11,14 @@ import random
 from typing import Any
 
 from plat.errors import PlatError, PluginError, SpecError
-from plat.trainer.config import RunConfig
 from plat.trainer.environments import environment_of
+from plat.trainer.run_config import RunConfig
 from plat.user_code import definition_of, user_code
 from plat_envs.api import LEVELS, EnvironmentSpec
-from plat_envs.errors import BadEnvironment
+from plat_envs.environment_errors import BadEnvironment
 from plat_envs.vocabulary import IDS, THINK, WORDS
 
-METHODS = ("reset", "step", "reasoning_level")  # what every trainer asks an environment for
+METHODS = ("reset", "step", "reasoning_level")  # that every trainer needs of an environment
 TEXTS = ("instructions", "problem")  # likewise, after `reset`
 SEEDS = 3  # episodes of each split
 TURNS = 5  # of an episode at most
@@ -27,9 +27,9 @@ CONTRACT = "see `Environment` in plat_envs/api.py and docs/adding-a-trainer.md"
 
 
 def rehearse(config: RunConfig) -> None:
-    """Play the task of a config as its runs would; PluginError at the environment's code for what is wrong.
+    """Play the task of a config as its runs would. Raises PluginError at the environment's code for a mistake.
 
-    Nothing is played of the environments of plat, which have their own tests, nor where planning cannot (`countable`).
+    Skips plat's own environments, which have tests, and those that are not countable when planning.
     """
     spec, options = environment_of(config)
     if not is_plugged_in(spec) or not spec.countable(options):
@@ -39,14 +39,15 @@ def rehearse(config: RunConfig) -> None:
 
 
 def is_plugged_in(spec: EnvironmentSpec) -> bool:
-    """Whether another package publishes the environment."""
+    """Return True if another package publishes the environment."""
     return not spec.config_type.__module__.startswith("plat_envs.")
 
 
 def play(spec: EnvironmentSpec, options: Any, rendering: str, *, only_known_words: bool) -> None:
-    """Play SEEDS episodes of each of SPLITS with random responses; PluginError for the first thing that is wrong.
+    """Play SEEDS episodes of each of SPLITS with random responses. Raises PluginError for the first mistake.
 
-    only_known_words  every observation must be words of the vocabulary that end with `<think>`, as stand-ins read them
+    only_known_words  every observation must consist of words of the vocabulary and end with `<think>`, as stand-ins
+                      need
     """
     for split in SPLITS:
         for seed in range(SEEDS):
@@ -54,7 +55,7 @@ def play(spec: EnvironmentSpec, options: Any, rendering: str, *, only_known_word
 
 
 class _Episode:
-    """One episode, which remembers where it stands for messages."""
+    """One episode, with its position for error messages."""
 
     def __init__(
         self, spec: EnvironmentSpec, options: Any, rendering: str, split: str, seed: int, only_known_words: bool
@@ -82,13 +83,13 @@ class _Episode:
                 return
 
     def _has(self, name: str) -> None:
-        """PluginError where the environment, or its type, has no attribute of this name."""
+        """Raise PluginError if the environment, or its type, has no attribute of this name."""
         environment = self.environment
         if name not in dir(environment):
             raise self._wrong(f"it has no `{name}`", f"give {type(environment).__name__} one; {CONTRACT}")
 
     def _step(self, text: str) -> bool:
-        """Whether the episode is over after this response."""
+        """Take one step, check what it returns, and return True if the episode is over."""
         given = self._call("step", self.environment.step, text)
         if not isinstance(given, tuple) or len(given) != 4:
             raise self._wrong(f"`step` gives {given!r:.60}", "return (observation, reward, done, info)")
@@ -122,7 +123,7 @@ class _Episode:
             raise self._wrong(f"the observation of `{method}` does not end with {THINK}", CONTRACT)
 
     def _response(self) -> str:
-        """A demonstration where the environment gives them, or random words, well formed or not."""
+        """Return a demonstration, if the environment gives any, or random words, well formed or not."""
         rng = self.rng
         words = " ".join(rng.choice(WORDS) for _ in range(rng.randrange(6)))
         demonstrate = getattr(self.environment, "demonstrate", None)
@@ -134,13 +135,13 @@ class _Episode:
         return rng.choice((words, f"{words} </think> <answer> {words} </answer>", f"</think> <answer> {words}"))
 
     def _call(self, name: str, method: Any, *arguments: Any) -> Any:
-        """What a method gives; the exception that it raises is named with split, seed and turn."""
+        """Call a method and return its value. Errors name the split, seed and turn."""
         shown = ", ".join(f"{argument!r:.60}" for argument in arguments if not isinstance(argument, random.Random))
         try:
             with user_code(f"{self._title()}: `{name}({shown})` failed"):
                 return method(*arguments)
         except BadEnvironment as error:
-            raise SpecError(error.what, where=error.where or "task", mend=error.mend) from error
+            raise SpecError(error.what, where=error.where or "task", fix=error.fix) from error
         except PlatError as error:
             error.where = error.where or definition_of(method)
             raise
@@ -149,6 +150,6 @@ class _Episode:
         turn = f", turn {self.turn}" if self.turn else ""
         return f"the environment {self.spec.name!r} cannot be played ({self.split}, seed {self.seed}{turn})"
 
-    def _wrong(self, what: str, mend: str) -> PluginError:
+    def _wrong(self, what: str, fix: str) -> PluginError:
         place = definition_of(getattr(type(self.environment), "step", self.spec.make))
-        return PluginError(f"{self._title()}: {what}", where=place, mend=mend)
+        return PluginError(f"{self._title()}: {what}", where=place, fix=fix)

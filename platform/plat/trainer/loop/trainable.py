@@ -1,4 +1,4 @@
-"""What the book-keeper asks of a trainer: to measure its policy, and to hand over or take back its state."""
+"""The interface of a trainer for the book-keeper: measure the policy, hand over its state, and take it back."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from plat.trainer.api import State
 
 @dataclass(frozen=True)
 class Measured:
-    """What a measurement of a policy gave: its metrics, and a JSON-able table with more than the means.
+    """The result of a measurement of a policy: its metrics, and a JSON-able table with details.
 
     further   name -> more such tables, e.g. `val_trajectories`
     """
@@ -22,26 +22,25 @@ class Measured:
 
 
 class Trainable(Protocol):
-    """A trainer as `plat.trainer.loop.bookkeeper.Bookkeeper` sees it."""
+    """A trainer as `plat.trainer.loop.bookkeeper.Bookkeeper` uses it."""
 
     def validate(self) -> Measured:
-        """The current policy on the validation instances: metrics by their names without `val/`, `success` among
-        them, and a table of the results of each instance."""
+        """Evaluate on the validation instances: metrics without `val/`, `success` among them; a table per instance."""
 
     def evaluate_heldout(self, peak: State | None) -> Measured:
-        """The same on the held-out instances, of the current policy or, where `peak` is given, of that checkpoint's.
+        """Evaluate the current policy, or that of the checkpoint `peak`, on the held-out instances.
 
-        After a call with a checkpoint the run is over: the current policy need not be put back.
+        After a call with a checkpoint the run is over: the current policy need not be restored.
         """
 
     def probe(self, step: int, with_null: bool) -> Measured:
-        """The reasoning probe of the current policy: metrics with their prefix `probe/`, and the table of its blocks.
+        """Probe the reasoning of the current policy: metrics with the prefix `probe/`, and the table of its blocks.
 
-        with_null   also `probe/retrieval_untrained`, the same measurement of a model that was never trained
+        with_null   also measure `probe/retrieval_untrained`, on a model that was never trained
         """
 
     def state(self) -> State:
-        """What `restore` needs to go on with the same bits. What is a function of config and step is left out."""
+        """Return what `restore` needs to resume bit-identically, without what follows from config and step."""
 
     def restore(self, step: int, state: State) -> None:
-        """Go on from what `state` gave after `step` iterations."""
+        """Resume from the result of `state` after `step` iterations."""

@@ -1,4 +1,4 @@
-"""What the platform sees of the trainer with verl (light: imports neither torch nor verl)."""
+"""The trainer `verl` as the platform sees it: validation, resources, identity. Imports neither torch nor verl."""
 
 from __future__ import annotations
 
@@ -7,41 +7,44 @@ from dataclasses import replace
 from operator import attrgetter
 from typing import Any
 
-from plat.cores import usable_cores
 from plat.errors import SpecError
-from plat.trainer.api import TrainerSpec
-from plat.trainer.config import BaseConfig, RunConfig, ShapeConfig
-from plat.trainer.embedded.base_model.recipe import base_key
-from plat.trainer.embedded.base_model.record import base_identity, shipped_base
-from plat.trainer.embedded.spec import load_prepare
+from plat.extras import require_extra
+from plat.processes.cores import usable_cores
+from plat.trainer.api import TrainerSpec, lazily
+from plat.trainer.embedded.base_model.base_record import base_identity
+from plat.trainer.embedded.spec import LEGACY, load_prepare, prepare, task_identity
 from plat.trainer.environments import environment_of
-from plat.trainer.metric_names import VERL_METRICS
 from plat.trainer.resources import Resources
+from plat.trainer.run_config import BaseConfig, ShapeConfig
 from plat.trainer.validation import check_iteration, check_stand_in, idle_keys
-from plat.trainer.verl.config import VerlRunConfig
-from plat.trainer.verl.extra import require
-from plat.trainer.verl.models import checkpoint_bytes, host_gigabytes, is_stand_in, minutes, paper_model, workers
-from plat.trainer.verl.overrides import rollout_engine
-from plat.trainer.verl.room import CPUS_BESIDE, CPUS_OF_A_WORKER
+from plat.trainer.verl.settings.models import (
+    checkpoint_bytes,
+    host_gigabytes,
+    is_stand_in,
+    minutes,
+    paper_model,
+    workers,
+)
+from plat.trainer.verl.settings.room import CPUS_BESIDE, CPUS_OF_A_WORKER
+from plat.trainer.verl.settings.verl_config import VerlRunConfig
+from plat.trainer.verl.settings.verl_overrides import rollout_engine
+from plat.words.metric_names import VERL_METRICS
 
-# The base of conf/scale/smoke.yaml, and that of conf/model/qwen2.5-0.5b.yaml.
-UNABLE = BaseConfig(steps=20, batch=16, pool=100)
+UNABLE_STEPS = 20  # of the base of conf/scale/smoke.yaml
+# The base of conf/model/qwen2.5-0.5b.yaml.
 SMALLEST, ABLE = ShapeConfig(layers=1, width=32, heads=2, kv_heads=2, ffn=64), BaseConfig(steps=1500)
 
-# Keys that only the embedded trainer honours, at the value that asks for nothing.
-OF_THE_EMBEDDED_TRAINER = {
-    "task.reward_noise": 0.0,
-    "train.precheck": 0,
-    "eval.trajectories": 0,
-    "eval.reasoning_swap": False,
-    "gradient.halves": False,
-}
+# Keys that only the embedded trainer honours; their value in LEGACY switches them off.
+EMBEDDED_ONLY = ("task.reward_noise", "train.precheck", "eval.trajectories", "eval.reasoning_swap", "gradient.halves")
 
 
-def validate(config: RunConfig) -> RunConfig:
-    """Combinations that cannot run; SpecError says which key to change."""
-    assert isinstance(config, VerlRunConfig)
-    require()
+def validate(config: VerlRunConfig) -> VerlRunConfig:
+    """Check that the config can run, and return it. Raises SpecError that names the key to change.
+
+    A stand-in with `scale=smoke` and a base model too little trained to answer in a valid format gets another
+    `model.shape` and `model.base`: those of the smallest base model that travels with plat.
+    """
+    require_extra("verl", "the trainer verl", "trainer")
     environment_of(config)
     if is_stand_in(config):
         check_stand_in(config)
@@ -55,24 +58,22 @@ def validate(config: RunConfig) -> RunConfig:
 
 
 def _with_a_base_that_can_act(config: VerlRunConfig) -> VerlRunConfig:
-    """In place of a base of `scale=smoke`, the smallest one that travels with the package.
+    """Replace the base model of `scale=smoke` by the smallest one that the package ships.
 
     A base of 20 steps never answers in a valid format: all returns are equal, a filter keeps nothing, and a smoke test
     would make no update.
     """
-    if not is_stand_in(config) or config.scale != "smoke" or config.model.base.steps != UNABLE.steps:
+    if not is_stand_in(config) or config.scale != "smoke" or config.model.base.steps != UNABLE_STEPS:
         return config
     return replace(config, model=replace(config.model, shape=SMALLEST, base=ABLE))
 
 
 def _check_keys(config: VerlRunConfig) -> None:
-    """SpecError for a key that only the embedded trainer honours."""
-    for key, off in OF_THE_EMBEDDED_TRAINER.items():
-        if attrgetter(key)(config) != off:
-            value = json.dumps(off)
-            raise SpecError(
-                f"the trainer verl cannot honour {key}", where=key, mend=f"{key}={value}, or trainer=embedded"
-            )
+    """Raise SpecError if a key that only the embedded trainer honours is set."""
+    for key in EMBEDDED_ONLY:
+        if attrgetter(key)(config) != LEGACY[key]:
+            fix = f"{key}={json.dumps(LEGACY[key])}, or trainer=embedded"
+            raise SpecError(f"the trainer verl cannot honour {key}", where=key, fix=fix)
 
 
 def _check_engines(config: VerlRunConfig) -> None:
@@ -82,20 +83,19 @@ def _check_engines(config: VerlRunConfig) -> None:
         raise SpecError(
             f"on the CPU verl computes in float32 and generates with hf: not {' and '.join(wrong)}",
             where="verl.rollout" if engine != "hf" else "dtype",
-            mend="device=cpu dtype=float32 verl.rollout=auto, or device=cuda; a small model on the CPU is scale=smoke",
+            fix="device=cpu dtype=float32 verl.rollout=auto, or device=cuda; a small model on the CPU is scale=smoke",
         )
     if config.dtype not in ("float32", "bfloat16"):
-        raise SpecError(f"verl is not run in {config.dtype} here", where="dtype", mend="bfloat16 or float32")
+        raise SpecError(f"verl is not run in {config.dtype} here", where="dtype", fix="bfloat16 or float32")
     if engine == "hf" and config.verl.tensor_parallel > 1:
         raise SpecError(
             "the rollout engine hf has a whole model in each process",
             where="verl.tensor_parallel",
-            mend="verl.tensor_parallel=1, or verl.rollout=vllm",
+            fix="verl.tensor_parallel=1, or verl.rollout=vllm",
         )
 
 
-def _resources(config: RunConfig) -> Resources:
-    assert isinstance(config, VerlRunConfig)
+def _resources(config: VerlRunConfig) -> Resources:
     count = workers(config)
     if config.device == "cpu":
         return Resources(threads=config.threads * count, nodes=config.verl.nodes)
@@ -108,89 +108,49 @@ def _resources(config: RunConfig) -> Resources:
     )
 
 
-def _check_machine(config: RunConfig) -> None:
-    """More training processes than cores wait for each other at every step; with GPUs the dispatcher counts those."""
-    assert isinstance(config, VerlRunConfig)
+def _check_machine(config: VerlRunConfig) -> None:
+    """Raise SpecError for more training processes on the CPU than cores: they would wait for each other."""
     count, cores = workers(config), usable_cores()
     if config.device == "cpu" and count > cores:
         raise SpecError(
             f"{count} training processes on the CPU need a core each, and this machine has {cores}",
             where="verl.workers",
-            mend=f"verl.workers={cores}, or a larger machine (--on slurm, --on ray)",
+            fix=f"verl.workers={cores}, or a larger machine (--on slurm, --on ray)",
         )
 
 
-def _fingerprint(config: RunConfig) -> dict[str, Any]:
-    """What else a run is a function of: its base model, and the environment's version and data."""
-    assert isinstance(config, VerlRunConfig)
-    spec, options = environment_of(config)
+def _fingerprint(config: VerlRunConfig) -> dict[str, Any]:
+    """Return what else determines a run's results: its base model, and the environment's version and data."""
     local = is_stand_in(config) or config.model.path is not None
     base = base_identity(config.model) if local else {"hub": paper_model(config).hub}
-    return {"base": base, "environment": spec.version, "data": spec.fingerprint(options)}
+    return {"base": base, **task_identity(config)}
 
 
-def _prepare(config: RunConfig) -> tuple[str, str] | None:
-    """The base of a stand-in that must be built before the run; None where there is none to build."""
-    assert isinstance(config, VerlRunConfig)
-    if not is_stand_in(config) or shipped_base(config.model) is not None:
-        return None
-    return base_key(config.model), f"base model for {config.model.name} (stand-in)"
-
-
-def _less_memory(config: RunConfig) -> RunConfig | None:
-    """Half the tokens in a micro-batch; what it adds up to stays as it is."""
-    assert isinstance(config, VerlRunConfig)
+def _less_memory(config: VerlRunConfig) -> VerlRunConfig | None:
+    """Return the config with half the tokens in a micro-batch, whose sum is unchanged; None below 1024 tokens."""
     tokens = config.verl.tokens_per_gpu // 2
     return None if tokens < 1024 else replace(config, verl=replace(config.verl, tokens_per_gpu=tokens))
-
-
-def _load() -> Any:
-    from plat.trainer.verl.train import train
-
-    return train
-
-
-def _load_evaluate() -> Any:
-    from plat.trainer.verl.evaluate import evaluate_checkpoint
-
-    return evaluate_checkpoint
-
-
-def _load_check() -> Any:
-    from plat.trainer.verl.checking import check_config
-
-    return check_config
 
 
 SPEC = TrainerSpec(
     name="verl",
     version="1.0",
     config_type=VerlRunConfig,
-    load=_load,
+    load=lazily("plat.trainer.verl.train", "train"),
     conf="plat.conf",
-    legacy={
-        **OF_THE_EMBEDDED_TRAINER,
-        "algorithm.std_floor": 0.0,
-        "train.prompt_metrics": False,
-        "gradient.every": 0,
-        "gradient.prompts": 128,
-        "gradient.group_size": 16,
-        "gradient.buckets": 6,
-        "mi.turns": 0,
-        "gradient.times": 0,
-    },
+    legacy=LEGACY,
     operational_keys=("verl.tokens_per_gpu", "verl.gpu_memory", "verl.offload", "model.paper_name"),
     validate=validate,
     resources=_resources,
     fingerprint=_fingerprint,
-    prepare=_prepare,
+    prepare=lambda config: prepare(config) if is_stand_in(config) else None,
     load_prepare=load_prepare,
-    load_evaluate=_load_evaluate,
-    stall_after=3600.0,  # a checkpoint of a large model, or its start on many GPUs
+    load_evaluate=lazily("plat.trainer.verl.rollouts.evaluation", "evaluate_checkpoint"),
+    stall_after=3600.0,  # saving a large model, or starting it on many GPUs, takes long
     less_memory=_less_memory,
     idle_keys=idle_keys,
     metrics=VERL_METRICS,
-    load_check=_load_check,
+    load_check=lazily("plat.trainer.verl.settings.composition", "check_config"),
     check_machine=_check_machine,
     disk_bytes=checkpoint_bytes,
     cost_keys=("model.name", "verl.workers", "task.name", "algorithm.name", "filter.name"),

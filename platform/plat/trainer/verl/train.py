@@ -1,13 +1,14 @@
-"""A run with verl from its beginning to its end: Algorithm 1 of the paper on verl's workers.
+"""A run with verl from start to end: Algorithm 1 of the paper on verl's workers.
 
-The parts of an iteration are those of `plat.trainer.embedded.train`, and their metrics have the same names. What is
-different: `rollout/entropy` is estimated from the sampled tokens, because not every rollout engine gives the whole
-distribution; `rollout/cut` and `mi/score_gap` are new.
+The parts of an iteration and their metrics are those of `plat.trainer.embedded.train`, with these differences:
+`rollout/entropy` is estimated from the sampled tokens, because not every rollout engine gives the whole distribution;
+two metrics are new.
 
-    rollout/cut     share of the trajectories that ended, or lost the beginning of their prompt, for want of room
-    mi/score_gap    the largest difference between the mean log-probability of a reasoning as the rollout engine gave it
-                    and as the actor's workers score it under the same prompt (nats per token). It checks the scoring,
-                    the weights that the engine got and the tokens' spans, whenever the proxies are measured
+    rollout/cut     share of trajectories that ended, or lost the beginning of their prompt, because a limit of tokens
+                    was reached
+    mi/score_gap    largest difference between the mean log-probability of a reasoning from the rollout engine and from
+                    the actor's workers under the same prompt (nats per token); checks the scoring, the engine's
+                    weights and the tokens' spans, whenever the proxies are measured
 """
 
 from __future__ import annotations
@@ -20,40 +21,31 @@ import numpy as np
 import torch
 
 from plat.errors import PlatError, RunError
+from plat.extras import require_extra
 from plat.rl.gradient_probe import gradient_metrics
 from plat.trainer.api import Outcome, RunIO, State
+from plat.trainer.environments import make_environments
+from plat.trainer.loop import randomness
 from plat.trainer.loop.bookkeeper import Bookkeeper
-from plat.trainer.loop.instances import FixedInstances
-from plat.trainer.loop.randomness import (
-    GRADIENT,
-    SCORING,
-    SELECTING,
-    TRAINING,
-    UPDATING,
-    generator,
-    gradient_seeds,
-    training_seeds,
-)
-from plat.trainer.loop.refill import refill
-from plat.trainer.loop.selection import filter_batch, update_plan
+from plat.trainer.loop.instance_sets import FixedInstances, probe_instances
+from plat.trainer.loop.prompt_selection import filter_batch, refill, update_plan
+from plat.trainer.loop.randomness import GRADIENT, PROBE, SCORING, SELECTING, TRAINING, UPDATING, Key
 from plat.trainer.loop.trainable import Measured
-from plat.trainer.loop.trajectories import batch_metrics, instance_results
-from plat.trainer.verl.config import VerlRunConfig
-from plat.trainer.verl.cross_score import measure
-from plat.trainer.verl.evaluate import evaluate
-from plat.trainer.verl.extra import require
-from plat.trainer.verl.model_files import ModelFiles, model_files
-from plat.trainer.verl.play import Play, Played, chosen, joined
-from plat.trainer.verl.probe import Probe, pairs_of, result_of
-from plat.trainer.verl.running import running_trainer
+from plat.trainer.loop.trajectory_table import batch_metrics, instance_results
+from plat.trainer.verl.machines.running import running_trainer
+from plat.trainer.verl.rollouts.evaluation import evaluate
+from plat.trainer.verl.rollouts.play import Play, Played, chosen, joined
+from plat.trainer.verl.rollouts.verl_cross_score import block_pairs, block_result, measure
+from plat.trainer.verl.settings.models import ModelFiles, model_files
+from plat.trainer.verl.settings.verl_config import VerlRunConfig
 
 
 def train(config: VerlRunConfig, io: RunIO) -> Outcome:
     """Train from the base model, or from `io.restore()`, to `train.iterations` or an early stop (appendix B.2)."""
-    require()
+    require_extra("verl", "the trainer verl", "trainer")
     torch.set_num_threads(config.threads)
     files = model_files(config, io.cache)
-    io.facts({"base_sha256": files.identity})  # before restoring: a run never goes on from another base model
+    io.facts({"base_sha256": files.identity})  # before restoring: a run never resumes from another base model
     try:
         with running_trainer(config, files, io.status) as trainer:
             io.status("verl has started; the first evaluation or iteration follows")
@@ -65,21 +57,12 @@ def train(config: VerlRunConfig, io: RunIO) -> Outcome:
 
 
 class _Run:
-    """One run; the rules of when something is measured, logged and saved are the book-keeper's.
-
-    trainer       verl's workers and servers
-    validation    fixed instances that are played at every evaluation; their success decides which step is the peak
-    heldout       fixed instances that only the base model, the peak and the final policy play; None: `eval.heldout: 0`
-    book          the book-keeper, which asks for the methods that `plat.trainer.loop.trainable.Trainable` names
-    """
+    """One run, as in `plat.trainer.embedded.train`; `trainer` has verl's workers and servers."""
 
     def __init__(self, config: VerlRunConfig, io: RunIO, trainer: Any, files: ModelFiles) -> None:
         self.config, self.trainer, self.files = config, trainer, files
         self.validation = FixedInstances(config, "validation", config.eval.instances)
-        self.heldout = FixedInstances(config, "heldout", config.eval.heldout) if config.eval.heldout else None
-        self.reasoning_probe = None
-        if config.mi.probe:
-            self.reasoning_probe = Probe(config, self.heldout.problems() if self.heldout else set())
+        self.heldout = FixedInstances(config, "heldout", config.eval.heldout)
         self.book = Bookkeeper(config, io, self, self._write_files)
 
     def to_the_end(self) -> Outcome:
@@ -87,10 +70,10 @@ class _Run:
         self.book.start()
         while not self.book.is_over:
             self._iterate()
-        return self.book.finish(self.files.description())
+        return self.book.finish(self.files.description)
 
     def _iterate(self) -> None:
-        """One iteration of Algorithm 1."""
+        """Do one iteration of Algorithm 1."""
         book, config = self.book, self.config
         size = config.train.group_size
         step = self.trainer.global_steps = book.begin_iteration()
@@ -112,7 +95,7 @@ class _Run:
                 with book.timed("gradient"):
                     book.add(self._gradients(probed))
             with book.timed("filter"):
-                rng = generator(SELECTING, config.seed, step)
+                rng = randomness.generator(SELECTING, config.seed, step)
                 selection, kept = filter_batch(learnt_from, config.filter, size, rng)
             book.add(selection.metrics())
             with book.timed("update"):
@@ -120,49 +103,47 @@ class _Run:
         book.end_iteration(empty=not len(kept))
 
     def _rollout(self, step: int, refill: int, prompts: int) -> Played:
-        """Fresh instances, as many as `prompts`, and a group of trajectories on each."""
+        """Play `prompts` fresh instances with a group of trajectories each."""
         config = self.config
-        seeds = training_seeds(config.seed, step, refill, config.train.prompts)[:prompts]
-        key = (TRAINING, config.seed, step, refill)
-        play = Play("train", seeds, config.train.group_size, key, config.train.temperature, config.task.turns)
+        seeds = randomness.training_seeds(config.seed, step, refill, config.train.prompts)[:prompts]
+        return self._play(seeds, config.train.group_size, (TRAINING, config.seed, step, refill))
+
+    def _play(self, seeds: range, group_size: int, key: Key) -> Played:
+        config, step = self.config, self.trainer.global_steps
+        play = Play("train", seeds, group_size, key, config.train.temperature, config.task.turns)
         return self.trainer.play(play, step)  # type: ignore[no-any-return]
 
     def _replace_uninformative(self, batch: Played, step: int) -> tuple[Played, dict[str, float]]:
-        """DAPO's dynamic sampling, with a bound: prompts whose returns are all equal give way to fresh ones."""
-        train, max_refills = self.config.train, self.config.algorithm.max_refills
-
-        def roll_out(number: int, prompts: int) -> Played:
-            return self._rollout(step, refill=number, prompts=prompts)
-
-        batches, kept, metrics = refill(batch, roll_out, train.prompts, train.group_size, max_refills)
+        """Replace prompts whose returns are all equal by fresh ones (DAPO's dynamic sampling, bounded)."""
+        batches, kept, metrics = refill(batch, partial(self._rollout, step), self.config)
         together = joined(batches)
         self.trainer.forget(together.keys_of_others(kept))
         return chosen(together, kept), metrics
 
     def _mutual_information(self, batch: Played, step: int) -> dict[str, float]:
-        """The `mi/` metrics (Table 1) of the batch before refills and filter; advances the moving averages."""
-        rng = generator(SCORING, self.config.seed, step)
-        return measure(batch, self.config.mi, self.book.sigma_ema, rng, self.trainer.log_likelihoods)
+        """Return the `mi/` metrics (Table 1) of the batch before refills and filter; advance the moving averages."""
+        rng = randomness.generator(SCORING, self.config.seed, step)
+        return measure(batch, self.config.mi, self.book.progress.sigma_ema, rng, self.trainer.log_likelihoods)
 
     def _play_gradient_probe(self, step: int) -> Played:
-        """The batch of a gradient probe: instances of the training split that the run does not train on."""
-        config, probe = self.config, self.config.gradient
-        seeds, key = gradient_seeds(config.seed, step, probe.prompts), (GRADIENT, config.seed, step)
-        play = Play("train", seeds, probe.group_size, key, config.train.temperature, config.task.turns)
-        return self.trainer.play(play, step)  # type: ignore[no-any-return]
+        """Play the batch of a gradient probe: instances of the training split that the run does not train on."""
+        seed, probe = self.config.seed, self.config.gradient
+        return self._play(
+            randomness.gradient_seeds(seed, step, probe.prompts), probe.group_size, (GRADIENT, seed, step)
+        )
 
     def _gradients(self, probed: Played) -> dict[str, float]:
-        """The `grad/` metrics (figure 3) at the current weights."""
+        """Return the `grad/` metrics (figure 3) at the current weights."""
         returns = probed.returns.reshape(-1, self.config.gradient.group_size)
         norms = partial(self.trainer.gradient_norms, probed)
         return gradient_metrics(returns, self.config.gradient, norms)
 
     def _update(self, batch: Played, kept: np.ndarray, step: int) -> dict[str, float]:
-        """Update the policy on the trajectories numbered in `kept`; no update when there are none."""
+        """Update the policy on the trajectories numbered in `kept`, if there are any. Return the metrics."""
         plan, metrics = update_plan(len(kept), self.config.train, self.config.filter)
         self.trainer.forget(batch.keys_of_others(kept))
         if plan.updates:
-            rng = generator(UPDATING, self.config.seed, step)
+            rng = randomness.generator(UPDATING, self.config.seed, step)
             metrics |= self.trainer.update(chosen(batch, kept), plan, step, rng)
         return metrics
 
@@ -172,9 +153,8 @@ class _Run:
         return self._evaluate(self.validation)
 
     def evaluate_heldout(self, peak: State | None) -> Measured:
-        assert self.heldout is not None, "asked for only where eval.heldout is above 0"
         if peak is not None:
-            self._load(peak, self.trainer.global_steps)
+            self.restore(self.trainer.global_steps, peak)
         return self._evaluate(self.heldout)
 
     def _evaluate(self, instances: FixedInstances) -> Measured:
@@ -182,11 +162,14 @@ class _Run:
         return Measured(metrics, instance_results(batch))
 
     def probe(self, step: int, with_null: bool) -> Measured:
-        assert self.reasoning_probe is not None, "asked for only where mi.probe is above 0"
-        played = self.trainer.play(self.reasoning_probe.play(step), step, "val")
+        config = self.config
+        (environment,) = make_environments(config, "heldout", 1)
+        seeds = probe_instances(environment, config, step, self.heldout.problems)
+        key = (PROBE, config.seed, step)
+        played = self.trainer.play(Play("heldout", seeds, 1, key, config.train.temperature, turns=1), step, "val")
         with self.trainer.without_rollout():
-            scores = self.trainer.log_likelihoods(pairs_of(played))
-        result = result_of(played, scores)
+            scores = self.trainer.log_likelihoods(block_pairs(played))
+        result = block_result(played, scores)
         return Measured(result.metrics(), result.table())
 
     def state(self) -> State:
@@ -196,9 +179,6 @@ class _Run:
         self.trainer.save(folder, self.trainer.global_steps)
 
     def restore(self, step: int, state: State) -> None:
-        self._load(state, step)
-
-    def _load(self, state: State, step: int) -> None:
         if state.files is None:
-            raise RunError("a checkpoint of verl has files, and this one has none", mend="delete that checkpoint")
+            raise RunError("a checkpoint of verl has files, and this one has none", fix="delete that checkpoint")
         self.trainer.load(state.files, step)

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-import json
 import shutil
 
 import pytest
 from bundle_files import contents, refused
+from store_dump import dump
 
 from plat.errors import StoreError
-from plat.store.bundle.importer import import_bundle
-from plat.store.mlflow.client import mlflow_client
-from plat.store.mlflow.dump import dump
+from plat.store.bundle.bundle_importer import import_bundle
+from plat.store.disk.durable import read_json, to_checked_json
 from plat.store.mlflow.frames import Store
 from plat.store.mlflow.importer import import_runs
+from plat.store.mlflow.mlflow_client import mlflow_client
 from plat.store.run_directory.state import run_state
 
 
@@ -36,8 +36,8 @@ def test_other_bases_and_outcomes_are_other_content(exported, make_home, recipe)
     _, _, folder, _ = exported
     other = make_home("other")
     paths = recipe(1).write(other)
-    result = json.loads(paths.result.read_text())
-    paths.result.write_text(json.dumps(result | {"outcome": "stopped:low_success", "summary": {"base_sha256": "ba5e"}}))
+    change = {"outcome": "stopped:low_success", "summary": {"base_sha256": "ba5e"}}
+    paths.result.write_bytes(to_checked_json(read_json(paths.result) | change))
     said = refused(other, folder, "with other content")
     assert "outcome is stopped:low_success here and finished in the bundle" in said
     assert "base model is ba5e here and not recorded in the bundle" in said

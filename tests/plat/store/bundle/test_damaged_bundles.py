@@ -12,17 +12,17 @@ import pytest
 import yaml
 from bundle_files import refused
 
-from plat.spec.experiment import build_run, load_experiment
+from plat.spec.expansion.experiment import build_run, load_experiment
+from plat.store.bundle.bundle_importer import import_bundle
 from plat.store.bundle.exporter import export_bundle
 from plat.store.bundle.format import schema
-from plat.store.bundle.importer import import_bundle
 from plat.store.bundle.reading import read_bundle
 from plat.store.bundle.writing import write_bundle
-from plat.store.mlflow.record import read_record
+from plat.store.mlflow.run_record import read_record
 from plat.store.run_directory.attempts import record_failure
 from plat.store.run_directory.config_text import to_yaml
 from plat.store.run_directory.creation import create
-from plat.store.run_directory.files import config_hash
+from plat.store.run_directory.run_files import config_hash
 
 
 def _truncate(folder):

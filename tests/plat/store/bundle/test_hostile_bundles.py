@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 from bundle_files import contents
 from hostile_bundles import REFUSED, TAKEN
+from store_dump import dump
 
-from plat.store.bundle.importer import import_bundle
-from plat.store.mlflow.dump import dump
+from plat.store.bundle.bundle_importer import import_bundle
 
 LIMIT = 60  # seconds after which an import is taken to hang
 

@@ -11,16 +11,17 @@ from bundle_files import contents
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from pyarrow import parquet
+from store_dump import dump
 
 from plat.store.bundle import writing
+from plat.store.bundle.bundle_importer import import_bundle
+from plat.store.bundle.bundle_rows import runs_of
 from plat.store.bundle.exporter import export_bundle
 from plat.store.bundle.format import Bundle, schema
-from plat.store.bundle.importer import import_bundle
 from plat.store.bundle.reading import read_bundle
-from plat.store.bundle.rows import runs_of
 from plat.store.bundle.writing import write_bundle
+from plat.store.disk.durable import read_json, to_checked_json
 from plat.store.home import Home
-from plat.store.mlflow.dump import dump
 from plat.store.mlflow.frames import Store
 from plat.store.run_directory.history import run_history
 from plat.store.run_directory.spool import SpoolWriter
@@ -89,8 +90,8 @@ def test_bundles_that_share_runs_are_merged(exported, make_home, on_disk, recipe
     home, _, folder, _ = exported
     extra = recipes[1]
     file = on_disk("mine", [extra])
-    meta = json.loads(home.run(extra.id).meta.read_text())
-    home.run(extra.id).meta.write_text(json.dumps(meta | {"experiments": ["mine"]}))
+    meta = home.run(extra.id).meta
+    meta.write_bytes(to_checked_json(read_json(meta) | {"experiments": ["mine"]}))
     export_bundle(home, [file], tmp_path / "second")
     other = make_home("other")
     assert len(import_bundle(other, other.store_uri(), tmp_path / "second").new) == 1
@@ -105,8 +106,8 @@ def test_nothing_private_travels(exported, tmp_path):
     home, file, folder, _ = exported
     row = parquet.read_table(folder / "runs-0001.parquet").to_pylist()[0]
     paths = home.run(row["run_id"])
-    facts = {"attempt": 2, "host": "my-laptop", "pid": 4711, "boot_id": "b00t", "hardware": "A CPU", "facts": {}}
-    paths.attempt(2).meta.write_text(json.dumps(facts | {"facts": {"base_sha256": "ba5e"}}))
+    facts = {"attempt": 2, "host": "my-laptop", "pid": 4711, "boot_id": "b00t", "hardware": "A CPU"}
+    paths.attempt(2).meta.write_bytes(to_checked_json({"run": paths.id, **facts, "facts": {"base_sha256": "ba5e"}}))
     paths.code.write_text("commit: abc123\nuntracked: diary.txt\ntorch==2.13.0\n")
     export_bundle(home, [file], folder)
     row = parquet.read_table(folder / "runs-0001.parquet").to_pylist()[0]
@@ -147,15 +148,14 @@ def test_every_value_comes_back_as_it_was(tmp_path_factory, recipe, on_disk, val
     root = tmp_path_factory.mktemp("law")
     home, single = Home(root / "home").create(), recipe(1)
     paths = single.write(home)
-    spool = SpoolWriter(paths.attempt(1).events)
+    spool = SpoolWriter(paths.attempt(1).events, paths.id)
     for step, value in enumerate(values, start=9):
         spool.append(step, {"my/value": value})
     spool.table("mine", 100, data)
     spool.close()
-    result = json.loads(paths.result.read_text())
-    paths.result.write_text(json.dumps(result | {"step": 100}))
-    outcome = json.loads(paths.attempt(1).outcome.read_text())
-    paths.attempt(1).outcome.write_text(json.dumps({key: outcome[key] for key in outcome if key != "events"}))
+    changes = {paths.result: {"step": 100, "events": {"1": spool.count}}, paths.attempt(1).outcome: {"step": 100}}
+    for file, change in changes.items():
+        file.write_bytes(to_checked_json(read_json(file) | change))
     file = on_disk("table4", [single])
     export_bundle(home, [file], root / "bundle")
     (run,) = runs_of(read_bundle(root / "bundle"), root)

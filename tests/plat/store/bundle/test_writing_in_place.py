@@ -12,9 +12,8 @@ import pytest
 from bundle_files import contents
 
 from plat.errors import BundleError, HomeError
+from plat.store.bundle.bundle_importer import SCRATCH, import_bundle
 from plat.store.bundle.exporter import export_bundle
-from plat.store.bundle.importer import import_bundle
-from plat.store.bundle.staging import SCRATCH
 from plat.store.run_directory.state import run_state
 
 
@@ -92,16 +91,16 @@ def test_a_full_disk_imports_nothing(exported, make_home, recipe, on_disk, tmp_p
 KILLED = """
 import os, sys
 from pathlib import Path
-from plat.store.bundle import importer as bundle_import
+from plat.store.bundle import bundle_importer as bundle_import
 from plat.store.home import Home
-moves, real = int(sys.argv[3]), bundle_import.put_in_place
+moves, real = int(sys.argv[3]), bundle_import._put_in_place
 def move(staged, target):
     global moves
     if moves == 0:
         os.kill(os.getpid(), 9)
     moves -= 1
     real(staged, target)
-bundle_import.put_in_place = move
+bundle_import._put_in_place = move
 home = Home(Path(sys.argv[1]))
 bundle_import.import_bundle(home, home.store_uri(), Path(sys.argv[2]))
 """

@@ -5,13 +5,13 @@ from __future__ import annotations
 import pytest
 
 from plat.store.home import Home
-from plat.store.index import configs, remembered, runs
+from plat.store.index import configs, indexed_runs, remembered
 
 
 @pytest.fixture
 def indexed(monkeypatch):
     """Every run is indexed, whatever their number, as soon as its files are written."""
-    monkeypatch.setattr(runs, "FEW", 0)
+    monkeypatch.setattr(indexed_runs, "FEW", 0)
     monkeypatch.setattr(configs, "FEW", 0)
     monkeypatch.setattr(remembered, "SAVED_FROM", 1)
     monkeypatch.setattr(remembered, "is_settled", lambda mark, now: True)

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from plat.store.index import configs
 from plat.store.index.configs import nearest
 from plat.store.index.database import index_path
-from plat.store.run_directory.files import read_config
+from plat.store.run_directory.run_files import read_config
 
 pytestmark = pytest.mark.usefixtures("indexed")
 VALUES = st.sampled_from([None, 0, 1, 1.0, 0.5, "a", "b", [1, 2], {}, {"x": 1}, {"x": None}])

@@ -14,7 +14,7 @@ from index_states import told, truth
 
 from plat.store.home import Home
 from plat.store.index.database import index_path
-from plat.store.index.runs import descriptions, states
+from plat.store.index.indexed_runs import descriptions, states
 
 pytestmark = pytest.mark.usefixtures("indexed")
 
@@ -87,12 +87,12 @@ def test_a_folder_that_is_no_home_gets_no_index(tmp_path):
 WRITER = """
 import sys
 from plat.store.home import Home
-from plat.store.index import database, remembered, runs
-runs.FEW, remembered.SAVED_FROM, remembered.is_settled, database.WAIT = 0, 1, lambda mark, now: True, 10
+from plat.store.index import database, indexed_runs, remembered
+indexed_runs.FEW, remembered.SAVED_FROM, remembered.is_settled, database.WAIT = 0, 1, lambda mark, now: True, 10
 home = Home.find(sys.argv[1])
 for turn in range(20):
     database.index_path(home).unlink(missing_ok=turn % 5 == 0) if turn % 5 == 0 else None
-    states = runs.states(home, home.run_ids())
+    states = indexed_runs.states(home, home.run_ids())
     assert [state.state for state in states.values()] == ["done"] * 4 + ["failed", "interrupted"], states
 """
 
@@ -106,9 +106,9 @@ def test_several_processes_share_an_index(home, ids):
 
 
 def test_runs_that_are_gone_are_forgotten(home, ids, monkeypatch):
-    from plat.store.index import runs
+    from plat.store.index import indexed_runs
 
-    monkeypatch.setattr(runs, "SAVED_FROM", 1)
+    monkeypatch.setattr(indexed_runs, "SAVED_FROM", 1)
     states(home)
     shutil.rmtree(home.run(ids[0]).root)
     states(home)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import shutil
 import subprocess
@@ -12,11 +11,11 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from index_states import told, truth
 
-from plat.store.durable import to_checked_json, write
+from plat.store.disk.durable import read_json, to_checked_json, write
 from plat.store.home import Home
-from plat.store.index.runs import descriptions, states
+from plat.store.index.indexed_runs import descriptions, states
 from plat.store.run_directory import lease
-from plat.store.run_directory.files import load_meta, read_result
+from plat.store.run_directory.run_files import load_meta, read_result
 
 pytestmark = pytest.mark.usefixtures("indexed")
 NUMBERS = range(6)
@@ -58,7 +57,7 @@ def test_runs_that_were_never_started_cost_no_reading(home, ids, recipe, reads):
     for number in (10, 11):
         paths = recipe(number, outcome=None).write(home)
         shutil.rmtree(paths.root / "attempts")
-        meta = json.loads(paths.meta.read_text()) | {"iterations": 8}
+        meta = read_json(paths.meta) | {"iterations": 8}
         write(paths.meta, to_checked_json(meta))
     asked = home.run_ids()
     assert told(home, asked) == truth(home, asked)

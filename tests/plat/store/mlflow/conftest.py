@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from plat.store.home import Home
-from plat.store.mlflow.client import mlflow_client
+from plat.store.mlflow.mlflow_client import mlflow_client
 
 
 @pytest.fixture

@@ -14,7 +14,8 @@ from pathlib import Path
 
 import pytest
 
-from plat.cli import doctor, importing, results
+from plat.app import importing
+from plat.cli.verbs import claims, doctor, report, sync
 from plat.errors import HomeError, StoreError
 from plat.store.home import Home
 from plat.store.mlflow import sqlite_connection, sqlite_creation
@@ -81,7 +82,7 @@ def test_a_log_that_cannot_be_read_is_not_ignored(filled, monkeypatch):
         Store(filled[0].store_uri(), filled[0]).load("table4")
 
 
-def test_results_of_an_archive_are_shown_with_a_warning(filled, recipe, monkeypatch, capsys):
+def test_results_of_an_archive_are_shown_with_a_warning(filled, recipe, monkeypatch, caplog):
     home, file = filled
     recipe(2).write(home)
     monkeypatch.setattr(importing, "import_all", refuse)
@@ -89,7 +90,7 @@ def test_results_of_an_archive_are_shown_with_a_warning(filled, recipe, monkeypa
         importing.catch_up(home, home.store_uri(), [file])
     monkeypatch.setattr(os, "access", lambda *_: False)
     importing.catch_up(home, home.store_uri(), [file])
-    assert "warning: the store is not brought up to date: cannot lock" in capsys.readouterr().err
+    assert "the store is not brought up to date: cannot lock" in caplog.text
 
 
 def refuse(home, *_):
@@ -122,9 +123,9 @@ def test_a_home_of_a_newer_version_is_never_written(home, recipe, experiment, tm
         home.checked,
         home.create,
         lambda: import_runs(home, home.store_uri()),
-        lambda: results.claims([_file(tmp_path)], home=home.root),
-        lambda: results.report([_file(tmp_path)], home=home.root),
-        lambda: results.sync([], home=home.root),
+        lambda: claims.claims([_file(tmp_path)], home=home.root),
+        lambda: report.report([_file(tmp_path)], home=home.root),
+        lambda: sync.sync([], home=home.root),
     ):
         with pytest.raises(HomeError, match="newer plat"):
             attempt()
@@ -159,11 +160,11 @@ def test_the_cause_of_a_store_that_could_not_be_made():
 
 def test_sync_asks_the_store_and_makes_no_home(home, tmp_path):
     with pytest.raises(HomeError, match="no home"):
-        results.sync([], home=tmp_path / "nowhere")
+        sync.sync([], home=tmp_path / "nowhere")
     assert not (tmp_path / "nowhere").exists()
     with pytest.raises(StoreError):
-        results.sync([], home=home.root, store="nosuch://x")
-    assert results.sync([], home=home.root) == 0
+        sync.sync([], home=home.root, store="nosuch://x")
+    assert sync.sync([], home=home.root) == 0
 
 
 @pytest.mark.parametrize("uri", ["nosuch://x", "sqlite://"])
@@ -188,5 +189,5 @@ def test_the_doctor_sees_what_other_verbs_refuse(home, damage, says):
     else:
         other.mkdir()
     actual = doctor.check_store(home, f"sqlite:///{other}")
-    assert actual.level == "error" and says in actual.says and actual.mend
+    assert actual.level == "error" and says in actual.says and actual.fix
     assert Home(home.root).exists()

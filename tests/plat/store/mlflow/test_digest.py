@@ -11,16 +11,16 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from store_dump import dump
 
 from plat.store.mlflow import digest as digests
+from plat.store.mlflow.backend import Series
 from plat.store.mlflow.client_reader import ClientReader
 from plat.store.mlflow.digest import TAG, Digest, digest_tags
-from plat.store.mlflow.dump import dump
 from plat.store.mlflow.frames import Store
 from plat.store.mlflow.importer import import_runs
-from plat.store.mlflow.raw import Series
-from plat.store.mlflow.record import Point, RunRecord
-from plat.store.mlflow.restoring import restore_runs
+from plat.store.mlflow.run_record import Point, RunRecord
+from plat.store.mlflow.verify import restore_runs
 
 OF_RUN = "run_uuid = (SELECT run_uuid FROM tags WHERE key = 'plat.id' AND value = '0001000000000000')"
 CHANGES = {

@@ -11,16 +11,16 @@ from contextlib import closing
 import numpy as np
 import pandas as pd
 import pytest
+from store_dump import dump
 
 from plat.errors import StoreError
 from plat.store.home import Home
-from plat.store.mlflow.client import mlflow_client
+from plat.store.mlflow.backend import restore
 from plat.store.mlflow.client_reader import ClientReader
 from plat.store.mlflow.connect import DIRECT_SCHEMAS
-from plat.store.mlflow.dump import dump
 from plat.store.mlflow.frames import Store
 from plat.store.mlflow.importer import import_runs
-from plat.store.mlflow.raw import restore
+from plat.store.mlflow.mlflow_client import mlflow_client
 from plat.store.mlflow.report_record import ReportRecord
 from plat.store.mlflow.sqlite_connection import schema_revision
 from plat.store.mlflow.sqlite_reader import SqlReader
@@ -256,7 +256,7 @@ def test_a_stored_table_that_cannot_be_read_names_run_and_table(filled, line):
         store.commit()
     with pytest.raises(StoreError, match=r"line \d+ of its tables.jsonl .* run run-000") as error:
         Store(home.store_uri(), home).load(table4)
-    assert str(path) in error.value.where and "doctor --deep" in error.value.mend
+    assert str(path) in error.value.where and "doctor --deep" in error.value.fix
 
 
 def test_axes_that_are_no_mapping_are_named(filled):

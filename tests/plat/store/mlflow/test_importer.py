@@ -7,11 +7,11 @@ import shutil
 import sys
 
 import pytest
+from store_dump import dump
 
 from plat.store.mlflow import importer
-from plat.store.mlflow.client import mlflow_client
-from plat.store.mlflow.dump import dump
 from plat.store.mlflow.importer import import_runs
+from plat.store.mlflow.mlflow_client import mlflow_client
 from plat.store.mlflow.verify import verify_store
 from plat.store.run_directory.spool import SpoolWriter
 
@@ -63,7 +63,7 @@ def test_a_run_that_waits_in_a_queue_is_not_in_mlflow_until_it_begins(home, reci
 def test_only_durable_steps_of_a_running_run(home, recipe, runs_of):
     single = recipe(1, outcome=None, steps=5)
     paths = single.write(home)
-    single.log(SpoolWriter(paths.attempt(1).events), 6)  # after the newest checkpoint
+    single.log(SpoolWriter(paths.attempt(1).events, paths.id), 6)  # after the newest checkpoint
     import_runs(home, home.store_uri())
     (run,) = runs_of(home)
     assert run.info.status == "RUNNING" and run.info.end_time is None and "plat.outcome" not in run.data.tags

@@ -6,10 +6,10 @@ import itertools
 
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from store_dump import dump
 
 from plat.store.mlflow import importer
 from plat.store.mlflow.client_store import ClientStore
-from plat.store.mlflow.dump import dump
 from plat.store.mlflow.importer import import_runs
 
 EXPECTED: dict[str, dict] = {}  # the content after any of the examples, as the first of them left it

@@ -11,9 +11,9 @@ import subprocess
 import sys
 import time
 
-from plat.store.mlflow.client import mlflow_client
 from plat.store.mlflow.connect import open_backend
 from plat.store.mlflow.importer import import_runs
+from plat.store.mlflow.mlflow_client import mlflow_client
 
 WORKER = """
 import sys

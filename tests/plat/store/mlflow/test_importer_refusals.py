@@ -21,7 +21,7 @@ def test_a_locked_store_loses_nothing(home, recipe, monkeypatch):
     holder.execute("BEGIN EXCLUSIVE")
     with pytest.raises(StoreError, match="locked") as error:
         import_runs(home, home.store_uri())
-    assert "plat sync" in error.value.mend
+    assert "plat sync" in error.value.fix
     holder.execute("ROLLBACK")
     assert import_runs(home, home.store_uri()).imported == [recipe(1).id]
 
@@ -87,7 +87,7 @@ def test_plain_folders_are_refused_with_advice(home, recipe, tmp_path):
     recipe(1).write(home)
     with pytest.raises(StoreError) as error:
         import_runs(home, f"file://{tmp_path}/mlruns")
-    assert "sqlite:///" in error.value.mend
+    assert "sqlite:///" in error.value.fix
 
 
 def test_damaged_directories_are_reported_not_fatal(home, recipe):

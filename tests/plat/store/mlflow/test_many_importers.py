@@ -9,13 +9,13 @@ from contextlib import contextmanager
 import pytest
 from many_importers import copies_of, one_round, stages
 from mlflow_server import MlflowServer
+from store_dump import dump
 
-from plat.cli.deep_check import check_results
-from plat.store.mlflow.client import mlflow_client
+from plat.app.deep_check import check_results
 from plat.store.mlflow.connect import open_backend
-from plat.store.mlflow.dump import dump
+from plat.store.mlflow.deletion import remove_twins, twins
 from plat.store.mlflow.importer import import_runs
-from plat.store.mlflow.removal import remove_twins, twins
+from plat.store.mlflow.mlflow_client import mlflow_client
 
 IMPORTERS = 8
 EACH_ROUND = 3  # new runs
@@ -52,7 +52,7 @@ def hold(make_home, recipe, tmp_path, store, rounds, within):
         import_runs(alone, alone.store_uri())
         assert dump(uri) == dump(alone.store_uri())
         found = twins(homes[0], uri)
-        said = [finding.says for finding in check_results(homes[0], uri, mend=False)]
+        said = [finding.says for finding in check_results(homes[0], uri, fix=False)]
         assert any(f"{len(found)} twin" in line for line in said) == bool(found)
         remove_twins(homes[0], database, found)
         assert twins(homes[0], uri) == [] and dump(uri) == dump(alone.store_uri())

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pandas as pd
 import pytest
 from mlflow_server import MlflowServer
+from store_dump import descriptions, dump
 
-from plat.store.mlflow.dump import descriptions, dump
 from plat.store.mlflow.frames import Store
 from plat.store.mlflow.importer import import_runs
 from plat.store.mlflow.report_record import ReportRecord

@@ -8,7 +8,7 @@ import time
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from plat.store.mlflow.record import read_record
+from plat.store.mlflow.run_record import read_record
 from plat.store.mlflow.spelling import clean_key
 
 

@@ -10,10 +10,10 @@ import pytest
 
 from plat.errors import StoreError
 from plat.store.home import Home
-from plat.store.mlflow.client import mlflow_client
 from plat.store.mlflow.connect import open_backend
 from plat.store.mlflow.frames import Store
 from plat.store.mlflow.importer import import_lock, import_runs
+from plat.store.mlflow.mlflow_client import mlflow_client
 from plat.store.mlflow.relocation import is_moved
 from plat.store.mlflow.report_record import ReportRecord
 
@@ -77,7 +77,7 @@ def test_a_copy_reads_its_own_tables(filled, tmp_path):
 
 @pytest.mark.parametrize("through_client", [False, True])
 def test_a_moved_home_finds_everything(filled, tmp_path, monkeypatch, through_client):
-    """An import with nothing new mends it, with our own SQL and where the schema is left to MLflow's client."""
+    """An import with nothing new fixes it, with our own SQL and where the schema is left to MLflow's client."""
     if through_client:
         monkeypatch.setattr("plat.store.mlflow.connect.DIRECT_SCHEMAS", frozenset())
     home, file = filled
@@ -128,7 +128,7 @@ def test_a_store_copied_without_its_artifacts_is_refused(filled, recipe, tmp_pat
     recipe(3).write(copy)
     with pytest.raises(StoreError, match="without its artifacts") as error:
         import_runs(copy, copy.store_uri())
-    assert f"cp -r {home.root}/mlartifacts {copy.root}/mlartifacts" in error.value.mend
+    assert f"cp -r {home.root}/mlartifacts {copy.root}/mlartifacts" in error.value.fix
     shutil.copytree(home.root / "mlartifacts", copy.root / "mlartifacts")
     assert import_runs(copy, copy.store_uri()).imported == [recipe(3).id]
     assert state(home) == before

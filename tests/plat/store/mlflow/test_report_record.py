@@ -5,13 +5,13 @@ from __future__ import annotations
 import math
 
 import pytest
+from store_dump import descriptions, dump
 
 from plat.store.mlflow import frames
-from plat.store.mlflow.client import mlflow_client
 from plat.store.mlflow.client_store import ClientStore
-from plat.store.mlflow.dump import descriptions, dump
 from plat.store.mlflow.frames import Store
 from plat.store.mlflow.importer import import_runs
+from plat.store.mlflow.mlflow_client import mlflow_client
 from plat.store.mlflow.report_record import END, NOTE, REPORT, ReportRecord, experiment_note, report_tags
 from plat.store.mlflow.spelling import TAG_LENGTH
 from plat.store.mlflow.verify import verify_store

@@ -6,15 +6,15 @@ import shutil
 import threading
 
 import pytest
+from store_dump import dump
 
 from plat.errors import StoreError
 from plat.store.mlflow import connect
 from plat.store.mlflow.backend import SIGNATURE
-from plat.store.mlflow.client import mlflow_client
 from plat.store.mlflow.client_runs import WRITING, ClientRuns
 from plat.store.mlflow.client_store import ClientStore
-from plat.store.mlflow.dump import dump
 from plat.store.mlflow.importer import import_runs
+from plat.store.mlflow.mlflow_client import mlflow_client
 from plat.store.mlflow.store_errors import store_errors
 
 IMPORTERS = 3

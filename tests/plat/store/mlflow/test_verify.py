@@ -1,4 +1,4 @@
-"""The deep check: every kind of difference between store and run directories is found, named and mended."""
+"""The deep check: every kind of difference between store and run directories is found, named and fixed."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ import sqlite3
 from contextlib import closing
 
 import pytest
+from store_dump import dump
 
-from plat.cli.deep_check import check_results
-from plat.cli.doctor import doctor
+from plat.app.deep_check import check_results
+from plat.cli.verbs.doctor import doctor
 from plat.store.mlflow import sqlite_connection
-from plat.store.mlflow.client import mlflow_client
-from plat.store.mlflow.dump import dump
 from plat.store.mlflow.frames import Store
 from plat.store.mlflow.importer import import_runs
-from plat.store.mlflow.verify import mend_store, verify_store
+from plat.store.mlflow.mlflow_client import mlflow_client
+from plat.store.mlflow.verify import repair_store, verify_store
 
 
 @pytest.fixture
@@ -60,7 +60,7 @@ def test_a_changed_store_is_noticed_and_mended(filled, message):
     sql(home, f"{CHANGES[message]} AND {CHOSEN}")
     check = verify_store(home, uri)
     assert list(check.differing) == [recipes[1].id] and message in check.differing[recipes[1].id]
-    kept = mend_store(home, uri, check)
+    kept = repair_store(home, uri, check)
     assert kept is not None and kept.name == "mlflow.db.backup-1"
     assert dump(uri) == before and verify_store(home, uri).differing == {}
 
@@ -71,7 +71,7 @@ def test_a_changed_table_is_noticed_and_mended(filled):
         path.write_bytes(path.read_bytes().replace(b"0.5", b"0.7"))
     check = verify_store(home, home.store_uri())
     assert "tables.jsonl is missing or differs" in check.differing[recipes[1].id] and len(check.differing) == 4
-    mend_store(home, home.store_uri(), check)
+    repair_store(home, home.store_uri(), check)
     assert verify_store(home, home.store_uri()).differing == {}
 
 
@@ -89,7 +89,7 @@ def test_damaged_pages_are_noticed_and_the_store_filled_anew(filled, how):
         file.write(os.urandom(4096 if how == "header" else size // 3))
     check = verify_store(home, uri)
     assert check.file
-    kept = mend_store(home, uri, check)
+    kept = repair_store(home, uri, check)
     assert kept is not None and kept.name == "mlflow.db.damaged-1" and kept.exists()
     after = Store(uri, home).load("table4")
     assert after.metrics.equals(before.metrics) and after.tables.equals(before.tables)
@@ -110,7 +110,7 @@ def test_a_store_that_lost_a_part_of_its_schema_is_filled_anew(filled, statement
     sqlite_connection._CHECKED.clear()  # as in a new process
     check = verify_store(home, uri)
     assert check.file.startswith("its ")
-    kept = mend_store(home, uri, check)
+    kept = repair_store(home, uri, check)
     assert kept is not None and kept.name == "mlflow.db.damaged-1"
     assert Store(uri, home).load("table4").metrics.equals(before.metrics)
     assert verify_store(home, uri).differing == {}
@@ -124,10 +124,10 @@ def test_what_cannot_be_checked_is_counted_or_named(filled, recipe):
     check = verify_store(home, home.store_uri())
     assert check.alone == 1 and list(check.damaged) == [recipes[1].id]
     assert check.differing == {} and check.absent == [recipe(9).id]
-    findings = check_results(home, home.store_uri(), mend=False)
+    findings = check_results(home, home.store_uri(), fix=False)
     assert [finding.level for finding in findings] == ["error", "warning"]
-    assert "1 run is not in the store yet" in findings[1].says and findings[1].mend == "`plat sync` copies them"
-    assert "--mend" not in findings[0].mend
+    assert "1 run is not in the store yet" in findings[1].says and findings[1].fix == "`plat sync` copies them"
+    assert "--fix" not in findings[0].fix
 
 
 def test_a_run_that_ended_since_the_last_import_is_no_difference(home, recipe):
@@ -153,8 +153,8 @@ def test_what_users_do_in_mlflow_is_no_damage(filled):
     client.delete_run(runs[0])
     client.set_tag(runs[1], "my.note", "x")
     check = verify_store(home, home.store_uri())
-    assert not check.differing and not check.damaged and mend_store(home, home.store_uri(), check) is None
-    findings = check_results(home, home.store_uri(), mend=True)
+    assert not check.differing and not check.damaged and repair_store(home, home.store_uri(), check) is None
+    findings = check_results(home, home.store_uri(), fix=True)
     assert [finding.level for finding in findings] == ["warning", "ok"]
     assert list(check.deleted) == [filled[1][0].id] and "1 run deleted in MLflow" in findings[0].says
 
@@ -166,7 +166,7 @@ def test_a_home_copied_without_times_is_compared_all_the_same(filled):
         os.utime(file, (1, 1))
     check = verify_store(home, home.store_uri())
     assert not check.differing and check.runs == 2 and check.behind == [recipes[2].id, recipes[3].id]
-    says = [finding.says for finding in check_results(home, home.store_uri(), mend=False)]
+    says = [finding.says for finding in check_results(home, home.store_uri(), fix=False)]
     assert "2 runs not compared" in says[0] and "2 stored runs compared with their directories: all " in says[1]
     sql(home, f"{CHANGES['val/success at step 8 is missing']} AND {CHOSEN}")
     assert list(verify_store(home, home.store_uri()).differing) == [recipes[1].id]
@@ -176,7 +176,7 @@ def test_a_store_that_a_killed_mending_took_away_is_filled_again(filled):
     home, _ = filled
     for piece in home.root.glob("mlflow.db*"):
         piece.rename(piece.with_name(piece.name.replace("mlflow.db", "mlflow.db.damaged-1")))
-    findings = check_results(home, home.store_uri(), mend=True)
+    findings = check_results(home, home.store_uri(), fix=True)
     assert [finding.level for finding in findings] == ["ok", "ok"] and "filled from the run directories" in findings[
         0
     ].says
@@ -186,6 +186,6 @@ def test_a_store_that_a_killed_mending_took_away_is_filled_again(filled):
 def test_a_mended_store_is_called_whole(filled, capsys):
     home, _ = filled
     home.database.write_bytes(b"damaged")
-    doctor(mend=True, home=home.root)
+    doctor(fix=True, home=home.root)
     levels = {line.split()[1]: line.split()[0] for line in capsys.readouterr().out.splitlines() if line[:1] != " "}
     assert levels["store"] == levels["results"] == "ok"

@@ -37,25 +37,26 @@ def make_repository(folder, pyproject=PLAT):
 def test_a_checkout_of_plat(tmp_path, monkeypatch):
     monkeypatch.setenv(RECORD_DIFF, "1")
     state = collect(make_repository(tmp_path / "plat"))
-    assert state.commit and len(state.commit) == 40 and state.dirty and state.untracked == ("new.py",)
-    assert state.changed == ("other.py", "package/a.py")
-    assert "+x = 2" in state.diff and "+y = 2" in state.diff
-    assert "abcdefgh12345678" not in state.diff and "+" + LEFT_OUT in state.diff
+    found = state.repository
+    assert len(found.commit) == 40 and found.dirty and found.untracked == ("new.py",)
+    assert found.changed == ("other.py", "package/a.py")
+    assert "+x = 2" in found.diff and "+y = 2" in found.diff
+    assert "abcdefgh12345678" not in found.diff and "+" + LEFT_OUT in found.diff
     assert "python" in state.versions and "numpy" in state.versions
     assert "+x = 2" not in str(state.facts()) and state.facts()["diff_sha256"]
 
 
 def test_no_checkout(tmp_path):
     (tmp_path / "a.py").write_text("")
-    assert collect(tmp_path / "a.py").commit is None
-    assert collect(tmp_path / "nowhere" / "a.py").commit is None
+    assert collect(tmp_path / "a.py").repository is None
+    assert collect(tmp_path / "nowhere" / "a.py").repository is None
 
 
 @pytest.mark.parametrize("pyproject", ['[project]\nname = "mine"\n', "", "[broken"])
 def test_plat_inside_somebodys_repository_is_told_by_its_version_alone(tmp_path, pyproject):
     """Copied into it, so that git tracks it there: commit and changes are somebody else's."""
     state = collect(make_repository(tmp_path / "mine", pyproject))
-    assert (state.commit, state.dirty, state.diff, state.untracked) == (None, False, "", ())
+    assert state.repository is None and state.facts()["commit"] is None and not state.facts()["dirty"]
     assert "plat" in state.versions
 
 
@@ -65,7 +66,7 @@ def test_an_installation_inside_a_repository_is_not_of_it(tmp_path):
     installed = tmp_path / "plat" / ".venv" / "site-packages" / "a.py"
     installed.parent.mkdir(parents=True)
     installed.write_text("")
-    assert collect(installed).commit is None
+    assert collect(installed).repository is None
 
 
 def test_git_variables_show_no_other_repository(tmp_path, monkeypatch):
@@ -99,7 +100,7 @@ def test_plug_ins_are_recorded_apart(toy_paper, monkeypatch):
 
 def test_what_is_written_of_a_plug_in(tmp_path):
     repository = Repository(tmp_path, "c0ffee", True, (), ("a.py",), "d1ff", "+x\n")
-    state = CodeState(None, False, {"plat": "1"}, plug_ins=(PlugIn("mine", "2.0", repository), PlugIn("other", "3")))
+    state = CodeState(versions={"plat": "1"}, plug_ins=(PlugIn("mine", "2.0", repository), PlugIn("other", "3")))
     assert state.changes() == "# plug-in mine\n+x\n"
     first, second = state.facts()["plug_ins"]
     assert (first["commit"], first["dirty"], second) == ("c0ffee", True, {"package": "other", "version": "3"})

@@ -8,16 +8,15 @@ import plat_toy
 import pytest
 from runner_runs import make
 
-from plat.cli.deep_check import check_kept_files
+from plat.app.deep_check import check_kept_files
 from plat.errors import RunError
 from plat.runner.execution import execute
-from plat.store.artifact_check import check_artifacts
 from plat.store.bundle.run import read_run, write_run
-from plat.store.durable import remove_scratch
-from plat.store.garbage import garbage, remove_garbage
+from plat.store.cleaning.garbage import garbage, remove_garbage
+from plat.store.cleaning.removal import archive_runs, archived_runs, restore_runs
+from plat.store.disk.durable import remove_scratch
 from plat.store.home import Home
-from plat.store.removal import archive_runs, archived_runs, restore_runs
-from plat.store.run_directory.artifact import artifacts_of, damage, save_artifact
+from plat.store.run_directory.artifact_files import artifacts_of, check_artifacts, damage, save_artifact
 from plat.store.run_directory.paths import AttemptPaths, RunPaths
 from plat.trainer.api import Outcome
 
@@ -67,7 +66,7 @@ def test_damage_is_seen(attempt):
 def test_wrong_names(attempt, name):
     with pytest.raises(RunError, match="name of an artifact") as error:
         save_artifact(attempt, name, model(b""))
-    assert error.value.mend and not attempt.root.exists()
+    assert error.value.fix and not attempt.root.exists()
 
 
 def test_what_is_interrupted_leaves_the_earlier_one(attempt):
@@ -133,23 +132,23 @@ def test_it_is_collected_archived_and_copied_with_the_run(home, run, tmp_path):
 
 def test_the_deep_check_hashes_the_artifacts_of_done_runs(home, run):
     kept = artifacts_of(run.attempt(2))["model"]
-    assert (check_artifacts(home).artifacts, check_artifacts(home).bytes) == (1, kept.bytes)
+    assert (check_artifacts(home.all_runs()).artifacts, check_artifacts(home.all_runs()).bytes) == (1, kept.bytes)
     assert [finding.level for finding in check_kept_files(home)] == ["ok"]
     earlier = artifacts_of(run.attempt(1))["model"]
     (earlier.path / "files" / "config.json").write_text("{ ")  # nobody will use it
-    assert check_artifacts(home).damaged == {}
+    assert check_artifacts(home.all_runs()).damaged == {}
     (kept.path / "files" / "shards" / "1.safetensors").write_bytes(b"lost")
-    assert "artifact model: the checksum of shards/1.safetensors" in check_artifacts(home).damaged[run.id]
+    assert "artifact model: the checksum of shards/1.safetensors" in check_artifacts(home.all_runs()).damaged[run.id]
     (finding,) = check_kept_files(home)
-    assert finding.level == "error" and run.id in finding.says and finding.mend
+    assert finding.level == "error" and run.id in finding.says and finding.fix
 
 
 def test_the_deep_check_knows_an_artifact_by_the_result(home, run):
     attempt = run.attempt(2)
     save_artifact(attempt, "model", model(b"another"))
-    assert "not the one whose hash the result names" in check_artifacts(home).damaged[run.id]
+    assert "not the one whose hash the result names" in check_artifacts(home.all_runs()).damaged[run.id]
     shutil.rmtree(attempt.artifacts / "model")
-    assert check_artifacts(home).absent == [run.id] and check_artifacts(home).damaged == {}
+    assert check_artifacts(home.all_runs()).absent == [run.id] and check_artifacts(home.all_runs()).damaged == {}
     (finding,) = check_kept_files(home)
     assert finding.level == "warning" and run.id in finding.says
 

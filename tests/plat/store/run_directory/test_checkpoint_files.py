@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 from newest_checkpoint import newest_valid
 
 from plat.errors import CheckpointError, RunError
-from plat.store import durable
-from plat.store.run_directory import checkpoint, manifest
+from plat.store.disk import durable
+from plat.store.run_directory import checkpoint, folder_manifest
 from plat.store.run_directory.checkpoint import (
     list_checkpoints,
     load_checkpoint,
@@ -25,7 +25,7 @@ from plat.store.run_directory.checkpoint import (
 )
 from plat.trainer.api import State
 
-TRACED = {module.__file__ for module in (checkpoint, manifest, durable, shutil)}
+TRACED = {module.__file__ for module in (checkpoint, folder_manifest, durable, shutil)}
 REMOVES = ("os.unlink(", "os.rmdir(")
 
 
@@ -109,7 +109,7 @@ def test_a_damaged_one_falls_back_to_the_one_before(tmp_path, damage, caplog):
     damage(newest / "files")
     with pytest.raises(CheckpointError, match="files: ") as error:
         load_checkpoint(newest)
-    assert error.value.where == str(newest) and error.value.mend
+    assert error.value.where == str(newest) and error.value.fix
     assert newest_valid([tmp_path]) == (1, tmp_path / "step-000001") and "step-000002" in caplog.text
 
 
@@ -132,13 +132,13 @@ def test_any_changed_file_of_any_folder_is_seen(tmp_path_factory, contents, data
     for name in names:
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         (folder / name).write_bytes(contents[name])
-    sealed = manifest.seal(folder)
-    assert sorted(sealed) == sorted(names) and manifest.damage(folder, sealed) == ""
+    sealed = folder_manifest.seal(folder)
+    assert sorted(sealed) == sorted(names) and folder_manifest.damage(folder, sealed) == ""
     if names:
         chosen = folder / data.draw(st.sampled_from(names))
         other = data.draw(st.binary().filter(lambda content: content != chosen.read_bytes()))
         chosen.write_bytes(other)
-        assert manifest.damage(folder, sealed)
+        assert folder_manifest.damage(folder, sealed)
 
 
 def test_a_file_larger_than_memory_never_passes_through_it(tmp_path):

@@ -15,7 +15,7 @@ from plat.store.provenance.code_state import CodeState
 from plat.store.run_directory import config_text
 from plat.store.run_directory.config_text import load_by_sections, to_yaml
 from plat.store.run_directory.creation import create
-from plat.store.run_directory.files import read_config
+from plat.store.run_directory.run_files import read_config
 
 KEYS = st.text("abcxyz_.- 0159#:'é", min_size=1, max_size=6)
 LEAVES = st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(max_size=90)
@@ -57,7 +57,7 @@ def test_every_config_has_objects_of_its_own():
 def test_a_section_that_many_runs_share_is_parsed_once(tmp_path, monkeypatch):
     home, parsed = Home(tmp_path).create(), []
     runs = [toy_run(iterations=number) for number in range(1, 9)]
-    paths = [create(home, run, "a", code=CodeState(None, False)) for run in runs]
+    paths = [create(home, run, "a", code=CodeState()) for run in runs]
     config_text._section_value.cache_clear()
     real = config_text.parse_yaml
     monkeypatch.setattr(config_text, "parse_yaml", lambda text: (parsed.append(text), real(text))[1])
@@ -68,7 +68,7 @@ def test_a_section_that_many_runs_share_is_parsed_once(tmp_path, monkeypatch):
 def test_a_text_that_reads_otherwise_by_sections_is_read_as_a_whole_or_refused(tmp_path):
     """A comment or another layout is no edit of the values; a changed value is."""
     run = toy_run()
-    paths = create(Home(tmp_path).create(), run, "a", code=CodeState(None, False))
+    paths = create(Home(tmp_path).create(), run, "a", code=CodeState())
     text = paths.config.read_text()
     paths.config.write_text("# a comment\n---\n" + text)
     assert read_config(paths) == run.config

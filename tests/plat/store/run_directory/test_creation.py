@@ -5,23 +5,27 @@ import json
 import multiprocessing
 import os
 import time
+from pathlib import Path
 
 import pytest
 import yaml
 from toy_runs import toy_run
 
 from plat.errors import HomeError, SpecError
-from plat.store.durable import to_checked_json
+from plat.store.disk.durable import to_checked_json
 from plat.store.home import Home
 from plat.store.provenance.code_state import CodeState
+from plat.store.provenance.repository import Repository
 from plat.store.run_directory import lease
 from plat.store.run_directory.attempts import new_attempt
 from plat.store.run_directory.creation import create
-from plat.store.run_directory.files import config_hash, read_config, read_meta, read_result
+from plat.store.run_directory.run_files import config_hash, read_config, read_meta, read_result
 from plat.store.run_directory.spool import SpoolWriter
 from plat.store.run_directory.state import run_state
 
-CODE = CodeState("c0ffee", True, {"torch": "2.13.0"}, ("notes.txt",), ("a.py",), "d1ff", "--- a\n+++ b\n")
+CODE = CodeState(
+    Repository(Path("plat"), "c0ffee", True, ("notes.txt",), ("a.py",), "d1ff", "--- a\n+++ b\n"), {"torch": "2.13.0"}
+)
 
 
 @pytest.fixture
@@ -45,7 +49,7 @@ def test_everything_is_in_it(home):
     assert {key: meta[key] for key in expected} == expected
     assert meta["code"] == CODE.facts() and CODE.facts()["diff_sha256"] == "d1ff"
     assert paths.code.read_text() == "commit: c0ffee\ndirty: true\nchanged: a.py\nuntracked: notes.txt\ntorch==2.13.0\n"
-    assert paths.diff.read_text() == CODE.diff
+    assert paths.diff.read_text() == CODE.changes()
     assert home.run_ids() == [run.id]
     assert run_state(paths).state == "missing" and read_result(paths) is None
 
@@ -104,7 +108,7 @@ def test_an_unwritable_home_is_said_clearly(tmp_path):
     (blocked / "runs").write_text("a file in the way")
     with pytest.raises(HomeError) as error:
         create(Home(blocked), toy_run(), "a", code=CODE)
-    assert str(blocked) in error.value.render() and error.value.mend
+    assert str(blocked) in error.value.render() and error.value.fix
 
 
 @pytest.mark.parametrize("text", ["", "[1, 2]", "a: [", None])
@@ -113,7 +117,7 @@ def test_a_damaged_config_is_said_clearly(home, text):
     paths.config.unlink() if text is None else paths.config.write_text(text)
     with pytest.raises(HomeError) as error:
         read_config(paths)
-    assert error.value.where == str(paths.config) and error.value.mend
+    assert error.value.where == str(paths.config) and error.value.fix
 
 
 def test_every_state(home):
@@ -122,7 +126,7 @@ def test_every_state(home):
     create(home, toy_run(), "a", code=CODE)
     held = lease.take(paths)
     attempt = new_attempt(paths, 1)
-    spool = SpoolWriter(attempt.events)
+    spool = SpoolWriter(attempt.events, attempt.run.id)
     spool.append(0, {"val/success": 0.25})
     spool.append(3, {"x": 1.0})
     spool.close()

@@ -10,7 +10,8 @@ from types import SimpleNamespace
 import pytest
 from torn_files import damage
 
-from plat.store import file_system, process
+from plat.processes import identification
+from plat.store.disk import file_system
 from plat.store.run_directory import lease
 from plat.store.run_directory.paths import RunPaths
 
@@ -111,7 +112,7 @@ def test_what_cannot_be_proved_is_unknown_and_only_steal_takes_it(paths, change)
     paths.lease.write_text(json.dumps(actual | change) if change else '{"pid": ')
     assert lease.state(paths) == "unknown" and lease.take(paths) is None
     error = lease.refusal(paths)
-    assert error.state == "unknown" and "--steal" in error.mend and "Traceback" not in error.render()
+    assert error.state == "unknown" and "--steal" in error.fix and "Traceback" not in error.render()
     stolen = lease.take(paths, steal=True)
     assert stolen is not None
     stolen.release()
@@ -126,7 +127,7 @@ def lease_of_an_earlier_boot(paths):
 
 @pytest.fixture
 def with_machine_id(monkeypatch):
-    monkeypatch.setattr(process, "machine_id", lambda: "0123456789abcdef")
+    monkeypatch.setattr(identification, "machine_id", lambda: "0123456789abcdef")
 
 
 def test_after_a_reboot_a_lease_on_a_local_disk_is_an_orphan(paths, with_machine_id, monkeypatch):

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from toy_runs import toy_run
 
 from plat.errors import RunError
-from plat.store.durable import to_checked_json
+from plat.store.disk.durable import to_checked_json
 from plat.store.home import Home
 from plat.store.provenance.code_state import CodeState
 from plat.store.run_directory import run_io
@@ -26,7 +26,7 @@ from plat.trainer.api import State
 @pytest.fixture
 def paths(tmp_path):
     home = Home(tmp_path / "home").create()
-    return create(home, toy_run(), "a", code=CodeState(None, False))
+    return create(home, toy_run(), "a", code=CodeState())
 
 
 def open_io(paths, stop=lambda: False):
@@ -147,7 +147,7 @@ def test_a_resume_that_starts_from_something_else_is_refused(paths):
     third = open_io(paths)
     with pytest.raises(RunError, match="base_sha256 was 'aa' in attempt 1, now it is 'bb'") as error:
         third.facts({"base_sha256": "bb"})
-    assert error.value.mend and str(paths.attempt(1).meta) in error.value.render()
+    assert error.value.fix and str(paths.attempt(1).meta) in error.value.render()
     third.facts({"base_sha256": "aa"})
 
 
@@ -162,7 +162,7 @@ def test_an_attempt_is_made_once(paths):
 def test_any_sequence_of_kills_gives_the_undisturbed_history(tmp_path_factory, kills, seed):
     """A model trainer: killed after some events; now and then its newest checkpoint is damaged as well."""
     home = Home(tmp_path_factory.mktemp("h")).create()
-    paths = create(home, toy_run(seed=seed), "a", code=CodeState(None, False))
+    paths = create(home, toy_run(seed=seed), "a", code=CodeState())
     last, every = 12, 3
 
     def value(step):

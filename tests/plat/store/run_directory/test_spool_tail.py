@@ -24,7 +24,7 @@ LINES = st.lists(
 
 def write(path: Path, lines: list[tuple[int, str, float]], tail: bytes = b"") -> None:
     path.unlink(missing_ok=True)
-    spool, step = SpoolWriter(path), 0
+    spool, step = SpoolWriter(path, "a"), 0
     for advance, kind, value in lines:
         step += advance
         if kind == "table":
@@ -74,3 +74,6 @@ def test_a_long_spool_is_not_read_as_a_whole(tmp_path: Path, monkeypatch: pytest
     monkeypatch.setattr(spool_tail, "parse_line", parse)
     newest = read_newest(path)
     assert (newest.step, newest.value) == (20_003, 0.75) and len(parsed) == 2
+
+
+# --- following it ---------------------------------------------------------------------------------------------------

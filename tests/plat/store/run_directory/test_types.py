@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import math
 
 import pytest
 
-from plat.store.durable import read_json, to_checked_json
+from plat.store.disk.durable import read_json, to_checked_json
 from plat.store.mlflow.importer import import_runs
-from plat.store.mlflow.record import read_record
+from plat.store.mlflow.run_record import read_record
 from plat.store.run_directory.state import run_state
 
 BAD = [
@@ -32,7 +31,7 @@ def test_a_value_of_a_wrong_type_is_damage(home, recipe, name, change):
     paths = recipe(1).write(home)
     recipe(2).write(home)
     file = paths.root / name
-    file.write_text(json.dumps((json.loads(file.read_text()) if file.exists() else {}) | change))
+    file.write_bytes(to_checked_json((read_json(file) or {"run": paths.id}) | change))
     record = read_record(paths)
     assert record is None or f"{file.name} is damaged: its {next(iter(change))} is not" in record.damage
     assert run_state(paths).state in ("done", "interrupted", "missing")
@@ -43,7 +42,7 @@ def test_a_value_of_a_wrong_type_is_damage(home, recipe, name, change):
 
 def test_an_outcome_of_wrong_types_says_nothing(home, recipe):
     paths = recipe(1, outcome="failed:oom").write(home)
-    paths.attempt(1).outcome.write_text(json.dumps({"outcome": 5, "time": "zz"}))
+    paths.attempt(1).outcome.write_bytes(to_checked_json({"run": paths.id, "outcome": 5, "time": "zz"}))
     assert run_state(paths).state == "interrupted" and read_record(paths).status == "RUNNING"
 
 
@@ -51,22 +50,3 @@ def test_an_attempt_file_that_cannot_be_read_is_damage(home, recipe):
     paths = recipe(1).write(home)
     paths.attempt(1).meta.write_text("{")
     assert read_record(paths).damage == "attempts/001/attempt.json is damaged"
-
-
-@pytest.mark.parametrize(("scheme", "damage"), [(1, ""), (2, "attempts/001/events.jsonl line 2 has no checksum")])
-def test_lines_without_checksum_are_of_plat_0_1_alone(home, recipe, scheme, damage):
-    paths = recipe(1).write(home)
-    meta = json.loads(paths.meta.read_text())
-    paths.meta.write_bytes(to_checked_json(meta | {"identity_scheme": scheme}))
-    for path in (paths.result, paths.attempt(1).outcome):
-        path.write_bytes(to_checked_json(read_json(path)))
-    events = paths.attempt(1).events
-    lines = [json.loads(line) for line in events.read_text().splitlines()]
-    first = (
-        events.read_text().splitlines()[0]
-        if scheme == 2
-        else json.dumps({k: lines[0][k] for k in ("step", "time", "metrics")})
-    )
-    plain = [json.dumps({key: line[key] for key in line if key not in ("n", "crc")}) for line in lines[1:]]
-    events.write_text("\n".join([first, *plain]) + "\n")
-    assert read_record(paths).damage == damage

@@ -17,16 +17,16 @@ import pytest
 import step_counter
 import torch
 
-from plat.spec.experiment import build_run
-from plat.trainer.config import BaseConfig, ModelConfig, ShapeConfig
+from plat.spec.expansion.experiment import build_run
+from plat.trainer.embedded.base_model.base_record import SHIPPED, read_base
 from plat.trainer.embedded.base_model.load import build, load_base, obtain
 from plat.trainer.embedded.base_model.recipe import VERSIONS, base_key, built_bases, checkpoint_hash, recipe_hash
-from plat.trainer.embedded.base_model.record import SHIPPED, read_base
 from plat.trainer.embedded.base_model.supervised import corpus
 from plat.trainer.embedded.evaluate import evaluate
 from plat.trainer.embedded.transformer.model import unpack
 from plat.trainer.embedded.transformer.tokenizer import WordTokenizer
-from plat.trainer.loop.instances import FixedInstances
+from plat.trainer.loop.instance_sets import FixedInstances
+from plat.trainer.run_config import BaseConfig, ModelConfig, ShapeConfig
 from plat_envs.api import make_environment
 
 QUICK = ModelConfig(
@@ -97,8 +97,8 @@ if len(sys.argv) > 3:
     from step_counter import StepCounter
     counter = StepCounter(sys.argv[1], int(sys.argv[3]))
 from pathlib import Path
-from plat.spec.experiment import build_run
-from plat.trainer.config import BaseConfig, ModelConfig, ShapeConfig
+from plat.spec.expansion.experiment import build_run
+from plat.trainer.run_config import BaseConfig, ModelConfig, ShapeConfig
 from plat.trainer.embedded.base_model.load import build
 model = json.loads(sys.argv[2])
 build(ModelConfig(shape=ShapeConfig(**model["shape"]), base=BaseConfig(**model["base"])), Path(sys.argv[1]))

@@ -11,16 +11,16 @@ import pytest
 from safetensors.torch import load_file, save_file
 
 from plat.errors import CheckpointError, PlatError, RunError, SpecError
-from plat.spec.experiment import build_run, config_object
+from plat.spec.expansion.experiment import build_run, config_object
 from plat.store.run_directory.attempts import new_attempt
 from plat.store.run_directory.paths import RunPaths
 from plat.store.run_directory.run_io import FileRunIO
-from plat.trainer.config import ModelConfig, RunConfig
-from plat.trainer.embedded.base_model import record
+from plat.trainer.embedded.base_model import base_record
 from plat.trainer.embedded.base_model.load import build, load_base, obtain
 from plat.trainer.embedded.base_model.recipe import VERSIONS, base_key
 from plat.trainer.embedded.spec import SPEC, validate
 from plat.trainer.embedded.train import train
+from plat.trainer.run_config import ModelConfig, RunConfig
 
 TINY = ("scale=smoke", "train.iterations=0")
 
@@ -32,8 +32,8 @@ def tiny(*overrides: str) -> RunConfig:
 @pytest.fixture
 def shipped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[ModelConfig], Path]:
     """`shipped(model)` builds a base and makes it travel with the package, for one test; returns its folder."""
-    monkeypatch.setattr(record, "SHIPPED", tmp_path / "package")
-    monkeypatch.setattr(record, "SHIPPED_KEYS", ())
+    monkeypatch.setattr(base_record, "SHIPPED", tmp_path / "package")
+    monkeypatch.setattr(base_record, "SHIPPED_KEYS", ())
     return lambda model: build(model, tmp_path / "package").folder
 
 
@@ -76,7 +76,7 @@ def replace_weights(folder: Path) -> None:
     weights = load_file(folder / "model.safetensors")
     save_file({name: tensor + 1e-3 for name, tensor in weights.items()}, folder / "model.safetensors")
     known = json.loads((folder / "base.json").read_text())
-    made = record.record_of(folder, known["model"], known["recipe"], parameters=known["parameters"])
+    made = base_record.record_of(folder, known["model"], known["recipe"], parameters=known["parameters"])
     (folder / "base.json").write_text(json.dumps(made.to_json()))
 
 
@@ -94,10 +94,10 @@ def test_a_damaged_shipped_base_is_refused_before_anything_runs(shipped: Any, tm
         with pytest.raises(CheckpointError) as error:
             use()
         assert error.value.where == str(folder / name)
-        assert "travels with plat is damaged" in error.value.what and "install plat again" in str(error.value.mend)
+        assert "travels with plat is damaged" in error.value.what and "install plat again" in str(error.value.fix)
     assert not (tmp_path / "cache").exists(), "nothing was built in its place"
-    (listed,) = record.records_in(record.SHIPPED)[1]
-    assert "install plat again" in str(listed.mend), "nothing builds a base in the package's folder"
+    (listed,) = base_record.records_in(base_record.SHIPPED)[1]
+    assert "install plat again" in str(listed.fix), "nothing builds a base in the package's folder"
 
 
 @pytest.mark.parametrize(
@@ -123,7 +123,7 @@ def test_a_version_that_does_not_exist_is_refused() -> None:
     config.model.base.version = "v0"
     with pytest.raises(SpecError, match="no base version 'v0'") as error:
         validate(config)
-    assert error.value.where == "model.base.version" and "v2" in str(error.value.mend)
+    assert error.value.where == "model.base.version" and "v2" in str(error.value.fix)
 
 
 def test_a_later_version_changes_no_base_of_an_earlier_one(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -154,19 +154,21 @@ def test_a_run_does_not_go_on_from_another_base(tmp_path: Path) -> None:
     replace_weights(obtain(config.model, cache).folder)
     with pytest.raises(RunError, match="base_sha256 was") as error:
         train(config, attempt_io(tmp_path / "run", 2, cache))
-    assert isinstance(error.value, PlatError) and error.value.mend
+    assert isinstance(error.value, PlatError) and error.value.fix
 
 
 def test_the_index_names_the_folders_that_travel_with_the_package() -> None:
-    assert sorted(record.SHIPPED_KEYS) == sorted(folder.name for folder in record.SHIPPED.iterdir() if folder.is_dir())
+    assert sorted(base_record.SHIPPED_KEYS) == sorted(
+        folder.name for folder in base_record.SHIPPED.iterdir() if folder.is_dir()
+    )
 
 
 def test_a_shipped_base_whose_folder_is_missing_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Its runs would get other ids in silence, because a base that is built here is named by its recipe."""
     model = tiny().model
-    monkeypatch.setattr(record, "SHIPPED", tmp_path)
-    assert record.shipped_base(model) is None, "no shipped base is expected of this recipe"
-    monkeypatch.setattr(record, "SHIPPED_KEYS", (base_key(model),))
+    monkeypatch.setattr(base_record, "SHIPPED", tmp_path)
+    assert base_record.shipped_base(model) is None, "no shipped base is expected of this recipe"
+    monkeypatch.setattr(base_record, "SHIPPED_KEYS", (base_key(model),))
     with pytest.raises(CheckpointError, match="missing") as refused:
-        record.base_identity(model)
-    assert "install plat again" in str(refused.value.mend)
+        base_record.base_identity(model)
+    assert "install plat again" in str(refused.value.fix)

@@ -13,14 +13,14 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from plat.spec.experiment import build_run, config_object
-from plat.trainer.embedded.base_model import record
+from plat.spec.expansion.experiment import build_run, config_object
+from plat.trainer.embedded.base_model import base_record
 from plat.trainer.embedded.base_model.load import load_base
 from plat.trainer.embedded.evaluate import evaluate
 from plat.trainer.embedded.probe import Probe
 from plat.trainer.embedded.spec import SPEC
 from plat.trainer.embedded.transformer.model import unpack
-from plat.trainer.loop.instances import FixedInstances
+from plat.trainer.loop.instance_sets import FixedInstances
 from plat_envs.api import LEVELS
 
 TASKS = ("sokoban", "frozenlake", "metamathqa", "countdown")
@@ -33,7 +33,7 @@ def shipped(size, build, task, *overrides):
     """(config, weights, tokenizer) of a base that travels with the package: nothing is built here."""
     run = build_run([f"task={task}", f"model={size}", f"model.base.seed={build}", "train.iterations=0", *overrides])
     config = config_object(run, SPEC)
-    assert record.shipped_base(config.model) is not None, f"{size}, build {build} does not travel with the package"
+    assert base_record.shipped_base(config.model) is not None, f"{size}, build {build} does not travel with the package"
     base = load_base(config, Path("unused"))
     return config, unpack(base.shape, base.parameters), base.tokenizer
 

@@ -10,10 +10,10 @@ import pytest
 import torch
 
 from plat.rl.config import FilterConfig
-from plat.rl.filter import step_plan
-from plat.trainer.config import RunConfig
+from plat.rl.filter.step_plan import step_plan
 from plat.trainer.embedded.batch import Batch
 from plat.trainer.embedded.learner import Learner
+from plat.trainer.run_config import RunConfig
 
 PLAN = step_plan(6, 6, FilterConfig(), 2)
 
@@ -36,7 +36,7 @@ def batch(compose, play) -> Batch:
 
 @pytest.fixture(scope="session")
 def make_learner() -> Callable[..., Learner]:
-    return lambda config, policy: Learner(config, policy.shape, policy.flat.to(getattr(torch, config.dtype)))
+    return lambda config, policy: Learner(config, policy.shape, policy.flat.to(getattr(torch, config.dtype)), 0)
 
 
 @pytest.fixture(scope="session")
@@ -45,7 +45,7 @@ def update(make_learner) -> Callable[..., tuple[Learner, dict[str, float]]]:
 
     def run(config, policy, batch, plan=PLAN, step=1) -> tuple[Learner, dict[str, float]]:
         learner = make_learner(config, policy)
-        return learner, learner.update(batch, plan, np.random.default_rng(3), policy.tokenizer.pad, step)
+        return learner, learner.update(batch, plan, np.random.default_rng(3), step)
 
     return run
 

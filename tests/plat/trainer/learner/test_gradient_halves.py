@@ -9,12 +9,12 @@ import pytest
 import torch
 
 from plat.errors import SpecError
-from plat.rl.filter import StepPlan
+from plat.rl.filter.step_plan import StepPlan
 from plat.trainer.embedded.batch import is_last_turn
 from plat.trainer.embedded.gradient_halves import halves_metrics, random_halves, with_returns
 from plat.trainer.embedded.learner import Learner
 
-ONE_UPDATE = StepPlan(1, 1.0, 1.0, 1.0, 1.0)
+ONE_UPDATE = StepPlan(1)
 GRPO = ("task=sokoban", "algorithm=grpo", "algorithm.entropy_coef=0")
 
 
@@ -44,9 +44,9 @@ def test_returns_stand_at_the_last_turn(compose, play):
 
 def gradient_of(config, policy, batch):
     """The gradient that one update on this batch alone clips and steps with, from a fresh learner."""
-    learner, seen = Learner(config, policy.shape, policy.flat), []
+    learner, seen = Learner(config, policy.shape, policy.flat, 0), []
     learner.actor.step = lambda scale: seen.append(learner.actor.parameter.grad.clone()) or 0.0  # type: ignore[method-assign]
-    learner.update(batch, ONE_UPDATE, rng(), 0, 1)
+    learner.update(batch, ONE_UPDATE, rng(), 1)
     return seen[0]
 
 
@@ -54,8 +54,8 @@ def test_the_inner_product_is_that_of_two_updates_on_the_halves(compose, policy,
     config = compose(*GRPO)
     batch = play(config, groups=4, size=6)
     batch = with_returns(batch, rng(1).integers(0, 3, 24).astype(float))
-    learner = Learner(config, policy.shape, policy.flat)
-    metrics = halves_metrics(learner, batch, 1, 6, 0, rng(7))
+    learner = Learner(config, policy.shape, policy.flat, 0)
+    metrics = halves_metrics(learner, batch, 1, 6, rng(7))
     halves = [gradient_of(config, policy, batch.select(half)) for half in random_halves(4, 6, rng(7))]
     assert metrics["grad/q1/halves_inner"] == pytest.approx(float(torch.dot(*halves)), rel=1e-4)
     cosine = torch.nn.functional.cosine_similarity(*halves, dim=0)
@@ -70,7 +70,7 @@ def test_rewards_of_an_act_agree_and_rewards_of_chance_do_not(compose, policy, p
     lengths = batch.per_trajectory(batch.response_length.astype(float))
     told = with_returns(batch, lengths)
     results = [
-        halves_metrics(Learner(config, policy.shape, policy.flat), told, 1, 16, 0, rng(seed)) for seed in range(12)
+        halves_metrics(Learner(config, policy.shape, policy.flat, 0), told, 1, 16, rng(seed)) for seed in range(12)
     ]
     cosines = {name: np.array([result[f"grad/q1/{name}_cosine"] for result in results]) for name in ("halves", "null")}
     assert cosines["halves"].min() > 0.25
@@ -80,7 +80,7 @@ def test_rewards_of_an_act_agree_and_rewards_of_chance_do_not(compose, policy, p
 
 def test_a_bucket_without_spread_has_no_direction(compose, policy, play):
     batch = with_returns(play(compose(*GRPO), groups=2, size=4), np.full(8, 10.3))
-    metrics = halves_metrics(Learner(compose(*GRPO), policy.shape, policy.flat), batch, 2, 4, 0, rng())
+    metrics = halves_metrics(Learner(compose(*GRPO), policy.shape, policy.flat, 0), batch, 2, 4, rng())
     assert not [name for name in metrics if "cosine" in name]
     assert all(abs(value) < 1e-8 for value in metrics.values()) and len(metrics) == 2 * 3
 
@@ -89,11 +89,11 @@ def test_a_bucket_without_spread_has_no_direction(compose, policy, play):
 def test_one_norm_of_the_regularisers_is_that_of_an_update_without_rewards(compose, policy, play, kl):
     config = compose("task=sokoban", "algorithm=grpo", "algorithm.entropy_coef=0.01", f"algorithm.kl_coef={kl}")
     batch = play(config, groups=3, size=4)
-    learner = Learner(config, policy.shape, policy.flat)
-    (norms,) = learner.gradient_norms(batch, [np.arange(12)], 0, together=True)
+    learner = Learner(config, policy.shape, policy.flat, 0)
+    (norms,) = learner.gradient_norms(batch, [np.arange(12)], together=True)
     silent = gradient_of(config, policy, with_returns(batch, np.zeros(12)))
     assert norms["regulariser"] == pytest.approx(float(silent.norm()), rel=1e-4)
-    assert "regulariser" not in learner.gradient_norms(batch, [np.arange(12)], 0)[0]
+    assert "regulariser" not in learner.gradient_norms(batch, [np.arange(12)])[0]
 
 
 def test_halves_of_three_trajectories_are_refused(compose):

@@ -9,13 +9,13 @@ import numpy as np
 import pytest
 import torch
 
-from plat.rl.filter import StepPlan
+from plat.rl.filter.step_plan import StepPlan
 from plat.trainer.embedded.learner import Learner
 from plat.trainer.embedded.train import train
-from plat.trainer.metric_names import METRICS
+from plat.words.metric_names import METRICS
 
 PARTS = [np.arange(4), np.arange(4, 12)]
-ONE_UPDATE = StepPlan(1, 1.0, 1.0, 1.0, 1.0)
+ONE_UPDATE = StepPlan(1)
 
 
 @pytest.fixture(scope="module")
@@ -27,10 +27,10 @@ def batch(compose, play):
 def test_the_norm_of_the_task_is_that_of_an_update_on_the_bucket_alone(compose, policy, batch, aggregation) -> None:
     options = ("algorithm=grpo", "algorithm.entropy_coef=0", f"algorithm.loss_agg={aggregation}")
     config = compose("task=sokoban", *options)
-    norms = Learner(config, policy.shape, policy.flat).gradient_norms(batch, PARTS, 0)
+    norms = Learner(config, policy.shape, policy.flat, 0).gradient_norms(batch, PARTS)
     for part, norm in zip(PARTS, norms, strict=True):
-        learner = Learner(config, policy.shape, policy.flat)
-        expected = learner.update(batch.select(part), ONE_UPDATE, np.random.default_rng(0), 0, 1)["actor/grad_norm"]
+        learner = Learner(config, policy.shape, policy.flat, 0)
+        expected = learner.update(batch.select(part), ONE_UPDATE, np.random.default_rng(0), 1)["actor/grad_norm"]
         assert norm.keys() == {"task"} and norm["task"] == pytest.approx(expected, rel=1e-4) and expected > 0
 
 
@@ -39,27 +39,27 @@ def test_each_term_is_measured_by_itself_whatever_the_micro_batches(compose, pol
     results = []
     for size in (12, 1):
         config.train = replace(config.train, micro_batch=size)
-        learner = Learner(config, policy.shape, policy.flat)
+        learner = Learner(config, policy.shape, policy.flat, 0)
         assert learner.reference is not None
         learner.reference = learner.reference * 1.1
-        results.append(learner.gradient_norms(batch, PARTS, 0))
+        results.append(learner.gradient_norms(batch, PARTS))
     for whole, cut in zip(*results, strict=True):
         assert whole.keys() == {"task", "entropy", "kl"} and min(whole.values()) > 0
         assert cut == pytest.approx(whole, rel=1e-4)
     # Twice the coefficient of a term is twice its norm, and no other's.
     config.algorithm = replace(config.algorithm, entropy_coef=0.02)
-    learner = Learner(config, policy.shape, policy.flat)
+    learner = Learner(config, policy.shape, policy.flat, 0)
     learner.reference = learner.reference * 1.1
-    doubled = learner.gradient_norms(batch, PARTS, 0)[0]
+    doubled = learner.gradient_norms(batch, PARTS)[0]
     assert doubled["entropy"] == pytest.approx(2 * results[0][0]["entropy"], rel=1e-4)
     assert doubled["task"] == pytest.approx(results[0][0]["task"], rel=1e-4)
 
 
 def test_nothing_is_stepped_or_left_behind(compose, policy, batch) -> None:
-    learner = Learner(compose("task=sokoban", "algorithm=ppo"), policy.shape, policy.flat)
-    learner.update(batch, ONE_UPDATE, np.random.default_rng(0), 0, 1)
+    learner = Learner(compose("task=sokoban", "algorithm=ppo"), policy.shape, policy.flat, 0)
+    learner.update(batch, ONE_UPDATE, np.random.default_rng(0), 1)
     before, drawn = {name: value.clone() for name, value in learner.tensors().items()}, torch.get_rng_state()
-    learner.gradient_norms(batch, PARTS, 0)
+    learner.gradient_norms(batch, PARTS)
     assert all(torch.equal(value, before[name]) for name, value in learner.tensors().items())
     assert torch.equal(torch.get_rng_state(), drawn) and learner.actor.parameter.grad is None
 

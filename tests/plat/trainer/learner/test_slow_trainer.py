@@ -9,7 +9,7 @@ import torch
 from plat.rl import algorithms
 from plat.rl.algorithms import Aggregation
 from plat.rl.config import FilterConfig
-from plat.rl.filter import StepPlan, step_plan
+from plat.rl.filter.step_plan import StepPlan, step_plan
 from plat.trainer.embedded.transformer import hf
 
 PLAN = step_plan(6, 6, FilterConfig(), 2)
@@ -101,7 +101,7 @@ class SlowTrainer:
                     own,
                     token_entropy=entropies,
                     ref_logp=None if reference is None else reference[part, :width],
-                    aggregation=Aggregation(loss_scale_factor=longest),
+                    by=Aggregation(loss_scale_factor=longest),
                 )
                 self.step(loss * plan.loss_scale, list(self.actor.parameters()), self.actor_optimiser, plan)
             if critic:
@@ -141,7 +141,7 @@ def assert_same_parameters(shape, flat, model, lr):
     ],
     ids=lambda options: "+".join(item.partition(".")[2] or item for item in options),
 )
-@pytest.mark.parametrize("plan", [PLAN, StepPlan(3, 0.5, 0.7, 0.6, 0.5)], ids=["plain", "scaled"])
+@pytest.mark.parametrize("plan", [PLAN, StepPlan(3, 0.5, 0.7, 0.6)], ids=["plain", "scaled"])
 def test_the_updates_of_an_iteration_are_those_of_the_slow_trainer(config, policy, batch, options, plan, update, moved):
     config = config(*options)
     learner, _ = update(config, policy, batch, plan)

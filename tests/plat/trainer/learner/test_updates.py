@@ -10,7 +10,7 @@ import torch
 
 from plat.errors import RunError
 from plat.rl.config import FilterConfig
-from plat.rl.filter import StepPlan, step_plan
+from plat.rl.filter.step_plan import StepPlan, step_plan
 
 PLAN = step_plan(6, 6, FilterConfig(), 2)
 ALGORITHMS = ("ppo", "dapo", "grpo", "drgrpo")
@@ -50,7 +50,7 @@ def test_only_kept_trajectories_teach(config, policy, batch, update):
     assert not torch.equal(single.actor.parameter, everyone.actor.parameter)
 
 
-SINGLE_UPDATE = StepPlan(1, 1.0, 1.0, 1.0, 1.0)
+SINGLE_UPDATE = StepPlan(1)
 
 
 def test_a_loss_scale_scales_the_gradient_and_adam_hides_it(config, policy, batch, update, moved):
@@ -83,7 +83,7 @@ def test_the_reference_stays_the_base_model(config, policy, batch, update, make_
     config = config("algorithm=grpo", "algorithm.kl_coef=0.1")
     learner, first = update(config, policy, batch, SINGLE_UPDATE)
     assert first["actor/kl"] == pytest.approx(0, abs=1e-9)
-    second = learner.update(batch, SINGLE_UPDATE, np.random.default_rng(3), 0, 2)
+    second = learner.update(batch, SINGLE_UPDATE, np.random.default_rng(3), 2)
     assert second["actor/kl"] > 1e-6
     assert torch.equal(learner.reference, policy.flat.double())
     config.algorithm.kl_coef = 0.0
@@ -104,7 +104,7 @@ def test_a_warming_critic_leaves_the_actor_alone(config, policy, batch, update):
     learner, metrics = update(config, policy, batch, step=2)
     assert torch.equal(learner.actor.parameter, policy.flat.double())
     assert not any(name.startswith("actor/") for name in metrics) and "critic/value_loss" in metrics
-    learner.update(batch, PLAN, np.random.default_rng(3), 0, 3)
+    learner.update(batch, PLAN, np.random.default_rng(3), 3)
     assert not torch.equal(learner.actor.parameter, policy.flat.double())
 
 
@@ -128,7 +128,7 @@ def test_a_reward_that_is_no_number_ends_the_run(config, policy, batch, name, ma
     broken = replace(batch, rewards=np.where(np.arange(len(batch.rewards)) == 1, np.nan, batch.rewards))
     learner = make_learner(config(f"algorithm={name}"), policy)
     with pytest.raises(RunError) as raised:
-        learner.update(broken, PLAN, np.random.default_rng(0), 0, 1)
+        learner.update(broken, PLAN, np.random.default_rng(0), 1)
     assert raised.value.failure_class == "nan"
     assert torch.equal(learner.actor.parameter, policy.flat.double())
 
@@ -140,7 +140,7 @@ def test_a_restored_learner_goes_on_bit_for_bit(config, policy, batch, name, upd
     other = make_learner(config, policy)
     other.restore({name: tensor.clone() for name, tensor in single.tensors().items()})
     for learner in (single, other):
-        learner.update(batch, PLAN, np.random.default_rng(4), 0, 2)
+        learner.update(batch, PLAN, np.random.default_rng(4), 2)
     assert single.tensors().keys() == other.tensors().keys()
     for key, tensor in single.tensors().items():
         assert torch.equal(tensor, other.tensors()[key]), key

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 import torch
@@ -29,15 +31,18 @@ def batch_of(prompt_lengths, response_lengths, seed=0):
     responses = rng.integers(1, 40, (len(response_lengths), max(response_lengths)))
     lengths = np.array(response_lengths)
     responses[np.arange(responses.shape[1]) >= lengths[:, None]] = PAD
-    return prompts, np.arange(len(lengths)) % len(prompts), responses, lengths
+    return SimpleNamespace(
+        prompts=prompts, prompt_of_row=np.arange(len(lengths)) % len(prompts), responses=responses,
+        response_length=lengths,
+    )  # fmt: skip
 
 
-def row_by_row(weights, prompts, prompt_of_row, responses, lengths):
+def row_by_row(weights, batch):
     """What `hidden_states` promises, one response at a time."""
     parts = []
-    for row, length in enumerate(lengths):
-        ids, _, last = pad_prompts([prompts[prompt_of_row[row]]], PAD, "cpu")
-        fed = torch.cat((last[:, None], torch.from_numpy(responses[row : row + 1, : length - 1])), 1)
+    for row, length in enumerate(batch.response_length):
+        ids, _, last = pad_prompts([batch.prompts[batch.prompt_of_row[row]]], PAD, "cpu")
+        fed = torch.cat((last[:, None], torch.from_numpy(batch.responses[row : row + 1, : length - 1])), 1)
         prefix = encode(weights, ids)
         parts.append(extend(weights, prefix, torch.zeros(1, dtype=torch.long), fed)[0])
     return torch.cat(parts)
@@ -58,7 +63,7 @@ def test_states_and_gradients_are_those_of_encode_and_extend(lively_parameters, 
     monkeypatch.setattr(flat_layout, "WORTH", worth)
     batch = batch_of(*sizes)
     results = []
-    for function in (lambda weights: hidden_states(weights, *batch, PAD), lambda weights: row_by_row(weights, *batch)):
+    for function in (lambda weights: hidden_states(weights, batch, PAD), lambda weights: row_by_row(weights, batch)):
         flat = lively_parameters(shape).double().requires_grad_()
         states = function(unpack(shape, flat))
         direction = torch.randn(states.shape, dtype=torch.float64, generator=torch.Generator().manual_seed(1))
@@ -74,17 +79,18 @@ def test_without_a_gradient_the_states_are_the_same(lively_parameters):
     flat = lively_parameters(shape).requires_grad_()
     batch = batch_of([3, 7, 5], [3, 1, 6, 2, 6])
     with torch.no_grad():
-        states = hidden_states(unpack(shape, flat), *batch, PAD)
-    assert torch.equal(states, hidden_states(unpack(shape, flat), *batch, PAD).detach())
+        states = hidden_states(unpack(shape, flat), batch, PAD)
+    assert torch.equal(states, hidden_states(unpack(shape, flat), batch, PAD).detach())
 
 
 def test_a_batch_whose_attention_does_not_fit_is_left_to_extend(lively_parameters):
     shape = SHAPES["two layers"]
     flat = lively_parameters(shape)
-    prompts, _, _, lengths = batch_of([5], [4, 4])
-    assert fits(unpack(shape, flat), prompts, lengths)
-    assert not fits(unpack(shape, flat.bfloat16()), prompts, lengths)
-    assert not fits(unpack(shape, flat), prompts, np.full(SMALL // (4 * 4 * 9) + 1, 4))
+    batch = batch_of([5], [4, 4])
+    assert fits(unpack(shape, flat), batch)
+    assert not fits(unpack(shape, flat.bfloat16()), batch)
+    batch.response_length = np.full(SMALL // (4 * 4 * 9) + 1, 4)
+    assert not fits(unpack(shape, flat), batch)
 
 
 @pytest.mark.parametrize("name", ["flat pass", "groups of similar length"])

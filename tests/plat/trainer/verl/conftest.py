@@ -11,8 +11,8 @@ import pytest
 from listening import listening
 from verl_processes import PPO, run
 
-from plat.spec.experiment import build_run, config_object
-from plat.trainer.verl.config import VerlRunConfig
+from plat.spec.expansion.experiment import build_run, config_object
+from plat.trainer.verl.settings.verl_config import VerlRunConfig
 from plat.trainer.verl.spec import SPEC
 
 QWEN = (

@@ -1,7 +1,7 @@
 """What the trainer relies on inside verl, which promises none of it: says what changed when verl is upgraded.
 
 Each entry is a function or class of verl that we replace, override, or call although it is private, with the reason and
-the first digits of the hash of its source in verl 0.9.1. After an upgrade: read the entries that are named, mend the
+the first digits of the hash of its source in verl 0.9.1. After an upgrade: read the entries that are named, fix the
 code that they concern, run `make test-verl`, then write the new digits here
 (`python tests/plat/trainer/verl/test_compatibility.py` prints them).
 """

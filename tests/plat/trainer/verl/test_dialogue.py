@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from plat.errors import RunError
 from plat.trainer.embedded.transformer.tokenizer import WordTokenizer
-from plat.trainer.verl.dialogue import ChatDialogue, WordDialogue, dialogue_of
+from plat.trainer.verl.rollouts.dialogue import ChatDialogue, dialogue_of
 
 Make = Callable[[str], Any]
 
@@ -21,7 +21,7 @@ def test_turn_by_turn_gives_what_the_template_gives_for_the_whole_dialogue(chat_
     tokenizer = chat_tokenizer(family)
     dialogue = ChatDialogue(tokenizer)
     said = "i think </think> <answer> up </answer>"
-    ids = dialogue.opening("state one", "play the game")
+    ids = dialogue.prompt("state one", "play the game")
     ids += [*tokenizer.encode(said, add_special_tokens=False), dialogue.stops[0]]
     ids += dialogue.following("state two")
     whole = tokenizer.apply_chat_template(
@@ -59,16 +59,15 @@ def test_reasoning_ends_where_its_tag_begins(chat_tokenizer: Make, before: str, 
     before = before.replace("<", "(")
     ids = tokenizer.encode(before + "</think>" + after, add_special_tokens=False)
     count = dialogue.reasoning_tokens(ids)
-    assert dialogue.text(ids[:count]) == before
+    assert dialogue.decode(ids[:count]) == before
     assert dialogue.reasoning_tokens(tokenizer.encode(before, add_special_tokens=False)) == -1
 
 
-def test_words_are_those_of_the_stand_ins() -> None:
-    ours, theirs = WordDialogue(), WordTokenizer()
-    observation = theirs.decode([5, 6, 7])
-    assert ours.opening(observation, "") == theirs.prompt(observation) == ours.following(observation)
-    assert ours.stops == (theirs.eos,) and ours.text([5, 6]) == theirs.decode([5, 6])
-    response = [9, 10, theirs.encode("</think>")[0], 11]
-    assert ours.reasoning_tokens(response) == theirs.reasoning_tokens(response) == 2
-    assert ours.reasoning_tokens([9]) == -1
-    assert isinstance(dialogue_of("compact", None), WordDialogue)
+def test_the_words_of_the_stand_ins() -> None:
+    dialogue = dialogue_of("compact", None)
+    assert isinstance(dialogue, WordTokenizer)
+    observation = dialogue.decode([5, 6, 7])
+    assert dialogue.prompt(observation) == dialogue.following(observation) == [5, 6, 7]
+    assert dialogue.stops == (dialogue.eos,)
+    response = [9, 10, dialogue.encode("</think>")[0], 11]
+    assert dialogue.reasoning_tokens(response) == 2 and dialogue.reasoning_tokens([9]) == -1

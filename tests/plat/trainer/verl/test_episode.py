@@ -12,12 +12,13 @@ import torch
 
 from plat.errors import RunError
 from plat.trainer.embedded.batch import Batch
+from plat.trainer.embedded.transformer.tokenizer import WordTokenizer
 from plat.trainer.environments import make_environments
-from plat.trainer.verl.config import VerlRunConfig
-from plat.trainer.verl.dialogue import ChatDialogue, WordDialogue
-from plat.trainer.verl.episode import Episode, Limits
-from plat.trainer.verl.play import Played, assemble, chosen, joined
-from plat.trainer.verl.targets import targets
+from plat.trainer.verl.rollouts.dialogue import ChatDialogue
+from plat.trainer.verl.rollouts.play import Played, assemble, chosen, joined
+from plat.trainer.verl.rollouts.verl_episode import Episode, Limits
+from plat.trainer.verl.settings.verl_config import VerlRunConfig
+from plat.trainer.verl.update.update_targets import targets
 
 LIMITS = Limits(5, 24, 200, 200)
 CONTEXTS = pytest.mark.parametrize("context", ["full", "current"])
@@ -27,7 +28,7 @@ def replayed(batch: Batch, config: VerlRunConfig, seeds: list[int], noises: list
     """The trajectories of an embedded batch, played again from their responses."""
     episodes = []
     for number, environment in enumerate(make_environments(config, "train", batch.trajectories)):
-        episode = Episode(WordDialogue(), environment, replace(LIMITS, context=config.train.context))
+        episode = Episode(WordTokenizer(), environment, replace(LIMITS, context=config.train.context))
         episode.start(seeds[number], noises[number])
         for row in np.flatnonzero(batch.trajectory_of_row == number):
             assert tuple(episode.tokens) == batch.prompts[batch.prompt_of_row[row]]
@@ -153,7 +154,7 @@ def test_a_batch_is_cut_and_joined_by_whole_trajectories(
 
 def test_a_response_without_an_end_gets_one_that_is_not_learnt_from(make_config: Callable[..., VerlRunConfig]) -> None:
     config = make_config("task=sokoban")
-    dialogue = WordDialogue()
+    dialogue = WordTokenizer()
     episode = Episode(dialogue, make_environments(config, "train", 1)[0], LIMITS)
     episode.start(3, 0)
     episode.answer([7, 8, 9], [-1.0, -1.0, -1.0])
@@ -166,7 +167,7 @@ def test_an_observation_that_is_too_long_ends_the_episode(
     make_config: Callable[..., VerlRunConfig], limits: Limits
 ) -> None:
     config = make_config("task=sokoban")
-    episode = Episode(WordDialogue(), make_environments(config, "train", 1)[0], limits)
+    episode = Episode(WordTokenizer(), make_environments(config, "train", 1)[0], limits)
     episode.start(3, 0)
     episode.answer([7, 8], [-1.0, -1.0])
     assert episode.done and episode.cut and [sequence.mask for sequence in episode.sequences] == [[1, 1]]
@@ -185,8 +186,8 @@ def test_an_episode_in_natural_language(
     said = tokenizer.encode("the box is near </think> <answer> up </answer>", add_special_tokens=False)
     episode.answer([*said, dialogue.stops[0]], [-0.5] * (len(said) + 1))
     turn = episode.turns[0]
-    assert turn.format_valid and turn.length == len(said) + 1
-    assert tokenizer.decode(episode.sequences[0].response[: turn.reasoning_length]) == "the box is near "
+    assert turn.effect.format_valid and turn.length == len(said) + 1
+    assert tokenizer.decode(episode.sequences[0].response[: turn.effect.reasoning_length]) == "the box is near "
     assert tokenizer.decode(episode.tokens).count("<think>") == 2 + episode.environment.instructions.count(
         "<think>"
     ) + (tokenizer.decode(episode.tokens).count("Always output: <think>"))

@@ -11,15 +11,15 @@ from pathlib import Path
 
 import pytest
 
-from plat.marked import marked
-from plat.store.process import process_start
-from plat.trainer.verl import guard
+from plat.processes.identification import process_start
+from plat.processes.marked import marked
+from plat.trainer.verl.machines import guard
 
 # Starts a daemon in a session of its own that ignores SIGTERM, inside `guarded`; then ends as it is told to.
 SCRIPT = """
 import os, signal, subprocess, sys, time
 from pathlib import Path
-from plat.trainer.verl.guard import guarded
+from plat.trainer.verl.machines.guard import guarded
 folder, way = sys.argv[1:]
 daemon = "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); print(flush=True); time.sleep(60)"
 with guarded(folder):

@@ -32,8 +32,8 @@ from verl_processes import (
     title,
 )
 
-from plat.store.durable import read_json
-from plat.store.process import process_start
+from plat.processes.identification import process_start
+from plat.store.disk.durable import read_json
 
 pytestmark = pytest.mark.verl
 

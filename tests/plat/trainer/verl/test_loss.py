@@ -22,7 +22,7 @@ def batch(trajectories: int, weights: list[torch.Tensor] | None = None) -> tuple
     """The model's output and the rows of a mini-batch, from fixed random numbers."""
     from verl.utils import tensordict_utils as tu
 
-    from plat.trainer.verl.loss import WEIGHT
+    from plat.trainer.verl.update.loss import WEIGHT
 
     random = torch.Generator().manual_seed(1)
 
@@ -62,7 +62,7 @@ def test_the_terms_add_up_to_verls_loss(mode: str) -> None:
     from verl.utils import tensordict_utils as tu
     from verl.workers.utils.losses import ppo_loss
 
-    from plat.trainer.verl.loss import SCALE, loss_terms, scaled_policy_loss
+    from plat.trainer.verl.update.loss import SCALE, loss_terms, scaled_policy_loss
 
     expected, theirs = ppo_loss(actor_config(mode), *batch(4))
     terms, ours = loss_terms(actor_config(mode), *batch(4))
@@ -78,7 +78,7 @@ def test_the_terms_add_up_to_verls_loss(mode: str) -> None:
 def test_only_the_term_that_is_asked_for_counts() -> None:
     from verl.utils import tensordict_utils as tu
 
-    from plat.trainer.verl.loss import TERM, loss_terms, scaled_policy_loss
+    from plat.trainer.verl.update.loss import TERM, loss_terms, scaled_policy_loss
 
     terms, _ = loss_terms(actor_config("token-mean"), *batch(4))
     for name, term in terms.items():
@@ -89,7 +89,7 @@ def test_only_the_term_that_is_asked_for_counts() -> None:
 
 def test_sequences_of_one_trajectory_count_as_one() -> None:
     """The first two sequences are one trajectory of 5 + 5 response tokens, the other two of 1 + 4."""
-    from plat.trainer.verl.loss import loss_terms
+    from plat.trainer.verl.update.loss import loss_terms
 
     weights = [torch.full((length,), 1 / total) for (_, length), total in zip(LENGTHS, (10, 10, 5, 5), strict=True)]
     terms, _ = loss_terms(actor_config("seq-mean-token-mean"), *batch(2, weights))

@@ -7,9 +7,9 @@ from collections.abc import Callable
 import pytest
 
 from plat.errors import SpecError
-from plat.trainer.verl.composition import check, compose, run_config
-from plat.trainer.verl.config import VerlRunConfig
-from plat.trainer.verl.overrides import overrides_of, response_tokens
+from plat.trainer.verl.settings.composition import check, compose, run_config
+from plat.trainer.verl.settings.verl_config import VerlRunConfig
+from plat.trainer.verl.settings.verl_overrides import overrides_of, response_tokens
 
 Make = Callable[..., VerlRunConfig]
 
@@ -53,7 +53,7 @@ def test_settings_of_verls_own_win_and_a_wrong_one_is_named(make_config: Make) -
     assert caught.value.where == "verl.overrides"
     with pytest.raises(SpecError) as caught:
         compose(make_config("verl.overrides=['critic.optm.lr=1']"), "some/model")
-    assert caught.value.mend == "did you mean 'critic.optim.lr'?"
+    assert caught.value.fix == "did you mean 'critic.optim.lr'?"
 
 
 def test_what_verl_refuses_is_said_before_anything_runs(make_config: Make) -> None:

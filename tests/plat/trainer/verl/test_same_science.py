@@ -15,8 +15,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from plat.spec.experiment import Experiment, config_object, load_experiment
-from plat.spec.runs import Run
+from plat.spec.expansion.experiment import Experiment, config_object, load_experiment
+from plat.spec.expansion.run import Run
 from plat.store.home import Home
 from plat.store.run_directory.checkpoint import valid_states
 from plat.trainer.api import State

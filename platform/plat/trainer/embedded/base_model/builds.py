@@ -1,7 +1,6 @@
-"""Several base models at once, one process and one thread each, all cores busy.
+"""Build several base models at once, with one process and one thread each.
 
-Every process is started with the same choice of CPU instructions (NUMERICS), so that another machine gives the same
-bytes where it can. This module imports no torch; the processes do.
+All processes use the same CPU instructions (NUMERICS), for the same bytes on other machines. Imports no torch.
 """
 
 from __future__ import annotations
@@ -11,18 +10,16 @@ import os
 import signal
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import Future, ProcessPoolExecutor, as_completed
+from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import dataclass, field, replace
 from multiprocessing import get_context
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
-from plat.trainer.config import BaseConfig, ModelConfig, RunConfig, ShapeConfig
+from plat.trainer.embedded.base_model.base_record import NUMERICS, BaseRecord
 from plat.trainer.embedded.base_model.compare import TaskComparison, compare
-from plat.trainer.embedded.base_model.record import BaseRecord
+from plat.trainer.run_config import BaseConfig, ModelConfig, RunConfig, ShapeConfig
 
-# AVX2 is the widest that nearly every x86 CPU has. (MKL_CBWR=COMPATIBLE would hold on more of them, at half the speed.)
-NUMERICS = {"ATEN_CPU_CAPABILITY": "avx2", "MKL_CBWR": "AVX2"}
 Result = TypeVar("Result")
 
 
@@ -40,17 +37,17 @@ class Verification:
 
 
 def model_of(record: BaseRecord) -> ModelConfig:
-    """The config that asks for this base."""
+    """Return the config of this base."""
     shape, base = ShapeConfig(**record.recipe["shape"]), BaseConfig(**record.recipe["base"])
     return ModelConfig(name=record.model, shape=shape, base=base)
 
 
 def build_all(models: Sequence[ModelConfig], bases: Path, jobs: int, tell: Callable[[str], None]) -> list[BaseRecord]:
-    """Build the bases of these models into a folder of bases, unless they are there. In the order of `models`."""
-    with _processes(min(jobs, len(models))) as pool:
-        futures = {pool.submit(_build, model, bases): model for model in longest_first(models)}
-        built = {id(model): record for model, record in _finished(futures, tell)}
-    return [built[id(model)] for model in models]
+    """Build the missing bases of these models in a folder of bases; return all, in the order of `models`.
+
+    Raises CheckpointError if a training diverges.
+    """
+    return _in_processes(_build, [(model, bases) for model in models], models, jobs, tell)
 
 
 def verify_all(
@@ -61,50 +58,53 @@ def verify_all(
     tell: Callable[[str], None],
     keep: Path | None = None,
 ) -> list[Verification]:
-    """Build every base again and hold it against the one that is there, on one config for each task.
+    """Build every base again and compare it with its record.
 
-    configs  one for each task, at any model: how it is played
-    keep   a folder of bases for what was built; None: it is removed afterwards
+    configs   one for each task, with any model: how it is played
+    margin    loss of success (0 to 1) that makes the rebuilt base worse
+    tell      receives a line after each build
+    keep      folder for the new bases; None: they are removed afterwards
     """
+    models = [model_of(record) for record in records]
     with contextlib.ExitStack() as stack:
         bases = keep or Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="plat-bases-")))
-        pool = stack.enter_context(_processes(min(jobs, len(records))))
-        models = {record.folder: model_of(record) for record in records}
-        ordered = sorted(records, key=lambda record: -_cost(models[record.folder]))
-        futures = {
-            pool.submit(_verify, record, models[record.folder], bases, configs, margin): models[record.folder]
-            for record in ordered
-        }
-        done = {result.shipped.folder: result for _, result in _finished(futures, tell)}
-    return [done[record.folder] for record in records]
+        tasks = [(record, model, bases, configs, margin) for record, model in zip(records, models, strict=True)]
+        return _in_processes(_verify, tasks, models, jobs, tell)
 
 
-def longest_first(models: Sequence[ModelConfig]) -> list[ModelConfig]:
-    """Long builds first, so that no core is idle at the end."""
-    return sorted(models, key=lambda model: -_cost(model))
+def _in_processes(
+    work: Callable[..., Result],
+    tasks: Sequence[tuple[Any, ...]],
+    models: Sequence[ModelConfig],
+    jobs: int,
+    tell: Callable[[str], None],
+) -> list[Result]:
+    """Return `work(*task)` of each task, which builds one of `models`, and report each build.
+
+    The first failure is raised, and no further build starts.
+    """
+    # long builds first, so that no core is idle at the end
+    order = sorted(range(len(models)), key=lambda number: -_cost(models[number]))
+    with _processes(min(jobs, len(models))) as pool:
+        futures = {pool.submit(work, *tasks[number]): number for number in order}
+        results: dict[int, Result] = {}
+        try:
+            for count, future in enumerate(as_completed(futures), 1):
+                model, results[futures[future]] = models[futures[future]], future.result()
+                tell(f"{count} of {len(futures)}: {model.name} (seed {model.base.seed}) is built")
+        finally:
+            for future in futures:
+                future.cancel()
+    return [results[number] for number in range(len(models))]
 
 
 def _cost(model: ModelConfig) -> int:
     return model.base.steps * model.base.batch * model.shape.layers * (model.shape.width + 32)
 
 
-def _finished(
-    futures: dict[Future[Result], ModelConfig], tell: Callable[[str], None]
-) -> Iterator[tuple[ModelConfig, Result]]:
-    """Each as it ends, telling how far it is; the first failure is raised and the rest is not begun."""
-    try:
-        for number, future in enumerate(as_completed(futures), 1):
-            result = future.result()
-            tell(f"{number} of {len(futures)}: {futures[future].name} (seed {futures[future].base.seed}) is built")
-            yield futures[future], result
-    finally:
-        for future in futures:
-            future.cancel()
-
-
 @contextlib.contextmanager
 def _processes(jobs: int) -> Iterator[ProcessPoolExecutor]:
-    """Fresh processes, so that torch reads NUMERICS when it is imported in them."""
+    """Start fresh processes, in which torch reads NUMERICS when it is imported."""
     before = {name: os.environ.get(name) for name in NUMERICS}
     os.environ.update(NUMERICS)
     try:
@@ -119,7 +119,7 @@ def _processes(jobs: int) -> Iterator[ProcessPoolExecutor]:
 
 
 def _quiet() -> None:
-    """Print no steps, and end without a word on Ctrl-C."""
+    """Print no steps, and end silently on Ctrl-C."""
     signal.signal(signal.SIGINT, signal.SIG_DFL)
     nowhere = os.open(os.devnull, os.O_WRONLY)
     os.dup2(nowhere, 1)

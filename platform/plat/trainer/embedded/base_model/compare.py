@@ -1,8 +1,7 @@
-"""Whether one base model is as good as another: both play the same instances of every task.
+"""Compare two base models by their success on the same held-out instances, those of `plat eval`.
 
-The measure is success on held-out instances, the very instances and random numbers of `plat eval`. The difference is
-paired by instance; its 95 % interval is that of Agresti and Min (2005) for two dependent proportions: Wald's interval
-after half a count is added to each of the four cells, which keeps it honest where both agree almost everywhere.
+The difference is paired by instance. Its 95 % interval is that of Agresti and Min (2005) for two dependent proportions:
+Wald's interval with half a count added to each of the four cells.
 """
 
 from __future__ import annotations
@@ -13,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from plat.trainer.config import RunConfig
+from plat.trainer.run_config import RunConfig
 
 Z95 = 1.959964  # 97.5 % quantile of the normal distribution
 AS_GOOD, WORSE, UNDECIDED = "as good", "worse", "undecided"
@@ -34,7 +33,7 @@ class TaskComparison:
 
 
 def compare(shipped: Path, rebuilt: Path, configs: Sequence[RunConfig], margin: float) -> list[TaskComparison]:
-    """Let the two bases play `eval.heldout` instances of each config's task, and compare their success."""
+    """Play `eval.heldout` instances of each config's task with both bases, and compare their success."""
     results = []
     for config in configs:
         first, second = _successes(shipped, config), _successes(rebuilt, config)
@@ -55,7 +54,7 @@ def compare(shipped: Path, rebuilt: Path, configs: Sequence[RunConfig], margin: 
 
 
 def paired_difference(first: Sequence[int], second: Sequence[int]) -> tuple[float, float, float]:
-    """Mean of second - first, and the ends of its 95 % interval, for successes (0 or 1) on the same instances."""
+    """Return the mean of second - first and its 95 % interval, for successes (0 or 1) on the same instances."""
     count = len(first)
     gained = sum(1 for before, after in zip(first, second, strict=True) if after > before)
     lost = sum(1 for before, after in zip(first, second, strict=True) if after < before)
@@ -66,7 +65,7 @@ def paired_difference(first: Sequence[int], second: Sequence[int]) -> tuple[floa
 
 
 def verdict(low: float, high: float, margin: float) -> str:
-    """`as good`: a loss of `margin` or more is excluded; `worse`: a smaller loss is excluded; else `undecided`."""
+    """Return `as good` if the interval [low, high] lies above -margin, `worse` if it lies below, else `undecided`."""
     return AS_GOOD if low > -margin else WORSE if high < -margin else UNDECIDED
 
 

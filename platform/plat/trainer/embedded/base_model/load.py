@@ -6,8 +6,6 @@ import json
 import os
 import platform
 import shutil
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -16,20 +14,24 @@ from filelock import FileLock
 from torch import Tensor
 
 from plat.errors import CheckpointError, SpecError
-from plat.trainer.config import ModelConfig, RunConfig
+from plat.trainer.embedded.base_model.base_record import (
+    NUMERICS,
+    RECORD,
+    BaseRecord,
+    read_base,
+    record_of,
+    shipped_base,
+)
 from plat.trainer.embedded.base_model.recipe import base_key, built_bases, checkpoint_hash, recipe, recipe_hash
-from plat.trainer.embedded.base_model.record import RECORD, BaseRecord, read_base, record_of, shipped_base
 from plat.trainer.embedded.base_model.supervised import train_base
 from plat.trainer.embedded.transformer import hf
 from plat.trainer.embedded.transformer.model import Shape
 from plat.trainer.embedded.transformer.tokenizer import Tokenizer, WordTokenizer, save_word_tokenizer, tokenizer_of
-
-# Variables that choose how the CPU computes, and so the last bits of a base.
-NUMERICS = ("ATEN_CPU_CAPABILITY", "MKL_CBWR")
+from plat.trainer.run_config import ModelConfig, RunConfig
 
 
 class Base(NamedTuple):
-    """What a run starts from; `sha256` is the content hash of the folder that `parameters` were read from."""
+    """The model a run starts from; `sha256` is the content hash of its folder."""
 
     shape: Shape
     parameters: Tensor
@@ -38,9 +40,9 @@ class Base(NamedTuple):
 
 
 def load_base(config: RunConfig, cache: Path) -> Base:
-    """The model a run starts from; a stand-in's base that is neither shipped nor in the cache is built first.
+    """Return the model a run starts from; build a stand-in's base that is neither shipped nor in the cache.
 
-    SpecError: there is no checkpoint at `model.path`, or it cannot be used with the rendering. CheckpointError: a
+    Raises SpecError if `model.path` has no checkpoint, or one that does not fit the rendering, and CheckpointError if a
     shipped base or the checkpoint is damaged.
     """
     dtype = getattr(torch, config.dtype)
@@ -54,13 +56,13 @@ def load_base(config: RunConfig, cache: Path) -> Base:
         raise SpecError(
             "a stand-in model knows only the compact rendering",
             where="train.rendering",
-            mend="use train.rendering=compact",
+            fix="use train.rendering=compact",
         )
     return Base(shape, flat, tokenizer, checkpoint_hash(folder))
 
 
 def empty_model(config: RunConfig) -> tuple[Shape, Tokenizer]:
-    """Shape and tokenizer alone, for weights that come from a run's checkpoint: no base model is needed."""
+    """Return shape and tokenizer, for weights from a run's checkpoint; no base model is needed."""
     if config.model.path is not None:
         folder = Path(config.model.path)
         return hf.load(folder)[0], tokenizer_of(folder)
@@ -69,12 +71,12 @@ def empty_model(config: RunConfig) -> tuple[Shape, Tokenizer]:
 
 
 def obtain(model: ModelConfig, cache: Path) -> BaseRecord:
-    """The base of this recipe: the shipped one, else the one in the cache, built there if it is missing or damaged."""
+    """Return the shipped base of this recipe, else that in the cache, built if it is missing or damaged."""
     return shipped_base(model) or build(model, built_bases(cache))
 
 
 def build(model: ModelConfig, bases: Path) -> BaseRecord:
-    """The base of this recipe in a folder of bases, made there unless it is whole. One process builds, others wait."""
+    """Return the base of this recipe in a folder of bases; build it unless it is intact. Other processes wait."""
     folder = bases / base_key(model)
     bases.mkdir(parents=True, exist_ok=True)
     with FileLock(bases / f"{folder.name}.lock"):
@@ -97,11 +99,15 @@ def build(model: ModelConfig, bases: Path) -> BaseRecord:
 
 
 def _train_into(folder: Path, model: ModelConfig) -> None:
-    """Train the base and write its files and its record, all durable."""
+    """Train the base and write its files and its record durably."""
     tokenizer = WordTokenizer()
     shape = hf.shape_of(model.shape, tokenizer.vocabulary)
-    with _one_thread():
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)  # their number changes the last bits, and is not in the recipe
+    try:
         flat, losses = train_base(model.base, shape, tokenizer)
+    finally:
+        torch.set_num_threads(threads)
     hf.save(folder, shape, flat)
     save_word_tokenizer(folder)
     for file in folder.iterdir():
@@ -115,19 +121,8 @@ def _train_into(folder: Path, model: ModelConfig) -> None:
             os.fsync(stream.fileno())
 
 
-@contextmanager
-def _one_thread() -> Iterator[None]:
-    """Compute with one thread: their number changes the last bits, and is no part of the recipe."""
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(threads)
-
-
 def _surroundings() -> dict[str, str]:
-    """What may change the last bits of a base of the same recipe."""
+    """Return what may change the last bits of a base: versions, CPU and its options."""
     from plat import __version__
 
     return {
@@ -140,7 +135,7 @@ def _surroundings() -> dict[str, str]:
 
 
 def describe(config: RunConfig, shape: Shape) -> dict[str, Any]:
-    """What really ran, for result.json and the report."""
+    """Return the description of the trained model for result.json and the report."""
     stand_in = config.model.path is None
     return {
         "model_really": f"stand-in for {config.model.paper_name}" if stand_in else str(config.model.path),

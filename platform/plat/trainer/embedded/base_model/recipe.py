@@ -1,11 +1,8 @@
-"""The recipe of a stand-in's base model, and the hashes by which bases are told apart (light: imports no torch).
+"""The recipe of a stand-in's base model and the hashes of bases. Imports no torch.
 
-One base model per size serves all tasks, as with a real LLM. Two hashes belong to it:
-
-    recipe hash     of everything that is asked for: shape, training settings, seed, vocabulary, versions of the tasks.
-                    Bases are found by it.
-    content hash    of the bytes that came out. The same recipe gives other last bits on another make of CPU, so two
-                    bases of one recipe may differ; results are compared only where the content is the same.
+recipe hash     of shape, training settings, seed, vocabulary and versions of the tasks; bases are found by it
+content hash    of the resulting bytes, whose last bits may differ between makes of CPU; results are compared only
+                where the content is the same
 """
 
 from __future__ import annotations
@@ -19,27 +16,26 @@ from typing import Any
 
 from plat.errors import SpecError
 from plat.plain_files import open_regular
-from plat.trainer.config import ModelConfig
+from plat.trainer.run_config import ModelConfig
 from plat_envs.api import find_environment
 from plat_envs.vocabulary import VERSION as VOCABULARY
 
 BUILD_VERSION = "4"  # of the supervised training code; raise it when the same recipe gives clearly other weights
-# The tasks whose demonstrations a version of the bases has seen. A task added later makes a new version here, so that
-# it changes no base, and no run, of an earlier one.
+# Version of the bases -> the tasks of their demonstrations. A new task needs a new version, so that no run changes.
 VERSIONS = {"v2": ("sokoban", "frozenlake", "metamathqa", "countdown")}
 
 
 def tasks_of(version: str) -> tuple[str, ...]:
-    """The tasks that bases of this version are trained on; SpecError when there is no such version."""
+    """Return the tasks that bases of this version are trained on. Raises SpecError for an unknown version."""
     if version not in VERSIONS:
         raise SpecError(
-            f"there is no base version {version!r}", where="model.base.version", mend=f"one of: {', '.join(VERSIONS)}"
+            f"there is no base version {version!r}", where="model.base.version", fix=f"one of: {', '.join(VERSIONS)}"
         )
     return VERSIONS[version]
 
 
 def recipe(model: ModelConfig) -> dict[str, Any]:
-    """Everything the weights of a stand-in's base model are a function of, except the CPU, as JSON-able data."""
+    """Return all that determines the weights of a stand-in's base model except the CPU, JSON-able."""
     return {
         "build": BUILD_VERSION,
         "vocabulary": VOCABULARY,
@@ -50,45 +46,48 @@ def recipe(model: ModelConfig) -> dict[str, Any]:
 
 
 def recipe_hash(model: ModelConfig) -> str:
-    """16 hexadecimal digits of the SHA-256 of the recipe."""
+    """Return 16 hexadecimal digits of the SHA-256 of the recipe."""
     return hash_of_recipe(recipe(model))
 
 
 def hash_of_recipe(content: dict[str, Any]) -> str:
-    """The recipe hash of a recipe that was written down."""
+    """Return the recipe hash of a recorded recipe."""
     text = json.dumps(content, sort_keys=True, separators=(",", ":"))
     return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
 def base_key(model: ModelConfig) -> str:
-    """What the folder of this recipe's base is called, wherever bases are kept: `v2-5c0f...`."""
+    """Return the folder name of this recipe's base: `v2-5c0f...`."""
     return f"{model.base.version}-{recipe_hash(model)}"
 
 
 def built_bases(cache: Path) -> Path:
-    """The folder of the bases that are built on this machine, each under its `base_key`."""
+    """Return the folder of the bases that are built on this machine, each under its `base_key`."""
     return cache / "bases"
 
 
 def checkpoint_hash(folder: Path) -> str:
-    """The content hash of a local checkpoint; SpecError when there is none. Files that did not change are read once."""
+    """Return the content hash of a local checkpoint. Raises SpecError if there is none."""
     files = sorted(file for file in folder.glob("*.safetensors") if file.is_file())
     if not (folder / "config.json").is_file() or not files:
         raise SpecError(
             f"no Qwen2 checkpoint at {folder}",
             where="model.path",
-            mend="name a folder with config.json and *.safetensors",
+            fix="name a folder with config.json and *.safetensors",
         )
     return content_hash((file.name, file_hash(file)) for file in [folder / "config.json", *files])
 
 
 def tokenizer_hash(folder: Path) -> str:
-    """The content hash of a checkpoint's tokenizer and chat template; of a folder without any, that of nothing."""
+    """Return the content hash of the files of a checkpoint's tokenizer and chat template.
+
+    If the folder has none of these files, it is the hash of an empty list of files.
+    """
     return content_hash((name, file_hash(folder / name)) for name in TOKENIZER_FILES if (folder / name).is_file())
 
 
 def content_hash(files: Iterable[tuple[str, str]]) -> str:
-    """The SHA-256 over (name, SHA-256) of files in this order, such as config.json and every safetensors file."""
+    """Return the SHA-256 over (name, SHA-256) of files, in this order."""
     return hashlib.sha256("".join(f"{name} {digest}\n" for name, digest in files).encode()).hexdigest()
 
 
@@ -101,7 +100,7 @@ _hashes: dict[tuple[str, int, int], str] = {}
 
 
 def file_hash(file: Path) -> str:
-    """The SHA-256 of a file, remembered for as long as its size and time of change stay the same."""
+    """Return the SHA-256 of a file, cached while its size and time of change stay the same."""
     stat = file.stat()
     key = (str(file.absolute()), stat.st_mtime_ns, stat.st_size)
     if key not in _hashes:

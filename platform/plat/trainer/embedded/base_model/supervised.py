@@ -1,9 +1,8 @@
 """The supervised training of a base model: cross-entropy on demonstrations of all its tasks together.
 
-Demonstrations mix levels of reasoning, so that reinforcement learning has something to choose from: true facts with
-good actions (share `base.grounded`), wrong facts with random ones (share `base.wrong`), and templates, of which a share
-`base.usefulness` comes with a good action. Their instances, and all positions that can be reached from them, are of a
-split of their own: they occur neither in reinforcement learning nor in an evaluation.
+Demonstrations mix levels of reasoning: true facts with good actions (share `base.grounded`), wrong facts with random
+ones (share `base.wrong`), and templates, of which a share `base.usefulness` has a good action. Their instances are of
+the split `base`, which neither reinforcement learning nor an evaluation uses.
 """
 
 from __future__ import annotations
@@ -15,11 +14,11 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from plat.errors import CheckpointError
-from plat.trainer.config import BaseConfig
 from plat.trainer.embedded.base_model.recipe import tasks_of
 from plat.trainer.embedded.batch import pad_prompts
 from plat.trainer.embedded.transformer.model import Shape, Weights, encode, extend, initialise, unpack
 from plat.trainer.embedded.transformer.tokenizer import Tokenizer
+from plat.trainer.run_config import BaseConfig
 from plat_envs.api import make_environment
 from plat_envs.demonstrations import Mix, demonstrations
 
@@ -32,7 +31,7 @@ REPORT_EVERY = 50  # steps
 
 
 def corpus(task: str, base: BaseConfig, tokenizer: Tokenizer) -> list[Demonstration]:
-    """`base.pool` demonstrated turns of a task's instances for base models, as token ids."""
+    """Return `base.pool` demonstrated turns of a task's `base` instances, as token ids."""
     rng = random.Random(f"demonstrations/{task}/{base.seed}")
     mix = Mix(base.grounded, base.wrong, base.usefulness)
     turns = demonstrations(make_environment(task, split="base"), rng, base.pool, mix, base.seed * 10_000_000)
@@ -40,11 +39,10 @@ def corpus(task: str, base: BaseConfig, tokenizer: Tokenizer) -> list[Demonstrat
 
 
 def train_base(base: BaseConfig, shape: Shape, tokenizer: Tokenizer) -> tuple[Tensor, list[float]]:
-    """The flat parameters after `base.steps` steps of Adam, and the losses (nats per token) reported on the way.
+    """Return the flat parameters after `base.steps` steps of Adam, and the reported losses (nats per token).
 
-    Every step draws an equal share of `base.batch` demonstrations from each task; its loss is the mean over the
-    response tokens of all of them. The learning rate warms up and then falls linearly to zero.
-    CheckpointError: the training diverged.
+    Every step draws an equal share of `base.batch` demonstrations from each task; its loss is the mean over all
+    response tokens. Raises CheckpointError if the training diverges.
     """
     tasks = tasks_of(base.version)
     pools = {task: corpus(task, base, tokenizer) for task in tasks}
@@ -52,41 +50,33 @@ def train_base(base: BaseConfig, shape: Shape, tokenizer: Tokenizer) -> tuple[Te
     optimiser = torch.optim.AdamW([flat], lr=base.lr, betas=BETAS, weight_decay=0.0, fused=True)
     rng = random.Random(base.seed)
     share = max(1, base.batch // len(tasks))
-    losses = []
+    losses: list[float] = []
     for step in range(base.steps):
         optimiser.param_groups[0]["lr"] = learning_rate(base, step)
         chosen = [demonstration for task in tasks for demonstration in rng.choices(pools[task], k=share)]
-        loss = _take_step(flat, optimiser, shape, chosen, tokenizer.pad)
+        loss = cross_entropy(unpack(shape, flat), chosen, tokenizer.pad)
+        flat.grad = None
+        torch.autograd.backward(loss)
+        assert flat.grad is not None
+        norm = float(torch.linalg.vector_norm(flat.grad))
+        if norm > MAX_GRAD_NORM:
+            flat.grad.mul_(MAX_GRAD_NORM / norm)
+        optimiser.step()
         if step % REPORT_EVERY == 0 or step + 1 == base.steps:
-            losses.append(round(loss, 4))
-            print(f"base model: step {step + 1}/{base.steps}, loss {loss:.3f}", flush=True)
+            losses.append(round(float(loss.detach()), 4))
+            print(f"base model: step {step + 1}/{base.steps}, loss {float(loss.detach()):.3f}", flush=True)
     if not bool(torch.isfinite(flat).all()):
-        raise CheckpointError("the base model diverged", where="model.base.lr", mend="lower model.base.lr")
+        raise CheckpointError("the base model diverged", where="model.base.lr", fix="lower model.base.lr")
     return flat.detach(), losses
 
 
 def learning_rate(base: BaseConfig, step: int) -> float:
-    """Warm-up over the first steps, times a linear decay to zero."""
+    """Return the learning rate of a step: warm-up over the first steps, times a linear decay to zero."""
     return base.lr * min(1.0, (step + 1) / WARMUP_STEPS) * (1 - step / base.steps)
 
 
-def _take_step(
-    flat: Tensor, optimiser: torch.optim.Optimizer, shape: Shape, chosen: list[Demonstration], pad: int
-) -> float:
-    """One step of the optimiser on these demonstrations; returns the loss before it."""
-    loss = cross_entropy(unpack(shape, flat), chosen, pad)
-    flat.grad = None
-    torch.autograd.backward(loss)
-    assert flat.grad is not None
-    norm = float(torch.linalg.vector_norm(flat.grad))
-    if norm > MAX_GRAD_NORM:
-        flat.grad.mul_(MAX_GRAD_NORM / norm)
-    optimiser.step()
-    return float(loss.detach())
-
-
 def cross_entropy(weights: Weights, chosen: list[Demonstration], pad: int) -> Tensor:
-    """The mean cross-entropy of all response tokens, in nats."""
+    """Return the mean cross-entropy of all response tokens, in nats."""
     ids, lengths, last = pad_prompts([prompt for prompt, _ in chosen], pad, "cpu")
     longest = max(len(response) for _, response in chosen)
     targets = torch.tensor([response + (-100,) * (longest - len(response)) for _, response in chosen])

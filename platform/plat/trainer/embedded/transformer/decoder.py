@@ -1,10 +1,7 @@
 """Generation, one token at a time, with preallocated keys and values.
 
-The cache of a layer is one array (2, B, kv_heads, positions, head_dim), keys first, values second.
-
-On a CPU, attention reads some positions more than there are while the text is short. Batched products of very small
-matrices take a naive path in PyTorch that is three to five times slower than the product of somewhat larger ones, and
-so does a softmax over fewer elements than a vector register holds. The positions beyond the text are zeros, and masked.
+The cache of a layer is one array (2, B, kv_heads, positions, head_dim), keys first, values second. While the text is
+short, attention reads masked zeros beyond it: on a CPU, very small batched products and softmaxes take slow paths.
 """
 
 from __future__ import annotations
@@ -14,7 +11,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from plat.trainer.embedded.transformer.layers import rope, swiglu, turn_into, unit_norm
-from plat.trainer.embedded.transformer.model import Layer, Prefix, Shape, Weights
+from plat.trainer.embedded.transformer.model import Layer, Prefix, Weights
 
 _SMALL_PRODUCT = 400  # rows x columns x contraction below which ATen's bmm on a CPU takes its naive path
 _SMALL_SOFTMAX = 16  # float32 elements of the widest vector register
@@ -23,9 +20,8 @@ _SMALL_SOFTMAX = 16  # float32 elements of the widest vector register
 class Decoder:
     """Extends B rows by one token at a time; row b continues prompt `rows[b]` of the prefix, by at most `room` tokens.
 
-    Use under torch.inference_mode(). It computes what `extend` computes, token by token. A step of a small model costs
-    as much for each operation it starts as for the arithmetic, so the operations are few: the residual additions, for
-    one, are part of the matrix products.
+    Use under torch.inference_mode(). Computes what `extend` computes, in few operations: for a small model, starting an
+    operation costs as much as its arithmetic.
     """
 
     def __init__(self, weights: Weights, prefix: Prefix, rows: Tensor, room: int) -> None:
@@ -33,7 +29,9 @@ class Decoder:
         self.weights = weights
         self.prefix_length, self.generated = prefix.length, 0
         self.prompt_lengths = None if prefix.lengths is None else prefix.lengths[rows]
-        self.least = _least_positions(shape)
+        # Attention reads at least so many positions, to avoid the slow small products.
+        queries_of_a_key = shape.heads // shape.kv_heads
+        self.least = max(-(-_SMALL_PRODUCT // (queries_of_a_key * shape.head_dim)), _SMALL_SOFTMAX)
         positions = max(prefix.length + room, self.least)
         self.caches = [
             _filled_cache(keys, values, rows, positions, self.least)
@@ -46,7 +44,7 @@ class Decoder:
             self.mask[:, :, prefix.length :] = 0  # none of these is read before its token is there
 
     def step(self, ids: Tensor) -> Tensor:
-        """Feed one token per row, ids (B,); returns the logits (B, vocabulary) of the next one."""
+        """Feed one token per row, ids (B,), and return the logits (B, vocabulary) of the next one."""
         weights = self.weights
         if self.prompt_lengths is None:
             turns = self.rotations[self.prefix_length + self.generated]
@@ -57,7 +55,7 @@ class Decoder:
         x = F.embedding(ids, weights.embed)
         for layer, cache in zip(weights.layers, self.caches, strict=True):
             self._add_attention(x, layer, cache, turns)
-            self._add_feed_forward(x, layer)
+            x.addmm_(swiglu(unit_norm(x, weights.shape.eps) @ layer.gate_up.T), layer.down.T)
         self.generated += 1
         return unit_norm(x, weights.shape.eps) @ weights.head.T
 
@@ -80,27 +78,17 @@ class Decoder:
         mixed = torch.bmm(scores.softmax(-1), values)
         x.addmm_(mixed.view(rows, heads * head_dim), layer.out.T)
 
-    def _add_feed_forward(self, x: Tensor, layer: Layer) -> None:
-        """Add the feed-forward block's output to x (B, width), in place."""
-        x.addmm_(swiglu(unit_norm(x, self.weights.shape.eps) @ layer.gate_up.T), layer.down.T)
-
     def select(self, rows: Tensor) -> None:
-        """Go on with these rows only."""
+        """Continue with these rows only."""
         self.caches = [cache.index_select(1, rows) for cache in self.caches]
         if self.prompt_lengths is not None:
             self.prompt_lengths, self.mask = self.prompt_lengths[rows], self.mask[rows]
 
 
-def _least_positions(shape: Shape) -> int:
-    """How many positions attention must read at least to stay clear of the slow small products."""
-    queries = shape.heads // shape.kv_heads  # of each key head
-    return max(-(-_SMALL_PRODUCT // (queries * shape.head_dim)), _SMALL_SOFTMAX)
-
-
 def _filled_cache(keys: Tensor, values: Tensor, rows: Tensor, positions: int, least: int) -> Tensor:
-    """The cache of one layer with the keys and values (U, kv_heads, P, head_dim) of the rows' prompts in it.
+    """Return the cache of one layer with the keys and values (U, kv_heads, P, head_dim) of the rows' prompts.
 
-    Up to position `least` it may be read before it is written, and holds zeros.
+    It holds zeros up to position `least`, where it may be read before it is written.
     """
     _, kv_heads, length, head_dim = keys.shape
     cache = keys.new_empty(2, len(rows), kv_heads, positions, head_dim)
@@ -111,8 +99,10 @@ def _filled_cache(keys: Tensor, values: Tensor, rows: Tensor, positions: int, le
 
 
 def _mask(prefix: Prefix, prompt_lengths: Tensor | None, positions: int) -> Tensor:
-    """(B, 1, positions), or (1, 1, positions) where all prompts are of one length: 0 at the tokens of a row's prompt,
-    -inf at its padding and behind it."""
+    """Return a mask (B, 1, positions): 0 at the tokens of a row's prompt, -inf elsewhere.
+
+    Its first dimension is 1 if all prompts have one length.
+    """
     mask = prefix.keys[0].new_full((1 if prompt_lengths is None else len(prompt_lengths), 1, positions), float("-inf"))
     if prompt_lengths is None:
         mask[:, :, : prefix.length] = 0

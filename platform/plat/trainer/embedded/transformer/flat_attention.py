@@ -14,7 +14,7 @@ from plat.trainer.embedded.transformer.model import Shape
 
 @dataclass(frozen=True)
 class Attended:
-    """What the gradient of a block's attention needs; heads that share keys lie one below the other."""
+    """Tensors for the gradient of a block's attention; heads that share keys are stacked."""
 
     queries: Tensor  # (B * kv_heads, heads / kv_heads * T, head_dim)
     keys: Tensor  # (B * kv_heads, S, head_dim)
@@ -23,7 +23,10 @@ class Attended:
 
 
 def attention(fused: Tensor, layout: Layout, last: bool) -> tuple[Tensor, list[Attended]]:
-    """Attention's output (tokens, heads * head_dim) from fused projections, block by block."""
+    """Return attention's output (tokens, heads * head_dim) from fused projections, and what backward needs by block.
+
+    last  leave out the output at the prompts' tokens, which nothing needs after the last layer
+    """
     prompts = layout.prompts
     attended: list[Attended] = []
     queries, prompt_kv = _heads_first(fused[: layout.prompt_tokens], prompts, layout.shape)
@@ -45,7 +48,7 @@ def attention(fused: Tensor, layout: Layout, last: bool) -> tuple[Tensor, list[A
 
 
 def _heads_first(fused: Tensor, block: Block, shape: Shape) -> tuple[Tensor, Tensor]:
-    """Queries (B * kv_heads, heads / kv_heads * T, head_dim); keys and values (2, B, kv_heads, T, head_dim)."""
+    """Return queries (B * kv_heads, heads / kv_heads * T, head_dim), keys and values (2, B, kv_heads, T, head_dim)."""
     heads, kv_heads, head_dim = shape.heads, shape.kv_heads, shape.head_dim
     padded = fused.index_select(0, block.padded).view(block.rows, block.length, heads + 2 * kv_heads, head_dim)
     queries = padded[:, :, :heads].transpose(1, 2).reshape(block.rows * kv_heads, -1, head_dim)
@@ -53,13 +56,13 @@ def _heads_first(fused: Tensor, block: Block, shape: Shape) -> tuple[Tensor, Ten
 
 
 def _by_kind(keys_and_values: Tensor) -> Tensor:
-    """(B, T, 2 kv_heads, head_dim) as (B, T, 2, kv_heads, head_dim)."""
+    """View (B, T, 2 kv_heads, head_dim) as (B, T, 2, kv_heads, head_dim)."""
     rows, length, both, head_dim = keys_and_values.shape
     return keys_and_values.view(rows, length, 2, both // 2, head_dim)
 
 
 def _attend(queries: Tensor, kv: Tensor, block: Block, shape: Shape) -> tuple[Tensor, Attended]:
-    """The block's output (tokens, heads * head_dim), and what its gradient needs."""
+    """Return the block's output (tokens, heads * head_dim) and the tensors for its gradient."""
     keys, values = kv.flatten(1, 2)
     scores = torch.bmm(queries, keys.transpose(1, 2))
     scores.view(block.rows, shape.heads, block.length, -1).add_(block.mask)
@@ -70,7 +73,10 @@ def _attend(queries: Tensor, kv: Tensor, block: Block, shape: Shape) -> tuple[Te
 
 
 def attention_backward(grad: Tensor, attended: list[Attended], layout: Layout, last: bool) -> Tensor:
-    """The gradient of the fused projections, from that of attention's output."""
+    """Return the gradient of the fused projections from that of attention's output.
+
+    attended, last  what `attention` returned and was given
+    """
     shape, prompts = layout.shape, layout.prompts
     total = layout.prompt_tokens + sum(len(block.flat) for block in layout.responses)
     out = grad.new_empty(total, (shape.heads + 2 * shape.kv_heads) * shape.head_dim)
@@ -94,7 +100,7 @@ def attention_backward(grad: Tensor, attended: list[Attended], layout: Layout, l
 
 
 def _attend_backward(grad: Tensor, kept: Attended, block: Block, shape: Shape) -> tuple[Tensor, Tensor]:
-    """Gradients of a block's queries (B, heads, T, head_dim), and keys and values (2, B, kv_heads, S, head_dim)."""
+    """Return gradients of queries (B, heads, T, head_dim), and keys and values (2, B, kv_heads, S, head_dim)."""
     padded = grad.new_zeros(block.rows * block.length, grad.shape[1]).index_copy_(0, block.flat, grad)
     padded = padded.view(block.rows, block.length, shape.heads, shape.head_dim).transpose(1, 2)
     lines = padded.reshape(kept.queries.shape)
@@ -108,7 +114,7 @@ def _attend_backward(grad: Tensor, kept: Attended, block: Block, shape: Shape) -
 
 
 def _tokens_first(queries: Tensor, kv: Tensor, block: Block, shape: Shape) -> Tensor:
-    """The opposite of `_heads_first`, still padded: (B * T, (heads + 2 kv_heads) * head_dim)."""
+    """Reverse `_heads_first`, still padded: (B * T, (heads + 2 kv_heads) * head_dim)."""
     heads, kv_heads = shape.heads, shape.kv_heads
     padded = kv.new_empty(block.rows, block.length, heads + 2 * kv_heads, shape.head_dim)
     padded[:, :, :heads] = queries.transpose(1, 2)

@@ -1,4 +1,4 @@
-"""Where the tokens of a batch lie in the flat array of `flat_pass`: those of prompts first, then those of responses."""
+"""The layout of a batch's tokens in the flat array of `flat_pass`: prompts first, then responses."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from plat.trainer.embedded.batch import length_groups, pad_prompts
+from plat.trainer.embedded.batch import Batch, length_groups, pad_prompts
 from plat.trainer.embedded.transformer.layers import causal_mask, rope
 from plat.trainer.embedded.transformer.model import Shape, Weights
 
-WORTH = 128  # padded attention positions that make up for the operations of one more block
+WORTH = 128  # padded attention positions that cost as much as the operations of one more block
 
 
 @dataclass(frozen=True)
@@ -21,15 +21,15 @@ class Block:
 
     rows: int  # B
     length: int  # T
-    padded: Tensor  # (B * T,) which of the block's flat tokens stands there; any at padding
-    flat: Tensor  # (tokens,) position of each flat token among the B * T; where it stands in several rows, one of them
+    padded: Tensor  # (B * T,) index of the flat token at each position; any at padding
+    flat: Tensor  # (tokens,) position of each flat token among the B * T; one of them if it is in several rows
     prompt_of_row: Tensor | None  # (B,)
     mask: Tensor  # (B or 1, 1, T, S): 0 where a token sees another, -inf elsewhere
 
 
 @dataclass(frozen=True)
 class Layout:
-    """Where the tokens of a batch lie: those of U prompts, common beginnings once, then the responses by block."""
+    """Positions of a batch's tokens: those of U prompts, common beginnings once, then the responses by block."""
 
     shape: Shape
     ids: Tensor  # (tokens,) what is fed
@@ -37,24 +37,19 @@ class Layout:
     prompt_tokens: int  # distinct beginnings of prompts, at most U * P
     prompts: Block
     responses: list[Block]
-    order: Tensor | None  # where the tokens of row after row are among those of the response blocks; None: in order
+    order: Tensor | None  # from the blocks' order of response tokens to row after row; None: the same
 
 
-def make_layout(
-    weights: Weights,
-    prompts: list[tuple[int, ...]],
-    prompt_of_row: np.ndarray,
-    responses: np.ndarray,
-    lengths: np.ndarray,
-    pad: int,
-) -> Layout:
-    ids, prompt_lengths, last = pad_prompts(prompts, pad, "cpu")
+def make_layout(weights: Weights, batch: Batch, pad: int) -> Layout:
+    """Return the layout of the prompts and responses of a batch; `pad` is the token id of padding."""
+    prompt_of_row, responses, lengths = batch.prompt_of_row, batch.responses, batch.response_length
+    ids, prompt_lengths, last = pad_prompts(batch.prompts, pad, "cpu")
     count, longest_prompt = ids.shape
     whole = np.full(count, longest_prompt) if prompt_lengths is None else prompt_lengths.numpy()
     number, first = distinct_beginnings(ids.numpy())
     mask = causal_mask(longest_prompt, 0, weights.embed)[None, None]
     prompt_block = Block(count, longest_prompt, torch.from_numpy(number), torch.from_numpy(first), None, mask)
-    blocks, fed, places = [], [ids.flatten()[prompt_block.flat]], []
+    blocks, fed, targets = [], [ids.flatten()[prompt_block.flat]], []
     positions = [first % longest_prompt]
     starts = np.cumsum(lengths) - lengths  # of each row among all response tokens
     for group in length_groups(lengths, worth=WORTH):
@@ -73,21 +68,20 @@ def make_layout(
         blocks.append(Block(len(group), longest, torch.from_numpy(padded.ravel()), flat, of_row, mask))
         fed.append(inputs.flatten()[flat])
         positions.append(whole[prompt_of_row[group]][row] + column)
-        places.append(starts[group][row] + column)
+        targets.append(starts[group][row] + column)
     shape = weights.shape
-    place = np.concatenate(positions)
-    table = rope(shape.head_dim, shape.rope_theta, int(place.max(initial=0)) + 1, weights.embed)
-    rotations = table.repeat(1, shape.heads + shape.kv_heads)[torch.from_numpy(place)]
-    order = None
-    if len(blocks) > 1:
-        order = torch.from_numpy(np.argsort(np.concatenate(places)))
+    position = np.concatenate(positions)
+    table = rope(shape.head_dim, shape.rope_theta, int(position.max(initial=0)) + 1, weights.embed)
+    rotations = table.repeat(1, shape.heads + shape.kv_heads)[torch.from_numpy(position)]
+    order = torch.from_numpy(np.argsort(np.concatenate(targets))) if len(blocks) > 1 else None
     return Layout(shape, torch.cat(fed), rotations, len(first), prompt_block, blocks, order)
 
 
 def distinct_beginnings(ids: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Numbers the distinct beginnings of the rows of ids (U, P): (number (U * P,), first (distinct,)).
+    """Number the distinct beginnings of the rows of ids (U, P).
 
-    number[u * P + p] is that of ids[u, :p + 1]; first is a place u * P + p where each of them ends.
+    Returns number (U * P,), where number[u * P + p] is that of ids[u, :p + 1], and first (distinct,), a position
+    u * P + p at which each beginning ends.
     """
     if not ids.size:
         return np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int64)

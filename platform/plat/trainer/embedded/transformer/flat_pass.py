@@ -1,25 +1,21 @@
 """The forward pass of an update: all tokens of all prompts and responses at once, with a hand-written gradient.
 
-`hidden_states` computes what `encode` and `extend` compute together, and is tested against them. It is faster, because
+`hidden_states` computes what `encode` and `extend` compute together. It is faster for the batches that `fits` accepts:
 
-- what prompts begin with in common is computed once: the states of a game differ in few places, and of their tokens
-  40 % are left;
-- tokens lie in one flat array, prompts first, without padding between responses: each matrix product, normalisation
-  and rotation of a layer is one operation, and only attention works on padded blocks of responses of similar length;
-- a whole layer is one autograd function: gradients are written where they are needed and nothing is added up twice.
-
-Attention scores are written out, as in `attend`: `fits` says for which batches that is the faster way.
+- common beginnings of prompts are computed once;
+- tokens lie in one flat array without padding; only attention works on padded blocks of responses of similar length;
+- a whole layer is one autograd function, which adds up no gradient twice.
 """
 
 from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from plat.trainer.embedded.batch import Batch
 from plat.trainer.embedded.transformer.flat_attention import attention, attention_backward
 from plat.trainer.embedded.transformer.flat_layout import Layout, make_layout
 from plat.trainer.embedded.transformer.layers import (
@@ -32,27 +28,17 @@ from plat.trainer.embedded.transformer.layers import (
 from plat.trainer.embedded.transformer.model import Weights
 
 
-def fits(weights: Weights, prompts: list[tuple[int, ...]], lengths: np.ndarray) -> bool:
-    """Whether a batch with these response lengths is one for `hidden_states`: on the CPU, attention scores small."""
-    longest = int(lengths.max(initial=1))
-    seen = max(len(prompt) for prompt in prompts) + longest
+def fits(weights: Weights, batch: Batch) -> bool:
+    """Return True if `hidden_states` is faster for these responses: on the CPU, with few attention scores."""
+    longest = int(batch.response_length.max(initial=1))
+    seen = max(len(prompt) for prompt in batch.prompts) + longest
     plain = weights.embed.dtype in (torch.float32, torch.float64) and weights.embed.device.type == "cpu"
-    return plain and len(lengths) * weights.shape.heads * longest * seen <= SMALL
+    return plain and len(batch.response_length) * weights.shape.heads * longest * seen <= SMALL
 
 
-def hidden_states(
-    weights: Weights,
-    prompts: list[tuple[int, ...]],
-    prompt_of_row: np.ndarray,
-    responses: np.ndarray,
-    lengths: np.ndarray,
-    pad: int,
-) -> Tensor:
-    """Hidden states (tokens, width) that predict each response token: of responses[b, :lengths[b]], row after row.
-
-    prompts: U token id sequences; prompt_of_row (B,) says which of them row b continues; responses (B, R).
-    """
-    layout = make_layout(weights, prompts, prompt_of_row, responses, lengths, pad)
+def hidden_states(weights: Weights, batch: Batch, pad: int) -> Tensor:
+    """Return the hidden states (tokens, width) that predict each response token, row after row."""
+    layout = make_layout(weights, batch, pad)
     x = F.embedding(layout.ids, weights.embed)
     for number, layer in enumerate(weights.layers):
         last = number + 1 == len(weights.layers)
@@ -61,8 +47,7 @@ def hidden_states(
 
 
 class _Layer(torch.autograd.Function):
-    """x + attention, + feed-forward, over flat tokens. The last layer returns response tokens only: nothing reads the
-    others."""
+    """x + attention + feed-forward over flat tokens. The last layer returns response tokens only."""
 
     @staticmethod
     def forward(
@@ -108,6 +93,6 @@ class _Layer(torch.autograd.Function):
 
 
 def _rotate_(fused: Tensor, rotations: Tensor) -> None:
-    """Rotary embedding of the queries and keys of fused projections (tokens, ..), in place."""
+    """Apply the rotary embedding to queries and keys of fused projections (tokens, ..), in place."""
     turned = fused[:, : 2 * rotations.shape[1]]
     torch.view_as_complex(turned.view(len(turned), -1, 2)).mul_(rotations)

@@ -1,12 +1,12 @@
-"""Stand-ins as Hugging Face Qwen2 folders (config.json, model.safetensors, tokenizer), read and written.
+"""Read and write Hugging Face Qwen2 folders (config.json, model.safetensors, tokenizer).
 
-The flat vector keeps rotary pairs side by side (0 h 1 h+1 ..); Hugging Face keeps the halves apart. `_reorder` turns
-the rows of q_proj and k_proj one way or the other.
+The flat vector keeps rotary pairs side by side (0 h 1 h+1 ..); Hugging Face keeps the halves apart.
 """
 
 from __future__ import annotations
 
 import json
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -15,25 +15,17 @@ from torch import Tensor
 
 from plat.errors import CheckpointError
 from plat.plain_files import read_json_value
-from plat.trainer.config import ShapeConfig
 from plat.trainer.embedded.transformer.model import Shape
+from plat.trainer.run_config import ShapeConfig
 
 
 def shape_of(config: ShapeConfig, vocabulary: int) -> Shape:
-    """The shape that a config asks for, with this many words."""
-    return Shape(
-        vocabulary,
-        config.layers,
-        config.width,
-        config.heads,
-        config.kv_heads,
-        config.ffn,
-        config.rope_theta,
-        tie_embeddings=config.tie_embeddings,
-    )
+    """Return the shape of a config, with this many words."""
+    return Shape(vocabulary, **asdict(config))
 
 
 def _reorder(name: str, tensor: Tensor, head_dim: int, to_hf: bool) -> Tensor:
+    """Convert the rows of q_proj and k_proj to or from Hugging Face's order of rotary pairs."""
     if ".q_proj." not in name and ".k_proj." not in name:
         return tensor
     rest = tensor.shape[1:]
@@ -43,7 +35,7 @@ def _reorder(name: str, tensor: Tensor, head_dim: int, to_hf: bool) -> Tensor:
 
 
 def to_state_dict(shape: Shape, flat: Tensor) -> dict[str, Tensor]:
-    """The flat vector as `Qwen2ForCausalLM.state_dict()` names and layouts."""
+    """Return the flat vector as `Qwen2ForCausalLM.state_dict()`."""
     tensors, start = {}, 0
     for name, size in shape.entries():
         end = start + torch.Size(size).numel()
@@ -53,20 +45,20 @@ def to_state_dict(shape: Shape, flat: Tensor) -> dict[str, Tensor]:
 
 
 def from_state_dict(shape: Shape, tensors: dict[str, Tensor]) -> Tensor:
-    """The reverse of `to_state_dict`; CheckpointError names the first missing or misshapen tensor."""
+    """Reverse `to_state_dict`. Raises CheckpointError for the first missing or misshapen tensor."""
     parts = []
     for name, size in shape.entries():
         if name not in tensors or tuple(tensors[name].shape) != size:
             problem = "missing" if name not in tensors else f"of shape {tuple(tensors[name].shape)}"
             raise CheckpointError(
-                f"{name} is {problem}, expected {size}", mend="use a checkpoint of the Qwen2 architecture"
+                f"{name} is {problem}, expected {size}", fix="use a checkpoint of the Qwen2 architecture"
             )
         parts.append(_reorder(name, tensors[name].contiguous(), shape.head_dim, False).reshape(-1))
     return torch.cat(parts)
 
 
 def save(folder: Path, shape: Shape, flat: Tensor) -> None:
-    """config.json and model.safetensors that `Qwen2ForCausalLM.from_pretrained(folder)` reads."""
+    """Write config.json and model.safetensors for `Qwen2ForCausalLM.from_pretrained(folder)`."""
     from safetensors.torch import save_file
 
     config: dict[str, Any] = {
@@ -91,9 +83,9 @@ def save(folder: Path, shape: Shape, flat: Tensor) -> None:
 
 
 def load(folder: Path, dtype: torch.dtype = torch.float32, device: str = "cpu") -> tuple[Shape, Tensor]:
-    """Shape and flat vector of a local Qwen2 checkpoint (one or several safetensors files).
+    """Return shape and flat vector of a local Qwen2 checkpoint (one or several safetensors files).
 
-    CheckpointError: a file is missing or damaged, or the model is not what `model.py` computes.
+    Raises CheckpointError if a file is missing or damaged, or the model is not what `model.py` computes.
     """
     from safetensors import SafetensorError
     from safetensors.torch import load_file
@@ -105,13 +97,13 @@ def load(folder: Path, dtype: torch.dtype = torch.float32, device: str = "cpu") 
             tensors.update(load_file(file))
     except (OSError, ValueError, SafetensorError) as error:
         raise CheckpointError(
-            f"the checkpoint cannot be read: {error}", where=str(folder), mend="copy it again, or name another one"
+            f"the checkpoint cannot be read: {error}", where=str(folder), fix="copy it again, or name another one"
         ) from error
     return shape, from_state_dict(shape, tensors).to(device=device, dtype=dtype)
 
 
 def _shape_in(config: dict[str, Any], where: Path) -> Shape:
-    """The shape in a config.json, of transformers 4 or 5; CheckpointError for what we do not compute."""
+    """Return the shape in a config.json of transformers 4 or 5. Raises CheckpointError for unsupported models."""
     rotary = config.get("rope_parameters") or config.get("rope_scaling") or {}
     required = ("vocab_size", "num_hidden_layers", "hidden_size", "num_attention_heads", "intermediate_size")
     missing = [key for key in required if key not in config]
@@ -125,8 +117,8 @@ def _shape_in(config: dict[str, Any], where: Path) -> Shape:
         (config.get("head_dim") not in (None, width // heads), "its heads are not hidden_size / heads wide"),
     ):
         if wrong:
-            mend = "name a checkpoint of the Qwen2 architecture"
-            raise CheckpointError(f"this model cannot be run here: {what}", where=str(where), mend=mend)
+            fix = "name a checkpoint of the Qwen2 architecture"
+            raise CheckpointError(f"this model cannot be run here: {what}", where=str(where), fix=fix)
     return Shape(
         config["vocab_size"],
         config["num_hidden_layers"],

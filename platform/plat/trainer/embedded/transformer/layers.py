@@ -1,4 +1,4 @@
-"""The pieces of a Qwen2 layer that plain autograd would compute in more passes over memory than needed."""
+"""Pieces of a Qwen2 layer with hand-written gradients, which need fewer passes over memory than autograd's."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _rope_tables: dict[tuple[object, ...], Tensor] = {}
 
 
 def rope(head_dim: int, theta: float, positions: int, like: Tensor) -> Tensor:
-    """Complex rotations (at least `positions`, head_dim / 2), cached."""
+    """Return a cached table of complex rotations [`positions` or more, head_dim / 2] on the device of `like`."""
     size = 1 << max(7, (positions - 1).bit_length())
     key = (head_dim, theta, size, like.device, like.dtype)
     if key not in _rope_tables:
@@ -26,20 +26,20 @@ def rope(head_dim: int, theta: float, positions: int, like: Tensor) -> Tensor:
 
 
 def rotate(x: Tensor, turns: Tensor) -> Tensor:
-    """Rotary embedding of x (..., head_dim), pairs side by side, by complex turns (..., head_dim / 2)."""
+    """Rotate x (..., head_dim), pairs side by side, by complex turns (..., head_dim / 2)."""
     pairs = torch.view_as_complex(at_least_float32(x).reshape(*x.shape[:-1], x.shape[-1] // 2, 2))
     return torch.view_as_real(pairs * turns).flatten(-2).to(x.dtype)
 
 
 def at_least_float32(x: Tensor) -> Tensor:
-    """Half precision is not enough for rotations, norms and log-probabilities."""
+    """Return x, as float32 if it is in half precision: too little for rotations, norms and log-probabilities."""
     return x.float() if x.dtype in (torch.bfloat16, torch.float16) else x
 
 
 def unit_norm(x: Tensor, eps: float) -> Tensor:
-    """x / sqrt(|x|^2 + width * eps), which is Qwen2's RMS norm without its learned weight and divided by sqrt(width).
+    """Return x / sqrt(|x|^2 + width * eps): Qwen2's RMS norm without its weight, divided by sqrt(width).
 
-    `Weights` carries both factors in the matrix that follows: a multiplication less for each token.
+    `Weights` has both factors in the matrix that follows, which saves a multiplication for each token.
     """
     if torch.is_grad_enabled():
         return _UnitNorm.apply(x, eps)  # type: ignore[no-any-return, no-untyped-call]
@@ -47,7 +47,7 @@ def unit_norm(x: Tensor, eps: float) -> Tensor:
 
 
 def unit_and_norm(x: Tensor, eps: float) -> tuple[Tensor, Tensor]:
-    """`unit_norm(x)`, and the norm (..., 1) that x was divided by, in at least float32."""
+    """Return `unit_norm(x)` and the norm (..., 1) that x was divided by, in at least float32."""
     norm = torch.linalg.vector_norm(at_least_float32(x), dim=-1, keepdim=True)
     norm.hypot_(_scalar(math.sqrt(x.shape[-1] * eps), norm.dtype, norm.device))
     return (x / norm).to(x.dtype), norm
@@ -55,13 +55,13 @@ def unit_and_norm(x: Tensor, eps: float) -> tuple[Tensor, Tensor]:
 
 @lru_cache(maxsize=64)
 def _scalar(value: float, dtype: torch.dtype, device: torch.device) -> Tensor:
-    """A tensor without dimensions. It is kept: making one takes as long as a small operation."""
+    """Return a cached 0-d tensor: making one takes as long as a small operation."""
     with torch.inference_mode(False):  # also for passes with gradients
         return torch.full((), value, dtype=dtype, device=device)
 
 
 def unit_norm_backward(grad: Tensor, unit: Tensor, norm: Tensor) -> Tensor:
-    """The gradient of x. With u = x / n: dx = (du - u (u . du)) / n, since dn = u . dx."""
+    """Return the gradient of x. With u = x / n: dx = (du - u (u . du)) / n, since dn = u . dx."""
     along = torch.linalg.vecdot(grad, unit)[..., None]
     return torch.addcmul(grad, unit, along, value=-1).div_(norm)
 
@@ -79,7 +79,7 @@ class _UnitNorm(torch.autograd.Function):
 
 
 def swiglu(fused: Tensor) -> Tensor:
-    """silu(gate) * up of a fused (..., 2 ffn)."""
+    """Return silu(gate) * up of a fused (..., 2 ffn)."""
     if torch.is_grad_enabled():
         return _SwiGLU.apply(fused)  # type: ignore[no-any-return, no-untyped-call]
     gate, up = fused.chunk(2, -1)
@@ -87,7 +87,7 @@ def swiglu(fused: Tensor) -> Tensor:
 
 
 def swiglu_backward(grad: Tensor, fused: Tensor, opened: Tensor) -> Tensor:
-    """The gradient of `fused`, written in place of being concatenated; opened: silu(gate)."""
+    """Return the gradient of `fused` (..., 2 ffn); opened: silu(gate)."""
     gate, up = fused.chunk(2, -1)
     out = torch.empty_like(fused)
     out_gate, out_up = out.chunk(2, -1)
@@ -110,7 +110,7 @@ class _SwiGLU(torch.autograd.Function):
 
 
 def turn_qkv(fused: Tensor, turns: Tensor, heads: int, kv_heads: int) -> tuple[Tensor, Tensor, Tensor]:
-    """Splits a fused (B, T, heads + 2 kv_heads, head_dim) into rotated queries and keys, and values, heads first."""
+    """Split a fused (B, T, heads + 2 kv_heads, head_dim) into rotated queries and keys, and values, heads first."""
     if torch.is_grad_enabled():
         return _TurnQKV.apply(fused, turns, heads, kv_heads)  # type: ignore[no-any-return, no-untyped-call]
     return _split(fused, turns, heads, kv_heads)
@@ -126,7 +126,7 @@ def _split(fused: Tensor, turns: Tensor, heads: int, kv_heads: int) -> tuple[Ten
 
 
 def turn_into(x: Tensor, turns: Tensor, out: Tensor) -> None:
-    """out = rotate(x, turns), without temporary arrays where the dtype allows it."""
+    """Write rotate(x, turns) into out, without temporary arrays where the dtype allows it."""
     if x.dtype not in (torch.float32, torch.float64):
         out.copy_(rotate(x, turns))
         return
@@ -178,13 +178,13 @@ class ScoreTokens(torch.autograd.Function):
 
 
 def causal_mask(tokens: int, before: int, like: Tensor) -> Tensor:
-    """(tokens, before + tokens): 0 where token t sees a position, all `before` ones and tokens <= t; -inf elsewhere."""
+    """Return a mask (tokens, before + tokens): 0 where token t sees `before` and tokens <= t, -inf elsewhere."""
     hidden = torch.ones(tokens, before + tokens, dtype=torch.bool, device=like.device).triu_(before + 1)
     return torch.zeros(hidden.shape, dtype=like.dtype, device=like.device).masked_fill_(hidden, float("-inf"))
 
 
 def after_prompts(prompts: Tensor, rows: Tensor, own: Tensor) -> Tensor:
-    """Keys or values (.., B, kv_heads, P + T, head_dim): those of prompt rows[b], then own[.., b, :, :, :].
+    """Join keys or values (.., B, kv_heads, P + T, head_dim): those of prompt rows[b], then own[.., b, :, :, :].
 
     prompts (.., U, kv_heads, P, head_dim); rows (B,); own (.., B, kv_heads, T, head_dim), of any layout.
     """
@@ -201,11 +201,10 @@ SMALL = 1 << 23  # attention scores that are written out
 
 
 def attend(queries: Tensor, keys: Tensor, values: Tensor, mask: Tensor) -> Tensor:
-    """Attention of queries (B, heads, T, head_dim), scaled already, to keys and values (B, kv_heads, S, head_dim).
+    """Attend from scaled queries (B, heads, T, head_dim) to keys and values (B, kv_heads, S, head_dim).
 
-    mask: (T, S) or (B, 1, T, S), 0 where a query may look and -inf elsewhere. Returns (B, T, heads * head_dim).
-    On CPU, as long as the scores fit into a cache, plain matrix products are 1.5 to 3 times faster than the fused
-    kernel, forward and backward.
+    mask: (T, S) or (B, 1, T, S), 0 where a query sees a position and -inf elsewhere. Returns (B, T, heads * head_dim).
+    On a CPU, plain matrix products are 1.5 to 3 times faster than the fused kernel while the scores fit into a cache.
     """
     batch, heads, tokens, head_dim = queries.shape
     kv_heads, seen = keys.shape[1:3]
@@ -219,7 +218,7 @@ def attend(queries: Tensor, keys: Tensor, values: Tensor, mask: Tensor) -> Tenso
 
 
 def _attend(queries: Tensor, keys: Tensor, values: Tensor, mask: Tensor, keep: list[Tensor] | None = None) -> Tensor:
-    """`attend` by plain matrix products; `keep` receives what the gradient needs."""
+    """Do what `attend` does by plain matrix products; `keep` receives the tensors for the gradient."""
     batch, heads, tokens, head_dim = queries.shape
     kv_heads, seen = keys.shape[1:3]
     together = heads // kv_heads * tokens  # the heads that share keys, one below the other
@@ -238,7 +237,7 @@ def _attend(queries: Tensor, keys: Tensor, values: Tensor, mask: Tensor, keep: l
 
 
 class _Attend(torch.autograd.Function):
-    """Plain autograd would hand on gradients of keys in a transposed layout, which is slow to add up."""
+    """`_attend` with its gradient: autograd's has a transposed layout for keys, which is slow to add up."""
 
     @staticmethod
     def forward(ctx, queries, keys, values, mask):  # type: ignore[no-untyped-def]

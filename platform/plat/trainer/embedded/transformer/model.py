@@ -1,16 +1,10 @@
 """A lean Qwen2 forward pass over one flat parameter vector, equal to `transformers`' Qwen2 within 1e-5 on logits.
 
-All parameters live in one vector, so that an optimiser step, a gradient norm and a checkpoint are each one operation.
-`q_proj`, `k_proj`, `v_proj` (and `gate_proj`, `up_proj`) lie side by side and are multiplied as one matrix. Rows of
-`q_proj` and `k_proj` are kept with rotary pairs side by side (`hf` turns them into Hugging Face's order and
-back), so that a rotation is one complex product.
+Rows of `q_proj` and `k_proj` keep rotary pairs side by side (`hf` converts the order), so a rotation is one complex
+product. A sequence is computed in two parts, because many responses share a prompt:
 
-A sequence is computed in two parts, because many responses share a prompt:
-
-    prefix    = encode(weights, prompts)            once per distinct prompt; keys and values only
-    hidden    = extend(weights, prefix, rows, ids)  any number of continuations, `rows` says of which prompt
-
-Rollouts, cross-scoring and updates are all made of these two (and `Decoder`, which extends by one token at a time).
+    prefix = encode(weights, prompts)            once per distinct prompt; keys and values only
+    hidden = extend(weights, prefix, rows, ids)  any number of continuations; row b continues prompt rows[b]
 """
 
 from __future__ import annotations
@@ -52,7 +46,7 @@ class Shape:
         return self.width // self.heads
 
     def entries(self) -> list[tuple[str, tuple[int, ...]]]:
-        """(Hugging Face name, shape) of every parameter, in the order of the flat vector."""
+        """Return (Hugging Face name, shape) of every parameter, in the order of the flat vector."""
         q, kv = self.heads * self.head_dim, self.kv_heads * self.head_dim
         entries: list[tuple[str, tuple[int, ...]]] = [("model.embed_tokens.weight", (self.vocabulary, self.width))]
         for layer in range(self.layers):
@@ -101,7 +95,7 @@ class Weights:
 
 
 def unpack(shape: Shape, flat: Tensor) -> Weights:
-    """The flat vector (shape.parameters,) as matrices; gradients flow back into the vector."""
+    """Return the flat vector (shape.parameters,) as matrices; gradients flow back into the vector."""
     width, ffn = shape.width, shape.ffn
     q, kv = shape.heads * shape.head_dim, shape.kv_heads * shape.head_dim
     per_layer = [width, (q + 2 * kv) * width, q + 2 * kv, width * q, width, 2 * ffn * width, width * ffn]
@@ -141,14 +135,14 @@ class Prefix:
 
 
 def _project(shape: Shape, layer: Layer, x: Tensor, turns: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """Rotated queries, rotated keys and values of x (B, T, width): (B, heads, T, head_dim) each."""
+    """Return rotated queries, rotated keys and values of x (B, T, width): (B, heads or kv_heads, T, head_dim)."""
     fused = F.linear(unit_norm(x, shape.eps), layer.qkv, layer.qkv_bias)
     fused = fused.view(*x.shape[:2], shape.heads + 2 * shape.kv_heads, shape.head_dim)
     return turn_qkv(fused, turns, shape.heads, shape.kv_heads)
 
 
 def _keys_and_values(shape: Shape, layer: Layer, x: Tensor, turns: Tensor) -> tuple[Tensor, Tensor]:
-    """`_project` without queries."""
+    """Do what `_project` does, without queries."""
     skip = shape.heads * shape.head_dim
     fused = F.linear(unit_norm(x, shape.eps), layer.qkv[skip:], layer.qkv_bias[skip:])
     fused = fused.view(*x.shape[:2], 2 * shape.kv_heads, shape.head_dim)
@@ -160,7 +154,7 @@ def feed_forward(shape: Shape, layer: Layer, x: Tensor) -> Tensor:
 
 
 def encode(weights: Weights, ids: Tensor, lengths: Tensor | None = None) -> Prefix:
-    """Keys and values of prompts ids (U, P), right-padded when `lengths` (U,) is given. Causal attention."""
+    """Return keys and values of prompts ids (U, P), right-padded if `lengths` (U,) is given. Causal attention."""
     shape = weights.shape
     turns = rope(shape.head_dim, shape.rope_theta, ids.shape[1], weights.embed)[: ids.shape[1], None]
     mask = causal_mask(ids.shape[1], 0, weights.embed)
@@ -177,7 +171,7 @@ def encode(weights: Weights, ids: Tensor, lengths: Tensor | None = None) -> Pref
 
 
 def extend(weights: Weights, prefix: Prefix | None, rows: Tensor | None, ids: Tensor) -> Tensor:
-    """Final hidden states (B, T, width) of continuations ids (B, T), right-padded; row b continues prompt rows[b]."""
+    """Return hidden states (B, T, width) of right-padded continuations ids (B, T); row b continues prompt rows[b]."""
     shape = weights.shape
     batch, tokens = ids.shape
     before = prefix.length if prefix else 0
@@ -205,7 +199,7 @@ def extend(weights: Weights, prefix: Prefix | None, rows: Tensor | None, ids: Te
 
 
 def initialise(shape: Shape, seed: int) -> Tensor:
-    """Random flat float32 parameters: matrices normal with deviation .5 / sqrt(columns), norms 1, biases 0."""
+    """Return random float32 parameters: matrices normal with deviation .5 / sqrt(columns), norms 1, biases 0."""
     generator = torch.Generator().manual_seed(seed)
     parts = []
     for name, size in shape.entries():

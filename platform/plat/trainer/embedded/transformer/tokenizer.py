@@ -9,8 +9,9 @@ import json
 from pathlib import Path
 from typing import Any, Protocol
 
+from plat.extras import require_extra
 from plat.plain_files import read_json_value
-from plat_envs.vocabulary import WORDS
+from plat_envs.vocabulary import END_THINK, IDS, WORDS
 
 
 class Tokenizer(Protocol):
@@ -19,31 +20,29 @@ class Tokenizer(Protocol):
     eos: int
 
     def prompt(self, observation: str, instructions: str = "") -> list[int]:
-        """Ids of a prompt that starts a sequence; ends with the opening think tag. `instructions`: a system message."""
+        """Return the ids of a first prompt, which ends with `<think>`. `instructions`: a system message."""
 
     def following(self, observation: str) -> list[int]:
-        """Ids of a later observation in `full` context, after a response that ended with eos."""
+        """Return the ids of a later observation in `full` context, after a response that ended with eos."""
 
     def encode(self, text: str) -> list[int]: ...
 
     def decode(self, ids: list[int]) -> str: ...
 
     def reasoning_tokens(self, response: list[int]) -> int:
-        """How many leading tokens of a response are reasoning; -1 when the think section never closes."""
+        """Count the leading tokens of a response that are reasoning; -1 if the think section never closes."""
 
 
 class WordTokenizer:
     """One token per word of `plat_envs.vocabulary.WORDS`; text is words joined by single spaces."""
 
     def __init__(self) -> None:
-        self._ids = {word: number for number, word in enumerate(WORDS)}
         self.vocabulary = len(WORDS)
-        self.pad, self.eos = self._ids["<pad>"], self._ids["<eos>"]
-        self._close = self._ids["</think>"]
+        self.pad, self.eos = IDS["<pad>"], IDS["<eos>"]
+        self.stops: tuple[int, ...] = (self.eos,)  # for `plat.trainer.verl.rollouts.dialogue`
 
     def encode(self, text: str) -> list[int]:
-        ids = self._ids
-        return [ids[word] for word in text.split(" ")]
+        return [IDS[word] for word in text.split(" ")]
 
     def prompt(self, observation: str, instructions: str = "") -> list[int]:
         return self.encode(observation)
@@ -54,13 +53,15 @@ class WordTokenizer:
         return " ".join([WORDS[number] for number in ids])
 
     def reasoning_tokens(self, response: list[int]) -> int:
-        return response.index(self._close) if self._close in response else -1
+        close = IDS[END_THINK]
+        return response.index(close) if close in response else -1
 
 
 class PretrainedTokenizer:
     """The tokenizer of a local checkpoint, with its chat template."""
 
     def __init__(self, folder: Path) -> None:
+        require_extra("hub", "a checkpoint of Hugging Face", "model.path")
         from transformers import AutoTokenizer
 
         self._inner: Any = AutoTokenizer.from_pretrained(folder, local_files_only=True)
@@ -97,22 +98,33 @@ class PretrainedTokenizer:
 
 
 def tokenizer_of(folder: Path) -> Tokenizer:
-    """The tokenizer of a local checkpoint; a stand-in's is known by its word list, also after others saved it again."""
+    """Return the tokenizer of a local checkpoint: that of words, or Hugging Face's, whose errors are not caught."""
+    return WordTokenizer() if is_of_words(folder) else PretrainedTokenizer(folder)
+
+
+def is_of_words(folder: Path) -> bool:
+    """Return True if a checkpoint has the word list of the stand-ins, also after another program saved it again."""
     try:
         words = read_json_value(folder / "tokenizer.json")["model"]["vocab"]
     except (OSError, ValueError, KeyError):
-        words = None
-    return WordTokenizer() if words == {word: at for at, word in enumerate(WORDS)} else PretrainedTokenizer(folder)
+        return False
+    return bool(words == IDS)
 
 
 def save_word_tokenizer(folder: Path) -> None:
-    """The word tokenizer as Hugging Face files, so that `AutoTokenizer.from_pretrained(folder)` reads it."""
-    from tokenizers import Tokenizer as Fast
-    from tokenizers import models, pre_tokenizers
-
-    fast = Fast(models.WordLevel({word: number for number, word in enumerate(WORDS)}, unk_token="<pad>"))
-    fast.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
-    fast.save(str(folder / "tokenizer.json"))
+    """Write the word tokenizer as Hugging Face files for `AutoTokenizer.from_pretrained(folder)`."""
+    fast: dict[str, Any] = {
+        "version": "1.0",
+        "truncation": None,
+        "padding": None,
+        "added_tokens": [],
+        "normalizer": None,
+        "pre_tokenizer": {"type": "WhitespaceSplit"},
+        "post_processor": None,
+        "decoder": None,
+        "model": {"type": "WordLevel", "vocab": IDS, "unk_token": "<pad>"},
+    }
+    (folder / "tokenizer.json").write_text(json.dumps(fast, indent=2, ensure_ascii=False), encoding="utf-8")
     template = "{% for message in messages %}{{ message['content'] + ' ' }}{% endfor %}"
     (folder / "tokenizer_config.json").write_text(
         json.dumps(

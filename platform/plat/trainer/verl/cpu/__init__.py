@@ -1,13 +1,12 @@
-"""verl on CPU cores: a platform, a rollout engine, and repairs of what verl takes for granted on a GPU.
+"""Run verl on CPU cores: a platform, a rollout engine, and replacements for code of verl that needs a GPU.
 
-verl imports this package in each of its processes, because `VERL_USE_EXTERNAL_MODULES` names it. It registers
+verl imports `register` in each of its processes, because `VERL_USE_EXTERNAL_MODULES` names it. It registers
 
-    platform `cpu`   devices are CPU cores, processes talk over gloo (`platform`)
-    rollout  `hf`    transformers generates, in batches with a cache of keys and values (`rollout`, `generation`)
+    platform `cpu`   devices are CPU cores, processes communicate with gloo (`platform`)
+    rollout  `hf`    transformers generates, in batches with a key-value cache (`cpu_rollout`, `generation`)
 
-and mends functions of verl that need a GPU or flash-attention (`repairs`). Nothing of verl's installed files changes.
-Production uses the rollout `vllm` on verl's own platform and does not load this package. `ENVIRONMENT` are the
-variables that every process of such a run needs, before it imports verl.
+and replaces functions that need a GPU or flash-attention (`repairs`). verl's installed files stay unchanged.
+`ENVIRONMENT` has the variables that every process of a run on the CPU needs before it imports verl.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Responses of a transformers model to many prompts at once, with a cache of keys and values.
+"""Generate responses of a transformers model to many prompts at once, with a key-value cache.
 
-Token t of a response is drawn with the t-th number of a generator that the request's own seed starts, so a response
-does not depend on which others it is generated with (but for the rounding of larger or smaller matrix products).
+Token t is drawn with the t-th number of a generator seeded by the request, so a response does not depend on the others
+of its batch, except for rounding in matrix products.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from torch import Tensor
 
 @dataclass(frozen=True)
 class Request:
-    """A prompt to be answered: token ids, the seed of its random numbers, temperature (0: greedy), most tokens."""
+    """A prompt to answer: token ids, random seed, temperature (0: greedy), and the maximum number of tokens."""
 
     prompt: Sequence[int]
     seed: int
@@ -26,7 +26,7 @@ class Request:
 
 @dataclass(frozen=True)
 class Response:
-    """Token ids, with the end of text where the model ended it, and the log-probability each was drawn with."""
+    """Token ids, including the end token if the model produced one, and the log-probability of each when drawn."""
 
     tokens: list[int]
     log_probs: list[float]
@@ -34,13 +34,15 @@ class Response:
 
 @torch.inference_mode()
 def generate(model: Any, requests: Sequence[Request], stops: frozenset[int], pad: int) -> list[Response]:
-    """One response to each request; `stops` are the ids of tokens that end a text."""
+    """Return one response to each request; `stops` are the ids of end tokens, `pad` is the id used for padding."""
     device = next(model.parameters()).device
     ids, mask = _left_padded([request.prompt for request in requests], pad)
     ids, mask = ids.to(device), mask.to(device)
     temperature = torch.tensor([request.temperature for request in requests], device=device)
     longest = max(request.max_tokens for request in requests)
-    chances = torch.stack([_chances(request.seed, longest) for request in requests]).to(device)
+    # of each request, uniform numbers in [0, 1)
+    sources = [torch.Generator().manual_seed(request.seed) for request in requests]
+    chances = torch.stack([torch.rand(longest, generator=own, dtype=torch.float64) for own in sources]).to(device)
     limits = torch.tensor([request.max_tokens for request in requests], device=device)
     ending = torch.tensor(sorted(stops), device=device)
     ended = torch.zeros(len(requests), dtype=torch.bool, device=device)
@@ -68,20 +70,15 @@ def generate(model: Any, requests: Sequence[Request], stops: frozenset[int], pad
 
 
 def _left_padded(prompts: Sequence[Sequence[int]], pad: int) -> tuple[Tensor, Tensor]:
-    """Ids and mask (B, longest) of prompts that all end in the last column."""
+    """Return ids and mask (B, longest) of prompts padded on the left, so that all end in the last column."""
     longest = max(map(len, prompts))
     ids = torch.tensor([[pad] * (longest - len(prompt)) + list(prompt) for prompt in prompts])
     mask = torch.tensor([[0] * (longest - len(prompt)) + [1] * len(prompt) for prompt in prompts])
     return ids, mask
 
 
-def _chances(seed: int, count: int) -> Tensor:
-    """`count` uniform numbers in [0, 1), a function of the seed."""
-    return torch.rand(count, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
-
-
 def _draw(logits: Tensor, temperature: Tensor, chances: Tensor) -> tuple[Tensor, Tensor]:
-    """A token of each row of logits (B, vocabulary) and its log-probability; temperature 0: the likeliest, 0."""
+    """Draw a token per row of logits (B, vocabulary), with its log-probability; temperature 0: the likeliest, 0."""
     greedy = temperature == 0
     scaled = logits.float() / torch.where(greedy, 1.0, temperature)[:, None]
     logs = scaled.log_softmax(-1)
@@ -92,6 +89,6 @@ def _draw(logits: Tensor, temperature: Tensor, chances: Tensor) -> tuple[Tensor,
 
 
 def _cut(tokens: list[int], log_probs: list[float], limit: int, stops: frozenset[int]) -> Response:
-    """The response up to its limit, or to the first token that ends it, this one included."""
+    """Return the response cut at its limit, or after its first end token."""
     length = next((at + 1 for at, token in enumerate(tokens[:limit]) if token in stops), limit)
     return Response(tokens[:length], log_probs[:length])

@@ -1,8 +1,8 @@
-"""verl's view of a machine without accelerators: the device is the CPU, and Ray's GPUs are slots that we state."""
+"""verl's platform for a machine without accelerators: the device is the CPU, and Ray's GPUs are declared slots."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import ModuleType
 from typing import Any
@@ -13,107 +13,59 @@ from verl.plugin.platform.platform_base import PlatformBase
 from verl.plugin.platform.platform_manager import PlatformRegistry
 
 
+def _always(value: Any = None) -> Callable[..., Any]:
+    """Return a function, or method, that ignores its arguments and returns this value."""
+    return lambda *arguments, **named: value
+
+
+def _device_module() -> ModuleType:
+    """Return a replacement, for the CPU, of the parts of `torch.cuda` that verl uses."""
+    module = ModuleType("plat_cpu_device")
+    memory = psutil.virtual_memory
+    nothing = ("set_device", "synchronize", "empty_cache", "ipc_collect", "reset_peak_memory_stats")
+    counters = ("memory_allocated", "memory_reserved", "max_memory_allocated", "max_memory_reserved")
+    vars(module).update(
+        dict.fromkeys(nothing, _always()),
+        **dict.fromkeys(counters, _always(0)),
+        **dict.fromkeys(("current_device", "get_device_name"), _always("cpu")),
+        is_available=_always(True),
+        device_count=_always(1),
+        mem_get_info=lambda device=None: (memory().available, memory().total),
+        get_rng_state=lambda device=None: torch.get_rng_state(),
+        set_rng_state=lambda state, device=None: torch.set_rng_state(state),
+        current_stream=torch.cpu.current_stream,
+        stream=torch.cpu.stream,
+        Stream=torch.cpu.Stream,
+    )
+    return module
+
+
 @PlatformRegistry.register(platform="cpu")
 class CpuPlatform(PlatformBase):  # type: ignore[misc]
-    """One device, the CPU. What only accelerators have (allocator, profiler, IPC) does nothing."""
+    """One device, the CPU. Functions for accelerators only (allocator, profiler, IPC) do nothing."""
 
-    device_name = "cpu"
-    vendor_name = "cpu"
-
-    @property
-    def device_module(self) -> ModuleType:
-        return _DEVICE_MODULE
-
-    def is_available(self) -> bool:
-        return True
-
-    def is_platform_available(self, use_smi_check: bool = False) -> bool:
-        return False  # chosen by name only, never found by itself beside a GPU
-
-    def current_device(self) -> Any:
-        return "cpu"  # verl passes it to `Tensor.to`
-
-    def device_count(self) -> int:
-        return 1
-
-    def set_device(self, device_index: int) -> None:
-        return None
-
-    def synchronize(self, device_index: int | None = None) -> None:
-        return None
+    device_name = vendor_name = "cpu"
+    device_module = _device_module()
+    is_available = _always(True)
+    is_platform_available = _always(False)  # chosen by name only; never detected automatically
+    is_ipc_supported = _always(False)
+    current_device = _always("cpu")  # verl passes it to `Tensor.to`
+    device_count = _always(1)
+    get_device_capability = _always((None, None))
+    communication_backend_name = _always("gloo")
+    visible_devices_envvar = _always("CUDA_VISIBLE_DEVICES")
+    ray_resource_name = _always("GPU")
+    set_device = synchronize = set_allocator_settings = empty_cache = _always()
+    profiler_start = profiler_stop = cudart = _always()
 
     def manual_seed(self, seed: int) -> None:
         torch.manual_seed(seed)
 
-    def manual_seed_all(self, seed: int) -> None:
-        torch.manual_seed(seed)
-
-    def set_allocator_settings(self, settings: str) -> None:
-        return None
-
-    def empty_cache(self) -> None:
-        return None
-
-    def get_device_capability(self, device_index: int = 0) -> tuple[int | None, int | None]:
-        return None, None
-
-    def communication_backend_name(self) -> str:
-        return "gloo"
-
-    def visible_devices_envvar(self) -> str:
-        return "CUDA_VISIBLE_DEVICES"
+    manual_seed_all = manual_seed
 
     @contextmanager
     def nvtx_range(self, msg: str) -> Iterator[None]:
         yield
 
-    def profiler_start(self) -> None:
-        return None
-
-    def profiler_stop(self) -> None:
-        return None
-
-    def ray_resource_name(self) -> str:
-        return "GPU"
-
     def ray_noset_envvars(self) -> list[str]:
         return []
-
-    def is_ipc_supported(self) -> bool:
-        return False
-
-    def cudart(self) -> Any:
-        return None
-
-
-def _device_module() -> ModuleType:
-    """What verl calls of `torch.cuda`, for the CPU."""
-    module = ModuleType("plat_cpu_device")
-    memory = psutil.virtual_memory
-    functions = {
-        "is_available": lambda: True,
-        "device_count": lambda: 1,
-        "current_device": lambda: "cpu",
-        "get_device_name": lambda index=0: "cpu",
-        "set_device": lambda index: None,
-        "synchronize": lambda index=None: None,
-        "empty_cache": lambda: None,
-        "ipc_collect": lambda: None,
-        "memory_allocated": lambda device=None: 0,
-        "memory_reserved": lambda device=None: 0,
-        "max_memory_allocated": lambda device=None: 0,
-        "max_memory_reserved": lambda device=None: 0,
-        "reset_peak_memory_stats": lambda device=None: None,
-        "mem_get_info": lambda device=None: (memory().available, memory().total),
-        "get_rng_state": lambda device=None: torch.get_rng_state(),
-        "set_rng_state": lambda state, device=None: torch.set_rng_state(state),
-        "current_stream": torch.cpu.current_stream,
-        "stream": torch.cpu.stream,
-        "Stream": torch.cpu.Stream,
-    }
-    for name, function in functions.items():
-        setattr(module, name, function)
-    return module
-
-
-_DEVICE_MODULE = _device_module()

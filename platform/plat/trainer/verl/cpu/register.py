@@ -1,4 +1,4 @@
-"""What verl imports at its own start: registers the platform and the rollout engine, and makes the repairs."""
+"""Entry module that verl imports at its start: registers platform and rollout engine, and applies the repairs."""
 
 from __future__ import annotations
 
@@ -12,23 +12,13 @@ from plat.trainer.verl.cpu.repairs import repair
 
 
 def _replica() -> type:
-    from plat.trainer.verl.cpu.rollout import HFReplica
+    from plat.trainer.verl.cpu.cpu_rollout import HFReplica
 
     return HFReplica
 
 
-def register_rollout() -> None:
-    """Make `rollout.name=hf` known to verl."""
-    base._ROLLOUT_REGISTRY["hf", "async"] = "plat.trainer.verl.cpu.rollout.HFAdapter"
-    replica.RolloutReplicaRegistry.register("hf", _replica)
-
-
-def use_platform() -> None:
-    """Where the environment asks for the CPU: make it the platform, also in a process that had imported verl before."""
-    if os.environ.get("VERL_PLATFORM") == "cpu" and get_platform().device_name != "cpu":
-        set_platform(CpuPlatform())
-
-
-register_rollout()
+base._ROLLOUT_REGISTRY["hf", "async"] = "plat.trainer.verl.cpu.cpu_rollout.HFAdapter"  # rollout.name=hf
+replica.RolloutReplicaRegistry.register("hf", _replica)
 repair()
-use_platform()
+if os.environ.get("VERL_PLATFORM") == "cpu" and get_platform().device_name != "cpu":
+    set_platform(CpuPlatform())  # this process imported verl before the variable was set

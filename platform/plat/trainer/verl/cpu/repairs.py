@@ -1,11 +1,11 @@
-"""Functions of verl that need a GPU or flash-attention, replaced while verl is being imported.
+"""Replace functions of verl that need a GPU or flash-attention, while verl is being imported.
 
     process group      verl asks for the backend `cpu:gloo,<device>:<backend>`, which names the CPU twice
-    offload            the reference policy is kept in pinned memory, which needs a GPU
-    critic             is loaded with flash_attention_2, whatever the model's config says
+    offload            verl keeps the reference policy in pinned memory, which needs a GPU
+    critic             verl loads it with flash_attention_2, whatever the model's config says
     label log-probs    without flash-attention verl computes them token by token, some 60 us each; here in chunks
 
-Each repair is a function of its own. `test_compatibility` says which of them no longer fits a newer verl.
+`test_compatibility` shows which repairs no longer fit a newer verl.
 """
 
 from __future__ import annotations
@@ -21,15 +21,17 @@ CHUNK = 2048  # tokens whose log-probabilities over the vocabulary are in memory
 
 
 def repair() -> None:
-    """Make all repairs in this process."""
+    """Apply all repairs in this process."""
+    from verl.utils import model, torch_functional
+
     use_gloo()
     do_not_pin()
-    load_critic_as_configured()
-    score_labels_in_chunks()
+    model.load_valuehead_model = load_critic
+    torch_functional.logprobs_from_logits_v2 = label_log_probs
 
 
 def use_gloo() -> None:
-    """Processes talk over gloo alone."""
+    """Use gloo as the only backend unless a caller names another."""
     from verl.utils import distributed
 
     original = distributed.initialize_global_process_group_ray
@@ -42,7 +44,7 @@ def use_gloo() -> None:
 
 
 def do_not_pin() -> None:
-    """`CPUOffloadPolicy(pin_memory=True)` keeps ordinary memory."""
+    """Make `CPUOffloadPolicy` ignore `pin_memory=True`."""
     import torch.distributed.fsdp as fsdp
     from verl.utils import fsdp_utils
 
@@ -53,15 +55,8 @@ def do_not_pin() -> None:
     fsdp_utils.CPUOffloadPolicy = UnpinnedOffloadPolicy
 
 
-def load_critic_as_configured() -> None:
-    """The critic's attention is the one that its config names."""
-    from verl.utils import model
-
-    model.load_valuehead_model = load_critic
-
-
 def load_critic(local_path: str, torch_dtype: Any, model_config: Any, trust_remote_code: bool) -> Any:
-    """A language model with a value head of one number per token, all zeros at the beginning."""
+    """Load a language model with a value head: one number per token, initially 0."""
     from transformers import AutoModelForTokenClassification
 
     critic = AutoModelForTokenClassification.from_pretrained(
@@ -73,15 +68,8 @@ def load_critic(local_path: str, torch_dtype: Any, model_config: Any, trust_remo
     return critic
 
 
-def score_labels_in_chunks() -> None:
-    """Replace verl's loop over tokens, which is used where flash-attention is missing."""
-    from verl.utils import torch_functional
-
-    torch_functional.logprobs_from_logits_v2 = label_log_probs
-
-
 def label_log_probs(logits: Tensor, labels: Tensor) -> Tensor:
-    """The log-probability of each label under softmax(logits (..., vocabulary)), in float32 at least."""
+    """Return log softmax(logits (..., vocabulary)) at each label, in float32 or float64."""
     flat, chosen = logits.reshape(-1, logits.shape[-1]), labels.reshape(-1)
     parts = [
         F.log_softmax(part if part.dtype == torch.float64 else part.float(), -1).gather(-1, own[:, None])[:, 0]

@@ -22,7 +22,7 @@ import torch
 from plat.trainer.embedded.batch import Batch
 from plat.trainer.embedded.transformer import hf
 from plat.trainer.embedded.transformer.tokenizer import save_word_tokenizer
-from plat.trainer.verl.config import VerlRunConfig
+from plat.trainer.verl.settings.verl_config import VerlRunConfig
 
 WORKER = Path(__file__).parent / "worker.py"
 Rows = dict[str, list[torch.Tensor]]

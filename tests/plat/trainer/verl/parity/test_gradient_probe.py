@@ -9,11 +9,12 @@ import numpy as np
 import pytest
 import torch
 
+from plat.rl.filter.step_plan import StepPlan
 from plat.rl.gradient_probe import gradient_metrics, terms_of
 from plat.trainer.embedded.batch import Batch
-from plat.trainer.embedded.learner import UNSCALED, Learner
-from plat.trainer.verl.config import VerlRunConfig
-from plat.trainer.verl.targets import targets
+from plat.trainer.embedded.learner import Learner
+from plat.trainer.verl.settings.verl_config import VerlRunConfig
+from plat.trainer.verl.update.update_targets import targets
 
 pytestmark = pytest.mark.verl
 
@@ -42,7 +43,7 @@ def of_embedded(learner: Learner, batch: Batch, config: VerlRunConfig) -> tuple[
 
     def norms(buckets: Any) -> list[dict[str, float]]:
         parts.extend(buckets)
-        return learner.gradient_norms(batch, buckets, 0)
+        return learner.gradient_norms(batch, buckets)
 
     return gradient_metrics(batch.returns.reshape(GROUPS, SIZE), config.gradient, norms), parts
 
@@ -62,12 +63,12 @@ def probed(
         config = make_config("task=sokoban", *overrides, *PROBE)
         context = config.train.context
         batch = without_pad(config, play)
-        learner = Learner(config, model.shape, model.flat)
+        learner = Learner(config, model.shape, model.flat, 0)
         if learner.reference is not None:
             noise = torch.randn(model.flat.shape, generator=torch.Generator().manual_seed(4))
             learner.reference = learner.reference + 0.05 * noise
-        whole = learner._with_targets(batch, UNSCALED, 0)
-        log_probs = learner._log_probs(learner.actor.parameter, batch, 0)[0].detach()
+        whole = learner._with_targets(batch, StepPlan(1))
+        log_probs = learner._log_probs(learner.actor.parameter, batch)[0].detach()
         sequences = layout(batch, context)
         rows = sequences.rows() | {"old_log_probs": sequences.cut(sequences.spread(log_probs))}
         values = None

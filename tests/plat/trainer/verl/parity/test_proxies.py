@@ -9,15 +9,13 @@ import numpy as np
 import pytest
 
 from plat.rl.config import PROBE_BLOCK
-from plat.rl.mutual_information import SigmaEMA
 from plat.trainer.embedded.batch import Batch
 from plat.trainer.embedded.cross_score import measure as embedded_measure
 from plat.trainer.embedded.probe import Probe, Reasonings
 from plat.trainer.embedded.transformer.model import unpack
-from plat.trainer.verl.config import VerlRunConfig
-from plat.trainer.verl.cross_score import measure
-from plat.trainer.verl.play import Played
-from plat.trainer.verl.probe import pairs_of, result_of
+from plat.trainer.verl.rollouts.play import Played
+from plat.trainer.verl.rollouts.verl_cross_score import block_pairs, block_result, measure
+from plat.trainer.verl.settings.verl_config import VerlRunConfig
 
 pytestmark = pytest.mark.verl
 
@@ -92,18 +90,18 @@ def measured(
         batch = play(config, groups=GROUPS, size=SIZE, seeds=[7 + number // SIZE for number in range(GROUPS * SIZE)])
         ours = played(batch)
         asked[name] = Asked()
-        measure(ours, config.mi, SigmaEMA(config.mi.ema_alpha), np.random.default_rng(5), asked[name])
-        asked[name](pairs_of(first_rows(ours)))
+        measure(ours, config.mi, {}, np.random.default_rng(5), asked[name])
+        asked[name](block_pairs(first_rows(ours)))
         batches[name] = config, batch, ours
         cases.append({"role": "score", "config": as_json(config), "pairs": list(asked[name].pairs), "tokens": 16384,
                       "temperature": config.train.temperature})  # fmt: skip
     results = {}
     for (name, (config, batch, ours)), answer in zip(batches.items(), ask_verl(cases), strict=True):
         asked[name].scores = dict(zip(asked[name].pairs, answer["scores"], strict=True))
-        options = config.mi, SigmaEMA(config.mi.ema_alpha)
+        options = config.mi, {}
         expected = embedded_measure(weights, batch, *options, 0, config.train.temperature, np.random.default_rng(5))
-        with_verl = measure(ours, config.mi, SigmaEMA(config.mi.ema_alpha), np.random.default_rng(5), asked[name])
-        probed = result_of(first_rows(ours), asked[name](pairs_of(first_rows(ours))))
+        with_verl = measure(ours, config.mi, {}, np.random.default_rng(5), asked[name])
+        probed = block_result(first_rows(ours), asked[name](block_pairs(first_rows(ours))))
         results[name] = expected, with_verl, embedded_probe(config, batch, weights, policy.tokenizer), probed
     return results
 

@@ -13,15 +13,15 @@ import numpy as np
 import pytest
 import torch
 
-from plat.rl.filter import StepPlan
+from plat.rl.filter.step_plan import StepPlan
 from plat.trainer.embedded.adam import Adam
 from plat.trainer.embedded.batch import Batch
 from plat.trainer.embedded.learner import Learner
 from plat.trainer.embedded.scoring import token_values
 from plat.trainer.embedded.transformer import hf
-from plat.trainer.verl.config import VerlRunConfig
-from plat.trainer.verl.metrics import ACTOR_METRICS, renamed
-from plat.trainer.verl.targets import targets
+from plat.trainer.verl.settings.verl_config import VerlRunConfig
+from plat.trainer.verl.update.update_targets import targets
+from plat.trainer.verl.update.verl_metrics import ACTOR_METRICS, renamed
 
 pytestmark = pytest.mark.verl
 
@@ -59,19 +59,19 @@ class Side:
     """The embedded trainer's side of a case: what its update would step with."""
 
     def __init__(self, config: VerlRunConfig, shape: Any, flat: torch.Tensor, batch: Batch, plan: StepPlan) -> None:
-        self.learner = learner = Learner(config, shape, flat)
+        self.learner = learner = Learner(config, shape, flat, 0)
         if learner.reference is not None:
             noise = torch.randn(flat.shape, generator=torch.Generator().manual_seed(4))
             learner.reference = learner.reference + 0.05 * noise
         learner.critic = self._critic(learner.critic)
-        self.training = learner._with_targets(batch, plan, 0)
+        self.training = learner._with_targets(batch, plan)
         captured: dict[str, torch.Tensor] = {}
         for name, optimiser in (("actor", learner.actor), ("critic", learner.critic)):
             if optimiser is not None:
                 optimiser.step = self._capture(captured, name, optimiser)  # type: ignore[method-assign]
-        self.metrics = learner._update_policy(self.training, plan, 0)
+        self.metrics = learner._step("actor", learner.actor, learner._policy_loss, self.training, plan)
         if learner.critic is not None:
-            self.metrics |= learner._update_critic(learner.critic, self.training, plan, 0)
+            self.metrics |= learner._step("critic", learner.critic, learner._value_loss, self.training, plan)
         self.gradients = captured
 
     @staticmethod
@@ -125,7 +125,7 @@ def sides(
         sizes = ("verl.prompt_tokens=128", "verl.observation_tokens=64")
         config = make_config("task=sokoban", f"train.context={context}", *overrides, *sizes)
         batch = play(config, groups=GROUPS, size=SIZE).select(np.array(kept))
-        plan = StepPlan(1, loss_scale, advantage_scale, 1.0, len(kept) / (GROUPS * SIZE))
+        plan = StepPlan(1, loss_scale, advantage_scale)
         side = embedded[name] = Side(config, model.shape, model.flat, batch, plan)
         rows = rows_of(batch, layout(batch, context), side, config, plan)
         common = {"config": as_json(config), "rows": rows, "scale": loss_scale, "sequences": len(kept),

@@ -36,8 +36,8 @@ def worker_of(case: dict[str, Any]) -> Any:
     from verl.utils.config import omega_conf_to_dataclass
     from verl.workers.config import TrainingWorkerConfig
 
-    from plat.trainer.verl.composition import compose, run_config
-    from plat.trainer.verl.loss import CriticWorker, scaled_policy_loss, scaled_value_loss
+    from plat.trainer.verl.settings.composition import compose, run_config
+    from plat.trainer.verl.update.loss import CriticWorker, scaled_policy_loss, scaled_value_loss
 
     composed = compose(run_config(case["config"]), case["model"])
     is_actor = case["role"] != "critic"
@@ -63,7 +63,7 @@ def answer(case: dict[str, Any]) -> dict[str, Any]:
     """What a case asks for, of a worker of its own."""
     worker = worker_of(case)
     if case["role"] == "score":
-        from plat.trainer.verl.cross_score import log_likelihoods
+        from plat.trainer.verl.rollouts.verl_cross_score import log_likelihoods
 
         workers = SimpleNamespace(compute_log_prob=worker.infer_batch)
         return {"scores": log_likelihoods(workers, case["pairs"], case["temperature"], processes=1)}
@@ -101,7 +101,7 @@ def norms(worker: Any, case: dict[str, Any]) -> dict[str, Any]:
     import torch
     from verl.utils import tensordict_utils as tu
 
-    from plat.trainer.verl.loss import gradient_norm
+    from plat.trainer.verl.update.loss import gradient_norm
 
     def everything() -> list[torch.Tensor]:
         optimiser = worker.engine.optimizer.state_dict()["state"]
@@ -129,7 +129,7 @@ def batch_of(case: dict[str, Any], rows: dict[str, list[Any]], trajectories: int
     import torch
     from verl.utils import tensordict_utils as tu
 
-    from plat.trainer.verl.loss import SCALE, TERM
+    from plat.trainer.verl.update.loss import SCALE, TERM
 
     nested = {name: torch.nested.as_nested_tensor(values, layout=torch.jagged) for name, values in rows.items()}
     information = {

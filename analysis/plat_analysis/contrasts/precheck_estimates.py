@@ -1,0 +1,120 @@
+"""Measure a signal of each setting before training with a filter, and the filter's gain (Table 8).
+
+A setting is a row of the layout, such as a task with an algorithm and a model. Its signal is measured on the runs
+without the filter, its gain on the pairs of runs with and without it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from plat.errors import SpecError
+from plat_analysis.contrasts.cell import Cell, in_all
+from plat_analysis.contrasts.comparison import Compared
+from plat_analysis.contrasts.contrast import Contrast, Term, change
+from plat_analysis.data.results import Results, spell
+from plat_analysis.facets import AxisNames, Facets, Layout, two_conditions
+from plat_analysis.quantities.quantity import Quantity
+from plat_analysis.statistics.correlation import MIN_SETTINGS
+from plat_analysis.statistics.intervals import MIN_JUDGED, Estimate
+
+Array = NDArray[np.float64]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Gaining:
+    """Hold the options of measuring what a treatment gains in each setting.
+
+    settings   axes whose values together are the settings
+    outcome    what the treatment changes (see `plat_analysis.quantities.metric`)
+    pair       the axis with `baseline` and `treatment`
+    """
+
+    settings: AxisNames
+    outcome: Any = "final"
+    pair: str = "filter"
+    baseline: Any = "none"
+    treatment: Any = "top_p"
+
+    def sides(self, results: Results) -> Compared:
+        """Return the settings with both conditions. SpecError: there are too few, or one lacks a side or its seeds."""
+        names = (spell(self.baseline), spell(self.treatment))
+        facets = Facets(results, Layout.of(self.settings, None, self.pair), only=names)
+        two_conditions(facets, *names)
+        for row in facets.rows:
+            for name in names:
+                if not facets.runs(row, "", name):
+                    what = f"the setting {row!r} has no run with {self.pair} = {name}"
+                    raise SpecError(what, fix="give it both sides")
+        if len(facets.rows) < MIN_SETTINGS:
+            raise SpecError(
+                f"{len(facets.rows)} settings are too few to predict a gain: at least {MIN_SETTINGS} are needed",
+                fix="add settings to the matrix, or name more axes under `settings`",
+            )
+        return Compared(facets, *names, builds="fixed")
+
+    def beforehand(self, results: Results) -> None:
+        """Raise SpecError where the settings are too few or not paired."""
+        self.sides(results)
+
+
+@dataclass(frozen=True)
+class Setting:
+    """Hold the mean signals and gain of a setting over runs, and its values run by run if no run lacks any."""
+
+    signals: Mapping[str, Estimate]
+    gain: Estimate
+    values: Array | None  # [signals then gain, run]
+
+    @property
+    def judged(self) -> bool:
+        """Return True if no wanted run is missing and there are at least `MIN_JUDGED`."""
+        return self.values is not None and self.values.shape[1] >= MIN_JUDGED
+
+
+def measured(sides: Compared, signals: Mapping[str, Quantity], outcome: Quantity) -> dict[str, Setting]:
+    """Return setting -> its signals, measured on the runs with the baseline, and the treatment's gain."""
+    contrasts = {name: Contrast(Term(sides.baseline, signal)) for name, signal in signals.items()}
+    gain = change(outcome, sides.baseline, sides.treatment)
+    found = {}
+    for row in sides.rows:
+        cell = sides.cells[row, ""]
+        levels = {name: cell.estimate(contrast) for name, contrast in contrasts.items()}
+        found[row] = Setting(levels, cell.estimate(gain), _by_run(cell, [*contrasts.values(), gain]))
+    return found
+
+
+def _by_run(cell: Cell, contrasts: list[Contrast]) -> Array | None:
+    """Return values [contrast, run]; None where a wanted run lacks one of them."""
+    columns = [cell.by_replicate(contrast) for contrast in contrasts]
+    wanted = max(len(side.runs) for side in cell.sides.values())
+    common = in_all(columns)
+    if len(common) < wanted:
+        return None
+    return np.array([[column[replicate] for replicate in common] for column in columns])
+
+
+def arrays(settings: Mapping[str, Setting]) -> Array | None:
+    """Return an array [value, start, 1, run] for `statistics.correlation`; the values are the signals, then the gain.
+
+    Settings whose first signal is equal in every run (same base model and task) make one start, which has the means of
+    their values. A start with fewer runs is filled up with NaN. The axis of length 1 is that of builds.
+    Return None if a setting may not be judged, or there are fewer than MIN_SETTINGS starts.
+    """
+    if not all(setting.judged for setting in settings.values()):
+        return None
+    starts: dict[tuple[float, ...], list[Array]] = {}
+    for setting in settings.values():
+        if setting.values is not None:
+            starts.setdefault(tuple(np.round(setting.values[0], 9)), []).append(setting.values)
+    if len(starts) < MIN_SETTINGS:
+        return None
+    blocks = [np.mean(group, axis=0) for group in starts.values()]
+    most = max(block.shape[1] for block in blocks)
+    padded = [np.pad(block, ((0, 0), (0, most - block.shape[1])), constant_values=np.nan) for block in blocks]
+    return np.stack(padded, axis=1)[:, :, None, :]

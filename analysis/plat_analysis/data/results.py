@@ -1,0 +1,271 @@
+"""Join the runs an experiment asks for with their results in the store. A run without a result stays, with the reason.
+
+results = Results.of(frames, experiment)
+for run in results.runs:  run.seed, run.axis("task"), run.missing    # "" or "not run", "failed:oom", "unfinished"
+results.positions                                                    # as runs, one per position of the matrix
+steps, values = results.curve(run.id, SUCCESS)
+results.instances(run.id, ("heldout_peak",), role="peak")            # 0/1 per instance, or None
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Container, Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+from weakref import WeakValueDictionary
+
+import numpy as np
+from numpy.typing import NDArray
+
+from plat.errors import SpecError
+from plat.store.mlflow.spelling import clean_key
+from plat.suggest import nearest
+from plat.words.metric_names import SUCCESS
+from plat.words.outcomes import is_result
+from plat_analysis.shown_text import printable, shortened
+from plat_analysis.statistics.replicates import Replicate
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from plat.spec.expansion.experiment import Experiment
+    from plat.spec.expansion.run import Run
+    from plat.store.mlflow.frames import Frames
+
+Curve = tuple[NDArray[np.int64], NDArray[np.float64]]
+EMPTY: Curve = (np.array([], np.int64), np.array([], np.float64))
+
+
+@dataclass(frozen=True)
+class RunView:
+    """Hold one wanted run: its config (`run`), how it ended (`outcome`), and why it does not count (`missing`)."""
+
+    run: Run
+    outcome: str | None
+    missing: str
+    facts: dict[Any, Any]
+    axes: dict[str, Any]
+
+    @property
+    def id(self) -> str:
+        return self.run.id
+
+    def measures_success(self, key: str) -> bool:
+        """Return True if a metric is the success of this run: SUCCESS, or its trainer's headline metric."""
+        return key in (SUCCESS, self.run.headline)
+
+    @property
+    def seed(self) -> Any:
+        return self.axes.get("seed", self.run.config.get("seed", 0))
+
+    @property
+    def build(self) -> Any:
+        """Return the build of the base model the run started from (`model.base.seed`), or None without builds."""
+        if "model.base.seed" in self.axes:
+            return self.axes["model.base.seed"]
+        base = (self.run.config.get("model") or {}).get("base")
+        return base.get("seed") if isinstance(base, dict) else None
+
+    @property
+    def replicate(self) -> Replicate:
+        """Return build and seed, which identify the run within its cell."""
+        return Replicate(self.build, self.seed)
+
+    def axis(self, name: str) -> str:
+        """Return the value of an axis, or of the config group or key of that name where it was not varied.
+
+        Raises SpecError if the run has neither.
+        """
+        if name in self.axes:
+            return spell(self.axes[name])
+        value: Any = self.run.config
+        for part in name.split("."):
+            value = value.get(part) if isinstance(value, dict) else None
+        if isinstance(value, dict):
+            value = value.get("name")
+        if value is None:
+            raise SpecError(
+                f"the report asks for axis {name!r}, which run {self.run.name} does not have",
+                fix=f"one of: {', '.join(sorted(self.axes))}",
+            )
+        return spell(value)
+
+    def tag(self, name: str) -> str | None:
+        """Return a tag of the run in the store, or None."""
+        value = self.facts.get(f"tag.{name}")
+        return None if value is None or value != value else str(value)
+
+    def number_tag(self, name: str) -> float | None:
+        """Return a tag as a number, or None."""
+        try:
+            return float(self.tag(name) or "")
+        except ValueError:
+            return None
+
+
+class Results:
+    """Index the frames; every lookup is a dictionary access after the first of its key."""
+
+    def __init__(self, frames: Frames | None, experiment: Experiment) -> None:
+        self.experiment, self._frames = experiment, frames  # kept alive: their ids are the key of `_SHARED`
+        self._metrics: pd.DataFrame | None = None if frames is None else frames.metrics
+        known: dict[str, dict[Any, Any]] = {}
+        gone: frozenset[str] = frozenset()
+        if frames is not None:
+            columns = [name for name in frames.runs.columns if not str(name).startswith("param.")]  # configs have these
+            known = {str(row["run_id"]): row for row in frames.runs[columns].to_dict("records")}
+            gone = frames.deleted
+        self.runs = [_view(run, known.get(run.id), run.id in gone) for run in experiment.runs]
+        by_id = {run.id: run for run in self.runs}
+        self._headlines = {run.id: run.headline for run in experiment.runs}
+        self.positions = [replace(by_id[run_id], axes=dict(axes)) for axes, run_id in experiment.cells]
+        self._curves: dict[str, dict[str, Curve]] = {}
+        self._keys: tuple[NDArray[np.int32], dict[str, int]] | None = None  # see `_numbered`
+        self._tables: dict[tuple[str, str], list[tuple[int, Any]]] = {}
+        if frames is None:
+            return
+        parts = (frames.tables[name] for name in ("run_id", "name", "step", "data"))
+        for run_id, name, step, data in zip(*parts, strict=True):
+            self._tables.setdefault((str(run_id), str(name)), []).append((int(step), data))
+
+    @classmethod
+    def of(cls, frames: Frames, experiment: Experiment) -> Results:
+        """Return the results of these frames; shared as long as a caller holds them."""
+        key = (id(frames), id(experiment))
+        known = _SHARED.get(key)
+        if known is None:
+            known = _SHARED[key] = cls(frames, experiment)
+        return known
+
+    @property
+    def heading(self) -> str:
+        """Return the title of an artifact of this experiment file: `Figure 9 · Success over training`."""
+        return " · ".join(filter(None, [self.experiment.source, self.experiment.title]))
+
+    def release(self) -> None:
+        """Free the measurements, which take most of the memory; `runs` and `positions` stay."""
+        _SHARED.pop((id(self._frames), id(self.experiment)), None)
+        self._frames = self._metrics = self._keys = None
+        self._curves, self._tables = {}, {}
+
+    @classmethod
+    def planned(cls, experiment: Experiment) -> Results:
+        """Return every wanted run of an experiment without results, as before anything has run."""
+        return cls(None, experiment)
+
+    def curve(self, run_id: str, key: str) -> Curve:
+        """Return (steps, values) of a metric in rising order of steps, without NaN; empty when it was never logged.
+
+        The key SUCCESS is the headline metric of the run's trainer.
+        """
+        if self._metrics is None:
+            return EMPTY
+        key = self._headlines[run_id] if key == SUCCESS else key
+        if key not in self._curves:
+            codes, numbers = self._numbered(self._metrics)
+            rows = self._metrics.iloc[np.flatnonzero(codes == numbers.get(_stored_key(key, numbers), -1))]
+            rows = rows[rows["value"].notna()]
+            self._curves[key] = {
+                str(run): (part["step"].to_numpy(np.int64), part["value"].to_numpy(np.float64))
+                for run, part in rows.sort_values(["run_id", "step"]).groupby("run_id", sort=False)
+            }
+        return self._curves[key].get(run_id, EMPTY)
+
+    def _numbered(self, metrics: pd.DataFrame) -> tuple[NDArray[np.int32], dict[str, int]]:
+        """Return a number for each row's key, and key -> number; cached, because comparing texts is slow."""
+        import pandas as pd
+
+        if self._keys is None:
+            codes, names = pd.factorize(metrics["key"])
+            self._keys = codes.astype(np.int32), {str(name): code for code, name in enumerate(names)}
+        return self._keys
+
+    def metric(self, key: str) -> str:
+        """Return the metrics of a key, as text: the headlines of the runs for SUCCESS, otherwise the key."""
+        return ", ".join(dict.fromkeys(self._headlines.values())) if key == SUCCESS else key
+
+    def unlogged(self, keys: Iterable[str]) -> list[str]:
+        """Return a sentence, with the nearest logged name, for each metric that no run with a result logged."""
+        if self._metrics is None or all(run.missing for run in self.runs):
+            return []
+        logged = list(self._numbered(self._metrics)[1])
+        absent = [key for key in dict.fromkeys(keys) if key != SUCCESS and _stored_key(key, logged) not in logged]
+        near = {key: nearest(key, logged) for key in absent}
+        return [f"No run logged {key!r}" + (f": did you mean {near[key]!r}?" if near[key] else ".") for key in absent]
+
+    def last_step(self, run_id: str) -> int | None:
+        """Return the newest step at which validation was measured, or None."""
+        steps, _ = self.curve(run_id, SUCCESS)
+        return int(steps[-1]) if len(steps) else None
+
+    def table(self, run_id: str, name: str) -> list[tuple[int, Any]]:
+        """Return (step, data) of every entry of a table, in rising order of steps."""
+        return sorted(self._tables.get((run_id, name), ()), key=lambda entry: entry[0])
+
+    def warnings(self) -> list[str]:
+        """Return why runs are hard to compare: several trainers or versions, identity schemes or numerics."""
+        kinds = {
+            "plat.trainer": "trainers, or versions of one",
+            "plat.identity_scheme": "identity schemes",
+            "plat.numerics": "numerics",
+        }
+        return [
+            f"runs of several {kind} are compared here: {counts}; a difference between them may come from that"
+            for tag, kind in kinds.items()
+            if (counts := self._several(tag))
+        ]
+
+    def _several(self, tag: str) -> str:
+        """Return `embedded 1.0 (3 runs), embedded 2.0 (1 run)`; "" where all runs that have the tag agree."""
+        values = Counter(value for run in self.runs if (value := run.tag(tag)))
+        if len(values) < 2:
+            return ""
+        return ", ".join(f"{value} ({count} run{'s' * (count != 1)})" for value, count in sorted(values.items()))
+
+    def instances(
+        self, run_id: str, tables: Sequence[str], *, step: int | None = None, role: str | None = None
+    ) -> NDArray[np.float64] | None:
+        """Return the 0/1 success of each instance, at one step or in one role (`base`, `peak`), or None.
+
+        tables  their names, by priority; the last matching entry of a table counts
+        """
+        for table in tables:
+            for at, data in reversed(self._tables.get((run_id, table), ())):
+                if not isinstance(data, dict) or not data.get("success"):
+                    continue
+                if step in (None, at) and role in (None, data.get("role", role)):
+                    return np.asarray(data["success"], np.float64)
+        return None
+
+
+_SHARED: WeakValueDictionary[tuple[int, int], Results] = WeakValueDictionary()
+
+
+def spell(value: Any) -> str:
+    """Return an axis value as printable text; equal numbers have one spelling, `1` and `1.0` both `1`."""
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        try:
+            return f"{value:g}"
+        except OverflowError:  # a whole number beyond the largest float
+            return shortened(str(value), 40)
+    return printable(value)
+
+
+def replicate_order(replicate: Replicate) -> tuple[tuple[int, float, str], ...]:
+    """Return the sort key, build before seed: numbers by value, then anything else by its text."""
+    return tuple((0, part, "") if isinstance(part, int | float) else (1, 0, str(part)) for part in replicate)
+
+
+def _stored_key(key: str, stored: Container[str]) -> str:
+    """Return the name that a metric has among the stored ones: its own, or as MLflow spells it."""
+    return key if key in stored else clean_key(key)
+
+
+def _view(run: Run, row: dict[Any, Any] | None, is_deleted: bool) -> RunView:
+    if row is None:
+        return RunView(run, None, "deleted in MLflow" if is_deleted else "not run", {}, run.axes)
+    outcome = row.get("outcome")
+    if not isinstance(outcome, str) or not outcome:  # NaN or None: running, or waiting to be resumed
+        return RunView(run, None, "unfinished", row, run.axes)
+    return RunView(run, outcome, "" if is_result(outcome) else outcome, row, run.axes)

@@ -1,1 +1,0 @@
-"""Numbers in the documentation: written by a command from a bundle of results, never by hand."""

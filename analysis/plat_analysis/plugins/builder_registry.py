@@ -1,0 +1,50 @@
+"""Find report builders and claim checks by entry point, and check the arguments of the experiment file.
+
+A builder (group `plat.reports`) is `build(frames, experiment, **args) -> list[Table | Figure]`; a check (group
+`plat.claims`) is `check(frames, experiment, **args) -> Verdict`. Any installed package may publish some.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from importlib.metadata import entry_points
+from typing import Any
+
+from plat.errors import PluginError, SpecError
+from plat.suggest import suggest
+from plat.user_code import user_code
+
+FIX = "fix or uninstall the package that publishes it; `plat doctor` tries all of them"
+
+
+def find(group: str, name: str, where: str) -> Callable[..., Any]:
+    """Return the builder or check of that name; SpecError with the known names otherwise."""
+    known = {point.name: point for point in entry_points(group=group)}
+    if name not in known:
+        raise SpecError(
+            f"unknown {'report builder' if group == 'plat.reports' else 'claim check'} {name!r}",
+            where=where,
+            fix=suggest(name, sorted(known), "known"),
+        )
+    try:
+        with user_code(f"{name!r} in {group} cannot be loaded", FIX):
+            function: Callable[..., Any] = known[name].load()
+    except PluginError as error:
+        error.where = f"{error.where} (named at {where})" if error.where else where
+        raise
+    return function
+
+
+def check_arguments(function: Callable[..., Any], arguments: dict[str, Any], where: str) -> None:
+    """Raise SpecError unless a builder or check can be called with these arguments."""
+    signature = inspect.signature(function)
+    valid = list(signature.parameters)[2:]
+    open_ended = any(parameter.kind is parameter.VAR_KEYWORD for parameter in signature.parameters.values())
+    for name in arguments:
+        if name not in valid and not open_ended:
+            raise SpecError(f"unknown argument {name!r}", where=where, fix=suggest(name, valid, "arguments"))
+    try:
+        signature.bind(None, None, **arguments)
+    except TypeError as error:
+        raise SpecError(str(error), where=where, fix=f"its arguments: {', '.join(valid)}") from error

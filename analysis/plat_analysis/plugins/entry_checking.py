@@ -1,0 +1,266 @@
+"""Check the `report` and `claims` entries of an experiment file before anything is trained.
+
+Arguments are checked against the signature and annotations of the builder or check. The names below have one meaning
+in every package's builders, such as `rows` (axes) or `metric` (logged by runs). The runs of the matrix are then laid
+out as the entry asks, without results.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import inspect
+import math
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, fields
+from functools import cached_property
+from typing import Any
+
+from plat.errors import PlatError, SpecError
+from plat.spec.expansion.experiment import Experiment, check_metric
+from plat.spec.reading.yaml_reader import read
+from plat.suggest import suggest
+from plat_analysis.contrasts.comparison import Comparison, check_sides
+from plat_analysis.data.published import printed_table
+from plat_analysis.data.results import Results, RunView, spell
+from plat_analysis.facets import Facets, Layout, rows_or, two_conditions
+from plat_analysis.plugins import builder_registry
+from plat_analysis.plugins.annotations import check_type, type_of
+from plat_analysis.quantities.metric import quantity
+from plat_analysis.quantities.success import SUCCESSES
+from plat_analysis.regimes.regime import Thresholds
+
+AXES = ("rows", "columns", "pair", "conditions")
+VALUES = ("baseline", "treatment")
+ROWS = ("row", "than")
+METRICS = ("metric", "metrics")
+MEASURES = ("measure", "measures", "outcome", "proxies", "signal", "signals", "rivals")
+NAMED = ("measures", "proxies", "signals", "rivals")  # name -> measure
+SIZES = {"looks": math.inf, "last": math.inf, "smallest": math.inf, "least": 1.0}  # above 0, and at most that
+COMPARED = frozenset(field.name for field in fields(Comparison)) - {"builds"}  # what lays out the runs
+
+
+def check_entries(experiment: Experiment) -> None:
+    """Raise SpecError, at file:line:column, for the first entry of `report` or `claims` that cannot be made."""
+    for index, entry in enumerate(experiment.report):
+        _check_entry(experiment, ("report", index), "plat.reports", entry, ("builder",))
+    check_claim_entries(experiment)
+
+
+def check_claim_entries(experiment: Experiment) -> None:
+    """Raise SpecError, at file:line:column, for the first entry of `claims` that cannot be judged."""
+    for index, entry in enumerate(experiment.claims):
+        _check_entry(experiment, ("claims", index), "plat.claims", entry, ("check", "id", "says"))
+
+
+def _check_entry(
+    experiment: Experiment, path: tuple[str, int], group: str, entry: Mapping[str, Any], own: tuple[str, ...]
+) -> None:
+    """Check one entry of `report` or `claims`; `own` are the keys that are not arguments, the plug-in's name first."""
+    where = place(experiment, *path)
+    if not entry.get(own[0]):
+        raise SpecError(
+            f"{'a report entry' if own[0] == 'builder' else 'a claim'} names no {own[0]}",
+            where=where,
+            fix=f"add `{own[0]}: <name>`",
+        )
+    function = builder_registry.find(group, str(entry.get(own[0])), where)
+    given = {name: value for name, value in entry.items() if name not in own}
+    checked = _Entry(experiment, path, function, given)
+    checked.check_types()
+    checked.check_axes_and_values()
+    unknown = [name for name in given if name not in checked.parameters]
+    if not unknown:
+        checked.check_matrix()
+    for name in unknown:  # report each at its position
+        builder_registry.check_arguments(function, given, place(experiment, *path, name))
+    builder_registry.check_arguments(function, given, where)
+    checked.check_metrics()
+    checked.check_measures()
+    checked.check_smallest()
+    checked.check_beforehand()
+
+
+@dataclass(frozen=True)
+class _Entry:
+    """Hold the arguments that one entry of `report` or `claims` gives to its builder or check."""
+
+    experiment: Experiment
+    path: tuple[str, int]
+    function: Callable[..., Any]
+    given: Mapping[str, Any]
+
+    @cached_property
+    def parameters(self) -> dict[str, inspect.Parameter]:
+        """Return the parameters after the frames and the experiment, by name."""
+        return dict(list(inspect.signature(self.function).parameters.items())[2:])
+
+    @cached_property
+    def named(self) -> dict[str, Any]:
+        """Return the given arguments that the function declares."""
+        return {name: value for name, value in self.given.items() if name in self.parameters}
+
+    @cached_property
+    def arguments(self) -> dict[str, Any]:
+        """Return the given arguments, and the defaults of the others."""
+        parameters = self.parameters.items()
+        return {name: each.default for name, each in parameters if each.default is not each.empty} | {**self.given}
+
+    @contextlib.contextmanager
+    def _at(self, name: str = "") -> Iterator[None]:
+        """Give a SpecError the position of this argument, or of the entry where the argument is not given."""
+        try:
+            yield
+        except SpecError as error:
+            error.where = place(self.experiment, *self.path, *([name] if name in self.given else []))
+            raise
+
+    def check_types(self) -> None:
+        """Raise SpecError where a value is not of the type that the plug-in's annotation names."""
+        for name, value in self.named.items():
+            with self._at(name):
+                check_type(name, value, type_of(self.function, self.parameters[name].annotation))
+                most = SIZES.get(name)
+                if most is not None and isinstance(value, int | float) and not 0 < value <= most:
+                    bounds = "above 0" if math.isinf(most) else f"above 0 and at most {most:g}"
+                    raise SpecError(f"{name}: {value!r} is not {bounds}", fix=f"give a number {bounds}")
+
+    def check_axes_and_values(self) -> None:
+        """Raise SpecError where an axis, one of its values, or the paper's table that `paper` names does not exist."""
+        for name in [name for name in AXES if name in self.parameters]:
+            with self._at(name):
+                _check_axes(self.experiment, name, self.arguments.get(name), default=name not in self.given)
+        if "pair" in self.parameters and "pair" in self.arguments:
+            for name in [name for name in VALUES if name in self.named]:
+                with self._at(name):
+                    _check_value(self.experiment, str(self.arguments["pair"]), name, self.given[name])
+        if self.named.get("paper") is not None:
+            with self._at("paper"):
+                printed_table(self.experiment, self.given["paper"])
+
+    def check_metrics(self) -> None:
+        """Raise SpecError for a metric that no trainer of these runs logs."""
+        for name in METRICS:
+            given = self.named.get(name)
+            named = given.values() if isinstance(given, Mapping) else given or ()  # a mapping: printed name -> metric
+            for metric in [given] if isinstance(given, str) else named:
+                with self._at(name):
+                    check_metric(metric, self.experiment.runs)
+
+    def check_measures(self) -> None:
+        """Raise SpecError for an invalid measure, or one of a metric that no trainer of these runs logs."""
+        for name in [name for name in MEASURES if name in self.named]:
+            given = self.named[name]
+            if given is None and self.parameters[name].default is None:
+                continue
+            with self._at(name):
+                for measure in given.values() if name in NAMED and isinstance(given, Mapping) else [given]:
+                    for metric in quantity(measure).metrics:
+                        check_metric(metric, self.experiment.runs, also=SUCCESSES)
+
+    def check_smallest(self) -> None:
+        """Raise SpecError where a change in another unit than points has the default `smallest`, which is in points."""
+        if "smallest" in self.parameters and "smallest" not in self.given and self.given.get("measure") is not None:
+            with self._at("measure"):
+                measured = quantity(self.given["measure"])
+                if measured.factor == 1:
+                    raise SpecError(
+                        f"the smallest effect of interest is not given: {measured.name} is not in percent",
+                        fix="add `smallest:` in the unit of the measure, or `percent: true` to a share",
+                    )
+
+    def check_beforehand(self) -> None:
+        """Raise the SpecError of the builder's own check (`builder_options.takes`), if any."""
+        before = getattr(self.function, "beforehand", None)
+        if before is not None:
+            with self._at():
+                before(Results.planned(self.experiment), **self.given)
+
+    def check_matrix(self) -> None:
+        """Raise SpecError where `thresholds` cannot be read, or the matrix cannot be laid out as the arguments ask.
+
+        The layout is not checked for a function with its own `beforehand`, which `check_beforehand` calls.
+        """
+        if "thresholds" in self.parameters:
+            with self._at("thresholds"):
+                Thresholds.read(self.given.get("thresholds"))
+        if not hasattr(self.function, "beforehand"):
+            with self._at():
+                _check_layout(self.experiment, self.arguments)
+
+
+def _check_layout(experiment: Experiment, arguments: Mapping[str, Any]) -> None:
+    """Lay the runs out as a builder with these arguments would, without results."""
+    if arguments.keys() >= COMPARED:
+        grid = Comparison(**{name: arguments[name] for name in COMPARED}).grid(Results.planned(experiment))
+        named = [arguments[name] for name in ROWS if name in arguments]
+        for row in [*(arguments.get("only") or ()), *named]:
+            if row not in grid.rows:
+                raise SpecError(f"there is no row {row!r}", fix=suggest(row, grid.rows, "rows"))
+        if len(set(named)) < len(named):
+            raise SpecError(f"the row {named[0]!r} is compared with itself", fix="name two different rows")
+        _check_both_sides(experiment, str(arguments["pair"]), grid.baseline, grid.treatment)
+        check_sides(grid, arguments.get("differ_in") or ())
+    elif arguments.keys() >= {"rows", "columns", "pair"}:
+        rows = rows_or(arguments["rows"], experiment, None)
+        Facets(Results.planned(experiment), Layout.of(rows, arguments["columns"], arguments["pair"]))
+    elif arguments.keys() >= {"pair", "baseline", "treatment"}:
+        pair = arguments["pair"]
+        facets = Facets(Results.planned(experiment), Layout.of(conditions=pair))
+        first, second = two_conditions(facets, arguments["baseline"], arguments["treatment"])
+        _check_both_sides(experiment, pair, first, second)
+    elif isinstance(rows := arguments.get("rows"), str | list) and "columns" in arguments:
+        Facets(Results.planned(experiment), Layout.of(rows, arguments["columns"]))
+
+
+def _check_both_sides(experiment: Experiment, pair: str, first: str, second: str) -> None:
+    """Raise SpecError where only one of the two compared values has runs."""
+    present = {run.axis(pair) for run in Results.planned(experiment).positions}
+    missing = [value for value in dict.fromkeys((first, second)) if value not in present]
+    if first != second and not missing:
+        return
+    what = f"no run has {pair}={missing[0]}" if missing else f"every run has {pair}={first}"
+    chosen = [override for override in experiment.overrides if override.split("=")[0] in (pair, f"matrix.{pair}")]
+    raise SpecError(
+        f"there are no two sides to compare: {what}",
+        fix=f"leave out the override {' '.join(chosen)}, so that both sides run"
+        if chosen
+        else f"give the axis {pair!r} of the matrix both values",
+    )
+
+
+def place(experiment: Experiment, *path: str | int) -> str:
+    """Return file:line:column of a part of the experiment file, e.g. `place(experiment, "report", 0)`."""
+    try:
+        return read(experiment.path).where(*path)
+    except PlatError:  # the file is gone or has changed since
+        return f"{experiment.path}: {'.'.join(map(str, path))}"
+
+
+def _check_axes(experiment: Experiment, name: str, given: Any, default: bool) -> None:
+    for axis in [given] if isinstance(given, str) else given or ():
+        if axis in experiment.axes:
+            continue
+        try:
+            for run in experiment.runs:
+                RunView(run, None, "", {}, run.axes).axis(axis)
+        except SpecError:
+            what = f"{name}: {axis!r} is not an axis of the experiment"
+            if default:
+                axes = ", ".join(experiment.axes)
+                raise SpecError(
+                    f"{what}; it is the default, because the entry does not name `{name}`",
+                    fix=f"add `{name}: AXIS` to the entry; axes: {axes}",
+                ) from None
+            raise SpecError(what, fix=suggest(axis, experiment.axes, "axes")) from None
+
+
+def _check_value(experiment: Experiment, pair: str, name: str, given: Any) -> None:
+    if given is None:
+        return
+    known = [*experiment.axes.get(pair, ()), *experiment.left_out.get(pair, ())]
+    positions = {id(run): RunView(run, None, "", {}, run.axes).axis(pair) for run in experiment.runs}
+    included = [axes[pair] for axes, _ in experiment.cells if pair in axes]
+    values = dict.fromkeys([*map(spell, known), *map(spell, included), *positions.values()])
+    if spell(given) not in values:
+        what = f"{name}: the axis {pair!r} has no value {spell(given)!r}"
+        raise SpecError(what, fix=suggest(spell(given), values, "values"))

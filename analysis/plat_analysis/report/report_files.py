@@ -1,0 +1,112 @@
+"""Write the files of a report: tables as Markdown, CSV and LaTeX, figures as SVG, PDF and PNG, claims, and a page.
+
+Several reports together have one more page, and one file of all their claims.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import tempfile
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from plat.errors import HomeError
+from plat_analysis.artifact import Figure
+from plat_analysis.figures import style
+from plat_analysis.plugins.failure import Failure
+from plat_analysis.report import latex, render
+from plat_analysis.report.page import page
+from plat_analysis.report.report import Report
+
+
+def report_files(report: Report) -> dict[str, bytes]:
+    """Return every file of the report, by name; equal reports give equal bytes.
+
+    A figure that cannot be drawn is left out and named in `report.failures`; its numbers are still written.
+    """
+    files: dict[str, bytes] = {}
+    draw(report)
+    for artifact in [*report.artifacts, report.runs_table]:
+        if isinstance(artifact, Figure):
+            files[f"{artifact.name}.csv"] = _encoded(render.tidy(artifact.points))
+        else:
+            files[f"{artifact.name}.md"] = _encoded(render.markdown(artifact))
+            files[f"{artifact.name}.csv"] = _encoded(render.tidy(artifact.records))
+            files[f"{artifact.name}.tex"] = _encoded(latex.latex(artifact))
+    files["claims.json"] = _encoded(_claims([report]))
+    files["report.html"] = _encoded(page([report]))
+    for name, kinds in report.pictures.items():
+        files |= {f"{name}.{kind}": content for kind, content in kinds.items()}
+    return files
+
+
+def joint_files(reports: Sequence[Report], failures: Sequence[Failure] = (), command: str = "") -> dict[str, bytes]:
+    """Return the page and the claims of several reports; tables and figures are among the files of each report."""
+    for report in reports:
+        draw(report)
+    return {"report.html": _encoded(page(reports, failures, command)), "claims.json": _encoded(_claims(reports))}
+
+
+def draw(report: Report) -> None:
+    """Draw the figures of a report, each once, into `report.pictures`; an error becomes a failure of the report."""
+    for figure in report.artifacts:
+        if not isinstance(figure, Figure) or figure.name in {*report.pictures, *report.draw_failures}:
+            continue
+        try:
+            report.pictures[figure.name] = style.images(figure)
+        except Exception as error:
+            where = report.places.get(figure.name, str(report.experiment.path))
+            report.draw_failures[figure.name] = Failure.of(f"the figure {figure.name!r}", error, where)
+
+
+def _claims(reports: Sequence[Report]) -> str:
+    """Return the verdicts as JSON; for several files, each with its file's name."""
+    lines = [
+        {**({"experiment": report.experiment.name} if len(reports) > 1 else {}), **verdict.as_dict()}
+        for report in reports
+        for verdict in report.claims
+    ]
+    return json.dumps({"claims": lines}, indent=2, ensure_ascii=False, sort_keys=True) + "\n"
+
+
+def _encoded(text: str) -> bytes:
+    return text.encode("utf-8", "backslashreplace")
+
+
+def write_report(report: Report, folder: Path | str) -> dict[str, Path]:
+    """Write every file of a report; see `write_files`."""
+    return write_files(report_files(report), folder)
+
+
+def write_files(contents: Mapping[str, bytes], folder: Path | str) -> dict[str, Path]:
+    """Write all files into a scratch folder, move each into `folder` atomically, and return file name -> path.
+
+    HomeError when the folder cannot be written.
+    """
+    folder = Path(folder)
+    scratch: Path | None = None
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        scratch = Path(tempfile.mkdtemp(prefix=".report-", dir=folder))
+        for name, content in contents.items():
+            (scratch / name).write_bytes(content)
+        for name in contents:
+            os.replace(scratch / name, folder / name)
+    except (FileExistsError, NotADirectoryError) as error:
+        raise HomeError(
+            "the report cannot be written there: it is not a folder",
+            where=str(folder),
+            fix="name a folder with --out DIR",
+        ) from error
+    except OSError as error:
+        raise HomeError(
+            f"cannot write the report: {error.strerror or error}",
+            where=str(folder),
+            fix="make the folder writable, free some space, or choose another with --out DIR",
+        ) from error
+    finally:
+        if scratch is not None:
+            shutil.rmtree(scratch, ignore_errors=True)
+    return {name: folder / name for name in contents}

@@ -1,0 +1,95 @@
+"""Test if an early measure predicts an outcome beyond what another early measure predicts, on settings left out.
+
+Values are arrays [setting, build, seed]. The outcome is predicted by least squares from the known measure and the
+build, with and without the other measure; each setting is predicted from the runs of all other settings.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from plat_analysis.statistics.correlation import MIN_SETTINGS
+from plat_analysis.statistics.permutations import orders
+from plat_analysis.statistics.sign_flips import sign_flip_p
+
+ROUNDING = 1e-9
+ORDERS = 2_000  # most orders counted; each takes as many fits as there are settings
+Array = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Foretold:
+    """Hold the predicted shares of the outcome's squared deviations from the means of its builds.
+
+    without, with_it  1 - errors / errors of the build means, without and with the measure; at most 1, below zero where
+                      the prediction is worse than the mean
+    p                 p-value of "the measure adds nothing"
+    """
+
+    without: float
+    with_it: float
+    p: float
+
+    @property
+    def added(self) -> float:
+        """Return the share that the measure adds."""
+        return self.with_it - self.without
+
+
+def foretell(measure: ArrayLike, known: ArrayLike, outcome: ArrayLike, seed: int = 0) -> Foretold:
+    """Return what a measure adds to a known one in predicting an outcome.
+
+    measure, known, outcome  [setting, build, seed], without NaN
+    The p-value is the larger of two, both with settings as units:
+    - permutation of the measure's residual beside the known one and the build, all runs of a setting together (Freedman
+      and Lane 1983); it assumes that settings vary alike
+    - sign flips of each setting's sum of products of both residuals (Cameron, Gelbach and Miller 2008, null imposed);
+      settings may vary differently, but fewer than seven never show anything
+    ValueError: fewer than six settings, unequal shapes, or NaN.
+    """
+    x, given, y = (np.asarray(values, np.float64) for values in (measure, known, outcome))
+    if x.ndim != 3 or not x.shape == given.shape == y.shape or len(x) < MIN_SETTINGS:
+        raise ValueError(f"three arrays [at least {MIN_SETTINGS} settings, builds, seeds] are needed, got {x.shape}")
+    if np.isnan([x, given, y]).any():
+        raise ValueError("a run is missing")
+    builds = np.broadcast_to(np.eye(x.shape[1])[None, :, None, :], (*x.shape, x.shape[1]))
+    means = float(_errors(builds, y))
+    base = np.concatenate([builds, given[..., None]], axis=-1)
+    without = float(_errors(base, y))
+    rest = _rest(x, base)
+    places = orders(len(x), seed)
+    places = places if len(places) <= ORDERS else places[: ORDERS + 1]
+    drawn = rest[places][..., None]  # [order, setting, build, seed, 1]
+    more = np.concatenate([np.broadcast_to(base, (len(places), *base.shape)), drawn], axis=-1)
+    added = without - _errors(more, y)
+    p = float((added >= added[0] - ROUNDING * means).mean())
+    if means == 0:  # the outcome is constant
+        return Foretold(0.0, 0.0, 1.0)
+    products = (rest * _rest(y, base)).sum(axis=(1, 2))  # a number a setting, symmetric about zero under the null
+    flips_p = min(1.0, 2 * sign_flip_p((products if products.sum() >= 0 else -products).tolist()))
+    return Foretold(1 - without / means, 1 - (without - float(added[0])) / means, max(p, flips_p))
+
+
+def _rest(x: Array, base: Array) -> Array:
+    """Return the residual of x beside the columns of `base`; zero where it is a rounding error."""
+    flat = base.reshape(-1, base.shape[-1])
+    rest = x.ravel() - flat @ (np.linalg.pinv(flat) @ x.ravel())
+    rest[np.abs(rest) < ROUNDING * max(1.0, float(np.abs(x).max()))] = 0.0
+    return np.asarray(rest.reshape(x.shape), np.float64)
+
+
+def _errors(columns: Array, y: Array) -> Array:
+    """Return the sum of squared errors of each setting's outcomes, predicted from the runs of all others.
+
+    columns  [..., setting, build, seed, column]; the result has the leading shape
+    Solved by normal equations: those of all runs minus those of the setting.
+    """
+    products = np.einsum("...sbkc,...sbkd->...scd", columns, columns)
+    moments = np.einsum("...sbkc,sbk->...sc", columns, y)
+    products = products.sum(axis=-3, keepdims=True) - products
+    moments = moments.sum(axis=-2, keepdims=True) - moments
+    fits = np.einsum("...scd,...sd->...sc", np.linalg.pinv(products, hermitian=True), moments)
+    return np.asarray(((y - np.einsum("...sbkc,...sc->...sbk", columns, fits)) ** 2).sum(axis=(-3, -2, -1)))

@@ -1,0 +1,229 @@
+"""The Python API: what the command line does, as functions that return data.
+
+The functions print nothing and never exit the process. They raise the errors of `plat.errors` (what, where, fix) and
+send warnings and notes to the logger `plat`. Every function takes the path of an experiment file (or a list of them)
+and overrides `key=value` as on the command line. It finds `home` and `store` as the command line does, unless given.
+"""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from plat.store.home import Home
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from plat.app.entries import Entry
+    from plat.app.report_making import MadeReport
+    from plat.dispatch.sweep_ends import SweepReport
+    from plat.planning.plan import Plan
+    from plat.search.summary import Summary
+    from plat.spec.expansion.experiment import Experiment
+    from plat.store.mlflow.frames import Frames
+
+Paths = str | Path | Sequence[str | Path]
+
+
+def plan(files: Paths, overrides: Sequence[str] = (), *, home: str | None = None, jobs: int | None = None) -> Plan:
+    """Return the runs that a sweep would make and what they cost. Writes nothing.
+
+    `str(plan)` is what `plat plan` prints. `plan.rows` has each run with its state, `plan.left` the missing ones.
+    Raises SpecError for a file or an override that cannot work.
+
+    >>> made = plat.plan("experiments/quickstart.yaml", ["scale=smoke"])
+    >>> len(made.rows), made.counts["missing"]
+    (2, 2)
+    """
+    from plat.app.checking import plan_checked
+
+    return plan_checked(_experiments(files, overrides, home), Home.find(home).checked(), overrides, jobs)
+
+
+def sweep(
+    files: Paths,
+    overrides: Sequence[str] = (),
+    *,
+    on: str = "local",
+    wait: bool | None = None,
+    jobs: int | None = None,
+    steal: bool = False,
+    home: str | None = None,
+    store: str | None = None,
+) -> SweepReport:
+    """Run what is missing, record it in the store, and return how each run ended.
+
+    on     the dispatcher: local, slurm, ray or a plug-in; `cluster=NAME` among the overrides chooses its profile
+    wait   wait until every run has ended; False leaves the runs to the scheduler. None: False for slurm, else True
+    jobs   number of runs at once; None: as many as the cores allow
+    steal  also take over runs whose process cannot be checked
+
+    `ends` of the result has a state, an outcome and a reason for each run id. A failed run raises nothing.
+
+    >>> ended = plat.sweep("small.yaml", home="my-home")
+    >>> ended.counts()
+    {'done': 2}
+    """
+    from plat.app.sweeping import Sweep, check_sweep, chosen_place, run_missing
+
+    texts = [*_listed(files), *overrides]
+    target = chosen_place(texts, on, wait)
+    experiments, place = _experiments(files, overrides, home), Home.find(home)
+    asked = Sweep(place, place.store_uri(store), target, jobs, steal)
+    runs = check_sweep(asked, experiments, overrides)
+    return run_missing(asked, runs, experiments, progress_to=io.StringIO())
+
+
+def status(files: Paths = (), overrides: Sequence[str] = (), *, home: str | None = None) -> list[Entry]:
+    """Return the state of each run of the files, or of all runs in the home if no file is given.
+
+    >>> [str(entry.state.state) for entry in plat.status("small.yaml", home="my-home")]
+    ['done', 'done']
+    """
+    from plat.app.entries import entries_asked
+    from plat.app.home_runs import home_to_read
+
+    return entries_asked(home_to_read(home), _experiments(files, overrides, home, searches=True))
+
+
+def runs(
+    files: Paths = (),
+    overrides: Sequence[str] = (),
+    *,
+    where: Sequence[str] = (),
+    columns: Sequence[str] = (),
+    home: str | None = None,
+) -> pd.DataFrame:
+    """Return a table of runs with their id, as `plat runs` shows it, unrounded.
+
+    where    conditions such as `task=sokoban` or `best>=0.5`
+    columns  fields, axes, config keys or metrics (`max:val/return`); empty: the default columns
+
+    >>> list(plat.runs("small.yaml", columns=["seed", "state"], home="my-home").columns)
+    ['id', 'seed', 'state']
+    """
+    import pandas as pd
+
+    from plat.app.chosen_runs import table_of_runs
+    from plat.app.home_runs import home_to_read
+
+    place = home_to_read(home)
+    experiments = _experiments(files, overrides, home, searches=True)
+    shown, chosen, _ = table_of_runs(place, experiments, where, ",".join(columns) or None)
+    rows = [{"id": facts.entry.id, **{key: facts.value(key) for key in shown}} for facts in chosen]
+    return pd.DataFrame(rows, columns=["id", *[key for key in shown if key != "id"]])
+
+
+def report(
+    file: str | Path,
+    overrides: Sequence[str] = (),
+    *,
+    out: str | Path | None = None,
+    record: bool = True,
+    home: str | None = None,
+    store: str | None = None,
+) -> MadeReport:
+    """Build the report of one file from the store, and write its files.
+
+    out     the output folder; None: `reports/` in the home
+    record  also record the findings in MLflow, after updating it with the runs of the file
+
+    `built.artifacts` of the result has tables and figures, `built.claims` the verdicts, `files` the paths.
+
+    >>> [table.name for table in plat.report("small.yaml", home="my-home").built.artifacts]
+    ['measures']
+    """
+    from plat.app.importing import catch_up
+    from plat.app.report_making import make_report
+
+    (experiment,) = _experiments([file], overrides, home)
+    place = Home.find(home).checked()
+    uri = place.store_uri(store)
+    if record:
+        catch_up(place, uri, [experiment])
+    return make_report(place, uri, experiment, Path(out) if out is not None else None, record=record)
+
+
+def claims(
+    files: Paths, overrides: Sequence[str] = (), *, home: str | None = None, store: str | None = None
+) -> pd.DataFrame:
+    """Return the verdict on each claim of the files: file, id, says, verdict, why.
+
+    >>> list(plat.claims("small.yaml", home="my-home")["verdict"])
+    ['not_enough_data']
+    """
+    import pandas as pd
+
+    from plat.app.importing import catch_up
+    from plat.app.report_making import judged
+    from plat_analysis.report.verdicts import verdict_lines
+
+    experiments, place = _experiments(files, overrides, home), Home.find(home).checked()
+    uri = place.store_uri(store)
+    catch_up(place, uri, experiments)
+    lines = verdict_lines([judged(place, uri, experiment)[0] for experiment in experiments])
+    rows = [
+        (line.experiment.name, line.verdict.id, line.sentence, line.verdict.status, line.verdict.reason)
+        for line in lines
+    ]
+    return pd.DataFrame(rows, columns=["file", "id", "says", "verdict", "why"])
+
+
+def tune(
+    file: str | Path,
+    overrides: Sequence[str] = (),
+    *,
+    on: str = "local",
+    jobs: int | None = None,
+    steal: bool = False,
+    home: str | None = None,
+    store: str | None = None,
+) -> list[Summary]:
+    """Run what is left of the searches of a file, and return a summary of each. See `sweep` for the options.
+
+    `trials` of a summary has every trial with its values, `winners` the confirmed ones.
+
+    >>> [summary.counts() for summary in plat.tune("search.yaml", home="my-home")]
+    [{'complete': 2}]
+    """
+    from plat.app.searching import check_searches, search_rest
+    from plat.app.sweeping import Sweep, chosen_place
+
+    texts, place = [str(file), *overrides], Home.find(home)
+    asked = Sweep(place, place.store_uri(store), chosen_place(texts, on, wait=True), jobs, steal)
+    quiet = io.StringIO()
+    return [search_rest(asked, search, quiet)[1] for search in check_searches(asked, texts)]
+
+
+def load(
+    file: str | Path, overrides: Sequence[str] = (), *, home: str | None = None, store: str | None = None
+) -> Frames:
+    """Return the data in the store for the runs of a file, as pandas frames `runs`, `metrics` and `tables`.
+
+    >>> frames = plat.load("small.yaml", home="my-home")
+    >>> sorted(frames.metrics.columns)
+    ['key', 'run_id', 'step', 'value']
+    """
+    from plat.app.importing import catch_up, load_results
+
+    (experiment,) = _experiments([file], overrides, home)
+    place = Home.find(home).checked()
+    uri = place.store_uri(store)
+    catch_up(place, uri, [experiment])
+    return load_results(place, uri, experiment)
+
+
+def _listed(files: Paths) -> list[str]:
+    return [str(files)] if isinstance(files, str | Path) else [str(file) for file in files]
+
+
+def _experiments(
+    files: Paths, overrides: Sequence[str], home: str | None, *, searches: bool = False
+) -> list[Experiment]:
+    from plat.app.loading import load_experiments
+
+    texts = [*_listed(files), *overrides]
+    return load_experiments(texts, required=not searches, home=home, with_searches=searches)

@@ -1,0 +1,1 @@
+"""Use cases as functions that return data, shared by the command line and `import plat`."""

@@ -1,0 +1,87 @@
+"""The home and the runs that a command line names, and commands that continue them."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from plat.errors import HomeError, PlatError, SpecError
+from plat.store.home import Home
+from plat.store.run_directory.paths import RunPaths
+from plat.store.run_directory.run_files import load_meta
+from plat.suggest import nearest
+
+UNKNOWN = "plat run, with the options that it was started with"
+
+
+def home_option(home: Home) -> str:
+    """Return ` --home DIR` if a command without it would use another home, else ""."""
+    return "" if Home.find().root == home.root else f" --home {shlex.quote(str(home.root))}"
+
+
+def home_to_read(explicit: str | None) -> Home:
+    """Return the home that a verb shows; HomeError if --home names a missing one. Without --home, it may be missing."""
+    home = Home.find(explicit).checked()
+    if explicit is not None and not home.exists():
+        fix = "name the one that `plat sweep` made, with --home DIR; without it, PLAT_HOME or ./plat-home is used"
+        raise HomeError("there is no home here", where=str(home.root), fix=fix)
+    return home
+
+
+def find_run(home: Home, text: str) -> RunPaths:
+    """Return the run with this name, id, beginning of an id or directory; SpecError if none, several or archived."""
+    path = Path(text)
+    if path.is_dir() and (path / "meta.json").exists():
+        return RunPaths(path.absolute())
+    if path.is_dir():
+        fix = "name a run by its name or the beginning of its id; `plat status` lists those of a home"
+        raise SpecError("this directory is not a run's", where=str(path.absolute()), fix=fix)
+    if path.is_file():
+        raise SpecError("this is a file, not a run", where=text, fix=f"`plat runs {text}` lists the runs that it names")
+    beginning = text.rsplit("-", 1)[-1]  # a name ends in the first half of the id
+    hits = home.run_ids(beginning) if beginning else []
+    if len(hits) == 1:
+        return home.run(hits[0])
+    if hits:
+        instead = f"one of: {', '.join(hits[:8])}"
+        raise SpecError(f"{text!r} is the beginning of {len(hits)} runs", where=str(home.runs), fix=instead)
+    archived = [run_id for run_id in home.archived_ids() if beginning and run_id.startswith(beginning)]
+    if archived:
+        command = f"plat archive --restore {archived[0]}{home_option(home)}"
+        raise SpecError(f"the run {text!r} is in the archive", where=str(home.archive), fix=f"bring it back: {command}")
+    names = [name for run_id in home.run_ids() if (name := run_name(home.run(run_id)))]
+    near = nearest(text, names, cutoff=0.3)
+    fix = f"did you mean {near}?" if near else "`plat status` lists the runs of this home"
+    raise SpecError(f"no run {text!r}", where=str(home.runs), fix=fix)
+
+
+def run_name(paths: RunPaths) -> str:
+    """Return the readable name of a run, or its id when the directory has none."""
+    return (load_meta(paths) or {}).get("name") or paths.id
+
+
+def command_of(home: Home, meta: Mapping[str, Any]) -> str:
+    """Return the `plat run KEY=VALUE...` command of the run with this meta.json.
+
+    Returns the sentence UNKNOWN if the options in meta.json are invalid or give another run id. This happens to a run
+    that was started with a list as an option, because meta.json does not record lists among the options.
+    """
+    from plat.spec.expansion.experiment import build_run
+
+    axes = meta.get("axes")
+    options = [f"{key}={_spelled(value)}" for key, value in axes.items()] if isinstance(axes, dict) else []
+    try:
+        if build_run(options).id != meta.get("id"):
+            return UNKNOWN
+    except PlatError:
+        return UNKNOWN
+    return shlex.join(["plat", "run", *options]) + home_option(home)
+
+
+def _spelled(value: Any) -> str:
+    """Return a value as the command line spells it."""
+    if value is None:
+        return "null"
+    return str(value).lower() if isinstance(value, bool) else str(value)

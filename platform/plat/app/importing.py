@@ -1,0 +1,138 @@
+"""Import what runs have recorded into the store, and report what could not be imported."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import time
+from collections.abc import Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING
+
+from plat.app.messages import followed, tell
+from plat.errors import HomeError, StoreError
+from plat.store.home import Home
+from plat.store.run_directory.paths import RunPaths
+from plat.units import counted
+
+if TYPE_CHECKING:
+    from plat.spec.expansion.experiment import Experiment, Run
+    from plat.store.mlflow.frames import Frames
+    from plat.store.mlflow.importer import ImportReport
+
+IMPORT_TIMEOUT = 2.0  # seconds to wait for a locked store during a sweep: no run is started meanwhile
+NOT_HERE = "remove it in MLflow, then `plat sync` from the home that has its directory, or `plat import` its bundle"
+IMPORT_EVERY = 5.0  # seconds between imports during a sweep: the cores belong to the runs
+
+
+def import_all(
+    home: Home,
+    uri: str,
+    experiments: Sequence[Experiment],
+    runs: Iterable[RunPaths] | None = None,
+    *,
+    with_diff: bool = False,
+) -> ImportReport:
+    """Import these run directories into the MLflow store at `uri`, and print the report's warnings on stderr.
+
+    Raises StoreError if the store cannot be used. `with_diff` also stores the text of uncommitted code changes.
+
+    runs  default: the experiments' runs, or all runs of the home when there are no experiments
+    """
+    from plat.store.mlflow.importer import import_runs
+
+    if runs is None and experiments:
+        wanted = {run.id: None for experiment in experiments for run in experiment.runs}
+        runs = [home.run(run_id) for run_id in wanted]
+    done = import_runs(home, uri, experiments, runs, with_diff=with_diff, follow=followed)
+    for line in done.warnings():
+        tell(f"warning: {line}")
+    return done
+
+
+class ImportAsTheyEnd:
+    """Imports runs while others still run, at most every IMPORT_EVERY seconds.
+
+    A failed import is tried again with the next run that ends.
+    """
+
+    def __init__(self, home: Home, uri: str, experiments: Sequence[Experiment]) -> None:
+        self._home = home
+        self._uri = uri
+        self._experiments = experiments
+        self._waiting: list[RunPaths] = []
+        self._imported = time.monotonic()
+
+    def add(self, run: Run) -> None:
+        """Add a run that has ended, and import if it is time; StoreError when the store cannot be used now."""
+        from plat.store.mlflow.importer import import_runs
+
+        self._waiting.append(self._home.run(run.id))
+        if time.monotonic() - self._imported >= IMPORT_EVERY:
+            try:
+                import_runs(self._home, self._uri, self._experiments, self._waiting, timeout=IMPORT_TIMEOUT)
+                self._waiting.clear()
+            finally:
+                self._imported = time.monotonic()
+
+
+def catch_up(home: Home, uri: str, experiments: Sequence[Experiment]) -> int:
+    """Import what can be imported before results are shown; return 3 when a run was found damaged, else 0.
+
+    In a read-only home (an archive) nothing is imported; a warning on stderr says so if the store is out of date.
+    """
+    if not home.runs.is_dir():
+        return 0
+    exit_code = 0
+    with unless_archived(home, uri, "the store is not brought up to date"):
+        exit_code = import_all(home, uri, experiments).exit_code
+    return exit_code
+
+
+def load_results(home: Home, uri: str, experiment: Experiment, *, fix: bool = True) -> Frames:
+    """Load the results of an experiment from the store.
+
+    With `fix`, runs that were changed in the store are imported again from the home, with a warning. Runs that stay
+    changed are in `Frames.changed`; their results are left out.
+    """
+    from plat.store.mlflow.frames import Store
+
+    store = Store(uri, home)
+    frames = store.load(experiment, params=False)
+    if not frames.changed:
+        return frames
+    from plat.store.mlflow.verify import restore_runs
+
+    found = frames.changed
+    if fix:
+        with unless_archived(home, uri, "the store is not fixed"):
+            restore_runs(home, uri, found)
+            frames = store.load(experiment, params=False)
+    restored = [run_id for run_id in found if run_id not in frames.changed]
+    if restored:
+        problem = f"e.g. {found[restored[0]]}"
+        text = f"{counted(len(restored), 'run')} changed in the store ({problem}), imported anew from the home"
+        tell(f"warning: {text}: {', '.join(restored[:5])}")
+    for run_id, problem in list(frames.changed.items())[:5]:
+        text = f"run {run_id} was changed in the store: {problem}; its results are left out ({NOT_HERE})"
+        tell(f"warning: {text}")
+    if len(frames.changed) > 5:
+        tell(f"warning: and {len(frames.changed) - 5} more changed in the store")
+    return frames
+
+
+@contextlib.contextmanager
+def unless_archived(home: Home, uri: str, consequence: str) -> Iterator[None]:
+    """In a `with` block, turn a HomeError or StoreError into a warning if the home or the SQLite store is read-only.
+
+    Otherwise the error is raised. `consequence` begins the warning: it says what the failed block leaves undone.
+    """
+    from plat.store.mlflow.uri import sqlite_path
+
+    try:
+        yield
+    except (HomeError, StoreError) as error:
+        database = sqlite_path(uri)
+        places = [home.root, *([database, database.parent] if database else [])]
+        if not any(place.exists() and not os.access(place, os.W_OK) for place in places):
+            raise
+        tell(f"warning: {consequence}: {error.what} ({error.where})")

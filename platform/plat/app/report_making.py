@@ -1,0 +1,208 @@
+"""Build the reports of experiments, write their files and log them into MLflow.
+
+Several files share one page; a file with a mistake is named, and the reports of the others are built.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shlex
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from plat.app.importing import load_results, unless_archived
+from plat.app.loading import load_experiments, split
+from plat.app.messages import tell
+from plat.errors import PlatError
+from plat.planning.changed_code import other_versions
+from plat.store.disk.durable import replace_report
+from plat.store.home import Home
+from plat.trainer.plugins import published
+from plat.units import are, counted
+
+if TYPE_CHECKING:
+    from plat.spec.expansion.experiment import Experiment
+    from plat.store.mlflow.frames import Frames
+    from plat_analysis.report.report import Provenance, Report
+    from plat_analysis.report.verdicts import Judged
+
+LONGEST_NAME = 80  # characters of the folder of a joint page
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class MadeReport:
+    """A report that was built.
+
+    built   the report, with tables, figures and verdicts
+    folder  the folder of its files; None in a read-only home, where nothing was written
+    files   the files written
+    whole   True when no part of the report failed and no stored run had to be left out
+    """
+
+    built: Report
+    folder: Path | None
+    files: list[Path]
+    whole: bool
+
+
+def make_report(
+    home: Home, uri: str, experiment: Experiment, out: Path | None = None, *, record: bool = True
+) -> MadeReport:
+    """Build, write and log the report of one experiment. A part that fails is named, and the others are built.
+
+    In a read-only home nothing is written unless `out` names a folder. Without `record`, the store is not changed.
+    """
+    from plat.store.mlflow.frames import Store
+    from plat_analysis.report.build import build_report
+    from plat_analysis.report.recorded_report import recorded
+    from plat_analysis.report.report_files import write_report
+
+    frames = load_results(home, uri, experiment, fix=record)
+    notes = _notes(home, experiment, frames, record)
+    built = build_report(frames, experiment, replace(provenance(experiment), notes=notes))
+    whole = not built.failures and not frames.changed
+    if out is None and is_read_only(home):
+        return MadeReport(built, None, [], whole)
+    folder = out or home.create().reports / experiment.report_name
+    written = write_report(built, out) if out else replace_report(partial(write_report, built), folder)
+    if record:
+        with unless_archived(home, uri, "the report is not logged into MLflow"):
+            Store(uri, home).log_report(experiment, written, recorded(built))
+    return MadeReport(built, folder, list(written.values()), whole)
+
+
+def is_read_only(home: Home) -> bool:
+    """Return True for a home that exists and cannot be written to."""
+    return home.exists() and not os.access(home.root, os.W_OK)
+
+
+def provenance(experiment: Experiment) -> Provenance:
+    """Return what the report's page records: the command that makes it again, overrides and package versions."""
+    from plat import __version__
+    from plat_analysis.report.report import Provenance
+
+    command = shlex.join(["plat", "report", os.path.relpath(experiment.path), *experiment.overrides])
+    builders, checks = published("plat.reports"), published("plat.claims")
+    used = [builders.get(str(entry.get("builder"))) for entry in experiment.report]
+    used += [checks.get(str(entry.get("check"))) for entry in experiment.claims]
+    versions = {point.dist.name: point.dist.version for point in used if point is not None and point.dist is not None}
+    return Provenance(command, experiment.overrides, {**versions, "plat": __version__})
+
+
+def _notes(home: Home, experiment: Experiment, frames: Frames, record: bool) -> tuple[str, ...]:
+    """Return notes on runs that were removed, changed in the store, made by another version, or are not imported."""
+    notes, stored = [], list(frames.runs["run_id"])
+    gone = [run_id for run_id in stored if not home.run(run_id).root.exists()]
+    if gone and len(gone) < len(stored):  # a home that has none of them is not where they ran
+        text = f"{len(gone)} of {len(stored)} runs ({_first_five(gone)}) were removed from the home"
+        notes.append(f"{text}; what the store holds of them is shown. `plat sweep` does them again.")
+    if frames.changed:
+        runs = f"{counted(len(frames.changed), 'run')} ({_first_five(list(frames.changed))})"
+        notes.append(f"{runs} changed in the store since the import: left out.")
+    notes += other_versions(experiment.runs, home)
+    ended = {run_id for run_id, outcome in zip(stored, frames.runs["outcome"], strict=True) if outcome}
+    behind = [run.id for run in experiment.runs if run.id not in ended and home.run(run.id).result.exists()]
+    if behind and not record:
+        text = f"{counted(len(behind), 'run')} with a result {are(len(behind))} not in the store yet"
+        notes.append(f"{text}; `plat sync` copies them.")
+    return tuple(notes)
+
+
+def _first_five(run_ids: Sequence[str]) -> str:
+    return ", ".join(run_id[:8] for run_id in run_ids[:5]) + (", ..." if len(run_ids) > 5 else "")
+
+
+def judged(home: Home, uri: str, experiment: Experiment) -> tuple[Judged, bool]:
+    """Return the verdicts on the claims of a file, and False if stored results had to be left out.
+
+    Raises StoreError if the store cannot be read.
+    """
+    from plat_analysis.claims.engine import check_claims
+    from plat_analysis.claims.reference import reference_beside
+    from plat_analysis.report.verdicts import Judged
+
+    frames = load_results(home, uri, experiment)
+    verdicts = check_claims(frames, experiment)
+    return Judged(experiment, verdicts, reference_beside(experiment, verdicts)), not frames.changed
+
+
+class Tolerant:
+    """Collects the PlatErrors of calls in `failed`, in order, so that a failing file does not stop the others.
+
+    With `several` False there are no others, and every error is raised.
+    """
+
+    def __init__(self, several: bool) -> None:
+        self.several = several
+        self.failed: list[PlatError] = []
+
+    def call(self, function: Callable[..., T], *arguments: Any) -> T | None:
+        """Return the result of the function; if it raises a PlatError, show the error on stderr and return None."""
+        try:
+            return function(*arguments)
+        except PlatError as error:
+            if not self.several:
+                raise
+            tell(error.render())
+            self.failed.append(error)
+            return None
+
+    def load(
+        self, files: Iterable[Path], overrides: Sequence[str], home: str | None, without_file: str
+    ) -> list[Experiment]:
+        """Return the experiments of all readable files. Raises the first PlatError if there is none."""
+        from plat.spec.expansion.experiment import check_apart
+
+        if not self.several:
+            return load_experiments([*map(str, files), *overrides], home=home, without_file=without_file)
+        loaded: list[Experiment] = []
+
+        def load(file: Path) -> None:
+            (experiment,) = load_experiments([str(file), *overrides], home=home)
+            check_apart(experiment, loaded)
+            loaded.append(experiment)
+
+        for file in files:
+            self.call(load, file)
+        if not loaded:
+            raise self.failed[0]
+        return loaded
+
+
+def write_joint(
+    home: Home, built: Sequence[Report], failed: Sequence[PlatError], arguments: Sequence[str], out: Path | None
+) -> Path | None:
+    """Write the page of all reports and return its path; in a read-only home without `out`, return None."""
+    from plat_analysis.plugins.failure import Failure
+    from plat_analysis.report.report_files import joint_files, write_files
+
+    if out is None and is_read_only(home):
+        return None
+    folder = out or home.create().reports / joint_name([report.experiment for report in built])
+    here = f"{os.getcwd()}{os.sep}"  # a page holds no absolute path
+    failures = [Failure(error.what, str(error.where or "").replace(here, ""), error.fix or "") for error in failed]
+    files, overrides = split(arguments)
+    command = ["plat", "report", *map(os.path.relpath, files), *overrides]
+    write = partial(write_files, joint_files(built, failures, shlex.join(command)))
+    written = write(out) if out else replace_report(write, folder)
+    page: Path = written["report.html"]
+    return page
+
+
+def joint_name(experiments: Sequence[Experiment]) -> str:
+    """Return the folder name `table4+table6`, with the overrides' mark; no single file's name contains a `+`.
+
+    Beyond LONGEST_NAME characters: the first file's name, the number of the others, and a hash of all names.
+    """
+    names = [experiment.name for experiment in experiments]
+    mark = f"@{experiments[0].mark}" if experiments[0].mark else ""
+    name = "+".join(names)
+    if len(name) > LONGEST_NAME:
+        digest = hashlib.sha256("+".join(sorted(names)).encode()).hexdigest()[:8]
+        name = f"{names[0][:40]}+{len(names) - 1}-more-{digest}"
+    return name + mark

@@ -1,0 +1,182 @@
+"""The facts of one run by column name: axes, state, cost, config and metrics.
+
+They come from the run's own directory, never from MLflow, so they are current while the run trains.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Mapping
+from functools import cached_property
+from typing import Any
+
+from plat.app.entries import Entry
+from plat.app.messages import tell
+from plat.errors import HomeError
+from plat.rl.peak import peak_of
+from plat.store.home import Home
+from plat.store.run_directory.damage import spool_damage
+from plat.store.run_directory.history import run_history
+from plat.store.run_directory.run_files import (
+    fix_of,
+    headline_of,
+    load_config,
+    load_meta,
+    read_attempt_meta,
+    read_outcome,
+    read_result,
+)
+from plat.trainer.api import RETRIEVAL
+from plat.units import duration, percent
+from plat.words.states import RunStatus
+
+SHARES = ("success", "best", "retrieval")  # shown in percent
+
+
+class RunFacts:
+    """The facts of one run."""
+
+    def __init__(self, home: Home, entry: Entry) -> None:
+        self.entry = entry
+        self.paths = home.run(entry.id)
+
+    def value(self, key: str, axes: Mapping[str, Any] | None = None) -> Any:
+        """Return the value of a column, or None where the run has none.
+
+        The key is looked up in this order: axis of the run, field of FIELDS, `max:KEY` or `min:KEY` (largest or
+        smallest value of a metric), config key, newest value of a metric.
+
+        axes  the axes of another matrix position that has this run; default: the run's own
+        """
+        position = self.entry.axes if axes is None else axes
+        if key in position:
+            return position[key]
+        if key in FIELDS:
+            return FIELDS[key](self)
+        if key.startswith(("max:", "min:")):
+            values = [value for value in self._series(key[4:]).values() if not math.isnan(value)]
+            return (max if key.startswith("max:") else min)(values, default=None)
+        value = self.config_value(key)
+        return self._newest(key) if value is None else value
+
+    def config_value(self, key: str) -> Any:
+        """Return the value of a dotted config key, and for a group (`task`) its name; None if the config lacks it."""
+        value: Any = self._config
+        for part in key.split("."):
+            value = value.get(part) if isinstance(value, Mapping) else None
+        return value.get("name") if isinstance(value, Mapping) else value
+
+    def config_keys(self) -> list[str]:
+        """Return the dotted keys of the run's config, groups first."""
+        from plat.spec.composition.schema import leaves
+
+        keys = list(leaves(dict(self._config)))
+        return [*(key.removesuffix(".name") for key in keys if key.endswith(".name")), *keys]
+
+    def as_json(self) -> dict[str, Any]:
+        """Return "axes" and every key of FIELDS except "retrieval", which takes reading all metrics of the run."""
+        return {"axes": self.entry.axes, **{key: FIELDS[key](self) for key in FIELDS if key != "retrieval"}}
+
+    def best(self) -> float | None:
+        """Return the best value of its headline metric: the peak in its result, else the peak of the logged curve."""
+        recorded = (self._result.get("summary") or {}).get("peak_success")
+        if isinstance(recorded, float):
+            return recorded
+        peak = peak_of(self.curve(headline_of(self._meta)))
+        return None if peak is None else peak[1]
+
+    def seconds(self) -> float | None:
+        """Return the seconds of all attempts: recorded for ended attempts, time since the start for a running one."""
+        if "wall" in self._result:
+            return float(self._result["wall"])
+        attempts = self.paths.attempts()
+        walls = [float((read_outcome(attempt) or {}).get("wall") or 0.0) for attempt in attempts]
+        if self.entry.state.state == RunStatus.RUNNING and attempts and not attempts[-1].outcome.exists():
+            began = read_attempt_meta(attempts[-1]).get("time")
+            walls.append(max(0.0, time.time() - began) if isinstance(began, int | float) else 0.0)
+        return sum(walls) if walls else None
+
+    @property
+    def files(self) -> list[str]:
+        """Names of the experiment files that have asked for it."""
+        return list(self._meta.get("experiments") or ())
+
+    @cached_property
+    def _result(self) -> dict[str, Any]:
+        return (read_result(self.paths) or {}) if self.entry.state.state == RunStatus.DONE else {}
+
+    @cached_property
+    def _meta(self) -> dict[str, Any]:
+        return load_meta(self.paths) or {}
+
+    @cached_property
+    def _config(self) -> Mapping[str, Any]:
+        """Resolved config; empty where its file is missing or cannot be read."""
+        if self.entry.config is not None:
+            return self.entry.config
+        try:
+            return load_config(self.paths, self._meta)
+        except HomeError:
+            return {}
+
+    @cached_property
+    def _metrics(self) -> dict[str, dict[int, float]]:
+        """Metric -> step -> value, for all values that count; for an unfinished run also those of the newest attempt.
+
+        Empty for a done run with damaged events; a warning on stderr names the run.
+        """
+        if self.entry.state.state == RunStatus.DONE and (problem := spool_damage(self.paths)):
+            tell(f"warning: {self.entry.name} is damaged: {problem} ({fix_of(problem)})")
+            return {}
+        series: dict[str, dict[int, float]] = {}
+        for metric in run_history(self.paths, uncovered=True)[0]:
+            series.setdefault(metric.key, {})[metric.step] = metric.value
+        return series
+
+    def _series(self, key: str) -> dict[int, float]:
+        return self._metrics.get(key, {})
+
+    def _newest(self, key: str) -> float | None:
+        values = self._series(key)
+        return values[max(values)] if values else None
+
+    def metric_names(self) -> list[str]:
+        """Return the names of the metrics that the run has logged, sorted."""
+        return sorted(self._metrics)
+
+    def curve(self, key: str) -> list[tuple[int, float]]:
+        """Return (step, value) of one metric, in the order of steps."""
+        return sorted(self._series(key).items())
+
+
+FIELDS: dict[str, Callable[[RunFacts], Any]] = {
+    "run": lambda facts: facts.entry.name,
+    "id": lambda facts: facts.entry.id,
+    "state": lambda facts: facts.entry.state.state,
+    "outcome": lambda facts: facts.entry.state.outcome,  # of the run, or of its last attempt
+    "attempts": lambda facts: len(facts._result.get("attempts") or ()) or facts.entry.state.attempt,
+    "iteration": lambda facts: facts.entry.state.step,  # the newest
+    "iterations": lambda facts: facts.entry.state.iterations,
+    "success": lambda facts: facts.entry.state.success,  # the newest value of the headline metric
+    "best": RunFacts.best,
+    "retrieval": lambda facts: facts._newest(RETRIEVAL),
+    "seconds": RunFacts.seconds,
+    "age": lambda facts: facts.entry.state.age,  # seconds since the last sign of life
+    "reason": lambda facts: facts.entry.state.reason or None,  # why the last attempt ended
+    "trainer": lambda facts: facts._meta.get("trainer"),
+    "files": lambda facts: " ".join(facts.files) or None,  # experiment files that ask for it
+}
+
+
+def spelled(key: str, value: Any) -> Any:
+    """Return a value as the table shows it."""
+    if value is None:
+        return None
+    if key in SHARES:
+        return percent(value)
+    if key in ("seconds", "age"):
+        return duration(value)
+    if isinstance(value, float):
+        return float(f"{value:.4g}")
+    return value

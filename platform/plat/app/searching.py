@@ -1,0 +1,102 @@
+"""Read a search file and do the remaining runs of its searches."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, TextIO
+
+from plat.app.checking import warn_of_idle
+from plat.app.entries import distinct
+from plat.app.loading import split
+from plat.app.messages import tell
+from plat.app.sweeping import Sweep, make_home, run_missing
+from plat.errors import SpecError
+from plat.processes.cores import usable_cores
+from plat.trainer.resources import Resources
+from plat.words.outcomes import PRUNED
+
+if TYPE_CHECKING:
+    from plat.dispatch.sweep_ends import SweepReport
+    from plat.search.search import Search
+    from plat.search.summary import Summary
+    from plat.spec.expansion.experiment import Experiment
+
+ON_A_CLUSTER = 10  # runs at once without --jobs
+
+
+def load_searches(arguments: Sequence[str] | None) -> list[Search]:
+    """Return the searches of the one named file, under the overrides, and warn about settings without effect.
+
+    Raises SpecError when not exactly one file is named, or when a trainer refuses a corner of the space.
+    """
+    from plat.extras import require_extra
+    from plat.planning.check import check_runs
+    from plat.search.search_file import read_searches
+
+    require_extra("search", "plat tune", "the command line")
+    files, overrides = split(arguments)
+    if len(files) != 1:
+        what = "`plat tune` takes one search file" + (f", and {len(files)} are named" if files else "")
+        raise SpecError(what, where="the command line", fix="for example: plat tune sweeps/keep_rate.yaml")
+    searches = read_searches(files[0], overrides)
+    if any(search.pruner.name == "asha" for search in searches):
+        require_extra("ray", "the pruner asha", "pruner")
+    check_runs(searches[0].corner_runs())
+    _warn_of_idle(searches[0])
+    return searches
+
+
+def _warn_of_idle(search: Search) -> None:
+    """Warn on stderr about settings of a search that have no effect at any corner of its space.
+
+    Checked are parameters, the overrides of the command line and, without overrides, the values of `base`.
+    """
+    from plat.planning.check import idle_overrides
+
+    runs = search.corner_runs()
+    varied = {
+        name: {assignment.key for value in parameter.corners() for assignment in parameter.overrides(value)}
+        for name, parameter in search.space.items()
+    }
+    keys = set().union(*varied.values())
+    idle = idle_overrides(runs, sorted(keys))
+    for name, changed in varied.items():
+        if changed and changed <= idle.keys():
+            tell(f"warning: {search.path}: the trials cannot differ in {name}: {idle[min(changed)]}")
+    warn_of_idle(runs, search.overrides)
+    base = {} if search.overrides else {part.key: part for part in search.base if part.key not in keys}
+    for key, reason in idle_overrides(runs, base).items():
+        tell(f"warning: {base[key].key_place()}: {key} has no effect: {reason}")
+
+
+def check_searches(sweep: Sweep, arguments: Sequence[str] | None) -> list[Search]:
+    """Return what `load_searches` returns. Raises SpecError as well if this machine does the runs and is too small."""
+    from plat.planning.check import check_machine
+
+    searches = load_searches(arguments)
+    if sweep.target.is_here:
+        check_machine(searches[0].corner_runs(), sweep.home)
+    return searches
+
+
+def search_rest(
+    sweep: Sweep, search: Search, progress_to: TextIO | None = None
+) -> tuple[SweepReport, Summary, Experiment]:
+    """Do the rest of one search; return how its unpruned runs ended, its summary, and an experiment of its runs.
+
+    Raises HomeError if another process works on the search, and what `run_missing` raises.
+    """
+    from plat.search.study import open_study
+    from plat.search.summary import summarise
+    from plat.search.trial_source import TrialSource
+
+    make_home(sweep)
+    home, threads = sweep.home, max(1, Resources.of(search.first_run.resources).threads)
+    at_once = max(1, usable_cores() // threads) if sweep.target.is_here else ON_A_CLUSTER
+    with open_study(home, search) as study:
+        source = TrialSource(home, search, study, sweep.jobs or at_once)
+        experiment = search.experiment(source.runs)
+        report = run_missing(sweep, source, [experiment], progress_to=progress_to)
+        report.ends = {key: end for key, end in report.ends.items() if end.outcome != PRUNED}
+        return report, summarise(home, search, study), replace(experiment, runs=distinct([experiment]))

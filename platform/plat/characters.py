@@ -1,0 +1,91 @@
+"""Check the characters and numbers of experiment files and overrides, and make text safe to display.
+
+Titles, names and values are printed on terminals, drawn into figures and written into a database. Control characters,
+marks that reverse the writing direction, and lone surrogates are refused. Whole numbers must fit into a signed 64-bit
+integer, as the store and the tables require.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+
+LARGEST = 2**63 - 1
+_FORBIDDEN = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
+
+_COLOUR = re.compile(r"\x1b\[[0-9;]*m")
+_OTHER_SEQUENCE = re.compile(r"\x1b\[[0-?]*[ -/]*[@-ln-~]")  # moves the cursor, clears a line
+_OVERWRITTEN = re.compile(r"[^\n]*\r(?=[^\r\n])")  # earlier states of a progress bar in the same line
+
+
+def forbidden_character(text: str) -> str | None:
+    """Return the first forbidden character of a text as `U+001B`, or None."""
+    match = _FORBIDDEN.search(text)
+    return f"U+{ord(match[0]):04X}" if match else None
+
+
+def is_too_large(number: int) -> bool:
+    """Return True if a whole number does not fit into a signed 64-bit integer."""
+    return not -LARGEST - 1 <= number <= LARGEST
+
+
+def escaped(text: str) -> str:
+    r"""Return the text with every forbidden character spelled out, e.g. `\x1b`."""
+    return _FORBIDDEN.sub(lambda match: match[0].encode("unicode_escape", "surrogatepass").decode(), text)
+
+
+def one_line(text: str) -> str:
+    """Return `escaped(text)` with line breaks and tabs spelled out too, for a name in a table."""
+    return escaped(text).replace("\n", "\\n").replace("\t", "\\t")
+
+
+def columns_of(text: str) -> int:
+    """Return the number of terminal columns that a text takes."""
+    if text.isascii():
+        return len(text)
+    return sum(map(_columns, text))
+
+
+def _columns(character: str) -> int:
+    """Return 2 for wide East Asian characters and emojis, 0 for combining and format characters, else 1."""
+    if unicodedata.category(character) in ("Mn", "Me", "Cf"):
+        return 0
+    return 2 if unicodedata.east_asian_width(character) in "WF" else 1
+
+
+def as_lines(output: str, *, colours: bool = False) -> str:
+    """Return the lines that a program's output leaves on a terminal. Drops colours unless `colours` is set."""
+    lines = _OVERWRITTEN.sub("", _OTHER_SEQUENCE.sub("", output)).replace("\r", "")
+    return lines if colours else _COLOUR.sub("", lines)
+
+
+def wrapped(name: str, room: int) -> list[str]:
+    """Split a name into lines of at most `room` columns, at hyphens where possible. Drops no character."""
+    lines, line = [], ""
+    for part in name.replace("-", "-\0").split("\0"):
+        while columns_of(line + part) > room and line:
+            lines.append(line)
+            line = ""
+        while columns_of(part) > room:
+            fitting = _fitting(part, room)
+            lines.append(part[:fitting])
+            part = part[fitting:]
+        line += part
+    return [*lines, line] if line else lines
+
+
+def _fitting(text: str, room: int) -> int:
+    """Return the number of leading characters of a text that fit into `room` columns, at least 1."""
+    if text.isascii():
+        return room
+    used = 0
+    for index, character in enumerate(text):
+        used += columns_of(character)
+        if used > room:
+            return max(1, index)
+    return len(text)
+
+
+def writable(text: str) -> str:
+    """Return the text with lone surrogates spelled out, so that it can be encoded as UTF-8."""
+    return text if text.isascii() else text.encode(errors="backslashreplace").decode()

@@ -1,0 +1,57 @@
+"""Print how the runs of a verb ended and how to continue."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from plat.app.messages import stage
+from plat.cli.screen.table import first_rows
+from plat.units import are, counted
+from plat.words.states import RunStatus
+
+if TYPE_CHECKING:
+    from plat.dispatch.sweep_ends import RunEnd, SweepReport
+
+
+def conclude(report: SweepReport, verb: str = "sweep") -> int:
+    """Print what went wrong and return the exit code; `verb` is the verb that continues stopped runs."""
+    stage.concluded = True
+    for line in report.trouble:
+        print(f"warning: {line}", file=sys.stderr)
+    total = counted(len(report.ends), "run")
+    queued = [end for end in report.ends.values() if end.state == RunStatus.QUEUED]
+    fine = (RunStatus.DONE, RunStatus.QUEUED) if report.detached else (RunStatus.DONE,)
+    bad = [end for end in report.ends.values() if end.state not in fine]
+    if report.detached and queued:
+        where = f"with the scheduler ({places(queued)})"
+        print(f"{len(queued)} of {total} {are(len(queued))} {where}; this command may end")
+        fix = "`plat status` shows how they are, `plat report` what there is, and the same command submits what is left"
+        print(fix)
+    if report.interrupted:
+        done = len(report.ends) - len(bad)
+        rest = "; the same command resumes from here" if bad else ""
+        print(f"interrupted: {done} of {total} {are(done)} done{rest}")
+    elif bad:
+        print(f"\n{len(bad)} of {total} {are(len(bad))} not done:", file=sys.stderr)
+        rows = [(end.run.name, end.outcome or end.state, " ".join(end.reason.split())) for end in bad]
+        print(first_rows(("run", "outcome", "reason"), rows, 20, ": `plat status` lists them"), file=sys.stderr)
+        print("\n".join(_how_to_go_on(bad, verb)), file=sys.stderr)
+    return report.exit_code
+
+
+def _how_to_go_on(bad: Sequence[RunEnd], verb: str) -> list[str]:
+    """Return the commands that continue unfinished runs, which differ between failed and stopped runs."""
+    states = {end.state for end in bad}
+    lines = ["`plat logs RUN` shows what a run said, `plat retry` tries again"] if RunStatus.FAILED in states else []
+    if states & {RunStatus.INTERRUPTED, RunStatus.MISSING}:
+        which = "those that were stopped or did not start" if RunStatus.FAILED in states else "them"
+        lines.append(f"the next `plat {verb}` resumes {which}")
+    return lines or ["`plat why RUN` says what is known of a run"]
+
+
+def places(queued: Sequence[RunEnd]) -> str:
+    """Return the scheduler's job numbers of these runs, such as "12, 13"; beyond five jobs, five and " and 4 more"."""
+    jobs = sorted({end.reason.partition("_")[0] for end in queued})
+    return ", ".join(jobs[:5]) + (f" and {len(jobs) - 5} more" if len(jobs) > 5 else "")

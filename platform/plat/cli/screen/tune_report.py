@@ -1,0 +1,131 @@
+"""Print a search for `plat tune` and `plat plan`: its report, its plan, and several searches side by side."""
+
+from __future__ import annotations
+
+import os
+import shlex
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from plat.app import report_making
+from plat.app.checking import warn_of_machine
+from plat.app.importing import load_results, unless_archived
+from plat.cli.common import shown
+from plat.cli.screen import report_text
+from plat.cli.screen.table import table
+from plat.store.disk.durable import replace_report
+from plat.store.home import Home
+from plat.units import counted, duration
+
+if TYPE_CHECKING:
+    from plat.search.search import Search
+    from plat.search.summary import Summary
+    from plat.spec.expansion.experiment import Experiment
+    from plat_analysis.artifact import Figure, Table
+
+
+def report_search(home: Home, uri: str, summary: Summary, experiment: Experiment) -> str:
+    """Write the report of a search beside other reports, log it into the store, and return the text to print.
+
+    Raises HomeError if the report cannot be written. Raises HomeError or StoreError if it cannot be logged; if the home
+    or the SQLite store is read-only, a warning is printed instead.
+    """
+    from plat.store.mlflow.frames import Store
+    from plat_analysis.data.results import Results
+    from plat_analysis.report.recorded_report import recorded
+    from plat_analysis.report.report import Report
+    from plat_analysis.report.report_files import write_report
+
+    search = summary.search
+    artifacts = _artifacts(summary)
+    values = {key: value for artifact in artifacts for key, value in artifact.values.items()}
+    command = shlex.join(["plat", "tune", os.path.relpath(search.path), *search.overrides])
+    provenance = replace(report_making.provenance(experiment), command=command)
+    results = Results(load_results(home, uri, experiment), experiment)
+    built = Report(experiment, results, artifacts, [], values, provenance)
+    folder = home.reports / search.name
+    written = replace_report(partial(write_report, built), folder)
+    with unless_archived(home, uri, "the report is not logged into MLflow"):
+        Store(uri, home).log_report(experiment, written, recorded(built))
+    counts = ", ".join(f"{number} {state}" for state, number in summary.counts().items())
+    trials, iterations = counted(len(summary.trials), "trial"), counted(summary.iterations, "iteration")
+    lines = [
+        f"{search.name}: {trials} ({counts}), {iterations} of training",
+        f"report: {shown(folder / 'report.html')}",
+        f"study: optuna trials --storage sqlite:///{shown(home.studies)} --study-name {search.name}",
+    ]
+    return report_text.rendered(built) + "\n".join(lines) + "\n"
+
+
+def _artifacts(summary: Summary) -> list[Table | Figure]:
+    """Return the tables of trials and winners, and the figure of the trials."""
+    from plat_analysis.figures.trial_values import trial_values
+    from plat_analysis.tables.trials import trials_table, winners_table
+
+    search, trials = summary.search, summary.trials
+    objectives = [(str(objective), objective.maximize) for objective in search.objectives]
+    wanted = (len(search.seeds), len(search.confirm))
+    return [trials_table(trials, objectives), winners_table(summary.winners, wanted), trial_values(trials, objectives)]
+
+
+def print_summaries(summaries: Sequence[Summary]) -> None:
+    """Print the searches of one file side by side: their cost, and their winner's value on fresh seeds."""
+    rows: list[tuple[Any, ...]] = []
+    for summary in summaries:
+        counts = summary.counts()
+        winner = summary.winners[0] if summary.winners else None
+        searched, fresh = (_mean(winner.searched), _mean(winner.fresh)) if winner else ("", "")
+        pruner = summary.search.pruner.name
+        rows.append((pruner, len(summary.trials), counts.get("pruned", 0), summary.iterations, searched, fresh))
+    print(table(("pruner", "trials", "pruned", "iterations", "best of the search", "on fresh seeds"), rows))
+
+
+def render_plan(home: Home, search: Search) -> str:
+    """Return what a search would do, and its progress."""
+    from plat.planning.cost import History
+
+    run = search.first_run
+    seconds = History.read(home.history).seconds(run, 0)
+    every = search.trials * len(search.seeds)
+    time = "not known before a run like it was made here" if seconds is None else f"{duration(seconds)} a run"
+    seeds, confirm = (", ".join(map(str, listed)) for listed in (search.seeds, search.confirm))
+    budget = "" if search.budget is None else f", none is begun after {search.budget} iterations of training"
+    lines = [
+        f"{search.title}  [{search.name}]",
+        *(f"  {name}: {parameter}" for name, parameter in search.space.items()),
+        f"objectives: {', '.join(map(str, search.objectives))}",
+        f"sampler: {search.sampler}",
+        f"pruner: {search.pruner}",
+        f"{counted(search.trials, 'trial')} on seeds {seeds}: at most {counted(every, 'run')}{budget}",
+        f"winner confirmed on seeds {confirm}" if confirm else "winner not confirmed: no `confirm`",
+        f"time: {time}" + ("" if seconds is None else f", {duration(seconds * every)} of work in all"),
+        _standing(home, search),
+    ]
+    return "\n".join(lines)
+
+
+def _standing(home: Home, search: Search) -> str:
+    """Return the progress of the study, without creating it."""
+    if not home.studies.exists():
+        return "not begun"
+    from plat.search.study import count_states
+
+    counts = count_states(home, search.name)
+    return "so far: " + (", ".join(f"{number} {state}" for state, number in counts.items()) or "no trial")
+
+
+def _mean(values: Sequence[float]) -> str:
+    return f"{sum(values) / len(values):.4g}" if values else "—"
+
+
+def plan_searches(arguments: Sequence[str] | None, home: Home) -> int:
+    """Print the plan and the progress of the searches that `arguments` name; return the exit code 0."""
+    from plat.app.searching import load_searches
+
+    searches = load_searches(arguments)
+    warn_of_machine(searches[0].corner_runs(), home)
+    print("\n\n".join(render_plan(home, search) for search in searches))
+    print(f"home: {shown(home.root)}")
+    return 0

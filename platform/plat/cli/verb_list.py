@@ -1,0 +1,104 @@
+"""The verbs in the order of `plat --help`. The module of a verb is imported only when the verb is used."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from importlib import import_module
+from typing import Any
+
+import typer
+from typer.core import TyperGroup
+
+# Verb -> its line in `plat --help`, which repeats the first line of its help.
+VERBS = {
+    "plan": "Show what would run and what it costs.",
+    "sweep": "Run what is missing and print the report.",
+    "tune": "Search over options of runs and confirm the winner.",
+    "run": "Execute one run, given by overrides alone.",
+    "eval": "Evaluate a checkpoint on fixed instances.",
+    "status": "Show the state of the runs.",
+    "watch": "Follow the progress of runs live.",
+    "runs": "Print a table of runs: state, axes, attempts, metrics and cost.",
+    "diff": "Compare runs: their options, results and curves.",
+    "logs": "Print the log of a run.",
+    "why": "Explain a run: its state and identity.",
+    "cancel": "Stop runs after a checkpoint.",
+    "retry": "Run failed runs again.",
+    "sync": "Copy what runs recorded into MLflow.",
+    "report": "Build tables, figures and one HTML page.",
+    "claims": "Print the verdict on each claim of the paper.",
+    "rm": "Remove runs for good, and their MLflow runs.",
+    "gc": "Delete files that a home no longer needs.",
+    "archive": "Set runs aside, or bring them back.",
+    "export": "Write results as a bundle: small Parquet files.",
+    "import": "Import the runs of bundles into this home and its store.",
+    "options": "Explain options of runs, builders of reports and checks.",
+    "ui": "Show the store on MLflow's web page.",
+    "doctor": "Check what works on this machine.",
+}
+GROUPS = {"base": "List, build and verify base models of the stand-ins."}  # groups of verbs with their own subcommands
+# The function of a verb is called like the verb, except these.
+FUNCTIONS = {"eval": "evaluate", "import": "import_", "base": "application"}
+EPILOG = (
+    "Arguments with = are overrides, others are experiment files. Exit codes: 0 all fine; 2 bad input, or a home or "
+    "store that cannot be used: nothing done; 3 some runs failed or are damaged; 130 interrupted, state safe."
+)
+
+
+HELP = {"help_option_names": ["--help", "-h"]}
+
+
+class LazyGroup(TyperGroup):
+    """List the verbs by name and summary, and import only the one that is called."""
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> tuple[str | None, Any, list[str]]:
+        name, command, rest = super().resolve_command(ctx, args)
+        return name, command if name is None else load(name), rest
+
+
+def application() -> typer.Typer:
+    """Return the typer application, with plain help texts: rich would take a third of the start-up time."""
+    app = _plain_typer(
+        cls=LazyGroup,
+        context_settings=HELP,
+        help="Runs the experiments of a paper and says which of its claims hold.",
+        epilog=EPILOG,
+    )
+
+    @app.callback(invoke_without_command=True)
+    def root(
+        context: typer.Context, version: bool = typer.Option(False, "--version", help="Print the version and leave.")
+    ) -> None:
+        if version:
+            from plat import __version__
+
+            print(f"plat {__version__}")
+            raise typer.Exit()
+        if context.invoked_subcommand is None:
+            print(context.get_help())
+
+    for name, summary in {**VERBS, **GROUPS}.items():
+        app.command(name, help=summary)(_not_loaded)
+    return app
+
+
+def load(name: str) -> Any:
+    """Import a verb and return its command with all options."""
+    module = import_module(f"plat.cli.verbs.{'import_' if name == 'import' else name}")
+    function: Callable[..., Any] = getattr(module, FUNCTIONS.get(name, name))
+    if name in GROUPS:
+        app = function()
+    else:
+        app = _plain_typer()
+        app.command(name, context_settings=HELP)(function)
+    command = typer.main.get_command(app)
+    command.name = name
+    return command
+
+
+def _plain_typer(**options: Any) -> typer.Typer:
+    return typer.Typer(rich_markup_mode=None, add_completion=False, pretty_exceptions_enable=False, **options)
+
+
+def _not_loaded() -> None:
+    """Placeholder for a verb in the help of `plat`; `LazyGroup` replaces it with the verb."""

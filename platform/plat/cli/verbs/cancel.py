@@ -1,0 +1,64 @@
+"""`plat cancel`: ask runs to stop after a checkpoint, until a later command asks for them again."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from plat.app.chosen_runs import choose_runs
+from plat.app.entries import STOPPABLE, entries_of
+from plat.app.loading import load_experiments
+from plat.app.run_facts import RunFacts
+from plat.cli.common import HomeOption, Targets, WhereOption, verb
+from plat.errors import SpecError
+from plat.store.coordination.live_sweeps import ask_not_to_start
+from plat.store.home import Home
+from plat.words.states import RunStatus
+
+
+@verb(reads_trainers=True)
+def cancel(
+    arguments: Targets = None,
+    where: WhereOption = None,
+    prune: Annotated[bool, typer.Option("--prune", help="Runs that a named file no longer contains.")] = False,
+    home: HomeOption = None,
+) -> int:
+    """Stop runs after a checkpoint.
+
+    Their outcome is "cancelled"; the next `plat sweep` that includes them resumes them. For example: plat cancel
+    table4.yaml --where task=sokoban
+    """
+    from plat.dispatch.schedulers import cancel_runs
+
+    if prune and where:
+        what = "--prune takes every run that the file no longer wants"
+        raise SpecError(what, where=f"the command line: --where {where[0]}", fix="leave --where out, or --prune")
+    place = Home.find(home).checked()
+    runs = _no_longer_wanted(place, arguments) if prune else choose_runs(place, arguments, where, "cancel")[0]
+    asked = [facts for facts in runs if facts.entry.state.state in STOPPABLE]
+    cancel_runs(place, [facts.entry.id for facts in asked])
+    for facts in asked:
+        print(f"asked to stop: {facts.entry.name}")
+    others = {
+        facts.entry.id: facts.entry.name
+        for facts in runs
+        if facts.entry.state.state not in (*STOPPABLE, RunStatus.DONE)
+    }
+    waiting = ask_not_to_start(place, others)
+    for run_id in waiting:
+        print(f"asked a sweep not to start: {others[run_id]}")
+    if not asked and not waiting:
+        print("none of these runs is going on" if runs else "there is no such run")
+    return 0
+
+
+def _no_longer_wanted(home: Home, arguments: Targets) -> list[RunFacts]:
+    """Return the runs that the named files once asked for and no longer contain, and that no other file asked for."""
+    experiments = load_experiments(arguments, required=False)
+    if not experiments:
+        raise SpecError("--prune needs an experiment file", where="--prune", fix="plat cancel FILE --prune")
+    names = {experiment.name for experiment in experiments}
+    wanted = {run.id for experiment in experiments for run in experiment.runs}
+    unwanted = [RunFacts(home, entry) for entry in entries_of(home) if entry.id not in wanted]
+    return [facts for facts in unwanted if facts.files and names.issuperset(facts.files)]

@@ -1,0 +1,52 @@
+"""`plat claims`: the verdict on each claim of the paper."""
+
+from __future__ import annotations
+
+from plat.app.importing import catch_up
+from plat.app.loading import split
+from plat.app.report_making import Tolerant, judged
+from plat.cli.common import RUNS_FAILED, Arguments, HomeOption, JsonOption, StoreOption, print_json, verb
+from plat.cli.screen.verdict_list import FOLDER, as_list, files_with_claims, in_full, is_folder
+from plat.cli.screen.verdict_list import as_json as verdicts_as_json
+from plat.store.home import Home
+
+WITHOUT_FOLDER = "without one, `plat claims` judges every file below `experiments/`, and there is no such folder here"
+
+
+@verb(reads_trainers=True)
+def claims(
+    arguments: Arguments = None, home: HomeOption = None, store: StoreOption = None, as_json: JsonOption = False
+) -> int:
+    """Print the verdict on each claim of the paper.
+
+    Without a file, judges every file below `experiments/` (or below a named folder), under the sentences of the paper
+    that they test. The error is held over all of their claims.
+    """
+    from plat_analysis.claims.paper import paper_claims
+    from plat_analysis.report.verdicts import verdict_lines
+
+    files, overrides = split(arguments)
+    folders = files or ([FOLDER] if FOLDER.is_dir() else [])
+    named = [path for file in folders for path in (files_with_claims(file) if is_folder(file) else [file])]
+    place = Home.find(home).checked()
+    uri = place.store_uri(store)
+    tolerant = Tolerant(several=len(named) > 1)
+    claim_nothing = files and not named
+    experiments = [] if claim_nothing else tolerant.load(dict.fromkeys(named), overrides, home, WITHOUT_FOLDER)
+    exit_code = catch_up(place, uri, experiments)
+    claimed = paper_claims(experiments)
+    checked = []
+    for experiment in experiments:
+        if (done := tolerant.call(judged, place, uri, experiment)) is not None:
+            checked.append(done[0])
+            exit_code = exit_code if done[1] else RUNS_FAILED
+    lines = verdict_lines(checked)
+    if as_json:
+        print_json({"claims": verdicts_as_json(lines, claimed)})
+    elif not lines:
+        print("these files claim nothing")
+    elif tolerant.several:
+        print(as_list(lines, [] if files else claimed))
+    else:
+        print(in_full(checked[0]))
+    return RUNS_FAILED if tolerant.failed else exit_code

@@ -1,0 +1,52 @@
+"""`plat export`: write the results of experiment files as a bundle."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from plat.app.loading import load_experiments, split, without_given_up
+from plat.cli.common import RUNS_FAILED, Arguments, HomeOption, verb
+from plat.cli.screen.table import first_rows, fitted
+from plat.errors import SpecError
+from plat.store.home import Home
+from plat.units import are, counted
+
+
+@verb(reads_trainers=True)
+def export(
+    arguments: Arguments = None,
+    out: Annotated[Path | None, typer.Option("--out", metavar="DIR", help="The bundle: a new folder.")] = None,
+    with_diff: Annotated[
+        bool, typer.Option("--with-diff", help="Include the text of uncommitted code changes.")
+    ] = False,
+    home: HomeOption = None,
+) -> int:
+    """Write results as a bundle: small Parquet files.
+
+    It has the results of experiment files, to keep in git or to send; `plat import` makes runs of it again. Exit code 3
+    when some runs of the files are not in it. Of a search file, takes the runs of its trials so far, without pruned
+    ones.
+    """
+    from plat.store.bundle.exporter import export_bundle
+
+    if out is None:
+        raise SpecError("a bundle needs a place", where="--out", fix="name a new folder with --out DIR")
+    experiments = load_experiments(
+        arguments, home=home, without_file="runs that belong to no file are not exported", with_searches=True
+    )
+    place = Home.find(home).checked()
+    experiments = without_given_up(place, experiments)
+    report = export_bundle(place, experiments, out.absolute(), overrides=split(arguments)[1], with_diff=with_diff)
+    failed = f" and {report.failed} failed (without their history)" if report.failed else ""
+    print(fitted(f"{counted(report.done, 'run')}{failed} exported to {out}"))
+    if not report.left_out:
+        return 0
+    number = len(report.left_out)
+    print(f"{counted(number, 'run')} of these files {are(number)} not in the bundle:", file=sys.stderr)
+    rows = list(report.left_out.items())
+    print(first_rows(("run", "why"), rows, 20, ": `plat status` lists them"), file=sys.stderr)
+    return RUNS_FAILED

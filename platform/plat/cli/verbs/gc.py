@@ -1,0 +1,74 @@
+"""`plat gc`: delete what nothing in a home needs any more."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from plat.cli.common import HomeOption, JsonOption, StoreOption, print_json, verb
+from plat.cli.screen.output import tell
+from plat.cli.screen.table import table
+from plat.errors import StoreError
+from plat.store.home import Home
+from plat.units import counted, size
+
+
+@verb()
+def gc(
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only print what would be deleted.")] = False,
+    caches: Annotated[
+        bool, typer.Option("--caches", help="Also base models and other shared work, which can be remade.")
+    ] = False,
+    home: HomeOption = None,
+    store: StoreOption = None,
+    as_json: JsonOption = False,
+) -> int:
+    """Delete files that a home no longer needs.
+
+    Half-written files of killed processes; checkpoints of done runs, except the newest and the peak; artifacts of their
+    attempts before the last; logs of finished preparations; and what plat left in MLflow's bin. Results are kept.
+    """
+    from plat.store.cleaning.garbage import garbage, remove_garbage
+
+    place = Home.find(home).checked()
+    items = garbage(place, caches=caches)
+    freed = 0 if dry_run else remove_garbage(items)
+    _collect_twins(place, store, dry_run)
+    if as_json:
+        listed = [{"kind": item.kind, "path": str(item.path), "bytes": item.size} for item in items]
+        print_json({"home": str(place.root), "items": listed, "freed": freed})
+        return 0
+    sizes: dict[str, list[int]] = {}
+    for item in items:
+        sizes.setdefault(item.kind, []).append(item.size)
+    rows = [[kind, len(of_kind), size(sum(of_kind))] for kind, of_kind in sizes.items()]
+    print(table(["what", "number", "room"], rows) if rows else "there is nothing to remove")
+    if rows:
+        total = size(sum(item.size for item in items))
+        print(f"{total} would be freed" if dry_run else f"{size(freed)} freed")
+    return 0
+
+
+def _collect_twins(home: Home, store: str | None, dry_run: bool) -> None:
+    """Remove the runs that plat left in MLflow's bin, or print the server's command; StoreError only with --store."""
+    from plat.store.mlflow.deletion import remove_twins, twins
+    from plat.store.mlflow.uri import gc_command, sqlite_path
+
+    try:
+        uri = home.store_uri(store)
+        found = twins(home, uri)
+        if not found:
+            return
+        runs = f"{counted(len(found), 'run')} that plat left in MLflow's bin"
+        if sqlite_path(uri) is None:
+            tell(f"{runs}; only MLflow itself removes them: {gc_command(uri, found)}")
+        elif dry_run:
+            tell(f"{runs} would be removed from the store")
+        else:
+            remove_twins(home, uri, found)
+            tell(f"{runs} removed from the store")
+    except StoreError as error:
+        if store is not None:
+            raise
+        tell(f"the store was not looked at: {error.what}")

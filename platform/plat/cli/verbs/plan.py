@@ -1,0 +1,34 @@
+"""`plat plan`: show which runs would run, and their cost."""
+
+from __future__ import annotations
+
+from plat.app.checking import plan_checked, warn_of_machine
+from plat.app.loading import any_search, load_experiments, split
+from plat.cli.common import Arguments, HomeOption, JobsOption, JsonOption, print_json, settings, shown, verb
+from plat.cli.screen.table import fitted
+from plat.cli.screen.tune_report import plan_searches
+from plat.store.home import Home
+
+
+@verb(reads_trainers=True)
+def plan(
+    arguments: Arguments = None, jobs: JobsOption = None, home: HomeOption = None, as_json: JsonOption = False
+) -> int:
+    """Show what would run and what it costs.
+
+    Prints the matrix, what is done, running and missing, and the expected time. Writes nothing.
+    """
+    files, overrides = split(arguments)
+    place = Home.find(home).checked()
+    if any_search(files[:1]):
+        return plan_searches(arguments, place)
+    experiments = load_experiments(arguments, home=home)
+    made = plan_checked(experiments, place, overrides, jobs)
+    warn_of_machine([row.run for row in made.left], place)
+    if as_json:
+        print_json({"home": str(place.root), **made.to_json()})
+    else:
+        print(fitted(made.render(verbose=settings.verbose)))
+        absent = "" if place.exists() else " (there is none yet, so no run is known; --home DIR names another)"
+        print(f"home: {shown(place.root)}{absent}")
+    return 0

@@ -1,0 +1,56 @@
+"""`plat report`: build tables, figures and one HTML page from the store alone."""
+
+from __future__ import annotations
+
+from functools import partial
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from plat.app.importing import catch_up
+from plat.app.loading import split
+from plat.app.report_making import Tolerant, make_report, write_joint
+from plat.cli.common import RUNS_FAILED, Arguments, HomeOption, StoreOption, shown, verb
+from plat.cli.screen.report_text import printed
+from plat.store.home import Home
+
+WITHOUT_FILE = (
+    "`plat runs{home}` shows runs that belong to no file (`plat run`), `plat diff RUN RUN{home}` compares them"
+)
+OutOption = Annotated[Path | None, typer.Option("--out", metavar="DIR", help="Folder of files [HOME/reports/FILE].")]
+NoRecordOption = Annotated[bool, typer.Option("--no-record", help="Write nothing into MLflow.")]
+
+
+@verb(reads_trainers=True)
+def report(
+    arguments: Arguments = None,
+    out: OutOption = None,
+    no_record: NoRecordOption = False,
+    home: HomeOption = None,
+    store: StoreOption = None,
+) -> int:
+    """Build tables, figures and one HTML page.
+
+    Reads the store, which is first brought up to date, and records the findings there. Several files share one page,
+    beside the page of each; a file with a mistake is named, and the others are built.
+    """
+    files, overrides = split(arguments)
+    place = Home.find(home).checked()
+    uri = place.store_uri(store)
+    tolerant = Tolerant(several=len(files := list(dict.fromkeys(files))) > 1)
+    experiments = tolerant.load(files, overrides, home, WITHOUT_FILE)
+    exit_code = 0 if no_record else catch_up(place, uri, experiments)
+    built = []
+    for experiment in experiments:
+        folder = out / experiment.report_name if out and tolerant.several else out
+        made = tolerant.call(partial(make_report, record=not no_record), place, uri, experiment, folder)
+        if made is not None:
+            print(printed(made, place), end="")
+            made.built.release()
+            built.append(made.built)
+            exit_code = exit_code if made.whole else RUNS_FAILED
+    if tolerant.several and built:
+        if (page := write_joint(place, built, tolerant.failed, arguments or (), out)) is not None:
+            print(f"all of them on one page: {shown(page)}")
+    return RUNS_FAILED if tolerant.failed else exit_code

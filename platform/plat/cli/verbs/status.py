@@ -1,0 +1,98 @@
+"""`plat status`: progress of the runs. Changes nothing."""
+
+from __future__ import annotations
+
+import itertools
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from plat.app.entries import Entry, asked_by, counts, described, distinct, states_asked
+from plat.app.home_runs import home_to_read
+from plat.app.loading import load_experiments
+from plat.app.standing import cost_line, reasons, work_done, work_to_go
+from plat.cli.common import RUNS_FAILED, Arguments, HomeOption, JsonOption, print_json, verb
+from plat.cli.screen.table import fitted, table
+from plat.store.coordination.preparations import preparations
+from plat.store.home import Home
+from plat.store.run_directory.state import RunState
+from plat.units import counted, duration, iteration, percent
+from plat.words.states import RunStatus
+
+if TYPE_CHECKING:
+    from plat.spec.expansion.experiment import Experiment
+
+MOST_ROWS = 40  # of the table without --all
+FOLDED = (RunStatus.DONE, RunStatus.MISSING)  # states that a long table only counts
+COLUMNS = ("run", "state", "outcome", "attempts", "iteration", "success", "last sign")
+
+
+@verb(reads_trainers=True)
+def status(
+    arguments: Arguments = None,
+    show_all: Annotated[bool, typer.Option("--all", help="List every run.")] = False,
+    home: HomeOption = None,
+    as_json: JsonOption = False,
+) -> int:
+    """Show the state of the runs.
+
+    Shows the runs of the named files, or all of this home; of hundreds of runs, those that are neither done nor
+    missing. Exit code 3 when some failed.
+    """
+    place = home_to_read(home)
+    experiments = load_experiments(arguments, required=False, home=home, with_searches=True)
+    standing = states_asked(place, experiments)
+    if as_json:
+        runs = [entry.as_json() for entry in described(place, experiments, standing)]
+        print_json({"home": str(place.root), "runs": runs})
+    else:
+        for experiment in experiments:
+            print(f"{experiment.name}: {counts(standing[run.id] for run in experiment.runs)}")
+        if not experiments:
+            print(f"{place.root}: {counts(standing.values())}")
+            if archived := place.archived_ids():
+                print(f"  {counted(len(archived), 'run')} in the archive; `plat archive --restore` brings them back")
+        for preparation in preparations(place):
+            print(f"  preparing {preparation.title}, for {duration(preparation.seconds)}: {preparation.progress}")
+        for line in _summary(place, standing, experiments):
+            print(fitted(f"  {line}"))
+        shown, notes = _listed(standing, show_all)
+        rows = [_cells(entry) for entry in described(place, experiments, shown)]
+        print(f"{table(COLUMNS, rows)}\n" if rows else "", end="")
+        print(f"  not shown: {', '.join(notes)} (--all lists every run)\n" if notes else "", end="")
+    return RUNS_FAILED if any(state.state == RunStatus.FAILED for state in standing.values()) else 0
+
+
+def _summary(home: Home, states: dict[str, RunState], experiments: Sequence[Experiment]) -> list[str]:
+    """Return the past and expected cost of the runs, and the reasons of those without a result."""
+    runs = distinct(experiments)
+    unfinished = [run_id for run_id, state in states.items() if state.state != RunStatus.DONE]
+    is_over = all(state.state == RunStatus.DONE for state in states.values())
+    lines = []
+    if any(state.attempt for state in states.values()):
+        to_go = None if is_over or not runs else work_to_go(home, runs, states)
+        lines.append(cost_line(work_done(home, states), to_go, is_over or not runs))
+    return [*lines, *reasons(states, asked_by(home, experiments, unfinished))]
+
+
+def _listed(standing: Mapping[str, RunState], show_all: bool) -> tuple[dict[str, RunState], list[str]]:
+    """Return the runs to list, and notes on the others: a table over MOST_ROWS leaves out the states in FOLDED."""
+    if len(standing) <= MOST_ROWS or show_all:
+        return dict(standing), []
+    rows = {run_id: state for run_id, state in standing.items() if state.state not in FOLDED}
+    folded = Counter(state.state for state in standing.values() if state.state in FOLDED)
+    notes = [f"{folded[state]} {state}" for state in FOLDED if folded[state]]
+    if len(rows) > MOST_ROWS:
+        notes.append(f"{len(rows) - MOST_ROWS} more")
+    return dict(itertools.islice(rows.items(), MOST_ROWS)), notes
+
+
+def _cells(entry: Entry) -> tuple[str, ...]:
+    """Return the cells of a row, in the order of COLUMNS."""
+    state = entry.state
+    step = iteration(state.step, state.iterations)
+    age = "" if state.age is None else duration(state.age)
+    attempts = str(state.attempt or "")
+    return (entry.name, state.state, state.outcome or "", attempts, step, percent(state.success), age)

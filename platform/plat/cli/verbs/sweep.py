@@ -1,0 +1,88 @@
+"""`plat sweep`: do the missing runs and print the report."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from plat.app import freshness, report_making
+from plat.app.loading import load_experiments, split
+from plat.app.sweeping import Sweep, check_sweep, chosen_place, run_missing
+from plat.cli.common import (
+    RUNS_FAILED,
+    Arguments,
+    HomeOption,
+    JobsOption,
+    OnOption,
+    StealOption,
+    StoreOption,
+    WaitOption,
+    verb,
+)
+from plat.cli.screen import report_text
+from plat.cli.screen.conclusion import conclude
+from plat.cli.screen.notify import Notifier, NotifyOption
+from plat.cli.verbs.plan import plan
+from plat.store.home import Home
+from plat.words.states import RunStatus
+
+if TYPE_CHECKING:
+    from plat.dispatch.sweep_ends import SweepReport
+    from plat.spec.expansion.experiment import Experiment
+
+
+@verb(reads_trainers=True)
+def sweep(
+    arguments: Arguments = None,
+    jobs: JobsOption = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="The same as `plat plan`.")] = False,
+    steal: StealOption = False,
+    on: OnOption = "local",
+    wait: WaitOption = None,
+    notify: NotifyOption = None,
+    home: HomeOption = None,
+    store: StoreOption = None,
+) -> int:
+    """Run what is missing and print the report.
+
+    The same command again runs only what is missing; after Ctrl-C or a kill it resumes. On slurm it submits what is
+    missing and returns; `plat status` and `plat report` show the rest.
+    """
+    target = chosen_place(arguments, on, wait)
+    if dry_run:
+        return plan(arguments, jobs, home)
+    experiments = load_experiments(arguments, home=home)
+    place = Home.find(home)
+    uri = place.store_uri(store)
+    printed = [freshness.recall(place, uri, experiment, report_text.layout()) for experiment in experiments]
+    if all(text is not None for text in printed):
+        print("nothing to do: every run is done, and the report is up to date\n")
+        print("\n".join(text for text in printed if text), end="")
+        return 0
+    asked = Sweep(place, uri, target, jobs, steal)
+    runs = check_sweep(asked, experiments, split(arguments)[1])
+    notifier = Notifier(notify, place, experiments)
+    report = run_missing(asked, runs, experiments, on_ended=notifier.run_ended)
+    are_whole = True
+    if not report.interrupted and not (report.detached and report.counts().get(RunStatus.QUEUED)):
+        are_whole = _print_reports(place, uri, experiments, report)
+    exit_code = conclude(report)
+    if not are_whole:
+        exit_code = exit_code or RUNS_FAILED
+    notifier.sweep_ended(report, exit_code)
+    return exit_code
+
+
+def _print_reports(home: Home, uri: str, experiments: Sequence[Experiment], report: SweepReport) -> bool:
+    """Print all reports and remember complete ones of done runs; False when a part could not be made."""
+    are_whole = True
+    for experiment in experiments:
+        made = report_making.make_report(home, uri, experiment)
+        text = report_text.printed(made, home)
+        if made.whole and all(report.ends[run.id].state == RunStatus.DONE for run in experiment.runs):
+            freshness.remember(home, uri, experiment, report_text.layout(), text, made.files)
+        print(text, end="")
+        are_whole = are_whole and made.whole
+    return are_whole

@@ -1,0 +1,46 @@
+"""`plat sync`: copy what runs recorded into MLflow."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from plat.app.importing import import_all
+from plat.app.loading import load_experiments
+from plat.cli.common import Arguments, HomeOption, StoreOption, verb
+from plat.cli.screen.table import fitted
+from plat.errors import HomeError
+from plat.store.home import Home
+from plat.store.mlflow.uri import shown_uri
+from plat.units import counted
+
+
+@verb(reads_trainers=True)
+def sync(
+    arguments: Arguments = None,
+    with_diff: Annotated[
+        bool, typer.Option("--with-diff", help="Also copy the text of uncommitted code changes.")
+    ] = False,
+    home: HomeOption = None,
+    store: StoreOption = None,
+) -> int:
+    """Copy what runs recorded into MLflow.
+
+    Takes the runs of the named files, or all of this home. `plat sweep` does the same for its runs.
+    """
+    from plat.store.mlflow.connect import check_store
+
+    place = Home.find(home)
+    experiments = load_experiments(arguments, required=False, home=home, with_searches=True)
+    if not place.exists():
+        fix = "name the one that `plat sweep` made, with --home DIR (or PLAT_HOME)"
+        raise HomeError("there is no home directory here, so there are no runs to copy", where=str(place.root), fix=fix)
+    place.create()
+    uri = place.store_uri(store)
+    done = import_all(place, uri, experiments, with_diff=with_diff)
+    if not (done.imported or done.unchanged):
+        check_store(place, uri)  # without runs to import, the store was not checked yet
+    counts = f"{counted(len(done.imported), 'run')} brought up to date, {done.unchanged} up to date already"
+    print(fitted(f"{counts}: {shown_uri(uri)}"))
+    return done.exit_code

@@ -1,0 +1,90 @@
+"""`plat ui`: show the store on MLflow's own web page, for this machine alone."""
+
+from __future__ import annotations
+
+import os
+import sys
+from contextlib import closing
+from typing import Annotated
+
+import typer
+
+from plat.cli.common import HomeOption, StoreOption, verb
+from plat.errors import SpecError, StoreError
+from plat.store.home import Home
+from plat.store.mlflow.uri import shown_uri
+
+HOST = "127.0.0.1"
+
+
+@verb()
+def ui(
+    home: HomeOption = None,
+    store: StoreOption = None,
+    port: Annotated[int, typer.Option("--port", min=1, max=65535, help="Port of the web page.")] = 5000,
+) -> int:
+    """Show the store on MLflow's web page."""
+    place = Home.find(home).checked()
+    uri = place.store_uri(store)
+    if uri.startswith(("http://", "https://")):
+        print(f"the store is a server already: open {shown_uri(uri)}")
+        return 0
+    _check_there_is_one(uri)
+    from plat.store.mlflow.importer import import_lock
+    from plat.store.mlflow.mlflow_client import quiet
+    from plat.store.mlflow.relocation import adopt_artifacts, is_moved
+    from plat.store.mlflow.uri import artifact_root
+
+    if is_moved(uri):
+        with import_lock(place):
+            adopt_artifacts(uri)
+    page = f"http://{HOST}:{port}" + _runs_page(uri)
+    _check_port(port)
+    quiet()
+    command = [sys.executable, "-m", "mlflow", "ui", "--backend-store-uri", uri, "--workers", "1"]
+    command += ["--host", HOST, "--port", str(port)]  # explicit, because MLFLOW_HOST could make the page public
+    artifacts = artifact_root(uri)
+    if artifacts:
+        command += ["--default-artifact-root", artifacts]
+    print(f"MLflow on {shown_uri(uri)}: {page} (Ctrl-C ends it)", flush=True)
+    os.execv(sys.executable, command)
+
+
+def _check_there_is_one(uri: str) -> None:
+    """Raise StoreError where MLflow would make a new store, or end with a traceback."""
+    from plat.store.mlflow.uri import sqlite_path
+
+    path = sqlite_path(uri)
+    if path is not None and not path.exists():
+        what = "there is no store yet"
+        raise StoreError(what, where=str(path), fix="`plat sweep experiments/quickstart.yaml` makes one")
+    if uri.startswith("file:") or ("://" not in uri and uri != "databricks"):
+        raise StoreError("MLflow's page shows no plain folder", where=uri, fix="name sqlite:///FILE.db or a server")
+
+
+def _check_port(port: int) -> None:
+    """Raise SpecError when MLflow cannot listen on this port."""
+    import socket
+
+    with socket.socket() as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # as MLflow's server does
+        try:
+            probe.bind((HOST, port))
+        except OSError as error:
+            what = f"port {port} cannot be used: {error.strerror}"
+            raise SpecError(what, where="--port", fix="name another with --port N") from error
+
+
+def _runs_page(uri: str) -> str:
+    """Return the path of MLflow's page for the newest runs; "" if unknown. Checks the store."""
+    from plat.store.mlflow.sqlite_connection import connect_readonly
+    from plat.store.mlflow.store_errors import store_errors
+    from plat.store.mlflow.uri import sqlite_path
+
+    path = sqlite_path(uri)
+    if path is None or not path.exists():
+        return ""
+    query = "SELECT experiment_id FROM runs WHERE lifecycle_stage = 'active' ORDER BY start_time DESC LIMIT 1"
+    with store_errors(uri), closing(connect_readonly(path)) as connection:
+        newest = connection.execute(query).fetchone()
+    return f"/#/experiments/{newest[0]}/runs" if newest else ""

@@ -1,0 +1,149 @@
+"""The protocol of every dispatcher, and the jobs and changes it reports.
+
+Only `result.json` makes a run done, not a scheduler's report. A dispatcher waits for runs that another process holds. A
+failed run affects no other run. `cancel` and `close` leave every run in a state that the next sweep can resume.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Protocol
+
+from plat.errors import PlatError
+from plat.words.outcomes import is_result
+from plat.words.states import JobState
+
+if TYPE_CHECKING:
+    from plat.spec.expansion.run import Run
+
+QUEUED, RUNNING, WAITING, ENDED = JobState
+REFUSED = "refused"  # the outcome of a run that a scheduler does not accept
+
+
+@dataclass(frozen=True)
+class Handle:
+    """A submitted run; `job` is the dispatcher's id for it (a scheduler's job id, or the run's own id)."""
+
+    run_id: str
+    job: str
+
+
+@dataclass(frozen=True)
+class Change:
+    """A job changed its state.
+
+    job      the handle's `job`; of a preparation (work shared by runs, e.g. a base model) "prepare:<trainer>:<key>"
+    kind     "run" or "prepare"
+    title    name of the run, or title of the preparation
+    state    QUEUED (it will be retried), RUNNING, WAITING (another process has it), ENDED
+    outcome  of an ended or retried job: see docs/architecture.md, or "unknown": a lease that only --steal takes
+    reason   one line
+    """
+
+    job: str
+    kind: str
+    title: str
+    state: JobState
+    outcome: str | None = None
+    reason: str = ""
+
+
+@dataclass(eq=False)
+class Job:
+    """A run or a preparation as a dispatcher follows it. Fields shared with `Change` mean the same.
+
+    run        the run; of a preparation, the first run that needs it (all of them have the same recipe)
+    started    start of the newest attempt, in monotonic seconds; 0 before the first
+    seconds    duration of the newest ended attempt; 0 before the first has ended
+    tries      number of retries, by failure class
+    cancelled  a user cancelled it for good
+    place      where a scheduler has it ("job 123_4 on cluster lab"); "" if no scheduler has it
+    """
+
+    id: str
+    kind: str
+    title: str
+    run: Run
+    state: JobState = QUEUED
+    outcome: str | None = None
+    reason: str = ""
+    started: float = 0.0
+    seconds: float = 0.0
+    tries: Counter[str] = field(default_factory=Counter)
+    cancelled: bool = False
+    place: str = ""
+
+    def change(self) -> Change:
+        return Change(self.id, self.kind, self.title, self.state, self.outcome, self.reason)
+
+    @property
+    def has_result(self) -> bool:
+        """True if it ended with a result: finished, or stopped early by a rule."""
+        return self.state == ENDED and is_result(self.outcome)
+
+
+class SchedulerError(PlatError):
+    """A scheduler cannot be asked, or refuses.
+
+    certain  it has refused: nothing was submitted
+    passes   a limit on the number of jobs was reached; a later submission may be accepted
+    """
+
+    def __init__(self, what: str, *, certain: bool = False, passes: bool = False, **place: str | None) -> None:
+        super().__init__(what, **place)
+        self.certain = certain
+        self.passes = passes
+
+
+class Dispatcher(Protocol):
+    """Execute runs somewhere. The driver calls it from one thread.
+
+    slots       number of jobs that run at the same time; None until `submit` has decided it
+    stopping    may be set from outside at any moment (by a signal handler); from then on nothing is started
+    notices     lines to show to the user; the driver shows and removes them
+    farewell    explains the effect of `stop`; shown to the user after Ctrl-C
+    detachable  True if jobs continue after this process ends; `handed_over` then tells when it may end
+    """
+
+    stopping: bool
+    notices: list[str]
+
+    # Read-only: an attribute or a property.
+    @property
+    def slots(self) -> int | None: ...
+
+    @property
+    def farewell(self) -> str: ...
+
+    @property
+    def detachable(self) -> bool: ...
+
+    @property
+    def jobs(self) -> Mapping[str, Job]:
+        """All jobs so far, by id, including ended ones."""
+
+    def submit(self, runs: Sequence[Run]) -> list[Handle]:
+        """Queue runs, in this order, and prepare to start them. May raise PlatError if they cannot run here."""
+
+    def poll(self, timeout: float = 0.0) -> list[Change]:
+        """Start ready jobs, wait at most `timeout` seconds for changes, and return them."""
+
+    def active(self) -> bool:
+        """Return True while there is something left to poll for."""
+
+    def handed_over(self) -> bool:
+        """Return True if a scheduler has everything that has not ended, and no longer needs this process."""
+
+    def stop(self) -> None:
+        """Start nothing more. Ask jobs that need this process to save and stop; jobs of a scheduler continue."""
+
+    def kill(self) -> None:
+        """End jobs that need this process at once; the next sweep resumes from the newest checkpoints."""
+
+    def cancel(self, handles: Sequence[Handle]) -> None:
+        """Cancel these runs for good (outcome "cancelled"); runs that have not started are dropped."""
+
+    def close(self) -> None:
+        """Release all resources; ask running jobs to stop."""

@@ -1,0 +1,87 @@
+"""The contract of a dispatcher plug-in: a `DispatcherSpec` under the entry-point group `plat.dispatchers`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from plat.dispatch.dispatcher import Dispatcher
+from plat.errors import SpecError
+from plat.store.coordination.submissions import Submission
+from plat.store.home import Home
+from plat.store.run_directory.paths import RunPaths
+from plat.words.states import Phase
+
+if TYPE_CHECKING:
+    from plat.spec.expansion.run import Run
+
+PENDING, RUNNING, OVER, UNKNOWN = Phase
+TaskKey = tuple[str, int]  # name of a submission, index of a task in it
+
+
+@dataclass(frozen=True)
+class TaskState:
+    """The state of a task as its scheduler reports it.
+
+    phase     PENDING, RUNNING, OVER or UNKNOWN
+    in_words  the scheduler's own words, for people: "SLURM says PENDING"
+    outcome   of a task that is over, for runs that recorded none; None if the scheduler does not report one
+    """
+
+    phase: Phase
+    in_words: str
+    outcome: str | None = None
+
+
+@dataclass(frozen=True)
+class Setting:
+    """The arguments with which every dispatcher is opened.
+
+    create       makes a run's directory; call it before the run is started or handed to a scheduler
+    jobs         number of runs at the same time; None: as many as the dispatcher allows
+    steal        take over runs whose lease cannot be checked from this machine
+    stall_after  seconds without an event after which a run is ended as stalled; None: the trainer's default
+    cluster      `cluster=NAME` and `cluster.KEY=VALUE` of the command line, as written
+    """
+
+    home: Home
+    create: Callable[[Run], RunPaths]
+    jobs: int | None = None
+    steal: bool = False
+    stall_after: float | None = None
+    cluster: Sequence[str] = ()
+
+
+@dataclass(frozen=True)
+class DispatcherSpec:
+    """The functions of a dispatcher. Only `open_dispatcher` is required; functions are called by position.
+
+    open_dispatcher      (setting): the dispatcher; SpecError for wrong settings, SchedulerError if it cannot be used
+    located              (cluster, files): the `cluster` settings with names of files replaced by their paths; a file
+                         may lie beside the experiment files `files`
+    check_settings       (cluster, detach): SpecError for unsupported settings; nothing is written
+    check_reachable      (cluster): SchedulerError if the scheduler does not answer; nothing is written
+    end_tasks            (tasks): end these tasks of submissions; none of their runs is wanted any more
+    task_states          (home, note): the states of the tasks of open submissions; with `note`, record in the home
+                         which tasks are over
+    detaches_by_default  a sweep returns as soon as the scheduler has its runs, unless `--wait` is given
+    """
+
+    open_dispatcher: Callable[[Setting], Dispatcher]
+    located: Callable[[Sequence[str], Sequence[Path]], Sequence[str]] = lambda cluster, files: cluster
+    check_settings: Callable[[Sequence[str], bool], None] = lambda cluster, detach: None
+    check_reachable: Callable[[Sequence[str]], None] = lambda cluster: None
+    end_tasks: Callable[[Sequence[tuple[Submission, int]]], None] = lambda tasks: None
+    task_states: Callable[[Home, bool], Mapping[TaskKey, TaskState]] = lambda home, note: {}
+    detaches_by_default: bool = False
+
+
+def cannot_detach(name: str) -> SpecError:
+    """Return the error for `--detach` with a dispatcher whose runs need this process."""
+    return SpecError(
+        f"runs on {name!r} end with the command that started them, so it cannot leave them",
+        where="--detach",
+        fix="leave --detach out, or hand the runs to a scheduler (--on slurm, or --on ray with RAY_ADDRESS)",
+    )

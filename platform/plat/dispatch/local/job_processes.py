@@ -1,0 +1,150 @@
+"""Start, signal and watch the processes of jobs through the worker server, which is replaced when it dies."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import select
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+from plat.dispatch.local.jobs import signal_name
+from plat.errors import RunError
+from plat.processes.own_process import handling, without_dropped
+
+MAX_DEATHS = 3  # number of times that a dead server is replaced; the next death ends the sweep
+_START = (
+    "import sys, json; sys.path[:] = json.loads(sys.argv[2]); "
+    "from plat.dispatch.local.server import main; main(int(sys.argv[1]), json.loads(sys.argv[3]))"
+)
+
+
+class ServerGone(RunError):
+    """The worker server died (killed, out of memory, or could not start); its unfinished runs are not done."""
+
+    exit_code = 3
+
+
+class ProcessesLost(Exception):
+    """The server died and can be replaced. The kernel asked its workers to stop; they may still be saving."""
+
+
+class Processes:
+    """Start and stop one process per job. For one thread only.
+
+    Raises, from `start`, `signal` and `ended`, ProcessesLost if the server died, and ServerGone if a new one would die
+    too: no further process can be started.
+
+    log       collects the output of the server
+    describe  () -> (trainers that a new server loads, its environment)
+    """
+
+    def __init__(self, log: Path, describe: Callable[[], tuple[Sequence[str], dict[str, str]]]) -> None:
+        self._log = log
+        self._describe = describe
+        self._server: subprocess.Popen[bytes] | None = None
+        self._connection: socket.socket  # while there is a server
+        self._ready = False  # the server has imported its modules
+        self._buffer = b""
+        self._deaths = 0
+
+    @property
+    def loading(self) -> bool:
+        """True if there is a server that has started no process yet because it still imports modules."""
+        return self._server is not None and not self._ready
+
+    def load(self) -> None:
+        """Start a server, unless there is one. It imports the modules of workers: the first job starts sooner."""
+        if self._server is not None:
+            return
+        trainers, environment = self._describe()
+        self._log.parent.mkdir(parents=True, exist_ok=True)
+        self._connection, server_end = socket.socketpair()
+        self._ready, self._buffer = False, b""
+        arguments = [str(server_end.fileno()), json.dumps(sys.path), json.dumps(list(trainers))]
+        # The server ignores Ctrl-C from its first instruction.
+        with open(self._log, "ab") as output, handling(signal.SIG_IGN, signal.SIGINT), server_end:
+            self._server = subprocess.Popen(
+                [sys.executable, "-c", _START, *arguments],
+                pass_fds=[server_end.fileno()],
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=output,
+                env={**without_dropped(os.environ), **environment, "TOKENIZERS_PARALLELISM": "false"},
+            )
+
+    def start(self, request: dict[str, Any]) -> None:
+        """Start the process of a job (see `jobs.start_request`); it was not started if ProcessesLost is raised."""
+        self.load()
+        self._send(request)
+
+    def signal(self, job_id: str, number: int) -> None:
+        """Send a signal to the process of a job, if it has one."""
+        if self._server is not None:
+            self._send({"op": "signal", "job": job_id, "number": int(number)})
+
+    def ended(self, timeout: float) -> list[dict[str, Any]]:
+        """Return processes that ended, as {"job", "status", "result"}; wait at most `timeout` seconds for the first."""
+        if self._server is None:
+            time.sleep(timeout)
+            return []
+        messages: list[dict[str, Any]] = []
+        while select.select([self._connection], [], [], 0.0 if messages else timeout)[0]:
+            try:
+                data = self._connection.recv(1 << 16)
+            except ConnectionError as error:
+                raise self._lost() from error
+            if not data:
+                if not messages:
+                    raise self._lost()
+                break  # the end will be seen again
+            *lines, self._buffer = (self._buffer + data).split(b"\n")
+            messages += [json.loads(line) for line in lines]
+        self._ready = self._ready or any(message["event"] == "ready" for message in messages)
+        return [message for message in messages if message["event"] == "exit"]
+
+    def close(self, patience: float = 5.0) -> None:
+        """Close the server, and wait for it: it asks running processes to stop and ends after they have saved.
+
+        One that still imports modules is killed.
+        """
+        if self._server is None:
+            return
+        self._connection.close()
+        if not self._ready:
+            self._server.kill()
+        with contextlib.suppress(subprocess.TimeoutExpired):  # it waits for its workers to save, and then ends
+            self._server.wait(patience)
+        self._server = None
+
+    def _send(self, request: dict[str, Any]) -> None:
+        try:
+            self._connection.sendall(json.dumps(request).encode() + b"\n")
+        except OSError as error:
+            raise self._lost() from error
+
+    def _lost(self) -> Exception:
+        """Return the exception for a dead server; the next job starts another."""
+        assert self._server is not None
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self._server.wait(1.0)
+        code, was_ready = self._server.returncode, self._ready
+        self.close(0.0)
+        self._deaths += 1
+        how = "it closed its line" if code is None else f"exit code {code}"
+        how = f"ended by {signal_name(-code)}" if code is not None and code < 0 else how
+        tail = ""
+        with contextlib.suppress(OSError):
+            tail = self._log.read_text(errors="replace").strip().rpartition("\n")[2]
+        what = f"the worker server died ({how}){': ' + tail if tail else ''}"
+        if was_ready and self._deaths <= MAX_DEATHS:
+            return ProcessesLost(what)
+        fix = "the log says more; `plat doctor` checks the installation"
+        return ServerGone(what, failure_class="node", where=str(self._log), fix=fix)

@@ -1,0 +1,70 @@
+"""A run in progress as every live screen shows it: its facts, the cells of its row, and the lines of a table."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from plat.characters import one_line, wrapped
+from plat.text_rows import row_blocks
+from plat.units import duration, iteration, percent
+
+COLUMNS = ("state", "iteration", "success", "retrieval", "step time", "time", "left")
+
+
+@dataclass(frozen=True)
+class View:
+    """A run or a preparation. A cell is empty while its value is None.
+
+    id                of the run; of a preparation that of its job
+    state             as the screen names it
+    step              iterations done; of a preparation the steps done that its log counts (51 of "step 51/1500")
+    iterations        total iterations; of a preparation the total steps (1500)
+    pace              mean seconds of the last steps
+    seconds           since it started here
+    eta               expected seconds until its end
+    note              of a run before its first event: its current activity; of a preparation: the last line of its log
+    """
+
+    id: str
+    title: str
+    state: str
+    step: int | None = None
+    iterations: int | None = None
+    success: float | None = None
+    retrieval: float | None = None
+    pace: float | None = None
+    seconds: float | None = None
+    eta: float | None = None
+    note: str = ""
+    kind: str = "run"
+
+    @property
+    def cells(self) -> tuple[str, ...]:
+        """The texts of the row, in the order of COLUMNS."""
+        pace = "" if self.pace is None else f"{self.pace:.2f} s"
+        times = ["" if seconds is None else duration(seconds) for seconds in (self.seconds, self.eta)]
+        shares = percent(self.success), percent(self.retrieval)
+        return (self.state, iteration(self.step, self.iterations), *shares, pace, *times)
+
+
+def laid_out(views: Sequence[View], width: int) -> tuple[list[str], list[list[str]]]:
+    """Return the header of a table without empty columns, and the lines of each row, at most `width` columns wide.
+
+    In a narrow terminal a name stands above its cells, and there may be no header. The note of a run stands below.
+    """
+    if not views:
+        return [], []
+    names, values = [one_line(view.title) for view in views], [view.cells for view in views]
+    shown = [index for index in range(len(COLUMNS)) if index == 0 or any(row[index] for row in values)]
+    columns, facts = [COLUMNS[index] for index in shown], [[row[index] for index in shown] for row in values]
+    texts = [[name, *row] for name, row in zip(names, facts, strict=True)]
+    header, blocks = row_blocks(["run", *columns], texts, width)
+    if not header:
+        header, blocks = row_blocks(columns, facts, width, "  ")
+        blocks = [[name, *block] for name, block in zip(names, blocks, strict=True)]
+    for view, block in zip(views, blocks, strict=True):
+        if view.kind == "run" and view.note:
+            block += textwrap.wrap(one_line(view.note), max(1, width), initial_indent="  ", subsequent_indent="  ")
+    return header, [[part for line in block for part in wrapped(line, width)] for block in blocks]

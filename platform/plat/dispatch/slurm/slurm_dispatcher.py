@@ -1,0 +1,149 @@
+"""Hand runs to SLURM and follow them there (a Dispatcher). Runs continue without this process.
+
+Keeps the promises of `plat.dispatch.scheduled`. A run is submitted by one submitter only, exactly once (`submission`).
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
+
+from plat.dispatch.decisions import Decision
+from plat.dispatch.dispatcher import ENDED, REFUSED, Job, SchedulerError
+from plat.dispatch.dispatcher_spec import DispatcherSpec, Setting
+from plat.dispatch.packing import Chunk, chunks, runs_worth
+from plat.dispatch.scheduled import ScheduledDispatcher
+from plat.dispatch.slurm.commands import Slurm
+from plat.dispatch.slurm.profile import Profile, load_profile, with_profile_path
+from plat.dispatch.slurm.slurm_refresh import command_timeout, refresh, task_states
+from plat.dispatch.slurm.submission import SCHEDULER, submit
+from plat.planning.cost import History
+from plat.spec.composition.schema import select
+from plat.store.coordination.submissions import Record, Submission
+from plat.trainer.resources import Resources
+from plat.units import counted
+
+if TYPE_CHECKING:
+    from plat.spec.expansion.run import Run
+
+LATER = 30.0  # seconds until runs above a site's limit are submitted again
+WORTH_A_TASK = 600.0  # seconds of work that justify starting a task; shorter runs share one
+MOST_IN_A_TASK = 32  # limits how many runs one lost node interrupts
+MOST_ARRAYS = 3  # tasks get more runs before there are more arrays
+
+
+class SlurmDispatcher(ScheduledDispatcher):
+    """Dispatcher for SLURM under `profile`; `setting.jobs` caps how many tasks of an array run at once."""
+
+    scheduler = SCHEDULER
+    farewell = "following no more: what SLURM has continues there, and the same command follows it again"
+
+    def __init__(self, setting: Setting, profile: Profile, slurm: Slurm) -> None:
+        super().__init__(setting, profile.refresh, setting.jobs or profile.max_parallel or None)
+        self._profile = profile
+        self._slurm = slurm
+        self._silent = False  # SLURM did not answer, and a notice was shown
+
+    def _refresh(self) -> bool:
+        try:
+            refresh(self.home, self._slurm)
+            self._silent = False
+        except SchedulerError as error:
+            if error.certain and not self._followed:
+                raise  # there is no SLURM here
+            if not self._silent:
+                self.notices.append(f"SLURM does not answer ({error.what}); asking again every so often")
+            self._silent = True
+        return not self._silent
+
+    def _hand_over(self, ready: list[Job]) -> None:
+        by_run = {job.run.id: job for job in ready}
+        try:
+            size = self._slurm.site().max_array_size
+        except SchedulerError as error:
+            self._to_submit += ready
+            self.notices.append(f"{error.what}; trying again")
+            return
+        seconds = History.read(self.home.history).seconds
+        for chunk in slurm_chunks([job.run for job in ready], self._profile, size, lambda run: seconds(run, 0)):
+            self._submit(chunk, [by_run[run.id] for runs in chunk.tasks for run in runs])
+
+    def _submit(self, chunk: Chunk, jobs: list[Job]) -> None:
+        """Submit one chunk. Each of its jobs ends up followed, queued to be submitted again, or refused."""
+        records: dict[str, Record] = {}
+        try:
+            records = submit(self.home, self._slurm, self._profile, chunk, self.slots or 0)
+            for submission in {record.submission for record in records.values()}:
+                size = f"{counted(len(jobs), 'run')} in {counted(len(chunk.tasks), 'task')}"
+                self.notices.append(f"submitted job {submission.job_id()}: {size}")
+        except SchedulerError as error:
+            if error.passes and self._followed:
+                self._not_before = time.monotonic() + LATER
+                self.notices.append(f"{error.what}; the rest is submitted when there is room")
+            elif error.certain:
+                for job in jobs:
+                    self._apply(job, Decision(ENDED, REFUSED, error.what))
+                return
+            else:
+                self.notices.append(f"{error.what}; whether SLURM has the job will be seen")
+        self._adopt_or_put_back(jobs, records)
+
+
+def slurm_chunks(
+    runs: Sequence[Run], profile: Profile, max_array_size: int, seconds: Callable[[Run], float | None]
+) -> list[Chunk]:
+    """Return all runs in job arrays, in order. `seconds` returns the expected seconds of a run, None if unknown."""
+
+    def needed(run: Run) -> Resources:
+        return profile.resources(run.resources, str(select(run.config, "model.name") or ""))
+
+    def size(members: Sequence[Run]) -> int:
+        if profile.runs_per_task:
+            return profile.runs_per_task
+        worth = min(MOST_IN_A_TASK, runs_worth(members, seconds, WORTH_A_TASK * profile.runs_at_once))
+        return max(worth, math.ceil(len(members) / (MOST_ARRAYS * max_array_size)))
+
+    return chunks(runs, needed, size, max_array_size)
+
+
+def check_settings(cluster: Sequence[str], detach: bool) -> None:
+    """Raise SpecError for a wrong profile. `detach` is supported."""
+    load_profile(cluster)
+
+
+def check_reachable(cluster: Sequence[str]) -> None:
+    """Raise SchedulerError if there is no SLURM, or it does not answer."""
+    _slurm(load_profile(cluster))
+
+
+def end_tasks(tasks: Sequence[tuple[Submission, int]]) -> None:
+    """Cancel these tasks; raise SchedulerError if SLURM cannot be asked."""
+    jobs = [f"{job_id}_{task}" for submission, task in tasks if (job_id := submission.job_id()) is not None]
+    if jobs:
+        Slurm(command_timeout(submission for submission, _ in tasks)).cancel(jobs)
+
+
+def open_dispatcher(setting: Setting) -> SlurmDispatcher:
+    """Open SLURM under the chosen profile; raise SpecError if it is wrong, SchedulerError if there is no SLURM."""
+    profile = load_profile(setting.cluster)
+    return SlurmDispatcher(setting, profile, _slurm(profile))
+
+
+def _slurm(profile: Profile) -> Slurm:
+    """Return the SLURM of this machine, after it has answered once."""
+    slurm = Slurm(profile.command_timeout)
+    slurm.site()
+    return slurm
+
+
+SPEC = DispatcherSpec(
+    open_dispatcher,
+    located=with_profile_path,
+    check_settings=check_settings,
+    check_reachable=check_reachable,
+    end_tasks=end_tasks,
+    task_states=task_states,
+    detaches_by_default=True,
+)

@@ -1,0 +1,70 @@
+"""The state of each run when a sweep ends."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from plat.dispatch.dispatcher import ENDED, REFUSED, Job
+from plat.words.outcomes import ENDED_ON_REQUEST, INTERRUPTED, NOT_KNOWN
+from plat.words.states import RunStatus
+
+if TYPE_CHECKING:
+    from plat.spec.expansion.run import Run
+
+
+@dataclass(frozen=True)
+class RunEnd:
+    """The state of a run after a sweep. `fresh`: it ran in this sweep.
+
+    state  done | queued (a scheduler has it, `reason` says where) | failed | unknown | interrupted | missing
+    """
+
+    run: Run
+    state: str
+    outcome: str | None = None
+    reason: str = ""
+    fresh: bool = False
+
+
+@dataclass
+class SweepReport:
+    """Every run of the sweep by id, in the order requested.
+
+    trouble        errors that are not failures of runs
+    import_failed  a run was found damaged when it was imported into the store
+    detached       the sweep was to leave its runs with a scheduler: queued runs count as success
+    """
+
+    ends: dict[str, RunEnd] = field(default_factory=dict)
+    interrupted: bool = False
+    trouble: list[str] = field(default_factory=list)
+    import_failed: bool = False
+    detached: bool = False
+
+    def counts(self) -> dict[str, int]:
+        return dict(Counter(str(end.state) for end in self.ends.values()))
+
+    @property
+    def exit_code(self) -> int:
+        """130 if interrupted; 3 if a run is damaged, or neither done nor (if detached) queued; else 0."""
+        if self.interrupted:
+            return 130
+        well = (RunStatus.DONE, RunStatus.QUEUED) if self.detached else (RunStatus.DONE,)
+        return 3 if self.import_failed or any(end.state not in well for end in self.ends.values()) else 0
+
+
+def end_of(job: Job) -> RunEnd:
+    """Return the state of a run according to its job."""
+    if job.has_result:
+        state = RunStatus.DONE
+    elif job.state != ENDED:
+        state = RunStatus.QUEUED if job.place else RunStatus.MISSING
+    elif job.outcome == REFUSED:
+        state = RunStatus.MISSING
+    elif job.outcome in (INTERRUPTED, *ENDED_ON_REQUEST):
+        state = RunStatus.INTERRUPTED
+    else:
+        state = RunStatus.UNKNOWN if job.outcome == NOT_KNOWN else RunStatus.FAILED
+    return RunEnd(job.run, state, job.outcome, job.reason or job.place, fresh=job.seconds > 0)

@@ -1,0 +1,103 @@
+"""Report runs of a home that other code of an unreleased plug-in, or another version of their trainer, has made."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from typing import Any, NamedTuple
+
+from plat.spec.expansion.experiment import Run
+from plat.spec.identity.run_code import named_code, run_code
+from plat.store.home import Home
+from plat.store.index.indexed_runs import states
+from plat.store.run_directory.run_files import config_hash, load_meta
+from plat.trainer.plugin_code import TRAINER, PluginCode, changed_files
+from plat.units import are, counted, were
+from plat.words.states import RunStatus
+
+SHOWN = 5  # files listed by name
+
+
+class Change(NamedTuple):
+    """Changed files of the plug-in under a config key. `code`: the author's name for the code in the run's identity."""
+
+    key: str
+    files: str
+    code: str
+
+    @property
+    def spec(self) -> str:
+        """The spec in which the author names the code, in words: "TrainerSpec", or "spec of KEY"."""
+        return "TrainerSpec" if self.key == TRAINER else f"spec of {self.key}"
+
+
+def changed_code(runs: Iterable[Run], home: Home) -> list[str]:
+    """Return lines about code that changed since runs of these configs were made in this home; [] if none did.
+
+    They count done runs of two kinds: those that are made again, because their id names other code, and
+    those that stay valid, because the author named the code (`code=` in the spec) and did not change that name.
+    """
+    counting = {run.id: run for run in runs if named_code(run.identity)}
+    state_of = states(home, counting) if counting else {}
+    missing: dict[tuple[str, str], dict[str, PluginCode]] = {}
+    kept = Counter[Change]()
+    for run in counting.values():
+        codes = run_code(run.trainer, run.config, run.identity)
+        if state_of[run.id].state == RunStatus.MISSING:
+            missing[run.trainer, config_hash(run.config)] = codes
+        elif state_of[run.id].state == RunStatus.DONE:
+            kept.update(_changes(load_meta(home.run(run.id)) or {}, codes))
+    return [
+        f"{change.files} changed since {counted(number, 'run')} of these configs {were(number)} made, so they are "
+        f'made again; if the change alters no result, code="{change.code}" in the {change.spec} keeps them'
+        for change, number in _made_before(missing, home).items()
+    ] + [
+        f"{change.files} changed since {counted(number, 'run')} {were(number)} made, which the code named in the "
+        f"{change.spec} keeps"
+        for change, number in kept.items()
+    ]
+
+
+def other_versions(runs: Iterable[Run], home: Home) -> list[str]:
+    """Return lines about runs of these configs from another version of the trainer; [] if there are none.
+
+    They have other ids, so no report shows them. Configs that have a run of this version here as well are not counted.
+    """
+    ids = set(home.run_ids())
+    missing = {(run.trainer, config_hash(run.config)): run.version for run in runs if run.id not in ids} if ids else {}
+    found: Counter[tuple[str, str, str]] = Counter()
+    for run_id in sorted(ids) if missing else ():
+        meta = load_meta(home.run(run_id)) or {}
+        trainer, version = str(meta.get("trainer", "")), str(meta.get("trainer_version", ""))
+        asked = missing.get((trainer, meta.get("config_sha256", "")))
+        if asked is not None and version != asked and home.run(run_id).result.exists():
+            found[trainer, version, asked] += 1
+    return [
+        f"{counted(number, 'run')} of these configs {are(number)} here from {trainer} {theirs}, and {ours} is "
+        f"installed. They are other runs, and not shown: install {trainer} {theirs} to see them."
+        for (trainer, theirs, ours), number in sorted(found.items())
+    ]
+
+
+def _made_before(missing: Mapping[tuple[str, str], dict[str, PluginCode]], home: Home) -> Counter[Change]:
+    """Count the changes since runs of these trainers and configs were made in this home, by the newest run of each."""
+    newest: dict[tuple[str, str], tuple[float, list[Change]]] = {}
+    for run_id in home.run_ids() if missing else ():
+        meta = load_meta(home.run(run_id)) or {}
+        asked = (meta.get("trainer", ""), meta.get("config_sha256", ""))
+        created = meta.get("created") or 0.0
+        if asked in missing and home.run(run_id).result.exists() and created >= newest.get(asked, (0.0, []))[0]:
+            newest[asked] = created, _changes(meta, missing[asked])
+    return Counter(change for _, changes in newest.values() for change in changes)
+
+
+def _changes(meta: Mapping[str, Any], codes: Mapping[str, PluginCode]) -> list[Change]:
+    """Return the plug-ins whose files differ from those in the meta.json of a run."""
+    recorded, changes = meta.get("plugin_code") or {}, []
+    named = named_code(meta.get("identity") or {})
+    for key, code in codes.items():
+        files = changed_files(recorded[key], code.files) if key in recorded else []
+        if files:
+            more = f" and {counted(len(files) - SHOWN, 'more file')}" if len(files) > SHOWN else ""
+            changes.append(Change(key, ", ".join(files[:SHOWN]) + more, named.get(key, "")))
+    return changes

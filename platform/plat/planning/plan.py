@@ -1,0 +1,200 @@
+"""A plan: the states of the runs of some experiments and the cost of the rest, as an object, as text and as JSON."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from plat.planning.left_runs import Asked, Kind, asked_lines, asked_of, kind_lines, kinds_of
+from plat.planning.precheck import Precheck, precheck_lines
+from plat.planning.view import SYMBOLS, artifact_lines, matrix_lines
+from plat.spec.composition.trainer_calls import iterations_of
+from plat.spec.expansion.experiment import Experiment, Run
+from plat.store.run_directory.state import IN_ARCHIVE, STATES, RunState
+from plat.units import are, counted, duration, percent, size
+from plat.words.states import RunStatus
+
+
+@dataclass(frozen=True)
+class PlanRow:
+    """One run, and the names of the `experiments` that ask for it.
+
+    seconds  the work still to do; None if it is unknown
+    spread   median and 90th percentile of that work
+    """
+
+    run: Run
+    state: RunState
+    experiments: tuple[str, ...]
+    seconds: float | None
+    spread: tuple[float, float] | None = None
+
+    @property
+    def id(self) -> str:
+        return self.run.id
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the row for `plat plan --json`."""
+        return {
+            "id": self.run.id,
+            "name": self.run.name,
+            "state": self.state.state,
+            "axes": self.run.axes,
+            "experiments": list(self.experiments),
+            "trainer": self.run.trainer,
+            "outcome": self.state.outcome,
+            "step": self.state.step,
+            "iterations": iterations_of(self.run.trainer, self.run.config),
+            "success": self.state.success,
+            "attempt": self.state.attempt,
+            "seconds": _rounded(self.seconds),
+        }
+
+
+@dataclass(frozen=True)
+class Plan:
+    """The runs of some experiments and their states. Work and wall seconds are None if the cost of some run is unknown.
+
+    measured  number of unfinished runs with a known cost
+    """
+
+    experiments: list[Experiment]
+    rows: list[PlanRow]
+    preparations: list[str]  # titles of shared work still to do
+    workers: int
+    work_seconds: float | None
+    wall_seconds: float | None
+    disk_bytes: int
+    measured: int
+    prechecks: list[Precheck]  # of the base models of the runs that are left, from earlier runs
+
+    @property
+    def counts(self) -> dict[str, int]:
+        """State -> number of runs, for every state."""
+        counts = Counter(row.state.state for row in self.rows)
+        return {state: counts[state] for state in STATES}
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the plan for `plat plan --json`."""
+        return {
+            "runs": [row.to_json() for row in self.rows],
+            "counts": self.counts,
+            "shared": self.shared,
+            "experiments": [
+                {
+                    "name": experiment.name,
+                    "title": experiment.title,
+                    "path": str(experiment.path),
+                    "paper": experiment.paper,
+                    "scale": experiment.scale,
+                    "source": experiment.source,
+                    "runs": len(experiment.runs),
+                }
+                for experiment in self.experiments
+            ],
+            "prechecks": list(map(asdict, self.prechecks)),
+            "cost": {
+                "workers": self.workers,
+                "work_seconds": _rounded(self.work_seconds),
+                "wall_seconds": _rounded(self.wall_seconds),
+                "disk_bytes": self.disk_bytes,
+                "preparations": self.preparations,
+                "measured_runs": self.measured,
+                "basis": self.basis(),
+                "kinds": list(map(asdict, self.kinds)),
+                "asked": list(map(asdict, self.asked)),
+            },
+        }
+
+    @property
+    def left(self) -> list[PlanRow]:
+        """The runs that are not done."""
+        return [row for row in self.rows if row.state.state != RunStatus.DONE]
+
+    @property
+    def kinds(self) -> list[Kind]:
+        """Cost of the runs that are left, by trainer, model and task."""
+        return kinds_of((row.run, row.spread) for row in self.left)
+
+    @property
+    def asked(self) -> list[Asked]:
+        """What the runs that are not done ask for. Runs that use no GPU are left out."""
+        return asked_of(row.run for row in self.left)
+
+    def basis(self) -> str:
+        """Return the source of the expected time, in words."""
+        left = len(self.left)
+        if not left:
+            return "nothing left to do"
+        if self.measured == left:
+            return "measured on earlier runs here, if none stops early"
+        return f"not known before {'a run' if not self.measured else 'one of each kind'} has made an iteration here"
+
+    def __str__(self) -> str:
+        return self.render()
+
+    def render(self, verbose: bool = False) -> str:
+        """Return the matrix of one experiment or a list of several, the counts, and the cost, as plain text.
+
+        verbose  also print the matrices of several experiments, a line for each run, and the times by kind
+        """
+        state_of = {row.id: row.state.state for row in self.rows}
+        parts = []
+        if len(self.experiments) == 1 or verbose:
+            parts += [line for experiment in self.experiments for line in matrix_lines(experiment, state_of)]
+        if len(self.experiments) > 1:
+            parts += [*artifact_lines(self.experiments, state_of), "", self._union(), ""]
+        parts.append("   ".join(f"{SYMBOLS[state]} {count} {state}" for state, count in self.counts.items() if count))
+        if verbose:
+            width = max((len(row.run.name) for row in self.rows), default=0)
+            kinds = kind_lines(self.kinds)
+            parts += ["", *(_line(row, width) for row in self.rows), *(["", *kinds] if kinds else [])]
+        for lines in (asked_lines(self.asked), precheck_lines(self.prechecks)):
+            parts += ["", *lines] if lines else []
+        return "\n".join([*parts, "", *self._cost()])
+
+    @property
+    def shared(self) -> int:
+        """Number of runs that several of the experiments ask for."""
+        return sum(len(row.experiments) > 1 for row in self.rows)
+
+    def _union(self) -> str:
+        """Return the number of runs that the experiments ask for together, as a line."""
+        asked = sum(len(row.experiments) for row in self.rows)
+        files = counted(len(self.experiments), "file")
+        return f"{asked} runs asked for by {files}, {len(self.rows)} together: {self.shared} are shared, and done once"
+
+    def _cost(self) -> list[str]:
+        """Return what is left to do and how long it takes, as lines."""
+        left = self.left
+        if not left:
+            return [f"Nothing to do: {'the run is' if len(self.rows) == 1 else f'all {len(self.rows)} runs are'} done."]
+        lines = []
+        if self.preparations:
+            lines.append(f"To prepare first: {', '.join(self.preparations)}")
+        if archived := sum(row.state.reason == IN_ARCHIVE for row in left):
+            fix = "`plat archive --restore` brings back what was done"
+            lines.append(f"{counted(archived, 'run')} {are(archived)} in the archive; {fix}")
+        workers = counted(self.workers, "worker")
+        head, disk = f"{len(left)} of {counted(len(self.rows), 'run')} to do", f"{size(self.disk_bytes)} of disk"
+        if self.wall_seconds is None or self.work_seconds is None:
+            limits = "the times above are limits, and " if any(asked.minutes for asked in self.asked) else ""
+            return [*lines, f"{head} with {workers}, {disk}; {limits}how long they take is {self.basis()}"]
+        slow = sum(row.spread[1] for row in left if row.spread is not None) - sum(row.seconds or 0.0 for row in left)
+        most = f", {duration(self.work_seconds + slow)} if all are as slow as the slowest tenth" if slow >= 1 else ""
+        time = f"about {duration(self.wall_seconds)} with {workers} ({duration(self.work_seconds)} of work{most})"
+        return [*lines, f"{head}: {time}, {disk} ({self.basis()})"]
+
+
+def _line(row: PlanRow, width: int) -> str:
+    parts = [f"{SYMBOLS[row.state.state]} {row.run.name.ljust(width)}", row.state.outcome or row.state.state]
+    if row.state.success is not None:
+        parts.append(f"success {percent(row.state.success)}")
+    if row.state.state != RunStatus.DONE and row.state.step:
+        parts.append(f"at iteration {row.state.step}")
+    return "  ".join(parts)
+
+
+def _rounded(seconds: float | None) -> float | None:
+    return None if seconds is None else round(seconds, 1)

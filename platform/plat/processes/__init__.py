@@ -1,0 +1,1 @@
+"""Processes, their marks, signals, cores and locks: one helper for each."""

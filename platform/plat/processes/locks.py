@@ -1,0 +1,42 @@
+"""Advisory locks (flock) on open files. The kernel releases a lock when its file is closed or its process ends."""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import os
+from pathlib import Path
+
+NO_LOCKS = (errno.ENOLCK, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.EINVAL)  # of a file system without locks
+
+
+def open_lock(path: Path, mode: int = 0o666) -> int:
+    """Return a descriptor of a lock file, creating the file if it is missing. Raises OSError."""
+    return os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, mode)
+
+
+def take_lock(handle: int, *, shared: bool = False, wait: bool = False) -> bool | None:
+    """Lock an open file; with `wait`, wait as long as another process holds it.
+
+    Returns True when the lock is held, False when another process holds it, None when the file system has no locks.
+    Raises OSError for any other failure.
+    """
+    operation = (fcntl.LOCK_SH if shared else fcntl.LOCK_EX) | (0 if wait else fcntl.LOCK_NB)
+    try:
+        fcntl.flock(handle, operation)
+    except BlockingIOError:
+        return False
+    except OSError as error:
+        if error.errno in NO_LOCKS:
+            return None
+        raise
+    return True
+
+
+def probe_lock(path: Path) -> bool | None:
+    """Take and release a shared lock on an existing file. Returns like `take_lock`; raises OSError, also of opening."""
+    handle = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+    try:
+        return take_lock(handle, shared=True)
+    finally:
+        os.close(handle)

@@ -1,0 +1,1 @@
+"""Expand a matrix into runs with names."""

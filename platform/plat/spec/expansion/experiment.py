@@ -1,0 +1,223 @@
+"""Turn experiment files and command-line overrides into runs.
+
+Precedence of overrides, lowest first: the trainer's defaults, `base`, the axes in file order, the command line. An
+override of an axis (`seed=3`, `filter=top_p`) replaces that axis's values. Errors are SpecError; nothing is written.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
+from pathlib import Path
+from typing import Any
+
+from plat.errors import SpecError
+from plat.spec.composition.schema import build, schema_of
+from plat.spec.expansion.conflicts import check_conflicts
+from plat.spec.expansion.run import Run, RunMaker, same_results
+from plat.spec.identity.run_identity import canonical
+from plat.spec.reading.experiment_file import check_name, read_file
+from plat.spec.reading.overrides import CommandLine, is_sweep, parse_overrides, to_plain, values_of
+from plat.spec.reading.paper_file import paper_data
+from plat.spec.reading.yaml_reader import Document, read
+from plat.suggest import nearest, suggest
+from plat.trainer.api import TrainerSpec, find_trainer
+from plat.words.metric_names import SUCCESS
+
+__all__ = ["Experiment", "Run", "build_run", "check_apart", "config_object", "load_experiment", "load_experiments"]
+
+MARK_LENGTH = 40  # characters of the readable part of a mark
+SLOW_SECONDS = 1.0  # after this time `slow` is called
+Slow = Callable[[Path, int], None]
+
+
+@dataclass(frozen=True)
+class Experiment:
+    """One experiment file under the overrides of a command line.
+
+    runs       the distinct runs, in the order of the matrix
+    cells      every position of the matrix, in order: (axis -> label, run id). Several positions may share a run
+    reference  the folder of a bundle with earlier results, relative to the file's folder
+    left_out   axis -> the values of the file that the command line did not choose
+    base       the keys that `base` sets, each with its position in the file
+    overrides  the overrides of the command line, as typed
+    is_search  True for a search: the runs are those that its trials have asked for so far, and there is no matrix
+    mark       readable text and hash of the overrides, which separates these results from those of the plain file;
+               "" without overrides
+    """
+
+    name: str
+    path: Path
+    title: str
+    paper: str | None
+    source: str | None
+    report: list[dict[str, Any]]
+    claims: list[dict[str, Any]]
+    axes: dict[str, list[Any]]
+    runs: list[Run]
+    paper_data: dict[str, Any]
+    scale: str
+    cells: list[tuple[dict[str, Any], str]] = field(default_factory=list)
+    left_out: dict[str, list[Any]] = field(default_factory=dict)
+    base: dict[str, str] = field(default_factory=dict)
+    overrides: tuple[str, ...] = ()
+    mark: str = ""
+    reference: str | None = None
+    is_search: bool = False
+
+    @property
+    def reference_folder(self) -> Path | None:
+        """The bundle of reference results that the file names. It may not exist."""
+        return None if self.reference is None else self.path.parent / self.reference
+
+    @property
+    def report_name(self) -> str:
+        """The name of the report: the file's name, and the mark if overrides make it another report."""
+        return f"{self.name}@{self.mark}" if self.mark else self.name
+
+
+def load_experiment(path: str | Path, overrides: Sequence[str] = (), slow: Slow | None = None) -> Experiment:
+    """Read one experiment file and make its runs. Raises SpecError, with the position in the file, for any mistake.
+
+    slow  called once, with the file and its number of runs, if making them takes longer than SLOW_SECONDS
+    """
+    document = read(path)
+    check_name(document)
+    line = _as_axes(parse_overrides(tuple(overrides)), document)
+    file = read_file(document, line)
+    check_conflicts(file, line)
+    cells = list(file.matrix.cells())
+    place = file.matrix.where
+    alike = frozenset(axis.name for axis in file.matrix.axes if not axis.varies())
+    maker = RunMaker(file.base, tuple(line.assignments), alike)
+    runs: dict[str, Run] = {}
+    positions = []
+    late = time.monotonic() + SLOW_SECONDS
+    for cell in cells:
+        if slow is not None and time.monotonic() > late:
+            slow(document.path, len(cells))
+            slow = None
+        labels = {name: value.label for name, value in cell.items()}
+        run = maker.make(labels, [value.assignments for value in cell.values()], place)
+        positions.append((run.axes, run.id))
+        runs.setdefault(run.id, run)
+    if not runs:
+        raise SpecError("the matrix is empty: every run is excluded", where=place, fix="remove an `exclude` row")
+    paper = file.header["paper"]
+    scales = dict.fromkeys(str(run.config.get("scale", run.trainer)) for run in runs.values())
+    return Experiment(
+        name=document.path.stem,
+        path=document.path,
+        **file.header,
+        axes={axis.name: axis.labels() for axis in file.matrix.axes},
+        runs=list(runs.values()),
+        paper_data=paper_data(document, paper) if paper is not None else {},
+        scale="+".join(scales),
+        cells=positions,
+        left_out={axis.name: axis.left_out() for axis in file.matrix.axes},
+        base={assignment.key: assignment.key_place() for assignment in file.base},
+        overrides=tuple(overrides),
+        mark=_mark(line),
+    )
+
+
+def load_experiments(
+    paths: Sequence[str | Path], overrides: Sequence[str] = (), slow: Slow | None = None
+) -> list[Experiment]:
+    """Read several files under the same overrides. Their names must differ, because results are tagged with them.
+
+    slow  see `load_experiment`
+    """
+    experiments: list[Experiment] = []
+    for path in dict.fromkeys(str(path) for path in paths):
+        experiment = load_experiment(path, overrides, slow)
+        check_apart(experiment, experiments)
+        experiments.append(experiment)
+    return experiments
+
+
+def check_apart(experiment: Experiment, others: Sequence[Experiment]) -> None:
+    """Raise SpecError if an experiment shares its name with another, or a run id with a different run."""
+    for other in others:
+        if other.name == experiment.name:
+            what = f"two files are called {other.name!r}"
+            raise SpecError(what, where=f"{other.path} and {experiment.path}", fix="rename one")
+    known = {run.id: run for other in others for run in other.runs}
+    for run in experiment.runs:
+        if not same_results(run, known.get(run.id, run)):
+            what = f"two different configs share the id {run.id}"
+            raise SpecError(what, where=str(experiment.path), fix="change one's seed")
+
+
+def check_metric(name: str, runs: Iterable[Run], also: Iterable[str] = ()) -> None:
+    """Raise SpecError, with the nearest name, if no run logs the metric `name`. `success` is always valid.
+
+    Every name is valid if the trainer of one of the runs does not list its metrics. The names in `also` are only
+    suggested in the error: they are not accepted here.
+    """
+    trainers = [find_trainer(trainer) for trainer in dict.fromkeys(run.trainer for run in runs)]
+    if name == SUCCESS or not all(trainer.metrics for trainer in trainers):
+        return
+    logged = list(dict.fromkeys(metric for trainer in trainers for metric in (trainer.headline, *trainer.metrics)))
+    if any(fnmatchcase(name, metric) for metric in logged):
+        return
+    names = [*also, SUCCESS, *logged]
+    same_prefix = [metric for metric in names if metric.startswith(name.partition("/")[0] + "/")]
+    shown = names if nearest(name, names) else same_prefix or names
+    who = ", ".join(trainer.name for trainer in trainers)
+    raise SpecError(f"no run logs the metric {name!r} (trainer: {who})", fix=suggest(name, shown, "metrics"))
+
+
+def build_run(overrides: Sequence[str]) -> Run:
+    """Return one run made from overrides alone, its axes. Raises SpecError for a wrong or a multiple value."""
+    line = parse_overrides(tuple(overrides))
+    for assignment in line.assignments:
+        if is_sweep(assignment.value):
+            what = f"{assignment.key}: one run takes one value"
+            raise SpecError(what, where=assignment.where, fix="use an experiment file for several")
+    if line.axes:
+        raise SpecError("one run has no matrix", where=next(iter(line.axes.values()))[1], fix="write key=value")
+    plain = [assignment for assignment in line.assignments if not isinstance(assignment.value, (dict, list))]
+    labels = {assignment.key: assignment.value for assignment in plain}
+    return RunMaker((), tuple(line.assignments), frozenset(labels)).make(labels, [], "command line")
+
+
+def config_object(run: Run | Mapping[str, Any], trainer: TrainerSpec) -> Any:
+    """Return a new config_type instance for a run or a plain config. Raises SpecError if it does not fit the schema."""
+    values = run.config if isinstance(run, Run) else run
+    schema = schema_of(trainer.config_type)
+    for key, value in schema.flatten(values):
+        schema.check(key, value)
+    return build(trainer.config_type, values)
+
+
+def _as_axes(line: CommandLine, document: Document) -> CommandLine:
+    """Turn overrides of the file's axes into values of those axes: `filter=top_p` becomes `matrix.filter=[top_p]`."""
+    matrix = document.data.get("matrix") if isinstance(document.data, dict) else None
+    axes_of_file = matrix if isinstance(matrix, dict) else {}
+    assignments, axes = [], dict(line.axes)
+    for assignment in line.assignments:
+        if assignment.key in axes_of_file:
+            axes[assignment.key] = (values_of(assignment.value, assignment.where), assignment.where)
+        elif is_sweep(assignment.value):
+            values = ",".join(str(value) for value in values_of(assignment.value, assignment.where)[:6])
+            what = f"{assignment.key} is not an axis of {document.path.name}"
+            raise SpecError(what, where=assignment.where, fix=f"write matrix.{assignment.key}=[{values}]")
+        else:
+            assignments.append(assignment)
+    return CommandLine(assignments, {name: (to_plain(values, place), place) for name, (values, place) in axes.items()})
+
+
+def _mark(line: CommandLine) -> str:
+    """Return a readable text and a hash of the command line's overrides, independent of their order; "" without any."""
+    given: dict[str, Any] = {assignment.key: assignment.value for assignment in line.assignments}
+    given |= {f"matrix.{axis}": values for axis, (values, _) in line.axes.items()}
+    if not given:
+        return ""
+    text = canonical(given)
+    words = re.sub(r"[^A-Za-z0-9.]+", "-", text.replace("matrix.", "")).strip("-.")
+    return f"{words[:MARK_LENGTH].rstrip('-.')}-{hashlib.sha256(text.encode()).hexdigest()[:8]}"

@@ -1,0 +1,1 @@
+"""The id of a run, its recorded config, and the plug-in code in its identity."""

@@ -1,0 +1,57 @@
+"""Find the code of the unreleased plug-ins in a run's identity (`plat.trainer.plugin_code`)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from plat.errors import RunError
+from plat.spec.composition.schema import schema_of, select
+from plat.trainer.api import find_trainer
+from plat.trainer.plugin_code import CODE, TRAINER, PluginCode, changed_files, plugin_code
+from plat.trainer.plugins import load_plugin
+
+
+def named_code(identity: Mapping[str, Any]) -> dict[str, str]:
+    """Return config key -> digest for the plug-ins identified by their code; `trainer` is the trainer's key."""
+    facts = identity.get("plugins", ())
+    return {key: fact.removeprefix(CODE) for key, fact in facts if fact.startswith(CODE)}
+
+
+def run_code(trainer: str, config: Mapping[str, Any], identity: Mapping[str, Any]) -> dict[str, PluginCode]:
+    """Return config key -> present code, for each plug-in that `named_code(identity)` lists.
+
+    Plug-ins that are now installed releases are left out. Raises SpecError if the trainer does not exist, and
+    PluginError if a plug-in cannot be imported.
+    """
+    codes = {}
+    for key in named_code(identity):
+        spec: Any = find_trainer(trainer)
+        if key != TRAINER:
+            group = schema_of(spec.config_type).leaves[key].metadata["plugin"]
+            spec = load_plugin(group, str(select(config, key)))
+        code = plugin_code(spec)
+        if code is not None:
+            codes[key] = code
+    return codes
+
+
+def files_by_key(trainer: str, config: Mapping[str, Any], identity: Mapping[str, Any]) -> dict[str, dict[str, str]]:
+    """Return the file hashes of the code that `run_code` returns, for meta.json: config key -> file name -> hash."""
+    return {key: dict(code.files) for key, code in run_code(trainer, config, identity).items()}
+
+
+def check_code(meta: Mapping[str, Any], config: Mapping[str, Any]) -> None:
+    """Raise RunError if the code of a plug-in has changed since the run's id was made.
+
+    Plug-ins that are now installed releases are not checked. Raises SpecError or PluginError if one cannot be loaded.
+    """
+    identity = meta.get("identity") or {}
+    named = named_code(identity)
+    for key, code in run_code(meta["trainer"], config, identity).items():
+        if named[key] != code.digest:
+            recorded = (meta.get("plugin_code") or {}).get(key) or {}
+            files = changed_files(recorded, code.files) if recorded else []
+            what = f"{', '.join(files[:3])} changed" if files else f"the code of {key} changed"
+            fix = "give the experiment's command again, which makes new runs; or put the code back and `plat retry`"
+            raise RunError(f"{what} since this run was planned, and its id names the code", where=key, fix=fix)

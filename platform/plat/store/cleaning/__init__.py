@@ -1,0 +1,1 @@
+"""Remove runs, archives and leftovers from a home."""

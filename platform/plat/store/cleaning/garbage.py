@@ -1,0 +1,129 @@
+"""Find and remove files of a home that are no longer needed. Nothing of a run that may resume is ever listed.
+
+scratch       half-written files and folders of killed processes, at least an hour old
+checkpoints   of done runs, except the newest of each attempt (it says which events count) and the peak
+artifacts     of attempts of a done run that did not make its result
+preparations  notes and logs of preparations that are over
+caches        base models and other shared work: made again when a run needs them; only on request
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from plat.processes import identification
+from plat.store.disk.durable import read_json, scratch_name
+from plat.store.home import Home
+from plat.store.run_directory import lease
+from plat.store.run_directory.artifact_files import artifacts_of
+from plat.store.run_directory.checkpoint import is_peak, list_checkpoints
+from plat.store.run_directory.paths import RunPaths
+from plat.store.run_directory.run_files import read_result
+from plat.words.states import HELD, LeaseState
+
+OLD = 3600.0  # seconds after which a half-written file has no writer
+SCRATCH = (".tmp-*", ".probe-*", ".home-*.json")
+
+
+@dataclass(frozen=True)
+class Garbage:
+    """A file or folder that can be removed; `size` in bytes."""
+
+    kind: str
+    path: Path
+    size: int
+
+
+def garbage(home: Home, *, caches: bool = False) -> list[Garbage]:
+    """List the files and folders in a home that can be removed, ordered by kind.
+
+    `caches` adds the caches unless a run is active.
+    """
+    runs = home.all_runs()
+    of_done = sorted(_of_done_runs(runs), key=lambda item: item[0], reverse=True)  # checkpoints before artifacts
+    listed = [*_scratch(home, runs), *of_done, *_preparations(home)]
+    if caches and not any(lease.state(run) in HELD for run in runs):
+        listed += [("caches", path) for kind in _entries(home.cache) for path in _entries(kind)]
+    return [Garbage(kind, path, _size(path)) for kind, path in listed]
+
+
+def remove_garbage(items: list[Garbage]) -> int:
+    """Remove the items and return the bytes freed; items that are gone or cannot be removed are skipped."""
+    freed = 0
+    for item in items:
+        with contextlib.suppress(OSError):
+            if item.path.is_dir():
+                grave = scratch_name(item.path)
+                os.rename(item.path, grave)  # first its name, so that half of it is never seen
+                shutil.rmtree(grave)
+            else:
+                item.path.unlink()
+            freed += item.size
+    return freed
+
+
+def _scratch(home: Home, runs: list[RunPaths]) -> Iterator[tuple[str, Path]]:
+    folders = [home.root, home.reports, home.cache, home.runs, *(path for path in _entries(home.runs) if path.is_dir())]
+    yield from (("scratch", path) for folder in folders for path in _old_scratch(folder))
+    for run in runs:
+        listed = [*_old_scratch(run.root)]
+        folders = [folder for attempt in run.attempts() for folder in (attempt.checkpoints, attempt.artifacts)]
+        listed += [path for folder in folders for path in _old_scratch(folder)]
+        if listed and lease.state(run) not in HELD:  # writing a large checkpoint may take hours
+            yield from (("scratch", path) for path in listed)
+
+
+def _old_scratch(folder: Path) -> Iterator[Path]:
+    limit = time.time() - OLD
+    for pattern in SCRATCH:
+        for path in folder.glob(pattern):
+            with contextlib.suppress(OSError):
+                if path.lstat().st_mtime < limit:
+                    yield path
+
+
+def _of_done_runs(runs: list[RunPaths]) -> Iterator[tuple[str, Path]]:
+    for run in runs:
+        result = read_result(run)
+        if result is None or lease.state(run) != LeaseState.FREE:
+            continue
+        for attempt in run.attempts():
+            checkpoints = list_checkpoints(attempt.checkpoints)
+            peaks = [path for _, path in checkpoints if is_peak(path)]
+            kept = [path for _, path in checkpoints[-1:]] + peaks[-1:]
+            yield from (("checkpoints", path) for _, path in checkpoints if path not in kept)
+            if attempt.number != result.get("attempt"):
+                yield from (("artifacts", artifact.path) for artifact in artifacts_of(attempt).values())
+
+
+def _preparations(home: Home) -> Iterator[tuple[str, Path]]:
+    going_on = set()
+    for path in _entries(home.preparations):
+        facts = read_json(path)
+        if facts is not None and identification.may_run(facts):
+            going_on.add(path.stem)
+        else:
+            yield "preparations", path
+    yield from (("preparations", path) for path in home.logs.glob("prepare-*.txt") if path.stem not in going_on)
+
+
+def _entries(folder: Path) -> list[Path]:
+    try:
+        return sorted(folder.iterdir())
+    except OSError:
+        return []
+
+
+def _size(path: Path) -> int:
+    """Return the bytes of a file, or of everything in a folder."""
+    if not path.is_dir() or path.is_symlink():
+        with contextlib.suppress(OSError):
+            return path.lstat().st_size
+        return 0
+    return sum(_size(entry) for entry in _entries(path))

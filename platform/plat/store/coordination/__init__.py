@@ -1,0 +1,1 @@
+"""Coordinate commands on one home: live sweeps, submissions, trials, preparations."""

@@ -1,0 +1,266 @@
+"""Record the submissions of runs to a scheduler.
+
+A submission is one call of the scheduler (for SLURM one array). Its unique name is also the scheduler's job name.
+
+    <home>/submissions/<name>/lock            locked by the submitter and the scheduler command that it calls
+                              submission.json the tasks; written once, just before the scheduler is called
+                              job.json        the scheduler's job number, once it is known
+                              over.json       the submission has ended for good; over-<task>.json: one task has
+    <home>/runs/<id>/submissions/001.json     the run belongs to this task of this submission
+
+Every file but the lock is created exclusively and never changed. Only the creator of a run's newest record submits the
+run, and the next record is created only when the task of the newest is over. So only one of several submitters submits
+a run. After a kill the next submitter can continue: without submission.json the scheduler was never called; without
+job.json it asks the scheduler for a job of that name; with job.json, for that number.
+"""
+
+from __future__ import annotations
+
+import getpass
+import os
+import re
+import time
+import uuid
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from plat.processes import identification
+from plat.store.disk.durable import create, read_json, to_checked_json
+from plat.store.home import Home
+from plat.store.run_directory.paths import Below, RunPaths
+
+# Set in the processes of a task, so that a lease can name its submission and task.
+NAME_VARIABLE, TASK_VARIABLE, RESTART_VARIABLE = "PLAT_SUBMISSION", "PLAT_TASK", "PLAT_RESTART"
+_NAME = re.compile(r"[\w-]+")  # of a submission and its folder
+LEVELS = 4  # folders above a run's directory that may be the home
+
+
+@dataclass(frozen=True)
+class Submission:
+    """The folder of one submission. The constructor does not touch the disk."""
+
+    root: Path
+
+    lock = Below("lock")
+    # JSON: name, comment, scheduler, cluster, tasks (a list of lists of run ids), slots, by, time
+    manifest = Below("submission.json")
+    script = Below("script.sh")
+    job = Below("job.json")  # JSON: job (the scheduler's number), learnt (its source: the reply, a query, or a task)
+
+    @property
+    def name(self) -> str:
+        return self.root.name
+
+    @property
+    def home(self) -> Home:
+        """The home of the submission."""
+        return Home(self.root.parent.parent)
+
+    def over(self, task: int | None = None) -> Path:
+        """Return the path of over.json of the submission, or of one task. JSON: outcome, reason, time."""
+        return self.root / ("over.json" if task is None else f"over-{task}.json")
+
+    def starts(self, task: int) -> Path:
+        """Return the path of the file that lists the starts of a task, as JSON lines with process and time.
+
+        It serves schedulers that do not count how often they have started a task.
+        """
+        return self.root / f"starts-{task}.jsonl"
+
+    def facts(self) -> dict[str, Any]:
+        """Return the content of submission.json; {} if it is absent or damaged."""
+        return read_json(self.manifest) or {}
+
+    def tasks(self) -> list[list[str]]:
+        """Return the run ids of each task; [] if submission.json is missing or damaged."""
+        tasks = self.facts().get("tasks")
+        return tasks if isinstance(tasks, list) and all(isinstance(ids, list) for ids in tasks) else []
+
+    def runs_of(self, task: int) -> list[str]:
+        """Return the run ids of one task; [] if there is no such task."""
+        tasks = self.tasks()
+        return tasks[task] if 0 <= task < len(tasks) else []
+
+    def job_id(self) -> str | None:
+        """Return the scheduler's job number, None while it is unknown."""
+        number = (read_json(self.job) or {}).get("job")
+        return None if number is None else str(number)
+
+    def note_job(self, job_id: str, learnt: str) -> None:
+        """Record the scheduler's job number, unless it is recorded."""
+        create(self.job, to_checked_json({"job": job_id, "learnt": learnt, "time": time.time()}))
+
+    def note_over(self, outcome: str | None, reason: str, task: int | None = None) -> None:
+        """Record that the submission (or one task) is over; its unfinished runs may be submitted again.
+
+        `outcome` is the outcome of those runs, None if unknown; `reason` explains it in words.
+        """
+        create(self.over(task), to_checked_json({"outcome": outcome, "reason": reason, "time": time.time()}))
+
+    def is_over(self, task: int | None = None) -> bool:
+        return self.over().exists() or (task is not None and self.over(task).exists())
+
+    def end(self, task: int) -> dict[str, Any]:
+        """Return a dict with the "outcome" (None if unknown) and the "reason" of a task that is over.
+
+        Of a task that is not over, they are None and "".
+        """
+        return read_json(self.over(task)) or read_json(self.over()) or {"outcome": None, "reason": ""}
+
+
+@dataclass(frozen=True)
+class Record:
+    """The record that a run belongs to a task of a submission; `attempts` is the number of its earlier attempts."""
+
+    submission: Submission
+    task: int
+    attempts: int
+    facts: dict[str, Any]
+
+    @property
+    def is_open(self) -> bool:
+        """False if the submission or task is over, or if the submission's folder or the record is lost."""
+        return bool(self.facts) and self.submission.root.is_dir() and not self.submission.is_over(self.task)
+
+    @property
+    def place(self) -> str:
+        """The job and task of the run at the scheduler, in words: "job 123_4 on <cluster>"."""
+        job = self.submission.job_id()
+        if job is None:
+            return f"being submitted to {self.facts.get('cluster')} as {self.submission.name}"
+        return f"job {job}_{self.task} on {self.facts.get('cluster')}"
+
+
+def new_submission(home: Home) -> Submission:
+    """Create the folder of a submission under a unique name."""
+    submission = Submission(home.submissions / f"plat-{uuid.uuid4().hex[:12]}")
+    submission.root.mkdir(parents=True)
+    return submission
+
+
+def open_submissions(home: Home, scheduler: str = "") -> list[Submission]:
+    """Return the submissions that are not over as a whole, oldest first.
+
+    scheduler  leave out the submissions to other schedulers; "" selects all. Submissions without a readable
+               submission.json are always included.
+    """
+    try:
+        with os.scandir(home.submissions) as entries:
+            folders = [(entry.stat().st_mtime_ns, entry.name) for entry in entries if entry.is_dir()]
+    except OSError:
+        return []
+    submissions = [Submission(home.submissions / name) for _, name in sorted(folders)]
+    still_open = [submission for submission in submissions if not submission.is_over()]
+    if not scheduler:
+        return still_open
+    manifests = [(submission, read_json(submission.manifest)) for submission in still_open]
+    return [submission for submission, facts in manifests if facts is None or facts.get("scheduler") == scheduler]
+
+
+def submitter() -> dict[str, Any]:
+    """Describe this process and its machine, as `identification.this_process`, with its "user"."""
+    return {**identification.this_process(), "user": user_name()}
+
+
+def user_name() -> str:
+    """Return the user's name, or the user id if there is no name."""
+    try:
+        return getpass.getuser()
+    except (OSError, KeyError):
+        return str(os.getuid())
+
+
+def claim(paths: RunPaths, submission: Submission, task: int, facts: Mapping[str, Any]) -> Record | None:
+    """Create the run's next record and return it; return None if the run has an open record or another one is first.
+
+    facts  further content of the record
+
+    The record is not flushed to disk: the submitter flushes all records at once before it calls the scheduler.
+    """
+    numbers = _numbers(paths)
+    if numbers and _read(paths, numbers[-1]).is_open:
+        return None
+    attempts = len(paths.attempts())
+    content = {**facts, "submission": submission.name, "task": task, "attempts": attempts, "time": time.time()}
+    paths.submissions.mkdir(exist_ok=True)
+    is_ours = create(_file(paths, (numbers[-1] if numbers else 0) + 1), to_checked_json(content), sync=False)
+    return Record(submission, task, attempts, content) if is_ours else None
+
+
+def newest_record(paths: RunPaths) -> Record | None:
+    """Return the run's newest record, None if it was never submitted."""
+    numbers = _numbers(paths)
+    return _read(paths, numbers[-1]) if numbers else None
+
+
+def newest_file(paths: RunPaths) -> Path | None:
+    """Return the file of the newest record, or None."""
+    numbers = _numbers(paths)
+    return _file(paths, numbers[-1]) if numbers else None
+
+
+def open_record(paths: RunPaths) -> Record | None:
+    """Return the newest record, None if its task is over."""
+    record = newest_record(paths)
+    return record if record is not None and record.is_open else None
+
+
+def _find_submission(paths: RunPaths, name: str) -> Submission:
+    """Return the submission of this name in the home of a run, whose directory may be in the archive.
+
+    If there is none, return a Submission whose folder does not exist.
+    """
+    folders = [parent / "submissions" / name for parent in paths.root.parents[:LEVELS]]
+    return Submission(next((folder for folder in folders if folder.is_dir()), folders[1]))
+
+
+def is_task_over(task: Any, find: Callable[[str], Submission]) -> bool:
+    """Return True if the task in a file is over, or an earlier start of this process's task; `find` its submission."""
+    if not isinstance(task, dict) or not isinstance(task.get("submission"), str):
+        return False
+    own = this_task()
+    if own is not None and (own["submission"], own["task"]) == (task["submission"], task.get("task")):
+        restart = task.get("restart", 0)
+        return isinstance(restart, int) and bool(own["restart"] > restart)
+    return find(task["submission"]).is_over(task.get("task"))
+
+
+def is_task_of_run_over(paths: RunPaths, task: Any) -> bool:
+    """Return True if the task that a run's lease names is over, or is an earlier start of this process's task."""
+    return is_task_over(task, partial(_find_submission, paths))
+
+
+def this_task() -> dict[str, Any] | None:
+    """Return submission, task and restart of the scheduler task that this process belongs to; None outside a task."""
+    name = os.environ.get(NAME_VARIABLE)
+    if not name:
+        return None
+    return {
+        "submission": name,
+        "task": int(os.environ.get(TASK_VARIABLE, "0")),
+        "restart": int(os.environ.get(RESTART_VARIABLE, "0")),
+    }
+
+
+def _numbers(paths: RunPaths) -> list[int]:
+    try:
+        names = os.listdir(paths.submissions)
+    except OSError:
+        return []
+    return sorted(int(name[:-5]) for name in names if name.endswith(".json") and name[:-5].isdigit())
+
+
+def _file(paths: RunPaths, number: int) -> Path:
+    return paths.submissions / f"{number:03d}.json"
+
+
+def _read(paths: RunPaths, number: int) -> Record:
+    """Read a record; a damaged one (after a power cut) has no facts and counts as over."""
+    facts = read_json(_file(paths, number)) or {}
+    task, attempts, name = (facts.get(key) for key in ("task", "attempts", "submission"))
+    if not (isinstance(task, int) and isinstance(attempts, int) and isinstance(name, str) and _NAME.fullmatch(name)):
+        return Record(_find_submission(paths, "damaged"), 0, 0, {})
+    return Record(_find_submission(paths, name), task, attempts, facts)

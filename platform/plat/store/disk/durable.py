@@ -1,0 +1,244 @@
+"""Write small files and folders so that a kill or a power cut leaves the old content or the new one.
+
+A crash leaves at most a file whose name begins with `.tmp-`, which every reader ignores.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import itertools
+import json
+import os
+import shutil
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+from plat.errors import HomeError, PlatError, os_errors_as
+from plat.plain_files import NotRegular, read_json_value
+from plat.processes.locks import NO_LOCKS
+
+CHECKSUM = "checksum"  # the key in a JSON file
+SCRATCH = ".tmp-"  # the names of files and folders that are not whole yet begin with it
+AT_FDCWD, RENAME_EXCHANGE = -100, 2  # of Linux, in fcntl.h and fs.h
+_count = itertools.count()
+
+
+def scratch_name(path: Path) -> Path:
+    """Return a name beside `path` that no other process or call uses."""
+    return path.with_name(f"{SCRATCH}{os.getpid()}-{next(_count)}-{path.name}")
+
+
+def fsync_folder(folder: Path) -> None:
+    """Make renames and links in a folder durable, as far as the file system can (some network ones refuse)."""
+    with contextlib.suppress(OSError):
+        handle = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(handle)
+        finally:
+            os.close(handle)
+
+
+def exchange(first: Path, second: Path) -> bool:
+    """Swap the names of two files or folders atomically; return False, with nothing changed, if the system cannot."""
+    import ctypes
+
+    function = getattr(ctypes.CDLL(None), "renameat2", None)
+    names = (os.fsencode(first), os.fsencode(second))
+    return function is not None and function(AT_FDCWD, names[0], AT_FDCWD, names[1], RENAME_EXCHANGE) == 0
+
+
+def publish_folder(scratch: Path, target: Path) -> None:
+    """Rename a folder to `target`, replacing an earlier folder of that name; durable when it returns."""
+    if not target.exists():
+        os.rename(scratch, target)
+    elif exchange(scratch, target):
+        shutil.rmtree(scratch, ignore_errors=True)  # this is the earlier one now
+    else:
+        earlier = scratch_name(target)
+        os.rename(target, earlier)  # a kill between the two renames leaves no folder of that name
+        try:
+            os.rename(scratch, target)
+        except OSError:
+            os.rename(earlier, target)
+            raise
+        shutil.rmtree(earlier, ignore_errors=True)
+    fsync_folder(target.parent)
+
+
+@contextlib.contextmanager
+def replacing(target: Path) -> Iterator[Path]:
+    """Yield a path beside `target` for a new folder, which replaces `target` after the block (see `publish_folder`).
+
+    If the block raises, `target` stays as it was.
+    """
+    scratch = scratch_name(target)
+    try:
+        yield scratch
+        publish_folder(scratch, target)
+    finally:
+        shutil.rmtree(scratch, ignore_errors=True)
+
+
+def replace_report(write: Callable[[Path], dict[str, Path]], folder: Path) -> dict[str, Path]:
+    """Write a report beside its folder and rename it over the earlier one; return file name -> path.
+
+    Not for a folder that may hold other files. Raises HomeError if it cannot be written; the earlier report then stays.
+    """
+    fix = "make the folder writable, or choose another with --out DIR"
+    with os_errors_as(HomeError, "cannot replace the report", folder, fix), replacing(folder) as scratch:
+        names = write(scratch)
+    return {name: folder / name for name in names}
+
+
+def remove_folder(path: Path) -> None:
+    """Remove a folder; it is renamed first, so that no reader sees half of it."""
+    grave = scratch_name(path)
+    os.rename(path, grave)
+    shutil.rmtree(grave, ignore_errors=True)
+
+
+def remove_scratch(folder: Path) -> None:
+    """Remove leftovers of killed processes from a folder into which no other process writes."""
+    for path in folder.glob(f"{SCRATCH}*"):
+        if path.is_dir() and not path.is_symlink():
+            shutil.rmtree(path, ignore_errors=True)
+        else:
+            path.unlink(missing_ok=True)
+
+
+def write_all(handle: int, data: bytes) -> None:
+    """Call `os.write` until all of `data` is written."""
+    view = memoryview(data)
+    while view:
+        view = view[os.write(handle, view) :]
+
+
+def write_file(path: Path, data: bytes, *, sync: bool = True) -> None:
+    """Write a file that others see only after its own or its folder's rename; with `sync` it is on disk on return."""
+    handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o666)
+    try:
+        write_all(handle, data)
+        if sync:
+            os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+def write(path: Path, data: bytes, *, sync: bool = True) -> None:
+    """Create or replace a file atomically; with `sync` the content is on disk when it returns."""
+    scratch = scratch_name(path)
+    try:
+        write_file(scratch, data, sync=sync)
+        os.replace(scratch, path)
+    except BaseException:
+        scratch.unlink(missing_ok=True)
+        raise
+    if sync:
+        fsync_folder(path.parent)
+
+
+def create(path: Path, data: bytes, *, sync: bool = True) -> bool:
+    """Create a file atomically; return False, with nothing changed, if the name is taken."""
+    scratch = scratch_name(path)
+    try:
+        write_file(scratch, data, sync=sync)
+        os.link(scratch, path)
+    except FileExistsError:
+        return False
+    finally:
+        scratch.unlink(missing_ok=True)
+    if sync:
+        fsync_folder(path.parent)
+    return True
+
+
+def to_json(value: Any) -> bytes:
+    """Return one line of JSON; lone surrogates survive, because `json.loads` reads them back."""
+    return (json.dumps(value, ensure_ascii=False) + "\n").encode(errors="surrogatepass")
+
+
+def to_checked_json(value: dict[str, Any]) -> bytes:
+    """Return `to_json` of the value and a checksum of it, which `read_json` verifies and removes."""
+    as_read_back = json.loads(json.dumps(value))  # keys are strings, tuples are lists
+    return to_json({**as_read_back, CHECKSUM: _checksum(as_read_back)})
+
+
+def _checksum(value: dict[str, Any]) -> str:
+    return hashlib.sha256(json.dumps(value, sort_keys=True).encode()).hexdigest()
+
+
+def read_json(path: Path) -> dict[str, Any] | None:
+    """Read a JSON object from a small file, with or without a checksum; None if it is absent, damaged or no file."""
+    return load_json(path)[0]
+
+
+def load_json(path: Path) -> tuple[dict[str, Any] | None, bool]:
+    """Return what `read_json` returns, and True if the file has a checksum."""
+    try:
+        value = read_json_value(path)
+    except (FileNotFoundError, NotADirectoryError, IsADirectoryError, NotRegular, ValueError):
+        return None, False
+    if not isinstance(value, dict):
+        return None, False
+    checksum = value.pop(CHECKSUM, None)
+    return (value if checksum is None or checksum == _checksum(value) else None), checksum is not None
+
+
+def set_aside(path: Path) -> Path | None:
+    """Rename a damaged file (or a folder in its place) to `<name>.damaged-1`, `-2`, ...; return the new path.
+
+    Return None if there is nothing to rename. Nothing is deleted, so that a user can inspect it.
+    """
+    for number in itertools.count(1):
+        target = path.with_name(f"{path.name}.damaged-{number}")
+        if not os.path.lexists(target):
+            break
+    try:
+        os.rename(path, target)
+    except FileNotFoundError:
+        return None
+    return target
+
+
+def append_line(path: Path, value: Any) -> None:
+    """Append one JSON line with a single O_APPEND write, so that lines of several processes never mix."""
+    handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o666)
+    try:
+        os.write(handle, to_json(value))
+    finally:
+        os.close(handle)
+
+
+@contextlib.contextmanager
+def locked(path: Path, timeout: float | None = None, busy: PlatError | None = None) -> Iterator[None]:
+    """Hold an exclusive lock on a file for the length of the block. On a file system without locks, an exclusively
+    created file beside it serves as the lock; it is removed if its process on this machine is gone.
+
+    timeout  seconds to wait while another process holds it; None waits without a limit
+    busy     error to raise after that time; None raises a HomeError that names the file
+
+    Raises HomeError if the file cannot be opened.
+    """
+    from filelock import BaseFileLock, FileLock, SoftFileLock, Timeout
+
+    seconds = -1.0 if timeout is None else timeout  # -1: filelock's spelling of "wait without a limit"
+    lock: BaseFileLock = FileLock(path, fallback_to_soft=False)
+    fix = "make it a writable file, or choose another home (--home DIR)"
+    with os_errors_as(HomeError, "cannot lock a file of the home directory", path, fix):
+        try:
+            try:
+                lock.acquire(seconds)
+            except (OSError, NotImplementedError) as error:
+                if isinstance(error, OSError) and error.errno not in NO_LOCKS:
+                    raise
+                lock = SoftFileLock(path.with_name(f"{path.name}.exclusive"))
+                lock.acquire(seconds)
+        except Timeout as error:
+            wait = HomeError("another process holds the lock", where=str(path), fix="wait for it to end")
+            raise busy or wait from error
+    try:
+        yield
+    finally:
+        lock.release()

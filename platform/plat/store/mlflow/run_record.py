@@ -1,0 +1,197 @@
+"""Read from a run directory the record that MLflow should hold of the run.
+
+A record depends only on the run directory and on the files that ask for the run. Times come from the spool, never from
+the clock, so that a repeated import gives the same record. It has only the durable history (`run_history`).
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from plat.errors import HomeError
+from plat.plain_files import read_bytes
+from plat.store.mlflow.run_tags import code_tags, identity_tags, result_tags, status_of
+from plat.store.mlflow.spelling import PARAM_LENGTH, TAG_LENGTH, clean_key, cut, flatten, millis, text
+from plat.store.run_directory import run_files
+from plat.store.run_directory.damage import damage
+from plat.store.run_directory.history import run_history
+from plat.store.run_directory.paths import AttemptPaths, RunPaths
+from plat.words.outcomes import is_result
+
+FORMAT = 2  # raise it when records change: every run is then compared with the store again
+TABLES = "tables.jsonl"
+DAMAGED = "damaged"  # outcome of a done run whose history is incomplete
+NOT_COMPARED = ("time/", "mem/")  # may differ between two executions of one run
+
+
+class Point(NamedTuple):
+    """One value of one metric; `time` in milliseconds since 1970."""
+
+    key: str
+    step: int
+    value: float
+    time: int
+
+
+@dataclass
+class RunRecord:
+    """The content of one run in MLflow's terms. Times are in milliseconds; `end` is None until the run has ended."""
+
+    id: str
+    name: str
+    experiment: str  # name of the MLflow experiment
+    files: list[str]  # experiment files that ask for it, the first to ask at the head
+    signature: str
+    status: str  # RUNNING | FINISHED | FAILED | KILLED
+    start: int
+    end: int | None
+    params: dict[str, str] = field(default_factory=dict)
+    tags: dict[str, str] = field(default_factory=dict)
+    points: list[Point] = field(default_factory=list)  # by step, then key
+    artifacts: dict[str, bytes] = field(default_factory=dict)
+    damage: str = ""  # problem of the config or the history in one line
+
+    @property
+    def done(self) -> bool:
+        return self.status == "FINISHED"
+
+
+def experiment_name(paper: str | None, file: str | None, scale: str | None) -> str:
+    """Return the MLflow experiment of a paper at a scale, such as `ragen2 · laptop`; without a paper, of the file."""
+    return " · ".join(part for part in (paper or file or "plat", scale) if part)
+
+
+def signature(folder: str) -> str | None:
+    """Return a cheap fingerprint of a run directory from sizes and times of its files, None if it has no meta.json.
+
+    For a done run only meta.json and result.json count. Such a run changes no more, except that its meta.json lists the
+    experiment files that ask for it.
+    """
+    meta = _stat(f"{folder}/meta.json")
+    if meta is None:
+        return None
+    result = _stat(f"{folder}/result.json")
+    parts: list[object] = [FORMAT, meta, result]
+    if result is None:
+        for attempt in RunPaths(Path(folder)).attempts():
+            parts += [attempt.number, _stat(attempt.events), _stat(attempt.outcome), _stat(attempt.checkpoints)]
+    return hashlib.sha256(repr(parts).encode()).hexdigest()[:16]
+
+
+def has_begun(paths: RunPaths) -> bool:
+    """Return True if the run has an attempt or a result."""
+    return paths.result.exists() or bool(paths.attempts())
+
+
+def _stat(path: str | Path) -> tuple[int, int] | None:
+    try:
+        status = os.stat(path)
+    except OSError:
+        return None
+    return status.st_size, status.st_mtime_ns
+
+
+def read_record(paths: RunPaths, wanted_by: Sequence[str] = (), with_diff: bool = False) -> RunRecord | None:
+    """Return the record of a run directory, None if its meta.json or config.yaml is missing or unreadable.
+
+    wanted_by  files that ask for this run in addition to those in meta.json
+    with_diff  include the text of uncommitted code changes; their hash is always in the tag plat.code.diff_sha256
+    """
+    mark = signature(str(paths.root))  # first, so that the next import sees files that change during the read
+    meta = run_files.load_meta(paths)
+    if mark is None or meta is None:
+        return None
+    try:
+        config = run_files.load_config(paths, meta)
+    except HomeError:
+        return None
+    files = list(dict.fromkeys(clean_key(name) for name in [*meta.get("experiments", []), *wanted_by]))
+    wrong_config = run_files.config_damage(meta, config)
+    trusted = {} if wrong_config else config
+    points, tables, wrong_history = _history(paths)
+    result = run_files.read_result(paths)
+    attempts = paths.attempts()
+    ended = _ended(result, attempts)
+    status = status_of(str(ended.get("outcome", "")))
+    end = None if status == "RUNNING" else millis(ended.get("time"))
+    times = [millis(meta.get("created")), *(point.time for point in points[:1]), end]
+    started = [run_files.read_attempt_meta(attempt) for attempt in attempts]
+    newest = started[-1] if started else {}
+    number = (result or {}).get("attempt") or (attempts[-1].number if attempts else 0)
+    tags = {
+        **identity_tags(paths.id, meta, files, number),
+        **code_tags(meta, started),
+        **result_tags(meta, ended, newest.get("facts")),
+    }
+    return RunRecord(
+        id=paths.id,
+        name=tags["plat.name"],
+        experiment=experiment_name(
+            meta.get("paper"), files[0] if files else None, meta.get("scale") or trusted.get("scale")
+        ),
+        files=files,
+        signature=mark,
+        status=status,
+        start=min((time for time in times if time is not None), default=0),
+        end=end,
+        params={clean_key(key): cut(text(value), PARAM_LENGTH) for key, value in flatten(trusted).items()},
+        tags={clean_key(key): cut(value, TAG_LENGTH) for key, value in tags.items()},
+        points=points,
+        artifacts=_artifacts(paths, tables, with_config=not wrong_config, with_diff=with_diff),
+        damage=wrong_config or wrong_history,
+    )
+
+
+def _ended(result: dict[str, Any] | None, attempts: Sequence[AttemptPaths]) -> dict[str, Any]:
+    """Return the content of result.json, else of outcome.json of the newest attempt; {} until the run has ended."""
+    if result is not None:
+        return result
+    ended = (run_files.read_outcome(attempts[-1]) if attempts else None) or {}
+    return {} if is_result(str(ended.get("outcome", ""))) else ended  # only result.json makes a run done
+
+
+def _artifacts(
+    paths: RunPaths, tables: Sequence[dict[str, Any]], *, with_config: bool, with_diff: bool
+) -> dict[str, bytes]:
+    """Return name -> content of the files to store with a run: config, code, diff, and its tables as JSON lines."""
+    files = [*([paths.config] if with_config else []), paths.code, *([paths.diff] if with_diff else [])]
+    artifacts = {}
+    for path in files:
+        with suppress(OSError):  # a file that cannot be read is left out, so that the rest of the run is still stored
+            artifacts[path.name] = read_bytes(path)
+    if tables:
+        artifacts[TABLES] = "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in tables).encode()
+    return artifacts
+
+
+def without_history(record: RunRecord) -> RunRecord:
+    """Return the record of a damaged run without metrics and tables; a done run gets the outcome "damaged".
+
+    Its signature matches no run directory, so that every import compares and reports the run again.
+    """
+    files = {name: data for name, data in record.artifacts.items() if name != TABLES}
+    kept = replace(record, signature=DAMAGED, points=[], artifacts=files)
+    if not record.done:
+        return kept
+    tags = record.tags | {"plat.outcome": DAMAGED, "plat.reason": cut(record.damage, TAG_LENGTH)}
+    return replace(kept, status="FAILED", tags=tags)
+
+
+def _history(paths: RunPaths) -> tuple[list[Point], list[dict[str, Any]], str]:
+    """Return (metrics by step and key, tables, problem of a damaged file or "") of a run; the first value wins."""
+    metrics, tables = run_history(paths)
+    first: dict[tuple[str, int], Point] = {}
+    names: dict[str, str] = {}
+    for row in metrics:
+        key = names.get(row.key) or names.setdefault(row.key, clean_key(row.key))
+        first.setdefault((key, row.step), Point(key, row.step, float(row.value), millis(row.time) or 0))
+    points = sorted(first.values(), key=lambda point: (point.step, point.key))
+    rows = [{"name": row.name, "step": row.step, "data": row.data} for row in tables]
+    return points, rows, damage(paths, metrics, tables)

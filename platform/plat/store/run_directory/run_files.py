@@ -1,0 +1,245 @@
+"""Read and verify the files that decide a run's result: config.yaml, meta.json, result.json, and those of attempts.
+
+A damaged file, or one of another run, is never used (`plat.store.run_directory.own_files` has the rules). The config
+must match its hash in meta.json.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from plat.errors import HomeError
+from plat.plain_files import parse_yaml, read_text
+from plat.spec.identity.run_identity import SCHEME, recomputed
+from plat.store.disk.durable import set_aside
+from plat.store.run_directory.config_text import load_by_sections
+from plat.store.run_directory.own_files import is_of_other, read_own
+from plat.store.run_directory.paths import AttemptPaths, RunPaths
+from plat.store.run_directory.types import ATTEMPT_META, META, OUTCOME, RESULT, Type
+from plat.trainer.api import HEADLINE
+
+if TYPE_CHECKING:
+    from plat.spec.expansion.run import Run
+
+CONFIG_DAMAGE = "config.yaml is not the one the run was made with: it was edited or damaged"
+CONFIG_UNREADABLE = "the run's config cannot be read"
+BACK = "put back into its own folder what is another run's"
+OTHERWISE = "or remove the run's directory and sweep again"
+META_MISSING = "meta.json is missing"
+META_FIX = "`plat sweep` of the experiment file (or the same `plat run`) writes it again"
+CONFIG_FIX = (
+    "`plat sweep` of the experiment file (or the same `plat run`) writes it again; to change a run, change the "
+    "experiment file"
+)
+
+
+def fix_of(damage: str) -> str:
+    """Return how to fix a run with this damage."""
+    if damage == CONFIG_DAMAGE or damage.startswith(CONFIG_UNREADABLE):
+        return CONFIG_FIX
+    if damage.startswith("meta.json is ") and not is_of_other(damage):
+        return META_FIX
+    if damage.startswith("result.json is "):
+        return (
+            "`plat sweep` of the experiment file (or the same `plat run`) sets it aside and resumes from the newest "
+            "checkpoint"
+        )
+    if is_of_other(damage):
+        return f"{BACK}, {OTHERWISE}"
+    if damage.startswith("code."):
+        return f"put back what was recorded, from a copy or the run's artifacts in MLflow, {OTHERWISE}"
+    if "/outcome.json " in damage:
+        return (
+            "remove the run's result.json, then `plat sweep` of the experiment file (or the same `plat run`) sets it "
+            "aside and resumes from the newest checkpoint"
+        )
+    return "remove the run's directory and sweep again"
+
+
+def unreadable(paths: RunPaths) -> str:
+    """Describe why meta.json or config.yaml cannot be read; "" if both can. An edited config can be read."""
+    meta, problem = _read_own_meta(paths)
+    if meta is None:
+        return problem or META_MISSING
+    try:
+        load_config(paths, meta)
+    except HomeError as error:
+        return error.what
+    return ""
+
+
+def config_hash(config: Mapping[str, Any]) -> str:
+    return hashlib.sha256(json.dumps(config, sort_keys=True).encode()).hexdigest()
+
+
+def read_config(paths: RunPaths) -> dict[str, Any]:
+    """Return the resolved config the run was made with. Raises HomeError if the file is missing, damaged or edited."""
+    meta = load_meta(paths) or {}
+    config = load_config(paths, meta)
+    problem = config_damage(meta, config)
+    if problem:
+        raise HomeError(problem, where=str(paths.config), fix=CONFIG_FIX)
+    return config
+
+
+def load_config(paths: RunPaths, meta: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the content of config.yaml, edited or not. Raises HomeError if it cannot be read or is no mapping."""
+    try:
+        text = read_text(paths.config)
+        config = load_by_sections(text)
+        if config is not None and meta.get("config_sha256") == config_hash(config):
+            return config
+        config = parse_yaml(text)
+        if isinstance(config, dict):
+            return config
+        problem = "it is not a mapping"
+    except (OSError, ValueError) as error:
+        problem = str(error)
+    raise HomeError(f"{CONFIG_UNREADABLE}: {problem}", where=str(paths.config), fix=CONFIG_FIX)
+
+
+def config_damage(meta: Mapping[str, Any], config: Mapping[str, Any]) -> str:
+    """Describe the damage of a config whose hash differs from the one in meta.json; "" if it does not."""
+    recorded = meta.get("config_sha256")
+    if recorded is None or recorded == config_hash(config):
+        return ""
+    return CONFIG_DAMAGE
+
+
+def recomputed_id(meta: Mapping[str, Any], config: Mapping[str, Any]) -> str | None:
+    """Recompute a run's id; None if meta.json has no `identity`, or another identity scheme."""
+    recorded = meta.get("identity")
+    if not recorded or meta.get("identity_scheme") != SCHEME:
+        return None
+    names, fingerprint = (recorded["plugins"], recorded["left_out"]), meta.get("fingerprint") or {}
+    return recomputed(config, recorded["trainer"], meta.get("trainer_version") or "", fingerprint, *names)
+
+
+def load_meta(paths: RunPaths) -> dict[str, Any] | None:
+    """Return meta.json; None if it is missing, damaged or of another run (`meta_damage` distinguishes these)."""
+    return _read_own_meta(paths)[0]
+
+
+def _read_own_meta(paths: RunPaths) -> tuple[dict[str, Any] | None, str]:
+    return read_own(paths.meta, paths, META, key="id")
+
+
+def meta_damage(paths: RunPaths) -> str:
+    """Describe the damage of meta.json; "" if there is none, or no file."""
+    return _read_own_meta(paths)[1]
+
+
+def gpus_of(meta: Mapping[str, Any]) -> int:
+    """Return the number of GPUs in a run's resources, 0 if meta.json has none."""
+    resources = meta.get("resources")
+    gpus = resources.get("gpus") if isinstance(resources, Mapping) else 0
+    return gpus if isinstance(gpus, int) else 0
+
+
+def read_status(attempt: AttemptPaths) -> str:
+    """Return the last `RunIO.status` of an attempt in one line; "" if there is none."""
+    try:
+        return " ".join(read_text(attempt.status, errors="replace").split())
+    except OSError:
+        return ""
+
+
+def read_meta(paths: RunPaths) -> dict[str, Any]:
+    """Return meta.json. Raises HomeError if it is missing, damaged or of another run."""
+    meta, problem = _read_own_meta(paths)
+    if meta is None:
+        other = is_of_other(problem)
+        raise HomeError(
+            f"the run's {problem}" if other else "the run's meta.json is missing or damaged",
+            where=str(paths.meta),
+            fix=fix_of(problem or META_MISSING),
+        )
+    meta.setdefault("experiments", [])
+    return meta
+
+
+def read_run(paths: RunPaths) -> Run:
+    """Return the run of a directory, without its experiment file.
+
+    Raises HomeError if its config or meta.json is missing or damaged.
+    """
+    from plat.spec.expansion.run import Run
+
+    meta = read_meta(paths)
+    prepare = meta.get("prepare")
+    return Run(
+        meta["id"],
+        meta["name"],
+        meta["axes"],
+        meta["trainer"],
+        read_config(paths),
+        (prepare[0], prepare[1]) if prepare else None,
+        meta.get("resources", {}),
+        headline=headline_of(meta),
+    )
+
+
+def read_result(paths: RunPaths) -> dict[str, Any] | None:
+    """Return result.json; None if it is missing, damaged or of another run, because then the run is not done."""
+    return _read_result(paths)[0]
+
+
+def _read_result(paths: RunPaths) -> tuple[dict[str, Any] | None, str]:
+    result, problem = read_own(paths.result, paths, RESULT, key="id")
+    if result is not None and "outcome" not in result:
+        return None, f"{paths.result.name} is damaged"
+    return result, problem
+
+
+def read_outcome(attempt: AttemptPaths) -> dict[str, Any] | None:
+    """Return outcome.json; None if it is missing, damaged, or of another run or attempt."""
+    return _of_attempt(attempt, attempt.outcome, OUTCOME)[0]
+
+
+def read_attempt_meta(attempt: AttemptPaths) -> dict[str, Any]:
+    """Return attempt.json; {} if it is missing, damaged, or of another run or attempt (see `damaged_files`)."""
+    return _of_attempt(attempt, attempt.meta, ATTEMPT_META)[0] or {}
+
+
+def damaged_files(attempt: AttemptPaths) -> dict[Path, str]:
+    """Return path -> problem for those of attempt.json and outcome.json that exist and must not be used."""
+    types = {attempt.meta: ATTEMPT_META, attempt.outcome: OUTCOME}
+    return {path: problem for path in types if (problem := _of_attempt(attempt, path, types[path])[1])}
+
+
+def _of_attempt(attempt: AttemptPaths, path: Path, types: Mapping[str, Type]) -> tuple[dict[str, Any] | None, str]:
+    return read_own(path, attempt.run, types, attempt=attempt.number)
+
+
+def result_damage(paths: RunPaths) -> str:
+    """Describe the damage of result.json; "" if there is none, or no file."""
+    return _read_result(paths)[1]
+
+
+def headline_of(meta: Mapping[str, Any] | None) -> str:
+    """Return the metric that a run shows as success, from its meta.json; HEADLINE by default."""
+    return str((meta or {}).get("headline") or HEADLINE)
+
+
+def config_changed_since_result(paths: RunPaths) -> bool:
+    """Return True if config.yaml changed after result.json, or one of them is missing. Fast: compares times only."""
+    try:
+        return paths.config.stat().st_ctime_ns > paths.result.stat().st_ctime_ns
+    except OSError:
+        return True
+
+
+def set_damaged_config_aside(paths: RunPaths) -> Path | None:
+    """Rename a damaged or edited config.yaml, so that `create` writes it again; return the new path or None."""
+    if not os.path.lexists(paths.config):
+        return None
+    try:
+        read_config(paths)
+    except HomeError:
+        return set_aside(paths.config)
+    return None

@@ -1,0 +1,69 @@
+"""Lay out rows of text on a terminal. No cell is ever cut: a row that is too wide takes several lines.
+
+If all rows fit, each takes one line under a header. Otherwise the first cell of each row (a run's name) has its own
+line, and the other cells follow with their column names.
+"""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Sequence
+from typing import Any
+
+from plat.characters import columns_of
+
+SEPARATOR = " · "
+
+
+def row_blocks(
+    header: Sequence[str], rows: Sequence[Sequence[Any]], room: int | None, indent: str = ""
+) -> tuple[list[str], list[list[str]]]:
+    """Return the header lines (none if each row names its columns), and the lines of each row.
+
+    room  columns that a line may take; None for no limit
+    """
+    lines = _lines(header, rows, indent)
+    if room is not None and max(map(columns_of, lines)) > room:
+        return [], [_stacked(header, row, room, indent) for row in rows]
+    return lines[:1], [[line] for line in lines[1:]]
+
+
+def _lines(header: Sequence[str], rows: Sequence[Sequence[Any]], indent: str) -> list[str]:
+    texts = [list(header), *([_text(cell) for cell in row] for row in rows)]
+    widths = [max(columns_of(row[index]) for row in texts) for index in range(len(header))]
+    numeric = [all(isinstance(row[index], int | float | None) for row in rows) for index in range(len(header))]
+    lines = []
+    for row in texts:
+        cells = []
+        for text, size, is_number in zip(row, widths, numeric, strict=True):
+            blanks = " " * (size - columns_of(text))
+            cells.append(blanks + text if is_number else text + blanks)
+        lines.append((indent + "  ".join(cells)).rstrip())
+    return lines
+
+
+def _stacked(header: Sequence[str], row: Sequence[Any], room: int, indent: str) -> list[str]:
+    """Return one row as several lines: its first cell, then the others, wrapped between cells where possible."""
+    facts = [f"{name} {_text(cell)}" for name, cell in zip(header[1:], row[1:], strict=True) if _text(cell)]
+    inner = indent + "  "
+    lines, line = [indent + _text(row[0])], ""
+    for fact in facts:
+        if line and columns_of(inner + line + SEPARATOR + fact) > room:
+            lines.append(inner + line)
+            line = fact
+        else:
+            line = line + SEPARATOR + fact if line else fact
+    lines += [inner + line] if line else []
+    return [part for line in lines for part in broken(line, room)]
+
+
+def broken(line: str, room: int) -> list[str]:
+    """Return a line, broken at blanks if it takes more than `room` columns; continuation lines are indented."""
+    if columns_of(line) <= room:
+        return [line]
+    indent = " " * (len(line) - len(line.lstrip()) + 2)
+    return textwrap.wrap(line, max(20, room), subsequent_indent=indent, break_long_words=False, break_on_hyphens=False)
+
+
+def _text(cell: Any) -> str:
+    return "" if cell is None else str(cell)

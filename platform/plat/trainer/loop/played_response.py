@@ -1,0 +1,48 @@
+"""Play a response in an environment."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from plat_envs.api import LEVELS, Environment
+from plat_envs.vocabulary import END_THINK
+
+
+class Effect(NamedTuple):
+    """The effect of a response, by the names of `plat.trainer.loop.trajectory_table`."""
+
+    reasoning_length: int
+    reasoning_level: int
+    rewards: float
+    format_valid: bool
+    actions: int
+    moves: int
+
+
+@dataclass(frozen=True)
+class PlayedResponse:
+    effect: Effect
+    observation: str  # the next one, if the episode is not done
+    success: bool
+    done: bool
+
+
+def play_response(environment: Environment, text: str, reasoning_length: int, cost: float) -> PlayedResponse:
+    """Play the text of a response, whose tokens cost `cost` in total.
+
+    reasoning_length   tokens of its reasoning; -1 if the think section never closes
+    """
+    reasoning = text.partition(END_THINK)[0].strip()
+    level = environment.reasoning_level(reasoning) if reasoning_length >= 0 else None
+    observation, reward, done, info = environment.step(text)
+    valid = bool(info["format_valid"])
+    effect = Effect(
+        reasoning_length,
+        -1 if level is None else LEVELS.index(level),
+        float(reward) - cost,
+        valid,
+        int(info.get("actions", valid)),
+        int(info.get("moves", valid)),
+    )
+    return PlayedResponse(effect, observation, bool(info["success"]), done)

@@ -1,0 +1,1 @@
+"""The Ray that a run with verl starts for itself, and what ends it."""

@@ -1,0 +1,1 @@
+"""Episodes played through verl's rollout workers: training, evaluation, probe."""

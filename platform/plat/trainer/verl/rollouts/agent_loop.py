@@ -1,0 +1,91 @@
+"""verl's side of an episode: its agent workers play the environments of `plat_envs` with the rollout engine.
+
+Every row of a batch that `plat.trainer.verl.rollouts.play` submits says which instance is played and at which
+temperature. The random numbers of turn k are those of a seed that is a function of (the row's key, member of the group,
+k), so what is drawn does not depend on when a request is served.
+"""
+
+from __future__ import annotations
+
+import json
+import traceback
+from functools import lru_cache
+from typing import Any
+
+from verl.experimental.agent_loop.agent_loop import AgentLoopBase, AgentLoopMetrics, AgentLoopOutput
+
+from plat.trainer.environments import make_environments
+from plat.trainer.loop.randomness import generator
+from plat.trainer.verl.rollouts.dialogue import dialogue_of
+from plat.trainer.verl.rollouts.play import PLAY
+from plat.trainer.verl.rollouts.verl_episode import Episode, Limits, Sequence
+from plat.trainer.verl.settings.composition import run_config
+
+# Made once a process.
+_run_config, _dialogue = lru_cache(maxsize=2)(run_config), lru_cache(maxsize=2)(dialogue_of)
+
+
+class PlatAgentLoop(AgentLoopBase):  # type: ignore[misc]
+    """Play one episode; verl makes an object for each."""
+
+    def __init__(self, trainer_config: Any, server_manager: Any, tokenizer: Any, **unused: Any) -> None:
+        # The base class would only make verl's chat renderer, which has no compact rendering.
+        self.config = _run_config(trainer_config.config.plat)
+        self.server_manager = server_manager
+        self.dialogue = _dialogue(self.config.train.rendering, tokenizer)
+
+    async def run(self, sampling_params: dict[str, Any], **row: Any) -> list[AgentLoopOutput]:
+        """Return the sequences of a row's episode; a failed one has its traceback, which the trainer raises."""
+        play, member = json.loads(row[PLAY]), int(row["session_id"])
+        task, verl = self.config.task, self.config.verl
+        sizes = (task.response_tokens, verl.prompt_tokens, verl.observation_tokens)
+        limits = Limits(play["turns"], *sizes, task.token_cost, self.config.train.context)
+        episode = Episode(self.dialogue, make_environments(self.config, play["split"], 1)[0], limits)
+        step, failure = None, None
+        try:
+            episode.start(int(play["seed"]), member)
+            while not episode.done:
+                sampling = {
+                    **sampling_params,
+                    "temperature": play["temperature"],
+                    "max_tokens": limits.response_tokens,
+                    "stop_token_ids": list(self.dialogue.stops),
+                    "seed": int(generator(*play["key"], member, len(episode.turns)).integers(2**31)),
+                }
+                name = f"{row['uid']}-{member}"
+                answer = await self.server_manager.generate(
+                    request_id=name, prompt_ids=episode.tokens, sampling_params=sampling
+                )
+                step = answer.extra_fields.get("global_steps")
+                episode.answer(list(answer.token_ids), list(answer.log_probs))
+        except Exception:
+            failure = traceback.format_exc()
+        return _outputs(episode, step, failure)
+
+
+def _outputs(episode: Episode, step: int | None, failure: str | None) -> list[AgentLoopOutput]:
+    """Return an episode as verl stores it, a row for each sequence; the first row has the record.
+
+    A failed episode has a single row with one token, which is masked.
+    """
+    record = episode.record() | {"failure": failure}
+    stop = episode.dialogue.stops[0]
+    sequences = episode.sequences if failure is None else [Sequence([stop], [stop], [0], [0.0])]
+    return [
+        AgentLoopOutput(
+            prompt_ids=sequence.prompt,
+            response_ids=sequence.response,
+            response_mask=sequence.mask,
+            response_logprobs=sequence.log_probs,
+            reward_score=sum(turn.effect.rewards for turn in episode.turns),
+            num_turns=2 * len(episode.turns),
+            metrics=AgentLoopMetrics(),
+            extra_fields={
+                "plat": None if number else record,
+                "min_global_steps": step,
+                "max_global_steps": step,
+                "reward_extra_info": {},
+            },
+        )
+        for number, sequence in enumerate(sequences)
+    ]

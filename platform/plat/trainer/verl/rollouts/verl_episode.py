@@ -1,0 +1,131 @@
+"""One episode as sequences of tokens, without a model: the agent loop generates, the episode plays.
+
+    episode = Episode(dialogue, environment, limits)
+    episode.start(seed, noise)
+    while not episode.done:
+        tokens, log_probs = ... answers to episode.tokens, at most limits.response_tokens of them
+        episode.answer(tokens, log_probs)
+
+With the context `full` an episode is one sequence: prompt, response, observation, response, and so on. With `current`
+the policy sees only the present state, so each turn is a sequence: prompt and response.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from plat.trainer.loop.played_response import Effect, play_response
+from plat.trainer.verl.rollouts.dialogue import Dialogue
+from plat_envs.api import Environment
+
+
+@dataclass(frozen=True)
+class Limits:
+    """Limits of an episode: turns; tokens of a response, of a sequence's prompt, and of a later observation."""
+
+    turns: int
+    response_tokens: int
+    prompt_tokens: int
+    observation_tokens: int
+    token_cost: float = 0.0  # subtracted from the reward of a turn, per response token
+    context: str = "full"  # full | current
+
+
+@dataclass
+class Sequence:
+    """Tokens of one context. `mask` and `log_probs` belong to `response` and are 0 where the policy did not write."""
+
+    prompt: list[int]
+    response: list[int] = field(default_factory=list)
+    mask: list[int] = field(default_factory=list)
+    log_probs: list[float] = field(default_factory=list)
+
+    def extend(self, tokens: list[int], mask: list[int], log_probs: list[float]) -> None:
+        """Add tokens to the end."""
+        self.response += tokens
+        self.mask += mask
+        self.log_probs += log_probs
+
+
+@dataclass(frozen=True)
+class Turn:
+    """A response and its effect.
+
+    sequence  index of the sequence that contains the response
+    start     index of its first token among the tokens after that sequence's prompt
+    length    number of its tokens, including the end token
+    """
+
+    sequence: int
+    start: int
+    length: int
+    effect: Effect
+
+
+@dataclass
+class Episode:
+    """An episode in play; the policy continues the last of its sequences."""
+
+    dialogue: Dialogue
+    environment: Environment
+    limits: Limits
+    sequences: list[Sequence] = field(default_factory=list)
+    turns: list[Turn] = field(default_factory=list)
+    success: bool = False
+    done: bool = False
+    cut: bool = False  # the prompt lost its beginning, or a long observation ended it
+
+    def start(self, seed: int, noise: int) -> None:
+        """Reset the environment and make the first prompt. A prompt that is too long loses its beginning."""
+        observation = self.environment.reset(seed, noise)
+        opening = self.dialogue.prompt(observation, self.environment.instructions)
+        self.cut = len(opening) > self.limits.prompt_tokens
+        self.sequences = [Sequence(opening[-self.limits.prompt_tokens :])]
+
+    @property
+    def tokens(self) -> list[int]:
+        """The tokens that the policy answers next."""
+        return [*self.sequences[-1].prompt, *self.sequences[-1].response]
+
+    def answer(self, tokens: list[int], log_probs: list[float]) -> None:
+        """Play a response. `tokens` includes the end token if the policy produced one."""
+        ended = bool(tokens) and tokens[-1] in self.dialogue.stops
+        body = tokens[:-1] if ended else tokens
+        cost = self.limits.token_cost * len(tokens)
+        reasoning_length = self.dialogue.reasoning_tokens(body)
+        played = play_response(self.environment, self.dialogue.decode(body), reasoning_length, cost)
+        sequence = self.sequences[-1]
+        self.turns.append(Turn(len(self.sequences) - 1, len(sequence.response), len(tokens), played.effect))
+        self.success, self.done = played.success, played.done
+        sequence.extend(tokens, [1] * len(tokens), log_probs)
+        if len(self.turns) >= self.limits.turns:
+            self.done = True
+        if not self.done:
+            self._observe(played.observation, ended)
+
+    def _observe(self, observation: str, ended: bool) -> None:
+        """Append an observation. One that is too long ends the episode, because a part of it could mislead the policy.
+
+        ended   the policy ended its response with an end token
+        """
+        if self.limits.context == "current":
+            limit, tokens = self.limits.prompt_tokens, self.dialogue.prompt(observation, self.environment.instructions)
+        else:
+            limit = self.limits.observation_tokens
+            tokens = ([] if ended else [self.dialogue.stops[0]]) + self.dialogue.following(observation)
+        if len(tokens) > limit:
+            self.done = self.cut = True
+        elif self.limits.context == "current":
+            self.sequences.append(Sequence(tokens))
+        else:
+            self.sequences[-1].extend(tokens, [0] * len(tokens), [0.0] * len(tokens))
+
+    def record(self) -> dict[str, Any]:
+        """Return the results that the trainer needs besides tokens, as JSON-compatible values."""
+        return {
+            "turns": [vars(turn) | {"effect": turn.effect._asdict()} for turn in self.turns],
+            "sequences": len(self.sequences),
+            "success": self.success,
+            "cut": self.cut,
+        }

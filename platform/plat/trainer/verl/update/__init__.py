@@ -1,0 +1,1 @@
+"""The update of policy and critic inside verl's workers."""
