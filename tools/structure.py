@@ -45,7 +45,7 @@ class File:
 
 
 def measure(path: Path) -> File:
-    """Return the counts of the file. Raises SyntaxError where it is no Python."""
+    """Count the lines and functions of a source file (see `File`). Raises SyntaxError if it is not valid Python."""
     text = path.read_text(encoding="utf-8")
     tree = ast.parse(text, str(path))
     functions = [node for node in ast.walk(tree) if isinstance(node, Function)]

@@ -45,7 +45,7 @@ class Side:
         return {r: value for r, value in self._measure(quantity).items() if isinstance(value, Measurement)}
 
     def absent(self, quantity: Quantity) -> Mapping[Replicate, str]:
-        """Return replicate -> why its run has no value."""
+        """Return replicate -> reason, e.g. `failed:oom`, for the replicates without a value."""
         return {r: value.why for r, value in self._measure(quantity).items() if isinstance(value, Absent)}
 
     def reason(self, quantity: Quantity) -> str:

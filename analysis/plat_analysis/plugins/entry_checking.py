@@ -115,7 +115,11 @@ class _Entry:
             raise
 
     def check_types(self) -> None:
-        """Raise SpecError where a value is not of the type that the plug-in's annotation names."""
+        """Raise SpecError for a given value of the wrong type, or a number outside its bounds in `SIZES`.
+
+        The annotation in the plug-in's signature names the type. Arguments that the plug-in does not declare are
+        skipped.
+        """
         for name, value in self.named.items():
             with self._at(name):
                 check_type(name, value, type_of(self.function, self.parameters[name].annotation))

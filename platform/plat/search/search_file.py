@@ -77,9 +77,12 @@ class _SearchFile:
         self._check_line(line)
 
     def search(self, pruner: Chosen, one_of_several: bool, overrides: tuple[str, ...]) -> Search:
-        """Return the search with this pruner; `one_of_several` adds the pruner to the study's name.
+        """Return the search that the file and its command line describe, with this pruner.
 
-        Raises SpecError for a wrong setting.
+        one_of_several  True if the file has several pruners; the pruner is then part of the study's name
+        overrides       the command line as typed, which is recorded; the constructor's `line` takes effect
+
+        Raises SpecError for an invalid setting, or for several objectives with a pruner other than `none`.
         """
         objectives = read_objectives(*self._setting("objectives"))
         if len(objectives) > 1 and pruner.name != "none":

@@ -91,7 +91,14 @@ class Processes:
             self._send({"op": "signal", "job": job_id, "number": int(number)})
 
     def ended(self, timeout: float) -> list[dict[str, Any]]:
-        """Return processes that ended, as {"job", "status", "result"}; wait at most `timeout` seconds for the first."""
+        """Return the processes that ended since the last call, each as {"job", "status", "result"}.
+
+        timeout  seconds to wait for the server's next message; the list may be empty before they have passed
+        status   as from `os.waitpid`, e.g. 256 for exit code 1
+        result   what the job's work returned; None if there is nothing
+
+        Raises ProcessesLost if the server died, and ServerGone if it cannot be replaced.
+        """
         if self._server is None:
             time.sleep(timeout)
             return []
@@ -99,8 +106,8 @@ class Processes:
         while select.select([self._connection], [], [], 0.0 if messages else timeout)[0]:
             try:
                 data = self._connection.recv(1 << 16)
-            except ConnectionError as error:
-                raise self._lost() from error
+            except ConnectionError:
+                data = b""
             if not data:
                 if not messages:
                     raise self._lost()

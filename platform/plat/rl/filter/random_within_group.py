@@ -18,7 +18,11 @@ def random_within_group(
 ) -> NDArray[np.int64]:
     """Keep the n trajectories of each prompt with the smallest random numbers.
 
-    Return their indices in the group, in rising order: [P, n], with n by `kept_of_group`.
+    returns  [prompts, group]; only its shape is used
+    draws    [prompts, group], uniform random numbers
+    value    share of each group to keep; n = `kept_of_group(value, within_group_rounding, group)`
+
+    Returns the indices of the kept trajectories in their groups, ascending: [prompts, n].
     """
     import numpy as np
 

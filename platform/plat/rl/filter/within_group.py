@@ -29,9 +29,11 @@ def within_group(
 ) -> NDArray[np.int64]:
     """Keep the n trajectories of each prompt whose returns have the largest variance.
 
-    Return their indices in the group, in rising order: [P, n], with n by `kept_of_group`.
+    returns  [prompts, group]
+    value    share of each group to keep; n = `kept_of_group(value, within_group_rounding, group)`
 
-    Such a subset is always the j lowest and the n - j highest returns. The smallest j wins ties.
+    Returns the indices of the kept trajectories in their groups, ascending: [prompts, n]. Such a subset is always the j
+    lowest and the n - j highest returns. The smallest j wins ties.
     """
     import numpy as np
 

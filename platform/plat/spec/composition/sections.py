@@ -52,7 +52,12 @@ class SectionMaker:
         self._made: dict[str, dict[tuple[Any, ...], Section]] = {name: {} for name in names}  # by name, then by pieces
 
     def all(self, touching: Mapping[str, list[Piece]]) -> dict[str, Section]:
-        """Return every section, by name, made of the pieces that set something in it."""
+        """Return every section by name: its defaults, changed by the pieces that set something in it.
+
+        touching  section -> its pieces, in order; sections without pieces may be absent
+
+        Equal sections are shared between runs: do not change them. Raises SpecError if a required key has no value.
+        """
         return {
             name: made.get(tuple(touching.get(name, ()))) or self.section(name, touching)
             for name, made in self._made.items()

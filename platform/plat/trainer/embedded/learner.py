@@ -129,7 +129,10 @@ class Learner:
         return self.actor.state("actor") | (self.critic.state("critic") if self.critic else {})
 
     def restore(self, tensors: dict[str, Tensor]) -> None:
-        """Restore what `tensors` returned."""
+        """Load parameters and optimiser states from a dictionary that the method `tensors()` returned.
+
+        Raises KeyError if it lacks the policy, or the critic where there is one.
+        """
         self.actor.restore("actor", tensors)
         if self.critic:
             self.critic.restore("critic", tensors)

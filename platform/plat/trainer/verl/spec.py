@@ -25,7 +25,7 @@ from plat.trainer.verl.settings.models import (
     paper_model,
     workers,
 )
-from plat.trainer.verl.settings.room import CPUS_BESIDE, CPUS_OF_A_WORKER
+from plat.trainer.verl.settings.reservation import CPUS_BESIDE, CPUS_OF_A_WORKER
 from plat.trainer.verl.settings.verl_config import VerlRunConfig
 from plat.trainer.verl.settings.verl_overrides import rollout_engine
 from plat.words.metric_names import VERL_METRICS

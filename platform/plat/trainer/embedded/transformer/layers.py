@@ -26,7 +26,12 @@ def rope(head_dim: int, theta: float, positions: int, like: Tensor) -> Tensor:
 
 
 def rotate(x: Tensor, turns: Tensor) -> Tensor:
-    """Rotate x (..., head_dim), pairs side by side, by complex turns (..., head_dim / 2)."""
+    """Apply rotary position embeddings to x (..., head_dim); return its shape and dtype.
+
+    Elements 2i and 2i + 1 form one complex number, which is multiplied by `turns[..., i]`.
+
+    turns  (..., head_dim / 2), complex, of absolute value 1; broadcasts to the leading dimensions of x
+    """
     pairs = torch.view_as_complex(at_least_float32(x).reshape(*x.shape[:-1], x.shape[-1] // 2, 2))
     return torch.view_as_real(pairs * turns).flatten(-2).to(x.dtype)
 

@@ -44,7 +44,10 @@ def use_gloo() -> None:
 
 
 def do_not_pin() -> None:
-    """Make `CPUOffloadPolicy` ignore `pin_memory=True`."""
+    """Replace verl's `fsdp_utils.CPUOffloadPolicy` by a subclass that never pins memory.
+
+    The subclass ignores `pin_memory=True`. torch's own class does not change.
+    """
     import torch.distributed.fsdp as fsdp
     from verl.utils import fsdp_utils
 

@@ -27,7 +27,7 @@ from plat.trainer.verl.cpu import ENVIRONMENT
 from plat.trainer.verl.machines.guard import guarded, scratch_folder
 from plat.trainer.verl.machines.node import OBJECT_STORE
 from plat.trainer.verl.settings.models import workers
-from plat.trainer.verl.settings.room import CPUS_BESIDE, CPUS_OF_A_WORKER, room_of, wait_for_room
+from plat.trainer.verl.settings.reservation import CPUS_BESIDE, CPUS_OF_A_WORKER, reservation_of, wait_for_nodes
 from plat.trainer.verl.settings.verl_config import VerlRunConfig
 from plat.trainer.verl.settings.verl_overrides import rollout_engine
 
@@ -96,7 +96,7 @@ def ray_cluster(config: VerlRunConfig) -> Iterator[None]:
         if not ray.is_initialized():
             _start_ray({"address": address, **_runtime(config)})
         refuse_company()
-        wait_for_room(room_of(config), ray.nodes, within=0.0)
+        wait_for_nodes(reservation_of(config), ray.nodes, within=0.0)
         yield
     else:
         with _ray_of_our_own(config):
@@ -120,7 +120,9 @@ def _ray_of_our_own(config: VerlRunConfig) -> Iterator[None]:
         if config.verl.nodes > 1:
             others = stack.enter_context(_other_nodes(config, ray.get_runtime_context().gcs_address, elsewhere))
         waits = JOIN_WITHIN if others else 0.0
-        wait_for_room(room_of(config), ray.nodes, waits, still_coming=lambda: others is None or others.poll() is None)
+        wait_for_nodes(
+            reservation_of(config), ray.nodes, waits, still_coming=lambda: others is None or others.poll() is None
+        )
         try:
             yield
         except Exception as error:

@@ -21,7 +21,7 @@ TICK = 0.5  # seconds between two polls of Ray
 
 
 @dataclass(frozen=True)
-class Room:
+class Reservation:
     """A number of nodes, and the GPUs and CPUs reserved on each."""
 
     nodes: int
@@ -33,18 +33,22 @@ class Room:
         return resources.get("GPU", 0) >= self.gpus and resources.get("CPU", 0) >= self.cpus
 
 
-def room_of(config: VerlRunConfig) -> Room:
-    """Return the room that a run needs."""
-    return Room(config.verl.nodes, workers(config), CPUS_OF_A_WORKER * workers(config))
+def reservation_of(config: VerlRunConfig) -> Reservation:
+    """Return the nodes that verl needs for this run, and the GPUs and CPUs that it reserves on each.
+
+    Each training process of a node takes one GPU and `CPUS_OF_A_WORKER` CPUs. Raises SpecError if the model does not
+    fit into the largest number of GPUs.
+    """
+    return Reservation(config.verl.nodes, workers(config), CPUS_OF_A_WORKER * workers(config))
 
 
-def wait_for_room(
-    needed: Room,
+def wait_for_nodes(
+    needed: Reservation,
     nodes: Callable[[], Sequence[Mapping[str, Any]]],
     within: float,
     still_coming: Callable[[], bool] = lambda: True,
 ) -> None:
-    """Return when enough nodes have the room.
+    """Return when enough nodes have what the reservation needs.
 
     nodes         returns the nodes of the cluster as Ray lists them: {"Alive", "Resources", ...}
     within        seconds to wait
@@ -63,7 +67,7 @@ def wait_for_room(
         time.sleep(TICK)
 
 
-def _too_small(needed: Room, alive: Sequence[Mapping[str, float]], waited: float) -> RunError:
+def _too_small(needed: Reservation, alive: Sequence[Mapping[str, float]], waited: float) -> RunError:
     each = "each " if needed.nodes > 1 else ""
     there = "; ".join(_counts(node.get("GPU", 0), node.get("CPU", 0)) for node in alive) or "nothing"
     missing = len(alive) < needed.nodes
@@ -79,7 +83,7 @@ def _counts(gpus: float, cpus: float) -> str:
     return f"{counted(int(gpus), 'GPU')} and {counted(int(cpus), 'CPU')}"
 
 
-def _what_to_do(needed: Room, alive: Sequence[Mapping[str, float]], missing: bool) -> str:
+def _what_to_do(needed: Reservation, alive: Sequence[Mapping[str, float]], missing: bool) -> str:
     if missing:
         return (
             "the run's log says why the other nodes did not come; on a cluster that is there already, start Ray on them"
