@@ -41,7 +41,7 @@ class _Printable:
 class Cell(_Printable, shown=("text", "mark", "title")):
     """Hold one shown cell.
 
-    shorter  ever shorter forms of `text`
+    shorter  ever shorter forms of `text`, for narrow terminals
     mark     points to a note
     title    provenance, shown as a tooltip
     """
@@ -160,7 +160,7 @@ def _six_digits(value: Any) -> Any:
 
 
 def number(value: float | None, digits: int = 1, signed: bool = False) -> str:
-    """Return `12.9`, `+16.0`, `−0.4`; a dash when missing; never a negative zero."""
+    """Return `12.9`, `+16.0` (if `signed`), `−0.4` (with a minus sign, not a hyphen); `DASH` for None; never `−0.0`."""
     if value is None:
         return DASH
     rounded = round(value, digits) + 0.0
@@ -192,7 +192,7 @@ def interval(estimate: Estimate, digits: int = 1, signed: bool = False) -> str:
 def short_interval(estimate: Estimate, signed: bool = False, digits: int = 0) -> str:
     """Return `9…18` for narrow columns, or "" when there is no interval.
 
-    Ends between -1 and 1, except 0, have at least one decimal, so that their sign is seen.
+    An end between -1 and 1, except 0, has at least one decimal, so that its sign is seen.
     """
     if estimate.low is None or estimate.high is None:
         return ""
@@ -217,7 +217,7 @@ def provenance(estimate: Estimate) -> str:
 def estimate_cell(estimate: Estimate, digits: int = 1, signed: bool = False, tone: Tone = "", mark: str = "") -> Cell:
     """Return a number with its provenance as a tooltip; a dash of tone `missing` where there is no number.
 
-    A change (`signed`) is toned good or bad where it is starred.
+    A change (`signed`) is toned good or bad if it is starred, else not at all; `tone` is for other numbers.
     """
     if estimate.value is None:
         tone = "missing"

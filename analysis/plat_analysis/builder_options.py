@@ -61,7 +61,7 @@ def takes(
 
 
 def option_parameters(options: type[Any]) -> dict[str, inspect.Parameter]:
-    """Return name -> keyword parameter, of every field of a class of options."""
+    """Return name -> keyword parameter, one for each field of a dataclass of options."""
     hints = get_type_hints(options)
     return {
         field.name: inspect.Parameter(

@@ -25,7 +25,7 @@ AxisNames = str | Sequence[str] | None  # one axis, several whose values are joi
 
 
 class Place(NamedTuple):
-    """Name a row, a column and a condition."""
+    """Name a row, a column and a condition; one that no axis makes is ""."""
 
     row: str
     column: str
@@ -42,15 +42,15 @@ class Layout:
 
     @classmethod
     def of(cls, rows: AxisNames = None, columns: AxisNames = None, conditions: AxisNames = None) -> Layout:
-        """Return a layout by axes as an experiment file names them."""
+        """Return a layout by axes as an experiment file names them: one name, a list of names, or None."""
         return cls(*(axes(names) for names in (rows, columns, conditions)))
 
     def place(self, run: RunView) -> Place:
-        """Return the position of a run. SpecError where it lacks an axis."""
+        """Return the row, column and condition of a run. Raises SpecError if the run lacks one of the axes."""
         return Place(*(" · ".join(map(run.axis, names)) for names in (self.rows, self.columns, self.conditions)))
 
     def words(self, place: Place) -> str:
-        """Return a position for a message: `GRPO × sokoban, filter=top_p`."""
+        """Return a place as text for a message: `GRPO × sokoban, filter=top_p`."""
         cell = " × ".join(filter(None, place[:2]))
         condition = f"{' · '.join(self.conditions)}={place.condition}" if self.conditions else ""
         return ", ".join(filter(None, [cell, condition]))
@@ -63,10 +63,11 @@ class Layout:
 
 
 class Facets:
-    """Hold the runs by position. `rows`, `columns` and `conditions` are names in the order of the experiment file.
+    """Hold the runs by place. `rows`, `columns` and `conditions` are names in the order of the experiment file.
 
-    only  the conditions that are laid out (default: all)
-    SpecError where a position has two runs of one seed and build.
+    only  the conditions that are laid out, as `spell` writes them (default: all)
+
+    Raises SpecError if a place has two runs of one seed and build, or a run lacks an axis of the layout.
     """
 
     def __init__(self, results: Results, layout: Layout, only: Sequence[str] = ()) -> None:
@@ -81,18 +82,18 @@ class Facets:
         self.conditions = list(dict.fromkeys(place.condition for place in self.places))
 
     def runs(self, row: str = "", column: str = "", condition: str = "") -> Runs:
-        """Return the runs at a position; {} where the matrix has none."""
+        """Return replicate -> run at a place; {} if the matrix has none there. Not a copy."""
         return self.places.get(Place(row, column, condition), {})
 
     def check_pairs(self, first: str, second: str) -> None:
-        """Raise SpecError where two conditions in one row and column have different seeds or builds."""
+        """Raise SpecError if two conditions that both have runs in a row and column differ there in seeds or builds."""
         for row, column in dict.fromkeys(place[:2] for place in self.places):
             sides = self.runs(row, column, first), self.runs(row, column, second)
             cell = " × ".join(filter(None, (row, column))) or " · ".join(self.layout.conditions)
             check_same_replicates(*sides, cell, first, second)
 
     def check_different(self, first: str, second: str) -> None:
-        """Raise SpecError where two compared conditions are one run."""
+        """Raise SpecError if a run is in both conditions of one row and column. Does nothing if `first == second`."""
         for row, column in dict.fromkeys(place[:2] for place in self.places):
             other = self.runs(row, column, second)
             for replicate, run in self.runs(row, column, first).items():
@@ -104,7 +105,7 @@ class Facets:
 
 
 def axes(names: AxisNames) -> tuple[str, ...]:
-    """Return one axis, several or none, as a tuple."""
+    """Return the names as a tuple: (name,) for one name, () for None."""
     return () if names is None else (names,) if isinstance(names, str) else tuple(names)
 
 
@@ -116,9 +117,10 @@ def rows_or(rows: AxisNames, experiment: Experiment, otherwise: AxisNames) -> Ax
 
 
 def two_conditions(facets: Facets, baseline: Any, treatment: Any = None) -> tuple[str, str]:
-    """Return baseline and treatment as runs spell them; the default treatment is the first other condition.
+    """Return baseline and treatment as `spell` writes them; the default treatment is the first other condition.
 
-    SpecError where their runs have different seeds or builds, or are the same.
+    Without another condition, the treatment is the baseline. Raises SpecError as `check_pairs` and `check_different`
+    do, but not for a condition without runs.
     """
     first = spell(baseline)
     others = (condition for condition in facets.conditions if condition != first)
@@ -129,7 +131,7 @@ def two_conditions(facets: Facets, baseline: Any, treatment: Any = None) -> tupl
 
 
 def add_run(runs: dict[Replicate, RunView], run: RunView, place: str) -> None:
-    """Add a run to those of one position; SpecError where it has one of the same seed and build."""
+    """Add a run to `runs`; raise SpecError if one of its seed and build is there. `place` names them in the message."""
     if run.replicate in runs:
         raise SpecError(
             f"more than one run for {place}, seed {run.seed}: {runs[run.replicate].run.name} and {run.run.name}",
@@ -139,7 +141,7 @@ def add_run(runs: dict[Replicate, RunView], run: RunView, place: str) -> None:
 
 
 def check_same_replicates(first: Runs, second: Runs, place: str, baseline: str, treatment: str) -> None:
-    """Raise SpecError where two conditions that both have runs have different seeds or builds."""
+    """Raise SpecError if both sides have runs and differ in seeds or builds. The three texts are for the message."""
     if not first or not second or first.keys() == second.keys():
         return
     many_builds = len({replicate.build for replicate in [*first, *second]}) > 1

@@ -14,7 +14,10 @@ _DIRECTION = {"LRE", "RLE", "LRO", "RLO", "PDF", "LRI", "RLI", "FSI", "PDI"}  # 
 
 
 def printable(text: object) -> str:
-    """Return the text without control characters, surrogates and marks that change the direction of writing."""
+    """Return `str(text)` with `REPLACEMENT` for each control or unassigned character, surrogate and mark of direction.
+
+    Tabs and line breaks become spaces.
+    """
     raw = str(text)
     if raw.isascii() and raw.isprintable():
         return raw
@@ -29,7 +32,7 @@ def _shown(character: str) -> str:
 
 
 def shortened(text: str, most: int) -> str:
-    """Return at most that many characters, with an ellipsis in the middle: ends often tell texts apart."""
+    """Return the text; if longer than `most` characters, shortened to `most` with an ellipsis in the middle."""
     if len(text) <= most:
         return text
     head = (most - 1 + 1) // 2

@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import inspect
 import os
+import re
 import sys
 import sysconfig
 import traceback
@@ -78,6 +79,20 @@ def _package(file: str) -> str:
         if file.startswith(site):
             return site + file.removeprefix(site).partition(os.sep)[0]
     return os.path.dirname(file) + os.sep
+
+
+def position_of(name: str) -> str:
+    """Return `file:line` of an imported module's attribute, e.g. of "toy_paper.dispatcher:SPEC".
+
+    The line is that of its assignment, else 1. Returns the name if the module has no file or is not imported.
+    """
+    module, _, attribute = name.partition(":")
+    file = getattr(sys.modules.get(module), "__file__", None)
+    if file is None:
+        return name
+    with open(file, encoding="utf-8", errors="replace") as lines:
+        assigned = [number for number, line in enumerate(lines, 1) if re.match(rf"{re.escape(attribute)}\s*[:=]", line)]
+    return f"{file}:{assigned[-1] if assigned else 1}"
 
 
 def definition_of(function: Callable[..., Any]) -> str | None:

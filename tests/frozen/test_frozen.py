@@ -1,13 +1,15 @@
 """What must not change by accident: the ids of runs, the bytes of shipped bases, defaults, and the numbers of training.
 
-A failure here means that earlier results no longer belong to the runs of the same name, or that the same run gives
-other numbers. If that is meant: raise `SCHEME` (plat.spec.identity.run_identity), the trainer's `version` or
-`BUILD_VERSION` (plat.trainer.embedded.base_model.recipe), whichever it concerns, say in CHANGELOG.md what is not
-comparable any more, and freeze the new state with
+A new name (a metric, a key, a preset) is only added: freeze the new state with
 
     python tests/frozen/test_frozen.py
 
-which writes the three JSON files beside this one. `python tests/mutations.py` shows what these tests catch.
+which writes the three JSON files beside this one, and leaves numbers within the tolerance as they are.
+
+A changed value means that earlier results no longer belong to the runs of the same name, or that the same run gives
+other numbers. If that is meant: raise `SCHEME` (plat.spec.identity.run_identity), the trainer's `version` or
+`BUILD_VERSION` (plat.trainer.embedded.base_model.recipe), whichever it concerns, say in CHANGELOG.md what is not
+comparable any more, and freeze the new state. `python tests/mutations.py` shows what these tests catch.
 """
 
 from __future__ import annotations
@@ -35,6 +37,7 @@ from plat_envs.api import find_environment
 
 HERE = Path(__file__).parent
 EXPERIMENTS = HERE.parents[1] / "experiments"
+HOW = "new names: `python tests/frozen/test_frozen.py` freezes them; changed values: see the top of that file"
 
 GOLDEN_RUNS = (
     (),
@@ -194,11 +197,11 @@ def frozen(name: str) -> dict[str, Any]:
 
 
 def test_ids_and_shipped_bases() -> None:
-    assert current_identity() == frozen("identity")
+    assert current_identity() == frozen("identity"), HOW
 
 
 def test_keys_defaults_and_legacy_values() -> None:
-    assert current_keys() == frozen("keys")
+    assert current_keys() == frozen("keys"), HOW
 
 
 def test_a_legacy_value_is_a_valid_value() -> None:
@@ -241,7 +244,8 @@ def curves(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
 
 @pytest.mark.parametrize("algorithm", CURVES)
 def test_three_iterations_of_each_algorithm(curves: dict[str, Any], algorithm: str) -> None:
-    assert differences(curves["curves"][algorithm], frozen("curves")["curves"][algorithm], CURVE_TOLERANCE) == []
+    apart = differences(curves["curves"][algorithm], frozen("curves")["curves"][algorithm], CURVE_TOLERANCE)
+    assert not apart, "\n".join([*apart, HOW])
 
 
 def test_demonstrations_and_the_training_of_a_base(curves: dict[str, Any]) -> None:
@@ -267,16 +271,29 @@ def differences(now: Mapping[str, float], before: Mapping[str, float], tolerance
     return apart
 
 
+def kept(now: Any, before: Any, tolerance: float = CURVE_TOLERANCE) -> Any:
+    """Return the new state, with each number that did not leave the tolerance as it was frozen."""
+    if isinstance(now, dict) and isinstance(before, dict):
+        return {name: kept(value, before.get(name), tolerance) for name, value in now.items()}
+    if isinstance(now, list) and isinstance(before, list) and len(now) == len(before):
+        return [kept(*pair, tolerance) for pair in zip(now, before, strict=True)]
+    numbers = isinstance(now, float) and isinstance(before, float)
+    return before if numbers and not differences({"": now}, {"": before}, tolerance) else now
+
+
+def test_freezing_again_keeps_what_is_within_the_tolerance() -> None:
+    before = {"a": [1.0, 2.0], "gone": 1.0, "text": "x"}
+    assert kept({"a": [1.00001, 2.1], "new": 3.0, "text": "y"}, before) == {"a": [1.0, 2.1], "new": 3.0, "text": "y"}
+
+
 def freeze() -> None:
     import tempfile
 
     with tempfile.TemporaryDirectory() as cache:
-        for name, state in (
-            ("identity", current_identity()),
-            ("keys", current_keys()),
-            ("curves", current_curves(Path(cache))),
-        ):
-            (HERE / f"{name}.json").write_text(json.dumps(state, indent=1, sort_keys=True) + "\n")
+        curves = current_curves(Path(cache))
+    curves = kept(curves, frozen("curves"))
+    for name, state in (("identity", current_identity()), ("keys", current_keys()), ("curves", curves)):
+        (HERE / f"{name}.json").write_text(json.dumps(state, indent=1, sort_keys=True) + "\n")
 
 
 if __name__ == "__main__":

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import importlib
 import json
 import sys
 from pathlib import Path
@@ -10,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from plat.errors import PluginError, SpecError
-from plat.user_code import definition_of, in_words, place_of, user_code
+from plat.user_code import definition_of, in_words, place_of, position_of, user_code
 
 
 @pytest.fixture
@@ -54,3 +55,12 @@ def test_words_and_definitions():
     assert in_words(ValueError("a\n b")) == "ValueError: a b"
     assert definition_of(test_words_and_definitions).startswith(f"{__file__}:")
     assert definition_of(len) is None
+
+
+def test_the_position_of_an_attribute_is_its_assignment(tmp_path, monkeypatch):
+    (tmp_path / "a_plugin.py").write_text("A = 1\nSPECS = 2\nSPEC: int = 3\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    assert position_of("a_plugin:SPEC") == "a_plugin:SPEC"
+    importlib.import_module("a_plugin")
+    assert position_of("a_plugin:SPEC") == f"{tmp_path / 'a_plugin.py'}:3"
+    assert position_of("a_plugin:OTHER") == f"{tmp_path / 'a_plugin.py'}:1"

@@ -63,7 +63,7 @@ class RowEvidence:
 
 
 def decide(evidence: Mapping[str, RowEvidence], looks: int = 1) -> Verdict:
-    """Return the verdict on all rows together, at one of `looks` planned looks at the claim."""
+    """Return the verdict on all rows, without numbers and runs. The error is divided by `looks`, the planned looks."""
     level, tests = LEVEL / looks, row_tests(evidence)
     kinds = row_kinds(evidence, tests, level)
     guarded = shared_spread(judged(evidence))
@@ -85,7 +85,7 @@ def judged(evidence: Mapping[str, RowEvidence]) -> dict[str, Estimate]:
 
 
 def row_tests(evidence: Mapping[str, RowEvidence]) -> dict[str, dict[str, float]]:
-    """Return kind (above, below, too small) -> row -> p-value, of the rows that may be judged."""
+    """Return ABOVE, BELOW and SMALL -> row -> p-value, of the rows that may be judged."""
     guarded = shared_spread(judged(evidence))
     return {
         ABOVE: {row: shown_above(estimate, 0.0) for row, estimate in guarded.items()},
@@ -95,7 +95,7 @@ def row_tests(evidence: Mapping[str, RowEvidence]) -> dict[str, dict[str, float]
 
 
 def row_line(row: str, item: RowEvidence) -> str:
-    """Return a row with its change and interval, or with the number of its seeds where runs are missing."""
+    """Return a row with its change, interval and published change; with what is missing if it lacks runs."""
     estimate = item.estimate
     if not estimate.complete:
         return f"{row} ({estimate.note or f'{estimate.seeds}/{estimate.wanted} seeds'})"
@@ -120,13 +120,13 @@ def _p_values(guarded: Estimate | None, kind: str, item: RowEvidence) -> str:
 
 
 def about(estimates: Iterable[Estimate]) -> str:
-    """Return what intervals and verdict are about: `about these 2 builds of the base model, over their seeds`."""
+    """Return what the verdict is about: `about these 2 builds of the base model, over seeds`; "" without estimates."""
     meant = dict.fromkeys((e.about, ", over seeds" if e.over == "seeds" else "") for e in estimates if e.about)
     return " and ".join(f"about {builds} of the base model{over}" for builds, over in meant)
 
 
 def units_needed(rows: Sequence[tuple[Estimate, float]], level: float, digits: int = 1, unit: str = " points") -> str:
-    """Return how many seeds or builds would decide open rows, each given with its assumed effect size; "" without rows.
+    """Return a text on how many seeds or builds would decide these (estimate, supposed effect) rows; "" without rows.
 
     It follows from the spread between the present ones. Judge once on fresh seeds, or with as many `looks` as planned:
     judging again and again while seeds are added makes false verdicts more frequent (`benchmarks/error_rates.py`).

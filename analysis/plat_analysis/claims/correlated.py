@@ -42,7 +42,7 @@ class Options(Correlating):
     smallest: float = 0.3
 
     def beforehand(self, results: Results) -> None:
-        """Raise SpecError where no runs could decide the claim."""
+        """Raise SpecError as `Correlating` does, for `smallest` outside [0, 1), or `strength` with `across: within`."""
         if self.strength and self.across == "within":
             raise SpecError("strength: runs of one setting have the same", fix="leave it out, or judge across: between")
         if not 0 <= self.smallest < 1:

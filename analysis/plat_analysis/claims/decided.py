@@ -38,7 +38,7 @@ class RowTests:
 
 
 def decide(rows: Mapping[str, RowTests], looks: int = 1) -> Verdict:
-    """Return the verdict on all rows together, at one of `looks` planned looks at the claim."""
+    """Return the verdict on all rows, without numbers and runs. The error is divided by `looks`, the planned looks."""
     tests: dict[str, dict[str, float]] = {SHOWN: {}, OPPOSITE: {}}
     for row, tested in rows.items():
         if tested.p is not None and tested.opposite is not None:
@@ -100,12 +100,12 @@ def settled(kinds: Mapping[str, str], tests: Tests, lines: Mapping[str, str], we
 
 
 def remarked(verdict: Verdict, remarks: Sequence[str]) -> Verdict:
-    """Return the verdict with further reasons; empty ones are left out."""
+    """Return the verdict with further reasons in `lines` and `detail`; empty ones are left out."""
     lines = (*verdict.lines, *filter(None, remarks))
     return replace(verdict, lines=lines, detail="; ".join(lines))
 
 
 def shown(p_values: Mapping[str, float], level: float = LEVEL) -> set[str]:
-    """Return the rows whose null hypothesis Holm's procedure rejects."""
+    """Return the rows whose null hypothesis Holm's procedure over these rows rejects at `level`."""
     adjusted = holm(list(p_values.values()))
     return {row for row, p in zip(p_values, adjusted, strict=True) if p is not None and p <= level}

@@ -87,7 +87,10 @@ class Verdict:
 
 
 def check_claims(frames: Frames, experiment: Experiment) -> list[Verdict]:
-    """Return one verdict per claim of the file, in its order; SpecError when one cannot be checked."""
+    """Return one verdict per claim of the file, in its order.
+
+    Raises SpecError if a claim cannot be checked, and PluginError if its check cannot be loaded.
+    """
     check_claim_entries(experiment)
     verdicts, failures = run_checks(frames, experiment)
     if failures:
@@ -98,7 +101,7 @@ def check_claims(frames: Frames, experiment: Experiment) -> list[Verdict]:
 def run_checks(frames: Frames, experiment: Experiment) -> tuple[list[Verdict], list[Failure]]:
     """Return the verdicts on the claims, in the file's order, and a Failure for each claim whose check raised an error.
 
-    The `run_ids` of a verdict are those of the runs it rests on that have a result.
+    The `run_ids` of a verdict are those of its runs that have an outcome in the store; a failed run has one, too.
     """
     verdicts, failures = [], []
     ended = {run for run, outcome in zip(frames.runs["run_id"], frames.runs["outcome"], strict=True) if outcome}

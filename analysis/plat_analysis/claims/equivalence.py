@@ -40,7 +40,7 @@ def mean_delta_small(results: Results, change: ChangeOptions, *, only: Sequence[
 
 
 def decide_small(evidence: Mapping[str, RowEvidence], looks: int = 1) -> Verdict:
-    """Return the verdict on all rows together, at one of `looks` planned looks at the claim."""
+    """Return the verdict on all rows, without numbers and runs. The error is divided by `looks`, the planned looks."""
     tests = row_tests(evidence)
     kinds = row_kinds(evidence, tests, LEVEL / looks)
     status, decided, p = outcome(kinds, tests)

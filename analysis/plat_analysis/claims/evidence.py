@@ -29,7 +29,7 @@ class ChangeOptions(Comparison):
     measure    what changes: success at the `peak`, of the peak checkpoint on held-out instances (`heldout`), of the
                last one (`final`), or any measure (see `plat_analysis.quantities.metric`)
     smallest   the smallest effect of interest in points, or in the unit of the measure
-    differ_in  the options in which the two sides of a pair may differ; any other difference is refused
+    differ_in  the options in which the two sides of a pair may differ; others are refused (default: any may differ)
     looks      how often the claim will be judged while runs are added; the error is divided among these looks
     by_column  judge every column of a row alone, not their mean; all of them share the error of the claim (Holm)
     """
@@ -47,15 +47,15 @@ class ChangeOptions(Comparison):
 
     @property
     def shown(self) -> dict[str, Any]:
-        """Return how a row shows its change: digits behind the point, and the unit behind a size."""
+        """Return `digits` and `unit` for `RowEvidence`: decimals, and ` points` for a measure in percent, else ""."""
         measured = self.contrast.of.quantity
         return {"digits": measured.digits, "unit": " points" if measured.factor != 1 else ""}
 
     def grid(self, results: Results) -> Compared:
         """Return the runs laid out as by `Comparison.grid`. Raises what that raises.
 
-        Raises SpecError as well if both sides of a pair are the same run, or if they differ in an option that is not
-        in `differ_in`. An empty `differ_in` allows every difference.
+        Raises SpecError as `check_sides` does, too: if both sides of a pair are the same run, or if they differ in an
+        option that is not in `differ_in`. An empty `differ_in` allows every difference.
         """
         grid = super().grid(results)
         check_sides(grid, self.differ_in)
@@ -95,7 +95,7 @@ class ChosenRows:
 
 
 def chosen_rows(rows: Sequence[str], only: Sequence[str]) -> list[str]:
-    """Return the rows that are in `only`, or all of them; SpecError where one does not exist."""
+    """Return the rows in `only`, in the order of `rows`; all if it is empty. Raises SpecError for an unknown row."""
     unknown = [row for row in only if row not in rows]
     if unknown:
         raise SpecError(f"only: there is no row {unknown[0]!r}", fix=suggest(unknown[0], rows, "rows"))
@@ -142,7 +142,7 @@ def over_settings(
 
 
 def without_numbers(tested: Mapping[str, RowTests], looks: int, run_ids: Iterable[str], remark: str) -> Verdict:
-    """Return the verdict on tests whose rows have no estimates; `remark` is the last reason."""
+    """Return the verdict on tests without the numbers of rows; the first reason decides, `remark` is the last."""
     verdict = remarked(decide(tested, looks), [remark])
     return replace(verdict, run_ids=tuple(dict.fromkeys(run_ids)), deciding=verdict.lines[0])
 

@@ -43,7 +43,7 @@ def delta_larger(results: Results, change: ChangeOptions, *, row: str, than: str
 
 
 def difference(first: Sequence[Cell], second: Sequence[Cell], contrast: Contrast) -> Estimate:
-    """Return the mean contrast of one row's cells minus that of another's, of the same columns, by build and seed."""
+    """Return the mean contrast of `first` minus `second` (same columns), paired; without a value if one has none."""
     parts = [average(cells, contrast) for cells in (first, second)]
     notes = dict.fromkeys(part.note for part in parts if part.note)
     facts: dict[str, Any] = {

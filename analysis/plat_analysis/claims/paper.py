@@ -39,7 +39,7 @@ def paper_claims(experiments: Iterable[Experiment]) -> list[PaperClaim]:
 def by_claim(
     claims: Sequence[PaperClaim], items: Mapping[Test, Item]
 ) -> tuple[list[tuple[PaperClaim, list[Item]]], list[Item]]:
-    """Return each claim with the items that test it, and the items that test no claim."""
+    """Return (claim, the items that test it) for each claim, and the items that test no claim."""
     groups = [(claim, [items[test] for test in claim.tests if test in items]) for claim in claims]
     named = {test for claim in claims for test in claim.tests}
     return groups, [item for test, item in items.items() if test not in named]

@@ -31,7 +31,7 @@ NOTHING = "not enough data"  # adds nothing to the user's own verdict
 
 @dataclass(frozen=True)
 class Earlier:
-    """Hold what earlier runs found on a claim: `partial`, what decided it, and `720 runs in results/table4`."""
+    """Hold what earlier runs found on a claim: `not reproduced`, what decided it, and `720 runs in results/table4`."""
 
     verdict: str
     found: str
@@ -47,13 +47,16 @@ class Earlier:
 
 
 def verdicts_file(experiment: Experiment) -> Path | None:
-    """Return the file in the experiment file's folder or its parent; None where there is none."""
+    """Return `verdicts.json` in the experiment file's folder, else in its parent; None if neither has one."""
     folder = experiment.path.absolute().parent
     return next((path for where in (folder, folder.parent) if (path := where / FILE).is_file()), None)
 
 
 def reference_verdicts(experiment: Experiment) -> dict[str, Earlier]:
-    """Return claim id -> what earlier runs found; {} without a file. SpecError where the file cannot be read."""
+    """Return claim id -> what earlier runs found; {} without a file. Raises SpecError if it cannot be read.
+
+    A claim that has changed since (`asks`), or that the earlier runs could not decide, is left out.
+    """
     path = verdicts_file(experiment)
     if path is None:
         return {}
@@ -69,7 +72,7 @@ def reference_verdicts(experiment: Experiment) -> dict[str, Earlier]:
 
 
 def reference_beside(experiment: Experiment, verdicts: Sequence[Verdict]) -> dict[str, Earlier]:
-    """Return the earlier verdicts of the claims for which there is not enough data."""
+    """Return `reference_verdicts` of the claims with the verdict `not_enough_data`; reads nothing if there is none."""
     short = {verdict.id for verdict in verdicts if verdict.status == "not_enough_data"}
     known = reference_verdicts(experiment) if short else {}
     return {name: text for name, text in known.items() if name in short}
@@ -86,6 +89,6 @@ def _sentences(experiment: Experiment, entry: Mapping[str, Any]) -> dict[str, Ea
 
 
 def asks(claim: Mapping[str, Any]) -> str:
-    """Return a hash of what a claim asks; `says` does not change it."""
+    """Return a hash of a claim's entry without `says`, 16 hex digits."""
     content = {key: value for key, value in claim.items() if key != "says"}
     return hashlib.sha256(canonical(content).encode()).hexdigest()[:16]

@@ -51,13 +51,13 @@ class Options:
         return None if self.pair is None else (spell(self.baseline), spell(self.treatment))
 
     def beforehand(self, results: Results) -> None:
-        """Raise SpecError where the order cannot be judged."""
+        """Raise the SpecError of `laid_out`."""
         self.laid_out(results)
 
     def laid_out(self, results: Results) -> tuple[Facets, list[str]]:
-        """Return the runs by condition (and side of the pair), and the conditions in order.
+        """Return the runs by condition (and side of the pair), and the conditions in order, as `spell` writes them.
 
-        SpecError where a condition has no runs, or there are too few conditions for a trend.
+        Raises SpecError if a condition has no runs, two are not paired or are the same runs, or they are too few.
         """
         conditions, pair = self.conditions, self.pair
         names = [spell(value) for value in self.order]

@@ -33,7 +33,7 @@ Pair = tuple[Measurement | None, Measurement]
 
 
 class Side:
-    """Hold all `runs` that the matrix has, by replicate; `measured(quantity)` has the values that exist."""
+    """Hold all `runs` that the matrix has in one place, by replicate, and measure them once."""
 
     def __init__(self, results: Results, runs: Runs) -> None:
         self.results = results
@@ -41,7 +41,7 @@ class Side:
         self._all: dict[Quantity, dict[Replicate, Measurement | Absent]] = {}
 
     def measured(self, quantity: Quantity) -> Mapping[Replicate, Measurement]:
-        """Return replicate -> value, of the runs that have one."""
+        """Return replicate -> measurement, in the unit recorded, of the runs that have one."""
         return {r: value for r, value in self._measure(quantity).items() if isinstance(value, Measurement)}
 
     def absent(self, quantity: Quantity) -> Mapping[Replicate, str]:
@@ -49,7 +49,7 @@ class Side:
         return {r: value.why for r, value in self._measure(quantity).items() if isinstance(value, Absent)}
 
     def reason(self, quantity: Quantity) -> str:
-        """Return why values are missing, such as `not run` or `seed 3: failed:oom`; "" when none is missing."""
+        """Return why values are missing: `not run`, `seed 3: failed:oom`, `not in the matrix`; "" if none is."""
         if not self.runs:
             return "not in the matrix"
         absent = self.absent(quantity)
@@ -67,7 +67,7 @@ class Side:
 
 @dataclass
 class Cell:
-    """Hold one (row, column) with the runs of its conditions. Values are in the unit shown."""
+    """Hold one (row, column) with the runs of its conditions. All but `pairs` gives values in the unit shown."""
 
     row: str
     column: str
@@ -87,7 +87,7 @@ class Cell:
         return self._cache[contrast]
 
     def pairs(self, contrast: Contrast) -> dict[Replicate, Pair]:
-        """Return replicate -> (subtracted or None, measured), for the replicates that have all terms."""
+        """Return replicate -> (subtracted or None, measured), as recorded, of the replicates that have all terms."""
         measured = self._measured(contrast.of)
         if contrast.minus is None:
             return {replicate: (None, value) for replicate, value in measured.items()}
@@ -95,13 +95,13 @@ class Cell:
         return {r: (subtracted[r], value) for r, value in measured.items() if r in subtracted}
 
     def by_replicate(self, contrast: Contrast) -> dict[Replicate, float]:
-        """Return replicate -> value."""
+        """Return replicate -> value of the contrast, of the replicates that have all its terms."""
         factor = contrast.of.quantity.factor
         pairs = self.pairs(contrast).items()
         return {r: factor * (after.value - (before.value if before else 0.0)) for r, (before, after) in pairs}
 
     def rounding(self, contrast: Contrast) -> float:
-        """Return the standard deviation of the rounding of one value: success is counted in steps of 1/instances."""
+        """Return the standard deviation of the rounding of one value to steps of 1/instances; 0 without steps."""
         counts = [[value.count for value in pair if value and value.count] for pair in self.pairs(contrast).values()]
         variances = [sum((UNIFORM / count) ** 2 for count in pair) for pair in counts]
         return contrast.of.quantity.factor * float(np.sqrt(max(variances, default=0.0)))
@@ -236,7 +236,7 @@ class Estimates:
         return [self.cells[row, column] for column in self.columns if self.cells[row, column].wanted]
 
     def average(self, row: str, contrast: Contrast) -> Estimate:
-        """Return the mean of a contrast over the columns of a row, with equal weights."""
+        """Return the mean of a contrast over the columns for which the row has planned runs, with equal weights."""
         return average(self.row(row), contrast)
 
     def runs(self, row: str) -> list[RunView]:

@@ -37,8 +37,8 @@ class Comparison:
     def grid(self, results: Results) -> Compared:
         """Return the runs laid out.
 
-        SpecError where a condition has no runs, two runs have one position, or the sides of a pair have different
-        seeds.
+        Raises SpecError if no run has either condition, two runs of one seed and build are in one place, or the two
+        sides of a cell both have runs, of different seeds or builds. One side may lack runs.
         """
         rows = rows_or(self.rows, results.experiment, "algorithm")
         baseline, treatment = spell(self.baseline), spell(self.treatment)
@@ -67,8 +67,9 @@ class Compared(Estimates):
 def check_sides(grid: Compared, differ_in: Sequence[str]) -> None:
     """Raise SpecError where the runs of a pair differ in an option that `differ_in` does not name, or are the same run.
 
-    Pairs are runs of equal row, column, seed and build. Where `differ_in` is empty they may differ in any option. An
-    option includes all options below it; a group's name includes the group's options.
+    Pairs are runs of equal row, column, seed and build. With an empty `differ_in` they may differ in any option. An
+    option includes all options below it; a group's name includes the group's options. Raises SpecError as well if
+    `differ_in` names an option that no run has.
     """
     for cell in grid.cells.values():
         treated_runs = cell.sides[grid.treatment].runs

@@ -46,7 +46,11 @@ def change(quantity: Quantity, baseline: str, treatment: str) -> Contrast:
 
 
 def success_contrasts(baseline: str, treatment: str) -> Mapping[str, Contrast]:
-    """Return the levels and changes of success of two conditions, by the names used in tables of paired changes."""
+    """Return name -> contrast, for success in two conditions.
+
+    `peak`, `heldout`, `final` and `base` are levels of the baseline, and `peak_treated` etc. of the treatment. `delta`
+    (of the peak), `heldout_delta` and `final_delta` are changes. `learned` and `learned_treated`: held-out minus base.
+    """
     peak, heldout, final, base = (SUCCESSES[name] for name in ("peak", "heldout", "final", "base"))
     contrasts: dict[str, Contrast] = {}
     for name, quantity in (("peak", peak), ("heldout", heldout), ("final", final)):

@@ -42,7 +42,7 @@ class Gaining:
     treatment: Any = "top_p"
 
     def sides(self, results: Results) -> Compared:
-        """Return the settings with both conditions. SpecError: there are too few, or one lacks a side or its seeds."""
+        """Return the settings laid out. Raises SpecError if they are too few, lack a side, or are not paired."""
         names = (spell(self.baseline), spell(self.treatment))
         facets = Facets(results, Layout.of(self.settings, None, self.pair), only=names)
         two_conditions(facets, *names)
@@ -73,7 +73,7 @@ class Setting:
 
     @property
     def judged(self) -> bool:
-        """Return True if no wanted run is missing and there are at least `MIN_JUDGED`."""
+        """Return True if no wanted run is missing and there are at least `MIN_JUDGED` runs."""
         return self.values is not None and self.values.shape[1] >= MIN_JUDGED
 
 

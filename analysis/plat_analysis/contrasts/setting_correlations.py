@@ -46,7 +46,7 @@ class Correlating(OverSettings):
         return covariates(settings, self.strength) if self.strength else None
 
     def beforehand(self, results: Results) -> None:
-        """Raise SpecError where no measure is named, or there are too few settings."""
+        """Raise SpecError as `settings` does, for `strength` that does not fit them, or if no measure is named."""
         if not self.proxies:
             raise SpecError(
                 "proxies: none is named", fix="write {NAME: MEASURE}, e.g. {retrieval: probe/retrieval_acc}"
@@ -80,7 +80,14 @@ class Shown:
 
 
 def shown_correlation(pair: Pair, settings: Settings, across: str, given: Any) -> Shown:
-    """Return one correlation. Settings that lack runs are left out and named; with fewer than six there is none."""
+    """Return one correlation, with a `p` that is not corrected yet.
+
+    Settings that lack runs are left out and named in the note. With fewer than six left, or one seed within settings,
+    `found` is None and the note says why.
+
+    across  BETWEEN, GIVEN or WITHIN
+    given   the covariates of `Correlating.given`, for GIVEN
+    """
     missing = np.isnan(pair.x)
     lacking = np.any(missing, axis=(1, 2)) if across == WITHIN else np.any(np.all(missing, axis=2), axis=1)
     kept = np.flatnonzero(~lacking)
@@ -116,13 +123,13 @@ class Foretelling(OverSettings):
     known: str = SUCCESS
 
     def settings(self, results: Results) -> dict[str, Settings]:
-        """Return the settings of each row; SpecError where they are too few or no metric is named."""
+        """Return the settings of each row. Raises SpecError as `OverSettings` does, or if no metric is named."""
         if not self.metrics:
             raise SpecError("metrics: none is named", fix="write {NAME: METRIC}, e.g. {retrieval: probe/retrieval_acc}")
         return super().settings(results)
 
     def foretold(self, settings: Settings, metric: str, at: int) -> Foretold | str:
-        """Return what a metric adds at an iteration, or why that is unknown. Values are the last ones by then."""
+        """Return what a metric adds, or a text why that is unknown. Its value is the last one up to iteration `at`."""
         outcome = quantity(self.outcome)
         pairs = [settings.pair(quantity({"metric": name, "at": at}), outcome) for name in (metric, self.known)]
         for pair in pairs:
@@ -132,7 +139,7 @@ class Foretelling(OverSettings):
 
 
 def check_steps(name: str, steps: object, least: int = 0) -> None:
-    """Raise SpecError unless these are training iterations from `least` on."""
+    """Raise SpecError unless `steps` is an iteration from `least` on, or a list of some. The message has the `name`."""
     given = steps if isinstance(steps, list | tuple) else [steps]
     if not given or not all(isinstance(step, int) and not isinstance(step, bool) and step >= least for step in given):
         several = isinstance(steps, list | tuple)

@@ -49,14 +49,14 @@ class Pair:
 
 @dataclass(frozen=True)
 class Settings:
-    """Hold the settings of one row: the names of each, and its runs by build and seed."""
+    """Hold the settings of one row: the names of each (several if they are the same runs), and its runs."""
 
     names: tuple[tuple[str, ...], ...]
     sides: tuple[Side, ...]
 
     @property
     def run_ids(self) -> tuple[str, ...]:
-        """Return every wanted run."""
+        """Return the ids of all wanted runs."""
         return tuple(run.id for side in self.sides for run in side.runs.values())
 
     @property
@@ -97,7 +97,11 @@ class OverSettings:
     rows: AxisNames = None
 
     def settings(self, results: Results) -> dict[str, Settings]:
-        """Return the settings of each row. SpecError: they are too few, differ in seeds or builds, or share runs."""
+        """Return row -> its settings; conditions with the same runs are one setting.
+
+        Raises SpecError if settings are fewer than `MIN_SETTINGS`, differ in seeds or builds, or share only some of
+        their runs, or if builds have different numbers of seeds.
+        """
         facets = Facets(results, Layout.of(rows=self.rows, conditions=self.conditions))
         for other in facets.conditions[1:]:
             facets.check_pairs(facets.conditions[0], other)
@@ -134,7 +138,7 @@ def _of_row(facets: Facets, row: str) -> Settings:
 def covariates(settings: Settings, strength: Strength) -> Array:
     """Return [setting, covariate]: for each family, membership (0 or 1) and rank (weakest 0, strongest 1).
 
-    Settings outside a family get 0 in both, so each family has its own slope. SpecError where a setting is in no
+    Settings outside a family get 0 in both, so each family has its own slope. Raises SpecError if a setting is in no
     family, `strength` names an unknown setting, or there are too few settings for that many covariates.
     """
     known = [name for names in settings.names for name in names]

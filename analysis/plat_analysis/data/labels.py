@@ -56,17 +56,23 @@ MEASURES = {
 
 
 def measure_label(name: str) -> str:
-    """Return the printed name of a measure: a success rate by its name, a metric as on axes of figures."""
+    """Return the printed name of a measure: `success at the peak` for `peak`; for any other name, as `label` does."""
     return MEASURES.get(name) or label(name)
 
 
 def axis_label(name: str) -> str:
-    """Return the printed name of an axis of a matrix: `KL coefficient` for `algorithm.kl_coef`."""
+    """Return the printed name of an axis of a matrix: `KL coefficient` for `algorithm.kl_coef`.
+
+    An unknown axis gets the last part of its name, with spaces: `group size` for `rollout.group_size`.
+    """
     return AXES.get(name) or name.rpartition(".")[2].replace("_", " ")
 
 
 def value_label(axis: str, value: str) -> str:
-    """Return the printed name of an axis value; a number gets the name of its axis: `build 0`."""
+    """Return the printed name of an axis value: `label(value)`, or the axis and the value for a number: `build 0`.
+
+    Only digits with at most one point count as a number here, so `-1` and `1e-06` stay alone.
+    """
     return f"{axis_label(axis)} {value}" if value.replace(".", "", 1).isdecimal() else label(value)
 
 
@@ -76,7 +82,7 @@ def label(name: str) -> str:
 
 
 def count(parameters: float) -> str:
-    """Return a parameter count in print: 105344 -> `105k`."""
+    """Return a parameter count in print, to three digits: `105k` for 105344."""
     for size, letter in ((1e9, "B"), (1e6, "M"), (1e3, "k")):
         if parameters >= size:
             return f"{parameters / size:.3g}{letter}"
@@ -84,13 +90,16 @@ def count(parameters: float) -> str:
 
 
 def is_stand_in(run: RunView) -> bool:
-    """Return True if a small model trained from scratch replaced the paper's (no checkpoint was named)."""
+    """Return True if a small model trained from scratch ran: the config has `model.shape` and no `model.path`."""
     model = run.run.config.get("model")
     return isinstance(model, dict) and "shape" in model and not model.get("path")
 
 
 def model_that_ran(runs: Iterable[RunView]) -> str:
-    """Return the model that ran: `stand-in, 105k`, a checkpoint's name, or "" when the store does not have it."""
+    """Return the model that ran: `stand-in, 105k`, a checkpoint's name, or "" if the store has no name of one.
+
+    Different models are joined by ` / `. If the size of some is known, only these are named.
+    """
     names: dict[str, None] = {}
     for run in runs:
         parameters = run.number_tag("plat.summary.parameters")

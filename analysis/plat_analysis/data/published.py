@@ -28,7 +28,10 @@ class Discrepancy:
     column: str | None = None
 
     def concerns(self, shown: Sequence[tuple[str, str]]) -> bool:
-        """Return True if a table with these cells shows the contradicting numbers."""
+        """Return True if a table with these (row, column) cells shows the contradicting numbers.
+
+        A discrepancy without `cell` and `column` concerns every table.
+        """
         if self.cell is not None:
             return any(PrintedTable.same(self.cell, cell) for cell in shown)
         return self.column is None or any(_plain(self.column) == _plain(column) for _, column in shown)
@@ -41,7 +44,7 @@ class PrintedTable:
         printed.number("PPO", "sokoban", DELTA)       16.0, its change
         printed.number("64x2", "top_p", "step time")  64.9
 
-    The order of names, case and spaces do not matter: `Dr. GRPO` is `dr.grpo`.
+    The order of names does not matter. Only letters (of either case), digits and dots count: `Top-p` is `top_p`.
     """
 
     def __init__(self, key: str | None, numbers: Mapping[frozenset[str], float], sections: Mapping[str, str]) -> None:
@@ -52,18 +55,18 @@ class PrintedTable:
         return bool(self._numbers)
 
     def number(self, *names: str) -> float | None:
-        """Return the printed number of that row, column, condition or measure; None where the paper has none."""
+        """Return the number printed under all of these names, e.g. a row and a column; None if there is none."""
         return self._numbers.get(frozenset(map(_plain, filter(None, names))))
 
     def for_row(self, row: str, *names: str) -> float | None:
-        """Return the number that is printed with these names for the row, or else for any row; None without one."""
+        """Return the number printed under the row and these names, else under these names alone; None without one."""
         own = self.number(row, *names)
         return own if own is not None else self.number(*names)
 
     def change(self, row: str, columns: Sequence[str]) -> float | None:
-        """Return the published change of a row on average over some columns; None where one of them is not printed.
+        """Return the published change of a row on average over some columns; None if a needed change is not printed.
 
-        The printed average where it is over these columns, else the mean of the printed cells.
+        It is the printed average if these are all columns, two or more, that have one; else the mean of their changes.
         """
         plain, fixed = {_plain(column) for column in columns}, {_plain(row), DELTA}
         printed = set().union(*(names - fixed for names in self._numbers if fixed < names)) - {AVERAGE}
@@ -141,7 +144,7 @@ def _numbers(content: Any, names: tuple[str, ...]) -> dict[frozenset[str], float
 
 
 def discrepancies(experiment: Experiment, key: str | None) -> list[Discrepancy]:
-    """Return known contradictions of a table: those listing it under `artifacts`, and those that list none."""
+    """Return known contradictions: those that list `key` under `artifacts`, and those that list no artifact."""
     known = []
     for entry in (experiment.paper_data or {}).get("discrepancies", []):
         artifacts = _artifacts(entry)
@@ -159,7 +162,7 @@ def discrepancies(experiment: Experiment, key: str | None) -> list[Discrepancy]:
 
 
 def contradictions(experiment: Experiment) -> list[str]:
-    """Return the contradictions that concern an experiment's `source`, as sentences."""
+    """Return the contradictions that concern an experiment's `source` or the whole paper, as sentences."""
     entries = (experiment.paper_data or {}).get("discrepancies", [])
     listed = (artifact for entry in entries for artifact in _artifacts(entry) or ())
     key = next((artifact for artifact in listed if _plain(artifact) == _plain(experiment.source or "")), None)

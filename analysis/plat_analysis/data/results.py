@@ -39,7 +39,14 @@ EMPTY: Curve = (np.array([], np.int64), np.array([], np.float64))
 
 @dataclass(frozen=True)
 class RunView:
-    """Hold one wanted run: its config (`run`), how it ended (`outcome`), and why it does not count (`missing`)."""
+    """Hold one wanted run.
+
+    run      the run with its config
+    outcome  how its last attempt ended; None if it is not in the store or has not ended
+    missing  why it has no result, e.g. `not run` or `failed:oom`; "" if it has one
+    facts    its row of the store's frame of runs, without the columns `param.*`; {} if the store does not have it
+    axes     axis -> value, as in the experiment file
+    """
 
     run: Run
     outcome: str | None
@@ -73,9 +80,10 @@ class RunView:
         return Replicate(self.build, self.seed)
 
     def axis(self, name: str) -> str:
-        """Return the value of an axis, or of the config group or key of that name where it was not varied.
+        """Return the value of an axis as text (see `spell`).
 
-        Raises SpecError if the run has neither.
+        For a name that is no axis, return the value of that config key, or the `name` of that config group. Raises
+        SpecError if the run has none of these.
         """
         if name in self.axes:
             return spell(self.axes[name])
@@ -92,12 +100,12 @@ class RunView:
         return spell(value)
 
     def tag(self, name: str) -> str | None:
-        """Return a tag of the run in the store, or None."""
+        """Return a tag of the run in the store, e.g. `plat.trainer`; None if the run does not have it."""
         value = self.facts.get(f"tag.{name}")
         return None if value is None or value != value else str(value)
 
     def number_tag(self, name: str) -> float | None:
-        """Return a tag as a number, or None."""
+        """Return a tag as a number; None if the run does not have it, or it is not a number."""
         try:
             return float(self.tag(name) or "")
         except ValueError:
@@ -105,7 +113,11 @@ class RunView:
 
 
 class Results:
-    """Index the frames; every lookup is a dictionary access after the first of its key."""
+    """Index the frames by run; lookups are cached.
+
+    runs       one `RunView` for each run of the experiment, with or without a result
+    positions  the same views, one for each position of the matrix, with the axes of that position
+    """
 
     def __init__(self, frames: Frames | None, experiment: Experiment) -> None:
         self.experiment, self._frames = experiment, frames  # kept alive: their ids are the key of `_SHARED`
@@ -131,7 +143,7 @@ class Results:
 
     @classmethod
     def of(cls, frames: Frames, experiment: Experiment) -> Results:
-        """Return the results of these frames; shared as long as a caller holds them."""
+        """Return the results of these two objects. Later calls return the same object while a caller holds it."""
         key = (id(frames), id(experiment))
         known = _SHARED.get(key)
         if known is None:
@@ -144,7 +156,7 @@ class Results:
         return " · ".join(filter(None, [self.experiment.source, self.experiment.title]))
 
     def release(self) -> None:
-        """Free the measurements, which take most of the memory; `runs` and `positions` stay."""
+        """Free the measurements: `curve` and `table` are empty from then on. `runs` and `positions` stay."""
         _SHARED.pop((id(self._frames), id(self.experiment)), None)
         self._frames = self._metrics = self._keys = None
         self._curves, self._tables = {}, {}
@@ -155,7 +167,7 @@ class Results:
         return cls(None, experiment)
 
     def curve(self, run_id: str, key: str) -> Curve:
-        """Return (steps, values) of a metric in rising order of steps, without NaN; empty when it was never logged.
+        """Return (steps, values) of a metric, by step and without NaN; empty arrays if the run never logged it.
 
         The key SUCCESS is the headline metric of the run's trainer.
         """
@@ -182,11 +194,11 @@ class Results:
         return self._keys
 
     def metric(self, key: str) -> str:
-        """Return the metrics of a key, as text: the headlines of the runs for SUCCESS, otherwise the key."""
+        """Return the key, or for SUCCESS the headline metrics of the runs, joined by commas."""
         return ", ".join(dict.fromkeys(self._headlines.values())) if key == SUCCESS else key
 
     def unlogged(self, keys: Iterable[str]) -> list[str]:
-        """Return a sentence, with the nearest logged name, for each metric that no run with a result logged."""
+        """Return a sentence for each key that no run logged, with the nearest logged one; [] if no run has a result."""
         if self._metrics is None or all(run.missing for run in self.runs):
             return []
         logged = list(self._numbered(self._metrics)[1])
@@ -200,11 +212,11 @@ class Results:
         return int(steps[-1]) if len(steps) else None
 
     def table(self, run_id: str, name: str) -> list[tuple[int, Any]]:
-        """Return (step, data) of every entry of a table, in rising order of steps."""
+        """Return (step, data) of every entry of a logged table, by step; [] if the run logged none."""
         return sorted(self._tables.get((run_id, name), ()), key=lambda entry: entry[0])
 
     def warnings(self) -> list[str]:
-        """Return why runs are hard to compare: several trainers or versions, identity schemes or numerics."""
+        """Return a sentence for each of trainer, identity scheme and numerics in which the runs differ."""
         kinds = {
             "plat.trainer": "trainers, or versions of one",
             "plat.identity_scheme": "identity schemes",
@@ -226,9 +238,11 @@ class Results:
     def instances(
         self, run_id: str, tables: Sequence[str], *, step: int | None = None, role: str | None = None
     ) -> NDArray[np.float64] | None:
-        """Return the 0/1 success of each instance, at one step or in one role (`base`, `peak`), or None.
+        """Return the success of each instance, shape (instances,), or None if no entry matches.
 
-        tables  their names, by priority; the last matching entry of a table counts
+        tables  names of logged tables. The last matching entry of the first table with one counts
+        step    the step of the entry (default: any)
+        role    the role of the checkpoint: `base`, `peak` or `final` (default: any). An entry without one matches all
         """
         for table in tables:
             for at, data in reversed(self._tables.get((run_id, table), ())):
@@ -243,7 +257,7 @@ _SHARED: WeakValueDictionary[tuple[int, int], Results] = WeakValueDictionary()
 
 
 def spell(value: Any) -> str:
-    """Return an axis value as printable text; equal numbers have one spelling, `1` and `1.0` both `1`."""
+    """Return an axis value as printable text; numbers to six significant digits, so `1` and `1.0` are both `1`."""
     if isinstance(value, int | float) and not isinstance(value, bool):
         try:
             return f"{value:g}"

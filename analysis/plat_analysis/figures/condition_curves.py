@@ -52,8 +52,8 @@ def condition_curves(
     """Return the curves of a metric for these runs; `curve_of` replaces the logged curve of a run.
 
     A failed or unfinished run has a line, but does not enter the mean and the band. From `BAND_SEEDS` counted runs on,
-    the band is Student's t interval over them. With one run, the band of validation success is Wilson's interval over
-    the validation instances.
+    the band is Student's t interval over them. With one counted run, the band of validation success is Wilson's
+    interval over the validation instances.
     """
     drawn = [(run, curve_of(run) if curve_of else results.curve(run.id, key)) for run in runs]
     drawn = [(run, curve) for run, curve in drawn if len(curve[0])]

@@ -34,11 +34,7 @@ class Options(Foretelling):
     steps: Sequence[int]
 
     def beforehand(self, results: Results) -> None:
-        """Raise SpecError where `steps` is not a list of iterations, no metric is named, or the settings cannot be
-        compared.
-
-        They cannot if they are too few, differ in seeds or builds, or share runs, or two runs have one position.
-        """
+        """Raise SpecError as `Foretelling.settings` does, or if `steps` is not a list of iterations."""
         check_steps("steps", self.steps)
         self.settings(results)
 

@@ -45,11 +45,11 @@ class Options:
     treatment: Any = "top_p"
 
     def beforehand(self, results: Results) -> None:
-        """Raise SpecError where a side of the change has no runs, or the sides are not paired."""
+        """Raise the SpecError of `laid_out`."""
         self.laid_out(results)
 
     def laid_out(self, results: Results) -> tuple[Facets, tuple[str, str]]:
-        """Return the runs by condition, and the two sides of the change."""
+        """Return the runs, and the two sides of the change. Raises SpecError if one lacks runs or they are unpaired."""
         facets = Facets(results, Layout.of(self.rows, self.columns, self.pair))
         sides = two_conditions(facets, self.baseline, self.treatment)
         for side in sides:

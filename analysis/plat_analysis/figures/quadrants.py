@@ -31,7 +31,7 @@ MOST_BUBBLES = 5000  # more hide each other and take minutes to draw
 
 @dataclass(frozen=True)
 class Checkpoints:
-    """Hold the values of one run's metrics at each of `steps`; success is the last value by then."""
+    """Hold one run's metrics at the `steps` of `y`; the others have their last value by then, NaN before the first."""
 
     run: RunView
     steps: NDArray[np.int64]

@@ -69,9 +69,7 @@ class Options:
     hard: float = 0.2
 
     def beforehand(self, results: Results) -> None:
-        """Raise SpecError unless `moments` are iterations from 1 on and 0 <= hard < easy <= 1, or where two runs have
-        one position.
-        """
+        """Raise SpecError as `facets` does, and unless `moments` are iterations from 1 on and 0 <= hard < easy <= 1."""
         check_steps("moments", self.moments, 1)
         if not 0 <= self.hard < self.easy <= 1:
             what = f"hard: {self.hard:g} must be below easy: {self.easy:g}, both in [0, 1]"
@@ -85,7 +83,7 @@ class Options:
         return easy, len(shares) - easy - hard, hard
 
     def facets(self, results: Results) -> Facets:
-        """Return the runs by row."""
+        """Return the runs by row. Raises SpecError if a row has two runs of one seed and build."""
         return Facets(results, Layout.of(rows_or(self.rows, results.experiment, None)))
 
 

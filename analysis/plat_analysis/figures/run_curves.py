@@ -12,7 +12,7 @@ Curves = Mapping[str, Sequence[tuple[int, float]]]  # run -> (iteration, value)
 
 
 def draw(panels: Mapping[str, Curves], kind: str) -> bytes:
-    """Return the picture as a file of one of `FORMATS`; `panels` maps a metric to the curves of the runs."""
+    """Return the picture as bytes; `kind` is one of `FORMATS`, and `panels` maps a metric to the curves of runs."""
     from matplotlib import rc_context
     from matplotlib.figure import Figure
 

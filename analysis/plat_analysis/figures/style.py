@@ -85,7 +85,8 @@ class Look:
 def looks(conditions: list[str], baseline: str) -> dict[str, Look]:
     """Return condition -> its dash, marker and colour: the baseline is solid and grey.
 
-    More than two numbers have a scale of colours, other conditions the palette.
+    If the others are more than two and all numbers, they have a scale of colours, else the palette. `baseline` has a
+    look even if it is not in `conditions`.
     """
     others = [condition for condition in conditions if condition != baseline]
     colours = {condition: PALETTE[i % len(PALETTE)] for i, condition in enumerate(others)}
@@ -155,7 +156,7 @@ def _move(drawn: Sequence[Artist], right: float, up: float) -> None:
 
 
 def quiet_grid(axes: Axes, which: str = "y") -> None:
-    """Draw hairlines behind the data along one axis."""
+    """Draw hairlines behind the data; `which` is the axis with the ticks: `x`, `y` or `both`."""
     axes.grid(axis=which, color=GRID, linewidth=0.6)  # type: ignore[arg-type]
     axes.set_axisbelow(True)
 
@@ -171,7 +172,7 @@ def interval_dot(
 
 
 def absent_dot(axis: Axes, y: int, note: str) -> None:
-    """Write at height y why there is no value."""
+    """Write at height y the first part of `note`, why there is no value; `missing` if it is empty."""
     why = note.split(";")[0][:24] or "missing"
     axis.text(0, y, " " + why, va="center", fontsize=6.5, color=QUIET, style="italic")
 
@@ -194,7 +195,7 @@ def canvas(width: float, height: float) -> Canvas:
 
 
 def images(figure: Figure) -> dict[str, bytes]:
-    """Return the figure as `svg` and `pdf` with searchable text, and `png` at 200 dpi. Equal figures, equal bytes."""
+    """Return kind -> file: `svg` and `pdf` with searchable text, `png` at 200 dpi. Equal figures give equal bytes."""
     import matplotlib
 
     metadata: dict[str, dict[str, Any]] = {

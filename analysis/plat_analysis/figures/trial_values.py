@@ -12,7 +12,7 @@ from plat_analysis.tables.trials import Objectives
 
 
 def trial_values(trials: Sequence[Trial], objectives: Objectives) -> Figure:
-    """Return the figure of a search."""
+    """Return the figure of a search; only complete and pruned trials are drawn."""
     points = [
         {"trial": trial.number, "state": trial.state, "objective": name, "value": trial.values[index]}
         for trial in trials

@@ -30,7 +30,7 @@ def check_type(name: str, value: Any, hint: Any) -> None:
 
 
 def fits(value: Any, hint: Any) -> bool:
-    """Return True if a value is of this type, or the type has no counterpart in YAML."""
+    """Return True if a value is of this type, or YAML has no counterpart of it; inf, nan and bools are not numbers."""
     origin, inner = get_origin(hint), get_args(hint)
     if origin in (Union, UnionType):
         return any(fits(value, part) for part in inner)

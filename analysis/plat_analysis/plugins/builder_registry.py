@@ -19,7 +19,7 @@ FIX = "fix or uninstall the package that publishes it; `plat doctor` tries all o
 
 
 def find(group: str, name: str, where: str) -> Callable[..., Any]:
-    """Return the builder or check of that name; SpecError with the known names otherwise."""
+    """Return the builder or check of that name. Raises SpecError if it is unknown, PluginError if it does not load."""
     known = {point.name: point for point in entry_points(group=group)}
     if name not in known:
         raise SpecError(
@@ -37,7 +37,7 @@ def find(group: str, name: str, where: str) -> Callable[..., Any]:
 
 
 def check_arguments(function: Callable[..., Any], arguments: dict[str, Any], where: str) -> None:
-    """Raise SpecError unless a builder or check can be called with these arguments."""
+    """Raise SpecError if a builder or check does not know one of these arguments, or lacks one. Checks no types."""
     signature = inspect.signature(function)
     valid = list(signature.parameters)[2:]
     open_ended = any(parameter.kind is parameter.VAR_KEYWORD for parameter in signature.parameters.values())

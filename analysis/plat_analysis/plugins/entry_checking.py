@@ -40,14 +40,17 @@ COMPARED = frozenset(field.name for field in fields(Comparison)) - {"builds"}  #
 
 
 def check_entries(experiment: Experiment) -> None:
-    """Raise SpecError, at file:line:column, for the first entry of `report` or `claims` that cannot be made."""
+    """Raise SpecError, at file:line:column, for the first entry of `report` or `claims` that cannot be made.
+
+    Raises PluginError if a builder or check cannot be loaded.
+    """
     for index, entry in enumerate(experiment.report):
         _check_entry(experiment, ("report", index), "plat.reports", entry, ("builder",))
     check_claim_entries(experiment)
 
 
 def check_claim_entries(experiment: Experiment) -> None:
-    """Raise SpecError, at file:line:column, for the first entry of `claims` that cannot be judged."""
+    """Raise SpecError, at file:line:column, for the first bad entry of `claims`, as `check_entries` does."""
     for index, entry in enumerate(experiment.claims):
         _check_entry(experiment, ("claims", index), "plat.claims", entry, ("check", "id", "says"))
 
@@ -233,7 +236,7 @@ def _check_both_sides(experiment: Experiment, pair: str, first: str, second: str
 
 
 def place(experiment: Experiment, *path: str | int) -> str:
-    """Return file:line:column of a part of the experiment file, e.g. `place(experiment, "report", 0)`."""
+    """Return file:line:column, e.g. of `place(experiment, "report", 0)`; `FILE: report.0` if it cannot be read."""
     try:
         return read(experiment.path).where(*path)
     except PlatError:  # the file is gone or has changed since

@@ -43,8 +43,8 @@ MOST_DIGITS = 10
 class Way(NamedTuple):
     """Define how a curve becomes a number.
 
-    take     (steps, values, the value in the file) -> the number; a step in place of `peak`
-    valid    True if a value in the file is one; `needed` says which are, and `example` is one
+    take     (steps, values, the value in the file) -> the number; for `at: peak`, the value is the step of the peak
+    valid    value in the file -> True if it is allowed; `needed` says in words which are, and `example` is one
     """
 
     take: Callable[[Steps, Values, Any], Measurement | Absent]
@@ -127,7 +127,8 @@ KEYS = ("metric", *TAKEN, *JOINED, *SHOWN)
 def quantity(given: str | Mapping[str, Any], name: str = "") -> Quantity:
     """Return the quantity that an experiment file names: `peak`, `heldout`, `final`, `base`, a metric, or a mapping.
 
-    `percent: true` shows a share in percent, the default for success unless `over` is given; `digits` are decimals.
+    `percent: true` shows a share in percent; that is the default for the metric `success` without `over`. `steps_to`
+    ignores it. `digits` is the number of decimals.
     `name` replaces the metric's name, but not that of `peak`, `heldout`, `final` and `base`.
     Raises SpecError for neither name nor mapping, no metric, an unknown key, both `minus` and `over`, an invalid value,
     or more than one of at, median_of_last, mean_of_last, slope, steps_to, mean and least.

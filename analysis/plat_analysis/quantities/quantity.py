@@ -20,8 +20,8 @@ class Measurement:
 
     value      in the unit in which it is recorded; a share in [0, 1]
     instances  shape (count,), 0 or 1 for each instance the value is the mean of, where stored; else None
-    count      how many instances, from the config where only their mean was recorded; 0: not a mean over instances
-    step       the iteration at which it was measured
+    count      number of these instances; from the config if they are not stored; 0 if it is not a mean over instances
+    step       the iteration at which it was measured; None if it has no single one
     """
 
     value: float
@@ -42,7 +42,7 @@ class Quantity:
     """Define what is measured of a run, and how it is shown.
 
     name      in tables, records and claims
-    of        (results, run) -> its value, or why there is none
+    of        (results, run) -> the value of the run, or why it has none
     factor    multiplies values for display: 100 for percent
     bounds    the smallest and the largest shown value; intervals are clipped to them
     digits    shown behind the decimal point

@@ -19,7 +19,7 @@ LEAST_FALL = 0.05  # of success; smaller falls are not mentioned
 
 @dataclass(frozen=True)
 class Fall:
-    """Hold a fall after the peak: success then and at the end, in [0, 1].
+    """Hold a fall after the peak: success at the peak and at the end, in [0, 1].
 
     measured  the instances: `held-out` or `validation`
     """
@@ -79,14 +79,13 @@ SUCCESSES: Mapping[str, Quantity] = {
 
 
 def fall_after_peak(results: Results, run: RunView) -> Fall | None:
-    """Return the fall of a run after its peak, or None.
+    """Return the fall of a run after its peak; None if no fall is shown.
 
-    A fall is at least 5 points, and shown by a paired 95 % interval of both checkpoints over the same instances
-    (Newcombe).
-    The instances are the held-out ones where the final checkpoint was measured on them, because they did not choose the
-    peak. Otherwise they are the validation instances, with the level divided by the number of evaluations: a peak is
-    the
-    largest of several noisy evaluations, so the last one lies below it even where nothing was lost.
+    A fall is at least 5 points, and the 95 % interval of the difference (Newcombe) lies below zero. The interval is
+    paired if the success of single instances is stored for both checkpoints.
+    The instances are the held-out ones if both checkpoints were measured on them, because they did not choose the peak.
+    Otherwise they are the validation instances, and the error of 5 % is divided by the number of evaluations after the
+    first: a peak is the largest of several noisy evaluations, so the last one lies below it even if nothing was lost.
     """
     peak, final = heldout_score(results, run), final_heldout_score(results, run)
     measured, choices = "held-out", 1

@@ -22,7 +22,7 @@ SHOWN = 3  # most differing keys in a message
 
 @dataclass(frozen=True)
 class Origin:
-    """Hold the parts of a run's id."""
+    """Hold the parts of a run's id; `config` has only the keys that are part of it."""
 
     trainer: str
     version: str
@@ -33,13 +33,13 @@ class Origin:
 
     @classmethod
     def of_run(cls, run: Run) -> Origin:
-        """Return the parts of a run that this plat makes."""
+        """Return the parts of the id of a run of an experiment file, as this version of plat makes it."""
         meta = {"trainer": run.trainer, "trainer_version": run.version, "identity_scheme": SCHEME}
         return cls.of_record({**meta, "identity": run.identity, "fingerprint": run.fingerprint}, run.config)
 
     @classmethod
     def of_record(cls, meta: Mapping[str, Any], config: Mapping[str, Any]) -> Origin:
-        """Return the parts of a recorded run, from its meta.json and its config."""
+        """Return the parts of the id of a recorded run, from its meta.json and its config."""
         identity = meta.get("identity") or {}
         kept = result_affecting("", dict(config), tuple(identity.get("left_out", ())), {})[1]
         return cls(
@@ -58,7 +58,7 @@ class Origin:
 
     @cached_property
     def flat(self) -> dict[str, Any]:
-        """Return the config with dotted keys."""
+        """Return dotted key -> value of the config."""
         return leaves(self.config)
 
     @cached_property
@@ -95,7 +95,7 @@ def _brief(origin: Origin, key: str) -> str:
 
 
 def differing_settings(own: Origin, other: Origin) -> list[str]:
-    """Return the keys, without seeds, whose values differ, the other's value first: `train.lr 0.1, not 0.2`."""
+    """Return a text for each key, except seeds, whose values differ, that of `other` first: `train.lr 0.1, not 0.2`."""
     ours, theirs = own.flat, other.flat
     keys = [key for key in sorted({*ours, *theirs}) if key not in SEEDS and ours.get(key) != theirs.get(key)]
     return [f"{key} {theirs.get(key, 'unset')}, not {ours.get(key, 'unset')}" for key in keys]

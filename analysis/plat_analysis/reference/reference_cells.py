@@ -27,7 +27,7 @@ ROUNDING = 1e-9  # tolerance at the ends of a range
 class Expected:
     """Hold the reference of one value.
 
-    mean       over its `runs` (or pairs of runs)
+    mean       over its `runs` earlier runs (or pairs of runs); None if there are none
     low, high  the range in which the report's `own` value is expected; None with too few runs
     lacking    if there are too few: how many there are of the needed runs (`4 of 5`) or builds (`1 of 3 builds`)
     """
@@ -41,7 +41,7 @@ class Expected:
 
     @property
     def outside(self) -> bool:
-        """Return True if there are a range and a value, and the value lies outside."""
+        """Return True if `own` lies outside the range; False if either does not exist."""
         if self.own is None or self.low is None or self.high is None:
             return False
         return not self.low - ROUNDING <= self.own <= self.high + ROUNDING
@@ -56,10 +56,11 @@ def expected(
 ) -> Expected:
     """Return where the mean of further runs is expected, around the level of their builds (`statistics.prediction`).
 
-    values  the values of the earlier runs
-    own     the value of the further runs; None where there is none yet
-    more    the further runs
-    limits  clip the range
+    values    the values of the earlier runs; with too few, only the range is missing
+    own       the value of the further runs, which is only passed on; None if there is none yet
+    more      the further runs
+    rounding  standard deviation of the rounding of one value
+    limits    clip the range
     """
     if not values:
         return Expected(None, None, None, 0, own)
@@ -109,13 +110,14 @@ class ReferenceCells:
 
     @property
     def empty(self) -> bool:
-        """Return True if no cell has a run of the reference."""
+        """Return True if the reference has no peak for any cell, apart from the report's own runs."""
         return not any(self._values(cell, "peak") for cell in self._cells.values())
 
     def expected(self, row: str, column: str, quantity: str) -> Expected:
         """Return the mean of the reference, and the range expected for the mean of the report's runs in the cell.
 
-        These are the cell's runs with a value; if there are none, its planned ones. `column` may be AVERAGE.
+        These are the cell's runs with a value; if there are none, its planned ones. `column` may be AVERAGE, and
+        `quantity` is a key of `Compared.contrasts`.
         """
         names = [cell.column for cell in self.grid.row(row)] if column == AVERAGE else [column]
         contrast, own = self.grid.contrasts[quantity], [self.grid.cells[row, name] for name in names]
@@ -126,7 +128,7 @@ class ReferenceCells:
         return expected(values, self.grid.estimate(row, column, contrast).value, more, rounding, contrast.bounds)
 
     def counts(self) -> list[Count]:
-        """Return the cells outside their range, for each of `COUNTED`; cells made of the same runs count once."""
+        """Return the count of each quantity of `COUNTED`; cells made of the same runs count once."""
         counts = []
         for quantity in COUNTED:
             cells = {}
@@ -143,7 +145,7 @@ class ReferenceCells:
         return same_runs([(cell, self._cells[key]) for key, cell in self.grid.cells.items()])
 
     def without_range(self) -> int:
-        """Return how many cells have runs in the reference, but too few for a range."""
+        """Return how many cells have peaks in the reference, but too few for a range."""
         cells = [self.expected(row, column, "peak") for row, column in self.grid.cells]
         return sum(cell.mean is not None and cell.low is None for cell in cells)
 
@@ -165,7 +167,7 @@ def more_than_chance(counts: Sequence[Count]) -> bool:
 
 
 def beside(cell: Cell, reference: Reference, without: Collection[str] = ()) -> Cell:
-    """Return the cell of the reference's runs: those of the settings of either side, except for some run ids."""
+    """Return a cell with the reference's runs of the same settings, in each condition, except the ids in `without`."""
     views = {
         condition: [view for run in side.runs.values() for view in reference.beside(run.run) if view.id not in without]
         for condition, side in cell.sides.items()

@@ -23,7 +23,7 @@ SEED_LINE = re.compile(r"^seed: .*\n", re.MULTILINE)
 
 
 class Reference:
-    """Hold the runs of the bundle; `beside(run)` are those that differ from a run in seed and build only.
+    """Hold the runs of the bundle that differ in seed and build only from some run of the experiment.
 
     results  the values of those runs
     problem  why runs of the report have none; "" where all have some
@@ -52,16 +52,17 @@ class Reference:
             self.problem = f"{max(reasons, key=lambda reason: reasons[reason])}{others} {of}"
 
     def beside(self, run: Run) -> list[RunView]:
-        """Return the reference runs of a run's settings, including the run itself if the bundle has it."""
+        """Return the reference runs of a run's settings, itself included; [] if one of them cannot be compared."""
         return [self._views[run_id] for run_id in self._beside[run.id]]
 
 
 def reference_of(experiment: Experiment, metrics: Iterable[str] = HELDOUT, tables: bool = False) -> Reference | None:
-    """Return the reference of an experiment file; None when it names none, or the folder does not exist.
+    """Return the reference of an experiment file; None if it names none, or the folder does not exist.
 
     metrics  read besides the headline
     tables   read the logged tables, too
-    BundleError when the bundle is damaged.
+
+    Raises BundleError if the bundle is damaged.
     """
     folder = experiment.reference_folder
     if folder is None or not folder.exists():
@@ -81,9 +82,9 @@ def reference_of(experiment: Experiment, metrics: Iterable[str] = HELDOUT, table
 
 
 def reference_problem(experiment: Experiment) -> str:
-    """Return why an experiment, or a part of it, cannot be compared with its reference; "" where it can or names none.
+    """Return why some or all runs cannot be compared with the reference; "" if they can, or the file names none.
 
-    Needs no results. BundleError when the bundle is damaged.
+    Needs no results. Raises BundleError if the bundle is damaged.
     """
     folder = experiment.reference_folder
     if folder is not None and not folder.exists():

@@ -20,7 +20,7 @@ MIN_OTHERS = 2  # least other seeds: one to compare with, and the others to devi
 
 @dataclass(frozen=True)
 class SameRuns:
-    """Hold peaks in percent, of all cells and both conditions, a line each.
+    """Hold peaks in percent, one entry for each run of all cells and both conditions.
 
     own     [run] as computed here
     again   [run] the reference's run of the same id
@@ -34,7 +34,9 @@ class SameRuns:
     def values(self) -> dict[str, float]:
         """Return correlations of deviations from the mean of other seeds, and mean absolute differences in points.
 
-        Empty for fewer than `MIN_SAME` runs; a correlation is left out where deviations do not vary.
+        The keys are `same_runs` and `same_run_equal` (counts), and `same_run_` and `other_seed_` with `difference` and
+        `correlation`. Return {} for fewer than `MIN_SAME` runs, or if a run has fewer than `MIN_OTHERS` other seeds. A
+        correlation is left out if deviations do not vary.
         """
         if len(self.own) < MIN_SAME or min(map(len, self.others)) < MIN_OTHERS:
             return {}
@@ -58,7 +60,7 @@ class SameRuns:
 
 
 def same_runs(cells: list[tuple[Cell, Cell]]) -> SameRuns:
-    """Return the runs of cells that are also in the matching cells of the reference."""
+    """Return the runs of (cell, its reference) pairs that both have, by run id, with a peak."""
     found, peak = SameRuns([], [], []), SUCCESSES["peak"]
     for own, earlier in ((side, beside.sides[name]) for cell, beside in cells for name, side in cell.sides.items()):
         ours, theirs = own.measured(peak), earlier.measured(peak)

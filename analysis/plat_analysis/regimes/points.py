@@ -40,7 +40,7 @@ class Point:
         return Counter(item.regime.name for item in self.finished)
 
     def mean(self, quantity: str) -> float | None:
-        """Return the mean over the finished runs that measured it (see `measurements`); None without any."""
+        """Return the mean over finished runs of a key of `measurements`, or `templates_end`; None without a value."""
         values = [value for numbers in self.numbers if (value := numbers[quantity]) is not None]
         return float(np.mean(values)) if values else None
 
@@ -48,14 +48,14 @@ class Point:
 def points(results: Results, axes: Sequence[str], limits: Thresholds) -> list[Point]:
     """Return the points in the order of the experiment file, distinguished by these axes.
 
-    SpecError where two runs of one seed and build are in one point, because they differ in another axis.
+    Raises SpecError if two runs of one seed and build are in one point, because they differ in another axis.
     """
     facets = Facets(results, Layout.of(rows=axes))
     return [_point(results, axes, list(runs.values()), limits) for runs in facets.places.values()]
 
 
 def varied_axes(results: Results) -> list[str]:
-    """Return the axes of the matrix with more than one value, except `REPLICATES`; SpecError if there are none."""
+    """Return the axes of the matrix with several values, except `REPLICATES`. Raises SpecError if there are none."""
     values: dict[str, set[str]] = {}
     for run in results.positions:
         for axis in run.axes:

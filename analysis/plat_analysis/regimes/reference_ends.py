@@ -24,7 +24,9 @@ from plat_analysis.tables.reference_lines import (
 
 
 class EndsReference:
-    """Hold the reference of a table; without one, it adds only the reason.
+    """Hold the reference of the table of ends; without runs to compare, only a note is added.
+
+    Raises BundleError if the bundle is damaged.
 
     cell     the runs of the table
     metrics  those that are read of the reference
@@ -39,7 +41,7 @@ class EndsReference:
         self.is_empty = self.cell is None or not self.cell.wanted
 
     def lines(self, contrasts: Mapping[str, Contrast], own: Mapping[str, Estimate], digits: int) -> list[Row]:
-        """Return the lines `reference` and `range` of a quantity, one cell for each of its columns."""
+        """Return the lines `reference` and `range` of a quantity, a cell for each column in `own`; [] without runs."""
         if self.cell is None or self.is_empty:
             return []
         cells = [

@@ -68,7 +68,7 @@ class Thresholds:
 
     @classmethod
     def read(cls, given: Mapping[str, float] | None) -> Thresholds:
-        """Return the thresholds of an experiment file; SpecError for a name that is not a threshold."""
+        """Return the given thresholds, and the defaults of the others. Raises SpecError for an unknown name."""
         names = [field.name for field in fields(cls)]
         for name in given or {}:
             if name not in names:

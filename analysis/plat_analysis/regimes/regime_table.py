@@ -46,12 +46,16 @@ class RunRegime:
 
     @property
     def high(self) -> Probe | None:
-        """Return the early probe of the highest retrieval; the first of equal ones."""
+        """Return the early probe of the highest retrieval, the first of equal ones; None without early probes."""
         return max(self.early, key=lambda probe: float(probe.retrieval.mean()), default=None)
 
 
 def run_regime(results: Results, run: RunView, limits: Thresholds) -> RunRegime:
-    """Return the regime of one run, from its final checkpoint."""
+    """Return the regime of one run with what decides it.
+
+    Beside the cases of `regime`, it is `unknown` if the run has no result, or its last probe precedes its last
+    evaluation.
+    """
     all_probes, evaluations = probes(results, run), behaviours(results, run)
     vocabulary = run.number_tag("plat.summary.vocabulary")
     log_vocabulary = log(vocabulary) if vocabulary and vocabulary > 1 else None
@@ -203,7 +207,10 @@ def _regime_cell(item: RunRegime, marks: Marks, title: str) -> Cell:
 
 
 def measurements(results: Results, item: RunRegime) -> dict[str, float | None]:
-    """Return the measurements of a run, by name."""
+    """Return name -> measurement of a run, e.g. `retrieval_start`; None if it was not measured.
+
+    Retrieval, `fluent_end` and success are shares in [0, 1], entropies are nats per token, and moves are per turn.
+    """
     start, high, final = (item.early[0] if item.early else None), item.high, item.final
     before, after = item.start_behaviour, item.final_behaviour
     _, success = results.curve(item.run.id, SUCCESS)

@@ -38,7 +38,7 @@ def metric_of(quantity: str, scope: str) -> str:
 def ends_of(
     results: Results, run: RunView, quantity: str, scope: str, last: int
 ) -> tuple[Measurement | Absent, Measurement | Absent]:
-    """Return start (first measurement) and end of a quantity, or why the end is not comparable.
+    """Return start (first measurement) and end of a quantity; twice the reason if the end is not comparable.
 
     The end is the last evaluation for quantities of evaluations and probes, the mean of the last `RETURNED` for the
     return, else the mean of the `last` measurements on training batches.
@@ -67,7 +67,7 @@ def _curve(results: Results, run: RunView, quantity: str, scope: str) -> tuple[b
 
 
 def contrasts(quantity: str, scope: str, last: int, baseline: str, treatment: str) -> dict[str, Contrast]:
-    """Return each of `COLUMNS`: the change from start to end of either condition, and the difference of the ends."""
+    """Return key of `COLUMNS` -> contrast: the change from start to end of either condition, the difference of ends."""
 
     def part(name: str, at: int) -> Quantity:
         return Quantity(f"{quantity}_{name}", lambda results, run: ends_of(results, run, quantity, scope, last)[at])

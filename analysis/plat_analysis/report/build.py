@@ -28,8 +28,9 @@ from plat_analysis.report.report import Provenance, Report
 def build_report(frames: Frames, experiment: Experiment, provenance: Provenance | None = None) -> Report:
     """Return every artifact and verdict of an experiment file.
 
-    SpecError when an entry of the file cannot work for its matrix. An entry that fails while it is built is added to
-    `failures`, and the others are made.
+    Raises SpecError if an entry of the file cannot work for its matrix, or the committed verdicts cannot be read, and
+    PluginError if a builder or check cannot be loaded. An entry that fails while it is built is added to `failures`,
+    and the others are made. Artifacts get distinct names that are safe for files.
     """
     check_entries(experiment)
     results = Results.of(frames, experiment)  # kept alive: builders and checks share it

@@ -103,7 +103,8 @@ class Section:
 def lines(table: Table) -> Iterator[Line]:
     """Yield the lines of a table. A line whose first cell is empty belongs to the row above and has no stub.
 
-    So does a line whose first cell has the tone `dim`, in a table in which a second column names the lines too.
+    So does a line whose first cell has the tone `dim`, if a second column names the lines too. A line with a rule or a
+    section always opens a row.
     """
     rows, named = table.rows, stubs(table)
     index = 0
@@ -130,10 +131,10 @@ def _published(artifact: Artifact) -> bool:
 
 
 def page(reports: Sequence[Report], failures: Sequence[Failure] = (), command: str = "") -> str:
-    """Return the page.
+    """Return the page as HTML.
 
-    reports   with their figures drawn, in the order of the page; the one with the main claim of its paper moves to the
-              front
+    reports   in the order of the page; the one with the main claim of its paper moves to the front. Figures must have
+              been drawn (`report_files.draw`); others are left out
     failures  experiment files that could not be read
     command   the command that makes a page of several files
     """

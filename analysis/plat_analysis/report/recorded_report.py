@@ -29,7 +29,7 @@ LONGEST_SENTENCE = 300
 
 
 def recorded(report: Report) -> ReportRecord:
-    """Return the record of a report; the names of its `values` stay as they are."""
+    """Return the record of a report. The names in `report.values` stay, as MLflow spells them (`clean_key`)."""
     values = {clean_key(name): value for name, value in report.values.items()}
     for artifact in report.artifacts:
         if isinstance(artifact, Table):
@@ -44,7 +44,7 @@ def recorded(report: Report) -> ReportRecord:
 
 
 def metric_name(name: str) -> str:
-    """Return a name that MLflow accepts."""
+    """Return a name with `-` in place of characters that MLflow refuses in names of metrics; not shortened."""
     return re.sub(r"[^A-Za-z0-9_./ -]+", "-", name)
 
 

@@ -16,7 +16,7 @@ STARRED = ("good", "bad")  # tones shown by a star
 
 
 def groups(table: Table) -> list[tuple[str, int]]:
-    """Return neighbouring columns under one heading: [(heading, number of columns), ...]."""
+    """Return [(heading, number of neighbouring columns), ...]; a column without a group has the heading "" alone."""
     spans: list[tuple[str, int]] = []
     for column in table.columns:
         if column.group and spans and spans[-1][0] == column.group:
@@ -27,7 +27,7 @@ def groups(table: Table) -> list[tuple[str, int]]:
 
 
 def stubs(table: Table) -> int:
-    """Return how many columns name the rows: those before the first number."""
+    """Return how many columns name the rows: those before the first numeric one, or 1 if none is numeric."""
     numeric = [column.numeric for column in table.columns]
     return numeric.index(True) if True in numeric else 1
 
@@ -68,7 +68,10 @@ def _piped(cells: Iterable[str]) -> str:
 
 
 def tidy(records: list[dict[str, Any]]) -> str:
-    """Return CSV, one line per record; columns in order of first appearance; floats in full, missing as nothing."""
+    """Return CSV with a header, one line per record; columns in order of first appearance.
+
+    Floats have 10 decimals at most; None and NaN are empty. Text that could be a formula gets an apostrophe in front.
+    """
     names = list(dict.fromkeys(name for line in records for name in line))
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")

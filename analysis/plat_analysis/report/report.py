@@ -40,7 +40,7 @@ class Provenance:
 def provenance_facts(
     provenance: Provenance | None, experiment: Experiment, runs: Iterable[RunView]
 ) -> list[tuple[str, str]]:
-    """Return (name, text) pairs for the page, in order, without unknown facts."""
+    """Return (name, text) pairs for the page, in order, e.g. ("scale", "smoke"); unknown facts are left out."""
     runs = list(runs)
     known = provenance or Provenance()
     command = known.command or " ".join(["plat report", experiment.path.name, *known.overrides])

@@ -43,7 +43,7 @@ def report_files(report: Report) -> dict[str, bytes]:
 
 
 def joint_files(reports: Sequence[Report], failures: Sequence[Failure] = (), command: str = "") -> dict[str, bytes]:
-    """Return the page and the claims of several reports; tables and figures are among the files of each report."""
+    """Return `report.html` and `claims.json` of several reports; tables and figures are in `report_files` of each."""
     for report in reports:
         draw(report)
     return {"report.html": _encoded(page(reports, failures, command)), "claims.json": _encoded(_claims(reports))}
@@ -76,14 +76,14 @@ def _encoded(text: str) -> bytes:
 
 
 def write_report(report: Report, folder: Path | str) -> dict[str, Path]:
-    """Write every file of a report; see `write_files`."""
+    """Write every file of a report into `folder`, and return file name -> path. Raises HomeError (`write_files`)."""
     return write_files(report_files(report), folder)
 
 
 def write_files(contents: Mapping[str, bytes], folder: Path | str) -> dict[str, Path]:
     """Write all files into a scratch folder, move each into `folder` atomically, and return file name -> path.
 
-    HomeError when the folder cannot be written.
+    Other files in `folder` stay. Raises HomeError if the folder cannot be written.
     """
     folder = Path(folder)
     scratch: Path | None = None

@@ -41,7 +41,7 @@ CLAIM_STYLES = {
 
 
 def print_report(report: Report, console: Console) -> None:
-    """Print tables, verdicts and failures, in the order of the experiment file; without `report:`, the list of runs."""
+    """Print tables (if `printed`), warnings, verdicts and failures, no figures; without `report:`, the list of runs."""
     from rich.table import Column
     from rich.table import Table as Grid
     from rich.text import Text

@@ -29,13 +29,14 @@ class Fall:
 def fall(steps: ArrayLike, values: ArrayLike) -> Fall | None:
     """Return the fall of a curve, or None.
 
-    None with fewer than `LEAST` measurements from the curve's peak on, or where it does not fall. The search begins at
-    the first of the three neighbours with the largest mean, since a signal may rise before it falls. The break has the
-    least squared errors from the means of the two parts. For a steady fall it is the middle.
+    None with fewer than `LEAST` measurements from the curve's peak on, or if it does not fall. The peak is the first of
+    the three consecutive measurements with the largest mean, since a signal may rise before it falls. From the peak on,
+    the break has the least squared errors from the means of the two parts. For a steady fall it is the middle.
 
     steps   shape (n,), integers in rising order
     values  shape (n,)
-    ValueError where the shapes differ.
+
+    Raises ValueError if the shapes differ or are not (n,).
     """
     at, curve = np.asarray(steps, np.int64), np.asarray(values, np.float64)
     if at.shape != curve.shape or at.ndim != 1:

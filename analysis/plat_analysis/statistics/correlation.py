@@ -27,7 +27,7 @@ Array = NDArray[np.float64]
 class Correlation:
     """Hold a rank correlation in [-1, 1] with its 95 % interval over settings.
 
-    above, below  one-sided p-values of "it is at most zero" and of "it is at least zero"
+    above, below  one-sided p-values of "the correlation is at most zero" and of "it is at least zero"
     error         standard error on Fisher's scale, with `freedom` degrees of freedom
     """
 
@@ -46,7 +46,7 @@ class Correlation:
         return min(1.0, 2 * min(self.above, self.below))
 
     def p_under(self, bound: float) -> float:
-        """Return the one-sided p-value of "it is at least `bound`", by Student's t on Fisher's scale."""
+        """Return the one-sided p-value of "the correlation is at least `bound`", by Student's t on Fisher's scale."""
         from scipy.special import stdtr
 
         distance = float(np.arctanh(_clipped(self.rho)) - np.arctanh(bound))
@@ -56,16 +56,17 @@ class Correlation:
 def between(x: ArrayLike, y: ArrayLike, seed: int = 0) -> Correlation:
     """Correlate, in each build, the settings' means over seeds; return the mean over builds.
 
-    x, y  [setting, build, seed]; NaN marks a missing run, and means are over the other runs. Seeds may differ by build.
+    x, y  [setting, build, seed]; a run with NaN in one of them is left out of both. Seeds may differ by build
     seed  of the drawn permutations and of the bootstrap
+
     With few seeds the means hold noise that both measures of a run share; `other_builds` is free of it.
-    ValueError with fewer than `MIN_SETTINGS` settings, unequal shapes, or a setting without a run in some build.
+    Raises ValueError with fewer than `MIN_SETTINGS` settings, unequal shapes, or a setting without a run in some build.
     """
     return _over_settings(x, y, np.eye, None, seed)
 
 
 def other_builds(x: ArrayLike, y: ArrayLike, seed: int = 0) -> Correlation | None:
-    """Correlate x in each build with y in every other build, as `between` does; None with one build.
+    """Correlate x in each build with y in every other build, as `between` does and raises; None with one build.
 
     Each build of x is tested alone, and the largest p-value counts: x of one build shares no run with y of the others,
     but all builds together do.
@@ -82,7 +83,7 @@ def partial(x: ArrayLike, y: ArrayLike, covariates: ArrayLike, seed: int = 0) ->
     Residuals of y are permuted (Freedman and Lane 1983), which is not exact: only what is linear in the covariates is
     removed. Where they drive both measures, the error was .04 in place of .025 in simulated runs, .09 where they do so
     strongly. Intervals are too wide with many covariates.
-    ValueError where fewer than `MIN_SETTINGS` settings are left beside the covariates.
+    Raises ValueError as `between` does, or if settings minus `rank(covariates)` are fewer than `MIN_SETTINGS`.
     """
     given = np.asarray(covariates, np.float64)
     if len(given) - rank(given) < MIN_SETTINGS:
@@ -94,7 +95,7 @@ def within(x: ArrayLike, y: ArrayLike, seed: int = 0) -> Correlation:
     """Correlate all runs after subtracting the means of their setting and build, and of their seed and build.
 
     Seed means are subtracted because a seed may shift every setting (it draws the same prompts).
-    ValueError where a run is missing (NaN).
+    Raises ValueError as `between` does, or if a run is missing (NaN).
     """
     first, second = _checked(x, y)
     if np.isnan(first).any():
@@ -114,7 +115,7 @@ def within(x: ArrayLike, y: ArrayLike, seed: int = 0) -> Correlation:
 
 
 def over_runs(x: ArrayLike, y: ArrayLike) -> float:
-    """Return Spearman's correlation of all runs as if each were independent. For comparison only: they are not."""
+    """Return Spearman's correlation of all runs as if independent, for comparison only. Raises as `between`."""
     first, second = (side[~np.isnan(side)] for side in _checked(x, y))
     return float(_pooled(*(_ranks(side[None, None], (0, 1, 2)) for side in (first, second))))
 

@@ -37,9 +37,10 @@ def holm(p_values: Sequence[float | None]) -> list[float | None]:
 
 
 def shared_spread(estimates: Mapping[Key, Estimate]) -> dict[Key, Estimate]:
-    """Raise each standard error to at least `SPREAD_SHARE` of the root mean square spread of all the estimates.
+    """Return the estimates with standard errors of at least `SPREAD_SHARE` times the spread of all, over √units.
 
-    The estimates are peers: cells of one column, or rows of one claim. Intervals stay as they are.
+    The estimates are peers: cells of one column, or rows of one claim. Their spread is the root mean square of error
+    times √units. Intervals stay as they are. Estimates without an error stay, and are not counted.
     """
     squares = [estimate.error**2 * estimate.units for estimate in estimates.values() if estimate.error is not None]
     least = SPREAD_SHARE * float(np.sqrt(np.mean(squares))) if squares else 0.0
@@ -54,7 +55,8 @@ def shared_spread(estimates: Mapping[Key, Estimate]) -> dict[Key, Estimate]:
 def starred(columns: Sequence[Mapping[Key, Estimate]]) -> dict[Key, Estimate]:
     """Return the cells of a table, given by column with distinct keys, each with its `star`: +1, 0 or -1.
 
-    All cells of all columns are one two-sided family. A cell with missing runs or fewer than `MIN_JUDGED` units gets 0.
+    All cells of all columns are one two-sided family, tested at `ERROR`. A cell that is not `judged` gets 0. The spread
+    that a column shares (`shared_spread`) enters the tests, not the returned errors.
     """
     guarded = [estimate for column in columns for estimate in shared_spread(column).values()]
     cells = [item for column in columns for item in column.items()]

@@ -52,18 +52,18 @@ class Estimate:
 
     @property
     def judged(self) -> bool:
-        """Return True if it may decide a star or a verdict: it is complete and has at least `MIN_JUDGED` units."""
+        """Return True if it may decide a star or a verdict: complete, and `freedom` is at least `MIN_JUDGED` - 1."""
         return self.complete and self.error is not None and self.freedom + 1 >= MIN_JUDGED
 
     def p_below(self, bound: float) -> float | None:
         """Return the one-sided p-value of "the true value is at least `bound`", by Student's t.
 
-        None without an error over seeds or builds.
+        Return None without an error over seeds or builds, and 1 if the units are all equal.
         """
         return self._p(bound, 1)
 
     def p_above(self, bound: float) -> float | None:
-        """Return the one-sided p-value of "the true value is at most `bound`", by Student's t."""
+        """Return the one-sided p-value of "the true value is at most `bound`", with None and 1 as in `p_below`."""
         return self._p(bound, -1)
 
     def _p(self, bound: float, side: int) -> float | None:
@@ -76,7 +76,7 @@ class Estimate:
         return float(stdtr(self.freedom, side * (self.value - bound) / self.error))
 
     def scaled(self, factor: float) -> Estimate:
-        """Return the estimate in another unit, e.g. times 100 for percent; a negative factor swaps the ends."""
+        """Return a copy in another unit, e.g. times 100 for percent; a negative factor swaps the ends. `star` stays."""
 
         def times(number: float | None) -> float | None:
             return None if number is None else number * factor
@@ -110,7 +110,7 @@ def wilson(
 def clopper_pearson(hits: int, trials: int, level: float = LEVEL) -> tuple[float, float]:
     """Return the exact interval (low, high) of a share in [0, 1] (Clopper and Pearson 1934); conservative.
 
-    ValueError unless 0 <= hits <= trials and trials > 0.
+    Raises ValueError unless 0 <= hits <= trials and trials > 0.
     """
     from scipy.special import betaincinv
 
@@ -126,7 +126,7 @@ def newcombe_paired(first: ArrayLike, second: ArrayLike, level: float = LEVEL) -
     """Return the interval of mean(second) - mean(first) for two 0/1 vectors on the same instances.
 
     Newcombe 1998, method 10. It stays within [-1, 1] and has a width above zero even for equal vectors.
-    ValueError where the vectors are empty or differ in length.
+    Raises ValueError if the vectors are empty or differ in length.
     """
     x, y = np.asarray(first, float), np.asarray(second, float)
     if x.shape != y.shape or x.ndim != 1 or not len(x):
@@ -173,7 +173,7 @@ def combine_mean(parts: Sequence[tuple[float, float, float]]) -> tuple[float, fl
 def t_interval(
     values: ArrayLike, level: float = LEVEL, axis: int = -1
 ) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
-    """Return (mean, low, high) over an axis of at least two values, by Student's t. ValueError with fewer."""
+    """Return (mean, low, high) over an axis, by Student's t. Raises ValueError for fewer than two values."""
     from scipy.special import stdtrit
 
     x = np.asarray(values, float)
@@ -194,7 +194,7 @@ def upper_bound(values: ArrayLike, level: float) -> float:
 
 
 def welch_lower_bound(first: ArrayLike, second: ArrayLike, level: float) -> float:
-    """Return the one-sided lower confidence bound of mean(first) - mean(second) (Welch: unequal variances)."""
+    """Return the one-sided lower bound of mean(first) - mean(second) (Welch); the difference itself without spread."""
     from scipy.special import stdtrit
 
     x, y = np.asarray(first, float), np.asarray(second, float)

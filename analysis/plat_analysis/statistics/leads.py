@@ -48,7 +48,7 @@ def foretell(measure: ArrayLike, known: ArrayLike, outcome: ArrayLike, seed: int
       and Lane 1983); it assumes that settings vary alike
     - sign flips of each setting's sum of products of both residuals (Cameron, Gelbach and Miller 2008, null imposed);
       settings may vary differently, but fewer than seven never show anything
-    ValueError: fewer than six settings, unequal shapes, or NaN.
+    A constant outcome gives shares of 0 and p 1. Raises ValueError for fewer than six settings, unequal shapes, or NaN.
     """
     x, given, y = (np.asarray(values, np.float64) for values in (measure, known, outcome))
     if x.ndim != 3 or not x.shape == given.shape == y.shape or len(x) < MIN_SETTINGS:

@@ -17,7 +17,11 @@ DRAWN = 20_000
 
 @lru_cache(maxsize=32)
 def orders(count: int, seed: int = 0) -> NDArray[np.int64]:
-    """Return orders of `count` items [order, item] as indices; the first is 0, 1, 2, ..."""
+    """Return orders of `count` items [order, item] as indices; the first is 0, 1, 2, ...
+
+    They are all orders if there are at most `DRAWN`, else the first and `DRAWN` random ones. Calls share the array: do
+    not change it.
+    """
     if factorial(count) <= DRAWN:
         return np.array(list(permutations(range(count))), np.int64)
     drawn = np.random.default_rng([seed, count]).permuted(np.tile(np.arange(count), (DRAWN, 1)), axis=1)

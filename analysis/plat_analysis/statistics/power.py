@@ -22,8 +22,10 @@ def power(seeds: int, size: float, spread: float, level: float) -> float:
     """Return the probability that a row is shown to be above zero, for normal values.
 
     size, spread  true effect and standard deviation between seeds, in one unit
-    level         one-sided
-    Up to `FEW` seeds it is simulated with a fixed seed, because sign flips count there; above, Student's t alone.
+    level         one-sided, of the test
+
+    Up to `FEW` seeds it is simulated with a fixed seed, because sign flips count there; above, Student's t alone. It is
+    1 without spread.
     """
     from scipy.special import nctdtr, stdtrit
 
@@ -49,7 +51,8 @@ def seeds_needed(rows: Sequence[tuple[float, float]], level: float) -> int:
 
     rows   (size, spread) of each row, in one unit
     level  one-sided, of the test of one row
-    `MOST` + 1 where even `MOST` seeds are too few.
+
+    Return `MOST` + 1 if even `MOST` seeds are too few.
     """
     power_of_row = 1 - (1 - POWER) / max(1, len(rows))
     hardest = min(rows, key=lambda row: row[0] / max(row[1], TINY))  # power rises with size over spread
@@ -64,7 +67,7 @@ def seeds_needed(rows: Sequence[tuple[float, float]], level: float) -> int:
 
 
 def spread_range(spread: float, freedom: int) -> tuple[float, float]:
-    """Return the interval of the true standard deviation with coverage `SURE`, for normal values.
+    """Return the interval (low, high) of the true standard deviation with coverage `SURE`, for normal values.
 
     freedom  degrees of freedom of the measured `spread`
     """

@@ -31,12 +31,13 @@ def over_replicates(
     builds: Builds = "random",
     **facts: Any,
 ) -> Estimate:
-    """Return the mean over the units, with Student's t interval from two degrees of freedom on.
+    """Return the mean over the units, with Student's t interval from two degrees of freedom on; no value for {}.
 
     values    one number for each replicate
     rounding  standard deviation of the rounding of one number (success is counted on a grid of 1/instances); the least
               spread
-    seedless  the values do not depend on the seed, as those of a base model before training: builds are the units
+    seedless  the values do not depend on the seed, as those of a base model before training: builds are the units, and
+              with `fixed` builds the mean has no interval
     builds    `fixed`: about these builds. They are strata: the mean of their means, with the variance between seeds
               pooled. `random`: about builds like these. With one build as `fixed`; with more, the units are means of
               builds. Where seeds are crossed with builds, the variances of the mean over builds and over seeds are
@@ -92,7 +93,7 @@ def _these(builds: int) -> str:
 
 
 def grouped(values: Mapping[Replicate, float], part: int) -> dict[Any, list[float]]:
-    """Group the values by build (part 0) or by seed (part 1)."""
+    """Return build -> its values (part 0), or seed -> its values (part 1)."""
     groups: dict[Any, list[float]] = {}
     for replicate, value in values.items():
         groups.setdefault(replicate[part], []).append(value)

@@ -22,7 +22,8 @@ ROUNDING = 1e-9  # relative; sums closer than this are equal
 def sign_flip_p(values: Sequence[float]) -> float:
     """Return the one-sided p-value of "the values are symmetric about zero, or below it".
 
-    It is the share of all sign vectors under which the sum is at least the observed one.
+    It is the share of sign vectors under which the sum is at least the observed one: of all vectors up to `EXACT`
+    values, else of `DRAWN` random ones with a fixed seed.
     """
     x = np.asarray(values, float)
     signs = _signs(len(x))
@@ -43,7 +44,7 @@ def _signs(count: int) -> NDArray[np.float64]:
 
 
 def flips_above(estimate: Estimate, bound: float) -> float:
-    """Return the p-value of "the true value is at most `bound`" by sign flips; the largest over the samples."""
+    """Return the p-value of "the true value is at most `bound`" by sign flips, the largest over samples; 1 without."""
     return max((sign_flip_p([value - bound for value in sample]) for sample in estimate.samples), default=1.0)
 
 

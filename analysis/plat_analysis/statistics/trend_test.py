@@ -17,7 +17,8 @@ def rising_p(blocks: ArrayLike) -> float:
     """Return the one-sided p-value of "values do not depend on the condition, or fall" (Page 1963, ranks in blocks).
 
     blocks  [block, condition], conditions in the order along which values are claimed to rise
-    ValueError unless there is a block and at least `MIN_CONDITIONS` conditions.
+
+    Raises ValueError unless there is a block and at least `MIN_CONDITIONS` conditions.
     """
     from scipy.stats import page_trend_test
 
@@ -28,13 +29,13 @@ def rising_p(blocks: ArrayLike) -> float:
 
 
 def slopes(blocks: ArrayLike) -> NDArray[np.float64]:
-    """Return the least-squares slope of each block [block, condition], per step from one condition to the next."""
+    """Return the least-squares slope of each block, per step to the next condition; arguments as in `rising_p`."""
     values = _checked(blocks)
     return values @ _weights(values.shape[1])
 
 
 def slope_rounding(rounding: float, conditions: int) -> float:
-    """Return the standard deviation of the rounding of a slope, from that of one value."""
+    """Return the standard deviation of the rounding of a slope; `rounding` is that of one value."""
     return rounding * float(np.sqrt((_weights(conditions) ** 2).sum()))
 
 
@@ -63,5 +64,5 @@ def _checked(blocks: ArrayLike) -> NDArray[np.float64]:
 
 
 def falling(blocks: Sequence[Sequence[float]]) -> NDArray[np.float64]:
-    """Return the blocks with their conditions in reverse order."""
+    """Return the blocks [block, condition] with their conditions in reverse order, to test for a fall."""
     return np.asarray(blocks, np.float64)[:, ::-1]

@@ -13,8 +13,7 @@ GAINS = ("learned", "learned_treated")
 
 
 def learning_table(grid: Compared, name: str) -> Table:
-    """Return one line per row and column of the grid: base model, then the gain and its interval without and with
-    treatment.
+    """Return a line for each row and column of the grid: base model, and the gains without and with the treatment.
 
     `name` is the table's name and the prefix of its values. The base model is taken from the treated runs if the others
     have none.

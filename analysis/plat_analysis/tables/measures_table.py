@@ -59,11 +59,14 @@ class Options:
     against: Mapping[str, str] | None = None
 
     def beforehand(self, results: Results) -> None:
-        """Raise SpecError where a condition or one of a pair of runs does not exist."""
+        """Raise the SpecError of `laid_out`."""
         self.laid_out(results)
 
     def laid_out(self, results: Results) -> tuple[Facets, dict[str, str]]:
-        """Return the runs of every row and condition, and the condition with which each is compared."""
+        """Return the runs, and condition -> the one with which it is compared; the baseline has one only by `against`.
+
+        Raises SpecError if a named condition does not exist, or compared runs differ in seeds or builds.
+        """
         facets = Facets(results, Layout.of(rows=self.rows, conditions=self.conditions))
         partners = _partners(facets, self.baseline, self.against or {})
         for condition, partner in partners.items():

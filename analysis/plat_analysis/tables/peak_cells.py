@@ -26,7 +26,7 @@ def change_cell(estimate: Estimate, fallen: Sequence[Fall] = ()) -> Cell:
 
 
 def bounds_cell(estimate: Estimate, signed: bool = False) -> Cell:
-    """Return the 95 % interval, or the reason why there is no number."""
+    """Return the 95 % interval, empty if there is none; without a value, the reason in one or two words."""
     if estimate.value is None:
         brief = _brief(estimate.note)
         return Cell(

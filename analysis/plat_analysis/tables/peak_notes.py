@@ -35,7 +35,7 @@ def star_rule(changes: Iterable[Estimate]) -> str:
 def peak_notes(
     grid: Compared, experiment: Experiment, contradictions: Sequence[Discrepancy], marks: dict[int, str]
 ) -> list[Note]:
-    """Return the footnotes of the main table; `marks` maps the id of a contradiction to its letter."""
+    """Return the footnotes of the main table; `marks` maps Python's `id()` of a contradiction to its letter."""
     runs = list({run.id: run for row in grid.rows for run in grid.runs(row)}.values())
     return [
         *(Note(d.text, marks.get(id(d), "")) for d in contradictions if d.cell),
@@ -110,5 +110,5 @@ def _outcomes(runs: Sequence[RunView]) -> list[str]:
 
 
 def listed(names: Sequence[str], most: int = 12) -> str:
-    """Return `a, b and 3 more`."""
+    """Return the first `most` names, and the number of the others: `a, b and 3 more`."""
     return ", ".join(names[:most]) + (f" and {len(names) - most} more" if len(names) > most else "")

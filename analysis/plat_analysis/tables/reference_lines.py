@@ -24,7 +24,10 @@ NAMES = {"peak": "peaks", "delta": "changes"}
 
 
 class ReferenceLines:
-    """Hold the reference of one table; it gives notes only where there is nothing to compare."""
+    """Hold the reference of one table. Without runs to compare, all but `notes` is empty.
+
+    Raises BundleError if the bundle is damaged.
+    """
 
     def __init__(self, grid: Compared, experiment: Experiment) -> None:
         self.grid, self.experiment = grid, experiment
@@ -34,7 +37,7 @@ class ReferenceLines:
         self.cells = None if cells is None or cells.empty else cells
 
     def lines(self, row: str) -> list[tuple[str, list[Cell]]]:
-        """Return (kind, cells): the means of the reference, and the ranges in which one more run is expected."""
+        """Return the lines (kind, cells) `reference` and `range` of a row; each column has a peak and a change."""
         if self.cells is None:
             return []
         shown = [
@@ -83,7 +86,11 @@ class ReferenceLines:
         }
 
     def values(self) -> dict[str, float]:
-        """Return key numbers: cells with a range, cells outside, expected by chance, and the probability of as many."""
+        """Return key numbers, e.g. `reference/peaks` (cells with a range) and `reference/same_run_difference`.
+
+        The counts of peaks and changes have `_outside`, `_expected` (by chance) and `_probability` (of as many or more
+        outside by chance), too. The others are those of `SameRuns.values`.
+        """
         values: dict[str, float] = {}
         for count in self.cells.counts() if self.cells else []:
             name = f"reference/{NAMES[count.quantity]}"
@@ -104,7 +111,7 @@ def reference_caption(experiment: Experiment) -> str:
 
 
 def reference_notes(experiment: Experiment, nothing_but_own: bool) -> list[Note]:
-    """Return a note on why runs are not compared with the reference, if they are not.
+    """Return a note on why runs are not compared with the reference; [] if they are. May raise BundleError.
 
     nothing_but_own  True if the only runs of these settings in the reference are the table's own
     """
@@ -122,7 +129,7 @@ def mean_cell(expected: Expected, signed: bool, digits: int = 1) -> Cell:
 
 
 def range_cell(expected: Expected, signed: bool, digits: int = 1) -> Cell:
-    """Return the range, marked if the value lies outside; with too few runs for a range, how many there are."""
+    """Return the range, marked if `own` lies outside; `too few (4 of 5)` without a range, no text without runs."""
     if expected.low is None:
         return Cell(f"{TOO_FEW} ({expected.lacking})" if expected.lacking else "", tone="dim")
     bounds = Estimate(expected.mean, expected.low, expected.high)

@@ -11,7 +11,7 @@ from plat_analysis.quantities.success import fall_after_peak, final_heldout_scor
 
 
 def runs_table(results: Results) -> Table:
-    """Return one line per run of the experiment file, in its order; peak and final side by side."""
+    """Return a line for each run of the experiment file, in its order, with or without a result."""
     axes = list(results.experiment.axes) or sorted({axis for run in results.runs for axis in run.run.axes})
     heads = [Column(axis, numeric=False) for axis in axes]
     table = Table(
@@ -39,7 +39,7 @@ def runs_table(results: Results) -> Table:
 
 
 def short_runs_table(results: Results) -> Table:
-    """Return the list of runs for the terminal: the axes that differ, outcomes, and validation success."""
+    """Return `runs_table` for the terminal: axes with several values, outcomes, validation success; no records."""
     whole = runs_table(results)
     axes = [axis for axis, values in results.experiment.axes.items() if len(values) > 1]
     kept = [

@@ -22,9 +22,10 @@ Estimate = tuple[float, float | None, float | None]  # (optimism, low, high); no
 
 
 def optimism(winner: Winner) -> Estimate | None:
-    """Return a winner's optimism as a tuple (value, low, high); None if a side has no run.
+    """Return a winner's optimism as (value, low, high), the value above 0 if the search promised too much.
 
-    The sides are its runs in the search and its fresh runs. low and high are None if a side has fewer than ENOUGH runs.
+    Its runs in the search are compared with its fresh runs. Return None if one of these sides has no run; low and high
+    are None if one has fewer than ENOUGH.
     """
     if not winner.searched or not winner.fresh:
         return None
@@ -37,7 +38,7 @@ def optimism(winner: Winner) -> Estimate | None:
 
 
 def trials_table(trials: Sequence[Trial], objectives: Objectives) -> Table:
-    """Return every trial, the best first; those without values last, by number."""
+    """Return every trial, the best in the first objective first; those that are not complete last, by number."""
     params = list(dict.fromkeys(name for trial in trials for name in trial.params))
     columns = [Column("trial"), *(Column(name, numeric=False) for name in params)]
     columns += [*(Column(name) for name, _ in objectives), Column("iterations"), Column("state", numeric=False)]
@@ -63,7 +64,7 @@ def trials_table(trials: Sequence[Trial], objectives: Objectives) -> Table:
 
 
 def winners_table(winners: Sequence[Winner], wanted: tuple[int, int]) -> Table:
-    """Return the winners on the seeds of the search and on fresh ones; `wanted`: how many runs each should have."""
+    """Return the winners in the search and on fresh seeds; `wanted`: the runs that each should have in both."""
     estimates = [optimism(winner) for winner in winners]
     notes = [] if wanted[1] else [Note("Nothing was confirmed: the search file names no seeds to `confirm` with.")]
     if not winners:
@@ -116,7 +117,7 @@ def _winner_record(winner: Winner, estimate: Estimate | None) -> dict[str, Any]:
 
 
 def spelled(value: Any) -> str:
-    """Return a parameter or a value in print."""
+    """Return a parameter or a value in print: floats to four digits, `DASH` for None."""
     if value is None:
         return DASH
     return f"{value:.4g}" if isinstance(value, float) else str(value)

@@ -37,7 +37,7 @@ JobsOption = Annotated[
 ]
 StealOption = Annotated[bool, typer.Option("--steal", help="Take over runs whose process cannot be checked.")]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON for a program to read.")]
-OnOption = Annotated[str, typer.Option("--on", metavar="NAME", help="Dispatcher: local, slurm or ray.")]
+OnOption = Annotated[str, typer.Option("--on", metavar="NAME", help="Dispatcher: local, slurm, ray or a plug-in.")]
 WaitOption = Annotated[
     bool | None, typer.Option("--wait/--detach", help="Wait for the runs, or return at once [slurm].")
 ]

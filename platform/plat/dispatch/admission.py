@@ -33,8 +33,10 @@ class Admission:
     """Judge runs before they are handed to a dispatcher.
 
     experiments  the experiments that request the runs, noted in the meta.json of each run
-    follows      the dispatcher follows runs that a scheduler holds, and can ask a scheduler about their owner
     trouble      list to which descriptions of damaged files are appended
+    steal        execute runs whose lease cannot be checked from this machine
+    retry        execute failed runs of every class; otherwise not those whose failure is FINAL
+    follows      the dispatcher follows runs that a scheduler holds, and decides itself about leases of other machines
     """
 
     home: Home
@@ -52,9 +54,10 @@ class Admission:
                 self._asked.setdefault(run.id, []).append(experiment)
 
     def judge(self, runs: Sequence[Run]) -> list[RunEnd]:
-        """Return the state of each run (MISSING: execute it now), in the same order.
+        """Return the state of each run, in the same order. MISSING: execute it now (start, resume or retry it).
 
-        Also repair the directories of done runs, and note damage and repairs in `trouble`.
+        Also repair the directories of done runs, and note damage and repairs in `trouble`. Raises HomeError or
+        SpecError, as `create`, if such a directory cannot be repaired.
         """
         standing = states(self.home, [run.id for run in runs])
         ends = [self._end(run, standing[run.id]) for run in runs]
@@ -85,7 +88,10 @@ class Admission:
                 self._make_directory(run)
 
     def make(self, run: Run) -> RunPaths:
-        """Make the run's directory and return its paths; set a damaged or edited config.yaml aside and rewrite it."""
+        """Make the run's directory and return its paths; set a damaged or edited config.yaml aside and rewrite it.
+
+        Raises HomeError if the directory cannot be written or is of another run, SpecError if its config is different.
+        """
         aside = None
         with contextlib.suppress(OSError):  # making the directory then fails too, with the reason
             aside = set_damaged_config_aside(self.home.run(run.id))

@@ -22,7 +22,11 @@ KNOWN_FROM = 0.05  # fraction of a preparation's steps after which its time left
 
 @dataclass(frozen=True)
 class Totals:
-    """Counts of the runs (not the preparations) of a sweep, and the expected seconds until it ends."""
+    """The numbers of runs of a sweep, in all and by state; `preparing` counts the preparations that run now.
+
+    waiting  runs that another process has
+    eta      expected seconds until the sweep ends; None if unknown
+    """
 
     runs: int
     done: int

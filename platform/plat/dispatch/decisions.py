@@ -46,6 +46,7 @@ class Changes:
         self.move(job, decision.state)
 
     def move(self, job: Job, state: JobState) -> None:
+        """Set only the state of a job, and keep the change."""
         job.state = state
         self._changes.append(job.change())
 
@@ -56,7 +57,11 @@ class Changes:
 
 
 def before_start(paths: RunPaths, steal: bool) -> Decision | None:
-    """Return None if the run can start now, else a decision: it is done, or another process holds it."""
+    """Return None if the run can start now, else a decision: ENDED if it is done, WAITING if another process holds it.
+
+    If it cannot be checked from here whether a process holds the run: None with `steal`, else ENDED with outcome
+    "unknown", or WAITING if a scheduler's task has the run.
+    """
     now = run_state(paths)
     if now.state == RunStatus.DONE:
         return Decision(ENDED, now.outcome, now.reason)
@@ -71,7 +76,7 @@ def before_start(paths: RunPaths, steal: bool) -> Decision | None:
 
 
 def without_directory(error: PlatError) -> Decision:
-    """Return the decision for a run whose directory could not be made."""
+    """Return ENDED for a run whose directory could not be made: "failed:disk" for a HomeError, else "failed:error"."""
     return Decision(ENDED, "failed:disk" if isinstance(error, HomeError) else "failed:error", error.what)
 
 
@@ -115,7 +120,7 @@ def retry_or_end(job: Job, outcome: str, reason: str, stopping: bool, paths: Run
     """Return QUEUED to retry a job that did not end well, else ENDED. `paths` is None for a preparation.
 
     RETRIES has the number of retries of each failure class; a run out of memory is retried while its trainer can make
-    it smaller. A job that is cancelled is not retried, and none while `stopping`. `job.tries` counts the retries.
+    it smaller. A job that is cancelled is not retried, and none while `stopping`. A retry is counted in `job.tries`.
     """
     failure = "preempted" if outcome == INTERRUPTED else failure_class(outcome) or ""
     if stopping or job.cancelled or not _may_retry(job, failure, paths):

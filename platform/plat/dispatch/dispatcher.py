@@ -24,7 +24,7 @@ REFUSED = "refused"  # the outcome of a run that a scheduler does not accept
 
 @dataclass(frozen=True)
 class Handle:
-    """A submitted run; `job` is the dispatcher's id for it (a scheduler's job id, or the run's own id)."""
+    """A submitted run; `job` is the key of its Job in `Dispatcher.jobs`."""
 
     run_id: str
     job: str
@@ -38,7 +38,8 @@ class Change:
     kind     "run" or "prepare"
     title    name of the run, or title of the preparation
     state    QUEUED (it will be retried), RUNNING, WAITING (another process has it), ENDED
-    outcome  of an ended or retried job: see docs/architecture.md, or "unknown": a lease that only --steal takes
+    outcome  of an ended or retried job: one of `plat.words.outcomes`, REFUSED, or "unknown" (another process or
+             scheduler may have the run, which cannot be checked from here)
     reason   one line
     """
 
@@ -76,6 +77,7 @@ class Job:
     place: str = ""
 
     def change(self) -> Change:
+        """Return the present state of this job in the form in which `poll` reports changes."""
         return Change(self.id, self.kind, self.title, self.state, self.outcome, self.reason)
 
     @property
@@ -87,7 +89,7 @@ class Job:
 class SchedulerError(PlatError):
     """A scheduler cannot be asked, or refuses.
 
-    certain  it has refused: nothing was submitted
+    certain  nothing was submitted: the scheduler has refused, or is not installed here. False: it may have the job
     passes   a limit on the number of jobs was reached; a later submission may be accepted
     """
 
@@ -122,7 +124,7 @@ class Dispatcher(Protocol):
 
     @property
     def jobs(self) -> Mapping[str, Job]:
-        """All jobs so far, by id, including ended ones."""
+        """All jobs so far, ended ones included, by `Job.id`; the id of a run's job must be the run's id."""
 
     def submit(self, runs: Sequence[Run]) -> list[Handle]:
         """Queue runs, in this order, and prepare to start them. May raise PlatError if they cannot run here."""
@@ -134,7 +136,7 @@ class Dispatcher(Protocol):
         """Return True while there is something left to poll for."""
 
     def handed_over(self) -> bool:
-        """Return True if a scheduler has everything that has not ended, and no longer needs this process."""
+        """Return True if this process may end, because a scheduler has every run that has not ended."""
 
     def stop(self) -> None:
         """Start nothing more. Ask jobs that need this process to save and stop; jobs of a scheduler continue."""

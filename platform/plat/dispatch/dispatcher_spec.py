@@ -54,6 +54,18 @@ class Setting:
     cluster: Sequence[str] = ()
 
 
+def check_no_settings(cluster: Sequence[str], detach: bool) -> None:
+    """Raise SpecError for any `cluster` setting, and for `detach`: runs have no cluster, and need this process."""
+    if cluster:
+        raise SpecError(
+            f"{cluster[0]} chooses where a scheduler executes runs, and this dispatcher has no scheduler",
+            where="the command line",
+            fix="add --on slurm (or another scheduler), or leave cluster... out",
+        )
+    if detach:
+        raise cannot_detach()
+
+
 @dataclass(frozen=True)
 class DispatcherSpec:
     """The functions of a dispatcher. Only `open_dispatcher` is required; functions are called by position.
@@ -61,7 +73,7 @@ class DispatcherSpec:
     open_dispatcher      (setting): the dispatcher; SpecError for wrong settings, SchedulerError if it cannot be used
     located              (cluster, files): the `cluster` settings with names of files replaced by their paths; a file
                          may lie beside the experiment files `files`
-    check_settings       (cluster, detach): SpecError for unsupported settings; nothing is written
+    check_settings       (cluster, detach): SpecError for unsupported settings (default: for all); nothing is written
     check_reachable      (cluster): SchedulerError if the scheduler does not answer; nothing is written
     end_tasks            (tasks): end these tasks of submissions; none of their runs is wanted any more
     task_states          (home, note): the states of the tasks of open submissions; with `note`, record in the home
@@ -71,17 +83,17 @@ class DispatcherSpec:
 
     open_dispatcher: Callable[[Setting], Dispatcher]
     located: Callable[[Sequence[str], Sequence[Path]], Sequence[str]] = lambda cluster, files: cluster
-    check_settings: Callable[[Sequence[str], bool], None] = lambda cluster, detach: None
+    check_settings: Callable[[Sequence[str], bool], None] = check_no_settings
     check_reachable: Callable[[Sequence[str]], None] = lambda cluster: None
     end_tasks: Callable[[Sequence[tuple[Submission, int]]], None] = lambda tasks: None
     task_states: Callable[[Home, bool], Mapping[TaskKey, TaskState]] = lambda home, note: {}
     detaches_by_default: bool = False
 
 
-def cannot_detach(name: str) -> SpecError:
+def cannot_detach() -> SpecError:
     """Return the error for `--detach` with a dispatcher whose runs need this process."""
     return SpecError(
-        f"runs on {name!r} end with the command that started them, so it cannot leave them",
+        "runs of this dispatcher end with the command that started them, so it cannot leave them",
         where="--detach",
         fix="leave --detach out, or hand the runs to a scheduler (--on slurm, or --on ray with RAY_ADDRESS)",
     )

@@ -51,22 +51,23 @@ def sweep(
     retry: bool = False,
     stall_after: float | None = None,
 ) -> SweepReport:
-    """Execute the missing runs and return the state of all runs.
+    """Execute the runs that are to be executed (see `Admission.judge`), and return the state of all runs at the end.
 
     runs         a list, or a source that gives further runs as earlier ones end
     jobs         number of runs at the same time; None: as many as the dispatcher allows
     on           name of a dispatcher; `cluster` has its settings (see `Setting`)
     detach       return as soon as a scheduler has every run; SpecError if the runs need this process
     experiments  the experiments that request the runs, noted in the meta.json of each run
-    before_runs  called once, while the workers' modules load and before the first run starts; an exception ends the
-                 sweep before anything has run
-    on_finished  called in this process after each run that ended or failed (for example to import it); an exception is
-                 noted in `trouble` and stops nothing
+    before_runs  called once, while the workers' modules load and before the first run starts, unless no run is to be
+                 executed; an exception ends the sweep before anything has run
+    on_finished  called in this process after each executed run that ended, also if it failed, was cancelled or refused
+                 (for example to import it); an exception is noted in `trouble` and stops nothing
     steal        take over runs whose lease cannot be checked from this machine
     retry        retry failed runs, whatever their failure class
     stall_after  seconds without an event after which a run is killed as stalled; None: the trainer's default
 
-    Raises SpecError if no dispatcher is named `on`, and SpecError or SchedulerError if it cannot be used here.
+    Raises SpecError if no dispatcher is named `on`, and SpecError or SchedulerError if it cannot be used here. After
+    Ctrl-C, SIGTERM or SIGHUP it returns normally, with `interrupted` set in the report.
     """
     progress = progress or Progress()
     report = SweepReport(detached=detach)
@@ -79,7 +80,7 @@ def sweep(
         if missing:
             dispatcher = registry.open_dispatcher(on, setting)
             if detach and not dispatcher.detachable:
-                raise cannot_detach(on)
+                raise cannot_detach()
             _Drive(home, dispatcher, feed, progress, report, on_finished).do(missing, before_runs)
     finally:
         progress.end()

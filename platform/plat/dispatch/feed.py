@@ -25,10 +25,16 @@ class Source(Protocol):
     """
 
     def next(self) -> Sequence[Run]:
-        """Return further runs to execute now, in a number of its choice; empty to wait for running ones."""
+        """Return further runs to execute now, in a number of its choice; empty to wait for running ones.
+
+        It is called again at once until it returns none.
+        """
 
     def ended(self, end: RunEnd) -> None:
-        """Note that a given run has ended, or was found done, failed for good, or held by another process."""
+        """Note that a given run has ended, or was found done, failed for good, or held by another process.
+
+        It is called once for each time that the run was given.
+        """
 
     @property
     def exhausted(self) -> bool:

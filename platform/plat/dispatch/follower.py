@@ -50,7 +50,7 @@ class Attempt:
 
     @property
     def pace(self) -> float | None:
-        """Return the mean seconds of the last WINDOW steps; None before the second step."""
+        """Return the mean seconds per step, over the last WINDOW steps; None before the second step."""
         if len(self._ends) < 2:
             return None
         (first, began), (last, ended) = self._ends[0], self._ends[-1]

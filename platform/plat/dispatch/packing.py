@@ -42,9 +42,9 @@ def chunks(
 
 
 def runs_worth(runs: Sequence[Run], seconds: Callable[[Run], float | None], worth: float) -> int:
-    """Return how many of these runs take `worth` seconds together, at least 1; 1 if their seconds are not known.
+    """Return how many runs such as these take `worth` seconds together, at least 1; it may exceed len(runs).
 
-    seconds  the expected seconds of a run, None if unknown
+    seconds  the expected seconds of a run, None if unknown. Only known ones count; if none is known, return 1
     """
     expected = [length for run in runs if (length := seconds(run)) is not None]
     if not expected:

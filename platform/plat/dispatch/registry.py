@@ -13,7 +13,7 @@ from plat.dispatch.dispatcher_spec import DispatcherSpec, Setting
 from plat.errors import PluginError, SpecError
 from plat.suggest import suggest
 from plat.trainer.plugins import load_plugin, published
-from plat.user_code import definition_of
+from plat.user_code import definition_of, position_of, user_code
 
 GROUP = "plat.dispatchers"
 LOCAL = "local"
@@ -52,27 +52,31 @@ def find_dispatcher(name: str) -> DispatcherSpec:
     if not isinstance(spec, DispatcherSpec):
         raise PluginError(
             f"the dispatcher {name!r} is a {type(spec).__name__}, not a DispatcherSpec",
-            where=published(GROUP)[name].value,
-            fix="name a plat.dispatch.dispatcher_spec.DispatcherSpec",
+            where=position_of(published(GROUP)[name].value),
+            fix="write SPEC = DispatcherSpec(open_dispatcher), from plat.dispatch.dispatcher_spec",
         )
-    _check_functions(f"the DispatcherSpec of {name!r}", spec, PARAMETERS, published(GROUP)[name].value)
+    _check_functions(f"the DispatcherSpec of {name!r}", spec, PARAMETERS, position_of(published(GROUP)[name].value))
     return spec
 
 
 def located(name: str, cluster: Sequence[str], files: Sequence[Path]) -> tuple[str, ...]:
-    """Return the settings of a dispatcher with the names of files replaced by paths (see `DispatcherSpec`)."""
+    """Return the settings of a dispatcher with the names of files replaced by paths (see `DispatcherSpec`).
+
+    Raises SpecError if no file has such a name, and the errors of `find_dispatcher`.
+    """
     return tuple(find_dispatcher(name).located(cluster, files))
 
 
 def open_dispatcher(name: str, setting: Setting) -> Dispatcher:
     """Open the dispatcher of this name; SpecError or SchedulerError if it cannot be used here.
 
-    Raises PluginError if the opened object lacks a method or attribute of `Dispatcher`.
+    Raises PluginError if opening it fails, or the opened object lacks a method or attribute of `Dispatcher`.
     """
     spec = find_dispatcher(name)
-    dispatcher = spec.open_dispatcher(setting)
+    with user_code(f"the dispatcher {name!r} cannot be opened"):
+        dispatcher = spec.open_dispatcher(setting)
     title = f"the dispatcher {name!r} ({type(dispatcher).__name__})"
-    where = definition_of(spec.open_dispatcher) or published(GROUP)[name].value
+    where = definition_of(spec.open_dispatcher) or position_of(published(GROUP)[name].value)
     missing = [attribute for attribute in ATTRIBUTES if not hasattr(dispatcher, attribute)]
     if missing:
         raise _wrong(title, f"it has no {', '.join(missing)}", where, "Dispatcher")

@@ -21,7 +21,7 @@ class View:
     state             as the screen names it
     step              iterations done; of a preparation the steps done that its log counts (51 of "step 51/1500")
     iterations        total iterations; of a preparation the total steps (1500)
-    pace              mean seconds of the last steps
+    pace              mean seconds per step, over the last steps
     seconds           since it started here
     eta               expected seconds until its end
     note              of a run before its first event: its current activity; of a preparation: the last line of its log
@@ -50,9 +50,9 @@ class View:
 
 
 def laid_out(views: Sequence[View], width: int) -> tuple[list[str], list[list[str]]]:
-    """Return the header of a table without empty columns, and the lines of each row, at most `width` columns wide.
+    """Return (header lines, lines of each row) of a table without empty columns; a line takes at most `width` columns.
 
-    In a narrow terminal a name stands above its cells, and there may be no header. The note of a run stands below.
+    In a narrow terminal a name stands above its cells, and the header may be []. Below a row stands the run's note.
     """
     if not views:
         return [], []

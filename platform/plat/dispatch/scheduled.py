@@ -68,7 +68,7 @@ class ScheduledDispatcher(ABC):
         return None
 
     def submit(self, runs: Sequence[Run]) -> list[Handle]:
-        """Queue runs; `poll` hands them over."""
+        """Queue runs, except those that are queued or followed already; `poll` hands them over."""
         for run in runs:
             if run.id not in self.jobs or self.jobs[run.id].state == ENDED:
                 self.jobs[run.id] = Job(run.id, "run", run.name, run)

@@ -32,8 +32,10 @@ def ask_schedulers(home: Home, *, note: bool = True) -> Mapping[TaskKey, TaskSta
 def corrected(home: Home, run_id: str, state: RunState, tasks: Mapping[TaskKey, TaskState]) -> RunState:
     """Return the state of a run, corrected where its scheduler knows more than the run's own files.
 
+    tasks  from `ask_schedulers`
+
     A lease of another machine cannot be checked from here. The run therefore seems to be running although its job is
-    pending or over.
+    pending (then it is QUEUED) or over (then it is INTERRUPTED, or MISSING before its first attempt).
     """
     if not tasks or state.state not in (RunStatus.RUNNING, RunStatus.QUEUED):
         return state
@@ -51,8 +53,9 @@ def corrected(home: Home, run_id: str, state: RunState, tasks: Mapping[TaskKey, 
 def cancel_runs(home: Home, run_ids: Sequence[str]) -> list[str]:
     """Cancel these runs for good; return the ids of those that a scheduler holds.
 
-    A task ends only if none of its runs is wanted any more; else the task or the run's trainer sees the run's mark.
-    Raises SchedulerError if a scheduler cannot be asked; the marks stay.
+    Each run is marked by a file `cancel` in its directory; runs that are done or have no directory are skipped. A task
+    ends only if none of its runs is wanted any more; else the task or the run's trainer sees the run's mark. Raises
+    SchedulerError if a scheduler cannot be asked; the marks stay.
     """
     tasks: dict[tuple[Submission, int], Record] = {}
     held = []

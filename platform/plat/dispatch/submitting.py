@@ -45,9 +45,9 @@ def hand_over(
     describe  (submission, ids of the runs by task, comment) -> further entries of submission.json; may write files
     call      (submission, ids of the runs by task, descriptor of the lock) -> the scheduler's number for them
 
-    Returns {} if other submissions have all runs. Raises SchedulerError if the call fails. If the error is `certain`,
-    the submission is over and its runs are free again. Otherwise they stay with it until a refresh knows whether the
-    scheduler has them.
+    Returns {} if other submissions have all runs, or another process gave this submission up. Raises SchedulerError if
+    the call fails. If the error is `certain`, the submission is over and its runs are free again. Otherwise they stay
+    with it until a refresh knows whether the scheduler has them.
     """
     by = submitter()
     submission = new_submission(home)
@@ -82,9 +82,10 @@ def hand_over(
 
 
 def give_up(submission: Submission, scheduler: str, accept_within: float) -> None:
-    """Note that an unlisted submission is over, or wait: do nothing while `submitter_may_live`.
+    """Note that a submission that its scheduler does not list is over, if that is certain by now.
 
-    It is over at once if it has no submission.json, and else `accept_within` seconds after it was first missed.
+    It is not certain while `submitter_may_live`. Then it is certain at once if there is no submission.json, else
+    `accept_within` seconds after the first such call, so call this at every refresh.
     """
     if submitter_may_live(submission):
         return

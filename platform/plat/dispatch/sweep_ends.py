@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class RunEnd:
-    """The state of a run after a sweep. `fresh`: it ran in this sweep.
+    """The state of a run after a sweep. `fresh`: an attempt of it ended in this sweep.
 
     state  done | queued (a scheduler has it, `reason` says where) | failed | unknown | interrupted | missing
     """
@@ -32,7 +32,8 @@ class RunEnd:
 class SweepReport:
     """Every run of the sweep by id, in the order requested.
 
-    trouble        errors that are not failures of runs
+    interrupted    a signal ended the sweep early
+    trouble        errors that are not failures of runs; they do not change `exit_code`
     import_failed  a run was found damaged when it was imported into the store
     detached       the sweep was to leave its runs with a scheduler: queued runs count as success
     """
@@ -44,6 +45,7 @@ class SweepReport:
     detached: bool = False
 
     def counts(self) -> dict[str, int]:
+        """Return state -> number of runs, for the states that occur."""
         return dict(Counter(str(end.state) for end in self.ends.values()))
 
     @property

@@ -32,7 +32,10 @@ TICK = 0.5  # seconds; a signal ends the wait at once
 
 
 class Task:
-    """One start of one task of a submission. `restart`: number of earlier starts."""
+    """One start of one task of a submission. `restart`: number of earlier starts.
+
+    The constructor sets environment variables of this process, from which a lease gets the name of the task.
+    """
 
     def __init__(self, submission: Submission, number: int, restart: int) -> None:
         self.submission = submission
@@ -46,7 +49,12 @@ class Task:
         os.environ[RESTART_VARIABLE] = str(restart)
 
     def do_runs(self, *stop_signals: int) -> list[Run]:
-        """Execute the runs until one of the signals arrives; return those that another start would continue."""
+        """Execute the runs until one of the signals arrives; return those that another start would continue.
+
+        Runs that are cancelled or belong to another submission are skipped, and a line about each is printed. If the
+        whole submission was given up, none is executed and [] is returned. The signals stay handled after the call.
+        Raises HomeError if submission.json is missing or damaged.
+        """
         for number in stop_signals:
             signal.signal(number, lambda received, frame: self.signals.append(received))
         manifest = read_json(self.submission.manifest)
@@ -61,7 +69,7 @@ class Task:
         return [run for run in runs if self.is_unfinished(run)]
 
     def is_unfinished(self, run: Run) -> bool:
-        """Return True if another start of the task would continue the run."""
+        """Return True if another start of the task would continue the run: not done, failed, cancelled or pruned."""
         now = run_state(self.home.run(run.id))
         return now.state != RunStatus.DONE and not is_failure(now.outcome) and now.outcome not in ENDED_ON_REQUEST
 

@@ -32,7 +32,7 @@ def make_plan(
 ) -> Plan:
     """Return the state of every distinct run of these experiments, and the cost of the runs that are not done.
 
-    jobs      workers at once; by default as many as the cores allow
+    jobs      workers at once; by default as many as the cores allow, and no more than there are runs left
     standing  gives the states of runs of a home, by id; by default from their files alone
 
     The wall time is total work / workers, and at least the longest run plus the longest preparation.

@@ -17,15 +17,16 @@ from plat.words.states import RunStatus
 
 
 def check_runs(runs: Iterable[Run]) -> None:
-    """Run the `load_check` of each run's trainer. SpecError names the first run that cannot run.
+    """Run the `load_check` of each run's trainer. Raises SpecError, with the run's name, at the first refusal.
 
-    Runs that differ only in keys that the check does not read are checked once.
+    Runs whose trainer has no `load_check` are skipped. Runs that differ only in keys that the check does not read are
+    checked once.
     """
     _check_each(runs, "load_check", lambda spec: checked_call(spec, "load_check")())
 
 
 def not_done(runs: Iterable[Run], home: Home) -> list[Run]:
-    """Return the runs without a result in this home. The others need no check."""
+    """Return the runs without a result in this home, each once. The others need no check."""
     different = {run.id: run for run in runs}
     return [different[run_id] for run_id, state in states(home, different).items() if state.state != RunStatus.DONE]
 
@@ -39,7 +40,10 @@ def check_machine(runs: Iterable[Run], home: Home) -> None:
 
 
 def idle_overrides(runs: Iterable[Run], keys: Iterable[str]) -> dict[str, str]:
-    """Return the keys that have no effect in any of the runs -> the reason, from the last run."""
+    """Return those of the dotted `keys` that have no effect in any of the runs -> the reason, from the last run.
+
+    Without runs, all keys are returned, with "" as the reason.
+    """
     idle: dict[str, str] = dict.fromkeys(keys, "")
     for _, reasons in _with_idle_keys(runs):
         if not idle:

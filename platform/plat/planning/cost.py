@@ -37,7 +37,7 @@ Facts = tuple[Any, ...]
 
 
 class History:
-    """Measured wall times of earlier runs, grouped by the facts that runs share."""
+    """Measured wall times of earlier runs, grouped by the facts that runs share. `lines`: those of history.jsonl."""
 
     def __init__(self, lines: Iterable[dict[str, Any]]) -> None:
         self.rates: dict[Facts, list[float]] = defaultdict(list)
@@ -76,7 +76,7 @@ class History:
         return spread and spread[0]
 
     def spread(self, run: Run, done: int, rate_so_far: float | None = None) -> tuple[float, float] | None:
-        """Return the median and 90th percentile of the seconds that are left of a run; see `seconds`."""
+        """Return the median and 90th percentile of what `seconds` returns; with `rate_so_far`, both are the same."""
         trainer = self._trainer(run.trainer)
         iterations = self._iterations(run.trainer)(run.config)
         left = max(0, (DEFAULT_ITERATIONS if iterations is None else iterations) - done)
@@ -105,7 +105,10 @@ class History:
         return self._percentiles[key]
 
     def preparation_seconds(self, job: str) -> float:
-        """Return the expected seconds of a preparation: as measured, else the median of others, else the default."""
+        """Return the expected seconds of a preparation: as measured, else the median of others, else the default.
+
+        job  "prepare:<trainer>:<key>"
+        """
         usual = median(self.prepared.values()) if self.prepared else DEFAULT_PREPARE_SECONDS
         return self.prepared.get(job, usual)
 
@@ -143,7 +146,7 @@ def rate_so_far(paths: RunPaths, state: RunState) -> float | None:
 
 
 def disk_bytes(runs: Iterable[Run], usual: int) -> int:
-    """Return the bytes that these runs will keep on disk: what their trainer states of each, else `usual`."""
+    """Return the total bytes that these runs will keep on disk; a run counts as its trainer states, else as `usual`."""
     total = 0
     trainer_of = functools.cache(find_trainer)
     for run in runs:
@@ -170,7 +173,7 @@ def _keys(trainer: Any, scale: Any, facts: Iterable[tuple[str, Any]]) -> list[Fa
 
 
 def bytes_per_run(home: Home, finished: Sequence[str]) -> int:
-    """Return the mean size of these finished runs, or the default if there are none."""
+    """Return the mean size in bytes of the finished runs with these ids, or the default if there are none."""
     sizes = [_size_of(home.run(run_id).root) for run_id in finished]
     return round(sum(sizes) / len(sizes)) if sizes else DEFAULT_RUN_BYTES
 

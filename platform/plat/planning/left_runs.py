@@ -19,7 +19,8 @@ from plat.units import duration
 class Kind:
     """The runs left of one trainer, model and task.
 
-    p50, p90  the median and the 90th percentile of the seconds of one run; None until a similar run was measured here
+    p50, p90  median and 90th percentile of the seconds left of one run, each as the mean over the runs that have an
+              estimate; None until a similar run was measured here
     """
 
     trainer: str

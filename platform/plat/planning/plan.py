@@ -20,8 +20,8 @@ from plat.words.states import RunStatus
 class PlanRow:
     """One run, and the names of the `experiments` that ask for it.
 
-    seconds  the work still to do; None if it is unknown
-    spread   median and 90th percentile of that work
+    seconds  expected seconds of the work still to do; 0.0 if the run is done, None if they are unknown
+    spread   median and 90th percentile of these seconds; None if the run is done or they are unknown
     """
 
     run: Run
@@ -56,7 +56,8 @@ class PlanRow:
 class Plan:
     """The runs of some experiments and their states. Work and wall seconds are None if the cost of some run is unknown.
 
-    measured  number of unfinished runs with a known cost
+    disk_bytes  what the unfinished runs will keep on disk
+    measured    number of unfinished runs with a known cost
     """
 
     experiments: list[Experiment]

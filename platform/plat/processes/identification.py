@@ -53,7 +53,7 @@ def is_of_this_machine(facts: dict[str, Any] | None) -> bool:
 
 
 def runs(facts: dict[str, Any] | None) -> bool:
-    """Return True if a process of this boot is alive; its start time tells it from a later one with the same number."""
+    """Return True if the identified process, which must be of this boot, is alive. A reused number does not count."""
     pid = (facts or {}).get("pid")
     return facts is not None and isinstance(pid, int) and process_start(pid) == facts.get("pid_start", "")
 

@@ -34,7 +34,10 @@ def take_lock(handle: int, *, shared: bool = False, wait: bool = False) -> bool 
 
 
 def probe_lock(path: Path) -> bool | None:
-    """Take and release a shared lock on an existing file. Returns like `take_lock`; raises OSError, also of opening."""
+    """Return True if no process holds the exclusive lock of a file, False if one does, None without locks.
+
+    Takes and releases a shared lock. Raises OSError if that fails, FileNotFoundError if there is no such file.
+    """
     handle = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
     try:
         return take_lock(handle, shared=True)

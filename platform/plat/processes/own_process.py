@@ -79,7 +79,10 @@ def handling(handler: Any, *numbers: signal.Signals) -> Iterator[None]:
 
 @contextlib.contextmanager
 def stop_on_signals() -> Iterator[Stop]:
-    """Let SIGTERM and, if not ignored, SIGINT ask the trainer to stop; a second SIGINT raises KeyboardInterrupt."""
+    """Yield a Stop that SIGTERM and SIGINT set, unless they are ignored; a SIGINT after that raises KeyboardInterrupt.
+
+    In a thread that is not the main thread, no signal sets it.
+    """
     stop = Stop()
 
     def ask(number: int, frame: Any) -> None:
@@ -95,7 +98,11 @@ def stop_on_signals() -> Iterator[Stop]:
 
 @contextlib.contextmanager
 def output_to(path: Path | None) -> Iterator[None]:
-    """Redirect all output of the block, and the traceback of a segfault, to a file; None: change nothing."""
+    """Append all output of the block, and the traceback of a segfault, to a file; None: change nothing.
+
+    The whole process and its new children are redirected (descriptors 1 and 2). Raises OSError if the file cannot be
+    opened.
+    """
     if path is None:
         yield
         return
@@ -124,6 +131,6 @@ def output_to(path: Path | None) -> Iterator[None]:
 
 
 def pin_threads(threads: int) -> None:
-    """Set the number of threads that torch uses, if torch is loaded."""
+    """Set the number of threads that torch uses; do nothing if torch is not loaded, or for 0."""
     if threads and "torch" in sys.modules:
         sys.modules["torch"].set_num_threads(threads)

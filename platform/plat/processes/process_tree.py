@@ -30,7 +30,7 @@ SCANS = 5  # empty scans in a row before the search ends: one scan may miss a pr
 
 
 def signal_when_parent_ends(number: int) -> None:
-    """Let the kernel send this process a signal when its parent ends."""
+    """Let the kernel send this process a signal when the thread that started it ends, with its parent or before."""
     ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, number)
 
 

@@ -28,18 +28,19 @@ def advantages(
     group_ids: Tensor | np.ndarray | Sequence[int],
     values: Tensor | None = None,
 ) -> tuple[Tensor, Tensor]:
-    """Return advantages and returns, both [N, T] in the mask's dtype, without gradient.
+    """Return advantages and returns, both [N, T], without gradient, in the dtype of a floating-point mask.
 
     token_rewards  [N, T], 0 where the mask is 0;  mask  [N, T]
     group_ids      [N] the prompt of each sequence
     values         [N, T] of the critic; GAE only
 
     gae: generalised advantages over the mask-1 tokens with gamma and lam, whitened over the rows given (so over the
-    *kept* prompts). grpo: (return - mean of its group) / (max(std of its group, `std_floor`) + 1e-6), or without the
-    division (Dr. GRPO); a group of one has the raw return.
+    *kept* prompts); results where the mask is 0 mean nothing. grpo: (return - mean of its group) / (max(std of its
+    group, `std_floor`) + 1e-6), or without the division (Dr. GRPO); a group of one has the raw return. The returns of
+    grpo are its advantages, and both are 0 where the mask is 0.
 
-    Raises RunError (class nan) if rewards or values are not finite, RunError for fewer than two tokens with gae, which
-    cannot be whitened, and ValueError for a reward on a mask-0 token or gae without values.
+    Raises RunError (class nan) if a reward, or a value where the mask is 1, is not finite; RunError for fewer than two
+    tokens with gae, which cannot be whitened; ValueError for a reward on a mask-0 token, or gae without values.
     """
     dtype = mask.dtype if mask.is_floating_point() else torch.get_default_dtype()
     # float64: in float32 the mean of equal returns is off by a bit. Over a std of 1e-6 that bit becomes an advantage of
@@ -70,8 +71,9 @@ def policy_loss(
 ) -> tuple[Tensor, dict[str, float]]:
     """Return PPO's loss, clipped at 1 - clip_low and 1 + clip_high, dual clip at clip_c, aggregated by `loss_agg`.
 
-    All tensors [N, T]. Metrics: pg_loss; clip_fraction (share of tokens whose clipped term is the larger),
-    clip_fraction_lower (of dual clips), ppo_kl (mean of old_logp - logp).
+    All tensors [N, T]. `by` has the divisors where the rows are a part of a mini-batch. Metrics: pg_loss (the loss);
+    means over the tokens of these rows: clip_fraction (share of tokens whose clipped term is the larger),
+    clip_fraction_lower (share with a dual clip), ppo_kl (old_logp - logp).
     """
     limits = (config.clip_low, config.clip_high, config.clip_c)
     terms, metrics = losses.clipped(old_logp, logp, advantages, mask, limits)
@@ -84,7 +86,7 @@ def kl_loss(
 ) -> tuple[Tensor, dict[str, float]]:
     """Return kl_coef times the aggregated KL estimate of `kl_kind` (kl, abs, mse, low_var_kl) to the reference.
 
-    Tensors [N, T]. The metric kl is the estimate's token mean, before the coefficient.
+    Tensors [N, T]. The metric kl is the estimate's mean over the tokens of these rows, before the coefficient.
     """
     estimate = losses.kl_estimate(logp, ref_logp, config.kl_kind)
     penalty = config.kl_coef * losses.aggregate(estimate, mask, config.loss_agg, by)
@@ -96,7 +98,8 @@ def entropy_bonus(
 ) -> tuple[Tensor, dict[str, float]]:
     """Return entropy_coef times the aggregated policy entropy (nats). *Subtract* it from the loss.
 
-    Tensors [N, T]. The metric entropy is the token mean under every aggregation, so that algorithms compare.
+    Tensors [N, T]. The metric entropy is the mean over the tokens of these rows under every aggregation, before the
+    coefficient, so that algorithms compare.
     """
     bonus = config.entropy_coef * losses.aggregate(token_entropy, mask, config.loss_agg, by)
     return bonus, {"entropy": _token_mean(token_entropy, mask)}
@@ -112,7 +115,8 @@ def value_loss(
 ) -> tuple[Tensor, dict[str, float]]:
     """Return half the larger squared error with and without clipping to old_values +- value_clip, as a token mean.
 
-    The mean does not depend on `loss_agg`, which is the actor's. Tensors [N, T].
+    The mean does not depend on `loss_agg`, which is the actor's. Tensors [N, T]. Metrics: value_loss (the loss);
+    value_clip_fraction, the share of these rows' tokens where the error with clipping is the larger.
     """
     errors, clipped = losses.clipped_errors(predicted, returns, old_values, mask, config.value_clip)
     loss = 0.5 * losses.aggregate(errors, mask, "token-mean", by)
@@ -131,6 +135,8 @@ def actor_loss(
     by: Aggregation = WHOLE,
 ) -> tuple[Tensor, dict[str, float]]:
     """Return the objective of section 2.1: policy loss - entropy_coef * entropy + kl_coef * KL, all aggregated alike.
+
+    The metrics are those of `policy_loss`, and `entropy` and `kl` where their tensors are given.
 
     Raises ValueError if token_entropy is missing with a non-zero entropy_coef, or ref_logp with a non-zero kl_coef.
     """

@@ -52,6 +52,6 @@ CONDITIONAL: tuple[tuple[tuple[str, ...], Callable[[Config], bool], str], ...] =
 
 
 def unread(config: Config) -> dict[str, str]:
-    """Return the conditional keys that have no effect in a config, with the reasons."""
+    """Return key -> reason for the keys of CONDITIONAL that have no effect in a config."""
     name = config["algorithm"]["name"]
     return {key: why.format(name=name) for keys, is_read, why in CONDITIONAL if not is_read(config) for key in keys}

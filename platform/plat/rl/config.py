@@ -13,7 +13,7 @@ from plat.rl.filter.rule import RULES
 
 
 def choice(default: str, *others: str) -> Any:
-    """Return a dataclass field that takes one of these names."""
+    """Return a dataclass field with these valid names as metadata. Only `plat.spec` checks them, not the dataclass."""
     return field(default=default, metadata={"choices": (default, *others)})
 
 
@@ -25,7 +25,10 @@ def number(
     above: float | None = None,
     below: float | None = None,
 ) -> Any:
-    """Return a numeric dataclass field with inclusive limits (`minimum`, `maximum`) or exclusive (`above`, `below`)."""
+    """Return a dataclass field with inclusive limits (`minimum`, `maximum`) or exclusive ones (`above`, `below`).
+
+    The limits are metadata, which `plat.spec` checks. The dataclass itself accepts any value.
+    """
     limits = {"minimum": minimum, "maximum": maximum, "above": above, "below": below}
     return field(default=default, metadata={name: limit for name, limit in limits.items() if limit is not None})
 

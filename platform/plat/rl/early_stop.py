@@ -30,7 +30,10 @@ class Counts:
 
 
 class EarlyStops:
-    """The stops of one run. Call `iteration` and `evaluation` after each; they return the reason to stop, or None."""
+    """The stops of one run. Call `iteration` and `evaluation` after each; they return the reason to stop, or None.
+
+    counts  the fields of `Counts` from a checkpoint; None: start from zero
+    """
 
     def __init__(self, config: EarlyStopConfig, counts: Mapping[str, Any] | None = None) -> None:
         self.config, self.counts = config, Counts(**(counts or {}))
@@ -38,7 +41,7 @@ class EarlyStops:
     def iteration(self, reward_variance: float, empty: bool = False) -> str | None:
         """Count one iteration, and return the reason to stop, or None.
 
-        reward_variance  mean over the prompts of the batch before filtering; NaN (undefined) is not counted
+        reward_variance  mean over the prompts of the batch before filtering; NaN (undefined) changes no count of it
         empty            True if no prompt was kept, so that the update was skipped
         """
         counts, config = self.counts, self.config

@@ -42,14 +42,15 @@ def _evenly(times: int, iterations: int) -> set[int]:
 
 
 def terms_of(config: AlgorithmConfig) -> tuple[str, ...]:
-    """Return the terms of an algorithm's policy loss."""
+    """Return "task", and "entropy" and "kl" where their coefficients are not 0: the terms of the policy's loss."""
     return ("task", *(["entropy"] if config.entropy_coef else []), *(["kl"] if config.kl_coef else []))
 
 
 def quantile_buckets(spreads: NDArray[np.float64], count: int) -> list[NDArray[np.int64]]:
-    """Return the indices of the prompts of each bucket, from the smallest spreads to the largest.
+    """Return the indices of the prompts of each bucket, from the bucket with the smallest spreads to the largest.
 
-    Sizes differ by at most one. Prompts of equal spread keep their order.
+    Indices within a bucket ascend. Sizes differ by at most one; the last buckets are empty if there are fewer prompts
+    than `count`. Of prompts with equal spreads, those with smaller indices come into earlier buckets.
     """
     return [np.sort(part) for part in np.array_split(np.argsort(spreads, kind="stable"), count)]
 

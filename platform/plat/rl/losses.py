@@ -36,17 +36,17 @@ WHOLE = Aggregation()
 
 
 def masked_sum(values: Tensor, mask: Tensor) -> Tensor:
-    """Return the sum of the values where the mask is not 0; NaN elsewhere does not count."""
+    """Return the sum of values * mask; values where the mask is 0 do not count, even if they are NaN."""
     return (torch.where(mask.bool(), values, 0.0) * mask).sum()
 
 
 def masked_mean(values: Tensor, mask: Tensor) -> Tensor:
-    """Return `masked_sum` over the sum of the mask, plus 1e-8 against an empty mask."""
+    """Return `masked_sum` / (sum of the mask + 1e-8): 0 for an empty mask."""
     return masked_sum(values, mask) / (mask.sum() + 1e-8)
 
 
 def whitened(values: Tensor, mask: Tensor) -> Tensor:
-    """Return the values with mean 0 and (unbiased) variance 1 over the mask, which needs at least two tokens."""
+    """Shift and scale all values to mean 0 and (unbiased) variance 1 over the mask, which needs at least two tokens."""
     centred = values - masked_mean(values, mask)
     variance = masked_mean(centred**2, mask) * (mask.sum() / (mask.sum() - 1))
     return centred * torch.rsqrt(variance + 1e-8)
@@ -55,7 +55,8 @@ def whitened(values: Tensor, mask: Tensor) -> Tensor:
 def gae(rewards: Tensor, values: Tensor, mask: Tensor, gamma: float, lam: float) -> tuple[Tensor, Tensor]:
     """Return generalised advantages, whitened over the mask, and returns, both [N, T] (Schulman et al. 2016).
 
-    Tokens with mask 0 are skipped: the next value and the next advantage are those of the next token with mask 1.
+    The returns are values + advantages before whitening. Tokens with mask 0 are skipped: the next value and the next
+    advantage are those of the next token with mask 1. Results at mask-0 tokens mean nothing.
     """
     following, advantage = torch.zeros_like(rewards[:, 0]), torch.zeros_like(rewards[:, 0])
     backwards = []
@@ -93,7 +94,7 @@ def clipped(
 ) -> tuple[Tensor, dict[str, float]]:
     """Return PPO's clipped loss of each token [N, T] with a dual clip for negative advantages (Ye et al. 2020).
 
-    The metrics are clip_fraction, clip_fraction_lower and ppo_kl.
+    The metrics are clip_fraction, clip_fraction_lower and ppo_kl, as in `plat.rl.algorithms.policy_loss`.
 
     limits  (low, high, c): the ratio is clipped to [1 - low, 1 + high]. Where the advantage is negative, the loss is
             at most -c * advantage
@@ -116,7 +117,9 @@ def clipped(
 def kl_estimate(logp: Tensor, ref_logp: Tensor, kind: str) -> Tensor:
     """Return an estimate of KL(policy || reference) for each token [N, T] (Schulman 2020).
 
-    kind  kl: the difference d of log-probabilities; abs: |d|; mse: d^2 / 2; low_var_kl: exp(-d) + d - 1, limited to 10
+    kind  kl: d = logp - ref_logp; abs: |d|; mse: d^2 / 2; low_var_kl: exp(-d) + d - 1, limited to 10
+
+    Raises ValueError for another kind.
     """
     if kind == "kl":
         return logp - ref_logp
@@ -143,14 +146,15 @@ def clipped_errors(
 
 
 def aggregate(values: Tensor, mask: Tensor, mode: str, by: Aggregation = WHOLE) -> Tensor:
-    """Return one number from values [N, T].
+    """Return one number from values [N, T]; NaN if no token counts and `by` has no divisor.
 
     token-mean                mean over tokens
     seq-mean-token-mean       mean over sequences of their means over tokens
     seq-mean-token-sum        mean over sequences of their sums
     seq-mean-token-sum-norm   that, divided by `loss_scale_factor`
 
-    Raises ValueError for an unknown mode, and for the last mode without a factor.
+    `by` replaces the number of tokens (token-mean) or of sequences (the others) that a mean divides by. Raises
+    ValueError for an unknown mode, and for the last mode without a factor.
     """
     if mode == "token-mean":
         return masked_sum(values, mask) / (mask.sum() if by.batch_tokens is None else by.batch_tokens)

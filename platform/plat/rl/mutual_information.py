@@ -49,7 +49,7 @@ class Columns:
 
 
 def merge_prompts(prompts: Sequence[Hashable]) -> Columns:
-    """Merge equal prompts (texts, or tuples of token ids)."""
+    """Return the columns that result when equal prompts (texts, or tuples of token ids) are merged."""
     seen: dict[Hashable, int] = {}
     index = np.array([seen.setdefault(prompt, len(seen)) for prompt in prompts], dtype=np.int64)
     _, first = np.unique(index, return_index=True)
@@ -57,7 +57,7 @@ def merge_prompts(prompts: Sequence[Hashable]) -> Columns:
 
 
 def is_measured(step: int, config: MIConfig) -> bool:
-    """Return True if iteration `step` (from 1) is measured: the first one and every `every`-th."""
+    """Return True for iteration 1 and every multiple of `config.every`; False for all if that is 0."""
     return config.every > 0 and step > 0 and (step == 1 or step % config.every == 0)
 
 

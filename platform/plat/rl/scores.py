@@ -51,14 +51,15 @@ def prompt_scores(
     config: FilterConfig | None = None,
     successes: ArrayLike | None = None,
 ) -> NDArray[np.float64]:
-    """Return the score of each prompt, float64 [P].
+    """Return the score of each prompt by `config.metric` (see the module), float64 [P].
 
     rewards    [P, G] episode returns
     entropies  [P, G] token-mean entropy of each trajectory (nats); needed by the entropy metrics only
     lengths    [P, G] response tokens of each trajectory; needed by `length` only
+    config     None: the defaults of FilterConfig, whose metric is `reward_std`
     successes  [P, G] True if the trajectory solved its instance; needed by `success`, `failure`, `success_variance`
 
-    Raises ValueError if a needed array is missing or not [P, G], or the metric is unknown.
+    Raises ValueError if a needed array is missing or not [P, G] with G >= 1, or the metric is unknown.
     """
     config = config or FilterConfig()
     of, _, statistic = config.metric.partition("_")

@@ -23,8 +23,9 @@ def std_over_mean(scores: ArrayLike) -> float:
 def rollout_metrics(rewards: ArrayLike) -> dict[str, float]:
     """Return the `rollout/` metrics that need only returns [P, G], with sample statistics (ddof 1).
 
-    `reward_std` and `reward_var` are means over prompts. `rv_std_over_mean` is taken over the prompts' standard
-    deviations, the only reading that fits the ranges printed in Tables 6 and 8. At G = 1 the spreads are NaN.
+    `return_mean`, `reward_std` and `reward_var` are means over prompts, `zero_variance_prompts` is a number of prompts.
+    `rv_std_over_mean` is taken over the prompts' standard deviations, the only reading that fits the ranges printed in
+    Tables 6 and 8. At G = 1 the spreads are NaN, and no prompt counts as one of zero variance.
     """
     array = np.asarray(rewards, dtype=np.float64)
     variances = spread(array, ddof=1)

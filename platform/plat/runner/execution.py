@@ -28,8 +28,8 @@ def execute(home: Home, run_id: str, *, steal: bool = False, redirect: bool = Tr
     redirect  send everything that the process prints to the attempt's log.txt
 
     A damaged result.json, files of another run, and attempts with damaged events are set aside, and the run is repeated
-    as far as needed; the log says so. Raises LeaseHeld if the lease cannot be taken, HomeError if config.yaml or
-    meta.json is damaged or of another run.
+    as far as needed; the log says so. An earlier request to cancel the run is dropped. Raises LeaseHeld if the lease
+    cannot be taken, HomeError if config.yaml or meta.json is damaged or of another run.
     """
     paths = home.run(run_id)
     done = read_result(paths)

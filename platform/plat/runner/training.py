@@ -17,7 +17,10 @@ from plat.user_code import definition_of
 
 
 def train(home: Home, typed: Any, spec: TrainerSpec, threads: int, io: FileRunIO) -> Outcome:
-    """Do the run's shared work unless it is cached, then train. Raises RunError if the trainer returns no Outcome."""
+    """Do the run's shared work unless it is cached, then train. Raises RunError if the trainer returns no Outcome.
+
+    An exception of the training or of the shared work itself passes unchanged.
+    """
     function = checked_call(spec, "load")()
     pin_threads(threads)
     if spec.load_prepare is not None and checked_call(spec, "prepare")(typed) is not None:
@@ -55,7 +58,7 @@ def warm_up(trainer: str) -> None:
 
 
 def typed_config(config: dict[str, Any], spec: TrainerSpec) -> Any:
-    """Return a run's config as the trainer's `config_type`."""
+    """Return a run's plain config as the trainer's `config_type`. Raises SpecError if it does not fit."""
     from plat.spec.expansion.experiment import config_object
 
     return config_object(config, spec)

@@ -57,7 +57,7 @@ class Home:
 
     @classmethod
     def find(cls, explicit: str | os.PathLike[str] | None = None) -> Home:
-        """Find the home: `explicit`, else $PLAT_HOME, else ./plat-home. Raises HomeError if its path is not UTF-8."""
+        """Find the home: `explicit`, else $PLAT_HOME, else ./plat-home. Raises HomeError if that path is not UTF-8."""
         root = Path(explicit or os.environ.get("PLAT_HOME") or "plat-home").absolute()
         try:
             str(root).encode()
@@ -70,7 +70,10 @@ class Home:
         return cls(root)
 
     def create(self) -> Home:
-        """Make the directory if it is absent. Raises HomeError if it cannot be written or is of another version."""
+        """Make the folder with home.json, `runs` and `cache`, as far as they are absent; return this home.
+
+        Raises HomeError if the folder cannot be written, and as `checked`.
+        """
         self.checked()  # before anything is written
         marker = self.root / "home.json"
         probe, scratch = self.root / f".probe-{os.getpid()}", self.root / f".home-{os.getpid()}.json"
@@ -90,7 +93,7 @@ class Home:
         return self
 
     def checked(self) -> Home:
-        """Return this home, unchanged. Raises HomeError if it is of another version, or is a file."""
+        """Return this home. Raises HomeError if it is a file, or its home.json is damaged or of another format."""
         if self.root.exists() and not self.root.is_dir():
             raise HomeError(
                 "the home directory is a file",
@@ -107,7 +110,7 @@ class Home:
         return (self.root / "home.json").is_file() or self.runs.is_dir()
 
     def archived(self, run_id: str) -> RunPaths:
-        """Return a run's directory in the archive, which may be absent."""
+        """Return the paths of a run in the archive. The run's directory may be absent."""
         return RunPaths(self.archive / run_id)
 
     def archived_ids(self) -> list[str]:
@@ -118,11 +121,11 @@ class Home:
             return []
 
     def job_log(self, job: str) -> Path:
-        """Return the log of a job that is not a run (a preparation)."""
+        """Return the path of the log of a job that is not a run, e.g. of "prepare:embedded:<key>"."""
         return self.logs / f"{_file_name(job)}.txt"
 
     def preparation(self, job: str) -> Path:
-        """Return the JSON file of an active preparation: job, title, process, start time."""
+        """Return the path of a preparation's JSON file (job, title, process, start time), kept while it is active."""
         return self.preparations / f"{_file_name(job)}.json"
 
     def store_uri(self, explicit: str | None = None) -> str:
@@ -141,17 +144,17 @@ class Home:
         return f"{self._runs}/{run_id[:SHARD]}/{run_id}"
 
     def run(self, run_id: str) -> RunPaths:
-        """Return a run's directory, which may be absent."""
+        """Return the paths of a run. Its directory may be absent."""
         return RunPaths(Path(self.run_folder(run_id)))
 
     def run_ids(self, beginning: str = "") -> list[str]:
-        """Return the sorted ids of the runs that have a directory, of those whose id begins with this text."""
+        """Return the sorted ids of the runs with a directory whose ids start with `beginning`; no archived runs."""
         shards = [beginning[:SHARD]] if len(beginning) >= SHARD else _names(self._runs)
         names = [name for shard in shards for name in _names(f"{self._runs}/{shard}") if name[:SHARD] == shard]
         return sorted(name for name in names if name.startswith(beginning))
 
     def all_runs(self) -> list[RunPaths]:
-        """Return the directories of all runs, sorted by id."""
+        """Return the paths of all runs with a directory, sorted by id; no archived runs."""
         return [self.run(run_id) for run_id in self.run_ids()]
 
     @cached_property

@@ -21,7 +21,7 @@ _UNTIL_CLOSED = (sys.executable, "-m", "plat.processes.until_closed")
 
 
 def machines() -> int:
-    """Return how many machines this run was given, its own included; 1 if no scheduler says so.
+    """Return how many machines this run was given, this one included; 1 if no scheduler states a number.
 
     Raises ValueError, TypeError or KeyError if a scheduler's variable is malformed.
     """
@@ -47,7 +47,8 @@ def require_machines(count: int) -> None:
 def command_on_others(count: int, program: list[str]) -> list[str]:
     """Return the command that starts a program on `count` of the other machines.
 
-    It is not checked that there are so many: call `require_machines` first.
+    Outside OTHER_MACHINES it is a command for `srun`. It is not checked that there are `count` other machines: call
+    `require_machines(count + 1)` first.
     """
     stated = os.environ.get(OTHER_MACHINES)
     if stated:

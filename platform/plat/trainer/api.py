@@ -81,10 +81,12 @@ class RunIO(Protocol):
         """
 
     def table(self, name: str, step: int, data: Any) -> None:
-        """Record JSON-able data under a name, e.g. the P x G reward matrix."""
+        """Record JSON-able data of a step under a name, e.g. the P x G reward matrix. Raises RunError as `log` does."""
 
     def save(self, step: int, state: State, *, peak: bool = False, write_files: WriteFiles | None = None) -> None:
-        """Write a durable checkpoint; the last two and the newest one marked `peak` are kept.
+        """Write a durable checkpoint. Of each attempt, the last two and the newest one marked `peak` are kept.
+
+        Raises RunError for a wrong step, as `log` does.
 
         write_files   for state too large to pass through memory: writes files, from any process, into the given empty
                       folder, and returns when they are complete. Links are refused
@@ -97,10 +99,13 @@ class RunIO(Protocol):
         """
 
     def restore(self) -> tuple[int, State] | None:
-        """Return the newest valid checkpoint of any attempt as (step, state); None at the first start."""
+        """Return the newest valid checkpoint of any attempt as (step, state); None if there is none.
+
+        A checkpoint is not valid if the peak before it is lost: the run could not end with its peak.
+        """
 
     def load_peak(self) -> tuple[int, State] | None:
-        """Return the newest valid checkpoint marked `peak`, or None."""
+        """Return the latest checkpoint marked `peak`, never an older one; None if it is lost or none was marked."""
 
     def should_stop(self) -> bool:
         """Return True when the platform asks the run to stop: save, then return Outcome("interrupted")."""
@@ -201,8 +206,9 @@ def lazily(module: str, name: str) -> Callable[[], Any]:
 def find_trainer(name: str) -> TrainerSpec:
     """Return the trainer published under this name, or, if imports are allowed, the one at `module:ATTRIBUTE`.
 
-    Raises SpecError if there is none, or if imports are not allowed (`plat.trainer.plugins.ALLOW_IMPORT`):
-    reading another person's experiment file must not run code that is not installed as a plug-in.
+    Raises SpecError if there is none, or if imports are not allowed (`plat.trainer.plugins.ALLOW_IMPORT`): reading
+    another person's experiment file must not run code that is not installed as a plug-in. Raises PluginError if the
+    trainer's code cannot be imported, or its TrainerSpec is wrong.
     """
     if ":" in name:
         return _import_trainer(name)

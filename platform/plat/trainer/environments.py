@@ -12,7 +12,9 @@ from plat_envs.environment_errors import BadEnvironment
 
 
 def environment_of(config: RunConfig) -> tuple[EnvironmentSpec, Any]:
-    """Return the task's environment and its checked options; `task.turns` is its default for an option `turns`.
+    """Return the task's environment and its checked options, an instance of the environment's `config_type`.
+
+    If the environment has an option `turns`, its default is `task.turns`.
 
     Raises SpecError if there is no such environment, or an option of it is wrong.
     """

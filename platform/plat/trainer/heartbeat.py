@@ -20,7 +20,7 @@ _last = 0.0  # time of the last beat
 
 
 def beat() -> None:
-    """Report that the run makes progress, at most once in EVERY seconds."""
+    """Report that the run makes progress, at most once in EVERY seconds. Does nothing outside `beating`."""
     global _last
     if _act is None or time.monotonic() - _last < EVERY:
         return
@@ -31,7 +31,7 @@ def beat() -> None:
 
 @contextlib.contextmanager
 def beating(act: Callable[[], None]) -> Iterator[None]:
-    """Let `beat` call `act` within the block."""
+    """Let `beat` call `act` within the block, in all threads of this process. `beat` ignores an OSError of `act`."""
     global _act
     before, _act = _act, act
     try:

@@ -62,7 +62,7 @@ def plugin_code(spec: Any) -> PluginCode | None:
 
 
 def code_facts(key: str, spec: Any) -> list[tuple[str, str]]:
-    """Return [(key, code)] for the identity of a run, for the plug-in under a key of its config; [] for a release."""
+    """Return [(key, CODE + digest)] for the identity of a run with this plug-in under `key`; [] for a release."""
     code = plugin_code(spec)
     return [] if code is None else [(key, CODE + code.digest)]
 
@@ -75,8 +75,8 @@ def changed_files(before: Mapping[str, str], now: Mapping[str, str]) -> list[str
 def imported_files(module: str) -> dict[str, str]:
     """Return the files of a dotted module and of all its imports -> the first 16 digits of their SHA-256.
 
-    Names are relative to the folder of the top-level module. Empty for a module that does not count. Read once per
-    process.
+    Names are relative to the folder of the top-level module. {} for a module of Python, of an installed release or of
+    plat, and for one that is not found. Files are read once in a process.
     """
     return _imported_files(module, tuple(sys.path))
 

@@ -19,8 +19,6 @@ if TYPE_CHECKING:
 GROUPS = ("plat.trainers", "plat.dispatchers", "plat.environments", "plat.reports", "plat.claims")  # of entry points
 # Set by `--allow-import`: a trainer may be named as `module:ATTRIBUTE`. The processes that execute runs inherit it.
 ALLOW_IMPORT = "PLAT_ALLOW_IMPORT"
-# The entry-point groups of plug-ins.
-GROUPS = ("plat.trainers", "plat.dispatchers", "plat.environments", "plat.reports", "plat.claims")
 
 
 def published(group: str) -> dict[str, EntryPoint]:
@@ -31,7 +29,7 @@ def published(group: str) -> dict[str, EntryPoint]:
 def load_plugin(group: str, name: str) -> Any:
     """Load the plug-in with this name, which must exist. Raises PluginError if its module cannot be imported."""
     point = published(group)[name]
-    fix = "fix or reinstall the package that provides it; `plat doctor` tries all plugins"
+    fix = "correct the package that provides it, or its line of entry points, and install it again (see `plat doctor`)"
     try:
         with user_code(f"the plugin {name!r} of {group} cannot be loaded", fix):
             return point.load()

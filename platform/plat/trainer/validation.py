@@ -15,7 +15,7 @@ from plat.units import counted
 
 
 def idle_keys(config: Mapping[str, Any]) -> dict[str, str]:
-    """Return the keys that have no effect in a plain config of a built-in trainer, with the reasons."""
+    """Return key -> reason for the keys that have no effect in a plain config of a built-in trainer."""
     chosen = config["filter"]
     why = "there is no filter" if chosen["rule"] == "none" else f"the filter {chosen['name']} does not use it"
     idle = OPTIONS - read_keys(chosen["rule"], chosen["kept"])
@@ -23,7 +23,7 @@ def idle_keys(config: Mapping[str, Any]) -> dict[str, str]:
 
 
 def check_stand_in(config: RunConfig) -> None:
-    """SpecError where the shape of a stand-in makes no transformer, or its base no known tasks."""
+    """Raise SpecError if `model.shape` makes no transformer, or, without `model.path`, its base version is unknown."""
     shape = config.model.shape
     if config.model.path is None:
         tasks_of(config.model.base.version)
@@ -42,7 +42,7 @@ def check_stand_in(config: RunConfig) -> None:
 
 
 def check_iteration(config: RunConfig) -> None:
-    """SpecError where an iteration of these settings is undefined: mini-batches, groups, filter, probe."""
+    """Raise SpecError if an iteration of these settings is undefined: mini-batches, groups, filter, probes."""
     train = config.train
     if train.mini_batches > train.prompts * train.group_size:
         raise SpecError(
@@ -71,7 +71,7 @@ def check_iteration(config: RunConfig) -> None:
 
 
 def _check_gradient(config: GradientConfig) -> None:
-    """SpecError where the gradient probe cannot make its buckets or halves."""
+    """Raise SpecError if the gradient probe cannot make its buckets or halves."""
     if not config.every and not config.times:
         return
     if config.prompts < config.buckets:

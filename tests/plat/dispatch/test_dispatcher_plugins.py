@@ -62,6 +62,20 @@ def test_a_spec_with_one_function_is_a_dispatcher(monkeypatch, home):
     assert registry.located("mine", ["cluster=a"], []) == ("cluster=a",)
     spec = registry.find_dispatcher("mine")
     assert spec.task_states(home, True) == {} and not spec.detaches_by_default
+    with pytest.raises(SpecError, match="cluster.gpus=1 chooses where"):
+        spec.check_settings(["cluster.gpus=1"], False)
+    with pytest.raises(SpecError, match="cannot leave them"):
+        spec.check_settings([], True)
+
+
+def test_an_error_while_opening_is_the_plugins_with_its_line(monkeypatch, home):
+    def open_dispatcher(setting):
+        raise RuntimeError("no socket")
+
+    publish(monkeypatch, DispatcherSpec(open_dispatcher))
+    with pytest.raises(PluginError, match="the dispatcher 'mine' cannot be opened: RuntimeError: no socket") as caught:
+        opened(home)
+    assert str(caught.value.where).startswith(f"{__file__}:")
 
 
 @pytest.mark.parametrize(

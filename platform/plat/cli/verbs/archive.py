@@ -10,7 +10,7 @@ import typer
 
 from plat.app.chosen_runs import choose_runs
 from plat.app.freshness import forget
-from plat.app.home_runs import run_name
+from plat.app.home_runs import home_to_read, run_name
 from plat.cli.common import RUNS_FAILED, HomeOption, StoreOption, Targets, WhereOption, verb
 from plat.cli.screen.table import first_rows
 from plat.cli.verbs.rm import SHOWN, ForceOption, YesOption, agreed, removable
@@ -37,7 +37,7 @@ def archive(
     """
     from plat.store.cleaning.removal import archive_runs
 
-    place = Home.find(home).checked()
+    place = home_to_read(home)
     if restore:
         return _restore(place, place.store_uri(store), arguments or ())
     runs = removable(*choose_runs(place, arguments, where, "archive"), force)

@@ -8,6 +8,7 @@ import typer
 
 from plat.app.chosen_runs import choose_runs
 from plat.app.entries import STOPPABLE, entries_of
+from plat.app.home_runs import home_to_read
 from plat.app.loading import load_experiments
 from plat.app.run_facts import RunFacts
 from plat.cli.common import HomeOption, Targets, WhereOption, verb
@@ -34,7 +35,7 @@ def cancel(
     if prune and where:
         what = "--prune takes every run that the file no longer wants"
         raise SpecError(what, where=f"the command line: --where {where[0]}", fix="leave --where out, or --prune")
-    place = Home.find(home).checked()
+    place = home_to_read(home)
     runs = _no_longer_wanted(place, arguments) if prune else choose_runs(place, arguments, where, "cancel")[0]
     asked = [facts for facts in runs if facts.entry.state.state in STOPPABLE]
     cancel_runs(place, [facts.entry.id for facts in asked])

@@ -10,12 +10,12 @@ import typer
 
 from plat.app.chosen_runs import choose_runs
 from plat.app.entries import entry_in
+from plat.app.home_runs import home_to_read
 from plat.app.run_facts import RunFacts, spelled
 from plat.cli.common import HomeOption, JsonOption, Targets, WhereOption, print_json, verb
 from plat.cli.screen.plot import LETTERS, Curve, plot
 from plat.cli.screen.table import table, terminal_width
 from plat.errors import SpecError
-from plat.store.home import Home
 from plat.store.run_directory.paths import RunPaths
 from plat.store.run_directory.run_files import headline_of, load_meta, read_config
 from plat.suggest import suggest
@@ -49,7 +49,7 @@ def diff(
     from plat_analysis.figures.run_curves import draw
 
     kind = _picture_format(out)
-    place = Home.find(home).checked()
+    place = home_to_read(home)
     runs = _runs(choose_runs(place, arguments, where, "diff")[0])
     differing = differences(runs)
     facts = [RunFacts(place, entry_in(paths)) for paths in runs]

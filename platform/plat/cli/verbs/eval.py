@@ -11,7 +11,7 @@ from typing import Annotated, Any
 
 import typer
 
-from plat.app.home_runs import find_run
+from plat.app.home_runs import find_run, home_to_read
 from plat.cli.common import HomeOption, JsonOption, print_json, verb
 from plat.cli.screen.output import tell
 from plat.errors import CheckpointError, PluginError, SpecError
@@ -49,7 +49,7 @@ def evaluate(
     from plat.store.run_directory.run_files import read_config, read_meta
     from plat.trainer.api import find_trainer
 
-    run, checkpoint, state = _find(Home.find(home), target, peak=not last)
+    run, checkpoint, state = _find(home_to_read(home), target, peak=not last)
     meta, config = read_meta(run), read_config(run)
     trainer = find_trainer(meta.get("trainer") or config.get("trainer", "embedded"))
     if trainer.load_evaluate is None:

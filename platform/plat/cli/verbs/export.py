@@ -8,11 +8,11 @@ from typing import Annotated
 
 import typer
 
+from plat.app.home_runs import home_to_read
 from plat.app.loading import load_experiments, split, without_given_up
 from plat.cli.common import RUNS_FAILED, Arguments, HomeOption, verb
 from plat.cli.screen.table import first_rows, fitted
 from plat.errors import SpecError
-from plat.store.home import Home
 from plat.units import are, counted
 
 
@@ -38,7 +38,7 @@ def export(
     experiments = load_experiments(
         arguments, home=home, without_file="runs that belong to no file are not exported", with_searches=True
     )
-    place = Home.find(home).checked()
+    place = home_to_read(home)
     experiments = without_given_up(place, experiments)
     report = export_bundle(place, experiments, out.absolute(), overrides=split(arguments)[1], with_diff=with_diff)
     failed = f" and {report.failed} failed (without their history)" if report.failed else ""

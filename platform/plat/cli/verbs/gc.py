@@ -6,6 +6,7 @@ from typing import Annotated
 
 import typer
 
+from plat.app.home_runs import home_to_read
 from plat.cli.common import HomeOption, JsonOption, StoreOption, print_json, verb
 from plat.cli.screen.output import tell
 from plat.cli.screen.table import table
@@ -31,7 +32,7 @@ def gc(
     """
     from plat.store.cleaning.garbage import garbage, remove_garbage
 
-    place = Home.find(home).checked()
+    place = home_to_read(home)
     items = garbage(place, caches=caches)
     freed = 0 if dry_run else remove_garbage(items)
     _collect_twins(place, store, dry_run)

@@ -9,13 +9,12 @@ from typing import Annotated
 
 import typer
 
-from plat.app.home_runs import find_run, run_name
+from plat.app.home_runs import find_run, home_to_read, run_name
 from plat.characters import as_lines
 from plat.cli.common import HomeOption, RunArgument, on_terminal, verb
 from plat.cli.screen.trajectory_text import print_trajectory
 from plat.errors import SpecError
 from plat.plain_files import open_regular
-from plat.store.home import Home
 from plat.store.run_directory.paths import AttemptPaths, RunPaths
 from plat.store.run_directory.run_files import headline_of, load_meta
 from plat.store.run_directory.spool import Event, read_events
@@ -40,7 +39,7 @@ def logs(
     If the log is empty, as for most healthy runs, prints the evaluations so far and the path of the log. Colours are
     kept only on a terminal without NO_COLOR. --trajectories needs a run with `eval.trajectories`.
     """
-    paths = find_run(Home.find(home), run)
+    paths = find_run(home_to_read(home), run)
     if trajectories:
         if follow or attempt is not None:
             fix = "leave one of them out; the trajectories are those of the whole history of the run"

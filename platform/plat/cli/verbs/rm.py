@@ -11,11 +11,11 @@ import typer
 from plat.app.chosen_runs import choose_runs
 from plat.app.entries import STOPPABLE
 from plat.app.freshness import forget
+from plat.app.home_runs import home_to_read
 from plat.app.run_facts import RunFacts
 from plat.cli.common import HomeOption, StoreOption, Targets, WhereOption, verb
 from plat.cli.screen.table import first_rows
 from plat.errors import SpecError
-from plat.store.home import Home
 from plat.store.run_directory import lease
 from plat.units import counted
 from plat.words.states import HELD
@@ -44,7 +44,7 @@ def rm(
     """
     from plat.store.cleaning.removal import remove_runs
 
-    place = Home.find(home).checked()
+    place = home_to_read(home)
     runs = removable(*choose_runs(place, arguments, where, "rm"), force)
     if runs and agreed(f"remove {counted(len(runs), 'run')} for good, and what MLflow has of them", runs, yes):
         remove_runs(place, place.store_uri(store), [facts.paths for facts in runs])

@@ -5,13 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 from plat.app.entries import goes_on, standing
-from plat.app.home_runs import command_of, find_run, run_name
+from plat.app.home_runs import command_of, find_run, home_to_read, run_name
 from plat.app.standing import meaning
 from plat.cli.common import HomeOption, JsonOption, RunArgument, print_json, verb
 from plat.cli.screen.table import fitted, table
 from plat.runner.memory import AFTER_OOM
 from plat.spec.identity.run_code import named_code
-from plat.store.home import Home
 from plat.store.index.configs import nearest
 from plat.store.run_directory.artifact_files import Artifact, artifacts_of
 from plat.store.run_directory.numerics import numerics_of_run
@@ -31,7 +30,7 @@ def why(run: RunArgument, home: HomeOption = None, as_json: JsonOption = False) 
 
     Shows its attempts, what its identity is made of, and how it differs from the nearest run of this home.
     """
-    place = Home.find(home)
+    place = home_to_read(home)
     paths = find_run(place, run)
     meta, state = load_meta(paths) or {}, standing(place, [paths.id])[paths.id]
     problem = _damage(paths)

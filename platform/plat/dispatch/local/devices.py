@@ -70,7 +70,7 @@ class SharedCores:
             os.close(handle)
 
     def has_room(self, notices: list[str]) -> bool:
-        """Return True if one more job may start without a core of another sweep; the first refusal adds a notice."""
+        """Return False if every core is in use and other sweeps use some; the first time, add a text to `notices`."""
         free = self.free()
         others = self.count - free - sum(map(len, self._held.values()))
         if free or not others:
@@ -111,6 +111,7 @@ class Devices:
 
     @property
     def free(self) -> int:
+        """Number of GPUs that no job of this sweep has; 0 until `check` has seen a job that requests one."""
         return len(self._free or ())
 
     def check(self, jobs: list[LocalJob]) -> None:

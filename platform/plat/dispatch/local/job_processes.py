@@ -27,7 +27,7 @@ _START = (
 
 
 class ServerGone(RunError):
-    """The worker server died (killed, out of memory, or could not start); its unfinished runs are not done."""
+    """The worker server could not start, or died more than MAX_DEATHS times; its unfinished runs are not done."""
 
     exit_code = 3
 
@@ -118,9 +118,10 @@ class Processes:
         return [message for message in messages if message["event"] == "exit"]
 
     def close(self, patience: float = 5.0) -> None:
-        """Close the server, and wait for it: it asks running processes to stop and ends after they have saved.
+        """Close the server and wait at most `patience` seconds for its end.
 
-        One that still imports modules is killed.
+        It asks running processes to stop and ends after they have saved, if need be after this call has returned. A
+        server that still imports modules is killed.
         """
         if self._server is None:
             return

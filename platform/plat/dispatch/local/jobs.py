@@ -25,9 +25,12 @@ THREAD_VARIABLES = (
 class LocalJob(Job):
     """A job in its own process on this machine. Times are monotonic seconds.
 
-    needs    the preparation that must finish first
-    ending   (outcome, reason) to record; set before the dispatcher kills the job
-    kill_at  time at which a stalled job gets SIGKILL
+    needs         the preparation that must finish first; None if there is none, or it has finished
+    ending        (outcome, reason) to record; set before the dispatcher kills the job
+    devices       names of the GPUs that it has, as in CUDA_VISIBLE_DEVICES
+    sign_of_life  size of its spool and time of its last beat; `grown` is when it last changed
+    kill_at       time at which a stalled job gets SIGKILL
+    oom_kills     the kernel's counter of OOM kills when the job started; None if unknown
     """
 
     threads: int = 1
@@ -43,7 +46,7 @@ class LocalJob(Job):
 
 
 def make_jobs(runs: list[Run], cached: Collection[str] = ()) -> list[LocalJob]:
-    """Return one job per preparation whose key is not in `cached`, then the jobs of the runs in their order."""
+    """Return a job for each different preparation whose key is not in `cached`, then a job for each run, in order."""
     preparations: dict[str, LocalJob] = {}
     jobs = []
     for run in runs:

@@ -71,7 +71,7 @@ def while_waiting(job: LocalJob, home: Home, steal: bool, stopping: bool) -> Dec
 
 
 def without_preparation(job: LocalJob, home: Home, create: Create) -> Decision:
-    """End a run with the outcome of its preparation; a failure is recorded, an interruption is not."""
+    """Return the decision that ends a run with the outcome of its preparation; record a failure, no interruption."""
     assert job.needs is not None
     outcome, reason = job.needs.outcome or "failed:error", f"{job.needs.title} failed: {job.needs.reason}"
     if failure_class(outcome) is not None:

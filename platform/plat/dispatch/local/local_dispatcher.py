@@ -14,13 +14,12 @@ from typing import TYPE_CHECKING, Any
 
 from plat.dispatch.decisions import Changes, Decision
 from plat.dispatch.dispatcher import ENDED, QUEUED, RUNNING, WAITING, Change, Handle
-from plat.dispatch.dispatcher_spec import DispatcherSpec, Setting, cannot_detach
+from plat.dispatch.dispatcher_spec import DispatcherSpec, Setting, check_no_settings
 from plat.dispatch.local import local_decisions
 from plat.dispatch.local.devices import Devices
 from plat.dispatch.local.job_processes import Processes, ProcessesLost
 from plat.dispatch.local.jobs import LocalJob, make_jobs, start_request, thread_environment, trainers_that_train
 from plat.dispatch.local.schedule import Schedule, expected_seconds
-from plat.errors import SpecError
 from plat.planning.cost import cached_keys
 from plat.processes.cores import usable_cores
 from plat.store.home import Home
@@ -92,7 +91,10 @@ class LocalDispatcher:
         return known is None or (known.kind == "run" and known.state == ENDED)
 
     def poll(self, timeout: float = 0.0) -> list[Change]:
-        """Start ready jobs, collect ended ones, check for stalls every CHECK_EVERY seconds, and return the changes."""
+        """Start ready jobs, collect ended ones, check for stalls every CHECK_EVERY seconds, and return the changes.
+
+        Raises ServerGone if the worker server cannot be replaced.
+        """
         self._start_ready()
         self._read_ends(0.0 if self._changes else timeout)
         gap = time.monotonic() - self._checked
@@ -104,7 +106,7 @@ class LocalDispatcher:
         return self._changes.take()
 
     def cancel(self, handles: Sequence[Handle]) -> None:
-        """Cancel these runs: end waiting ones now, and ask running ones to stop.
+        """Cancel these runs: end queued and waiting ones now, and ask running ones to stop.
 
         Queued preparations that no queued run needs are ended, too; running preparations continue.
         """
@@ -122,7 +124,7 @@ class LocalDispatcher:
                 self._apply(job, Decision(ENDED, CANCELLED, "no run needs it any more"))
 
     def close(self) -> None:
-        """Ask running workers to stop; they end after they have saved."""
+        """Ask running workers to stop, and wait a few seconds; they end after they have saved, maybe later."""
         self._processes.close()
 
     def active(self) -> bool:
@@ -253,24 +255,12 @@ class LocalDispatcher:
                 self._signal(job, number)
 
 
-def check_settings(cluster: Sequence[str], detach: bool) -> None:
-    """Raise SpecError for `cluster` or `detach`: local runs have no cluster, and need this process."""
-    if cluster:
-        raise SpecError(
-            "cluster=NAME chooses where a scheduler executes runs, and these are executed on this machine",
-            where="the command line",
-            fix="add --on slurm, or leave cluster=... out",
-        )
-    if detach:
-        raise cannot_detach("local")
-
-
 def open_dispatcher(setting: Setting) -> LocalDispatcher:
     """Open this machine; raise SpecError for settings of a cluster."""
-    check_settings(setting.cluster, detach=False)
+    check_no_settings(setting.cluster, detach=False)
     return LocalDispatcher(
         setting.home, setting.create, slots=setting.jobs, steal=setting.steal, stall_after=setting.stall_after
     )
 
 
-SPEC = DispatcherSpec(open_dispatcher, check_settings=check_settings)
+SPEC = DispatcherSpec(open_dispatcher)

@@ -42,7 +42,7 @@ class Schedule:
         self._preparations.sort(key=behind, reverse=True)
 
     def put_back(self, job: LocalJob) -> None:
-        """Queue a job to be retried, ahead of all others."""
+        """Queue a job to be retried, ahead of all others of its kind (runs, or preparations)."""
         if job.kind == "prepare":
             self._preparations.insert(0, job)
         else:
@@ -57,7 +57,7 @@ class Schedule:
         return [job for job in self._blocked.pop(preparation.id, []) if job.state == QUEUED]
 
     def next(self, slots: int, preparing: int, gpus: int) -> LocalJob | None:
-        """Remove and return the job to start, given the running preparations and the free GPUs; None to wait."""
+        """Remove and return the job to start, given the numbers of running preparations and free GPUs; None to wait."""
         # Preparations do not wait until last: a long one would then leave the other slots idle.
         if preparing < slots // 2:
             return self._next_preparation(gpus) or self._next_run(gpus)
@@ -82,7 +82,11 @@ class Schedule:
 
 
 def expected_seconds(home: Home, jobs: Sequence[LocalJob]) -> Callable[[LocalJob], float]:
-    """Return a function that estimates the seconds of a job from similar ones in this home."""
+    """Return a function that estimates the seconds of a job from similar ones in this home.
+
+    A run without a similar one counts as ASSUMED_SECONDS; so does every run if `jobs` has no preparation, because the
+    estimates only order preparations.
+    """
     history = History.read(home.history) if any(job.kind == "prepare" for job in jobs) else History([])
 
     def seconds(job: LocalJob) -> float:

@@ -76,7 +76,7 @@ class Server:
         gc.freeze()  # keeps the garbage collector of the workers off the shared pages
 
     def serve(self) -> None:
-        """Handle requests of the parent until it is gone."""
+        """Handle requests of the parent until it is gone; then stop the workers, and return when all have ended."""
         self._helpers = process_tree.children(os.getpid())
         process_tree.adopt_orphans()
         self._send({"event": "ready"})
@@ -212,7 +212,7 @@ def _read_result(reader: int) -> dict[str, Any] | None:
 
 
 def main(descriptor: int, trainers: list[str]) -> None:
-    """Run the worker server on the socket with this file descriptor, for these trainers."""
+    """Run the worker server on the socket with this file descriptor, for these trainers. Never returns."""
     server = Server(socket.socket(fileno=descriptor))
     server.warm_up(trainers)
     server.serve()

@@ -32,7 +32,8 @@ WORTH_NOTING = 1.0  # seconds; a cached preparation takes less
 def work(request: dict[str, Any]) -> dict[str, Any]:
     """Execute a job and return its result, which goes to the dispatcher as JSON.
 
-    {"outcome", "reason"}, or {"held": "live" | "unknown", "reason"} if another process holds the run.
+    {"outcome", "reason"}, or {"held": "live" | "unknown", "reason"} if another process holds the run. An exception of
+    the job is not raised: it becomes the outcome.
     """
     home = Home(Path(request["home"]))
     if request["kind"] == "prepare":
@@ -88,7 +89,7 @@ def become_worker(server: int, command: int | None) -> None:
 
 
 def end_group() -> None:
-    """Send SIGTERM to the processes that this one has started; the server, if alive, kills the rest."""
+    """Send SIGTERM to the process group that this worker leads, but ignore it here; the server kills the rest."""
     if os.getpgrp() == os.getpid():
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
         os.killpg(0, signal.SIGTERM)

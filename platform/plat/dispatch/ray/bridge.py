@@ -99,7 +99,10 @@ class Bridge:
                     raise
 
     def names(self) -> dict[str, Any]:
-        """Return, as "names", the actors that wait, run or restart; remove placement groups without an actor."""
+        """Return {"names": names of the actors that wait, run or restart}.
+
+        Also remove placement groups that had no actor at this call and at the one before.
+        """
         from ray.util import list_named_actors
 
         before = groups()
@@ -203,6 +206,7 @@ def serve(requests: IO[str], answers: IO[str]) -> None:
 
 
 def main() -> None:
+    """Answer the requests on standard input; answers go to standard output, all other output to standard error."""
     for number in (signal.SIGINT, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)  # the parent decides what Ctrl-C means
     answers = os.fdopen(os.dup(1), "w")

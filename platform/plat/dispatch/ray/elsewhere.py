@@ -36,7 +36,10 @@ class Elsewhere:
 
 
 def run_on_others(address: str, group: str, count: int, command: list[str], closed: threading.Event) -> int:
-    """Run the command on `count` other nodes until `closed` is set or one command ends; return the exit code."""
+    """Run the command on `count` other nodes of the placement group until `closed` is set or one command ends.
+
+    Returns the exit code of the command that ended, 1 if its node was lost, 0 if `closed` was set first.
+    """
     import ray
     from ray.exceptions import RayError
     from ray.util import get_placement_group
@@ -74,7 +77,7 @@ def run_on_others(address: str, group: str, count: int, command: list[str], clos
 
 
 def main(address: str, group: str, count: str, *command: str) -> int:
-    """Run the command until standard input is closed; return the exit code."""
+    """Run the command until standard input is closed; return the exit code of `run_on_others`."""
     return run_on_others(address, group, int(count), list(command), closing_of_stdin())
 
 

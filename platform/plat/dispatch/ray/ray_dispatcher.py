@@ -212,14 +212,14 @@ class RayDispatcher(ScheduledDispatcher):
 
 
 def check_settings(cluster: Sequence[str], detach: bool) -> None:
-    """Raise SpecError for a wrong setting, or for `detach` with a private Ray, which ends with the sweep."""
+    """Raise SpecError for a wrong setting, if Ray is not installed, or for `detach` with a private Ray."""
     require_extra("ray", "--on ray", "--on")
     if read_settings(cluster).is_local and detach:
-        raise cannot_detach(SCHEDULER)
+        raise cannot_detach()
 
 
 def check_reachable(cluster: Sequence[str]) -> None:
-    """Raise SchedulerError if no cluster answers. A private Ray is started later."""
+    """Raise SchedulerError if no cluster answers, SpecError for a wrong setting. A private Ray is started later."""
     settings = read_settings(cluster)
     if settings.is_local:
         return

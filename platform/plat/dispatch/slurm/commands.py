@@ -93,7 +93,10 @@ class Slurm:
         return self._site
 
     def submit(self, script: str, kept_open: Sequence[int] = ()) -> str:
-        """Submit a batch script and return its job number. sbatch holds the descriptors `kept_open` while it runs."""
+        """Submit the batch script at this path and return its job number; sbatch holds `kept_open` while it runs.
+
+        kept_open  file descriptors that sbatch inherits
+        """
         output = self._ask("sbatch", "--parsable", script, kept_open=kept_open)
         number = re.match(r"\s*(\d+)", output)
         if number is None:
@@ -108,7 +111,10 @@ class Slurm:
         return [task for line in listed.splitlines() for task in _read_task(line) if task.name in wanted]
 
     def ended(self, names: Sequence[str]) -> dict[tuple[str, int], TaskState]:
-        """Return the states of these jobs' tasks in the accounting, by (job name, index); {} without accounting."""
+        """Return the states of these jobs' tasks in the accounting of the last 30 days, by (job name, index).
+
+        Returns {} if the accounting cannot be asked; this raises nothing.
+        """
         question = ["-X", "-n", "-P", "-S", "now-30days", "--format=JobName%60,JobID%60,State%30", "--name"]
         try:
             listed = "".join(self._ask("sacct", *question, ",".join(portion)) for portion in _portions(names))
@@ -184,7 +190,7 @@ def _portions(names: Sequence[str]) -> list[Sequence[str]]:
 
 
 def task_state(text: str) -> TaskState:
-    """Return the task state for a word of squeue or sacct: "RUNNING", "CANCELLED by 1000" or "CANCELLED+"."""
+    """Return the task state for a word of squeue or sacct, e.g. "CANCELLED by 1000"; UNKNOWN for other words."""
     words = text.strip().rstrip("+").split()
     word = words[0].rstrip("+").upper() if words else ""
     phase = OVER if word in _OVER else _PHASES.get(word, UNKNOWN)

@@ -64,7 +64,10 @@ class Profile:
     command_timeout: float = 60.0  # seconds
 
     def resources(self, stated: Mapping[str, Any], model: str) -> Resources:
-        """Return the resources of a run: those of its trainer, changed by the profile and its entry for the model."""
+        """Return the resources of a run: `stated`, changed by the profile, and then by its entry for `model`.
+
+        stated  the trainer's request (`Run.resources`); SpecError if it is wrong
+        """
         changes: dict[str, Any] = {"time": self.time, "memory": self.memory, "threads": self.threads, "gpus": self.gpus}
         changes |= {"nodes": self.nodes, "partition": self.partition} | dict(self.models.get(model, {}))
         names = {"time": "minutes", "memory": "memory_mb"}
@@ -75,7 +78,9 @@ class Profile:
 def load_profile(cluster: Sequence[str]) -> Profile:
     """Return the profile of `cluster=NAME`, or the default one, with the changes of `cluster.KEY=VALUE`.
 
-    SpecError, with its place in the file or on the command line: no such profile, an unknown key, or a wrong value.
+    NAME is searched only in the working directory and among plat's profiles; `with_profile_path` also searches above
+    the experiment files. Raises SpecError, with its place in the file or on the command line, if there is no such
+    profile, or a key or value is wrong.
     """
     name, changes = "", {}
     for text in cluster:
@@ -97,7 +102,8 @@ def load_profile(cluster: Sequence[str]) -> Profile:
 def with_profile_path(cluster: Sequence[str], files: Sequence[Path]) -> list[str]:
     """Return the settings `cluster` with each name of a profile replaced by the path of its file.
 
-    Profiles are also looked for in the folders above the experiment files, `files`.
+    Profiles are also searched in the folders above the experiment files, `files`. Raises SpecError if there is no
+    profile of that name; a path that ends in .yaml is not checked.
     """
     return [
         f"{KEY}{_find(text.removeprefix(KEY), files)}" if text.startswith(KEY) and text != KEY else text

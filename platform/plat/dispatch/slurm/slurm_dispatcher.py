@@ -94,7 +94,10 @@ class SlurmDispatcher(ScheduledDispatcher):
 def slurm_chunks(
     runs: Sequence[Run], profile: Profile, max_array_size: int, seconds: Callable[[Run], float | None]
 ) -> list[Chunk]:
-    """Return all runs in job arrays, in order. `seconds` returns the expected seconds of a run, None if unknown."""
+    """Return all runs in chunks, each for one job array (see `chunks`).
+
+    seconds  (run): its expected seconds, None if unknown
+    """
 
     def needed(run: Run) -> Resources:
         return profile.resources(run.resources, str(select(run.config, "model.name") or ""))
@@ -114,12 +117,12 @@ def check_settings(cluster: Sequence[str], detach: bool) -> None:
 
 
 def check_reachable(cluster: Sequence[str]) -> None:
-    """Raise SchedulerError if there is no SLURM, or it does not answer."""
+    """Raise SchedulerError if there is no SLURM or it does not answer, SpecError if the profile is wrong."""
     _slurm(load_profile(cluster))
 
 
 def end_tasks(tasks: Sequence[tuple[Submission, int]]) -> None:
-    """Cancel these tasks; raise SchedulerError if SLURM cannot be asked."""
+    """Cancel these tasks; skip submissions without a job number. Raises SchedulerError if SLURM cannot be asked."""
     jobs = [f"{job_id}_{task}" for submission, task in tasks if (job_id := submission.job_id()) is not None]
     if jobs:
         Slurm(command_timeout(submission for submission, _ in tasks)).cancel(jobs)

@@ -34,8 +34,11 @@ LATE = 60.0  # seconds by which SLURM's signal may be early
 def reason_of_stop(seconds: float, manifest: Mapping[str, Any]) -> str:
     """Return why SLURM stops this task: TIMEOUT if seconds >= limit - signal_before - LATE, else PREEMPTED.
 
+    seconds   since the task started
+    manifest  the content of submission.json
+
     Both come as the same signal. The time limit is from SLURM's environment variables; without them it is `minutes` of
-    `manifest`, the content of submission.json.
+    `manifest`.
     """
     begin, end = os.environ.get("SLURM_JOB_START_TIME", ""), os.environ.get("SLURM_JOB_END_TIME", "")
     if begin.isdigit() and end.isdigit():
@@ -53,6 +56,7 @@ class Stops:
         self._path = path
 
     def note(self, why: str, steps: Mapping[str, int]) -> None:
+        """Append a stop: its cause (TIMEOUT or PREEMPTED), and run id -> step."""
         append_line(self._path, {"why": why, "steps": dict(steps), "time": time.time()})
 
     def is_stuck(self, run_id: str) -> bool:

@@ -74,17 +74,17 @@ class Rule:
     share: bool = False
 
     def options(self, config: Any) -> dict[str, Any]:
-        """The keyword arguments of `select` from a FilterConfig."""
+        """Return the keyword arguments of `select` from a FilterConfig."""
         return {name: getattr(config, name) for name in _keywords(self.select)}
 
 
 def rule(
     *, within: bool = False, draws: bool = False, counts: bool = False, share: bool = False
 ) -> Callable[[Callable[..., Any]], Rule]:
-    """Make a Rule of a function; see `Rule` for the flags.
+    """Return a decorator that makes a Rule of a function; see `Rule` for the flags.
 
-    Raises PluginError if a keyword parameter of the function is no option of filters, if the function never reads one,
-    or if it reads an option that is not among its parameters.
+    The decorator raises PluginError if a keyword parameter of the function is no option of filters, if the function
+    never reads one, or if it reads an option that is not among its parameters.
     """
 
     def declared(select: Callable[..., Any]) -> Rule:
@@ -118,7 +118,7 @@ def _keywords(select: Callable[..., Any]) -> frozenset[str]:
 def find_rule(name: str) -> Rule:
     """Return the rule of this name.
 
-    Raises ValueError for a name that is not in RULES, PluginError where its file does not declare it rightly.
+    Raises ValueError for a name that is not in RULES, PluginError if the rule's file does not declare it correctly.
     """
     if name not in RULES:
         raise ValueError(f"unknown filter rule {name!r}")
@@ -133,12 +133,12 @@ def find_rule(name: str) -> Rule:
 
 
 def read_keys(name: str, kept: str) -> frozenset[str]:
-    """The options of filters that have an effect with this rule; `kept` is `filter.kept`."""
+    """Return the options of filters that have an effect with this rule; `kept` is the value of `filter.kept`."""
     return find_rule(name).reads - ({"value"} if kept == "as_top_p" else set())
 
 
 def check_options(config: Any) -> None:
-    """Raise SpecError where the options of a FilterConfig do not go together."""
+    """Raise SpecError if options of a FilterConfig contradict each other, ValueError if its rule is not in RULES."""
     chosen = find_rule(config.rule)
     if chosen.share and not 0 <= config.value <= 1:
         raise SpecError(f"{config.rule} takes a share, not {config.value:g}", where="filter.value", fix="from 0 to 1")

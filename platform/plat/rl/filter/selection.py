@@ -31,7 +31,7 @@ class Selection:
     why_empty: str | None = None
 
     def metrics(self) -> dict[str, float]:
-        """Return the `filter/` metrics that the selection alone knows."""
+        """Return the metrics `filter/kept_prompts`, `kept_share`, `kept_mass` and `empty` (1 if `why_empty` is set)."""
         return {
             "filter/kept_prompts": float(self.kept.size),
             "filter/kept_share": self.share,
@@ -48,11 +48,12 @@ def select(
     Candidates are all prompts, or those with |score| > 1e-10 unless `include_zero`. `keep: smallest` ranks upwards.
     A rule within groups keeps every prompt here (`select_within_group`).
 
-    draws  [P] random numbers, for a rule that draws: the largest come first
+    draws  [P] random numbers, for a rule that draws: it ranks by them as others by scores, the largest first
     count  number of prompts to keep, for `kept: as_top_p` (`top_p_count`); fewer where there are fewer candidates
 
-    Raises RunError (class nan) where a score that the rule needs is not finite, ValueError for an unknown rule or
-    direction, and where `draws` or `count` is needed and missing.
+    Raises RunError (class nan) if a score is not finite, except for `none` and rules within groups. Raises ValueError
+    for scores or `draws` of a wrong shape, an unknown rule or direction, a needed `draws` or `count` that is missing,
+    and `kept: as_top_p` with a rule that does not count.
     """
     array = np.asarray(scores, dtype=np.float64)
     if array.ndim != 1:
@@ -123,10 +124,11 @@ def top_p_count(rewards: ArrayLike, ddof: int = 1) -> int:
 
 
 def select_within_group(rewards: ArrayLike, config: FilterConfig, draws: ArrayLike | None = None) -> NDArray[np.int64]:
-    """Return the trajectories [P, n] that a rule within groups keeps of each prompt, rising.
+    """Return the indices in their groups, ascending, of the trajectories [P, n] that a rule within groups keeps.
 
     rewards  [P, G] episode returns
-    draws    [P, G] random numbers, for `random_within_group`
+    config   its rule must be one within groups
+    draws    [P, G] random numbers, needed by `random_within_group` only
     """
     rule = find_rule(config.rule)
     kept: NDArray[np.int64] = rule.select(np.asarray(rewards, dtype=np.float64), draws, **rule.options(config))

@@ -7,5 +7,5 @@ from plat.rl.filter.rule import Part, Ranking, rule
 
 @rule()
 def top_k_abs(ranking: Ranking, *, value: float) -> Part:
-    """Keep int(value) prompts, at least one."""
+    """Keep the first int(value) candidates, at least one, or all if there are fewer."""
     return Part(0, min(max(int(value), 1), ranking.order.size))

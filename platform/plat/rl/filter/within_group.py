@@ -16,6 +16,7 @@ def kept_of_group(value: float, rounding: str, group: int) -> int:
     """Return how many of G trajectories are kept: at least 1.
 
     `rounding` is "floor" for floor(value * G), or "round" for the nearest whole number, half to even (released branch).
+    Raises ValueError for another one.
     """
     if rounding not in ("floor", "round"):
         raise ValueError(f"unknown rounding {rounding!r}")

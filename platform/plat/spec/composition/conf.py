@@ -72,7 +72,7 @@ class Conf:
             self.order.append("_self_")
 
     def option_file(self, group: str, option: str) -> Path:
-        """Return the YAML file of an option."""
+        """Return the path of an option's YAML file, which may not exist."""
         return self.folder / group / f"{option}.yaml"
 
     def check_option(self, group: str, option: Any, known: tuple[str, ...] | None = None) -> str:
@@ -89,7 +89,8 @@ class Conf:
     def delta(self, group: str, option: str) -> dict[str, Any]:
         """Return the values that an option sets in the whole config, as a nested plain dict.
 
-        Raises SpecError if Hydra cannot compose the option's file, or if a value is an interpolation.
+        It is cached: do not change it. Raises SpecError if Hydra cannot compose the option's file, or if a value is an
+        interpolation.
         """
         if (group, option) not in self._deltas:
             delta = self._read_plain(group, option)
@@ -168,7 +169,7 @@ def hydra_conf(module: str) -> Iterator[Any]:
 
 @contextmanager
 def reference(module: str, config_type: type) -> Iterator[Callable[[list[str]], dict[str, Any]]]:
-    """Yield plain `hydra.compose` of whole runs, typed by config_type, for comparison in tests and the benchmark."""
+    """Yield a function from overrides to the config that Hydra itself composes, for tests and the benchmark."""
     from hydra.core.config_store import ConfigStore
     from omegaconf import OmegaConf
 

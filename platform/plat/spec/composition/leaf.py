@@ -60,7 +60,7 @@ class Leaf:
 def check_limits(leaf: Leaf, value: Any) -> Any:
     """Return the value (0.0 for -0.0). Raises SpecError unless it fits the field's choices, limits and plug-ins.
 
-    NaN is always refused, infinity unless the field allows it.
+    The error has no `where`. NaN is always refused, infinity unless the field allows it; None always passes.
     """
     if isinstance(value, float):
         if math.isnan(value) or (math.isinf(value) and not leaf.metadata.get("infinite")):
@@ -87,7 +87,7 @@ def _limit(limit: float) -> str:
 
 
 def show(value: Any) -> str:
-    """Return a value as YAML spells it, cut to 60 characters."""
+    """Return a value for a message, cut to 60 characters: null, true or false, else its `repr`."""
     text = "null" if value is None else str(value).lower() if isinstance(value, bool) else repr(value)
     return text if len(text) <= 60 else text[:57] + "..."
 

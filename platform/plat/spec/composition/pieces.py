@@ -154,7 +154,10 @@ def group_options(conf: Conf, schema: Schema, group: str) -> tuple[str, ...]:
 
 
 def place_of(key: str, pieces: Iterable[Piece]) -> str | None:
-    """Return the position of the last piece that sets a key or something below it; None if only defaults do."""
+    """Return the position of the last piece that sets a key, or something below it, to a value other than null.
+
+    The default option of a config group counts, the root values of config.yaml do not. None if there is no such piece.
+    """
     place = None
     for piece in pieces:
         if piece.target != ROOT and select(piece.deltas, key) is not None:

@@ -49,7 +49,7 @@ class Resolved(NamedTuple):
 
 
 class OtherTrainer(Exception):
-    """The pieces choose another trainer (its name, and where it is chosen) than the one that resolves them."""
+    """The pieces choose another trainer than the one that resolves them. `args`: its name; its position, or None."""
 
 
 class Resolver:

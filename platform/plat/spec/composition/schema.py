@@ -173,7 +173,7 @@ def parents(key: str) -> Iterator[str]:
 
 
 def select(values: Any, key: str) -> Any:
-    """Return the value at a dotted key of a nested dict, or None if absent."""
+    """Return the value at a dotted key of a nested dict (not a copy), or None if absent."""
     for name in key.split("."):
         if not isinstance(values, Mapping) or name not in values:
             return None
@@ -199,7 +199,10 @@ def nested(key: str, value: Any) -> dict[str, Any]:
 
 
 def merge(base: Any, delta: Any) -> Any:
-    """Merge nested dicts and replace everything else, as OmegaConf.merge does. Changes `base` in place."""
+    """Merge nested dicts and replace everything else, as OmegaConf.merge does. Return the result.
+
+    If both are dicts, it is `base`, changed in place; else it is a copy of `delta`.
+    """
     if not isinstance(base, dict) or not isinstance(delta, dict):
         return copy.deepcopy(delta) if isinstance(delta, (dict, list)) else delta
     for name, value in delta.items():

@@ -56,7 +56,8 @@ class SectionMaker:
 
         touching  section -> its pieces, in order; sections without pieces may be absent
 
-        Equal sections are shared between runs: do not change them. Raises SpecError if a required key has no value.
+        Equal sections are shared between runs: do not change them. Raises SpecError if a required key has no value, or
+        an option of a plug-in is wrong.
         """
         return {
             name: made.get(tuple(touching.get(name, ()))) or self.section(name, touching)
@@ -64,7 +65,7 @@ class SectionMaker:
         }
 
     def section(self, name: str, touching: Mapping[str, list[Piece]]) -> Section:
-        """Return one section, made of the pieces that set something in it."""
+        """Return the section of this name as `all` does: shared between runs, and with the same errors."""
         pieces = tuple(touching.get(name, ()))
         sibling = self.options_of.get(name)  # options at the root depend on a sibling key
         others = tuple(touching.get(sibling, ())) if sibling else ()

@@ -58,7 +58,7 @@ def checked_value(spec: TrainerSpec, name: str, value: Any, function: Callable[.
 
 
 def iterations_of(trainer: str, config: Mapping[str, Any]) -> int | None:
-    """Return the number of iterations of a run with this plain config, or None if its trainer does not define it."""
+    """Return the number of iterations of a run with this plain config, or None if its trainer does not state it."""
     iterations: int | None = checked_call(find_trainer(trainer), "iterations")(config)
     return iterations
 

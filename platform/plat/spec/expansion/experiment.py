@@ -39,10 +39,12 @@ Slow = Callable[[Path, int], None]
 class Experiment:
     """One experiment file under the overrides of a command line.
 
+    axes       axis -> its labels, as the command line chose them
     runs       the distinct runs, in the order of the matrix
+    scale      the scales of the runs, joined by "+"; a run without a scale counts as its trainer's name
     cells      every position of the matrix, in order: (axis -> label, run id). Several positions may share a run
     reference  the folder of a bundle with earlier results, relative to the file's folder
-    left_out   axis -> the values of the file that the command line did not choose
+    left_out   axis -> the values of the file that the command line did not choose, in no fixed order
     base       the keys that `base` sets, each with its position in the file
     overrides  the overrides of the command line, as typed
     is_search  True for a search: the runs are those that its trials have asked for so far, and there is no matrix
@@ -128,9 +130,9 @@ def load_experiment(path: str | Path, overrides: Sequence[str] = (), slow: Slow 
 def load_experiments(
     paths: Sequence[str | Path], overrides: Sequence[str] = (), slow: Slow | None = None
 ) -> list[Experiment]:
-    """Read several files under the same overrides. Their names must differ, because results are tagged with them.
+    """Read several files, each once, under the same overrides. Raises SpecError as `load_experiment`.
 
-    slow  see `load_experiment`
+    Their names must differ, because results are tagged with them: see `check_apart`. `slow`: see `load_experiment`.
     """
     experiments: list[Experiment] = []
     for path in dict.fromkeys(str(path) for path in paths):
@@ -173,7 +175,7 @@ def check_metric(name: str, runs: Iterable[Run], also: Iterable[str] = ()) -> No
 
 
 def build_run(overrides: Sequence[str]) -> Run:
-    """Return one run made from overrides alone, its axes. Raises SpecError for a wrong or a multiple value."""
+    """Return a run made from overrides alone, which are its axes. Raises SpecError for a wrong or a multiple value."""
     line = parse_overrides(tuple(overrides))
     for assignment in line.assignments:
         if is_sweep(assignment.value):

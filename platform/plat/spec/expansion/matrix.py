@@ -39,7 +39,7 @@ class Axis:
         return [value.label for value in self.values]
 
     def left_out(self) -> list[Any]:
-        """Return the values of the file that the command line did not choose."""
+        """Return the labels of the file that the command line left out of this axis, in no fixed order."""
         chosen = {label_key(value.label) for value in self.values}
         return [label for flag, label in self.known if (flag, label) not in chosen]
 
@@ -76,7 +76,7 @@ class Matrix:
         return product + sum(math.prod(len(values) for values in row.values()) for row in self.include_rows())
 
     def cells(self) -> Iterator[dict[str, AxisValue]]:
-        """Yield every cell as axis -> value. Raises SpecError first if there are more than MAX_RUNS."""
+        """Yield every cell not excluded, as axis -> value. Raises SpecError first if `size()` is above MAX_RUNS."""
         count = self.size()
         if count > MAX_RUNS:
             sizes = " x ".join(f"{axis.name} {len(axis.values):,}" for axis in self.axes)
@@ -100,7 +100,7 @@ class Matrix:
                 yield dict(zip(values, combination, strict=True))
 
     def include_rows(self) -> Iterator[dict[str, tuple[AxisValue, ...]]]:
-        """Yield the included rows as axis (or key) -> its values there."""
+        """Yield each included row as axis (or key) -> its values there; an axis that is not named has all values."""
         for row in self.include:  # axes that a row does not name take all their values
             values = {axis.name: row.values.get(axis.name, axis.values) for axis in self.axes}
             yield {**values, **{name: value for name, value in row.values.items() if name not in values}}

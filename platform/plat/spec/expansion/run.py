@@ -75,7 +75,11 @@ class RunMaker:
         self.seen: dict[str, tuple[str, ...]] = {}
 
     def make(self, labels: dict[str, Any], cell: Sequence[tuple[Assignment, ...]], place: str) -> Run:
-        """Return the run of one cell. Raises SpecError, with `place` and the labels, if it cannot be made."""
+        """Return the run of one cell. Raises SpecError, with `place` and the labels, if it cannot be made.
+
+        labels  axis -> label; becomes the run's `axes`, and gets "seed" if the config has one
+        cell    the overrides of the cell's value on each axis
+        """
         chosen = _trainer_of([self.base, *cell, self.line])
 
         def where() -> str:

@@ -96,6 +96,6 @@ def left_out_keys(key: str, value: Any, kept: bool, affecting: Any) -> tuple[str
 
 
 def readable(parts: Iterable[str]) -> str:
-    """Join parts into the readable part of a name, with characters [a-z0-9._-] only."""
+    """Join texts with "-", in characters [a-z0-9._-] only, cut to NAME_LIMIT; "run" if nothing is left."""
     text = "-".join(_UNSAFE.sub("-", part.lower()).strip("-.") for part in parts if part)
     return text[:NAME_LIMIT].strip("-.") or "run"

@@ -78,7 +78,7 @@ def read_title(document: Document, example: str) -> str:
 
 
 def read_text(document: Document, key: str) -> str | None:
-    """Return the text at a top-level key, None if it is absent. Raises SpecError for a list or a mapping."""
+    """Return the value at a top-level key as text, None if it is absent. Raises SpecError for a list or a mapping."""
     value = document.data.get(key)
     if isinstance(value, (dict, list)):
         raise document.error(f"{key} is text", key, fix=f"write `{key}: some words`")

@@ -15,7 +15,7 @@ from plat.suggest import suggest
 
 
 def assignments(document: Document, path: tuple[str | int, ...]) -> Iterator[Assignment]:
-    """Yield the overrides in the mapping at `path`; nested ones get dotted keys. Raises SpecError for other data."""
+    """Yield the overrides of the mapping at `path`, if any, with dotted keys. Raises SpecError for other data."""
     value = document.data
     for step in path:
         value = value.get(step) if isinstance(value, dict) else value[step]
@@ -47,7 +47,7 @@ def list_at(document: Document, key: str) -> list[Any]:
 
 
 class MatrixReader:
-    """Reader of the matrix of one file. Call `matrix()` once."""
+    """Reader of the matrix of one file; axes of the command line replace or extend its axes. Call `matrix()` once."""
 
     def __init__(self, document: Document, line: CommandLine) -> None:
         self.document = document
@@ -112,7 +112,8 @@ class MatrixReader:
         for value, value_place in zip(values, places or [place] * len(values), strict=True):
             if isinstance(value, (dict, list)):
                 what = f"the axis {name!r} has a value that is not a scalar: {show(value)}"
-                raise SpecError(what, where=value_place, fix="name bundles of overrides: `axis: {name: {key: value}}`")
+                fix = "name bundles of overrides in the file: `axis: {name: {key: value}}`"
+                raise SpecError(what, where=value_place, fix=fix)
             if label_key(value) in seen and name not in self.zipped:
                 raise _twice(name, value, value_place)
             seen.add(label_key(value))

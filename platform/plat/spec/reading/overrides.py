@@ -50,14 +50,17 @@ class Assignment:
 
 @dataclass(frozen=True)
 class CommandLine:
-    """Parsed overrides: plain assignments, and the values of `matrix.<axis>=...`."""
+    """Parsed overrides: assignments, and the values of `matrix.<axis>=...`.
+
+    The value of an assignment may still be a sweep, such as `a,b` or `range(3)`: see `is_sweep` and `values_of`.
+    """
 
     assignments: list[Assignment]
     axes: dict[str, tuple[list[Any], str]]  # axis -> values, place
 
 
 def parse_overrides(texts: list[str] | tuple[str, ...]) -> CommandLine:
-    """Parse command-line overrides. Raises SpecError that names the wrong override."""
+    """Parse command-line overrides; for a key given twice, the last value counts. SpecError names a wrong override."""
     assignments: dict[str, Assignment] = {}
     axes: dict[str, tuple[list[Any], str]] = {}
     for text in texts:
@@ -148,7 +151,11 @@ def is_sweep(value: Any) -> bool:
 
 
 def values_of(value: Any, place: str) -> list[Any]:
-    """Return the values of an axis given as a list, `range(...)`, `a,b,c`, or one value; SpecError for a glob."""
+    """Return the values of an axis given as a list, `range(...)`, `a,b,c`, or one value.
+
+    Raises SpecError, at `place`, for a glob, a range with step 0 or of more than MAX_RUNS values, or a number of more
+    than 64 bits.
+    """
     if isinstance(value, range):
         return _range(value, place)
     if not is_sweep(value):

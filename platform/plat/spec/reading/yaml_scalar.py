@@ -14,7 +14,7 @@ _SPECIAL = re.compile(r"([-+]?)\.(inf|Inf|INF)|\.(nan|NaN|NAN)")
 
 
 def scalar(text: str) -> Any:
-    """Return the value of a plain scalar."""
+    """Return the None, bool, int, float or str that a plain scalar means. ValueError for thousands of digits."""
     if text in _NULL:
         return None
     if text in _BOOL:

@@ -46,12 +46,12 @@ class BundleReport:
 
 
 def import_bundle(home: Home, uri: str, folder: Path, follow: Follow = as_they_are) -> BundleReport:
-    """Import the runs of the bundle in `folder` into this home and the MLflow store at `uri`.
+    """Import the runs of the bundle in `folder` into this home, created if absent, and the MLflow store at `uri`.
 
     follow  wraps the items of each step to show its progress; the default shows nothing
 
     Raises BundleError if the bundle is damaged or one of its runs is here with other content: nothing was imported.
-    Raises HomeError or StoreError if the home or the store cannot be used.
+    Raises HomeError or StoreError if the home or the store cannot be used; the same call then imports the rest.
     """
     bundle = read_bundle(folder)
     runs = runs_of(bundle, folder)

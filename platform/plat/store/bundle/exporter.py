@@ -52,9 +52,10 @@ def export_bundle(
     """Write these experiment files and their runs as a bundle; replace an earlier bundle in `folder`.
 
     overrides  overrides of the command line, recorded in the manifest
-    with_diff  include the text of uncommitted code changes
+    with_diff  include the text of uncommitted code changes, and the names of changed and untracked files
 
-    Raises BundleError if no run can be exported, `folder` has other content, or the bundle cannot be written.
+    Raises BundleError if no run can be exported, `folder` has other content, or the bundle cannot be written. Raises
+    SpecError if two different files would have one name in the bundle, HomeError as `Home.checked`.
     """
     home.checked()
     report = ExportReport()

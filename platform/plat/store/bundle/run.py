@@ -69,9 +69,11 @@ class BundledRun:
 
 
 def read_run(paths: RunPaths, with_diff: bool = False) -> BundledRun | None:
-    """Return the run of a directory, None until it has ended; raises HomeError if its config or meta.json is unusable.
+    """Return the run of a directory, None unless it has a result or its last attempt failed.
 
     with_diff  include the text of uncommitted code changes and the names of changed and untracked files
+
+    Raises HomeError if its config or meta.json is unusable, OSError or UnicodeDecodeError if another of its files is.
     """
     result, last = run_files.read_result(paths), _last_attempt(paths)
     outcome = (run_files.read_outcome(last) if last else None) or {}

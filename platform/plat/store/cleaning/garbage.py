@@ -33,7 +33,7 @@ SCRATCH = (".tmp-*", ".probe-*", ".home-*.json")
 
 @dataclass(frozen=True)
 class Garbage:
-    """A file or folder that can be removed; `size` in bytes."""
+    """A file or folder that can be removed; `kind` is e.g. "scratch" or "caches", `size` is in bytes."""
 
     kind: str
     path: Path
@@ -43,7 +43,7 @@ class Garbage:
 def garbage(home: Home, *, caches: bool = False) -> list[Garbage]:
     """List the files and folders in a home that can be removed, ordered by kind.
 
-    `caches` adds the caches unless a run is active.
+    `caches` adds the caches, unless a run has a process or may have one. Active preparations are not considered.
     """
     runs = home.all_runs()
     of_done = sorted(_of_done_runs(runs), key=lambda item: item[0], reverse=True)  # checkpoints before artifacts

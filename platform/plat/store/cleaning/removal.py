@@ -21,7 +21,8 @@ from plat.store.run_directory.paths import RunPaths
 def remove_runs(home: Home, uri: str, runs: Sequence[RunPaths]) -> None:
     """Delete these runs, their checkpoints and their MLflow runs.
 
-    Raises LeaseHeld if a process works on one, StoreError or HomeError if the store or the home cannot be changed.
+    Raises LeaseHeld if a process works on one or may do so: then nothing is deleted. Raises StoreError or HomeError if
+    the store or the home cannot be changed: then some may be deleted.
     """
     _take_away(home, uri, runs, deletion.remove, _delete)
 
@@ -29,8 +30,7 @@ def remove_runs(home: Home, uri: str, runs: Sequence[RunPaths]) -> None:
 def archive_runs(home: Home, uri: str, runs: Sequence[RunPaths]) -> None:
     """Move these runs to the home's archive and their MLflow runs into MLflow's bin.
 
-    Raises SpecError if one is in the archive already. Raises LeaseHeld if a process works on one, and StoreError or
-    HomeError if the store or the home cannot be changed.
+    Raises SpecError if one is in the archive already, and errors like `remove_runs`.
     """
     home.archive.mkdir(exist_ok=True)
     taken = [run.id for run in runs if os.path.lexists(home.archived(run.id).root)]
@@ -46,7 +46,8 @@ def archive_runs(home: Home, uri: str, runs: Sequence[RunPaths]) -> None:
 def restore_runs(home: Home, uri: str, runs: Sequence[RunPaths]) -> list[str]:
     """Restore runs from the archive and their MLflow runs from MLflow's bin; return the ids that stay archived.
 
-    A run that was started again stays archived, because it has a new directory. Raises SpecError if that holds for all.
+    `runs` are paths in the archive. A run that was started again stays archived, because it has a new directory.
+    Raises SpecError if that holds for all; StoreError, HomeError or OSError if the store or home cannot be changed.
     """
     again = [run.id for run in runs if os.path.lexists(home.run(run.id).root)]
     if again and len(again) == len(runs):
@@ -66,7 +67,7 @@ def restore_runs(home: Home, uri: str, runs: Sequence[RunPaths]) -> list[str]:
 
 
 def archived_runs(home: Home) -> list[RunPaths]:
-    """Return the runs in the archive, sorted by id."""
+    """Return the paths of the runs in the archive, sorted by id."""
     return [home.archived(run_id) for run_id in home.archived_ids()]
 
 

@@ -90,17 +90,20 @@ class Submission:
         return None if number is None else str(number)
 
     def note_job(self, job_id: str, learnt: str) -> None:
-        """Record the scheduler's job number, unless it is recorded."""
+        """Record the scheduler's job number and its source (see `job`); do nothing if a number is recorded already."""
         create(self.job, to_checked_json({"job": job_id, "learnt": learnt, "time": time.time()}))
 
     def note_over(self, outcome: str | None, reason: str, task: int | None = None) -> None:
-        """Record that the submission (or one task) is over; its unfinished runs may be submitted again.
+        """Record that the submission (or one task) is over. Does nothing if that is recorded already.
+
+        The unfinished runs may then be submitted again.
 
         `outcome` is the outcome of those runs, None if unknown; `reason` explains it in words.
         """
         create(self.over(task), to_checked_json({"outcome": outcome, "reason": reason, "time": time.time()}))
 
     def is_over(self, task: int | None = None) -> bool:
+        """Return True if the whole submission, or this task of it, is over."""
         return self.over().exists() or (task is not None and self.over(task).exists())
 
     def end(self, task: int) -> dict[str, Any]:
@@ -127,7 +130,7 @@ class Record:
 
     @property
     def place(self) -> str:
-        """The job and task of the run at the scheduler, in words: "job 123_4 on <cluster>"."""
+        """Job and task at the scheduler: "job 123_4 on <cluster>", or "being submitted to ..." without a job number."""
         job = self.submission.job_id()
         if job is None:
             return f"being submitted to {self.facts.get('cluster')} as {self.submission.name}"
@@ -161,7 +164,7 @@ def open_submissions(home: Home, scheduler: str = "") -> list[Submission]:
 
 
 def submitter() -> dict[str, Any]:
-    """Describe this process and its machine, as `identification.this_process`, with its "user"."""
+    """Return the facts of `identification.this_process`, and the name of the user as "user"."""
     return {**identification.this_process(), "user": user_name()}
 
 
@@ -174,9 +177,9 @@ def user_name() -> str:
 
 
 def claim(paths: RunPaths, submission: Submission, task: int, facts: Mapping[str, Any]) -> Record | None:
-    """Create the run's next record and return it; return None if the run has an open record or another one is first.
+    """Create and return the run's next record; return None if it has an open one, or if another process is first.
 
-    facts  further content of the record
+    facts  further content of the record, e.g. {"cluster": ...}
 
     The record is not flushed to disk: the submitter flushes all records at once before it calls the scheduler.
     """
@@ -191,19 +194,19 @@ def claim(paths: RunPaths, submission: Submission, task: int, facts: Mapping[str
 
 
 def newest_record(paths: RunPaths) -> Record | None:
-    """Return the run's newest record, None if it was never submitted."""
+    """Return the run's newest record, None if the run was never submitted. A damaged record has no `facts`."""
     numbers = _numbers(paths)
     return _read(paths, numbers[-1]) if numbers else None
 
 
 def newest_file(paths: RunPaths) -> Path | None:
-    """Return the file of the newest record, or None."""
+    """Return the path of the run's newest record, None if the run was never submitted."""
     numbers = _numbers(paths)
     return _file(paths, numbers[-1]) if numbers else None
 
 
 def open_record(paths: RunPaths) -> Record | None:
-    """Return the newest record, None if its task is over."""
+    """Return the run's newest record if it `is_open`, else None."""
     record = newest_record(paths)
     return record if record is not None and record.is_open else None
 
@@ -218,7 +221,11 @@ def _find_submission(paths: RunPaths, name: str) -> Submission:
 
 
 def is_task_over(task: Any, find: Callable[[str], Submission]) -> bool:
-    """Return True if the task in a file is over, or an earlier start of this process's task; `find` its submission."""
+    """Return True if the scheduler's task that a file names is over, or is an earlier start of this process's task.
+
+    task   a value in the form of `this_task`; the result is False for every other value
+    find   returns the submission of a name
+    """
     if not isinstance(task, dict) or not isinstance(task.get("submission"), str):
         return False
     own = this_task()
@@ -234,7 +241,7 @@ def is_task_of_run_over(paths: RunPaths, task: Any) -> bool:
 
 
 def this_task() -> dict[str, Any] | None:
-    """Return submission, task and restart of the scheduler task that this process belongs to; None outside a task."""
+    """Return "submission" (name), "task" and "restart" (numbers) of the task of this process; None outside a task."""
     name = os.environ.get(NAME_VARIABLE)
     if not name:
         return None

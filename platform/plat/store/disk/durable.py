@@ -26,12 +26,12 @@ _count = itertools.count()
 
 
 def scratch_name(path: Path) -> Path:
-    """Return a name beside `path` that no other process or call uses."""
+    """Return a path beside `path` that no other call of a process on this machine returns."""
     return path.with_name(f"{SCRATCH}{os.getpid()}-{next(_count)}-{path.name}")
 
 
 def fsync_folder(folder: Path) -> None:
-    """Make renames and links in a folder durable, as far as the file system can (some network ones refuse)."""
+    """Make renames and links in a folder durable. Ignores errors, because some network file systems refuse."""
     with contextlib.suppress(OSError):
         handle = os.open(folder, os.O_RDONLY)
         try:
@@ -41,7 +41,7 @@ def fsync_folder(folder: Path) -> None:
 
 
 def exchange(first: Path, second: Path) -> bool:
-    """Swap the names of two files or folders atomically; return False, with nothing changed, if the system cannot."""
+    """Swap the names of two files or folders atomically; return True, or False with nothing changed if that fails."""
     import ctypes
 
     function = getattr(ctypes.CDLL(None), "renameat2", None)
@@ -50,7 +50,10 @@ def exchange(first: Path, second: Path) -> bool:
 
 
 def publish_folder(scratch: Path, target: Path) -> None:
-    """Rename a folder to `target`, replacing an earlier folder of that name; durable when it returns."""
+    """Rename the folder `scratch` to `target` durably, and delete an earlier folder of that name.
+
+    The replacement is atomic if the system can `exchange`; else a kill may leave no folder of that name.
+    """
     if not target.exists():
         os.rename(scratch, target)
     elif exchange(scratch, target):
@@ -69,7 +72,7 @@ def publish_folder(scratch: Path, target: Path) -> None:
 
 @contextlib.contextmanager
 def replacing(target: Path) -> Iterator[Path]:
-    """Yield a path beside `target` for a new folder, which replaces `target` after the block (see `publish_folder`).
+    """Yield an absent path beside `target`. The block makes a folder there, which `publish_folder` renames to `target`.
 
     If the block raises, `target` stays as it was.
     """
@@ -82,9 +85,11 @@ def replacing(target: Path) -> Iterator[Path]:
 
 
 def replace_report(write: Callable[[Path], dict[str, Path]], folder: Path) -> dict[str, Path]:
-    """Write a report beside its folder and rename it over the earlier one; return file name -> path.
+    """Replace `folder`, including any other files in it, by a new report; return file name -> path in `folder`.
 
-    Not for a folder that may hold other files. Raises HomeError if it cannot be written; the earlier report then stays.
+    write   makes the folder at the given path, writes the report into it, and returns file name -> path
+
+    Raises HomeError if the report cannot be written; the earlier one then stays.
     """
     fix = "make the folder writable, or choose another with --out DIR"
     with os_errors_as(HomeError, "cannot replace the report", folder, fix), replacing(folder) as scratch:
@@ -93,7 +98,7 @@ def replace_report(write: Callable[[Path], dict[str, Path]], folder: Path) -> di
 
 
 def remove_folder(path: Path) -> None:
-    """Remove a folder; it is renamed first, so that no reader sees half of it."""
+    """Rename a folder, so that no reader sees half of it, and delete it. Raises OSError if it cannot be renamed."""
     grave = scratch_name(path)
     os.rename(path, grave)
     shutil.rmtree(grave, ignore_errors=True)
@@ -116,7 +121,7 @@ def write_all(handle: int, data: bytes) -> None:
 
 
 def write_file(path: Path, data: bytes, *, sync: bool = True) -> None:
-    """Write a file that others see only after its own or its folder's rename; with `sync` it is on disk on return."""
+    """Write a file in place, not atomically: rename it or its folder later. With `sync`, flush it to disk."""
     handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o666)
     try:
         write_all(handle, data)
@@ -155,12 +160,12 @@ def create(path: Path, data: bytes, *, sync: bool = True) -> bool:
 
 
 def to_json(value: Any) -> bytes:
-    """Return one line of JSON; lone surrogates survive, because `json.loads` reads them back."""
+    """Return one line of JSON with its newline, in UTF-8. Lone surrogates are kept: `json.loads` reads them back."""
     return (json.dumps(value, ensure_ascii=False) + "\n").encode(errors="surrogatepass")
 
 
 def to_checked_json(value: dict[str, Any]) -> bytes:
-    """Return `to_json` of the value and a checksum of it, which `read_json` verifies and removes."""
+    """Return `to_json` of the value with the key CHECKSUM added, which `read_json` verifies and removes."""
     as_read_back = json.loads(json.dumps(value))  # keys are strings, tuples are lists
     return to_json({**as_read_back, CHECKSUM: _checksum(as_read_back)})
 
@@ -170,12 +175,12 @@ def _checksum(value: dict[str, Any]) -> str:
 
 
 def read_json(path: Path) -> dict[str, Any] | None:
-    """Read a JSON object from a small file, with or without a checksum; None if it is absent, damaged or no file."""
+    """Return the JSON object in a small file, None if it is absent, damaged or no file. OSError if unreadable."""
     return load_json(path)[0]
 
 
 def load_json(path: Path) -> tuple[dict[str, Any] | None, bool]:
-    """Return what `read_json` returns, and True if the file has a checksum."""
+    """Return what `read_json` returns, and True if the file has a checksum, right or wrong."""
     try:
         value = read_json_value(path)
     except (FileNotFoundError, NotADirectoryError, IsADirectoryError, NotRegular, ValueError):
@@ -203,7 +208,7 @@ def set_aside(path: Path) -> Path | None:
 
 
 def append_line(path: Path, value: Any) -> None:
-    """Append one JSON line with a single O_APPEND write, so that lines of several processes never mix."""
+    """Append one JSON line with one O_APPEND write, so that lines of processes do not mix. A full disk may cut it."""
     handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o666)
     try:
         os.write(handle, to_json(value))
@@ -213,10 +218,12 @@ def append_line(path: Path, value: Any) -> None:
 
 @contextlib.contextmanager
 def locked(path: Path, timeout: float | None = None, busy: PlatError | None = None) -> Iterator[None]:
-    """Hold an exclusive lock on a file for the length of the block. On a file system without locks, an exclusively
-    created file beside it serves as the lock; it is removed if its process on this machine is gone.
+    """Hold an exclusive lock on a file for the length of the block.
 
-    timeout  seconds to wait while another process holds it; None waits without a limit
+    On a file system without locks, the lock is a file `<name>.exclusive` beside it. If the process that created that
+    file was of this machine and is gone, the file is removed.
+
+    timeout  seconds to wait while another process holds the lock; None waits without a limit
     busy     error to raise after that time; None raises a HomeError that names the file
 
     Raises HomeError if the file cannot be opened.

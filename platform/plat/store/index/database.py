@@ -35,7 +35,7 @@ def index_path(home: Home) -> Path:
 
 
 def read_rows(home: Home, table: str, ids: Sequence[str] | None = None) -> dict[str, tuple[Any, ...]]:
-    """Return id -> (id, stamp, *columns of TABLES) of these runs, or of all rows."""
+    """Return id -> (id, stamp, *columns of TABLES) of these runs, or of all; without damaged rows."""
     select = f"SELECT checksum, id, stamp, {', '.join(TABLES[table])} FROM {table}"
 
     def read(database: sqlite3.Connection) -> dict[str, tuple[Any, ...]]:
@@ -52,14 +52,14 @@ def read_rows(home: Home, table: str, ids: Sequence[str] | None = None) -> dict[
 
 
 def save_rows(home: Home, table: str, rows: Iterable[Sequence[Any]]) -> None:
-    """Save rows (id, stamp, *columns); each replaces the row of the same id."""
+    """Save rows (id, stamp, *columns); each replaces the row of the same id. Drops them if the file is locked."""
     places = ",".join("?" * (3 + len(TABLES[table])))
     checked = ((_checksum(tuple(row)), *row) for row in rows)
     _write(home, lambda database: database.executemany(f"INSERT OR REPLACE INTO {table} VALUES ({places})", checked))
 
 
 def forget_rows(home: Home, ids: Sequence[str]) -> None:
-    """Delete the rows of removed runs. The index is correct without this call, but its file is larger."""
+    """Delete the rows of removed runs, to keep the file small. The index is also correct with these rows."""
 
     def forget(database: sqlite3.Connection) -> None:
         for table in TABLES:

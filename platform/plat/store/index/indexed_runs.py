@@ -71,7 +71,7 @@ def _states_of_directories(home: Home, ids: Iterable[str] | None) -> dict[str, R
 
 
 def descriptions(home: Home, ids: Iterable[str]) -> dict[str, Description]:
-    """Return id -> description of these runs, in this order."""
+    """Return id -> description, in this order. Without a readable meta.json, `name` is the id, all else is empty."""
     wanted = list(dict.fromkeys(ids))
     metas = Remembered(home, "metas", _meta_columns, wanted)
     described = {}

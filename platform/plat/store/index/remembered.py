@@ -62,6 +62,7 @@ class Remembered:
             self._changed.append((run_id, mark, *columns))
 
     def save(self) -> None:
+        """Write to the index what `get` read and `put` got; do nothing for fewer than SAVED_FROM files."""
         if len(self._changed) >= SAVED_FROM:
             save_rows(self._home, self._table, self._changed)
 
@@ -110,6 +111,6 @@ def stamps(paths: Sequence[str]) -> list[str | None]:
 
 
 def is_settled(mark: str, now: float) -> bool:
-    """Return True if the last change is more than SETTLED seconds before `now`, so a new change alters the stamp."""
+    """Return True if the ctime in a stamp is over SETTLED seconds before `now`, so a new change alters the stamp."""
     # File systems count time in steps of milliseconds, some of seconds: two changes within a step have the same time.
     return now - int(mark.rpartition(":")[2]) / 1e9 > SETTLED

@@ -29,7 +29,10 @@ LARGEST = 1.7976931348623157e308  # MLflow's SQL stores keep infinity as this nu
 
 @dataclass(frozen=True, slots=True)
 class Known:
-    """A run in the store. `deleted`: the run or its MLflow experiment is in MLflow's bin."""
+    """A run in the store. `deleted`: it, or its MLflow experiment, is in MLflow's bin.
+
+    `signature` is the fingerprint of its directory at the import; `files` are the experiment files that asked for it.
+    """
 
     mlflow_id: str
     signature: str | None
@@ -120,7 +123,8 @@ class Backend(Protocol):
     def write(self, record: RunRecord, known: Known | None, parent: str | None) -> bool:
         """Write one run. Returns False and changes nothing if the record contradicts what is stored.
 
-        `parent` is the MLflow id of the run of its experiment file, from `file_run`; None if the user deleted that."""
+        `parent` is the MLflow id of the run of its experiment file, from `file_run`; None if the user deleted that.
+        Raises DeletedExperiment if a new run's MLflow experiment is in MLflow's bin."""
 
     def forget(self, known: Known) -> None:
         """Remove what was imported of a run, as far as the store can, so that the next import writes it again.
@@ -128,7 +132,7 @@ class Backend(Protocol):
         Tags of users stay."""
 
     def settle(self, experiment: str, file: str) -> None:
-        """Set status and times of the file's run from those of all runs that the file asks for."""
+        """Set status and times of the file's run, if it has one, from those of all runs that the file asks for."""
 
     def replace_report(self, run: str, report: LoggedReport, time: int) -> None:
         """Replace the report of a file's run (files under `report/`, metrics, tags), then rewrite the description of
@@ -195,7 +199,7 @@ def sql_value(value: float) -> float | None:
 
 
 def restore(values: np.ndarray) -> np.ndarray:
-    """Replace the largest numbers, which SQL stores keep for infinities, by infinities; changes `values` in place."""
+    """Replace the largest numbers by infinities, for which SQL stores keep them, in place; return `values` itself."""
     import numpy as np
 
     values[values >= LARGEST] = np.inf
@@ -204,7 +208,7 @@ def restore(values: np.ndarray) -> np.ndarray:
 
 
 def stale_tags(stored: Iterable[str], wanted: Mapping[str, str]) -> list[str]:
-    """Return plat's stored tags that are not wanted any more; never users' tags, `plat.in.*` or the signature."""
+    """Return the names of plat's stored tags that are not wanted; never users' tags, `plat.in.*` or the signature."""
     kept = ("plat.in.", SIGNATURE)
     return [key for key in stored if key.startswith("plat.") and key not in wanted and not key.startswith(kept)]
 

@@ -14,7 +14,7 @@ from plat.store.mlflow.store_errors import store_errors
 
 
 class ClientReader:
-    """A `backend.RawReader` for stores behind MLflow's client."""
+    """A `backend.RawReader` for stores behind MLflow's client. Call `runs` before `series`."""
 
     def __init__(self, uri: str) -> None:
         self.uri = uri

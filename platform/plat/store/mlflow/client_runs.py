@@ -46,7 +46,7 @@ class ClientRuns:
         self._writer = f" by {socket.gethostname()}:{home.resolve()}"
 
     def get(self, mlflow_id: str) -> Run:
-        """Return a run as it was last read."""
+        """Return a run as it was last read; read it if it is not in the cache."""
         return self._read.get(mlflow_id) or self._client.get_run(mlflow_id)
 
     def forget(self, mlflow_id: str) -> None:
@@ -63,7 +63,9 @@ class ClientRuns:
         return runs
 
     def of_file(self, experiment: str, file: str) -> Run | None:
-        """Return the run of an experiment file, an active one before a deleted one, and delete active duplicates."""
+        """Return the run of an experiment file in an MLflow experiment (its id), an active one before a deleted one.
+
+        Drops active duplicates. Returns None if there is no run, or only twins."""
         runs = self.search(f"tags.`plat.file` = '{file}'", [experiment])
         active = sorted((run for run in runs if is_active(run)), key=first_kept)
         if active:

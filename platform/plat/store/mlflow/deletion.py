@@ -55,7 +55,7 @@ class _Stored:
 
 
 def remove(home: Home, uri: str, run_ids: Sequence[str]) -> None:
-    """Remove these runs, by plat id, and their artifacts. Archived runs of the same ids stay.
+    """Remove these runs, by plat id, and their artifacts, if there is a store. Archived runs of the same ids stay.
 
     Raises StoreError if the store cannot be changed; a SQLite store is then unchanged.
     """

@@ -43,10 +43,10 @@ def digest_tags(record: RunRecord) -> dict[str, str]:
 
 
 def is_changed_in_store(record: RunRecord, tags: Mapping[str, str]) -> bool:
-    """Tell why a stored run with these `tags` contradicts the record: True if it was changed in the store.
+    """Return True if a stored run with these `tags` that contradicts the record was changed in the store.
 
     It was changed if its plat id is not the record's, if its tags do not match their stored digest, or if the stored
-    digest is the record's. Otherwise, and without a digest, the run was executed again: False."""
+    digest is the record's. Otherwise, and without a digest, the run was executed again: returns False."""
     if tags.get("plat.id") != record.id:  # it was changed in the store, and this import has restored it
         return True
     if TAG not in tags:
@@ -60,7 +60,10 @@ def is_digest(tag: str) -> bool:
 
 
 class Digest:
-    """The stored digest of a run. Each `problem_of_*` returns in words what differs from it, "" if nothing does."""
+    """The stored digest of a run, from its tags, of which TAG must be present.
+
+    Each `problem_of_*` returns in words what differs from the digest, "" if nothing does.
+    """
 
     def __init__(self, tags: Mapping[str, str]) -> None:
         text = tags[TAG]

@@ -54,7 +54,10 @@ class Frames:
 
 
 class Store:
-    """A store of results to read and to log reports into, under the import lock of `home` (default: `Home.find`)."""
+    """A store to read results from, and to log reports into under the import lock of `home`.
+
+    The defaults are `Home.find()` and the URI that its `store_uri` returns.
+    """
 
     def __init__(self, uri: str | None = None, home: Home | None = None) -> None:
         self.home = home or Home.find()
@@ -121,7 +124,8 @@ class Store:
         """Log a report into the file's MLflow run and return the run's MLflow id.
 
         Replaces the earlier report: files under `report/<name>`, metrics, tags and descriptions. A report under
-        overrides has a separate run. Raises StoreError if the user deleted the run or its MLflow experiment."""
+        overrides has a separate run. Raises StoreError if the user deleted the run or its MLflow experiment,
+        and HomeError if the home, which is created if absent, cannot be written."""
         record = record or ReportRecord()
         place = experiment_name(experiment.paper, clean_key(experiment.name), experiment.scale)
         self.home.create()

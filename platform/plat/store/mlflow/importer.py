@@ -60,7 +60,7 @@ class ImportReport:
         return 3 if self.damaged or self.unreadable else 0
 
     def warnings(self) -> list[str]:
-        """Return one or two lines for each kind of run that was not imported."""
+        """Return lines that name runs that were not imported or are damaged, at most five of each kind; [] if none."""
         kinds = (
             (self.deleted, "deleted in MLflow and left so (restore them there, or have it forget them)"),
             (
@@ -113,8 +113,8 @@ def import_runs(
 
     - Importing twice, in any order, from several processes or after a kill gives the result of one import. The first
       value of a (run, key, step) wins.
-    - Raises StoreError if the store cannot be used. The run directories stay complete, and the next import catches up,
-      even if the whole store was removed.
+    - Raises StoreError if the store cannot be used, HomeError as `import_lock`. The run directories stay complete, and
+      the next import catches up, even if the whole store was removed.
     - Runs deleted by the user in MLflow stay deleted and are reported. After a restore in MLflow the next import
       updates them; after `mlflow gc` it imports existing directories afresh. An archived run that is done again is
       imported as a new MLflow run.
@@ -123,7 +123,7 @@ def import_runs(
     - A damaged run that the store does not have in full is stored without its history, a done one with the outcome
       "damaged". Every import reports it until it is fixed.
     - A done run gets a digest (`plat.store.mlflow.digest`), by which a reader detects later changes in the store.
-    - If nothing has changed, an import reads one fingerprint per run and takes no lock.
+    - If nothing has changed, an import into a SQLite store reads one fingerprint per run and takes no lock.
     """
     home.checked()
     if runs is None:
@@ -151,7 +151,7 @@ def import_lock(home: Home, timeout: float | None = None) -> Iterator[None]:
     """Hold the lock that all writers to a store of this home share.
 
     Raises StoreError if another process holds it for `timeout` seconds (default: LOCK_SECONDS), and HomeError if the
-    home has a newer version or cannot be written.
+    home has another format or cannot be written.
     """
     home.checked()
     seconds = LOCK_SECONDS if timeout is None else timeout

@@ -29,7 +29,10 @@ QUIET = {
 
 
 def quiet() -> None:
-    """Silence MLflow before its first import; environment variables that the user has set stay unchanged."""
+    """Silence MLflow in this process and its children; call it before the first import of MLflow.
+
+    Sets log levels, and those environment variables of QUIET that the user has not set.
+    """
     for name, value in QUIET.items():
         os.environ.setdefault(name, value)
     for name in ("mlflow", "alembic"):

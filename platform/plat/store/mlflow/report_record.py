@@ -52,7 +52,7 @@ def report_tags(record: ReportRecord, about: str) -> dict[str, str]:
 
 
 def stale_report_tags(stored: Mapping[str, str], wanted: Mapping[str, str]) -> list[str]:
-    """Return the stored tags of an earlier report that the newest one does not have."""
+    """Return the names of the stored tags of an earlier report that the newest report does not have."""
     return [key for key in stored if (key.startswith(CLAIMS) or key == REPORT) and key not in wanted]
 
 
@@ -65,7 +65,8 @@ def experiment_note(runs: Sequence[Mapping[str, str]], present: str) -> str:
     """Return the description of an MLflow experiment from the tags of its files' runs and its present description.
 
     The first line counts the verdicts of each kind: MLflow's page shows only that line until it is unfolded. Text
-    below `END`, or all of a description without that line, is the user's and stays.
+    below `END`, or all of a description without that line, is the user's and stays. Without reports that fit, `present`
+    is returned.
     """
     reported = [run for run in runs if run.get(REPORT)]
     reported.sort(key=lambda run: (not VERDICT.search(run[REPORT]), run.get("plat.file", "")))  # with verdicts first

@@ -34,7 +34,7 @@ def has_content(path: Path) -> bool:
 
 
 def connect(path: Path, timeout: float | None = None) -> sqlite3.Connection:
-    """Open a read-write connection in autocommit mode (transactions are explicit), after a check of the schema.
+    """Open an existing file read-write in autocommit mode (transactions are explicit), after a check of the schema.
 
     timeout  seconds to wait for another writer, None for BUSY_SECONDS
 
@@ -66,7 +66,7 @@ def schema_revision(path: Path, timeout: float | None = None) -> str:
 
 
 def check_place(path: Path) -> None:
-    """Raise StoreError if `path` exists and is no file, or its artifact folder exists and is no folder."""
+    """Raise StoreError if `path` exists and is no file, or if something else is at the place of its artifact folder."""
     kind = _kind(path)
     if kind not in ("", "a file"):
         raise StoreError(

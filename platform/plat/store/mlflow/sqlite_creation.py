@@ -28,7 +28,10 @@ DEFAULT_EXPERIMENT = "INSERT INTO experiments VALUES (0, 'Default', ?, 'active',
 
 
 def ensure_sqlite(uri: str) -> Path:
-    """Create the SQLite store if it is missing and return its path; raises StoreError if the path is not usable."""
+    """Create the SQLite store if it is missing and return its path.
+
+    Raises StoreError if the path is not usable, HomeError if the lock file beside it cannot be locked.
+    """
     path = sqlite_path(uri)
     assert path is not None, uri
     check_place(path)

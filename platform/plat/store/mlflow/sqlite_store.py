@@ -26,7 +26,7 @@ from plat.store.mlflow.uri import artifact_root
 
 
 class SqliteStore:
-    """A `backend.Backend` for SQLite files."""
+    """A `backend.Backend` for SQLite files. The constructor creates a missing file, and raises StoreError."""
 
     def __init__(self, uri: str, timeout: float | None = None) -> None:
         self.uri = uri
@@ -40,7 +40,7 @@ class SqliteStore:
 
     @contextmanager
     def transaction(self) -> Iterator[sqlite3.Connection]:
-        """Run the block in one write `transaction`. Raises StoreError for errors of SQLite, such as a busy file."""
+        """Yield the connection in a write `transaction`. Raises StoreError for errors of SQLite, e.g. a busy file."""
         with store_errors(self.uri), transaction(self.connection):
             yield self.connection
 

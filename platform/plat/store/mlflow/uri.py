@@ -50,7 +50,7 @@ def _masked(match: re.Match[str]) -> str:
 
 
 def sqlite_path(uri: str) -> Path | None:
-    """Return the absolute path of a `sqlite:///` URI, None for other stores; raises StoreError for `:memory:`."""
+    """Return the absolute path of a `sqlite:///` URI, None for other stores; StoreError for `:memory:` or no path."""
     match = re.match(r"sqlite(?:\+\w+)?://(?P<rest>.*)$", uri)
     if not match:
         return None

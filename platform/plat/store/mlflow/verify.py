@@ -45,7 +45,10 @@ class StoreCheck:
 
 
 def verify_store(home: Home, uri: str) -> StoreCheck:
-    """Compare the stored runs with this home's directories; raises StoreError if the store cannot be opened."""
+    """Compare the stored runs with this home's directories; first fix artifact paths of a moved home (`open_backend`).
+
+    Raises StoreError if the store cannot be opened, or if another process holds the import lock.
+    """
     path = sqlite_path(uri)
     if path is not None and (problem := _file_problem(path, uri)):
         return StoreCheck(file=problem)
@@ -154,11 +157,11 @@ def _newest_problem(stored: Stored) -> str:
 
 
 def repair_store(home: Home, uri: str, check: StoreCheck) -> Path | None:
-    """Fix the differences of a check from the run directories.
+    """Fix the damaged file or the differing runs of a check from the run directories, then import all runs.
 
-    Returns the path of the kept copy of the database, None if there was nothing to fix. A file with damaged pages is
-    moved aside and a new store is filled from the directories; runs without a directory and notes made in MLflow then
-    remain in the kept file only. Raises StoreError for stores other than SQLite.
+    Returns the path of the kept copy of the database; without damage and differences, does nothing and returns None. A
+    file with damaged pages is moved aside and a new store is filled from the directories; runs without a directory and
+    notes made in MLflow then remain in the kept file only. Raises StoreError for stores other than SQLite.
     """
     path = sqlite_path(uri)
     if not check.file and not check.differing:
@@ -185,7 +188,7 @@ def repair_store(home: Home, uri: str, check: StoreCheck) -> Path | None:
 
 
 def restore_runs(home: Home, uri: str, ids: Iterable[str]) -> None:
-    """Replace the stored content of these runs, which a reader found changed by their digest, by their directories.
+    """Store these runs again from their directories, after a reader found, by digest, that they changed in the store.
 
     Skips runs whose directory is not here, done and undamaged. A server cannot delete values: there, missing content
     is restored and changed values stay. Raises StoreError or HomeError if the store or the home cannot be written.

@@ -86,7 +86,10 @@ class CodeState:
 
 @lru_cache(maxsize=4)  # git takes longer than the start of a run; a sweep collects this in the parent process
 def collect(source: Path | None = None) -> CodeState:
-    """Return the state of plat's code and of the installed plug-ins; `source` is one of plat's source files."""
+    """Return the state of plat's code and plug-ins, read once per process; `source` is one of plat's source files.
+
+    Raises SpecError if PLAT_RECORD_DIFF is neither on nor off.
+    """
     repository = repository_of(source or Path(__file__), whole=True)
     if repository is not None and not _is_plat(repository.root):
         repository = None

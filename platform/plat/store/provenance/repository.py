@@ -33,9 +33,11 @@ class Repository:
 
 
 def repository_of(source: Path, *, whole: bool) -> Repository | None:
-    """Return the repository that tracks a source file; None if none does, or if git fails.
+    """Return the state of the repository that tracks a source file; None if none does, or if git fails.
 
     whole  find uncommitted changes in the whole repository; if False, only in the folder of the source file
+
+    Changes that git fails to list within 20 s count as none. Raises SpecError if RECORD_DIFF is neither on nor off.
     """
     with_text, folder = is_on(RECORD_DIFF), source.parent
     answer = _git(folder, "rev-parse", "--show-toplevel", "HEAD")

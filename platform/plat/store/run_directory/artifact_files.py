@@ -78,7 +78,7 @@ def artifact_folders(attempt: AttemptPaths) -> list[str]:
 
 
 def damage(path: Path) -> str:
-    """Describe the damage of the artifact in a folder after hashing its files; "" if there is none."""
+    """Hash the files of the artifact in the folder `path`, and describe its damage; "" if there is none."""
     sealed = _read_manifest(path)
     return f"{MANIFEST} is missing or damaged" if sealed is None else folder_manifest.damage(path / FILES, sealed)
 
@@ -101,7 +101,7 @@ def _artifact(path: Path, sealed: folder_manifest.Manifest) -> Artifact:
 class ArtifactCheck:
     """The findings of a check.
 
-    artifacts, bytes   number and size of the undamaged artifacts
+    artifacts, bytes   number and size of the artifacts of runs without a damaged one
     damaged            run id -> problem of its first damaged artifact
     absent             ids of runs whose result names an artifact that is not in this home
     """

@@ -26,7 +26,7 @@ from plat.words.outcomes import CANCELLED, PRUNED
 
 
 def new_attempt(paths: RunPaths, number: int, threads: int = 0) -> AttemptPaths:
-    """Create the folder of attempt `number` and its attempt.json, which records `threads` (0 by default).
+    """Create the folder of attempt `number` with its attempt.json, in which `threads` is only recorded.
 
     Raises RunError if the folder exists: another process works on the run.
     """
@@ -61,8 +61,9 @@ def new_attempt(paths: RunPaths, number: int, threads: int = 0) -> AttemptPaths:
 def settle(paths: RunPaths, outcome: str, reason: str) -> str | None:
     """Take the lease of a dead process, record the outcome of its attempt, release the lease, and return the outcome.
 
-    An outcome that the process wrote itself is kept and returned. If the process died before its attempt began, nothing
-    is recorded and `outcome` is returned. Returns None, and records nothing, if the lease cannot be taken.
+    An outcome that the process wrote itself is kept and returned. If the process died before its attempt began, or if
+    there is no lease.json, nothing is recorded and `outcome` is returned. Returns None, and records nothing, if the
+    lease cannot be taken.
     """
     dead = read_json(paths.lease) or {}
     held = lease.take(paths)
@@ -79,7 +80,7 @@ def settle(paths: RunPaths, outcome: str, reason: str) -> str | None:
 
 
 def record_failure(paths: RunPaths, outcome: str, reason: str, error: str | None = None) -> None:
-    """Record an attempt that failed before its start. Does nothing if the lease cannot be taken."""
+    """Create the run's next attempt, which failed before its start. Does nothing if the lease cannot be taken."""
     held = lease.take(paths)
     if held is None:
         return
@@ -90,21 +91,24 @@ def record_failure(paths: RunPaths, outcome: str, reason: str, error: str | None
 
 
 def request_cancel(paths: RunPaths) -> None:
-    """Cancel a run on any machine: its trainer sees the request at the next `should_stop()`."""
+    """Ask a run on any machine to stop: its trainer sees the request at the next `should_stop()`.
+
+    A process on this machine, except this one, also gets SIGTERM.
+    """
     paths.cancel.touch()
     _hurry(paths)
 
 
 def request_prune(paths: RunPaths, reason: str) -> None:
-    """Ask a run that its search pruned to save a checkpoint and stop; `reason` is one line."""
+    """Ask a run that its search pruned to stop, as `request_cancel` does; `reason` is one line."""
     write(paths.cancel, f"{PRUNED}\n{reason}\n".encode(), sync=False)
     _hurry(paths)
 
 
 def requested_end(paths: RunPaths) -> tuple[str, str]:
-    """Return (outcome, reason) of a run that stopped on request, from its cancel mark.
+    """Return (outcome, reason) of a run that stopped on request, from its file `cancel`.
 
-    It is PRUNED with the mark's reason, or CANCELLED with "cancelled"; without a readable mark, the latter.
+    They are PRUNED and the reason in the file after `request_prune`, else CANCELLED and "cancelled".
     """
     try:
         outcome, _, reason = read_text(paths.cancel).strip().partition("\n")
@@ -138,7 +142,7 @@ def end_attempt(paths: RunPaths, attempt: AttemptPaths, outcome: str, reason: st
 
 
 def hardware_used() -> dict[str, Any]:
-    """Return the peak memory of this process in MiB (`peak_mb`), and the name of the GPU (`gpu`) if torch used one."""
+    """Return `peak_mb`, the peak memory of this process in MiB, and if torch used a GPU, `gpu`, the GPU's name."""
     import resource
 
     facts: dict[str, Any] = {"peak_mb": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024}

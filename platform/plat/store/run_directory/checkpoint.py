@@ -35,7 +35,7 @@ def step_folder(folder: Path, step: int) -> Path:
 
 
 def list_checkpoints(folder: Path) -> list[tuple[int, Path]]:
-    """Return (step, path) of every checkpoint in a folder, the oldest first, without a check for damage."""
+    """Return (step, path) of every checkpoint in a folder, the lowest step first, without a check for damage."""
     try:
         names = os.listdir(folder)
     except (FileNotFoundError, NotADirectoryError):
@@ -46,7 +46,7 @@ def list_checkpoints(folder: Path) -> list[tuple[int, Path]]:
 
 
 def newest_own(folder: Path) -> tuple[int, Path] | None:
-    """Return (step, path) of the newest checkpoint in `folder`, or None; skip those that `other_run` finds foreign."""
+    """Return (step, path) of the checkpoint with the highest step, even if damaged; None if all are of other runs."""
     return next(((step, path) for step, path in reversed(list_checkpoints(folder)) if not other_run(path)), None)
 
 
@@ -84,7 +84,6 @@ def save_checkpoint(
     """Write a durable checkpoint and return its path. It replaces an earlier one of the same step.
 
     peak          mark it as a peak; if the earlier one was a peak, the new one is a peak in any case
-
     write_files   gets an empty folder for files that are too large for memory; meta.json holds their manifest
 
     Raises OSError on a full disk, RunError for entries that are neither files nor folders; `folder` stays as it was.
@@ -153,7 +152,10 @@ def read_notes(path: Path) -> Notes:
 
 
 def valid_states(folders: list[Path], peak: bool = False) -> Iterator[tuple[int, Path, State]]:
-    """Yield (step, path, state) of every checkpoint (or peak) that loads, the newest first; warn about the others."""
+    """Yield (step, path, state) of every checkpoint that loads, the highest step first; log a warning for the others.
+
+    With `peak`, only checkpoints marked as a peak. Of one step, the checkpoint in the last folder comes first.
+    """
     candidates = [
         (step, index, path) for index, folder in enumerate(folders) for step, path in list_checkpoints(folder)
     ]
@@ -178,7 +180,7 @@ def state_at(folders: list[Path], step: int) -> State | None:
 
 
 def prune(folder: Path, keep: int = 2) -> None:
-    """Remove all but the last `keep` checkpoints and the newest peak."""
+    """Remove all checkpoints but the `keep` with the highest steps and the newest peak."""
     checkpoints = list_checkpoints(folder)
     older = checkpoints[:-keep] if keep else checkpoints
     if not older:

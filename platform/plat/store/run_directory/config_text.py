@@ -45,7 +45,6 @@ def _section_value(text: str) -> bytes:
 
 @lru_cache(KEPT)
 def _section_text(pickled: bytes) -> str:
-    """Return the YAML of a section."""
     return _dump(pickle.loads(pickled))
 
 

@@ -35,7 +35,10 @@ if TYPE_CHECKING:
 def create(
     home: Home, run: Run, experiment_name: str, *, paper: str | None = None, code: CodeState | None = None
 ) -> RunPaths:
-    """Create the run's directory, or add this experiment to an existing one and restore its missing files.
+    """Create the run's directory, or complete an existing one; return its paths.
+
+    An existing directory gets its missing files; `experiment_name` (unless it is "") and a first `paper` are added to
+    its meta.json. `code` is the state of the code for a new directory (default: `collect()`).
 
     Raises SpecError if the directory has a different config; HomeError if its meta.json is of another run, or the home
     cannot be written.
@@ -58,7 +61,7 @@ def create(
 
 
 def note_trial(home: Home, run_id: str, study: str, trial: str) -> None:
-    """Add a trial of a study to the run's meta.json; `trial` is its number.
+    """Add a trial of a study to the run's meta.json; `trial` is the trial's number as text.
 
     Raises HomeError if meta.json is missing, damaged or of another run.
     """
@@ -104,7 +107,7 @@ def _has_all_files(paths: RunPaths) -> bool:
 
 
 def lost_files(paths: RunPaths) -> list[str]:
-    """Describe the files of an existing directory that `create` will write again, e.g. `config.yaml was missing`."""
+    """Say which of config.yaml and meta.json `create` will write again, e.g. `config.yaml was missing`; [] if none."""
     if not paths.root.is_dir():
         return []
     lost = [] if os.path.lexists(paths.config) else [f"{paths.config.name} was missing"]

@@ -40,8 +40,8 @@ def damage(paths: RunPaths, metrics: Sequence[Metric], tables: Sequence[Table]) 
 def files_to_set_aside(paths: RunPaths) -> dict[Path, str]:
     """Return path -> damage ("is ...") of each damaged or foreign attempt.json, outcome.json and checkpoint.
 
-    Of a checkpoint nothing is checked but the run that it names. Checkpoints of the attempt that made the result are
-    not checked at all.
+    A checkpoint counts as foreign if it names another run; its content is not checked. Checkpoints of the attempt that
+    made the result are never returned.
     """
     made_result = (run_files.read_result(paths) or {}).get("attempt")
     found: dict[Path, str] = {}

@@ -38,8 +38,8 @@ class Table(NamedTuple):
 class Coverage(NamedTuple):
     """The part of an attempt that counts: all events of steps <= `step`.
 
-    events   number of events that count; the file of the attempt must begin with as many; None if unknown
-    success  newest value of the headline metric in them, None if unknown or if they may have none
+    events   number of events that count, the first ones in the attempt's file; None if unknown
+    success  newest value of the headline metric in them, from the checkpoint; None if not recorded there
     """
 
     step: float
@@ -56,7 +56,10 @@ def run_history(paths: RunPaths, *, uncovered: bool = False) -> tuple[list[Metri
 
 
 def count_events(spools: Iterable[tuple[Iterable[Event], Coverage]]) -> tuple[list[Metric], list[Table]]:
-    """Return the metrics and tables that count, given (events, coverage) of each attempt, the oldest first."""
+    """Return the metrics and tables that count, given (events, coverage) of each attempt, the oldest first.
+
+    The first value of a (key, step) wins, also of a (table, step). Damaged events are skipped.
+    """
     metrics: dict[tuple[str, int], Metric] = {}
     tables: dict[tuple[str, int], Table] = {}
     for events, coverage in spools:

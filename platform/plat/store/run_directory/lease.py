@@ -53,7 +53,10 @@ class Lease:
     _handle: int | None
 
     def release(self) -> None:
-        """Release the run. A second call, or a call after the folder was removed, does nothing."""
+        """Release the run. A second call, or a call after the folder was removed, raises nothing.
+
+        If another process has stolen the run, lease.json stays.
+        """
         if self._handle is not None:
             if (read_json(self.paths.lease) or {}).get("attempt") == self.attempt:  # else the run was stolen
                 self.paths.lease.unlink(missing_ok=True)

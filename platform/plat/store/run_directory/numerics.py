@@ -24,7 +24,11 @@ INSTRUCTIONS = {"avx512": {"avx512f", "avx512bw", "avx512vl", "avx512dq", "fma"}
 
 
 def numerics() -> dict[str, Any]:
-    """Return the processor, its instruction set, the library versions and the VARIABLES that are set."""
+    """Return the numerics of this process.
+
+    They are `cpu` (model), `instructions` ("avx512", "avx2", else the architecture), `libraries` (name -> version) and
+    `variables` (those of VARIABLES that are set).
+    """
     model, flags = _processor()
     return {
         "cpu": model,
@@ -44,7 +48,7 @@ def numerics_in_words(facts: Mapping[str, Any]) -> str:
 
 
 def numerics_of_run(attempts: Iterable[Mapping[str, Any]]) -> str:
-    """Format the different numerics of a run's attempts, the oldest first, joined by "; then "."""
+    """Format the distinct numerics of a run's attempts (a dict each, the oldest first), joined by "; then "."""
     words = (numerics_in_words(facts) for facts in attempts if isinstance(facts, Mapping))
     return "; then ".join(dict.fromkeys(text for text in words if text))
 

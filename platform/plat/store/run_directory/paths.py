@@ -27,7 +27,7 @@ class _Rooted(Protocol):
 
 
 class Below:
-    """An attribute of a class with a `root`: the path of this name below it."""
+    """A class attribute that, read on an instance, is the path `<instance>.root / name`."""
 
     def __init__(self, name: str) -> None:
         self._name = name

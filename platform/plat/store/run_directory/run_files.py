@@ -39,7 +39,7 @@ CONFIG_FIX = (
 
 
 def fix_of(damage: str) -> str:
-    """Return how to fix a run with this damage."""
+    """Return how to fix a run, in words; `damage` is what e.g. `unreadable` or `damage.damage` returns."""
     if damage == CONFIG_DAMAGE or damage.startswith(CONFIG_UNREADABLE):
         return CONFIG_FIX
     if damage.startswith("meta.json is ") and not is_of_other(damage):
@@ -78,7 +78,10 @@ def config_hash(config: Mapping[str, Any]) -> str:
 
 
 def read_config(paths: RunPaths) -> dict[str, Any]:
-    """Return the resolved config the run was made with. Raises HomeError if the file is missing, damaged or edited."""
+    """Return the resolved config the run was made with. Raises HomeError if the file is missing, damaged or edited.
+
+    An edit is not detected without a readable meta.json, which has the hash of the config.
+    """
     meta = load_meta(paths) or {}
     config = load_config(paths, meta)
     problem = config_damage(meta, config)
@@ -88,7 +91,10 @@ def read_config(paths: RunPaths) -> dict[str, Any]:
 
 
 def load_config(paths: RunPaths, meta: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the content of config.yaml, edited or not. Raises HomeError if it cannot be read or is no mapping."""
+    """Return the content of config.yaml, edited or not. Raises HomeError if it cannot be read or is no mapping.
+
+    `meta`, the content of meta.json, changes only the speed.
+    """
     try:
         text = read_text(paths.config)
         config = load_by_sections(text)
@@ -104,7 +110,7 @@ def load_config(paths: RunPaths, meta: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def config_damage(meta: Mapping[str, Any], config: Mapping[str, Any]) -> str:
-    """Describe the damage of a config whose hash differs from the one in meta.json; "" if it does not."""
+    """Return CONFIG_DAMAGE if the hash of a config differs from that in meta.json; "" if not, or if that is missing."""
     recorded = meta.get("config_sha256")
     if recorded is None or recorded == config_hash(config):
         return ""
@@ -150,7 +156,7 @@ def read_status(attempt: AttemptPaths) -> str:
 
 
 def read_meta(paths: RunPaths) -> dict[str, Any]:
-    """Return meta.json. Raises HomeError if it is missing, damaged or of another run."""
+    """Return meta.json, always with `experiments`. Raises HomeError if it is missing, damaged or of another run."""
     meta, problem = _read_own_meta(paths)
     if meta is None:
         other = is_of_other(problem)
@@ -164,9 +170,9 @@ def read_meta(paths: RunPaths) -> dict[str, Any]:
 
 
 def read_run(paths: RunPaths) -> Run:
-    """Return the run of a directory, without its experiment file.
+    """Return the run of a directory, without its experiment file: `identity`, `version`, `fingerprint` are empty.
 
-    Raises HomeError if its config or meta.json is missing or damaged.
+    Raises HomeError if config.yaml or meta.json is missing, damaged or edited, or meta.json is of another run.
     """
     from plat.spec.expansion.run import Run
 
@@ -235,7 +241,7 @@ def config_changed_since_result(paths: RunPaths) -> bool:
 
 
 def set_damaged_config_aside(paths: RunPaths) -> Path | None:
-    """Rename a damaged or edited config.yaml, so that `create` writes it again; return the new path or None."""
+    """Rename a damaged or edited config.yaml, so that `create` writes it again; return the new path, else None."""
     if not os.path.lexists(paths.config):
         return None
     try:

@@ -34,7 +34,11 @@ log = logging.getLogger(__name__)
 
 
 class FileRunIO:
-    """The RunIO of one attempt. `step` and `success` are its newest values, `events` is its number of events."""
+    """The RunIO of one attempt.
+
+    `step` and `success` (of the metric `headline`) are the newest that were logged or restored, None before. `events`
+    is the number of events in the attempt's spool.
+    """
 
     def __init__(
         self,

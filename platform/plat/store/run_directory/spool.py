@@ -56,7 +56,7 @@ class Event:
 class SpoolWriter:
     """Append events to the spool of one attempt of a run; `count` is the number of its events. A file has one writer.
 
-    The constructor raises OSError if the file cannot be opened.
+    The constructor raises OSError if the file cannot be opened. After `close`, appending raises ValueError.
     """
 
     def __init__(self, path: Path, run: str) -> None:
@@ -71,7 +71,7 @@ class SpoolWriter:
         self._write({"step": int(step), "time": time.time(), "metrics": values})
 
     def table(self, name: str, step: int, data: Any) -> None:
-        """Append JSON-able data under a name. Raises TypeError for other data."""
+        """Append JSON-able data under a name. Raises TypeError for other data, OSError on a full disk."""
         self._write({"step": int(step), "time": time.time(), "table": name, "data": data})
 
     def replay(self, event: Event) -> None:
@@ -110,7 +110,8 @@ class SpoolWriter:
 def read_events(path: Path, start: int = 0) -> tuple[list[Event], int]:
     """Return the events on complete lines from byte `start` on, and the offset for the next call.
 
-    An absent file has no events. A line is "foreign" if it names another run than the file's directory.
+    An absent file has no events; one that cannot be read has one event, of kind "unreadable". A line is "foreign" if it
+    names another run than the file's directory.
     """
     try:
         with open_regular(path) as file:
@@ -125,7 +126,7 @@ def read_events(path: Path, start: int = 0) -> tuple[list[Event], int]:
 
 
 def parse_line(line: bytes, run: str | None = None) -> Event:
-    """Parse one line of the spool of a run; a damaged line is of kind "corrupt", one of another run "foreign"."""
+    """Parse one line. A damaged line is of kind "corrupt"; one of another run than `run` (None: any) is "foreign"."""
     try:
         fields = parse_json(line)
         body, _, checksum = line.rpartition(_CRC_KEY)

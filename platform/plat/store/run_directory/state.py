@@ -142,7 +142,7 @@ def _progress(paths: RunPaths, headline: str) -> tuple[int | None, float | None,
 
 
 def last_progress(events: Path, headline: str = HEADLINE) -> tuple[int | None, float | None, float | None]:
-    """Return (newest step, newest value of the headline metric, seconds since the last event) of a spool."""
+    """Return (newest step, newest headline value, seconds since the last event) of a spool; None for what is absent."""
     newest = read_newest(events, headline)
     age = None
     with contextlib.suppress(OSError):

@@ -14,8 +14,8 @@ HALF = (torch.bfloat16, torch.float16)
 class Adam:
     """AdamW over one flat vector of parameters (P,), with the gradient's norm clipped to `clip`.
 
-    A step of 1e-6 vanishes in half precision. Such parameters have float32 master weights, gradients and moments, and
-    are the master weights rounded after each step.
+    `flat` itself is trained, in place. A step of 1e-6 vanishes in half precision. Such parameters have float32 master
+    weights, gradients and moments, and are the master weights rounded after each step.
     """
 
     def __init__(self, flat: Tensor, lr: float, betas: tuple[float, float], weight_decay: float, clip: float) -> None:
@@ -25,7 +25,9 @@ class Adam:
         self.optimiser = torch.optim.AdamW([self.master], lr=lr, betas=betas, weight_decay=weight_decay, fused=True)
 
     def step(self, lr_scale: float = 1.0) -> float:
-        """Apply the accumulated gradient and return its norm before clipping.
+        """Apply the gradient accumulated in `self.parameter`, clear it, and return its norm before clipping.
+
+        lr_scale  factor of the learning rate in this step only
 
         Raises RunError (class `nan`) if the norm is not finite; the weights stay as they are.
         """
@@ -46,7 +48,12 @@ class Adam:
         return norm
 
     def state(self, prefix: str) -> dict[str, Tensor]:
-        """Return parameters, step count, moments and master weights for a checkpoint, named `prefix`.*."""
+        """Return the tensors for a checkpoint. They are not copies: later steps change them.
+
+        <prefix>.parameters                   always
+        <prefix>.step, .exp_avg, .exp_avg_sq  AdamW's step count and moments; absent before the first step
+        <prefix>.master                       float32 master weights; only if the parameters are in half precision
+        """
         state = self.optimiser.state.get(self.master) or {}
         kept = {f"{prefix}.{name}": value.detach() for name, value in state.items()}
         if self.master is not self.parameter:
@@ -54,7 +61,11 @@ class Adam:
         return {f"{prefix}.parameters": self.parameter.detach(), **kept}
 
     def restore(self, prefix: str, tensors: dict[str, Tensor]) -> None:
-        """Restore what `state(prefix)` returned."""
+        """Copy in the tensors that `state(prefix)` returned; `tensors` may have others.
+
+        Absent master weights are made from the parameters. If the step count is absent, the optimiser's moments stay as
+        they are. Raises KeyError without `<prefix>.parameters`.
+        """
         with torch.no_grad():
             self.parameter.copy_(tensors[f"{prefix}.parameters"])
             if self.master is not self.parameter:

@@ -31,7 +31,7 @@ class Batch(Trajectories):
         return np.arange(self.responses.shape[1]) < self.response_length[:, None]
 
     def select(self, trajectories: np.ndarray) -> Batch:
-        """Return the batch of these trajectories only, renumbered in the order given."""
+        """Return the batch of these trajectories (distinct indices) only, renumbered in the order given."""
         new_number = np.full(self.trajectories, -1)
         new_number[trajectories] = np.arange(len(trajectories))
         rows = np.flatnonzero(new_number[self.trajectory_of_row] >= 0)
@@ -56,7 +56,7 @@ def is_last_turn(batch: Batch) -> np.ndarray:
 
 
 def concatenate(batches: list[Batch]) -> Batch:
-    """Join batches; their groups must already have distinct numbers."""
+    """Join batches and renumber their trajectories. Groups keep their numbers, which must already be distinct."""
     if len(batches) == 1:
         return batches[0]
     joined = {name: stacked([getattr(batch, name) for batch in batches]) for name in ARRAYS}
@@ -86,7 +86,7 @@ def pad_prompts(prompts: list[tuple[int, ...]], pad: int, device: str) -> tuple[
 
 
 def length_groups(lengths: np.ndarray, worth: int = 512) -> list[np.ndarray]:
-    """Split rows into groups of similar length, in rising order within each, so that padding wastes little.
+    """Split rows into groups of similar length, so that padding wastes little: arrays of ascending row numbers.
 
     lengths   (B,) tokens of each row
     worth     padded tokens that a further group must save: about the cost of one more pass

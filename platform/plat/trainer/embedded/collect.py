@@ -28,14 +28,14 @@ class Collector:
         self.sampling = Sampling(task.turns, task.response_tokens, train.temperature, train.context, task.token_cost)
 
     def rollout(self, policy: Weights, step: int) -> Batch:
-        """Play P fresh instances, G trajectories each."""
+        """Play P training instances, whose seeds no other step uses, with G trajectories each."""
         return self._rollout(policy, step, 0, self.config.train.prompts)
 
     def replace_uninformative(self, policy: Weights, batch: Batch, step: int) -> tuple[Batch, dict[str, float]]:
         """Replace prompts whose returns are all equal by fresh ones (DAPO's dynamic sampling).
 
         Makes at most `max_refills` further rollouts. The returned batch may have fewer than P prompts, or none; the
-        metrics count what was replaced.
+        metrics count the refills and the prompts that are left (`refill`).
         """
         batches, trajectories, metrics = refill(batch, partial(self._rollout, policy, step), self.config)
         return concatenate(batches).select(trajectories), metrics
@@ -71,9 +71,9 @@ class Collector:
 
 
 def with_reward_noise(batch: Batch, std: float, key: Key) -> Batch:
-    """Add Gaussian noise of mean 0 and deviation `std` to the reward of each trajectory's last turn.
+    """Return the batch with Gaussian noise of mean 0 and deviation `std` added to each trajectory's last reward.
 
-    The noise of trajectory n is a function of (key, n) alone. Nothing else in the batch changes.
+    The noise of trajectory n is a function of (key, n) alone. `batch` does not change; it is returned for `std` 0.
     """
     if not std:
         return batch

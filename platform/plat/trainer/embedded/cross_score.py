@@ -27,7 +27,7 @@ def log_likelihoods(
     temperature: float = 1.0,
     candidates: np.ndarray | None = None,
 ) -> Tensor:
-    """Return L (N, C): summed log-likelihoods (nats) of reasonings[i, :lengths[i]] after its candidate prompts.
+    """Return L (N, C), float64 on the CPU: summed log-likelihoods (nats) of reasonings[i, :lengths[i]] after prompts.
 
     reasonings  (N, K) token ids, padded
     lengths     (N,) tokens of each reasoning; an empty one has log-likelihood 0
@@ -73,7 +73,7 @@ def measure(
     temperature: float,
     rng: np.random.Generator,
 ) -> dict[str, float]:
-    """Return the `mi/` metrics of a batch before filtering (`plat.trainer.loop.proxy_scoring`); change `sigmas`."""
+    """Return the `mi/` metrics of a batch before filtering (`proxy_scoring.mutual_information`); updates `sigmas`."""
 
     def score(rows: np.ndarray, prompts: list[tuple[int, ...]]) -> Tensor:
         lengths = batch.reasoning_length[rows]

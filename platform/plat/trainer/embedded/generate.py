@@ -38,7 +38,7 @@ def generate(
     chances: np.ndarray,
     temperature: float,
 ) -> Responses:
-    """Generate one response to prompts[rows[b]] for each row b.
+    """Generate one response to prompts[rows[b]] for each row b; of the tokenizer only `pad` and `eos` are used.
 
     rows       (B,) indices into prompts
     chances    (B, T) float32 in [0, 1): one number decides each token; a response has at most T tokens

@@ -60,7 +60,7 @@ def random_halves(prompts: int, size: int, rng: np.random.Generator) -> list[NDA
 
 
 def with_returns(batch: Batch, returns: NDArray[np.float64]) -> Batch:
-    """Return the batch with these returns (N,), each at the last turn of its trajectory."""
+    """Return a copy of the batch with these returns (N,), each at the last turn of its trajectory."""
     rewards = np.zeros_like(batch.rewards)
     rewards[is_last_turn(batch)] = returns
     return replace(batch, rewards=rewards)

@@ -121,11 +121,11 @@ class Learner:
         self.aggregation = Aggregation(loss_scale_factor=config.task.turns * config.task.response_tokens)
 
     def policy(self) -> Weights:
-        """Return the policy's weights for rollouts and scoring, without gradient."""
+        """Return the policy's weights for rollouts and scoring, without gradient. Get them again after an update."""
         return unpack(self.shape, self.actor.parameter.detach())
 
     def tensors(self) -> dict[str, Tensor]:
-        """Return the parameters and optimiser states of a checkpoint, by name."""
+        """Return `actor.*` and `critic.*` for a checkpoint (`Adam.state`). They are not copies: updates change them."""
         return self.actor.state("actor") | (self.critic.state("critic") if self.critic else {})
 
     def restore(self, tensors: dict[str, Tensor]) -> None:
@@ -143,7 +143,8 @@ class Learner:
         Advantages, returns, and the reference policy's log-probabilities are computed once. Then the trajectories are
         shuffled and split into `plan.updates` mini-batches. Each makes one optimiser step of the policy, and one of the
         critic if there is one. In the first `critic_warmup` iterations the policy makes no step, only the critic does.
-        Returns the `actor/` and `critic/` metrics, means over the mini-batches.
+        Returns the `actor/` and `critic/` metrics, means over the mini-batches; no `actor/` ones in the warm-up.
+        Raises RunError (class nan) if a reward, a value of the critic or a gradient is not finite.
         """
         iteration = self._with_targets(batch, plan)
         is_critic_warmup = self.critic is not None and step <= self.config.train.critic_warmup

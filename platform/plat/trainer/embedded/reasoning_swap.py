@@ -38,9 +38,10 @@ REPORTED = ("success", "return", "format_valid")
 def evaluate_replaced(
     weights: Weights, tokenizer: Tokenizer, config: RunConfig, instances: FixedInstances
 ) -> tuple[dict[str, float], dict[str, Batch]]:
-    """Return the metrics of both evaluations, named without `val/` (e.g. `success_swapped`), and their trajectories.
+    """Return the metrics of both evaluations, and their trajectories under `swapped` and `blanked`.
 
-    `replaced_swapped` and `replaced_blanked` are the shares of turns with a replaced reasoning.
+    Metrics are those of REPORTED without `val/`, e.g. `success_swapped`. `replaced_swapped` and `replaced_blanked` are
+    the shares of turns with a replaced reasoning.
     """
 
     def swap(turn: int, reasonings: list[Reasoning]) -> list[Reasoning]:

@@ -72,10 +72,10 @@ def rollout(
     key: Key,
     rewrite: Rewrite | None = None,
 ) -> Batch:
-    """Play every episode to its end; in each turn all active trajectories respond at once.
+    """Play every episode to its end, or for `sampling.turns` turns; in each, all active trajectories respond at once.
 
     key       of the random numbers (`randomness.uniforms`)
-    rewrite   may change responses before they are played; log-probabilities and entropies are then 0
+    rewrite   may change responses before they are played; with it, all log-probabilities and entropies are 0
     """
     trajectories = [
         _Trajectory(tokenizer, environment, seed, noise, sampling)

@@ -33,7 +33,7 @@ def validate(config: RunConfig) -> RunConfig:
 
 
 def task_identity(config: RunConfig) -> dict[str, Any]:
-    """Return the part of a run's identity that names its environment's version and data."""
+    """Return {"environment": version, "data": fingerprint} of a run's environment, a part of the run's identity."""
     spec, options = environment_of(config)
     return {"environment": spec.version, "data": spec.fingerprint(options)}
 
@@ -46,7 +46,7 @@ def _fingerprint(config: RunConfig) -> dict[str, Any]:
 
 
 def load_prepare() -> Any:
-    """Return the function that builds the base model of a config unless it is in the cache."""
+    """Return (config, cache) -> base record: build the config's base model unless it is shipped or in the cache."""
     from plat.trainer.embedded.base_model.load import obtain
 
     return lambda config, cache: obtain(config.model, cache)

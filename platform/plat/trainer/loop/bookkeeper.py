@@ -110,15 +110,15 @@ class Bookkeeper:
 
     @property
     def step(self) -> int:
-        """Step of the current iteration."""
+        """Step of the current iteration; after `end_iteration`, that of the next one."""
         return self.progress.step + 1
 
     def timed(self, part: str) -> AbstractContextManager[None]:
-        """Return a context manager; the seconds of its block are logged as `time/<part>`."""
+        """Return a context manager; the seconds of all blocks of this `part` are summed and logged as `time/<part>`."""
         return self.stopwatch.timed(part)
 
     def add(self, metrics: Mapping[str, float]) -> None:
-        """Add metrics of the current iteration."""
+        """Add metrics of the current iteration; they replace earlier ones of the same names."""
         self.metrics |= metrics
 
     def rolled_out(self, returns: NDArray[np.float64], metrics: Mapping[str, float]) -> None:
@@ -145,6 +145,8 @@ class Bookkeeper:
         """Finish the iteration after its update: evaluate and probe if due, log, save, and decide if the run is over.
 
         empty   True if no trajectory was kept, so that no update was made
+
+        Raises KeyError if `rolled_out` was not called, RunError (class nan) if the validation success is not finite.
         """
         config, step = self.config, self.step
         self.progress.step = step
@@ -173,9 +175,9 @@ class Bookkeeper:
     def finish(self, description: Mapping[str, Any]) -> Outcome:
         """Return the outcome. Unless the run is interrupted, peak and final policy first play the held-out instances.
 
-        description   what the summary says of the model that was trained
+        description   of the trained model, for the summary; an interrupted run has an empty summary
 
-        Raises RunError if the trainer left its loop before the run was over.
+        Raises RunError if the trainer left its loop before the run was over, or if the peak's checkpoint is lost.
         """
         if not self.is_over:
             raise RunError(

@@ -19,7 +19,7 @@ _COUNTED: dict[str, int | None] = {}  # counts of this process, by everything th
 
 
 def check_task(config: RunConfig) -> None:
-    """Raise SpecError if the environment breaks its contract or has too few problems."""
+    """Raise PluginError if the environment breaks its contract, SpecError if it has too few problems."""
     rehearse(config)
     check_instances(config)
 

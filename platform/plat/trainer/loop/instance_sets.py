@@ -44,7 +44,9 @@ def _problem(environment: Environment, seed: int) -> str:
 def probe_instances(environment: Environment, config: RunConfig, step: int, excluded: set[str]) -> list[int]:
     """Return the seeds of `mi.probe` instances for a probe at a step, distinct within each block of PROBE_BLOCK.
 
-    excluded   problems that are not used while the task has others
+    excluded   problems that are not used
+
+    If the task has too few other problems, a block is filled up with excluded or repeated ones.
     """
     tries = TRIES * PROBE_BLOCK
     firsts = [probe_seed(config.seed, step, block, tries) for block in range(config.mi.probe // PROBE_BLOCK)]
@@ -57,7 +59,7 @@ def count_key(split: str) -> str:
 
 
 def too_few(task: str, split: str, distinct: int, count: int) -> SpecError:
-    """Return the error for a task with fewer problems than needed; evaluations play no problem twice."""
+    """Return (do not raise) the error for a task with fewer problems than an evaluation of this split needs."""
     key = count_key(split)
     return SpecError(
         f"{task} has {counted(distinct, 'different problem')} for {split}, {count} are asked for",
@@ -69,8 +71,9 @@ def too_few(task: str, split: str, distinct: int, count: int) -> SpecError:
 def chosen_instances(config: RunConfig, options: Mapping[str, Any] | None = None) -> FixedInstances:
     """Return the instances that `plat eval` asks for.
 
-    options: split (validation | heldout, default heldout), instances (default: as many as in the run). Others raise
-    SpecError.
+    options: split (validation | heldout, default heldout); instances, a whole number from 1 (default: as many as in the
+    run, or `eval.instances` if `eval.heldout` is 0). Raises SpecError for another option, a wrong value, or too few
+    problems.
     """
     options = dict(options or {})
     for name in options.keys() - {"split", "instances"}:

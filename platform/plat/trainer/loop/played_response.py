@@ -29,9 +29,10 @@ class PlayedResponse:
 
 
 def play_response(environment: Environment, text: str, reasoning_length: int, cost: float) -> PlayedResponse:
-    """Play the text of a response, whose tokens cost `cost` in total.
+    """Play the text of a response, and return its effect and the next observation.
 
     reasoning_length   tokens of its reasoning; -1 if the think section never closes
+    cost               of all tokens of the response, subtracted from the reward
     """
     reasoning = text.partition(END_THINK)[0].strip()
     level = environment.reasoning_level(reasoning) if reasoning_length >= 0 else None

@@ -37,7 +37,7 @@ def refill(
     roll_out   (number of the refill, from 1; number of fresh prompts) -> their trajectories
 
     Returns all batches, the first one included; the numbers of the trajectories to learn from, counted through all
-    batches (at most P * G, perhaps none); and the `rollout/` metrics of the refills.
+    batches (at most P * G, perhaps none); and the metrics `rollout/refills` and `rollout/informative_prompts`.
     """
     prompts, group_size, max_refills = config.train.prompts, config.train.group_size, config.algorithm.max_refills
     batches, before = [first], 0  # before: prompts in earlier batches
@@ -61,8 +61,8 @@ def filter_batch(
 
     The rule `random` draws one number per prompt from `rng`. The rule `within_group` keeps every prompt, and of each
     group the trajectories with the largest spread of returns; `random_within_group` keeps as many of each group, drawn
-    from `rng`. Other rules do not depend on `rng`. A batch without trajectories (DAPO found no informative prompt)
-    gives an empty selection.
+    from `rng`. The result of other rules does not depend on `rng`. A batch without trajectories (DAPO found no
+    informative prompt) gives an empty selection. Raises RunError (class nan) for scores that are not finite (`select`).
     """
     if not batch.trajectories:
         nothing = np.zeros(0, dtype=np.int64)
@@ -84,9 +84,10 @@ def filter_batch(
 
 
 def update_plan(kept: int, train: TrainConfig, config: FilterConfig) -> tuple[StepPlan, dict[str, float]]:
-    """Return the plan of the updates for this number of kept trajectories, and its metrics.
+    """Return the plan of the updates for `kept` trajectories out of the P * G of a full batch, and its metrics.
 
     `filter/loss_scale` is the product of the three scales of the plan; at most one of them differs from 1.
+    `filter/updates` is the planned number of optimiser steps.
     """
     plan = step_plan(kept, train.prompts * train.group_size, config, train.mini_batches)
     return plan, {

@@ -46,7 +46,7 @@ def mutual_information(
 ) -> dict[str, float]:
     """Return the `mi/` metrics of a batch before filtering, in each scope that is switched on.
 
-    A scope is left out if fewer than two reasonings or prompts are there to compare.
+    A scope is left out if it has fewer than two reasonings or prompts to compare.
 
     prompts   (B,) prompt of each row, e.g. a tuple of token ids; equal prompts are one candidate
     sigmas    moving averages, which this measurement changes (`plat.rl.mutual_information.mi_metrics`)

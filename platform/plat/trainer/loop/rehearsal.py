@@ -29,7 +29,7 @@ CONTRACT = "see `Environment` in plat_envs/api.py and docs/adding-a-trainer.md"
 def rehearse(config: RunConfig) -> None:
     """Play the task of a config as its runs would. Raises PluginError at the environment's code for a mistake.
 
-    Skips plat's own environments, which have tests, and those that are not countable when planning.
+    Skips plat's own environments, which have tests, and those that say that they are not `countable` when planning.
     """
     spec, options = environment_of(config)
     if not is_plugged_in(spec) or not spec.countable(options):
@@ -45,6 +45,8 @@ def is_plugged_in(spec: EnvironmentSpec) -> bool:
 
 def play(spec: EnvironmentSpec, options: Any, rendering: str, *, only_known_words: bool) -> None:
     """Play SEEDS episodes of each of SPLITS with random responses. Raises PluginError for the first mistake.
+
+    Raises SpecError instead if the environment itself rejects its options or data (BadEnvironment).
 
     only_known_words  every observation must consist of words of the vocabulary and end with `<think>`, as stand-ins
                       need

@@ -28,7 +28,7 @@ class Trainable(Protocol):
         """Evaluate on the validation instances: metrics without `val/`, `success` among them; a table per instance."""
 
     def evaluate_heldout(self, peak: State | None) -> Measured:
-        """Evaluate the current policy, or that of the checkpoint `peak`, on the held-out instances.
+        """Evaluate the current policy, or that of the checkpoint `peak`, on the held-out instances, as `validate` does.
 
         After a call with a checkpoint the run is over: the current policy need not be restored.
         """
@@ -36,7 +36,7 @@ class Trainable(Protocol):
     def probe(self, step: int, with_null: bool) -> Measured:
         """Probe the reasoning of the current policy: metrics with the prefix `probe/`, and the table of its blocks.
 
-        with_null   also measure `probe/retrieval_untrained`, on a model that was never trained
+        with_null   also measure `probe/retrieval_untrained`, on an untrained model; the trainer `verl` ignores it
         """
 
     def state(self) -> State:

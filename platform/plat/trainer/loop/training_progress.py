@@ -26,7 +26,7 @@ class Progress:
 
 
 def with_progress(state: State, progress: Progress) -> State:
-    """Return the content of a checkpoint: the trainer's state, with the progress added to its meta data."""
+    """Return the content of a checkpoint: the trainer's tensors and meta data, and the progress; no `state.files`."""
     own: dict[str, Any] = {OWN: state.meta} if state.meta else {}
     return State(state.tensors, asdict(progress) | own)
 
@@ -56,12 +56,12 @@ class Stopwatch:
 
     @contextmanager
     def timed(self, part: str) -> Iterator[None]:
-        """Add the time of the block to `part`."""
+        """Add the time of the block to `part`, unless the block raises."""
         started = time.perf_counter()
         yield
         self.seconds[part] = self.seconds.get(part, 0.0) + time.perf_counter() - started
 
     def metrics(self) -> dict[str, float]:
-        """Return `time/<part>` and `time/step`, in seconds."""
+        """Return, in seconds, `time/<part>` of each part and `time/step`, the time since the stopwatch was made."""
         parts = {f"time/{part}": seconds for part, seconds in self.seconds.items()}
         return parts | {"time/step": time.perf_counter() - self.started}

@@ -55,7 +55,11 @@ def stacked(arrays: Sequence[np.ndarray], padding: int = 0) -> np.ndarray:
 
 
 def batch_metrics(batch: Trajectories, group_size: int, by_prompt: bool = False) -> dict[str, float]:
-    """Return the `rollout/` metrics of a batch before any filtering; `by_prompt` adds those of `prompt_metrics`."""
+    """Return the `rollout/` metrics of a batch before any filtering; `by_prompt` adds those of `prompt_metrics`.
+
+    They are those of `rollout_metrics` and shares and means over trajectories (success), rows (format_valid,
+    reasoning_parses, level/<name>, response_tokens) and tokens (entropy).
+    """
     returns, success = batch.returns.reshape(-1, group_size), batch.success.reshape(-1, group_size)
     further = prompt_metrics(returns, success) if by_prompt else {}
     return rollout_metrics(returns) | {
@@ -93,7 +97,7 @@ def evaluation_metrics(batch: Trajectories) -> dict[str, float]:
 
 
 def instance_results(batch: Trajectories) -> dict[str, Any]:
-    """Return the results of each instance, JSON-able: success (0 or 1), return, number of turns, number of moves."""
+    """Return JSON-able lists with a value for each trajectory, in order: success (0 or 1), return, turns, moves."""
     return {
         "success": batch.success.astype(int).tolist(),
         "return": [round(float(value), 6) for value in batch.returns],

@@ -76,7 +76,10 @@ class BaseRecord:
 
 
 def record_of(folder: Path, model: str, recipe: dict[str, Any], **facts: Any) -> BaseRecord:
-    """Return the record of the files in a folder."""
+    """Return, without writing it, the record of a base's folder. Raises SpecError if it has no checkpoint.
+
+    facts  the fields of BaseRecord that do not follow from the files: `parameters`, and optionally others
+    """
     files = {file.name: file_hash(file) for file in sorted(folder.iterdir()) if file.name != RECORD}
     return BaseRecord(folder, model, recipe, hash_of_recipe(recipe), checkpoint_hash(folder), files, **facts)
 
@@ -84,7 +87,8 @@ def record_of(folder: Path, model: str, recipe: dict[str, Any], **facts: Any) ->
 def read_base(folder: Path, recipe_hash: str) -> BaseRecord | None:
     """Return the base of this recipe in this folder, with every byte checked; None if there is no such folder.
 
-    Raises CheckpointError for the first file that is missing or damaged.
+    Raises CheckpointError for the first file that is missing or damaged, and for a record that is of another recipe,
+    contradicts itself, or was written by a newer plat.
     """
     if not folder.is_dir():
         return None
@@ -115,7 +119,7 @@ def read_base(folder: Path, recipe_hash: str) -> BaseRecord | None:
 
 
 def shipped_base(model: ModelConfig) -> BaseRecord | None:
-    """Return the shipped base of this recipe; None if it must be built.
+    """Return the shipped base of this recipe; None if no base of it is shipped, or with `model.path`.
 
     Raises CheckpointError if it is damaged or its folder is missing. Building it again could give other bytes. Then the
     results would be taken for those of the shipped base, or the runs would get other ids.
@@ -137,10 +141,11 @@ def shipped_base(model: ModelConfig) -> BaseRecord | None:
 
 
 def base_identity(model: ModelConfig) -> dict[str, str]:
-    """Return the part of a run's identity that names its base model.
+    """Return the part of a run's identity that names its base model: keys and hashes.
 
     This is the content hash of a shipped base, or of the checkpoint at `model.path` and of its tokenizer. The content
-    of a base that must be built is not known yet: its recipe is named instead, with the word `local`.
+    of a base that must be built is not known yet: its recipe is named instead, with the word `local`. Raises SpecError
+    if `model.path` has no checkpoint, CheckpointError if a shipped base is damaged.
     """
     if model.path is not None:
         folder = Path(model.path)
@@ -150,7 +155,7 @@ def base_identity(model: ModelConfig) -> dict[str, str]:
 
 
 def records_in(bases: Path) -> tuple[list[BaseRecord], list[CheckpointError]]:
-    """Return the intact bases of a folder of bases, by model and key, and the errors of the others."""
+    """Return the intact bases of a folder of bases, sorted by model and key; return the errors of the others."""
     whole, damaged = [], []
     for folder in sorted(bases.iterdir()) if bases.is_dir() else ():
         if not folder.is_dir() or folder.name.startswith("."):

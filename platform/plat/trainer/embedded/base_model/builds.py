@@ -37,15 +37,18 @@ class Verification:
 
 
 def model_of(record: BaseRecord) -> ModelConfig:
-    """Return the config of this base."""
+    """Return a config with the name, shape and base settings of this base; other fields are the defaults."""
     shape, base = ShapeConfig(**record.recipe["shape"]), BaseConfig(**record.recipe["base"])
     return ModelConfig(name=record.model, shape=shape, base=base)
 
 
 def build_all(models: Sequence[ModelConfig], bases: Path, jobs: int, tell: Callable[[str], None]) -> list[BaseRecord]:
-    """Build the missing bases of these models in a folder of bases; return all, in the order of `models`.
+    """Build the missing and damaged bases of these models in a folder of bases; return all, in the order of `models`.
 
-    Raises CheckpointError if a training diverges.
+    jobs  processes at once
+    tell  receives a line for each base that is ready, also one that was there
+
+    Raises CheckpointError if a training diverges; no further build starts then.
     """
     return _in_processes(_build, [(model, bases) for model in models], models, jobs, tell)
 
@@ -63,7 +66,7 @@ def verify_all(
     configs   one for each task, with any model: how it is played
     margin    loss of success (0 to 1) that makes the rebuilt base worse
     tell      receives a line after each build
-    keep      folder for the new bases; None: they are removed afterwards
+    keep      folder for the new bases; intact ones there are not built again. None: they are removed afterwards
     """
     models = [model_of(record) for record in records]
     with contextlib.ExitStack() as stack:

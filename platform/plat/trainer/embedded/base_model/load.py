@@ -62,7 +62,10 @@ def load_base(config: RunConfig, cache: Path) -> Base:
 
 
 def empty_model(config: RunConfig) -> tuple[Shape, Tokenizer]:
-    """Return shape and tokenizer, for weights from a run's checkpoint; no base model is needed."""
+    """Return shape and tokenizer for weights from a run's checkpoint, without a stand-in's base model.
+
+    With `model.path` the checkpoint there is read. Raises CheckpointError if it cannot be.
+    """
     if config.model.path is not None:
         folder = Path(config.model.path)
         return hf.load(folder)[0], tokenizer_of(folder)
@@ -71,12 +74,18 @@ def empty_model(config: RunConfig) -> tuple[Shape, Tokenizer]:
 
 
 def obtain(model: ModelConfig, cache: Path) -> BaseRecord:
-    """Return the shipped base of this recipe, else that in the cache, built if it is missing or damaged."""
+    """Return the shipped base of this recipe, else that in the cache, built if it is missing or damaged.
+
+    Raises CheckpointError if the shipped one is damaged, or a build diverges.
+    """
     return shipped_base(model) or build(model, built_bases(cache))
 
 
 def build(model: ModelConfig, bases: Path) -> BaseRecord:
-    """Return the base of this recipe in a folder of bases; build it unless it is intact. Other processes wait."""
+    """Return the base of this recipe in a folder of bases; build it unless it is intact. Other processes wait.
+
+    A build removes a damaged base and prints its progress. Raises CheckpointError if the training diverges.
+    """
     folder = bases / base_key(model)
     bases.mkdir(parents=True, exist_ok=True)
     with FileLock(bases / f"{folder.name}.lock"):
@@ -135,7 +144,7 @@ def _surroundings() -> dict[str, str]:
 
 
 def describe(config: RunConfig, shape: Shape) -> dict[str, Any]:
-    """Return the description of the trained model for result.json and the report."""
+    """Return `model_really` (in words), `stand_in`, `parameters` and `vocabulary` for result.json and the report."""
     stand_in = config.model.path is None
     return {
         "model_really": f"stand-in for {config.model.paper_name}" if stand_in else str(config.model.path),

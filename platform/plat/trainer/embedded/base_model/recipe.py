@@ -51,7 +51,7 @@ def recipe_hash(model: ModelConfig) -> str:
 
 
 def hash_of_recipe(content: dict[str, Any]) -> str:
-    """Return the recipe hash of a recorded recipe."""
+    """Return the recipe hash (16 hexadecimal digits) of a recorded recipe."""
     text = json.dumps(content, sort_keys=True, separators=(",", ":"))
     return hashlib.sha256(text.encode()).hexdigest()[:16]
 

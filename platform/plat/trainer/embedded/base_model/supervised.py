@@ -42,7 +42,8 @@ def train_base(base: BaseConfig, shape: Shape, tokenizer: Tokenizer) -> tuple[Te
     """Return the flat parameters after `base.steps` steps of Adam, and the reported losses (nats per token).
 
     Every step draws an equal share of `base.batch` demonstrations from each task; its loss is the mean over all
-    response tokens. Raises CheckpointError if the training diverges.
+    response tokens. The loss of every 50th step and of the last is reported: printed, and in the list. Raises
+    CheckpointError if the training diverges.
     """
     tasks = tasks_of(base.version)
     pools = {task: corpus(task, base, tokenizer) for task in tasks}

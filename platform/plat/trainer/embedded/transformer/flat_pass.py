@@ -29,7 +29,7 @@ from plat.trainer.embedded.transformer.model import Weights
 
 
 def fits(weights: Weights, batch: Batch) -> bool:
-    """Return True if `hidden_states` is faster for these responses: on the CPU, with few attention scores."""
+    """Return True if `hidden_states` is faster: on the CPU, in float32 or float64, with few attention scores."""
     longest = int(batch.response_length.max(initial=1))
     seen = max(len(prompt) for prompt in batch.prompts) + longest
     plain = weights.embed.dtype in (torch.float32, torch.float64) and weights.embed.device.type == "cpu"

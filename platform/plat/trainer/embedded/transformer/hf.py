@@ -35,7 +35,7 @@ def _reorder(name: str, tensor: Tensor, head_dim: int, to_hf: bool) -> Tensor:
 
 
 def to_state_dict(shape: Shape, flat: Tensor) -> dict[str, Tensor]:
-    """Return the flat vector as `Qwen2ForCausalLM.state_dict()`."""
+    """Return the flat vector as `Qwen2ForCausalLM.state_dict()`, without `lm_head.weight` if embeddings are tied."""
     tensors, start = {}, 0
     for name, size in shape.entries():
         end = start + torch.Size(size).numel()
@@ -45,7 +45,7 @@ def to_state_dict(shape: Shape, flat: Tensor) -> dict[str, Tensor]:
 
 
 def from_state_dict(shape: Shape, tensors: dict[str, Tensor]) -> Tensor:
-    """Reverse `to_state_dict`. Raises CheckpointError for the first missing or misshapen tensor."""
+    """Reverse `to_state_dict`; ignore other tensors. Raises CheckpointError for the first missing or misshapen one."""
     parts = []
     for name, size in shape.entries():
         if name not in tensors or tuple(tensors[name].shape) != size:
@@ -58,7 +58,7 @@ def from_state_dict(shape: Shape, tensors: dict[str, Tensor]) -> Tensor:
 
 
 def save(folder: Path, shape: Shape, flat: Tensor) -> None:
-    """Write config.json and model.safetensors for `Qwen2ForCausalLM.from_pretrained(folder)`."""
+    """Write config.json and model.safetensors for `Qwen2ForCausalLM.from_pretrained(folder)`; `folder` must exist."""
     from safetensors.torch import save_file
 
     config: dict[str, Any] = {

@@ -95,7 +95,10 @@ class Weights:
 
 
 def unpack(shape: Shape, flat: Tensor) -> Weights:
-    """Return the flat vector (shape.parameters,) as matrices; gradients flow back into the vector."""
+    """Return the flat vector (shape.parameters,) as matrices; gradients flow back into the vector.
+
+    Some matrices are views of the vector, others are copies: after it has changed, unpack it again.
+    """
     width, ffn = shape.width, shape.ffn
     q, kv = shape.heads * shape.head_dim, shape.kv_heads * shape.head_dim
     per_layer = [width, (q + 2 * kv) * width, q + 2 * kv, width * q, width, 2 * ffn * width, width * ffn]
@@ -171,7 +174,10 @@ def encode(weights: Weights, ids: Tensor, lengths: Tensor | None = None) -> Pref
 
 
 def extend(weights: Weights, prefix: Prefix | None, rows: Tensor | None, ids: Tensor) -> Tensor:
-    """Return hidden states (B, T, width) of right-padded continuations ids (B, T); row b continues prompt rows[b]."""
+    """Return hidden states (B, T, width), after `unit_norm`, of right-padded continuations ids (B, T).
+
+    Row b continues prompt rows[b]. With `prefix` None it continues nothing, and `rows` is ignored.
+    """
     shape = weights.shape
     batch, tokens = ids.shape
     before = prefix.length if prefix else 0

@@ -34,7 +34,7 @@ class Tokenizer(Protocol):
 
 
 class WordTokenizer:
-    """One token per word of `plat_envs.vocabulary.WORDS`; text is words joined by single spaces."""
+    """One token per word of `plat_envs.vocabulary.WORDS`; text is words joined by single spaces; others: KeyError."""
 
     def __init__(self) -> None:
         self.vocabulary = len(WORDS)
@@ -58,7 +58,7 @@ class WordTokenizer:
 
 
 class PretrainedTokenizer:
-    """The tokenizer of a local checkpoint, with its chat template."""
+    """The tokenizer of a local checkpoint, with its chat template; `following` assumes that of Qwen2.5."""
 
     def __init__(self, folder: Path) -> None:
         require_extra("hub", "a checkpoint of Hugging Face", "model.path")
