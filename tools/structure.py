@@ -116,7 +116,7 @@ def sizes(root: Path) -> dict[str, str]:
 
 
 def walks(root: Path) -> dict[str, str]:
-    """Return the lengths of the walks through the checkout in `root`: label -> printed value."""
+    """Run every walk of `tools.walks` in the checkout `root`; return label -> number of files called, or "failed"."""
     table = {}
     for name in WALKS:
         try:
@@ -128,7 +128,7 @@ def walks(root: Path) -> dict[str, str]:
 
 
 def extract(commit: str, folder: Path) -> None:
-    """Write the files of the commit of this repository into the folder."""
+    """Write the files of a commit of this repository into the folder. CalledProcessError for an unknown commit."""
     archive = subprocess.run(["git", "archive", commit], check=True, capture_output=True).stdout
     with tarfile.open(fileobj=io.BytesIO(archive)) as files:
         files.extractall(folder, filter="data")

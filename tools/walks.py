@@ -74,10 +74,10 @@ threading.setprofile(record)
 
 
 def files_called(root: Path, walk: str) -> list[str]:
-    """Return the files of `root`/platform/plat that the walk calls, relative to that folder, sorted.
+    """Return the files below `root`/platform/plat in which a walk calls a function, relative to that folder, sorted.
 
-    Runs the code of `root` with this interpreter. Raises subprocess.SubprocessError if the command fails or takes
-    longer than five minutes.
+    `walk` is a key of WALKS. Runs the code of `root` with this interpreter. Raises subprocess.SubprocessError if the
+    command fails or takes longer than five minutes.
     """
     root = root.absolute()
     plat = root / "platform" / "plat"
@@ -103,7 +103,7 @@ def files_called(root: Path, walk: str) -> list[str]:
 
 
 def publish_entry_points(root: Path, folder: Path) -> None:
-    """Write the entry points of `root`'s pyproject.toml into `folder`, where they precede the installed ones."""
+    """Write the entry points of `root`'s pyproject.toml into `folder`; they win if it comes first on PYTHONPATH."""
     project = tomllib.loads((root / "pyproject.toml").read_text())["project"]
     metadata = folder / f"{project['name']}-{project['version']}.dist-info"
     metadata.mkdir()

@@ -27,23 +27,25 @@ LEVELS = ("template", "one_fact", "several_facts", "wrong_facts")
 
 
 class Environment(Protocol):
-    """One game on text. Deterministic: same config, split, seed, noise and responses, same everything."""
+    """One game on text. Equal config, split, seed, noise and responses give equal observations, rewards and infos."""
 
     instructions: str  # system message; "" in compact rendering
 
     @property
     def problem(self) -> str:
-        """The canonical form of the current instance: equal for the same problem in other order or words."""
+        """A text that identifies the current problem, equal for two problems that differ only in order or wording."""
 
     def reset(self, seed: int, noise: int = 0) -> str:
         """Start the instance of (split, seed) and return the first observation.
 
-        `noise` selects the stream of the environment's own chance (slips). Members of a group share the seed and may
-        differ in noise.
+        `noise` selects the random numbers of the environment itself (slips). The trajectories of one prompt share the
+        seed and may differ in noise.
         """
 
     def step(self, text: str) -> tuple[str, float, bool, dict[str, Any]]:
         """Play one response and return next observation, reward, done and info. Accepts any text.
+
+        The built-in environments raise BadEnvironment if the episode is over: call `reset` first.
 
         info has
             success       bool, is the task solved
@@ -56,14 +58,14 @@ class Environment(Protocol):
         """
 
     def demonstrate(self, rng: random.Random, level: str, good: bool = True) -> str:
-        """Return a response for the current state with reasoning of this level (LEVELS).
+        """Return a response for the current state with reasoning of this level (one of LEVELS). Does not play it.
 
-        Facts lead to a good action, wrong facts to a random one. A template has a good action, or a random one if not
-        `good`.
+        Facts are followed by a good action, wrong facts by a random one. `good` matters for templates only: True for a
+        good action, False for a random one.
         """
 
     def reasoning_level(self, reasoning: str) -> str | None:
-        """Return the level of a text as reasoning about the current state; None if it is not in the grammar."""
+        """Return the level of a reasoning in the current state; None if it is neither a template nor states facts."""
 
 
 @dataclass(frozen=True)
@@ -71,11 +73,11 @@ class EnvironmentSpec:
     """The specification of an environment. The module that defines one imports nothing heavy.
 
     name         as in the experiment file (`task: frozenlake`)
-    config_type  frozen dataclass of scalars; its __post_init__ raises BadEnvironment
+    config_type  frozen dataclass of scalars; its __post_init__ raises BadEnvironment for invalid values
     make         (config, split, rendering) -> Environment
     version      part of a run's identity: bump it when instances, renderings or rewards change
     fingerprint  config -> what else its problems depend on (the hash of a data file); part of a run's identity
-    countable    config -> True if planning can draw and count its problems: not if they must be downloaded first
+    countable    config -> True if planning can draw and count its problems; False if they must be downloaded first
     plenty       lower bound on the different problems of a split under the default options (`config_type()`)
     code         identity of its code where it is no installed release; None: the hash of its files, so that a changed
                  file makes new runs
@@ -114,7 +116,7 @@ def _option_types(config_type: type) -> dict[str, Any]:
 
 
 def configure(spec: EnvironmentSpec, options: Mapping[str, Any]) -> Any:
-    """Make the environment's config from plain options. Raises BadEnvironment for unknown names and wrong types."""
+    """Return the config of these options. Raises BadEnvironment for an unknown name, a wrong type or a wrong value."""
     kinds = _option_types(spec.config_type)
     values = {}
     for name, value in options.items():
@@ -132,6 +134,6 @@ def configure(spec: EnvironmentSpec, options: Mapping[str, Any]) -> Any:
 def make_environment(
     name: str, options: Mapping[str, Any] | None = None, split: str = "train", rendering: str = "compact"
 ) -> Environment:
-    """Find, configure and make an environment. Raises BadEnvironment for an unknown name or a wrong option."""
+    """Make an environment. Raises BadEnvironment if the name, an option, the split or the rendering is invalid."""
     spec = find_environment(name)
     return spec.make(configure(spec, options or {}), split, rendering)

@@ -100,7 +100,10 @@ def _pool(config: CountdownConfig, split: str) -> list[Problem]:
 
 @lru_cache(maxsize=4096)
 def problem_of(config: CountdownConfig, split: str, seed: int) -> Problem:
-    """Return the problem of (split, seed); real data are used in file order."""
+    """Return the problem of (split, seed). Raises BadEnvironment if the split has none or the data cannot be read.
+
+    Of real data, seed 0 gives the first problem of the split in the file, and so on; after the last, the first again.
+    """
     if config.data != "generated":
         pool = _pool(config, split)
         return pool[seed % len(pool)]

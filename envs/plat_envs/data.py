@@ -26,16 +26,16 @@ Item = TypeVar("Item")
 
 
 def check_source(task: str, data: str, path: str) -> None:
-    """Raise BadEnvironment if `data` is unknown, or `file` without a path."""
+    """Raise BadEnvironment if `data` is not in SOURCES, or is "file" without a path. `task` is for the message."""
     check_choice("data", data, SOURCES)
     if data == "file" and not path:
         raise BadEnvironment(f"{task}: data is 'file' but path is empty", fix="path: a .parquet, .json or .jsonl file")
 
 
 def read_rows(path: str) -> list[Row]:
-    """Return the rows of a Parquet file, a JSON file with a list of objects, or JSON Lines.
+    """Return the rows of a .parquet file; any other file holds a JSON list of objects, or one JSON object a line.
 
-    Raises BadEnvironment if the file cannot be read or has no such rows.
+    An empty file gives []. Raises BadEnvironment if the file cannot be read or holds anything but objects.
     """
     file = Path(path)
     try:
@@ -72,7 +72,7 @@ def _open(path: str | Path) -> BufferedReader:
 def hub_rows(dataset: str, revision: str) -> list[Row]:
     """Return the training rows of a dataset on the Hugging Face hub, or in its local cache.
 
-    Raises BadEnvironment if they cannot be loaded, or the package `datasets` is missing.
+    `revision` "" is the newest. Raises BadEnvironment if they cannot be loaded, or the package `datasets` is missing.
     """
     try:
         from datasets import load_dataset
@@ -94,12 +94,16 @@ def hub_rows(dataset: str, revision: str) -> list[Row]:
 
 @lru_cache(maxsize=16)
 def rows_of(data: str, path: str, dataset: str, revision: str) -> tuple[Row, ...]:
-    """Return the rows of `file` or `hub`, read once per process. Raises BadEnvironment if they cannot be read."""
+    """Return the rows of the file or of the hub, read once per process. BadEnvironment if they cannot be read."""
     return tuple(read_rows(path) if data == "file" else hub_rows(dataset, revision))
 
 
 def of_split(task: str, items: list[Item], key: Callable[[Item], str], split: str, shared_pool: bool) -> list[Item]:
-    """Return the items of a split in file order. Raises BadEnvironment if there are none."""
+    """Return the items of a split, in the given order; `train` also has those of `base`.
+
+    The hash of `key(item)` decides the split. With `shared_pool`, `validation` has the items of `train`. Raises
+    BadEnvironment for an unknown split, or if it has no item. `task` is for the message.
+    """
     wanted = source_split(split, shared_pool)
     splits = {"train": ("train", "base")}.get(wanted, (wanted,))
     chosen = [item for item in items if split_of(key(item)) in splits]
@@ -115,7 +119,7 @@ def _file_hash(path: str, size: int, changed: int) -> str:
 
 
 def is_here(config: Any) -> bool:
-    """Return True if the rows can be read without a network."""
+    """Return True unless `config.data` is "hub": then the rows may have to be downloaded."""
     return bool(config.data != "hub")
 
 

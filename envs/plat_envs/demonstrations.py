@@ -41,7 +41,7 @@ class Demonstration:
 def demonstrations(
     environment: Environment, rng: random.Random, count: int, mix: Mix, first_seed: int = 0
 ) -> Iterator[Demonstration]:
-    """Yield `count` demonstrations with levels drawn from the mix; instance seeds start at `first_seed`."""
+    """Play episodes of the seeds from `first_seed` on; yield one demonstration at each prompt, `count` in all."""
     seed, done, prompt = first_seed, True, ""
     for _ in range(count):
         if done:

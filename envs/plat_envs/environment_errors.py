@@ -20,7 +20,7 @@ class BadEnvironment(Exception):
 
 
 def one_of(name: object, valid: Iterable[str]) -> str:
-    """Return a fix for a misspelt name: the nearest valid one, then all of them."""
+    """Return advice for a misspelt name: the nearest valid one if there is one, then all of them."""
     names = list(valid)
     near = get_close_matches(str(name), names, n=1)
     return (f"did you mean {near[0]!r}? " if near else "") + f"one of: {', '.join(names)}"

@@ -48,7 +48,7 @@ class EpisodeConfig:
 
     @property
     def budget(self) -> int:
-        """Actions of a whole episode."""
+        """Largest number of actions in an episode: turns times actions per turn."""
         return self.turns * self.actions_per_turn
 
     def _check_solution(self, low: int, high: int) -> None:
@@ -61,7 +61,11 @@ class EpisodeConfig:
 
 
 class Episode(ABC):
-    """Base of the environments: subclasses know the game (`_load`, `_read`, `_play`, `_compact`, `_chat`)."""
+    """Base of the environments: subclasses know the game (`_load`, `_read`, `_play`, `_compact`, `_chat`).
+
+    The constructor raises BadEnvironment for an unknown split or rendering, and for a compact rendering of more than
+    MAX_NUMBER actions per episode.
+    """
 
     task: ClassVar[str]
     rules: str  # what the game is, for the chat rendering
@@ -163,7 +167,7 @@ class Episode(ABC):
     @property
     @abstractmethod
     def problem(self) -> str:
-        """The canonical form of the current instance."""
+        """A text that identifies the current problem, see `Environment.problem`."""
 
     @abstractmethod
     def _good_answer(self, rng: random.Random) -> str:

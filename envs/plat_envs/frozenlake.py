@@ -71,7 +71,7 @@ def neighbours(size: int) -> tuple[dict[str, int], ...]:
 
 
 def distances(rows: tuple[str, ...], goal: int) -> tuple[int, ...]:
-    """Return the moves from every cell to the goal around the holes, -1 if there is no way."""
+    """Return for each cell the least number of moves to the goal around the holes; -1 for holes and without a way."""
     cells, around = "".join(rows), neighbours(len(rows))
     distance = [-1] * len(cells)
     distance[goal] = 0
@@ -108,7 +108,7 @@ def _usable(config: FrozenLakeConfig, rows: tuple[str, ...], start: int, goal: i
 
 @lru_cache(maxsize=4096)
 def lake(config: FrozenLakeConfig, split: str, seed: int) -> Lake:
-    """Return the map of (split, seed)."""
+    """Return the map of (split, seed). Raises BadEnvironment if 100,000 draws give none."""
 
     def candidates(rng: random.Random) -> Iterator[Candidate[Lake]]:
         size = config.size
@@ -228,7 +228,7 @@ class FrozenLake(Episode):
     # --- demonstrations -----------------------------------------------------------------------------------------------
 
     def plan(self, most: int) -> list[str]:
-        """Return the next moves of a shortest path to the goal, at most `most`; vertical moves first."""
+        """Return at most `most` next moves of a shortest path to the goal, vertical ones first; [] without a path."""
         distance, around = self.lake.distance, neighbours(self.config.size)
         cell = self.position
         moves: list[str] = []

@@ -12,19 +12,19 @@ _JOIN = f" {SEPARATOR} "
 
 
 def read_moves(answer: str, most: int) -> tuple[list[str], bool]:
-    """Return the valid ones of the first `most` moves (joined by `||`), and True if there is one and all are valid."""
+    """Return the valid moves of the first `most`, in lower case, and True if there is one and all those are valid."""
     given = [part for part in map(str.strip, answer.split(SEPARATOR)) if part][:most]
     moves = [move for move in map(str.lower, given) if move in DELTAS]
     return moves, bool(moves) and len(moves) == len(given)
 
 
 def join_moves(moves: list[str]) -> str:
-    """Return the answer of these moves."""
+    """Return the answer with these moves, e.g. "up || left"."""
     return _JOIN.join(moves)
 
 
 def said_moves(answer: str) -> str:
-    """Return the moves of an answer without separators, as in a reasoning."""
+    """Return the moves of an answer as a reasoning states them, without separators: "up left"."""
     return answer.replace(f"{SEPARATOR} ", "")
 
 

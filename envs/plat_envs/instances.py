@@ -29,12 +29,12 @@ Candidate: TypeAlias = tuple[str, Callable[[], Instance | None]] | None
 
 
 def split_of(ground: str) -> str:
-    """Return the split of an instance, from its ground alone."""
+    """Return the split of an instance from its ground: its map or layout without the player's position."""
     return _BUCKETS[int.from_bytes(blake2b(ground.encode(), digest_size=4).digest()) % len(_BUCKETS)]
 
 
 def source_split(split: str, shared_pool: bool) -> str:
-    """Return the split to draw from: with a shared pool (as released), validation draws training instances."""
+    """Return "train" for "validation" with a shared pool, else `split` itself. BadEnvironment for an unknown split."""
     check_choice("split", split, SPLITS)
     return "train" if shared_pool and split == "validation" else split
 
@@ -53,7 +53,7 @@ def draw(
                  The function is called only for grounds of the split. None in place of a pair: the draw failed
     assign       ground -> split
 
-    Raises BadEnvironment if there is none in 100,000 draws.
+    Raises BadEnvironment for an unknown split, or if there is none in 100,000 draws.
     """
     rng = random.Random(f"{task}/{split}/{seed}")
     wanted = source_split(split, shared_pool)
@@ -71,7 +71,8 @@ def draw(
 def distinct_seeds(environment: Environment, first: int, count: int, excluded: Collection[str] = ()) -> list[int]:
     """Return the first `count` instance seeds from `first` on whose problems differ and are not in `excluded`.
 
-    If the task has too few such instances, the list is filled up with the seeds from `first` on.
+    Resets the environment to each seed that it tries, TRIES * count at most. If these are too few, the list is filled
+    up with the seeds from `first` on: it then has problems twice, or excluded ones.
     """
     seen = set(excluded)
     seeds: list[int] = []
@@ -94,6 +95,6 @@ def evaluation_seeds(environment: Environment, eval_seed: int, count: int) -> li
 
 
 def evaluation_tries(eval_seed: int, count: int) -> range:
-    """Return the seeds that `evaluation_seeds` tries for `count` distinct problems, in order."""
+    """Return all seeds that `evaluation_seeds` may try, in order; it stops as soon as it has `count` problems."""
     first = eval_seed * EVALUATION_SEEDS
     return range(first, first + TRIES * count)

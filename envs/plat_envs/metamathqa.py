@@ -46,7 +46,7 @@ class MetaMathQAConfig(EpisodeConfig):
 
 @dataclass(frozen=True)
 class Problem:
-    """`solution`: reasoning that reaches the answer; `family`: problems of one family share a split."""
+    """`solution`: reasoning that reaches the answer; `family`: problems with the same text here share a split."""
 
     question: str
     solution: str
@@ -76,7 +76,10 @@ def _pool(config: MetaMathQAConfig, split: str) -> list[Problem]:
 
 @lru_cache(maxsize=4096)
 def problem_of(config: MetaMathQAConfig, split: str, seed: int) -> Problem:
-    """Return the problem of (split, seed); real data are taken in file order."""
+    """Return the problem of (split, seed). Raises BadEnvironment if the split has none or the data cannot be read.
+
+    Of real data, seed 0 gives the first problem of the split in the file, and so on; after the last, the first again.
+    """
     if config.data != "generated":
         pool = _pool(config, split)
         return pool[seed % len(pool)]

@@ -31,7 +31,10 @@ ROWS: tuple[tuple[str, Mapping[str, object]], ...] = (
 
 
 def fixed_instances(task: str, options: Mapping[str, object], split: str, count: int) -> tuple[Episode, list[int]]:
-    """Return environment and instance seeds of an evaluation. Raises BadEnvironment for too few problems."""
+    """Return environment and instance seeds of an evaluation of `count` instances.
+
+    Raises BadEnvironment for a wrong task or option, an environment that is no `Episode`, and too few problems.
+    """
     spec = find_environment(task)
     environment = spec.make(configure(spec, options), split, "compact")
     if not isinstance(environment, Episode):
@@ -56,7 +59,7 @@ def successes(environment: Episode, seeds: Sequence[int], policy: str) -> list[b
 
 
 def wilson(solved: int, count: int, level: float = 0.95) -> tuple[float, float]:
-    """Return the Wilson score interval (low, high) of a proportion, in [0, 1]."""
+    """Return the Wilson score interval (low, high) of the share `solved / count`, in [0, 1]."""
     z = NormalDist().inv_cdf(0.5 + level / 2)
     share = solved / count
     centre = (share + z * z / (2 * count)) / (1 + z * z / count)
@@ -65,7 +68,7 @@ def wilson(solved: int, count: int, level: float = 0.95) -> tuple[float, float]:
 
 
 def table(rows: Sequence[tuple[str, Mapping[str, object]]], split: str, count: int) -> list[list[str]]:
-    """Return a heading and a line for each task: the success of each policy in percent, with its interval."""
+    """Return a heading, and for each (task, options) a line: the policies' success in percent, `61.2 [57.0, 65.3]`."""
     lines = [["task", *POLICIES]]
     for task, options in rows:
         environment, seeds = fixed_instances(task, options, split, count)
@@ -79,7 +82,7 @@ def table(rows: Sequence[tuple[str, Mapping[str, object]]], split: str, count: i
 
 
 def as_text(lines: Sequence[Sequence[str]], markdown: bool) -> str:
-    """Return the table in aligned columns, or in Markdown."""
+    """Return the table, whose first line is the heading, in aligned columns or in Markdown."""
     if markdown:
         heading, *rest = ["| " + " | ".join(line) + " |" for line in lines]
         return "\n".join([heading, "|---" * len(lines[0]) + "|", *rest])

@@ -29,7 +29,8 @@ POLICIES = ("random", "blind", "greedy", "optimal")
 def response(environment: Episode, policy: str, rng: random.Random) -> str:
     """Return the response of a policy (one of POLICIES) in the current state.
 
-    `blind` and `greedy` answer at random if they have no action. They raise BadEnvironment for a task not in `BLIND`.
+    `blind` and `greedy` answer at random if they have no action. They raise BadEnvironment for a task not in `BLIND`,
+    and `greedy` for real MetaMathQA problems.
     """
     if policy in ("blind", "greedy"):
         by_task = BLIND if policy == "blind" else GREEDY
@@ -45,7 +46,7 @@ def response(environment: Episode, policy: str, rng: random.Random) -> str:
 
 
 def walk_straight(environment: FrozenLake) -> str:
-    """FrozenLake, blind: the straight way to the goal, vertical moves first, as if there were no holes."""
+    """FrozenLake, blind: return the next moves straight to the goal, vertical ones first, as if there were no holes."""
     size, cell = environment.config.size, environment.position
     moves = []
     for to in straight_way(size, cell, environment.lake.goal)[: environment.config.actions_per_turn]:
@@ -55,9 +56,9 @@ def walk_straight(environment: FrozenLake) -> str:
 
 
 def step_nearer(environment: FrozenLake) -> str:
-    """FrozenLake, greedy: to the neighbouring cell without a hole that is nearest to the goal, in rows plus columns.
+    """FrozenLake, greedy: return moves, each to the neighbouring cell without a hole that is nearest to the goal.
 
-    Of equally near ones the first in the order up, down, left, right.
+    Distances are rows plus columns. Of equally near cells the first in the order up, down, left, right.
     """
     size, goal, cell = environment.config.size, environment.lake.goal, environment.position
     cells = "".join(environment.lake.rows)
@@ -81,7 +82,7 @@ def _apart(size: int, cell: int, other: int) -> int:
 
 
 def push_through_walls(environment: Sokoban) -> str:
-    """Sokoban, blind: a shortest solution as if there were no walls but the outer one."""
+    """Sokoban, blind: return the next moves of a shortest solution as if the outer wall were the only one."""
     size = environment.config.size
     outer = frozenset(
         row * size + column
@@ -95,7 +96,7 @@ def push_through_walls(environment: Sokoban) -> str:
 
 
 def push_nearer(environment: Sokoban) -> str:
-    """Sokoban, greedy: the move after which the boxes are nearest to targets, then the player nearest to a box.
+    """Sokoban, greedy: return moves, each the one that brings boxes nearest to targets, then the player to a box.
 
     Distances are rows plus columns. A box counts to its nearest target, and the player to the nearest box that is on
     none. Of equally good moves the first in the order up, down, left, right; moves into a wall are left out.
@@ -124,13 +125,15 @@ def push_nearer(environment: Sokoban) -> str:
 
 
 def add_all(environment: Countdown) -> str:
-    """Countdown, blind: the sum of all numbers, whatever the target."""
+    """Countdown, blind: return the expression that adds all numbers, whatever the target."""
     return signed_sum(list(environment.numbers), [])
 
 
 def add_or_subtract(environment: Countdown) -> str:
-    """Countdown, greedy: the largest number, then the others from large to small, each added or subtracted, whichever
-    leads nearer to the target (added where both are equally near)."""
+    """Countdown, greedy: return the largest number with each other one added or subtracted, from large to small.
+
+    Whichever leads nearer to the target is chosen; a number is added if both are equally near.
+    """
     first, *others = sorted(environment.numbers, reverse=True)
     total, added, taken = first, [first], []
     for number in others:
@@ -144,12 +147,12 @@ def add_or_subtract(environment: Countdown) -> str:
 
 
 def add_every_number(environment: MetaMathQA) -> str:
-    """MetaMathQA, blind: the sum of all numbers in the question, whatever it says of them."""
+    """MetaMathQA, blind: return the sum of all numbers in the question, whatever it says of them, e.g. "9"."""
     return str(sum(int(word) for word in environment.row.question.split() if word.isdigit()))
 
 
 def first_step(environment: MetaMathQA) -> str:
-    """MetaMathQA, greedy: the result of the first step of the solution."""
+    """MetaMathQA, greedy: return the result of the solution's first step. Raises BadEnvironment for real data."""
     if environment.config.data != "generated":
         raise BadEnvironment("real problems have no steps to look ahead to", fix="data=generated")
     return environment.row.solution.split()[4]  # e.g. 3 * 4 = 12 + 3 = 15

@@ -14,7 +14,7 @@ from plat_envs.instances import SPLITS
 
 
 def show(task: str, seed: int, split: str, rendering: str, options: dict[str, object]) -> str:
-    """Return as text the first prompt, a demonstration of each level, and an episode of demonstrations."""
+    """Return the first prompt, a demonstration of each level and an episode as text. May raise BadEnvironment."""
     environment = make_environment(task, options, split, rendering)
     rng = random.Random(seed)
     prompt = environment.reset(seed)

@@ -1,8 +1,7 @@
 """Sokoban: push every box onto a target. Boxes cannot be pulled, so a bad push may make the puzzle unsolvable.
 
 A search over all pulls from the solved board gives every position with its exact number of moves; one within the budget
-is drawn. Rewards: +1 for a box onto a target, -1 off it, +10 when
-all are placed, and `step_cost` less per action.
+is drawn. Rewards: +1 for a box onto a target, -1 off it, +10 when all are placed, and `step_cost` less per action.
 """
 
 from __future__ import annotations
@@ -43,7 +42,7 @@ class SokobanConfig(EpisodeConfig):
 
 @dataclass(frozen=True)
 class Puzzle:
-    """A layout and a start position."""
+    """A layout and a start position. Cells are numbered row by row."""
 
     walls: frozenset[int]
     targets: tuple[int, ...]
@@ -51,13 +50,13 @@ class Puzzle:
 
 
 def steps(size: int) -> dict[str, int]:
-    """Return move -> change of the cell number."""
+    """Return move -> change of the cell number, e.g. "down" -> `size`."""
     return {move: down * size + right for move, (down, right) in DELTAS.items()}
 
 
 @lru_cache(maxsize=256)  # a few dozen kilobytes each
 def backward_distances(size: int, walls: frozenset[int], targets: tuple[int, ...]) -> dict[State, int]:
-    """Return the moves to the solved board from every position that can reach it (breadth first)."""
+    """Return position -> least moves to the solved board, for positions that can reach it. Cached: do not change it."""
     floor = [cell not in walls for cell in range(size * size)]
     moves = tuple(steps(size).values())
     distance: dict[State, int] = {(player, targets): 0 for player in range(size * size) if floor[player]}
@@ -85,7 +84,7 @@ def backward_distances(size: int, walls: frozenset[int], targets: tuple[int, ...
 
 
 def moved(state: State, step: int, walls: frozenset[int]) -> State:
-    """The position after a move by `step` cells; the same one where something is in the way."""
+    """Return the position after a move; `state` itself if something is in the way. `step`: a value of `steps(size)`."""
     player, boxes = state
     to = player + step
     if to in walls:
@@ -101,7 +100,7 @@ def moved(state: State, step: int, walls: frozenset[int]) -> State:
 def shortest_solution(
     size: int, walls: frozenset[int], targets: tuple[int, ...], state: State
 ) -> list[tuple[str, State]]:
-    """A shortest solution from a position as (move, position before it); empty where there is none."""
+    """Return a shortest solution as (move, position before it); [] if `state` is solved or cannot be solved."""
     distance, by_move = backward_distances(size, walls, targets), steps(size)
     moves: list[tuple[str, State]] = []
     while distance.get(state, 0) > 0:
@@ -127,7 +126,7 @@ def _layout(config: SokobanConfig, rng: random.Random) -> tuple[frozenset[int], 
 
 @lru_cache(maxsize=4096)
 def puzzle(config: SokobanConfig, split: str, seed: int) -> Puzzle:
-    """The puzzle of (split, seed)."""
+    """Return the puzzle of (split, seed). Raises BadEnvironment if 100,000 draws give none."""
 
     def candidates(rng: random.Random) -> Iterator[Candidate[Puzzle]]:
         while True:
@@ -230,7 +229,7 @@ class Sokoban(Episode):
     # --- demonstrations -----------------------------------------------------------------------------------------------
 
     def plan(self) -> list[tuple[str, State]]:
-        """Return a shortest solution from the current position as (move, position before it); [] if there is none."""
+        """Return a shortest solution from the current position, see `shortest_solution`."""
         position = self.player, self.boxes
         return shortest_solution(self.config.size, self.puzzle.walls, self.puzzle.targets, position)
 

@@ -34,7 +34,7 @@ _EVENTS = (
 
 
 def word_problem(rng: random.Random) -> tuple[str, str, str, str] | None:
-    """Return question, chain of steps, answer and canonical form, or None if a number leaves 0..30.
+    """Draw a problem: return question, chain of steps, answer and canonical form, or None if a number leaves 0..30.
 
     The canonical form is the arithmetic alone: the same calculation in other words is the same problem.
     """

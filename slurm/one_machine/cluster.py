@@ -32,7 +32,12 @@ MOST_NODES = 100
 
 
 class Cluster:
-    """A cluster in a folder. `environment` has the variables that a client needs to talk to it."""
+    """A cluster in a folder. `environment` has the variables that a client needs to talk to it.
+
+    nodes        fewer than MOST_NODES
+    accounting   also run slurmdbd, so that `sacct` knows ended jobs
+    min_job_age  seconds for which the controller remembers an ended job
+    """
 
     def __init__(self, root: Path, *, nodes: int = 4, accounting: bool = False, min_job_age: int = 300) -> None:
         self.root = root.absolute()
@@ -49,7 +54,7 @@ class Cluster:
         return {"SLURM_CONF": str(self.configuration)}
 
     def up(self) -> None:
-        """Start every daemon and wait until all nodes are idle; raise ClusterError if that is not possible here."""
+        """Start every daemon and wait until all nodes are idle. After a ClusterError, `down` ends what has started."""
         missing = missing_programs((*PROGRAMS, *ACCOUNTING_PROGRAMS) if self.accounting else PROGRAMS)
         if missing:
             raise ClusterError(
@@ -78,7 +83,7 @@ class Cluster:
         end_daemon(self.root / "run" / "slurmctld.pid")
 
     def down(self) -> None:
-        """End the jobs, and then the daemons that `up` has started."""
+        """End root's jobs, and then the daemons in this folder, also those that another process has started."""
         if self._answers():
             for state in ("PENDING", "RUNNING"):
                 self._commands.succeeds("scancel", f"--state={state}", "--user=root")

@@ -28,7 +28,7 @@ def missing_programs(names: Sequence[str]) -> list[str]:
 
 
 class Commands:
-    """Run commands with the variables of one cluster's clients; output goes to the folder `logs`."""
+    """Run commands with the variables of a cluster's clients. The output of `run` and `start` goes to `logs`."""
 
     def __init__(self, environment: Mapping[str, str], logs: Path) -> None:
         self._environment = environment
@@ -39,7 +39,7 @@ class Commands:
         return {**os.environ, **self._environment, "PATH": search_path()}
 
     def run(self, *command: str) -> None:
-        """Run a command that ends (daemons go into the background); raise ClusterError if it fails."""
+        """Run a command that ends by itself. ClusterError unless its exit code is 0, TimeoutExpired after 120 s."""
         log = self._logs / f"{Path(command[0]).name}-start.txt"
         with open(log, "ab") as output:  # the daemon would hold a pipe open
             done = subprocess.run(
@@ -61,7 +61,7 @@ class Commands:
             )
 
     def succeeds(self, *command: str) -> bool:
-        """Return True if a command ends with exit code 0 within 30 s."""
+        """Return True if a command is installed and ends with exit code 0 within 30 s."""
         try:
             done = subprocess.run(command, capture_output=True, env=self.environment, timeout=30)
         except (OSError, subprocess.TimeoutExpired):
@@ -69,7 +69,7 @@ class Commands:
         return done.returncode == 0
 
     def output(self, *command: str) -> str:
-        """Return the standard output of a command."""
+        """Return the standard output of a command, whatever its exit code. TimeoutExpired after 30 s."""
         return subprocess.run(command, capture_output=True, text=True, env=self.environment, timeout=30).stdout
 
 
@@ -83,7 +83,10 @@ def wait_until(condition: Callable[[], bool], seconds: float, what: str) -> None
 
 
 def end_daemon(pid_file: Path) -> None:
-    """End the process whose number one of our daemons has written into a file, and remove the file."""
+    """End the process whose number is in `pid_file`, and remove the file; do nothing without such a file.
+
+    Sends SIGTERM, and after 20 s SIGKILL.
+    """
     try:
         pid = int(pid_file.read_text())
     except (OSError, ValueError):
@@ -107,7 +110,7 @@ def _is_alive(pid: int) -> bool:
 
 
 def free_ports(count: int) -> list[int]:
-    """Return consecutive free ports, from a start that depends on the process; ClusterError if there are none."""
+    """Return consecutive ports of 127.0.0.1 that are free now; ClusterError if there are none from 17000 to 30000."""
     start = 17000 + 50 * (os.getpid() % 200)
     for first in (*range(start, 30000, 50), *range(17000, start, 50)):
         ports = range(first, first + count)

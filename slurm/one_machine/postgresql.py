@@ -30,7 +30,10 @@ class PostgreSQL:
         return f"postgresql://{USER}@/{USER}?host={self.folder}"
 
     def up(self) -> None:
-        """Start the server and wait until it answers; raise ClusterError if it is not installed or does not answer."""
+        """Start the server and wait until it answers; raise ClusterError if it is not installed or does not answer.
+
+        If the caller is root, the user `postgres` becomes the owner of the folder.
+        """
         binaries = programs()
         if binaries is None:
             raise ClusterError("not installed: postgresql (run `python -m slurm.one_machine install` as root)")
@@ -46,7 +49,7 @@ class PostgreSQL:
         wait_until(lambda: commands.succeeds(*ready), 120, f"PostgreSQL answers (see {self.folder})")
 
     def down(self) -> None:
-        """End the server, including open connections."""
+        """End the server that `up` has started, and open connections. TimeoutExpired if it runs on for 60 s."""
         if self._process is not None:
             self._process.send_signal(2)  # SIGINT: a fast shutdown
             self._process.wait(60)

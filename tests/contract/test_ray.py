@@ -79,7 +79,7 @@ def test_an_interrupted_driver_leaves_its_runs_to_the_cluster(home, ray):
     begun(home, run, driver)
     os.kill(driver.pid, signal.SIGINT)
     code, output, report = finish(driver, PATIENCE)
-    assert code == 130 and report["counts"] == {"queued": 1} and "following no more" in output
+    assert code == 130 and report["counts"] == {"queued": 1} and "stopped following" in output
     assert "Traceback" not in output
     assert follow(home, [run], ray).counts() == {"done": 1}
     assert len(home.run(run.id).attempts()) == 1

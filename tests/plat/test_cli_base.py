@@ -67,11 +67,11 @@ def test_from_a_recipe_to_a_verdict(plat: Any, tmp_path: Path, home: Path) -> No
     weights = tmp_path / "package" / Path(built[0]["folder"]).name / "model.safetensors"
     weights.write_bytes(weights.read_bytes()[:-1] + b"\x7f")
     code, out, err = plat("base", "list")
-    assert code == 3 and "model.safetensors: its bytes are not those that were written" in err
+    assert code == 3 and "model.safetensors: its hash does not match" in err
     code, out, err = plat("base", "verify")
     assert code == 2 and str(weights) in err and "fix:" in err
     code, out, err = plat("plan", folder / "small.yaml")
-    assert code == 2 and "travels with plat is damaged" in err and str(weights) in err
+    assert code == 2 and "is shipped with plat is damaged" in err and str(weights) in err
 
 
 def test_too_few_instances_prove_nothing(plat: Any, tmp_path: Path) -> None:

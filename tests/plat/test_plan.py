@@ -85,7 +85,7 @@ def test_before_there_is_a_history(planned: Callable[..., Plan]) -> None:
     assert plan.to_json()["cost"]["wall_seconds"] is None and plan.to_json()["runs"][0]["seconds"] is None
     assert plan.disk_bytes == 8 * DEFAULT_RUN_BYTES and plan.measured == 0
     assert len(plan.preparations) == 2, "one base model per size, shared by tasks and filters"
-    assert "8 of 8 runs to do with 2 workers" in plan.render() and "not known before a run has made" in plan.render()
+    assert "8 of 8 runs to do with 2 workers" in plan.render() and "unknown until a run has made" in plan.render()
 
 
 def test_states_and_counts(planned: Callable[..., Plan], home: Home) -> None:
@@ -172,7 +172,7 @@ def test_costs_by_trainer_model_and_task(planned: Callable[..., Plan], home: Hom
     assert kinds["qwen2.5-7b", "sokoban"].p50 == 10.0 and kinds["qwen2.5-7b", "sokoban"].p90 == pytest.approx(34.0)
     assert kinds["qwen2.5-0.5b", "frozenlake"].p90 == 5.0
     assert plan.to_json()["cost"]["kinds"][0]["p50"] == 10.0
-    assert "if all are as slow as the slowest tenth" in plan.render() and "p90" in plan.render(verbose=True)
+    assert "if all are as slow as the slowest 10 %" in plan.render() and "p90" in plan.render(verbose=True)
 
 
 def test_runs_in_progress_are_measured(planned: Callable[..., Plan], home: Home) -> None:
@@ -233,7 +233,7 @@ def test_runs_of_several_files_are_counted_once(tmp_path: Path, home: Home) -> N
         ["a", "8", "0", "8", "8"],
         ["b", "16", "0", "16", "8"],
         [],
-        "24 runs asked for by 2 files, 16 together: 8 are shared, and done once".split(),
+        "2 files ask for 24 runs, 16 different ones: 8 are shared and done once".split(),
     ]
     assert plan.to_json()["shared"] == 8
     assert plan.render(verbose=True).count("A small matrix") == 2

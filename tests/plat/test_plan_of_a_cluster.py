@@ -38,7 +38,7 @@ def test_the_plan_says_what_runs_ask_for_before_any_was_measured(tmp_path: Path)
     assert plan.to_json()["cost"]["asked"][0]["minutes"] == asked[0].minutes > asked[2].minutes
     hours = sum(row.runs * row.gpus * row.minutes / 60 for row in asked)
     assert f"together at most {hours:,.0f} GPU-hours" in plan.render()
-    assert "the times above are limits, and how long they take is not known" in plan.render()
+    assert "the times above are limits; how long they take is unknown" in plan.render()
     # Four checkpoints of 12 bytes for each of 3.086e9 parameters, twice with a critic.
     assert plan.disk_bytes == pytest.approx(6 * 4 * 12 * 3.086e9 * (2 + 1), rel=1e-3)
 

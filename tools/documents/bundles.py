@@ -39,7 +39,8 @@ class Bundles:
     def report(self, name: str, overrides: Sequence[str] = ()) -> Report:
         """Return the report of an experiment file, or of a part of its runs (`matrix.seed=[0]`).
 
-        Raises SpecError if no bundle has the runs, BundleError if a bundle is damaged.
+        Raises SpecError if there is no such file, if no bundle has its runs as they are now, or if a part of the report
+        fails; BundleError if a bundle is damaged.
         """
         key = (name, *overrides)
         if key not in self._reports:
@@ -47,7 +48,7 @@ class Bundles:
         return self._reports[key]
 
     def folders(self) -> dict[str, Path]:
-        """Return experiment name -> its bundle; if several have it, the last by name."""
+        """Return experiment name -> the folder of its bundle; of several bundles that have it, the last by name."""
         return {name: folder for folder in self._folders() for name in experiments_in(folder)}
 
     def claims_of(self, name: str) -> bool:

@@ -24,7 +24,7 @@ def named(values: Mapping[str, Value], words: Sequence[str], kind: str) -> Value
 
 
 def check_count(words: Sequence[str], count: int, problem: str, usage: str) -> None:
-    """Raise SpecError unless there are so many words."""
+    """Raise SpecError, with the message `problem`, unless there are `count` words."""
     if len(words) != count:
         raise SpecError(problem, fix=f"write `EXPERIMENT {usage}`")
 
@@ -41,7 +41,7 @@ def options(words: Sequence[str], defaults: Mapping[str, str]) -> dict[str, str]
 
 
 def whole(given: Mapping[str, str], name: str) -> int:
-    """Return an option as a whole number. Raises SpecError if it is none."""
+    """Return an option as a whole number from 0. Raises SpecError if it is none."""
     if not given[name].isdecimal():
         raise SpecError(f"{name}={given[name]} is no whole number", fix=f"write {name}=4")
     return int(given[name])
@@ -77,6 +77,6 @@ def replicates(results: Results, text: str) -> dict[Replicate, RunView]:
 
 
 def thresholds(results: Results) -> Thresholds:
-    """Return the thresholds of the rule of regimes in the experiment file's report, or the defaults."""
+    """Return the thresholds of the regimes, from the first report entry that has any, or the defaults."""
     given = (entry.get("thresholds") for entry in results.experiment.report if isinstance(entry, Mapping))
     return Thresholds.read(next((limits for limits in given if limits), None))

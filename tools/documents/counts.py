@@ -26,13 +26,13 @@ REGIMES = (*COLLAPSED, FELL_LOW, NEVER, UNDECIDED)
 
 
 def count(report: Report, words: Sequence[str]) -> str:
-    """Return `6 of 10`; with the word `alone`, `6`."""
+    """Return how many runs have a property, `6 of 10`, or `6` with `alone`. Words: PROPERTY CONDITION [alone]."""
     hits, runs = _counted(report, *[word for word in words if word != "alone"])
     return str(hits) if "alone" in words else f"{hits} of {runs}"
 
 
 def share(report: Report, words: Sequence[str]) -> str:
-    """Return `26 to 88 %`: the Clopper-Pearson interval of a property's share."""
+    """Return `26 to 88 %`: the Clopper-Pearson interval of a property's share. Words: PROPERTY CONDITION."""
     low, high = clopper_pearson(*_counted(report, *words))
     return f"{100 * low:.0f} to {100 * high:.0f} %"
 

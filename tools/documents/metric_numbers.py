@@ -36,9 +36,9 @@ def mean(report: Report, words: Sequence[str]) -> str:
 
 
 def difference(report: Report, words: Sequence[str]) -> str:
-    """Return the first condition minus the second, with its interval: `+0.020 [+0.008, +0.032]`.
+    """Return a metric in the first condition minus in the second, with its interval: `+0.020 [+0.008, +0.032]`.
 
-    `show=positive` returns `8 of 10`.
+    `show=positive` returns in how many pairs it is above 0: `8 of 10`. SpecError if the runs are no pairs.
     """
     check_count(words[:3], 3, "it names no metric and two conditions", "difference METRIC CONDITION CONDITION [last=N]")
     given = options(words[3:], DIFFERENCE)
@@ -52,7 +52,7 @@ def difference(report: Report, words: Sequence[str]) -> str:
 
 
 def rise(report: Report, words: Sequence[str]) -> str:
-    """Return a metric's end minus its first measurement, with its interval.
+    """Return a metric's last measurement minus its first, the mean over runs with its interval. `last=N` as in `mean`.
 
     `from=METRIC` takes the start from another metric. `show=fallen` and `show=risen` count the runs that did so, by
     more than a share `by=.4` of the start: `4 of 15`.
@@ -74,7 +74,8 @@ def rise(report: Report, words: Sequence[str]) -> str:
 def beyond(report: Report, words: Sequence[str]) -> str:
     """Return the share of a metric's measurements above (`above=1`) or below a limit: `79 %`.
 
-    `last=N` counts the runs whose last N have a mean beyond it (`3 of 5`), `ever=yes` those with any value beyond.
+    `last=N` counts instead the runs whose last N have a mean beyond it (`3 of 5`), `ever=yes` those with any value
+    beyond it. Raises SpecError unless there is one limit.
     """
     check_count(words[:3], 3, "it names no metric, condition and limit", "beyond METRIC CONDITION above=1")
     given, runs = options(words[2:], BEYOND), condition(report.results, words[1])

@@ -29,7 +29,10 @@ AGAIN = "`make results` writes it again"
 
 
 def write(root: Path) -> list[str]:
-    """Rewrite every region of every page, the pictures and the verdicts. Return one sentence for each changed file."""
+    """Rewrite every region of every page, the pictures and the verdicts; return a line for each changed page.
+
+    Pictures are drawn each time and not in the list. Raises SpecError for a region that cannot be made.
+    """
     bundles, changed = Bundles(root), []
     for page, text, new in _rewritten(root, bundles, draw=True):
         if new != text:
@@ -43,7 +46,7 @@ def write(root: Path) -> list[str]:
 
 
 def problems(root: Path, bundles: Bundles | None = None) -> list[str]:
-    """Return one line for each problem with the numbers of the pages. Writes nothing.
+    """Return one line for each problem with the numbers of the pages. Writes nothing. SpecError for an invalid region.
 
     bundles  source of the numbers, by default those of `root`; reuse makes a second check fast
     """
@@ -99,7 +102,7 @@ class Pictures:
         self.root, self.draw = root, draw
 
     def markdown(self, experiment: str, figure: Figure, page: Path) -> str:
-        """Return the picture's link, followed by the hashes of its numbers and its file."""
+        """Return the link and hashes of a picture for `page`. Draws it, or raises SpecError if it is not up to date."""
         path = self.root / IMAGES / f"{experiment}-{figure.name}.png"
         if self.draw:
             path.parent.mkdir(parents=True, exist_ok=True)
@@ -114,7 +117,7 @@ class Pictures:
 
 
 def verdicts_text(bundles: Bundles) -> str:
-    """Return the content of the file: an entry for each experiment file with claims and results in a bundle."""
+    """Return the content of VERDICTS: an entry for each experiment file with claims and results in a bundle."""
     entries = {}
     for name, folder in sorted(bundles.folders().items()):
         if bundles.claims_of(name):

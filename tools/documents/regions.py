@@ -20,7 +20,7 @@ CODE = re.compile(r"^```.*?^```|`[^`\n]+`", re.DOTALL | re.MULTILINE)
 def rewritten(path: Path, text: str, content_of: Callable[[str, str], str]) -> str:
     """Return the page with the content of every region replaced by `content_of(what, place)`, as Markdown.
 
-    Raises SpecError, at file:line, for a mark without its partner.
+    `place` is `path:line`. Raises SpecError, at that place, for a mark without its partner.
     """
     pieces, end = [], 0
     for match in _regions(path, text):
@@ -33,7 +33,7 @@ def rewritten(path: Path, text: str, content_of: Callable[[str, str], str]) -> s
 
 
 def without_regions(path: Path, text: str) -> str:
-    """Return the page, of the same length, with code and regions replaced by blanks."""
+    """Return the page with code and regions replaced by blanks, of the same length. SpecError as in `rewritten`."""
     outside = list(_without_code(text))
     for match in _regions(path, text):
         for index in range(match.start(), match.end()):

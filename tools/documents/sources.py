@@ -6,14 +6,14 @@
     EXPERIMENT value KEY [digits=1] [signed]           a key number of the report
     EXPERIMENT claims                                  the verdicts
     EXPERIMENT verdict ID                              the word of one verdict, with the counts of its rows
-    EXPERIMENT together EXPERIMENT...                  which verdicts of these files hold with one error rate for all
+    EXPERIMENT together EXPERIMENT...                  which verdicts hold if one error rate covers all these files
     EXPERIMENT runs                                    number of runs, seeds and builds, and their trainers
     EXPERIMENT command                                 the command that makes these runs
     EXPERIMENT count PROPERTY CONDITION [alone]        number of runs with it: `6 of 10` (see `counts`)
     EXPERIMENT share PROPERTY CONDITION                the exact interval of that share: `26 to 88 %`
     EXPERIMENT fisher PROPERTY CONDITION CONDITION     Fisher's exact test of two shares: `p .011`
     EXPERIMENT setting KEY                             an option that all runs share: `.25`
-    EXPERIMENT mean METRIC CONDITION [last=N]          a metric's mean; this and the next three: `metric_numbers`
+    EXPERIMENT mean METRIC CONDITION [last=N]          a metric's mean; see `metric_numbers` for this and the next 3
     EXPERIMENT difference METRIC CONDITION CONDITION [last=N]    paired by build and seed, with its interval
     EXPERIMENT rise METRIC CONDITION [show=fallen]     end minus start within runs, or how many fell
     EXPERIMENT beyond METRIC CONDITION above=LIMIT     the share of measurements above a limit: `79 %`
@@ -58,7 +58,7 @@ PART = "matrix."  # prefix of the words that choose a part of the runs
 
 
 def content(what: str, report_of: Callable[[str, Sequence[str]], Report], draw: Callable[[str, Figure], str]) -> str:
-    """Return the Markdown for `what`. Raises SpecError if it names no result.
+    """Return the Markdown for `what`, e.g. `table4 claims`. Raises SpecError if it names no result or a command fails.
 
     report_of  (name of an experiment, overrides of its matrix) -> its report
     draw       (name of an experiment, figure) -> the Markdown of the picture

@@ -41,7 +41,7 @@ NOT_READ = re.compile(
 
 
 def stray_numbers(path: Path, text: str) -> list[str]:
-    """Return a line for each number that looks measured outside regions, and for each given number that is missing."""
+    """Return a line for each number outside regions that looks measured, and for each `given` one not on its line."""
     plain = without_regions(path, text)
     allowed, problems = _given(path, plain)
     read = NOT_READ.sub(lambda match: re.sub(r"[^\n]", " ", match[0]), plain)

@@ -2,16 +2,16 @@
 
 Each test is one-sided at 2.5 %, divided by the number of planned looks. A row's p-value is that of
 `sign_flips.shown_above`, with at least the spread of all rows (`families.shared_spread`). A row is
-- above zero: by its own test if every row is, else by Holm's procedure over the rows;
-- below zero, or too small: shown to be below zero, or below the published size (the smallest effect of interest where
-  none is published), by Holm's procedure over the rows.
+- above zero: if the own test of every row shows this, these tests decide; else Holm's procedure over the rows does;
+- below zero, or too small: Holm's procedure over the rows shows that the effect is below zero, or below the published
+  size (below the smallest effect of interest if no size is published).
 
 The claim is decided as in `claims.decided`: a row above zero is shown, and one below zero is the opposite. Too small a
 row is the opposite only if no row is above zero.
 
 If no row has an effect, at most 2.5 % of claims are called reproduced or partial; if the published sizes are true, at
-most 2.5 % are called not reproduced. Exception: with five seeds, changes that are tosses of a coin all agree in 1 of
-32. `benchmarks/error_rates.py` measures these rates.
+most 2.5 % are called not reproduced. Exception: with five seeds, changes with random signs all have the claimed sign
+in 1 of 32 cases. `benchmarks/error_rates.py` measures these rates.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from plat_analysis.statistics.intervals import MIN_JUDGED, Estimate
 from plat_analysis.statistics.power import MOST, POWER, seeds_needed, spread_range
 from plat_analysis.statistics.sign_flips import flips_above, shown_above, shown_below
 
-ABOVE, BELOW, SMALL = "above zero", "below zero", "smaller than supposed, and not shown to be above zero"
+ABOVE, BELOW, SMALL = "above zero", "below zero", "smaller than assumed, and not shown to be above zero"
 
 
 @dataclass(frozen=True)
@@ -151,7 +151,7 @@ def units_needed(rows: Sequence[tuple[Estimate, float]], level: float, digits: i
     builds = 1 if units == "builds" else max([1, *strata])
     fresh = "fresh " if any(estimate.judged for estimate in estimates) else ""  # the present ones were one look
     each = f" on each of {builds} builds" if builds > 1 else ""
-    least = ", the least that the rounding of a success rate allows" if observed < spread * (1 - 1e-9) else ""
+    least = " (the least that the rounding of a success rate allows)" if observed < spread * (1 - 1e-9) else ""
     supposed = f"{sizes[0]:g}" if len(sizes) == 1 else f"{sizes[0]:g} to {sizes[-1]:g}"
     few, many = spread_range(spread, sum(max(estimate.freedom, 1) for estimate in estimates))
     totals = [seeds_needed([(size, at) for _, size in rows], level) for at in (spread, few, many)]
@@ -159,9 +159,9 @@ def units_needed(rows: Sequence[tuple[Estimate, float]], level: float, digits: i
         total if total > MOST else -(-max(total, builds + MIN_JUDGED - 1) // builds) for total in totals
     )
     return (
-        f"about {_count(count)} {fresh}{units}{each} would decide, judged once ({_count(fewest)} to {_count(most)}: "
-        f"the spread between {units}, {spread:.{digits}f}{unit}{least}, is itself uncertain; true effects of {supposed}"
-        f"{unit}, {100 * POWER:g} % to show all of these rows)"
+        f"about {_count(count)} {fresh}{units}{each} would decide, if judged once; the spread between {units} is "
+        f"{spread:.{digits}f}{unit}{least} and is uncertain, so from {_count(fewest)} to {_count(most)} may be needed; "
+        f"this assumes true effects of {supposed}{unit}, and {100 * POWER:g} % probability to show all of these rows"
     )
 
 

@@ -44,7 +44,8 @@ class Options(Correlating):
     def beforehand(self, results: Results) -> None:
         """Raise SpecError as `Correlating` does, for `smallest` outside [0, 1), or `strength` with `across: within`."""
         if self.strength and self.across == "within":
-            raise SpecError("strength: runs of one setting have the same", fix="leave it out, or judge across: between")
+            what = "strength: all runs of one setting have the same strength"
+            raise SpecError(what, fix="leave `strength` out, or write across: between")
         if not 0 <= self.smallest < 1:
             what = f"smallest: {self.smallest:g} is not the size of a correlation"
             raise SpecError(what, fix="give a number from 0 to below 1")
@@ -84,8 +85,8 @@ def _tested(name: str, settings: Settings, pair: Pair, asked: Options) -> RowTes
             f"p {p_value(p)} against {number(asked.smallest, 2)}, {p_value(opposite)} for more than zero (permutation)"
         )
     elsewhere = other_builds(pair.x, pair.y) if across == "between" and given is None else None
-    apart = f"; with the other builds' outcomes {_words(elsewhere)}" if elsewhere else ""
-    how = f"{across} {found.settings} settings{', strength taken away' if given is not None else ''}"
+    apart = f"; correlation with the outcomes of the other builds {_words(elsewhere)}" if elsewhere else ""
+    how = f"{across} {found.settings} settings{', adjusted for strength' if given is not None else ''}"
     return RowTests(p, opposite, f"{name}: {_words(found)} {how}, {shown}{apart}")
 
 

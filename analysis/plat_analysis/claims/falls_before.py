@@ -60,14 +60,14 @@ def _tested(row: str, results: Results, runs: Sequence[RunView], asked: Options)
     counted = before + after
     words = f"{row}: both fall in {len(lags)} of {len(runs)} runs"
     if counted < MIN_JUDGED:
-        return RowTests(None, None, f"{words}, at different times in {counted}")
+        return RowTests(None, None, f"{words}, and at different times in {counted} of these")
     low, high = clopper_pearson(before, counted)
     share = Estimate(before / counted, low, high, "runs", counted, wanted=len(runs), units=counted)
     p, opposite = sign_test(before, after), sign_test(after, before)
     line = (
-        f"{words}; {asked.metrics[0]} first in {before}, {asked.metrics[1]} first in {after}, "
-        f"together in {len(lags) - counted}; share {share.value:.2f} [{low:.2f}, {high:.2f}], "
-        f"median lag {np.median(lags):g}, p {p_value(p)} (signs)"
+        f"{words}; {asked.metrics[0]} falls first in {before}, {asked.metrics[1]} in {after}, both at the same time in "
+        f"{len(lags) - counted}; share in which {asked.metrics[0]} is first {share.value:.2f} [{low:.2f}, {high:.2f}], "
+        f"median lag {np.median(lags):g}, p {p_value(p)} (sign test)"
     )
     return RowTests(p, opposite, line, share)
 

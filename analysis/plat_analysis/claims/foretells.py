@@ -49,9 +49,9 @@ def foretells(results: Results, asked: Options, *, looks: int = 1) -> Verdict:
         if isinstance(found, str):
             return RowTests(None, None, f"{name} ({found})")
         line = (
-            f"{name} at {asked.at}: {number(found.with_it, 2)} of the outcome is predicted with it, "
-            f"{number(found.without, 2)} without, p {p_value(found.p)} (permutation and sign flips), "
-            "a setting left out each time"
+            f"{name} at {asked.at}: predictions for a setting left out explain {number(found.with_it, 2)} of the "
+            f"outcome with this metric and {number(found.without, 2)} without it, p {p_value(found.p)} (permutation "
+            "and sign flips)"
         )
         return RowTests(found.p, 1.0, line)
 

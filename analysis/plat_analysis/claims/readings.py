@@ -73,7 +73,7 @@ def build(
         rows=[],
         caption=(
             f"{of.name}{', %' if of.factor != 1 else ''}: means over the runs of a reading. Δ: {second} minus {first}, "
-            f"paired by build and seed. The error of the last column is held over its rows (Holm)."
+            f"paired by build and seed. The last column controls the error over its rows (Holm)."
         ),
     )  # fmt: skip
     for row, pair in pairs.items():

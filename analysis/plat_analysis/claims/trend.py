@@ -141,7 +141,8 @@ def _tested(row: str, cell: Cell, contrasts: Mapping[str, Contrast], direction: 
     p, opposite = (down, up) if direction == "falling" else (up, down)
     digits = next(iter(contrasts.values())).of.quantity.digits + 1
     found = f"{number(slope.value, digits, True)} {interval(slope, digits, True)}".strip()
-    line = f"{row}: {means}; slope {found} from one to the next, p {p_value(p)} (Page and slope), {len(common)} blocks"
+    tests = f"p {p_value(p)} (Page and slope), {len(common)} blocks"
+    line = f"{row}: {means}; slope {found} from one condition to the next, {tests}"
     return RowTests(p, opposite, line, slope)
 
 

@@ -114,11 +114,13 @@ def _caption(shown: Mapping[Key, Shown], printed: PrintedTable, outcome: str) ->
     settings = f"{counts[0]} to {counts[-1]}" if len(counts) > 1 else f"{counts[0]}" if counts else "no"
     judged = sum(item.p is not None for item in shown.values())
     lines = [
-        f"Spearman's correlation with {outcome}, of {settings} settings. Between settings: of means over seeds, in",
-        "each build of the base model. Within a setting: of runs, without the means of their setting and their seed.",
-        "95 % intervals over settings.",
-        f"Dark: not zero by permutation, with the error over all {judged} held at 5 % (Holm)." if judged else "",
-        f"None is judged: {MIN_JUDGED} runs a setting are needed, and no run may be missing." if not judged else "",
+        f"Spearman's correlation with {outcome} over {settings} settings. Between settings: the correlation of means",
+        "over seeds, in each build of the base model. Within a setting: the correlation of runs, after the means of",
+        "their setting and of their seed are subtracted. 95 % intervals over settings.",
+        f"Dark: a permutation test shows that it is not zero; the error over all {judged} is controlled at 5 % (Holm)."
+        if judged
+        else "",
+        f"None is judged: this needs {MIN_JUDGED} runs in each setting, and no missing run." if not judged else "",
         "Hollow: published, over runs that the paper does not list."
         if any(_published(printed, key) is not None for key in shown)
         else "",

@@ -59,9 +59,10 @@ def build(results: Results, asked: Options, *, name: str = "foretelling") -> lis
         title=results.heading,
         draw=partial(_draw, found, stars, list(of_rows), list(metrics), list(steps), known),
         caption=(
-            f"Share of the outcome's variance between runs that is predicted for a setting from all others, by "
-            f"{label(known)} at that iteration alone (grey) and with a metric beside it. Filled: adds something, with "
-            f"one error over the figure.{' Left out: ' + '; '.join(notes) + '.' if notes else ''}"
+            f"Each setting is predicted from all others. Shown is the share of the outcome's variance between runs "
+            f"that {label(known)} at that iteration predicts alone (grey), and together with a metric. Filled: the "
+            "metric adds to the prediction; the error is controlled over the whole figure."
+            f"{' Left out: ' + '; '.join(notes) + '.' if notes else ''}"
         ),
     )
     for index, (key, one) in enumerate(found.items()):

@@ -87,10 +87,12 @@ def build(
         title=results.heading,
         draw=partial(_draw, found, facets.rows, printed),
         caption=(
-            "Q1: the prompts of the smallest reward variance. Whiskers of the spread: the least and the largest prompt "
-            "of a bucket; other lines: 95 % over the runs of these builds. Hollow, of ours: rewards permuted among the "
-            "trajectories of a prompt, which have the same spread and no signal."
-            + " ◇: published norms, scaled to the mean of our first moment, as levels do not compare." * bool(printed)
+            "Q1: the prompts with the smallest reward variance. Whiskers of the spread: from the smallest to the "
+            "largest value of a prompt in the bucket; other lines: 95 % intervals over the runs of these builds. "
+            "Hollow points of our runs: rewards are permuted among the trajectories of a prompt, so that they have the "
+            "same spread and no signal."
+            + " ◇: published norms, scaled to the mean of our first iteration, because their levels are not comparable."
+            * bool(printed)
         ),
     )  # fmt: skip
     for index, (place, (estimate, whiskers)) in enumerate(found.items()):

@@ -86,8 +86,8 @@ def _correlations(found: Mapping[str, Setting], names: list[str]) -> str:
         for index, name in enumerate(names[1:], 1):
             more = foretell(values[0], values[index], values[-1])
             text += (
-                f" Beside {name}, the signal predicts {number(more.with_it, 2)} of the gain of a start left out, "
-                f"{number(more.without, 2)} without it, p {p_value(more.p)}."
+                f" For a start left out, {name} and the signal predict {number(more.with_it, 2)} of the gain, and "
+                f"{name} alone predicts {number(more.without, 2)}, p {p_value(more.p)}."
             )
     return text
 
@@ -101,8 +101,9 @@ def _rule(found: Mapping[str, Setting], threshold: float) -> str:
     ]
     right, always = sum(told == helped for told, helped in known), sum(helped for _, helped in known)
     return (
-        f"The rule, at least {threshold:g}, foretells the sign of the gain in {right} of {len(known)} settings; saying "
-        f"that it always helps is right in {always}, that it never does in {len(known) - always}."
+        f"The rule predicts a gain if the signal is at least {threshold:g}. It is right in {right} of {len(known)} "
+        f"settings. To predict a gain in all settings is right in {always}, and to predict none in any setting is "
+        f"right in {len(known) - always}."
     )
 
 

@@ -72,14 +72,14 @@ def build(
         f"{label(row) or 'all'}: {number(share.value)} % {interval(share)}".strip() for row, share in shares.items()
     )
     apart = _apart([own for runs in panels.values() for own in runs])
-    every = "A bubble is a measurement of a run" + (f", one in {apart} of them" if apart > 1 else "")
+    every = "Each bubble is a measurement of a run" + (f" (one in {apart} is drawn)" if apart > 1 else "")
     figure = Figure(
         name=name,
         title=results.heading,
         draw=partial(_draw, panels, (label(x), label(y)), (x_bound, y_bound)),
         caption=(
-            f"{every}; its area is {label(size)}, darker is a larger success. Share of "
-            f"measurements at the lower right, mean and 95 % interval over runs: {found or 'nothing is measured'}."
+            f"{every}. Its area shows {label(size)}; a darker bubble has a larger success. Share of measurements at "
+            f"the lower right (mean and 95 % interval over runs): {found or 'nothing is measured'}."
         ),
         values={f"share/{row or 'all'}": share.value for row, share in shares.items() if share.value is not None},
     )

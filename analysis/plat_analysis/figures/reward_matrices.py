@@ -101,11 +101,11 @@ def build(results: Results, asked: Options, *, name: str = "reward_matrices") ->
         draw=partial(_draw, found, asked.moments),
         caption=" ".join(
             [
-                "Left: returns of one batch, a line for each prompt and a column for each trajectory, of the run with "
-                "the lowest seed. Spread: standard deviations of the returns of a prompt, 5 to 95 % and 25 to 75 % of "
-                "all prompts of all runs; small dots: the median of each run. Easy: at least "
-                f"{asked.easy:g} of a prompt's trajectories have a return of {asked.solved:g} or more; hard: at most "
-                f"{asked.hard:g}; means over runs.",
+                "Left: the returns of one batch of the run with the lowest seed; a line is a prompt, and a column is a "
+                "trajectory. Spread: the standard deviation of a prompt's returns, as the ranges that hold 5 to 95 % "
+                "and 25 to 75 % of the prompts of all runs; small dots are the medians of single runs. Easy: at least "
+                f"{asked.easy:g} of a prompt's trajectories have a return of {asked.solved:g} or more. Hard: at most "
+                f"{asked.hard:g} of them do. The shares are means over runs.",
                 *(f"{row}: {len(one.runs)} of {one.wanted} runs." for row, one in found.items()
                   if len(one.runs) != one.wanted),
             ]

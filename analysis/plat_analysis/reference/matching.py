@@ -85,7 +85,7 @@ def difference(own: Origin, other: Origin) -> str:
             continue
         if canonical(own.fingerprint.get(key)) != canonical(other.fingerprint.get(key)):
             named = "base model" if key == BASE else key
-            return f"another content of `{named}` ({_brief(other, key)}, not {_brief(own, key)})"
+            return f"different content of `{named}` ({_brief(other, key)}, not {_brief(own, key)})"
     return ""
 
 

@@ -66,10 +66,10 @@ def build(
 
 
 PROBES_DRAWN = (
-    "Points: fresh reasonings of each evaluated checkpoint, on which the regimes are judged; faint: smaller samples "
-    "on the batches of training."
+    "Points: fresh reasonings of each evaluated checkpoint; the regimes are judged on these. Faint: smaller samples "
+    "from the batches of training."
 )
-BATCHES_DRAWN = "Measured on the batches of training, so it may end elsewhere than the table of regimes."
+BATCHES_DRAWN = "Measured on the batches of training, so the end may differ from the table of regimes."
 
 
 def _figure(
@@ -93,7 +93,8 @@ def _figure(
             "reasoning no longer depends on the input; entropy does not show that. "
             + (PROBES_DRAWN if probed else BATCHES_DRAWN)
             + " Bold: mean over seeds; thin: single "
-            "seeds. Band, 95 %: over seeds, from three on; of one seed's success over the validation instances. "
+            "seeds. Band: the 95 % interval over seeds if there are at least three; with one seed, the 95 % interval "
+            "of success over the validation instances. "
             "×: the run ended early. ▼: its success fell after its peak."
         ),
     )

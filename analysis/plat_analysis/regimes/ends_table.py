@@ -29,14 +29,16 @@ from plat_analysis.tables.peak_cells import seeds_cell
 
 CAPTION = (
     "Means over seeds; the difference is {treatment} minus {baseline}, paired by seed. "
-    "Starred: not zero by Student's t and by flips of signs, with the error over the table held at 5 % (Holm), from "
-    "five seeds on; the intervals are the plain 95 % ones of single cells{about}, from three on."
+    "A star marks a value that differs from zero in two tests, Student's t and sign flips. The error rate over the "
+    "table is controlled at 5 % (Holm). A star requires at least five seeds. The intervals are 95 % intervals of "
+    "single cells{about}, without this correction; they require at least three seeds."
 )
 MEASURED = (
-    "Success and moves: of the first and the last evaluation, on the validation instances. Return, on which policies "
-    "are trained: from the first evaluation to the mean of the last {returned}. Retrieval, H(Z|X) and reasonings that "
-    "parse: of the first and the last probe of fresh reasonings, where there are probes. All else: on the batches of "
-    "training, from the first measurement to the mean of the last {last}."
+    "Success and moves are those of the first and the last evaluation, on the validation instances. Return, on which "
+    "policies are trained, starts at the first evaluation and ends at the mean of the last {returned}. Retrieval, "
+    "H(Z|X) and reasonings that parse are those of the first and the last probe of fresh reasonings, where there are "
+    "probes. All other quantities are measured on the batches of training: they start at the first measurement and "
+    "end at the mean of the last {last}."
 )
 
 

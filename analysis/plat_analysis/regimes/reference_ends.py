@@ -66,7 +66,7 @@ class EndsReference:
         if any(cell.mark == OUTSIDE for row in table.rows for cell in row.cells):
             table.notes.append(
                 Note(
-                    "outside the reference range. One cell of twenty is by chance; cells of one run go together.",
+                    "outside the reference range. By chance, one cell of twenty is; cells of one run are related.",
                     OUTSIDE,
                 )
             )

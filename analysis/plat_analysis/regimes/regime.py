@@ -3,12 +3,12 @@
 Retrieval is the share of reasonings that are likeliest under their own prompt. Where it fell, the regime is
 - no reasoning: fewer than half of the blocks have any;
 - noise: too few reasonings parse, or H(Z|X) is near that of uniform tokens, without low entropy;
-- stopped moving: clearly fewer moves per turn, and success no more often;
+- stopped moving: clearly fewer moves per turn, and no more success;
 - low-entropy collapse: moving, and little H(Z|X) left (equal to H(Z), since reasoning is input-independent);
 - template collapse: fluent and moving;
-- fell from a low level: the early level is not shown to be above `high`, which is no collapse.
-Where it did not fall, it is *diverse*, or *compressed* with little entropy left, either *(not fluent)* where too few
-reasonings parse; *input-independent from the start* where it was near chance already; else *undecided*.
+- fell from a low level: the early level is not shown to be above `high`. This is not a collapse.
+Where it did not fall, the regime is *diverse*, or *compressed* if little entropy is left; *(not fluent)* is added if
+too few reasonings parse. It is *input-independent from the start* if the start was near chance, else *undecided*.
 Moves, success and entropy are compared with those before training, and only the final checkpoint counts.
 """
 
@@ -43,16 +43,16 @@ class Thresholds:
 
     A candidate is an early probe, final the last one. Retrieval fell if a candidate meets `fall` and `near_chance`.
 
-    fall         the lower bound of the candidate's retrieval minus the final one is above this
-    near_chance  chance plus this is below the lower bound of the candidate and above the upper bound of final
+    fall         the least fall: the lower bound of (retrieval of the candidate - retrieval of final) is above it
+    near_chance  the lower bound of the candidate is above chance plus this, and the upper bound of final is below that
     high         a fall is a collapse only if the lower bound of its candidate is above this as well
     level        the level of the one-sided bounds of candidates, for all of them together (and of those of `moves`)
     end_level    the level of the one-sided upper bound of final
-    reasonings   fewer than this in any of these probes: unknown
-    fluent       share of reasonings that parse; fewer are noise, or not fluent where retrieval did not fall
-    noise        share of ln V; a higher H(Z|X) is noise
-    low          share of the H(Z|X) at the start; a lower final one is low entropy
-    moves        share of the moves per turn at the start; shown to be below it: stopped moving
+    reasonings   the regime is unknown if one of these probes has fewer reasonings than this
+    fluent       share of reasonings that parse. If fewer parse, it is noise, or not fluent if retrieval did not fall
+    noise        share of ln V. If H(Z|X) is above it, it is noise
+    low          share of H(Z|X) at the start. If the final H(Z|X) is below it, entropy is low
+    moves        share of the moves per turn at the start. If the final moves are shown to be below it: stopped moving
     """
 
     fall: float = 0.05
@@ -76,21 +76,23 @@ class Thresholds:
         return cls(**(given or {}))
 
     def __str__(self) -> str:
-        low = f"; {FELL_LOW} where none of them is shown to be above {self.high:g}" if self.high else ""
+        low = f"{FELL_LOW} if no such evaluation is shown to be above {self.high:g}; " if self.high else ""
         return (
-            "retrieval fell where that of some evaluation of the first half of the run (the start included) is above "
-            f"chance + {self.near_chance:g} and minus the final one above {self.fall:g}, by one-sided "
-            f"{100 * self.level:g} % bounds, corrected for the number of these evaluations, and the final one is below "
-            f"chance + {self.near_chance:g}, by a one-sided {100 * self.end_level:g} % bound; on at least "
-            f"{self.reasonings:g} reasonings each, blocks of prompts as units. Fallen{low}: {NO_REASONING} where most "
-            f"blocks have none; {NOISE} where fewer than {100 * self.fluent:g} % of the reasonings parse or H(Z|X) is "
-            f"above {self.noise:g} ln V, unless H(Z|X) is below {self.low:g} of that at the start; {STOPPED_MOVING} "
-            f"where moves per turn are shown to be below {self.moves:g} of those at the start and success did not "
-            f"rise; {LOW_ENTROPY} where H(Z|X) is that low; else {TEMPLATE}. Not fallen: {DIVERSE} where the final "
-            f"one is above chance + {self.near_chance:g}, or {COMPRESSED} where H(Z|X) is that low, either "
-            f"“{NOT_FLUENT.strip(' ()')}” where fewer than {100 * self.fluent:g} % parse; {NEVER} where "
-            f"the start is not above it either; else {UNDECIDED}. {UNKNOWN.capitalize()}: something was not "
-            "measured. Start: the model before training; final: the last checkpoint"
+            "retrieval fell if both of these are shown. First, the retrieval of some evaluation in the first half of "
+            f"the run (the start included) is above chance + {self.near_chance:g}, and exceeds the final one by more "
+            f"than {self.fall:g} (one-sided {100 * self.level:g} % bounds, corrected for the number of these "
+            f"evaluations). Second, the final one is below chance + {self.near_chance:g} (one-sided "
+            f"{100 * self.end_level:g} % bound). Each evaluation needs at least {self.reasonings:g} reasonings, and "
+            f"blocks of prompts are the units. Low entropy: H(Z|X) is below {self.low:g} of its value at the start. "
+            f"If retrieval fell, the first name that applies is used: {low}{NO_REASONING} if most blocks have none; "
+            f"{NOISE} if entropy is not low, and fewer than {100 * self.fluent:g} % of the reasonings parse or H(Z|X) "
+            f"is above {self.noise:g} ln V; {STOPPED_MOVING} if moves per turn are shown to be below {self.moves:g} "
+            f"of those at the start and success did not rise; {LOW_ENTROPY} if entropy is low; else {TEMPLATE}. If "
+            f"retrieval did not fall: {DIVERSE} if the final one is above chance + {self.near_chance:g}, or "
+            f"{COMPRESSED} if entropy is also low; “{NOT_FLUENT.strip(' ()')}” is added to both if fewer than "
+            f"{100 * self.fluent:g} % parse; {NEVER} if the start is not above this bound either; else {UNDECIDED}. "
+            f"{UNKNOWN.capitalize()}: something was not measured. Start: the model before training; final: the last "
+            "checkpoint"
         )
 
 

@@ -82,8 +82,9 @@ def regime_table(
         columns=[Column("build"), *COLUMNS] if with_builds else COLUMNS,
         rows=[],
         caption=(
-            "Retrieval of fresh reasonings: before training (start), the highest of the first half with its step where "
-            "that is later (high), and of the last checkpoint (end). Moves and success: on the validation instances."
+            "Retrieval of fresh reasonings: before training (start); the highest value in the first half, with its "
+            "step, if this is not the start (high); and at the last checkpoint (end). Moves and success are measured "
+            "on the validation instances."
         ),
         notes=[Note(f"The rule: {limits}.")],
     )

@@ -70,7 +70,7 @@ class VerdictLine:
         """Return in words if it stands over all claims; "" where that is not asked."""
         if self.holds is None:
             return ""
-        return "stands over all claims" if self.holds else "does not stand over all claims"
+        return f"{'remains' if self.holds else 'does not remain'} decided if the error is controlled over all claims"
 
     @property
     def says_nothing(self) -> bool:
@@ -138,12 +138,12 @@ def together(verdicts: Sequence[Verdict]) -> list[Verdict]:
 
 
 def summary(verdicts: Sequence[Verdict]) -> str:
-    """Return `24 claims had enough data, each judged at 2.5 %; ... 9 stand: a, b, c`."""
+    """Return sentences: how many claims had enough data, how many are decided, and the ids of those in `together`."""
     counted = judged(verdicts)
     decided, standing = [v for v in counted if v.status != "undecided"], together(verdicts)
     names = ", ".join(f"`{verdict.id}`" for verdict in standing) or "none"
     return (
-        f"{len(counted)} claims had enough data, each judged at {100 * LEVEL:g} %: if none were true, "
-        f"{LEVEL * len(counted):.1f} would be called reproduced or partial by chance. {len(decided)} are decided, and "
-        f"{len(standing)} of these stand with the error held over all {len(counted)} (Holm): {names}."
+        f"{len(counted)} claims had enough data. Each is judged at {100 * LEVEL:g} %: if none were true, "
+        f"{LEVEL * len(counted):.1f} would be called reproduced or partial by chance. {len(decided)} are decided. "
+        f"{len(standing)} of these remain decided if the error is controlled over all {len(counted)} (Holm): {names}."
     )

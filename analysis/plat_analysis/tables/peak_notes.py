@@ -23,12 +23,13 @@ def star_rule(changes: Iterable[Estimate]) -> str:
     """Return the sentence of a caption that says what a star means in this table, given its changes."""
     tested = sum(estimate.judged for estimate in changes)
     if not tested:
-        return f"No change is starred: that takes {MIN_JUDGED} seeds."
+        return f"No change has a star: a star requires at least {MIN_JUDGED} seeds."
     family = f" over all {tested} changes of the table" if tested > 1 else ""
     return (
-        f"A star on a change: not zero by Student's t and by flips of signs over runs, with the error{family} held at "
-        "5 % (Holm), a cell's spread taken as at least that of its column, and as at least that of the rounding of a "
-        "success rate to one instance. The intervals printed are the plain 95 % ones of single cells."
+        "A star marks a change that differs from zero in two tests over runs, Student's t and sign flips. The error "
+        f"rate{family} is controlled at 5 % (Holm). The spread of a cell is taken to be at least that of its column, "
+        "and at least that of rounding a success rate to one instance. The printed intervals are 95 % intervals of "
+        "single cells, without these corrections."
     )
 
 
@@ -55,30 +56,30 @@ def _intervals(grid: Compared) -> list[str]:
     notes = []
     if "instances" in kinds:
         notes.append(
-            "Intervals with one seed range over the evaluation instances (Wilson; Newcombe's paired method for "
-            "changes): they leave out the spread between training runs, and decide nothing."
+            "Intervals with one seed are over the evaluation instances (Wilson; Newcombe's paired method for "
+            "changes). They do not include the spread between training runs, so no verdict uses them."
         )
     strata = {estimate.about for estimate in shown if estimate.over == "seeds"}
     if "this build" in strata:
         notes.append(
-            "Intervals over seeds are Student's t, changes paired by seed; instances and base models are fixed, so "
-            "what another build of a base model would give is not in them."
+            "Intervals over seeds are Student's t, and changes are paired by seed. Instances and base models are "
+            "fixed, so the intervals do not cover other builds of a base model."
         )
     notes += [
         f"Intervals and stars are about {builds} of each base model (builds: fixed): Student's t over seeds, with the "
-        "spread pooled within builds, changes paired by build and seed. What other builds would give is not in them."
+        "spread pooled within builds. Changes are paired by build and seed. The intervals do not cover other builds."
         for builds in sorted(strata - {"this build"})
     ]
     if "builds" in kinds:
         notes.append(
             "Intervals and stars are about such builds of each base model (builds: random): Student's t on the mean of "
-            "each build, changes paired by build and seed; where builds share seeds, the variance over seeds is added, "
-            "which is conservative."
+            "each build. Changes are paired by build and seed. If builds share seeds, the variance over seeds is "
+            "added; this is conservative."
         )
     if any(change.value is not None and not change.over for change in changes):
         notes.append(
-            f"Without an interval: fewer than {MIN_UNITS} seeds, or fewer than {MIN_UNITS} builds where they vary "
-            "(`builds: fixed` speaks of these builds alone)."
+            f"A value has no interval if there are fewer than {MIN_UNITS} seeds, or fewer than {MIN_UNITS} builds if "
+            "intervals are over builds (`builds: fixed` gives intervals about these builds only)."
         )
     return notes
 

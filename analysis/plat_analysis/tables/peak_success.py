@@ -164,10 +164,10 @@ def _fallen(grid: Compared, row: str, column: str) -> tuple[list[Fall], list[Fal
 def _caption(grid: Compared, changes: Mapping[tuple[str, str], Estimate]) -> str:
     untreated, treated = (grid.layout.name(condition) for condition in (grid.baseline, grid.treatment))
     return (
-        f"Success in percent: {untreated}, and the change with {treated} in points. “peak” is the largest validation "
-        "success over all evaluations, mean over seeds; “held-out” is the success of that peak checkpoint on a "
-        "second set of instances, free of the upward bias of a maximum; “final” that of the last checkpoint, "
-        f"held-out where it was measured, else validation. {star_rule(changes.values())}"
+        f"Success in percent ({untreated}), and its change in points ({treated}). “peak” is the largest validation "
+        "success over all evaluations (mean over seeds). “held-out” is the success of this peak checkpoint on a second "
+        "set of instances, which has no upward bias of a maximum. “final” is the success of the last checkpoint: "
+        f"held-out success if it was measured, else validation success. {star_rule(changes.values())}"
     )
 
 

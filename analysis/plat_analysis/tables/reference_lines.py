@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 OUTSIDE = "x"  # marks a range that does not hold the value
 TOO_FEW = "too few"
 WHY_TOO_FEW = (
-    f"“{TOO_FEW} (4 of {MIN_RUNS})”: a range takes {MIN_RUNS} runs besides the table's own, one more for each further "
-    f"build of the base model, and {MIN_BUILDS} builds where none of them is the table's own."
+    f"“{TOO_FEW} (4 of {MIN_RUNS})”: a range requires {MIN_RUNS} runs besides the table's own, and one more for each "
+    f"further build of the base model. If none of the builds is the table's own, it also requires {MIN_BUILDS} builds."
 )
 NAMES = {"peak": "peaks", "delta": "changes"}
 
@@ -65,11 +65,11 @@ class ReferenceLines:
         counts = [count for count in self.cells.counts() if count.cells]
         if counts:
             parts = [
-                f"{count.outside} of {count.cells} {NAMES[count.quantity]} (by chance {count.expected:.1f} on average, "
-                f"as many or more with probability {count.probability:.2g})"
+                f"{count.outside} of {count.cells} {NAMES[count.quantity]} (expected by chance: {count.expected:.1f}; "
+                f"probability of at least as many: {count.probability:.2g})"
                 for count in counts
             ]
-            verdict = "more than chance explains" if more_than_chance(counts) else "no more than chance explains"
+            verdict = "chance does not explain this" if more_than_chance(counts) else "chance can explain this"
             texts.append(Note(f"outside the reference range: {', '.join(parts)}: {verdict}.", OUTSIDE))
         return texts
 
@@ -103,10 +103,10 @@ class ReferenceLines:
 def reference_caption(experiment: Experiment) -> str:
     """Return the sentence that explains the lines “reference” and “range” of a table."""
     return (
-        f" “reference” is the mean of the runs in {experiment.reference} that differ in seed or base build "
-        "only, the table's own runs left out, and of its own builds where those are there; “range” is where this "
-        "table's value is expected with probability 95 % (prediction interval, Student's t, around the level of its "
-        "own build)."
+        f" “reference” is the mean of the runs in {experiment.reference} that differ from the table's runs only in "
+        "seed or base build. The table's own runs are left out. If there are runs of the table's own builds, only "
+        "these builds count. “range” is where this table's value is expected with probability 95 % (prediction "
+        "interval, Student's t, around the level of its own build)."
     )
 
 

@@ -58,7 +58,7 @@ def trials_table(trials: Sequence[Trial], objectives: Objectives) -> Table:
         title="Trials",
         columns=columns,
         rows=rows,
-        caption="A trial's value is the mean over its seeds; of a pruned trial, the last one that was seen.",
+        caption="A trial's value is the mean over its seeds. For a pruned trial it is the last value that was seen.",
         records=records,
     )
 
@@ -80,7 +80,7 @@ def winners_table(winners: Sequence[Winner], wanted: tuple[int, int]) -> Table:
             Column("optimism"),
         ],
         rows=[_winner_row(*pair, wanted) for pair in zip(winners, estimates, strict=True)],
-        caption="Optimism: by how much the search promised more than fresh seeds give; 95 % interval over seeds.",
+        caption="Optimism: how much better the value is in the search than on fresh seeds; 95 % interval over seeds.",
         notes=notes,
         records=[_winner_record(*pair) for pair in zip(winners, estimates, strict=True)],
         values={

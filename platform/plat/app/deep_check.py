@@ -75,11 +75,12 @@ def _findings(check: StoreCheck, uri: str) -> Iterator[Finding]:
     if check.deleted:
         says = f"{counted(len(check.deleted), 'run')} deleted in MLflow, not compared: {_names(list(check.deleted))}"
         command = gc_command(uri, list(check.deleted.values()))
-        yield Finding("warning", says, f"restore them there; or have it forget them, and import them afresh: {command}")
+        fix = f"restore them in MLflow, or delete them for good and import them again: {command}"
+        yield Finding("warning", says, fix)
     if check.twins:
-        says = f"{counted(len(check.twins), 'twin')} in MLflow's bin: homes had created the same run at once"
+        says = f"{counted(len(check.twins), 'twin')} in MLflow's bin: several homes created the same run together"
         yield Finding("warning", says, "`plat gc` with the same --store removes them")
-    alone = f"; not checked: {counted(check.alone, 'run')} of the store without a directory here" if check.alone else ""
+    alone = f"; not checked: {counted(check.alone, 'stored run')} without a directory here" if check.alone else ""
     if not check.differing and not check.damaged:
         compared = f"{counted(check.runs, 'stored run')} compared with their directories"
         yield Finding("ok", f"{compared}: all {check.values} values are equal{alone}")
@@ -100,7 +101,7 @@ def check_kept_files(home: Home) -> list[Finding]:
         findings.append(Finding("warning", says))
     if check.artifacts:
         checked = f"{counted(check.artifacts, 'artifact')} checked, {size(check.bytes)}"
-        findings.append(Finding("ok", f"{checked}: the hashes are those they were kept with"))
+        findings.append(Finding("ok", f"{checked}: all hashes match the recorded ones"))
     return findings
 
 

@@ -100,10 +100,10 @@ def _notes(home: Home, experiment: Experiment, frames: Frames, record: bool) -> 
     gone = [run_id for run_id in stored if not home.run(run_id).root.exists()]
     if gone and len(gone) < len(stored):  # a home that has none of them is not where they ran
         text = f"{len(gone)} of {len(stored)} runs ({_first_five(gone)}) were removed from the home"
-        notes.append(f"{text}; what the store holds of them is shown. `plat sweep` does them again.")
+        notes.append(f"{text}; the report shows what the store has of them. `plat sweep` does them again.")
     if frames.changed:
         runs = f"{counted(len(frames.changed), 'run')} ({_first_five(list(frames.changed))})"
-        notes.append(f"{runs} changed in the store since the import: left out.")
+        notes.append(f"{runs} changed in the store since the import; the report leaves them out.")
     notes += other_versions(experiment.runs, home)
     ended = {run_id for run_id, outcome in zip(stored, frames.runs["outcome"], strict=True) if outcome}
     behind = [run.id for run in experiment.runs if run.id not in ended and home.run(run.id).result.exists()]

@@ -25,13 +25,13 @@ LONGEST = 160  # characters of the problem, and of the fix
 _MEANING: dict[str, str] = {
     RunStatus.DONE: "it has a result, and is not done again",
     RunStatus.RUNNING: "a live process holds its lease",
-    RunStatus.QUEUED: "a scheduler has it; it starts there by itself",
+    RunStatus.QUEUED: "it is queued in a scheduler, which will start it",
     RunStatus.UNKNOWN: (
         "a lease is held from elsewhere and cannot be checked from here; {command} with --steal takes it over"
     ),
     RunStatus.FAILED: "its last attempt failed; `plat retry` tries again",
     RunStatus.INTERRUPTED: "its last attempt ended early; {command} resumes from its newest checkpoint",
-    RunStatus.PREPARING: "what it needs is being made (its base model); it starts after that",
+    RunStatus.PREPARING: "its base model is being made; the run starts after that",
     RunStatus.MISSING: "it was never started",
 }
 COMMANDS = {"sweep": "the next `plat sweep`", "tune": "the next `plat tune FILE`", "run": "the same `plat run`"}
@@ -53,7 +53,7 @@ def why_missing(state: RunState, asked_by: str = "sweep") -> str:
         return _shortened(state.starting)
     command = COMMANDS[asked_by] + " {does}" + (_WHICH_COMMAND if asked_by == "run" else "")
     if state.state == RunStatus.MISSING and state.reason == IN_ARCHIVE:
-        return "in the archive; `plat archive --restore` brings it back, `plat sweep` does it anew"
+        return "in the archive; `plat archive --restore` restores it, `plat sweep` does it again"
     if state.state == RunStatus.MISSING:
         return f"never started; {'`plat sweep` starts it' if asked_by == 'sweep' else command.format(does='starts it')}"
     if state.state == RunStatus.FAILED:
@@ -61,7 +61,7 @@ def why_missing(state: RunState, asked_by: str = "sweep") -> str:
         again = "`plat retry` tries again" if is_left else command.format(does="tries again")
         return f"{state.outcome}: {_shortened(state.reason)}; {again}"
     if state.state == RunStatus.INTERRUPTED and state.outcome == PRUNED:
-        return f"{PRUNED}: its search gave it up; the next sweep or search that includes it resumes it"
+        return f"{PRUNED}: a search pruned the run; the next sweep or search that includes the run resumes it"
     if state.state == RunStatus.INTERRUPTED:
         reason = state.outcome if state.outcome in ENDED_ON_REQUEST else _shortened(state.reason) or "interrupted"
         return f"{reason}; {command.format(does='resumes from its newest checkpoint')}"
@@ -137,7 +137,7 @@ def cost_line(spent: Work, to_go: Work | None, is_over: bool) -> str:
     GPU-hours follow where GPUs were used: `2.5 h (5.0 GPU-hours)`. If `to_go` is None, it is not known yet.
     """
     done = f"{spent} of work done"
-    left = f", about {to_go} to go" if to_go is not None else ", what is left is not known yet"
+    left = f", about {to_go} to go" if to_go is not None else ", time to go not known yet"
     return done if is_over else done + left
 
 

@@ -75,7 +75,7 @@ class Admission:
             self._handed = handed_over(self.home)
         for run in runs:
             if problem := lost_record(self.home.run(run.id), self._handed):
-                self.trouble.append(f"{run.name}: {problem}, and the run is done")
+                self.trouble.append(f"{run.name}: {problem}, so this command executes the run")
 
     def _fix(self, done: Sequence[Run]) -> None:
         """Complete the directories of done runs and note every experiment that requests them."""
@@ -96,7 +96,7 @@ class Admission:
         with contextlib.suppress(OSError):  # making the directory then fails too, with the reason
             aside = set_damaged_config_aside(self.home.run(run.id))
             if aside is not None:
-                text = f"{run.name}: config.yaml was damaged or edited; it is now {aside}, and was written again"
+                text = f"{run.name}: config.yaml was damaged or edited; it is now {aside}, and a new one was written"
                 self.trouble.append(text)
         return self._make_directory(run, config_is_named=aside is not None)
 

@@ -93,7 +93,7 @@ class DispatcherSpec:
 def cannot_detach() -> SpecError:
     """Return the error for `--detach` with a dispatcher whose runs need this process."""
     return SpecError(
-        "runs of this dispatcher end with the command that started them, so it cannot leave them",
+        "runs of this dispatcher end when the command that started them ends, so it cannot detach",
         where="--detach",
         fix="leave --detach out, or hand the runs to a scheduler (--on slurm, or --on ray with RAY_ADDRESS)",
     )

@@ -51,7 +51,7 @@ def sweep(
     retry: bool = False,
     stall_after: float | None = None,
 ) -> SweepReport:
-    """Execute the runs that are to be executed (see `Admission.judge`), and return the state of all runs at the end.
+    """Execute the runs that `Admission.judge` finds MISSING, and return the state of all runs at the end.
 
     runs         a list, or a source that gives further runs as earlier ones end
     jobs         number of runs at the same time; None: as many as the dispatcher allows
@@ -67,7 +67,7 @@ def sweep(
     stall_after  seconds without an event after which a run is killed as stalled; None: the trainer's default
 
     Raises SpecError if no dispatcher is named `on`, and SpecError or SchedulerError if it cannot be used here. After
-    Ctrl-C, SIGTERM or SIGHUP it returns normally, with `interrupted` set in the report.
+    Ctrl-C, SIGTERM or SIGHUP during the runs it returns normally, with `interrupted` set in the report.
     """
     progress = progress or Progress()
     report = SweepReport(detached=detach)

@@ -60,10 +60,7 @@ def find_dispatcher(name: str) -> DispatcherSpec:
 
 
 def located(name: str, cluster: Sequence[str], files: Sequence[Path]) -> tuple[str, ...]:
-    """Return the settings of a dispatcher with the names of files replaced by paths (see `DispatcherSpec`).
-
-    Raises SpecError if no file has such a name, and the errors of `find_dispatcher`.
-    """
+    """Return a dispatcher's settings with names of files replaced by paths. SpecError if a file is not found."""
     return tuple(find_dispatcher(name).located(cluster, files))
 
 

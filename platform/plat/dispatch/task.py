@@ -59,9 +59,9 @@ class Task:
             signal.signal(number, lambda received, frame: self.signals.append(received))
         manifest = read_json(self.submission.manifest)
         if manifest is None:
-            raise HomeError("the submission says not what to do", where=str(self.submission.manifest))
+            raise HomeError("the submission's list of tasks is missing or damaged", where=str(self.submission.manifest))
         if self.submission.is_over(self.number):
-            print("this submission was given up, and its runs are in other hands: nothing to do")
+            print("this submission is over and no longer has its runs: nothing to do")
             return []
         self.manifest = manifest
         runs = self._runs(manifest["tasks"][self.number])

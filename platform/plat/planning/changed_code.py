@@ -49,11 +49,11 @@ def changed_code(runs: Iterable[Run], home: Home) -> list[str]:
             kept.update(_changes(load_meta(home.run(run.id)) or {}, codes))
     return [
         f"{change.files} changed since {counted(number, 'run')} of these configs {were(number)} made, so they are "
-        f'made again; if the change alters no result, code="{change.code}" in the {change.spec} keeps them'
+        f'made again; to keep them, set code="{change.code}" in the {change.spec} if the change alters no result'
         for change, number in _made_before(missing, home).items()
     ] + [
-        f"{change.files} changed since {counted(number, 'run')} {were(number)} made, which the code named in the "
-        f"{change.spec} keeps"
+        f"{change.files} changed since {counted(number, 'run')} {were(number)} made; the results stay valid, because "
+        f"the {change.spec} names the code and this name is unchanged"
         for change, number in kept.items()
     ]
 
@@ -73,8 +73,8 @@ def other_versions(runs: Iterable[Run], home: Home) -> list[str]:
         if asked is not None and version != asked and home.run(run_id).result.exists():
             found[trainer, version, asked] += 1
     return [
-        f"{counted(number, 'run')} of these configs {are(number)} here from {trainer} {theirs}, and {ours} is "
-        f"installed. They are other runs, and not shown: install {trainer} {theirs} to see them."
+        f"{counted(number, 'run')} of these configs {are(number)} here from {trainer} {theirs}, but {ours} is "
+        f"installed. Another version makes other runs, so these are not shown: install {trainer} {theirs} to see them."
         for (trainer, theirs, ours), number in sorted(found.items())
     ]
 

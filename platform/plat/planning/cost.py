@@ -105,10 +105,7 @@ class History:
         return self._percentiles[key]
 
     def preparation_seconds(self, job: str) -> float:
-        """Return the expected seconds of a preparation: as measured, else the median of others, else the default.
-
-        job  "prepare:<trainer>:<key>"
-        """
+        """Return the expected seconds of job "prepare:<trainer>:<key>": measured, else the median of all, else 30."""
         usual = median(self.prepared.values()) if self.prepared else DEFAULT_PREPARE_SECONDS
         return self.prepared.get(job, usual)
 

@@ -130,7 +130,7 @@ class Plan:
             return "nothing left to do"
         if self.measured == left:
             return "measured on earlier runs here, if none stops early"
-        return f"not known before {'a run' if not self.measured else 'one of each kind'} has made an iteration here"
+        return f"unknown until {'a run' if not self.measured else 'a run of each kind'} has made an iteration here"
 
     def __str__(self) -> str:
         return self.render()
@@ -164,7 +164,7 @@ class Plan:
         """Return the number of runs that the experiments ask for together, as a line."""
         asked = sum(len(row.experiments) for row in self.rows)
         files = counted(len(self.experiments), "file")
-        return f"{asked} runs asked for by {files}, {len(self.rows)} together: {self.shared} are shared, and done once"
+        return f"{files} ask for {asked} runs, {len(self.rows)} different ones: {self.shared} are shared and done once"
 
     def _cost(self) -> list[str]:
         """Return what is left to do and how long it takes, as lines."""
@@ -180,10 +180,10 @@ class Plan:
         workers = counted(self.workers, "worker")
         head, disk = f"{len(left)} of {counted(len(self.rows), 'run')} to do", f"{size(self.disk_bytes)} of disk"
         if self.wall_seconds is None or self.work_seconds is None:
-            limits = "the times above are limits, and " if any(asked.minutes for asked in self.asked) else ""
+            limits = "the times above are limits; " if any(asked.minutes for asked in self.asked) else ""
             return [*lines, f"{head} with {workers}, {disk}; {limits}how long they take is {self.basis()}"]
         slow = sum(row.spread[1] for row in left if row.spread is not None) - sum(row.seconds or 0.0 for row in left)
-        most = f", {duration(self.work_seconds + slow)} if all are as slow as the slowest tenth" if slow >= 1 else ""
+        most = f", {duration(self.work_seconds + slow)} if all are as slow as the slowest 10 %" if slow >= 1 else ""
         time = f"about {duration(self.wall_seconds)} with {workers} ({duration(self.work_seconds)} of work{most})"
         return [*lines, f"{head}: {time}, {disk} ({self.basis()})"]
 

@@ -34,9 +34,10 @@ def take_lock(handle: int, *, shared: bool = False, wait: bool = False) -> bool 
 
 
 def probe_lock(path: Path) -> bool | None:
-    """Return True if no process holds the exclusive lock of a file, False if one does, None without locks.
+    """Return True if no process holds the exclusive lock of a file, False if one does.
 
-    Takes and releases a shared lock. Raises OSError if that fails, FileNotFoundError if there is no such file.
+    Takes and releases a shared lock; returns None if the file system has no locks. Raises OSError if that fails,
+    FileNotFoundError if there is no such file.
     """
     handle = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
     try:

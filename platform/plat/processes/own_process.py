@@ -79,10 +79,7 @@ def handling(handler: Any, *numbers: signal.Signals) -> Iterator[None]:
 
 @contextlib.contextmanager
 def stop_on_signals() -> Iterator[Stop]:
-    """Yield a Stop that SIGTERM and SIGINT set, unless they are ignored; a SIGINT after that raises KeyboardInterrupt.
-
-    In a thread that is not the main thread, no signal sets it.
-    """
+    """Yield a Stop that SIGTERM and SIGINT set, unless ignored; a SIGINT after that raises KeyboardInterrupt."""
     stop = Stop()
 
     def ask(number: int, frame: Any) -> None:
@@ -98,10 +95,9 @@ def stop_on_signals() -> Iterator[Stop]:
 
 @contextlib.contextmanager
 def output_to(path: Path | None) -> Iterator[None]:
-    """Append all output of the block, and the traceback of a segfault, to a file; None: change nothing.
+    """Append what this process and its new children print in the block to a file, also a segfault's traceback.
 
-    The whole process and its new children are redirected (descriptors 1 and 2). Raises OSError if the file cannot be
-    opened.
+    None: change nothing.
     """
     if path is None:
         yield

@@ -30,7 +30,7 @@ SCANS = 5  # empty scans in a row before the search ends: one scan may miss a pr
 
 
 def signal_when_parent_ends(number: int) -> None:
-    """Let the kernel send this process a signal when the thread that started it ends, with its parent or before."""
+    """Let the kernel send this process a signal when its parent, or the parent's thread that started it, ends."""
     ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, number)
 
 

@@ -23,7 +23,7 @@ TICK = 0.2  # seconds between two checks of the command
 def run_until_closed(command: list[str]) -> int:
     """Run the command; end it and its descendants when standard input is closed, or on SIGTERM.
 
-    Returns its exit code (-N if signal N ended it), 0 if it was still running when that happened.
+    Returns its exit code (-N if signal N ended it), or 0 if it was still running and had to be ended.
     """
     closed = closing_of_stdin()
     signal.signal(signal.SIGTERM, lambda number, frame: closed.set())

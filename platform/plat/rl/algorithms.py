@@ -98,8 +98,7 @@ def entropy_bonus(
 ) -> tuple[Tensor, dict[str, float]]:
     """Return entropy_coef times the aggregated policy entropy (nats). *Subtract* it from the loss.
 
-    Tensors [N, T]. The metric entropy is the mean over the tokens of these rows under every aggregation, before the
-    coefficient, so that algorithms compare.
+    Tensors [N, T]. The metric entropy is the mean over these rows' tokens under every aggregation, without coefficient.
     """
     bonus = config.entropy_coef * losses.aggregate(token_entropy, mask, config.loss_agg, by)
     return bonus, {"entropy": _token_mean(token_entropy, mask)}
@@ -137,7 +136,6 @@ def actor_loss(
     """Return the objective of section 2.1: policy loss - entropy_coef * entropy + kl_coef * KL, all aggregated alike.
 
     The metrics are those of `policy_loss`, and `entropy` and `kl` where their tensors are given.
-
     Raises ValueError if token_entropy is missing with a non-zero entropy_coef, or ref_logp with a non-zero kl_coef.
     """
     loss, metrics = policy_loss(config, old_logp, logp, advantages, mask, by)

@@ -25,10 +25,7 @@ def number(
     above: float | None = None,
     below: float | None = None,
 ) -> Any:
-    """Return a dataclass field with inclusive limits (`minimum`, `maximum`) or exclusive ones (`above`, `below`).
-
-    The limits are metadata, which `plat.spec` checks. The dataclass itself accepts any value.
-    """
+    """Return a dataclass field whose metadata has inclusive (minimum, maximum) or exclusive (above, below) limits."""
     limits = {"minimum": minimum, "maximum": maximum, "above": above, "below": below}
     return field(default=default, metadata={name: limit for name, limit in limits.items() if limit is not None})
 

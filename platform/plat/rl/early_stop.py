@@ -30,10 +30,7 @@ class Counts:
 
 
 class EarlyStops:
-    """The stops of one run. Call `iteration` and `evaluation` after each; they return the reason to stop, or None.
-
-    counts  the fields of `Counts` from a checkpoint; None: start from zero
-    """
+    """The stops of one run. Call `iteration` and `evaluation` after each; they return the reason to stop, or None."""
 
     def __init__(self, config: EarlyStopConfig, counts: Mapping[str, Any] | None = None) -> None:
         self.config, self.counts = config, Counts(**(counts or {}))

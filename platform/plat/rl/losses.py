@@ -117,9 +117,8 @@ def clipped(
 def kl_estimate(logp: Tensor, ref_logp: Tensor, kind: str) -> Tensor:
     """Return an estimate of KL(policy || reference) for each token [N, T] (Schulman 2020).
 
-    kind  kl: d = logp - ref_logp; abs: |d|; mse: d^2 / 2; low_var_kl: exp(-d) + d - 1, limited to 10
-
-    Raises ValueError for another kind.
+    kind  kl: d = logp - ref_logp; abs: |d|; mse: d^2 / 2; low_var_kl: exp(-d) + d - 1, limited to 10.
+          Raises ValueError for another one
     """
     if kind == "kl":
         return logp - ref_logp

@@ -10,11 +10,11 @@ in a weight matrix [N, M] restrict reasoning i to its candidates, e.g. to prompt
 
 **Two marginals per token.** The paper divides by |Z| after the log-sum-exp; the released code takes per-token means
 first (suffix `_code`). z-scores with the suffix divide by the population's standard deviation (ddof 0), as the
-released code does, the others by the sample's (ddof 1).
+released code does. The other z-scores divide by the sample's standard deviation (ddof 1).
 
 **Retrieval.** argmax over the M distinct prompts. Exact ties share the credit evenly, so a policy that ignores its
 prompt scores exactly chance, 1 / M. `retrieval_chance_code` is the released code's chance, the mean share of columns
-equal to the own prompt. Retrieval above chance is no evidence of reasoning; values compare only within a scope.
+equal to the own prompt. Retrieval above chance is no evidence of reasoning. Compare values only within one scope.
 """
 
 from __future__ import annotations

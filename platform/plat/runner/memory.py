@@ -26,7 +26,7 @@ AFTER_OOM = "after_oom"
 def fitted(spec: TrainerSpec, config: Any, paths: RunPaths) -> tuple[Any, dict[str, Any]]:
     """Return the config of the next attempt, and the keys that were made smaller -> value ({} if memory was enough).
 
-    config  the run's config as its trainer's `config_type`; `paths` are those of the run
+    config  the run's config, as its trainer's `config_type`
 
     Raises RunError if the trainer changed a key that results depend on, PluginError if its `less_memory` fails.
     """

@@ -53,7 +53,7 @@ def read_searches(path: str | Path, overrides: Sequence[str] = ()) -> list[Searc
 
 def _check_keys(document: Document) -> None:
     if not isinstance(document.data, dict):
-        raise SpecError("a search file is a mapping", where=document.where(), fix=f"write keys: {', '.join(KEYS)}")
+        raise SpecError("a search file must be a mapping", where=document.where(), fix=f"write keys: {', '.join(KEYS)}")
     if "matrix" in document.data and "space" not in document.data:
         what = "this is an experiment file: it has a matrix, and no `space` to search"
         raise SpecError(what, where=document.where_key("matrix"), fix=f"plat sweep {document.path}")
@@ -149,7 +149,7 @@ class _SearchFile:
         confirm = read_seeds("confirm", *self._setting("confirm", []))
         shared = sorted(set(seeds) & set(confirm))
         if shared:
-            what = f"the seed {shared[0]} confirms and is searched with: then it confirms nothing"
+            what = f"the seed {shared[0]} is in `seeds` and in `confirm`: seeds of the search confirm nothing"
             fix = "give `confirm` seeds that `seeds` does not have"
             raise SpecError(what, where=self._setting("confirm")[1], fix=fix)
         return seeds, confirm

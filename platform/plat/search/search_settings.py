@@ -75,14 +75,14 @@ def read_objectives(value: Any, where: str) -> tuple[Objective, ...]:
     objectives = []
     for entry in entries:
         if not isinstance(entry, dict):
-            raise SpecError(f"an objective is a mapping, not {show(entry)}", where=where, fix=example)
+            raise SpecError(f"an objective must be a mapping, not {show(entry)}", where=where, fix=example)
         for key in entry:
             if key not in ("maximize", "minimize", "of"):
                 known = suggest(key, ("maximize", "minimize", "of"), "keys")
                 raise SpecError(f"objectives: unknown key {key!r}", where=where, fix=known)
         metrics = [entry[key] for key in ("maximize", "minimize") if key in entry]
         if len(metrics) != 1 or not isinstance(metrics[0], str):
-            raise SpecError("an objective names one metric to maximize or minimize", where=where, fix=example)
+            raise SpecError("an objective must name one metric to maximize or minimize", where=where, fix=example)
         of = entry.get("of", "last")
         if of not in OF:
             raise SpecError(f"objectives: there is no {show(of)} of a run", where=where, fix=suggest(of, OF, "one of"))
@@ -134,7 +134,7 @@ def read_seeds(key: str, value: Any, where: str) -> tuple[int, ...]:
     seeds = value if isinstance(value, list) else [value]
     are_whole = all(isinstance(seed, int) and not isinstance(seed, bool) and seed >= 0 for seed in seeds)
     if not are_whole or len(set(seeds)) < len(seeds) or (not seeds and key == "seeds"):
-        what = f"{key} are different whole numbers, not {show(value)}"
+        what = f"{key} must be different whole numbers of at least 0, not {show(value)}"
         raise SpecError(what, where=where, fix=f"write `{key}: range(3)` or `{key}: [0, 1, 2]`")
     return tuple(seeds)
 

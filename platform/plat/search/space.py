@@ -102,7 +102,7 @@ def read_space(document: Document) -> dict[str, Parameter]:
     space = document.data.get("space")
     if not isinstance(space, dict) or not space:
         fix = "write `space:` and below it, for example, `filter: [none, top_p]`"
-        raise document.error("space is a mapping of options to values", "space", fix=fix)
+        raise document.error("space must be a mapping of options to values", "space", fix=fix)
     return {name: _parameter(document, name, value) for name, value in space.items()}
 
 
@@ -110,7 +110,7 @@ def _parameter(document: Document, name: str, value: Any) -> Parameter:
     where, where_key = document.where("space", name), document.where_key("space", name)
     if name == "seed":
         fix = "give `seeds: range(3)` at the top of the file; every trial is their mean"
-        raise SpecError("seeds are not searched over: a lucky one would win", where=where_key, fix=fix)
+        raise SpecError("`seed` cannot be searched over: a search selects lucky seeds", where=where_key, fix=fix)
     if isinstance(value, list):
         return _listed(document, name, value, where, where_key)
     if not isinstance(value, dict) or not value:
@@ -155,9 +155,9 @@ def _range(document: Document, name: str, value: dict[str, Any], where_key: str)
     if not low < high:
         raise SpecError(f"space: {name}: {low:g} is not less than {high:g}", where=where, fix="swap them")
     if not isinstance(log, bool):
-        raise SpecError(f"space: {name}: log is true or false", where=document.where("space", name, "log"))
+        raise SpecError(f"space: {name}: log must be true or false", where=document.where("space", name, "log"))
     if log and low <= 0:
-        what = f"space: {name}: a logarithmic scale has no {low:g}"
+        what = f"space: {name}: a logarithmic scale cannot begin at {low:g}"
         raise SpecError(what, where=where, fix="begin above zero, or leave `log` out")
     if step is not None and (not _is(step, numbers) or step <= 0 or log):
         fix = "give a positive number, whole for `int`; a logarithmic range has no steps"

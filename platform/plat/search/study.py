@@ -66,7 +66,7 @@ class Study:
             self._study = _load(self._storage, search)
             directions = [objective.direction for objective in search.objectives]
             if [direction.name.lower() for direction in self._study.directions] != directions:
-                raise ValueError("it has other directions than the objectives")
+                raise ValueError("its directions differ from those of the objectives")
             _check_trials(self.trials(), len(directions), search.space.keys())
 
     def trials(self) -> list[FrozenTrial]:
@@ -183,7 +183,7 @@ def _check_trials(trials: Sequence[FrozenTrial], objectives: int, parameters: Se
         if not isinstance(runs, list) or not all(isinstance(run, str) for run in runs):
             raise ValueError(f"trial {number} does not name its runs")
         if trial.params.keys() != parameters:
-            raise ValueError(f"trial {number} has other parameters than the search")
+            raise ValueError(f"the parameters of trial {number} differ from those of the search")
         if trial.state.name == "COMPLETE" and len(trial.values or ()) != objectives:
             raise ValueError(f"trial {number} has {len(trial.values or ())} values instead of {objectives}")
 
@@ -210,9 +210,9 @@ def _load(storage: RDBStorage, search: Search) -> Any:
     elif asked != json.loads(json.dumps(question)):
         differing = [key for key in question if asked.get(key) != json.loads(json.dumps(question[key]))]
         raise SpecError(
-            f"the study {search.name!r} was begun with another {' and another '.join(differing)}",
+            f"the study {search.name!r} was started with different settings: {', '.join(differing)}",
             where=str(search.path),
-            fix=f"rename the file (a study has its name), or remove the study: optuna delete-study --study-name "
+            fix=f"rename the file (the study is named after it), or remove the study: optuna delete-study --study-name "
             f"{search.name} --storage sqlite:///studies.db",
         )
     return study

@@ -84,9 +84,7 @@ class RunIO(Protocol):
         """Record JSON-able data of a step under a name, e.g. the P x G reward matrix. Raises RunError as `log` does."""
 
     def save(self, step: int, state: State, *, peak: bool = False, write_files: WriteFiles | None = None) -> None:
-        """Write a durable checkpoint. Of each attempt, the last two and the newest one marked `peak` are kept.
-
-        Raises RunError for a wrong step, as `log` does.
+        """Write a durable checkpoint; the last two and the newest one marked `peak` of an attempt are kept.
 
         write_files   for state too large to pass through memory: writes files, from any process, into the given empty
                       folder, and returns when they are complete. Links are refused
@@ -99,10 +97,7 @@ class RunIO(Protocol):
         """
 
     def restore(self) -> tuple[int, State] | None:
-        """Return the newest valid checkpoint of any attempt as (step, state); None if there is none.
-
-        A checkpoint is not valid if the peak before it is lost: the run could not end with its peak.
-        """
+        """Return (step, state) of any attempt's newest valid checkpoint whose peak is not lost; None without one."""
 
     def load_peak(self) -> tuple[int, State] | None:
         """Return the latest checkpoint marked `peak`, never an older one; None if it is lost or none was marked."""
@@ -159,10 +154,10 @@ class TrainerSpec:
                       where runs are to be executed here; must be quick. A cluster checks its own nodes
     idle_keys         plain config (as in config.yaml) -> dotted keys that have no effect in it, with reasons. Overrides
                       of such keys are ignored with a warning, so that they make no new run
-    code              name of the code if it is no installed release. None: the hash of its files, so that a changed
-                      file makes new runs. A constant text keeps the runs: the author asserts that changes alter no
-                      result
-    disk_bytes        None, or config -> bytes that a run of it keeps on disk; None: as much as earlier runs did
+    code              name of the code if it is not an installed release. None: the hash of its files, so that a
+                      changed file makes new runs. With a constant text, existing runs stay valid after a change: the
+                      author asserts that changes alter no result
+    disk_bytes        None, or config -> bytes that a run of it keeps on disk; None: estimated from earlier runs
     metrics           names of all metrics that it can log, with wildcards as in `fnmatch` (`grad/q*/task`): a report or
                       a search that needs another one is refused before anything runs. Empty: unknown
     headline          the metric that live progress, `plat status` and result.json show as success (a share, 0 to 1)

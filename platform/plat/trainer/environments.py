@@ -12,9 +12,7 @@ from plat_envs.environment_errors import BadEnvironment
 
 
 def environment_of(config: RunConfig) -> tuple[EnvironmentSpec, Any]:
-    """Return the task's environment and its checked options, an instance of the environment's `config_type`.
-
-    If the environment has an option `turns`, its default is `task.turns`.
+    """Return the task's environment and its checked options (`config_type`). A missing option `turns` is `task.turns`.
 
     Raises SpecError if there is no such environment, or an option of it is wrong.
     """

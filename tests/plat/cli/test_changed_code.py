@@ -51,7 +51,7 @@ def test_runs_of_another_version_of_the_trainer_are_counted_and_not_shown(plat, 
     assert "are here from" not in plat("report", "own.yaml").stdout
     (tmp_path / "own_trainer.py").write_text(TRAINER.replace('"1.0"', '"1.1"'))
     report = plat("report", "own.yaml")
-    assert "2 runs of these configs are here from own_trainer:SPEC 1.0, and 1.1 is installed" in report.stdout
+    assert "2 runs of these configs are here from own_trainer:SPEC 1.0, but 1.1 is installed" in report.stdout
     assert (
         "are here from own_trainer:SPEC 1.0"
         in next((tmp_path / "home" / "reports").glob("own/report.html")).read_text()
@@ -78,8 +78,8 @@ def test_a_changed_file_makes_new_runs_and_is_named_with_the_way_to_keep_the_ear
     kept = plat("plan", "own.yaml")
     assert "Nothing to do" in kept.stdout
     assert kept.stderr == (
-        "note: helper.py, own_trainer.py changed since 2 runs were made, "
-        "which the code named in the TrainerSpec keeps\n"
+        "note: helper.py, own_trainer.py changed since 2 runs were made; "
+        "the results stay valid, because the TrainerSpec names the code and this name is unchanged\n"
     )
     (tmp_path / "own_trainer.py").write_text(named.replace('"1.0"', '"1.1"'))
     raised = plat("plan", "own.yaml")
@@ -116,4 +116,4 @@ def test_runs_of_one_config_and_other_code_say_what_makes_their_ids_differ(plat,
     assert plat("sweep", "own.yaml").returncode == 0
     run = next((tmp_path / "home" / "runs").glob("*/*")).name
     said = plat("why", run).stdout
-    assert "has the same config; its id is another because of 1 fact:" in said and "plugins.trainer" in said
+    assert "has the same config, but its id differs because of 1 other fact:" in said and "plugins.trainer" in said

@@ -49,7 +49,7 @@ def test_a_run_that_goes_on_is_refused(plat, executed):
     held = lease.take(run)
     for verb in ("rm", "archive"):
         code, _, err = plat(verb, run.id, "--yes")
-        assert code == 2 and "is going on" in err and "plat cancel" in err and run.root.exists()
+        assert code == 2 and "is active" in err and "plat cancel" in err and run.root.exists()
     held.release()
 
 
@@ -128,7 +128,7 @@ def test_cancel_reaches_a_run_that_goes_on(plat, executed, spec):
     held = lease.take(run)
     assert plat("cancel", run.id)[1].startswith("asked to stop: ") and run.cancel.exists()
     held.release()
-    assert "none of these runs is going on" in plat("cancel", run.id)[1]
+    assert "none of these runs is active" in plat("cancel", run.id)[1]
 
 
 def test_cancel_reaches_a_run_that_a_sweep_has_not_started(plat, spec, home):
@@ -140,7 +140,7 @@ def test_cancel_reaches_a_run_that_a_sweep_has_not_started(plat, spec, home):
     with live_sweeps.announced(Home(home).create()) as sweep:
         sweep.give([run["id"] for run in runs])
         code, out, _ = plat("cancel", path, "--where", "seed=1")
-        assert (code, out) == (0, f"asked a sweep not to start: {runs[1]['name']}\n")
+        assert (code, out) == (0, f"asked a sweep not to start the run {runs[1]['name']}\n")
         assert sweep.cancelled() == [runs[1]["id"]]
 
 

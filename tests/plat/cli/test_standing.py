@@ -42,7 +42,7 @@ def test_what_only_a_search_asks_for_goes_on_with_plat_tune(outcome, verb):
     state = "missing" if outcome is None else "failed" if outcome == "failed:node" else "interrupted"
     (line,) = reasons({"a": RunState(state, outcome)}, {"a": "tune"})
     assert f"`plat {verb}`" in line and "plat sweep" not in line
-    assert "gave it up" in why_missing(RunState("interrupted", "stopped:pruned"), "tune")
+    assert "a search pruned the run" in why_missing(RunState("interrupted", "stopped:pruned"), "tune")
 
 
 def test_a_run_goes_on_with_the_verb_of_the_file_that_asks_for_it():

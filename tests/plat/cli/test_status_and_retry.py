@@ -125,7 +125,7 @@ def test_why_says_of_an_attempt_that_goes_on_that_it_does(plat, executed):
     assert "attempt 1  is active" in plat("why", run.id)[1]
     held.release()
     said = plat("why", run.id)[1]
-    assert "attempt 1  did not say how it ended (killed)" in said and "going" not in said
+    assert "attempt 1  did not record its end (killed)" in said and "still running" not in said
 
 
 def test_retry_checks_the_report_before_anything_runs(plat, spec, home, toy):
@@ -185,7 +185,7 @@ def test_status_knows_what_is_left_from_what_was_done(plat, spec, home):
     out = plat("status", path)[1]
     assert "1 missing: never started; `plat sweep` starts it" in out and "to go" in out
     other = text + "  scale: [toy, other]\n"
-    assert "what is left is not known yet" in plat("status", spec(other, "other.yaml"))[1]
+    assert "time to go not known yet" in plat("status", spec(other, "other.yaml"))[1]
 
 
 GUESS = ("trainer=toy_hill_climber", "climb.games=5", "climb.iterations=2", "policy=wild")

@@ -62,9 +62,9 @@ def test_a_spec_with_one_function_is_a_dispatcher(monkeypatch, home):
     assert registry.located("mine", ["cluster=a"], []) == ("cluster=a",)
     spec = registry.find_dispatcher("mine")
     assert spec.task_states(home, True) == {} and not spec.detaches_by_default
-    with pytest.raises(SpecError, match="cluster.gpus=1 chooses where"):
+    with pytest.raises(SpecError, match="chooses where a scheduler"):
         spec.check_settings(["cluster.gpus=1"], False)
-    with pytest.raises(SpecError, match="cannot leave them"):
+    with pytest.raises(SpecError, match="so it cannot detach"):
         spec.check_settings([], True)
 
 

@@ -67,7 +67,7 @@ def test_a_dispatcher_is_chosen_by_name(home):
 
 
 def test_local_runs_cannot_be_left(home):
-    with pytest.raises(SpecError, match="end with the command"):
+    with pytest.raises(SpecError, match="end when the command that started them ends"):
         sweep(home, [toy_run()], detach=True)
     with pytest.raises(SpecError, match="executed on this machine"):
         sweep(home, [toy_run()], cluster=["cluster=lab"])
@@ -98,7 +98,7 @@ def test_resources_are_typed():
 class Interrupted(ScheduledDispatcher):
     """A scheduler that takes nothing; this process gets a SIGINT just before the driver asks whether to go on."""
 
-    scheduler, farewell = "none", "following no more"
+    scheduler, farewell = "none", "stopped following"
 
     def _refresh(self):
         return True
@@ -122,4 +122,4 @@ def test_an_interruption_between_two_rounds_is_answered(home, monkeypatch):
     monkeypatch.setattr(registry, "open_dispatcher", lambda name, setting: Interrupted(setting, refresh_every=60.0))
     report = sweep(home, [toy_run()], progress=Messages())
     assert report.interrupted and report.exit_code == 130
-    assert texts == ["following no more"]
+    assert texts == ["stopped following"]

@@ -127,7 +127,7 @@ def test_a_gpu_that_is_not_there_is_said_before_anything_starts(home, monkeypatc
 def test_a_run_over_several_nodes_is_refused_on_one_machine_before_anything_starts(home, monkeypatch):
     monkeypatch.delenv("SLURM_JOB_NUM_NODES", raising=False)
     run = dataclasses.replace(toy_run(), resources={"threads": 1, "nodes": 2})
-    with pytest.raises(SpecError, match="asks for 2 nodes; here is one machine") as error:
+    with pytest.raises(SpecError, match="asks for 2 nodes; at most 1 machine can be used") as error:
         sweep(home, [run], 1)
     assert "--on slurm" in error.value.fix and list(home.runs.iterdir()) == []
     monkeypatch.setenv("SLURM_JOB_NUM_NODES", "2")  # inside a job of SLURM

@@ -69,7 +69,7 @@ def test_a_wrong_ray_address_in_the_environment_is_named_there(monkeypatch):
         (Resources(threads=64), ""),
         (Resources(gpus=1), "1 GPU,"),
         (Resources(memory_mb=9000), "9000 MiB"),
-        (Resources(nodes=2), "asks for 2 nodes, and the Ray cluster has 1"),
+        (Resources(nodes=2), "asks for 2 nodes, and only 1 of the Ray cluster"),
     ],
 )
 def test_only_what_no_node_can_ever_do_is_refused(needed, said):
@@ -80,7 +80,7 @@ def test_only_what_no_node_can_ever_do_is_refused(needed, said):
 def test_several_nodes_must_each_have_what_a_part_of_the_run_needs():
     cluster = Cluster("", "", {}, (Node(4, 2, 2**30), Node(4, 2, 2**30), Node(64, 0, 2**40)))
     assert cluster.never_fits(Resources(nodes=2, gpus=2)) == ""
-    assert "asks for 3 nodes, and the Ray cluster has 2" in cluster.never_fits(Resources(nodes=3, gpus=2))
+    assert "asks for 3 nodes, and only 2 of the Ray cluster" in cluster.never_fits(Resources(nodes=3, gpus=2))
     assert "2000 MiB" in cluster.never_fits(Resources(nodes=2, gpus=2, memory_mb=2000))
 
 
@@ -229,7 +229,7 @@ def test_a_cluster_that_is_not_there_is_named_at_once(home, toy):
 
 def test_a_ray_of_our_own_cannot_be_left(home, toy, monkeypatch):
     monkeypatch.delenv("RAY_ADDRESS", raising=False)
-    with pytest.raises(SpecError, match="cannot leave them") as error:
+    with pytest.raises(SpecError, match="so it cannot detach") as error:
         sweep(home, [toy()], on="ray", detach=True)
     assert error.value.where == "--detach" and "RAY_ADDRESS" in error.value.fix
 

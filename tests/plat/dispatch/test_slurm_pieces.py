@@ -56,7 +56,7 @@ def test_the_template_explains_every_option_and_gives_its_default():
         ("modules: python\n", "modules must be a list of texts", ":1:10", "template"),
         ("environment: [A]\n", "environment must be a mapping", ":1:14", "template"),
         ("models:\n  big: {tim: 3}\n", "unknown option 'tim' of the model 'big'", ":2:3", "did you mean 'time'"),
-        ("- partition\n", "is a mapping of options", ":1:1", "template"),
+        ("- partition\n", "must be a mapping of options", ":1:1", "template"),
         ("a: [\n", "not valid YAML", ":2:1", ""),
     ],
 )

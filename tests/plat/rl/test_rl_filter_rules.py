@@ -24,7 +24,7 @@ def test_a_rule_that_declares_what_is_no_option_is_refused_with_its_line():
 
     with pytest.raises(PluginError) as error:
         rule()(wrong)
-    assert "'wrong': valu is no option of filters" in error.value.what and "eps" in str(error.value.fix)
+    assert "'wrong': valu is not an option of filters" in error.value.what and "eps" in str(error.value.fix)
     assert str(error.value.where) == f"{__file__}:{wrong.__code__.co_firstlineno}"
 
 
@@ -32,7 +32,7 @@ def test_a_rule_that_declares_what_it_does_not_read_is_refused():
     def idle(ranking, *, value, eps):
         return Part(0, int(value))
 
-    with pytest.raises(PluginError, match="'idle': eps is declared and never read"):
+    with pytest.raises(PluginError, match="'idle': eps is declared but never read"):
         rule()(idle)
 
 
@@ -45,5 +45,5 @@ def test_a_rule_that_reads_what_it_does_not_declare_is_refused():
     def greedy(ranking, *, value):
         return Part(0, int(value + eps))  # noqa: F821
 
-    with pytest.raises(PluginError, match="'greedy': eps is read and not declared"):
+    with pytest.raises(PluginError, match="'greedy': eps is read but not declared"):
         rule()(greedy)

@@ -30,7 +30,7 @@ def interrupted(home, monkeypatch, **options):
 def test_an_edited_config_is_not_executed(home, monkeypatch):
     paths = interrupted(home, monkeypatch)
     paths.config.write_text(paths.config.read_text().replace("seed: 0", "seed: 1"))
-    with pytest.raises(HomeError, match=r"config\.yaml is not the one the run was made with"):
+    with pytest.raises(HomeError, match=r"config\.yaml differs from the config that the run was made with"):
         execute(home, paths.id)
     assert set_damaged_config_aside(paths) == paths.root / "config.yaml.damaged-1"
     make(home)

@@ -95,7 +95,7 @@ def test_an_attempt_file_without_its_checksum_is_damaged(done, name):
 
 def test_an_outcome_that_says_something_else_than_the_result_is_damage(done):
     edit(done.attempt(1).outcome, checked=True, time=1.0)
-    assert read_record(done).damage == "attempts/001/outcome.json is not that of the result: its time differs"
+    assert read_record(done).damage == "attempts/001/outcome.json does not match result.json: time differs"
 
 
 def test_a_commit_cannot_be_edited(done):
@@ -113,7 +113,7 @@ def test_the_recorded_code_cannot_be_edited(home, done, harm):
     else:
         done.code.unlink() if harm == "remove" else done.code.write_text("commit: 1234\n")
     problem = read_record(done).damage
-    assert problem.startswith("code.") and "put back what was recorded" in fix_of(problem)
+    assert problem.startswith("code.") and "restore the recorded file" in fix_of(problem)
     make(home)
     assert read_record(done).damage == problem, "another plat's code is not recorded as the one that made the run"
 
@@ -131,7 +131,7 @@ def test_a_whole_directory_of_another_run_is_refused_until_it_is_put_back(home, 
     other.root.rename(done.root)
     with pytest.raises(HomeError, match=f"meta.json is of run {other.id}") as caught:
         make(home)
-    assert "put back into its own folder" in caught.value.fix and run_state(done).state == "missing"
+    assert "back into that run's directory" in caught.value.fix and run_state(done).state == "missing"
     done.root.rename(other.root)
     done.root.with_name("aside").rename(done.root)
     make(home)

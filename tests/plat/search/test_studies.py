@@ -122,7 +122,7 @@ def test_a_study_is_not_continued_with_another_question(home, search, tmp_path):
     explored(home, search(), 2)
     explored(home, search("trials=40"), 1)
     (tmp_path / "known.yaml").write_text(TEXT.replace("[1, 50]", "[1, 60]"))
-    with pytest.raises(SpecError, match="begun with another space") as error, open_study(home, search()):
+    with pytest.raises(SpecError, match="started with different settings: space") as error, open_study(home, search()):
         pass
     assert "rename the file" in error.value.fix
 

@@ -146,7 +146,7 @@ def test_runs_that_a_search_gave_up_are_not_missing_from_its_bundle(plat, file, 
     execute(home, done.id)
     end_attempt(home.run(given_up.id), new_attempt(home.run(given_up.id), 1), PRUNED, "a test")
     assert plat("export", file, "--out", tmp_path / "bundle")[::2] == (0, "")
-    assert "gave it up" in plat("status", file)[1]
+    assert "a search pruned the run" in plat("status", file)[1]
     end_attempt(home.run(given_up.id), new_attempt(home.run(given_up.id), 2), INTERRUPTED, "a test")
     code, _, err = plat("export", file, "--out", tmp_path / "other")
     assert code == 3 and "interrupted" in err

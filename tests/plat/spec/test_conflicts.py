@@ -33,7 +33,7 @@ REFUSED = {
     ),
     "a group and another name": (
         "base: {task: frozenlake, task.name: sokoban}\n",
-        "task chooses 'frozenlake' and its options, and task.name gives it another name",
+        "task selects 'frozenlake' with its options, but task.name sets another name",
         "2:26",
     ),
     "a group in base and another name in a bundle": (

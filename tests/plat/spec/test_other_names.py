@@ -61,7 +61,7 @@ def test_values_with_an_equals_sign_are_quoted_in_the_hint() -> None:
     for typed in ("[critic.a=1, b=2]", "['critic.a=1', b=2]"):
         with pytest.raises(SpecError) as error:
             build_run(["trainer=verl", f"verl.overrides={typed}"])
-        assert error.value.fix == """quote what has an = in it: 'verl.overrides=["critic.a=1","b=2"]'"""
+        assert error.value.fix == """quote values that contain =: 'verl.overrides=["critic.a=1","b=2"]'"""
     with pytest.raises(SpecError) as error:
         build_run(["trainer=verl", 'verl.overrides="critic.a=1"'])
     assert error.value.fix == 'write a list: ["critic.a=1"]'

@@ -66,7 +66,7 @@ def test_a_run_that_was_done_again_meanwhile_is_not_overwritten(two):
     home, uri, (first, _) = two
     archive_runs(home, uri, [first])
     execute(home, make(home, seed=0).id)
-    with pytest.raises(SpecError, match="started again"):
+    with pytest.raises(SpecError, match="newer runs have the same ids"):
         restore_runs(home, uri, archived_runs(home))
     with pytest.raises(SpecError, match="in the archive already"):
         archive_runs(home, uri, [home.run(first.id)])

@@ -78,8 +78,8 @@ def test_one_seed_asks_for_five_and_two_give_a_number():
 def test_seeds_that_were_judged_are_not_counted_again():
     """A claim that is judged at every number of seeds is falsely held more often than promised."""
     judged = decide({"PPO": row(1, spread=10)}).detail
-    assert "fresh seeds would decide, judged once (" in judged
-    few, many = (int(text) for text in re.search(r"\((\d+) to (\d+): the spread", judged).groups())
+    assert "fresh seeds would decide, if judged once; the spread between seeds is " in judged
+    few, many = (int(text) for text in re.search(r"from (\d+) to (\d+) may be needed", judged).groups())
     middle = int(re.search(r"about (\d+) fresh", judged)[1])
     assert few < middle < many
 

@@ -132,7 +132,7 @@ def test_the_figure_says_what_is_shown(planted):
     made = planted({"PPO": (1, -1), "GRPO": (0, 0)})
     figure = drawn(made, strength={"all": SETTINGS})
     points = {(point["row"], point["across"]): point for point in figure.points}
-    assert len(points) == 6 and "held at 5 %" in figure.caption
+    assert len(points) == 6 and "controlled at 5 %" in figure.caption
     between, within = points["PPO", "between settings"], points["PPO", "within a setting"]
     assert between["star"] == 1 and within["star"] == -1 and points["GRPO", "between settings"]["star"] == 0
     assert between["p"] < between["p_corrected"] and between["other_builds"] > 0.8

@@ -118,7 +118,7 @@ def test_the_end_of_validation_success_is_the_last_evaluation(make_experiment, m
     expected = np.mean([change[run.id] for run in experiment.runs if run.axes["filter"] == "none"])
     shown = next(r for r in differences.records if (r["quantity"], r["what"]) == ("success", "change"))
     assert shown["value"] == pytest.approx(expected)
-    assert "Success and moves: of the first and the last evaluation" in differences.notes[0].text
+    assert "Success and moves are those of the first and the last evaluation" in differences.notes[0].text
 
 
 def test_the_return_ends_with_the_mean_of_its_last_evaluations(make_experiment, make_frames):
@@ -173,7 +173,7 @@ def test_the_figure_draws_the_probes_that_the_regimes_are_judged_on(make_experim
     experiment = quickstart(make_experiment)
     frames = make_frames(experiment)
     before = collapse.build(frames, experiment)[0]
-    assert "may end elsewhere than the table" in before.caption
+    assert "the end may differ from the table" in before.caption
     measured = [
         (run_id, "probe/retrieval_acc", step, np.mean(data["hits"]) / data["block_size"])
         for run_id, name, step, data in frames.tables.itertuples(index=False)

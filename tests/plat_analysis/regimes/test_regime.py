@@ -210,7 +210,7 @@ def test_thresholds_are_options_and_are_printed(rng):
     text = str(Thresholds())
     assert all(word in text for word in (*COLLAPSED, DIVERSE, COMPRESSED, NEVER, UNDECIDED, UNKNOWN.capitalize()))
     assert all(number in text for number in ("0.05", "512", "0.6 ln V", "90 %", "99.9 %", "98.5 %", "chance + 0.1"))
-    assert FELL_LOW not in text and f"{FELL_LOW} where none of them is shown to be above 0.7" in str(SEARCHED)
+    assert FELL_LOW not in text and f"{FELL_LOW} if no such evaluation is shown to be above 0.7" in str(SEARCHED)
     assert Thresholds.read({"fall": 0.2}).fall == 0.2 and Thresholds.read(None) == Thresholds()
     with pytest.raises(SpecError, match="there is no 'fal'") as error:
         Thresholds.read({"fal": 0.2})

@@ -26,8 +26,8 @@ def conclude(report: SweepReport, verb: str = "sweep") -> int:
     bad = [end for end in report.ends.values() if end.state not in fine]
     if report.detached and queued:
         where = f"with the scheduler ({places(queued)})"
-        print(f"{len(queued)} of {total} {are(len(queued))} {where}; this command may end")
-        fix = "`plat status` shows how they are, `plat report` what there is, and the same command submits what is left"
+        print(f"{len(queued)} of {total} {are(len(queued))} {where}; this command is no longer needed")
+        fix = "`plat status` and `plat report` show the state and the results; the same command submits the other runs"
         print(fix)
     if report.interrupted:
         done = len(report.ends) - len(bad)

@@ -41,7 +41,7 @@ def _explain_os_error(error: OSError, arguments: list[str]) -> int:
     if error.errno == errno.ENAMETOOLONG:
         return _show(SpecError("a file name that is too long", where=_cut(name) or None, fix="give a shorter one"))
     if error.errno in (errno.EISDIR, errno.ENOTDIR, errno.ENOTEMPTY, errno.ELOOP) and name:
-        what = f"a folder and a file are in each other's place: {error.strerror}"
+        what = f"there is a file where a folder is needed, or a folder where a file is needed: {error.strerror}"
         fix = "move away what is there, then give the same command again"
         return _show(HomeError(what, where=name, fix=fix))
     if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES, errno.EPERM):
@@ -94,7 +94,7 @@ def _explain_mistake(error: BaseException, arguments: list[str]) -> int:
         return 1
     tell(f"error: a mistake in plat itself: {type(error).__name__}: {error}")
     tell(f"   at: traceback in {_saved(error, arguments)}")
-    tell("  fix: give the same command again to go on; -v shows the traceback")
+    tell("  fix: give the same command again to continue; -v shows the traceback")
     return 1
 
 
@@ -154,7 +154,7 @@ def _of_option(option: str, arguments: Sequence[str]) -> str | None:
 def _of_verb(arguments: Sequence[str]) -> str | None:
     words = arguments[0].split() or [""]
     if len(words) > 1 and words[0] in VERBS:
-        return f"the quotes make one word of it: {shlex.join(['plat', *words, *arguments[1:]])}"
+        return f"remove the quotes, which join several words: {shlex.join(['plat', *words, *arguments[1:]])}"
     if words[0] in ("help", "usage"):
         verb = next((word for word in arguments[1:] if word in {**VERBS, **GROUPS}), None)
         return f"plat {verb} --help" if verb else "plat --help"

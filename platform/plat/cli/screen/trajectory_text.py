@@ -22,7 +22,7 @@ def print_trajectory(paths: RunPaths, number: int, step: int | None) -> None:
     """
     kept = {table.step: table.data for table in run_history(paths)[1] if table.name == VAL_TRAJECTORIES}
     if not kept:
-        fix = "run it with eval.trajectories=8 (another run), which keeps those of 8 validation instances"
+        fix = "add eval.trajectories=8, which makes a new run and keeps the trajectories of 8 validation instances"
         raise SpecError(f"{run_name(paths)} kept no trajectories", where=str(paths.root), fix=fix)
     at = max(kept) if step is None else step
     if at not in kept:

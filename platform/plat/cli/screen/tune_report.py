@@ -89,9 +89,9 @@ def render_plan(home: Home, search: Search) -> str:
     run = search.first_run
     seconds = History.read(home.history).seconds(run, 0)
     every = search.trials * len(search.seeds)
-    time = "not known before a run like it was made here" if seconds is None else f"{duration(seconds)} a run"
+    time = "unknown until a similar run has been made here" if seconds is None else f"{duration(seconds)} a run"
     seeds, confirm = (", ".join(map(str, listed)) for listed in (search.seeds, search.confirm))
-    budget = "" if search.budget is None else f", none is begun after {search.budget} iterations of training"
+    budget = "" if search.budget is None else f"; no trial begins after {search.budget} iterations of training in all"
     lines = [
         f"{search.title}  [{search.name}]",
         *(f"  {name}: {parameter}" for name, parameter in search.space.items()),

@@ -92,7 +92,7 @@ def _under_sentences(lines: Sequence[VerdictLine], claimed: Sequence[PaperClaim]
         if claim.open or not own:
             text += _indented("open", [claim.open or "None of the files here tests it."], width)
         text.append("")
-    heading = ["## What the paper does not claim, or other files ask"] if others else []
+    heading = ["## Claims of these files that test no claim of a paper"] if others else []
     return [*(text if others else text[:-1]), *heading, *_entries(others, width)]
 
 

@@ -124,7 +124,7 @@ class Screen:
             self._shows_log = not self._shows_log
         elif key == "c" and self._views:
             self._to_cancel = self._views[index]
-            self._message = f"stop {self._to_cancel.title} until it is asked for again? y or n"
+            self._message = f"stop {self._to_cancel.title}? A later sweep that includes it resumes it. y or n"
         elif key == "r" and self._views:
             self._message = self._retry(self._views[index])
 
@@ -135,8 +135,8 @@ class Screen:
             cancel_runs(self._home, [run.id])
             return f"asked to stop: {run.title}"
         if ask_not_to_start(self._home, [run.id]):
-            return f"asked a sweep not to start: {run.title}"
-        return f"{run.title} is not going on"
+            return f"asked a sweep not to start the run {run.title}"
+        return f"{run.title} is not active"
 
     def _retry(self, run: View) -> str:
         """Start `plat retry` of this run in the background."""

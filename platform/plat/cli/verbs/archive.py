@@ -58,15 +58,15 @@ def _restore(home: Home, uri: str, names: Sequence[str]) -> int:
     unknown = [name for name, is_known in zip(names, known, strict=True) if not is_known]
     if unknown:
         what = f"no run {unknown[0]!r} in the archive"
-        raise SpecError(what, where=str(home.archive), fix="leave the names out for all")
+        raise SpecError(what, where=str(home.archive), fix="to restore all runs, give no names")
     left = restore_runs(home, uri, runs)
     forget(home)
     print(f"{counted(len(runs) - len(left), 'run')} restored")
     if not left:
         return 0
-    heading = f"{counted(len(left), 'run')} {are(len(left))} still in the archive, having been started again meanwhile:"
+    heading = f"{counted(len(left), 'run')} {are(len(left))} still in the archive, because a newer run has the same id:"
     print(heading, file=sys.stderr)
     rows = [(run_name(home.run(run_id)), f"the newer one is {run_state(home.run(run_id)).state}") for run_id in left]
     print(first_rows(("run", "why"), rows, SHOWN), file=sys.stderr)
-    print("`plat rm RUN` removes a newer one; then the same command brings back the older", file=sys.stderr)
+    print("`plat rm RUN` removes the newer run; then the same command restores the archived one", file=sys.stderr)
     return RUNS_FAILED

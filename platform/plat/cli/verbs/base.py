@@ -152,7 +152,7 @@ def verify(
     else:
         for result in results:
             print(base_view.verification(result))
-        print(f"as good: a loss of {margin:.0%} or more is excluded by the 95 % interval of the difference")
+        print(f"as good: the 95 % interval of the difference excludes a loss of {margin:.0%} or more")
     return 0 if good else RUNS_FAILED
 
 

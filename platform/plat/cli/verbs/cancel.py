@@ -33,7 +33,7 @@ def cancel(
     from plat.dispatch.schedulers import cancel_runs
 
     if prune and where:
-        what = "--prune takes every run that the file no longer wants"
+        what = "--prune selects every run that the file no longer contains, so it takes no --where"
         raise SpecError(what, where=f"the command line: --where {where[0]}", fix="leave --where out, or --prune")
     place = home_to_read(home)
     runs = _no_longer_wanted(place, arguments) if prune else choose_runs(place, arguments, where, "cancel")[0]
@@ -48,9 +48,9 @@ def cancel(
     }
     waiting = ask_not_to_start(place, others)
     for run_id in waiting:
-        print(f"asked a sweep not to start: {others[run_id]}")
+        print(f"asked a sweep not to start the run {others[run_id]}")
     if not asked and not waiting:
-        print("none of these runs is going on" if runs else "there is no such run")
+        print("none of these runs is active" if runs else "there is no such run")
     return 0
 
 

@@ -109,8 +109,8 @@ def _find(home: Home, target: str, *, peak: bool) -> tuple[RunPaths, Path, State
         return run, *at_peak
     newest = next(valid_states(folders), None)
     if newest is None:
-        fix = f"one that runs has it soon; `plat why {run.id[:8]}` says how to go on with one that does not"
-        raise CheckpointError(f"run {target!r} has no whole checkpoint", where=str(run.root), fix=fix)
+        fix = f"if the run is running, wait for its first checkpoint; else `plat why {run.id[:8]}` says how to continue"
+        raise CheckpointError(f"run {target!r} has no complete checkpoint", where=str(run.root), fix=fix)
     if peak:
         tell(f"note: no checkpoint of this run is marked as its peak; the newest, {newest[1].name}, is evaluated")
     return run, newest[1], newest[2]
@@ -144,7 +144,7 @@ def _load_or_explain(checkpoint: Path, what: str) -> State:
     try:
         return load_checkpoint(checkpoint)
     except CheckpointError as error:
-        fix = "--last evaluates the newest whole checkpoint; or name a checkpoint's folder"
+        fix = "evaluate the newest complete checkpoint with --last, or name a checkpoint's folder"
         raise CheckpointError(what, where=str(checkpoint), fix=fix) from error
 
 

@@ -66,7 +66,7 @@ def logs(
             shown += 1 + len(lines)
         if ended or not follow:
             if shown == 1:
-                print(f"  no evaluation yet; `plat why {paths.id[:8]}` says how the run stands")
+                print(f"  no evaluation yet; `plat why {paths.id[:8]}` shows the state of the run")
             return 0
         time.sleep(0.5)
 
@@ -93,7 +93,7 @@ def _evaluation(event: Event, headline: str) -> str:
 def _attempt(paths: RunPaths, number: int | None) -> AttemptPaths:
     known = paths.attempts()
     if not known:
-        fix = f"`plat why {paths.id[:8]}` says who asks for it, and how it is started"
+        fix = f"`plat why {paths.id[:8]}` says which files ask for it, and how to start it"
         raise SpecError(f"{run_name(paths)} was never started", where=str(paths.root), fix=fix)
     attempt = known[-1] if number is None else next((one for one in known if one.number == number), None)
     if attempt is not None:

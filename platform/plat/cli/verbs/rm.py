@@ -61,13 +61,13 @@ def removable(chosen: Sequence[RunFacts], experiments: Sequence[Experiment], for
     for facts in runs:
         if facts.entry.state.state in STOPPABLE or lease.state(facts.paths) in HELD:
             fix = f"`plat cancel {facts.entry.id[:8]}` stops it; then give the same command again"
-            raise SpecError(f"{facts.entry.name} is going on", where=str(facts.paths.lease), fix=fix)
+            raise SpecError(f"{facts.entry.name} is active", where=str(facts.paths.lease), fix=fix)
     named = {experiment.name for experiment in experiments}
     for facts in runs:
         others = [file for file in facts.files if file not in named]
         if len(others) > (0 if named else 1) and not force:
-            what = f"{facts.entry.name} is wanted by {', '.join(others)}, too"
-            fix = "name those files, too, leave the run out with --where, or give --force"
+            what = f"{facts.entry.name} is also a run of {', '.join(others)}"
+            fix = "name these files as well, exclude the run with --where, or give --force"
             raise SpecError(what, where=str(facts.paths.root), fix=fix)
     return runs
 
@@ -78,7 +78,7 @@ def agreed(what: str, runs: Sequence[RunFacts], yes: bool) -> bool:
         return True
     print(first_rows(("run", "state"), [(facts.entry.name, facts.entry.state.state) for facts in runs], SHOWN))
     if not sys.stdin.isatty():
-        raise SpecError(f"this would {what}", where="the command line", fix="give --yes without a terminal")
+        raise SpecError(f"this would {what}", where="the command line", fix="no terminal to ask on: give --yes")
     if input(f"{what}? [y/N] ").strip().lower() in ("y", "yes"):
         return True
     print("nothing was changed")

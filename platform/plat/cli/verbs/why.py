@@ -89,8 +89,8 @@ def _difference_words(
     both = {key: (here.get(key), there.get(key)) for key in sorted(here.keys() | there.keys())}
     rest = {key: values for key, values in both.items() if values[0] != values[1]}
     if rest:
-        return f"has the same config; its id is another because of {counted(len(rest), 'fact')}:", rest
-    return "has the same config, and what meta.json records does not say why its id is another", {}
+        return f"has the same config, but its id differs because of {counted(len(rest), 'other fact')}:", rest
+    return "has the same config, but meta.json does not record why its id differs", {}
 
 
 def _identity(meta: dict[str, Any]) -> dict[str, Any]:
@@ -126,8 +126,8 @@ def _without_end(state: RunState, *, is_newest: bool) -> str:
     if is_newest and state.state == RunStatus.RUNNING:
         return "is active"
     if is_newest and state.state in (RunStatus.QUEUED, RunStatus.UNKNOWN):
-        return "has not said how it ended (killed, or still going)"
-    return "did not say how it ended (killed)"
+        return "has not recorded an end (killed, or still running)"
+    return "did not record its end (killed)"
 
 
 def _attempt_line(attempt: dict[str, Any], without_end: str) -> str:

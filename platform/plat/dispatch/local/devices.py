@@ -77,7 +77,7 @@ class SharedCores:
             return True
         if not self._is_noted:
             self._is_noted = True
-            text = f"other sweeps use {others} of {self.count} cores: this one takes what is left (--jobs N takes N)"
+            text = f"other sweeps use {others} of {self.count} cores: this sweep uses the rest (--jobs N sets how many)"
             notices.append(text)
         return False
 
@@ -152,6 +152,6 @@ def _check_machines(jobs: list[LocalJob]) -> None:
     for job in jobs:
         if job.nodes > given and not os.environ.get("RAY_ADDRESS"):
             raise SpecError(
-                f"{job.title} asks for {job.nodes} nodes; here {'is one machine' if given == 1 else f'are {given}'}",
+                f"{job.title} asks for {job.nodes} nodes; at most {counted(given, 'machine')} can be used here",
                 fix="use --on slurm or --on ray, or choose verl.nodes=1",
             )

@@ -146,7 +146,7 @@ class Processes:
         code, was_ready = self._server.returncode, self._ready
         self.close(0.0)
         self._deaths += 1
-        how = "it closed its line" if code is None else f"exit code {code}"
+        how = "it closed its connection" if code is None else f"exit code {code}"
         how = f"ended by {signal_name(-code)}" if code is not None and code < 0 else how
         tail = ""
         with contextlib.suppress(OSError):

@@ -98,13 +98,13 @@ def read_end(status: int, result: dict[str, Any] | None, job: LocalJob, oom_kill
                 return "failed:oom", "killed by the kernel: out of memory"
             return "failed:node", "killed (SIGKILL) from outside"
         if number == signal.SIGTERM:
-            return INTERRUPTED, "asked to stop before it could save"
+            return INTERRUPTED, "ended by SIGTERM before it could save its state"
         if number == signal.SIGXCPU:
             return "failed:timeout", "used up its CPU time limit"
         if number in CRASHES:
             return "failed:error", f"crashed with {signal_name(number)}; its log has the traceback"
         return "failed:node", f"ended by {signal_name(number)}"
-    return "failed:error", f"the process left with exit code {os.WEXITSTATUS(status)} and said nothing"
+    return "failed:error", f"the process ended with exit code {os.WEXITSTATUS(status)} and recorded no outcome"
 
 
 def stall_signal(job: LocalJob, home: Home, limit: float) -> int | None:

@@ -99,10 +99,7 @@ class Bridge:
                     raise
 
     def names(self) -> dict[str, Any]:
-        """Return {"names": names of the actors that wait, run or restart}.
-
-        Also remove placement groups that had no actor at this call and at the one before.
-        """
+        """Return {"names": the actors that wait, run or restart}; remove groups that had no actor twice in a row."""
         from ray.util import list_named_actors
 
         before = groups()

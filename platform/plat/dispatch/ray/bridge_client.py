@@ -54,9 +54,9 @@ class Cluster:
             return f"it asks for {counted(needed.gpus, 'GPU')}, and no node of the Ray cluster has more than {most:g}"
         able = len(self._able_nodes(needed))
         if not able:
-            return f"it asks for {needed.memory_mb} MiB of memory, and no node of the Ray cluster has so much"
+            return f"it asks for {needed.memory_mb} MiB of memory, and no node of the Ray cluster has that much"
         if able < needed.nodes:
-            return f"it asks for {needed.nodes} nodes, and the Ray cluster has {able} that can have a part of it"
+            return f"it asks for {needed.nodes} nodes, and only {able} of the Ray cluster have its GPUs and memory"
         return ""
 
     def cpus_each(self, needed: Resources) -> float:

@@ -55,7 +55,7 @@ class RayDispatcher(ScheduledDispatcher):
         self._submitted = 0.0
         self._own: set[str] = set()  # the submissions that this process has made
         self.detachable = not settings.is_local
-        self.farewell = "following no more: what Ray has continues there, and the same command follows it again"
+        self.farewell = "stopped following: the runs that Ray has continue, and the same command follows them again"
         if settings.is_local:
             self.farewell = "stopping: runs are saving their state (again to kill them); the same command resumes"
 

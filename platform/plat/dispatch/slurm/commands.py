@@ -53,7 +53,7 @@ _OVER = {
     "RECONFIG_FAIL": "failed:node",
     "OUT_OF_MEMORY": "failed:oom",
 }
-GONE = TaskState(OVER, "SLURM knows the job no more")
+GONE = TaskState(OVER, "SLURM no longer knows the job")
 
 
 @dataclass(frozen=True)
@@ -93,10 +93,7 @@ class Slurm:
         return self._site
 
     def submit(self, script: str, kept_open: Sequence[int] = ()) -> str:
-        """Submit the batch script at this path and return its job number; sbatch holds `kept_open` while it runs.
-
-        kept_open  file descriptors that sbatch inherits
-        """
+        """Submit the batch script at this path; return its job number. sbatch inherits the descriptors `kept_open`."""
         output = self._ask("sbatch", "--parsable", script, kept_open=kept_open)
         number = re.match(r"\s*(\d+)", output)
         if number is None:
@@ -111,10 +108,7 @@ class Slurm:
         return [task for line in listed.splitlines() for task in _read_task(line) if task.name in wanted]
 
     def ended(self, names: Sequence[str]) -> dict[tuple[str, int], TaskState]:
-        """Return the states of these jobs' tasks in the accounting of the last 30 days, by (job name, index).
-
-        Returns {} if the accounting cannot be asked; this raises nothing.
-        """
+        """Return task states from the accounting of 30 days, by (job name, index); {}, not an error, if sacct fails."""
         question = ["-X", "-n", "-P", "-S", "now-30days", "--format=JobName%60,JobID%60,State%30", "--name"]
         try:
             listed = "".join(self._ask("sacct", *question, ",".join(portion)) for portion in _portions(names))

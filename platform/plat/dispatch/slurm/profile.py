@@ -64,10 +64,7 @@ class Profile:
     command_timeout: float = 60.0  # seconds
 
     def resources(self, stated: Mapping[str, Any], model: str) -> Resources:
-        """Return the resources of a run: `stated`, changed by the profile, and then by its entry for `model`.
-
-        stated  the trainer's request (`Run.resources`); SpecError if it is wrong
-        """
+        """Return a run's resources: its trainer's request `stated`, changed by the profile and its `models[model]`."""
         changes: dict[str, Any] = {"time": self.time, "memory": self.memory, "threads": self.threads, "gpus": self.gpus}
         changes |= {"nodes": self.nodes, "partition": self.partition} | dict(self.models.get(model, {}))
         names = {"time": "minutes", "memory": "memory_mb"}
@@ -133,7 +130,7 @@ def _find(name: str, files: Sequence[Path] = ()) -> Path:
 def _read(path: Path) -> dict[str, Any]:
     document = yaml_reader.read(path)
     if not isinstance(document.data, dict):
-        raise SpecError("a cluster profile is a mapping of options", where=document.where(), fix=f"see {TEMPLATE}")
+        raise SpecError("a cluster profile must be a mapping of options", where=document.where(), fix=f"see {TEMPLATE}")
     values = {}
     for key, value in document.data.items():
         try:

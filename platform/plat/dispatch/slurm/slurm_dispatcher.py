@@ -38,7 +38,7 @@ class SlurmDispatcher(ScheduledDispatcher):
     """Dispatcher for SLURM under `profile`; `setting.jobs` caps how many tasks of an array run at once."""
 
     scheduler = SCHEDULER
-    farewell = "following no more: what SLURM has continues there, and the same command follows it again"
+    farewell = "stopped following: the runs that SLURM has continue, and the same command follows them again"
 
     def __init__(self, setting: Setting, profile: Profile, slurm: Slurm) -> None:
         super().__init__(setting, profile.refresh, setting.jobs or profile.max_parallel or None)
@@ -54,7 +54,7 @@ class SlurmDispatcher(ScheduledDispatcher):
             if error.certain and not self._followed:
                 raise  # there is no SLURM here
             if not self._silent:
-                self.notices.append(f"SLURM does not answer ({error.what}); asking again every so often")
+                self.notices.append(f"SLURM does not answer ({error.what}); plat asks again from time to time")
             self._silent = True
         return not self._silent
 
@@ -87,17 +87,14 @@ class SlurmDispatcher(ScheduledDispatcher):
                     self._apply(job, Decision(ENDED, REFUSED, error.what))
                 return
             else:
-                self.notices.append(f"{error.what}; whether SLURM has the job will be seen")
+                self.notices.append(f"{error.what}; plat will check later whether SLURM has the job")
         self._adopt_or_put_back(jobs, records)
 
 
 def slurm_chunks(
     runs: Sequence[Run], profile: Profile, max_array_size: int, seconds: Callable[[Run], float | None]
 ) -> list[Chunk]:
-    """Return all runs in chunks, each for one job array (see `chunks`).
-
-    seconds  (run): its expected seconds, None if unknown
-    """
+    """Return all runs in chunks, each for one job array. `seconds(run)`: its expected seconds, None if unknown."""
 
     def needed(run: Run) -> Resources:
         return profile.resources(run.resources, str(select(run.config, "model.name") or ""))

@@ -112,7 +112,7 @@ class SlurmTask(Task):
 
     def _fail(self, run: Run) -> None:
         minutes = self.manifest.get("minutes")
-        reason = f"no step further within the time limit of {minutes} minutes, {RETRIES['timeout'] + 1} times"
+        reason = f"reached the limit of {minutes} minutes {RETRIES['timeout'] + 1} times without a further step"
         fix = "raise the time (`time:` of the profile, or cluster.time=), or save more often (train.checkpoint_every)"
         record_failure(self.home.run(run.id), "failed:timeout", reason, f"{reason}: {fix}")
 

@@ -8,8 +8,5 @@ from plat.rl.filter.top_k import share_of
 
 @rule(draws=True, counts=True, share=True)
 def random(ranking: Ranking, *, value: float) -> Part:
-    """Keep floor(value * P) of the candidates of a batch of P prompts, at least one, or all if there are fewer.
-
-    They are those with the largest random numbers, or with the smallest with `keep: smallest`.
-    """
+    """Keep floor(value * P) candidates, at least one: those with the largest draws (`keep: smallest`: the smallest)."""
     return Part(0, min(max(share_of(value, ranking.prompts), 1), ranking.order.size))

@@ -93,9 +93,9 @@ def rule(
         used = {step.argval for step in steps if step.opname in ("LOAD_FAST", "LOAD_CLOSURE", "LOAD_DEREF")}
         outside = {step.argval for step in steps if step.opname in ("LOAD_GLOBAL", "LOAD_NAME")}
         for wrong, why in (
-            (keys - OPTIONS, "is no option of filters"),
-            (keys - used, "is declared and never read"),
-            (OPTIONS & outside - select.__globals__.keys(), "is read and not declared"),
+            (keys - OPTIONS, "is not an option of filters"),
+            (keys - used, "is declared but never read"),
+            (OPTIONS & outside - select.__globals__.keys(), "is read but not declared"),
         ):
             if wrong:
                 raise PluginError(
@@ -150,9 +150,9 @@ def check_options(config: Any) -> None:
         return
     if not chosen.counts:
         raise SpecError(
-            f"the rule {config.rule} has its own number of prompts",
+            f"filter.kept={config.kept} sets the number of prompts, but the rule {config.rule} sets this number itself",
             where="filter.kept",
-            fix=f"use filter.kept=own, or a rule that counts: {', '.join(r for r in RULES if find_rule(r).counts)}",
+            fix=f"use filter.kept=own, or one of these rules: {', '.join(r for r in RULES if find_rule(r).counts)}",
         )
     if not config.include_zero and config.metric not in ("reward_std", "reward_variance"):
         raise SpecError(

@@ -30,7 +30,6 @@ def step_plan(kept: int, total: int, config: FilterConfig, mini_batches: int) ->
     updates `same_count`: always `mini_batches` updates, each on fewer rows (the paper's "effective mini-batch shrunk");
     `fixed_size`: mini-batches keep their size, so ceil(kept / total * mini_batches) updates (the released code).
     scale: none | loss | advantage | learning_rate, by the kept share (`linear`) or its square root (`sqrt`).
-
     Raises ValueError if `kept` is not between 0 and `total`, or `total` or `mini_batches` is not positive.
     """
     if not 0 <= kept <= total or total <= 0 or mini_batches <= 0:

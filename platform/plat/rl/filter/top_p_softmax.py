@@ -8,10 +8,7 @@ from plat.rl.filter.top_p import ROUNDING
 
 @rule(share=True)
 def top_p_softmax(ranking: Ranking, *, value: float) -> Part:
-    """Keep the smallest prefix whose softmax weights add up to `value`: at least one prompt, and all for 1.
-
-    The weights are those of all candidates' scores, or of the negative scores with `keep: smallest`.
-    """
+    """Keep the smallest prefix whose softmax weights add up to `value`: at least one prompt, and all for 1."""
     import numpy as np
 
     signed = ranking.sign * ranking.scores

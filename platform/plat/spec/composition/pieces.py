@@ -109,19 +109,19 @@ class PieceMaker:
         if key == "seeds" and "seed" in names and not assignment.of_axis:
             fix = "one seed: seed=3; several: 'matrix.seed=range(3)'"
         elif section in OF_FILES and not assignment.of_axis:
-            fix = f"{section} is changed in the file; an override is an option of runs, or an axis: matrix.AXIS=[...]"
+            fix = f"change {section} in the file; only options of runs and axes (matrix.AXIS=[...]) can be overridden"
         elif section in published("plat.trainers") and not any(name.startswith(f"{section}.") for name in names):
             fix = f"it may be an option of that trainer: add trainer={section}"
         elif (known_elsewhere := hint(key, assignment.value, names)) is not None:
             fix = known_elsewhere
         elif parent and free is not None and near is None:  # task.size
-            fix = f"if it is an option of the {parent} itself: {free}.{key.rpartition('.')[2]}"
+            fix = f"if it is an option of the {parent} itself, write {free}.{key.rpartition('.')[2]}"
         elif not assignment.of_axis or parent or near is not None:
             fix = suggest(key, names, "groups and keys" if groups else "keys")
         else:  # an axis may have any name if its values list their overrides
             group = next(iter(groups), None)
             override = f"{group}: {groups[group][0]}" if group else f"{names[0]}: VALUE"
-            what += ": this axis is no option of a run, so its values need the overrides they stand for"
+            what += ": this axis is not an option of a run, so each of its values must list its overrides"
             fix = f"write `{key}: {{{assignment.value}: {{{override}}}, ...}}`; `plat options` lists every option"
         return UnknownKey(what, fix=fix)
 

@@ -49,7 +49,7 @@ class Resolved(NamedTuple):
 
 
 class OtherTrainer(Exception):
-    """The pieces choose another trainer than the one that resolves them. `args`: its name; its position, or None."""
+    """The pieces choose another trainer than the one that resolves them. `args`: its name, where it is chosen."""
 
 
 class Resolver:

@@ -78,7 +78,7 @@ def _options_and_names(file: ExperimentFile, line: CommandLine) -> None:
     for key, assignment in given.items():
         group = key.removesuffix(".name")
         if group != key and group in given:
-            what = f"{group} chooses {given[group].value!r} and its options, and {key} gives it another name"
+            what = f"{group} selects {given[group].value!r} with its options, but {key} sets another name"
             raise SpecError(what, where=assignment.key_place(), fix=f"remove {key}, and choose with {group} alone")
 
 

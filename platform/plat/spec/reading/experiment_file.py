@@ -39,7 +39,7 @@ def read_file(document: Document, line: CommandLine) -> ExperimentFile:
     """Return the parts of an experiment file with their positions. Raises SpecError for a mistake in its structure."""
     data = document.data
     if not isinstance(data, dict):
-        raise document.error("an experiment file is a mapping", fix=f"write keys: {', '.join(KEYS)}")
+        raise document.error("an experiment file must be a mapping", fix=f"write keys: {', '.join(KEYS)}")
     for key in data:
         if key not in KEYS:
             raise SpecError(f"unknown key {key!r}", where=document.where_key(key), fix=suggest(key, KEYS, "keys"))
@@ -81,7 +81,7 @@ def read_text(document: Document, key: str) -> str | None:
     """Return the value at a top-level key as text, None if it is absent. Raises SpecError for a list or a mapping."""
     value = document.data.get(key)
     if isinstance(value, (dict, list)):
-        raise document.error(f"{key} is text", key, fix=f"write `{key}: some words`")
+        raise document.error(f"{key} must be text", key, fix=f"write `{key}: some words`")
     return None if value is None else str(value)
 
 
@@ -102,7 +102,7 @@ def _entries(document: Document, key: str, kind: str, group: str) -> list[dict[s
                 raise document.error("claims: an entry needs `id`", key, index, fix="write `id: a-short-name`")
             if not isinstance(entry.get("says", ""), str):
                 fix = "write `says: the sentence that is judged`"
-                raise document.error("claims: says is text", key, index, "says", fix=fix)
+                raise document.error("claims: `says` must be text", key, index, "says", fix=fix)
             if identifier in seen:
                 raise document.error(
                     f"claims: the id {identifier!r} is given twice", key, index, "id", fix="rename one"

@@ -22,7 +22,7 @@ def assignments(document: Document, path: tuple[str | int, ...]) -> Iterator[Ass
         if value is None:
             return
     if not isinstance(value, dict):
-        what = f"{path[-1]}: overrides are a mapping, not {show(value)}"
+        what = f"{path[-1]}: overrides must be a mapping, not {show(value)}"
         raise document.error(what, *path, fix="write `{key: value}`")
     yield from _flat(document, path, value, "")
 
@@ -42,7 +42,7 @@ def list_at(document: Document, key: str) -> list[Any]:
     if value is None:
         return []
     if not isinstance(value, list):
-        raise document.error(f"{key} is a list", key, fix=f"write `{key}: [...]`")
+        raise document.error(f"{key} must be a list", key, fix=f"write `{key}: [...]`")
     return value
 
 
@@ -59,7 +59,7 @@ class MatrixReader:
         document = self.document
         data = document.data.get("matrix") or {}
         if not isinstance(data, dict):
-            raise document.error("matrix is a mapping", "matrix", fix="write `axis: [values]` below it")
+            raise document.error("matrix must be a mapping", "matrix", fix="write `axis: [values]` below it")
         zips, places = self._zips()
         self.zipped = {name for group in zips for name in group}
         axes = [self._axis(name, value) for name, value in data.items()]
@@ -98,7 +98,7 @@ class MatrixReader:
         for index, text in enumerate(texts):
             if isinstance(text, str) and text.startswith("range(") and ")" not in text:
                 where = self.document.where("matrix", name, index) if isinstance(value, list) else place
-                what = f"inside braces or brackets a comma ends the value: {name} is only {text!r} here"
+                what = f"inside braces or brackets YAML cuts a value at its comma: {name} is read as {text!r}"
                 raise SpecError(what, where=where, fix=f'put the range into quotes: {name}: "range(START,STOP)"')
 
     def _list_axis(
@@ -147,14 +147,16 @@ class MatrixReader:
         places = [self.document.where("zip", index) for index in range(len(groups))]
         for group, place in zip(groups, places, strict=True):
             if not isinstance(group, list) or not all(isinstance(name, str) for name in group):
-                raise SpecError("zip: a group is a list of axis names", where=place, fix="write `zip: [[task, model]]`")
+                raise SpecError(
+                    "zip: a group must be a list of axis names", where=place, fix="write `zip: [[task, model]]`"
+                )
         return tuple(tuple(group) for group in groups), places
 
     def _row(self, kind: str, index: int, axes: dict[str, Axis]) -> Row:
         where = self.document.where(kind, index)
         row = self.document.data[kind][index]
         if not isinstance(row, dict) or not row:
-            what = f"{kind}: a row is a mapping of axes to values"
+            what = f"{kind}: a row must be a mapping of axes to values"
             raise SpecError(what, where=where, fix="write `- {task: sokoban}`")
         values = {}
         for name, given in row.items():

@@ -134,11 +134,11 @@ def _well_written(text: str) -> str:
     if value.startswith("=") or key != key.strip() or value != value.strip():
         return f"write {key.strip()}={value.strip('= ')}"
     if value.count("[") != value.count("]"):
-        return "close what is open: as many ] as ["
+        return "close the brackets: as many ] as ["
     if "=" not in value:
         return ""
     items = ",".join(f'"{item.strip(_QUOTES)}"' for item in value.strip("[] ").split(","))
-    return f"""quote what has an = in it: '{key}={f"[{items}]" if value.startswith("[") else items}'"""
+    return f"""quote values that contain =: '{key}={f"[{items}]" if value.startswith("[") else items}'"""
 
 
 def is_sweep(value: Any) -> bool:

@@ -43,7 +43,7 @@ def paper_data(experiment: Document, paper: str) -> dict[str, Any]:
         raise SpecError(f"unknown paper {paper!r}", where=experiment.where("paper"), fix=fix)
     document = read(path)
     if not isinstance(document.data, dict):
-        raise document.error("a paper's file is a mapping", fix="write `title:` and `tables:`")
+        raise document.error("a paper's file must be a mapping", fix="write `title:` and `tables:`")
     _check(document)
     return document.data
 
@@ -72,12 +72,16 @@ def _check(document: Document) -> None:
 
 def _check_table(document: Document, place: Place, table: Any) -> None:
     fix = "write {columns: [...], rows: {...}}"
-    _need(document, place, isinstance(table, dict), "a printed table is a mapping", fix)
+    _need(document, place, isinstance(table, dict), "a printed table must be a mapping", fix)
     columns = table.get("columns") or []
-    _need(document, (*place, "columns"), isinstance(columns, list), "columns is a list", "write columns: [NAME, ...]")
+    _need(
+        document, (*place, "columns"), isinstance(columns, list), "columns must be a list", "write columns: [NAME, ...]"
+    )
     for key in ("rows", "cells"):
         rows = table.get(key) or {}
-        _need(document, (*place, key), isinstance(rows, dict), f"{key} is a mapping", f"write {key}: {{ROW: cells}}")
+        _need(
+            document, (*place, key), isinstance(rows, dict), f"{key} must be a mapping", f"write {key}: {{ROW: cells}}"
+        )
         for row, content in rows.items():
             if not isinstance(content, dict | list):
                 _check_cell(document, (*place, key, row), content)
@@ -112,13 +116,13 @@ def _check_claim(document: Document, place: Place, claim: Any, seen: set[str]) -
         _need(document, (*place, key), right, f"{key} is text", f"write `{key}: some words`")
     tests = claim.get("tested_by") or []
     one_each = isinstance(tests, list) and all(isinstance(test, dict) and len(test) == 1 for test in tests)
-    what = f"tested_by of {claim['id']!r} is no list of claims"
+    what = f"tested_by of {claim['id']!r} must be a list of claims"
     _need(document, (*place, "tested_by"), one_each, what, "write tested_by: [FILE: ID, ...]")
 
 
 def _check_discrepancy(document: Document, place: Place, entry: Any) -> None:
     fix = "write {text: TEXT, artifacts: [NAME]}"
-    _need(document, place, isinstance(entry, dict), "a contradiction is a mapping", fix)
+    _need(document, place, isinstance(entry, dict), "a contradiction must be a mapping", fix)
     for key in ("text", "topic", "column"):
         right = entry.get(key) is None or isinstance(entry[key], str)
         _need(document, (*place, key), right, f"{key} is text", f"write `{key}: some words`")
@@ -126,7 +130,7 @@ def _check_discrepancy(document: Document, place: Place, entry: Any) -> None:
         named = entry.get(key)
         listed = isinstance(named, list) and all(isinstance(name, str) for name in named)
         right = named is None or isinstance(named, str) or listed
-        _need(document, (*place, key), right, f"{key} is a name or a list of them", f"write {key}: [table4]")
+        _need(document, (*place, key), right, f"{key} must be a name or a list of names", f"write {key}: [table4]")
     cell = entry.get("cell")
     pair = cell.keys() >= {"row", "column"} if isinstance(cell, dict) else isinstance(cell, list) and len(cell) == 2
     right, fix = cell is None or pair, "write {row: ROW, column: COLUMN}"

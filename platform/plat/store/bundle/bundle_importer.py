@@ -51,7 +51,7 @@ def import_bundle(home: Home, uri: str, folder: Path, follow: Follow = as_they_a
     follow  wraps the items of each step to show its progress; the default shows nothing
 
     Raises BundleError if the bundle is damaged or one of its runs is here with other content: nothing was imported.
-    Raises HomeError or StoreError if the home or the store cannot be used; the same call then imports the rest.
+    Raises HomeError or StoreError if the home or the store cannot be used; the same call later imports the rest.
     """
     bundle = read_bundle(folder)
     runs = runs_of(bundle, folder)
@@ -123,8 +123,8 @@ def _put_in_place(staged: RunPaths, target: RunPaths) -> None:
 
     The caller passes only targets that have no attempts. Raises HomeError if the renaming fails.
     """
-    fix = "give the same command again; runs that are in their place already stay"
-    with os_errors_as(HomeError, "a run of the bundle could not be put in its place", target.root, fix):
+    fix = "give the same command again; it keeps the runs that are already imported"
+    with os_errors_as(HomeError, "a run of the bundle could not be moved into the home", target.root, fix):
         if target.root.exists():
             os.rename(target.root, staged.root.with_name(f"{staged.id}.replaced"))
         target.root.parent.mkdir(exist_ok=True)
@@ -138,7 +138,7 @@ def _check_staged(staged: Iterable[RunPaths], runs: Mapping[str, BundledRun], fo
         problem = record.damage if record else "its meta.json or config.yaml cannot be read"
         wanted = "failed" if runs[paths.id].result is None else "done"
         if not problem and run_state(paths).state != wanted:
-            problem = f"it would not be {wanted} here"
+            problem = f"its state in this home would not be {wanted!r}"
         if problem:
             raise damaged(f"run {paths.id!r} of the bundle is damaged: {problem}", folder)
 

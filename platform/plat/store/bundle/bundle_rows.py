@@ -44,7 +44,7 @@ def runs_of(bundle: Bundle, folder: Path) -> list[BundledRun]:
         runs[run.id] = run
     strangers = sorted({*rows["metrics"], *rows["tables"]} - runs.keys())
     if strangers:
-        raise damaged(f"the bundle has values of a run that it does not have: {strangers[0]!r}", folder)
+        raise damaged(f"the bundle has values of a run that is not among its runs: {strangers[0]!r}", folder)
     return list(runs.values())
 
 
@@ -65,12 +65,12 @@ def _run(row: dict[str, Any], metrics: dict[str, list[Metric]], tables: dict[str
         tables=tables.get(run_id, []),
     )
     if not _RUN_ID.fullmatch(run_id) or run.id != run_id:
-        raise ValueError("its id is not a run's")
+        raise ValueError("its id is not a valid run id")
     _check_types(run)
     if run.meta["config_sha256"] != config_of(run):
-        raise ValueError("its config is not the one its meta.json names")
+        raise ValueError("its config does not match the hash in its meta.json")
     if recomputed_id(run.meta, config_in(run)) not in (None, run.id):
-        raise ValueError("its config, versions and base model are not those that its id stands for: it was edited")
+        raise ValueError("its id does not match its config, versions and base model: it was edited")
     for kind, rows in (("metric", run.metrics), ("table", run.tables)):
         if len(rows) != row[f"{kind}_rows"]:
             raise ValueError(f"it has {len(rows)} rows of {kind}s instead of {row[f'{kind}_rows']}")
@@ -98,12 +98,12 @@ def _check_types(run: BundledRun) -> None:
     if climbing:
         raise ValueError(f"its meta.json is damaged: {climbing[0][:40]!r} is no experiment file")
     if not is_attempt_number(run.attempt):
-        raise ValueError("the number of its attempt is not one")
+        raise ValueError("its attempt number is not valid")
     if run.result is None:
         if not is_failure(run.outcome):
-            raise ValueError("it has neither a result nor failed")
+            raise ValueError("it has no result and did not fail")
     elif not is_result(run.outcome) or run.result["attempt"] != run.attempt:
-        raise ValueError("its result is not that of its attempt")
+        raise ValueError("its result does not belong to its attempt")
 
 
 def _object(text: str) -> dict[str, Any]:

@@ -97,14 +97,14 @@ def _nothing_to_export(home: Home, left_out: Mapping[str, str]) -> BundleError:
         return BundleError(
             "there is nothing to export: none of these runs has ended here",
             where=str(home.runs),
-            fix="`plat sweep` (of a search: `plat tune`) does them; --home DIR (or PLAT_HOME) names another home",
+            fix="`plat sweep` (for a search: `plat tune`) does them; --home DIR (or PLAT_HOME) names another home",
         )
     reasons = damaged[:SHOWN] + ([f"and {len(damaged) - SHOWN} more"] if len(damaged) > SHOWN else [])
     reasons += [f"{count} {state}" for state, count in states.items()]
     return BundleError(
         f"there is nothing to export: {'; '.join(reasons)}",
         where=str(home.runs),
-        fix="`plat why RUN` says how to fix a damaged run; `plat sweep`, of a search `plat tune`, does missing ones",
+        fix="`plat why RUN` says how to fix a damaged run; `plat sweep` (for a search: `plat tune`) does missing ones",
     )
 
 

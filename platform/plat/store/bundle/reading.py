@@ -47,7 +47,7 @@ def read_manifest(folder: Path) -> dict[str, Any]:
         manifest = parse_json(read_bytes(path, LARGEST))
         version = manifest["plat_bundle"]
         if isinstance(version, bool) or not isinstance(version, int):
-            raise TypeError("the format is a whole number")
+            raise TypeError("the format must be a whole number")
     except FileNotFoundError as error:
         is_folder = "this folder is not a bundle: it has no manifest.json"
         problem = is_folder if folder.is_dir() else "there is no such bundle"

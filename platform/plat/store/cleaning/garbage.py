@@ -43,7 +43,7 @@ class Garbage:
 def garbage(home: Home, *, caches: bool = False) -> list[Garbage]:
     """List the files and folders in a home that can be removed, ordered by kind.
 
-    `caches` adds the caches, unless a run has a process or may have one. Active preparations are not considered.
+    `caches` adds the caches, unless a run has a process or may have one. Active preparations do not prevent it.
     """
     runs = home.all_runs()
     of_done = sorted(_of_done_runs(runs), key=lambda item: item[0], reverse=True)  # checkpoints before artifacts

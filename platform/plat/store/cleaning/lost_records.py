@@ -38,5 +38,5 @@ def lost_record(paths: RunPaths, handed: Handed) -> str:
         return ""
     if record is not None and (record.submission.name, record.task) == (submission.name, task):
         return ""
-    wrong = f"no file in {paths.submissions} names" if record is None else f"{file} does not name"
-    return f"{wrong} the submission {submission.name}, which has the run; it counts as over"
+    wrong = f"no file in {paths.submissions} names it" if record is None else f"{file} does not name it"
+    return f"the submission {submission.name} has the run, but {wrong}; the submission counts as over"

@@ -21,8 +21,8 @@ from plat.store.run_directory.paths import RunPaths
 def remove_runs(home: Home, uri: str, runs: Sequence[RunPaths]) -> None:
     """Delete these runs, their checkpoints and their MLflow runs.
 
-    Raises LeaseHeld if a process works on one or may do so: then nothing is deleted. Raises StoreError or HomeError if
-    the store or the home cannot be changed: then some may be deleted.
+    Raises LeaseHeld if a process works on one or may do so; then nothing is deleted. Raises StoreError or HomeError if
+    the store or the home cannot be changed; then some runs may be deleted.
     """
     _take_away(home, uri, runs, deletion.remove, _delete)
 
@@ -30,7 +30,7 @@ def remove_runs(home: Home, uri: str, runs: Sequence[RunPaths]) -> None:
 def archive_runs(home: Home, uri: str, runs: Sequence[RunPaths]) -> None:
     """Move these runs to the home's archive and their MLflow runs into MLflow's bin.
 
-    Raises SpecError if one is in the archive already, and errors like `remove_runs`.
+    Raises SpecError if one is in the archive already; LeaseHeld, StoreError and HomeError as `remove_runs`.
     """
     home.archive.mkdir(exist_ok=True)
     taken = [run.id for run in runs if os.path.lexists(home.archived(run.id).root)]
@@ -38,7 +38,7 @@ def archive_runs(home: Home, uri: str, runs: Sequence[RunPaths]) -> None:
         raise SpecError(
             f"{len(taken)} of these runs are in the archive already: {', '.join(taken[:5])}",
             where=str(home.archive),
-            fix="`plat rm` removes the newer ones, or move the older folders away",
+            fix="remove the newer runs with `plat rm`, or move the archived folders away",
         )
     _take_away(home, uri, runs, deletion.put_in_bin, lambda run: _rename(run, home.archived(run.id)))
 
@@ -52,7 +52,7 @@ def restore_runs(home: Home, uri: str, runs: Sequence[RunPaths]) -> list[str]:
     again = [run.id for run in runs if os.path.lexists(home.run(run.id).root)]
     if again and len(again) == len(runs):
         raise SpecError(
-            f"started again meanwhile, so that nothing can be restored: {', '.join(again[:5])}"
+            f"nothing can be restored, because newer runs have the same ids: {', '.join(again[:5])}"
             + (f" and {len(again) - 5} more" if len(again) > 5 else ""),
             where=str(home.runs),
             fix="`plat rm` removes the newer ones; then give the same command again",

@@ -67,7 +67,7 @@ def announced(home: Home) -> Iterator[LiveSweep]:
 
 
 def ask_not_to_start(home: Home, run_ids: Iterable[str]) -> list[str]:
-    """Ask the active sweeps not to start these runs; return the ids of those that belong to one, started or not."""
+    """Ask the active sweeps not to start these runs; return the ids of those in such a sweep, started or not."""
     wanted, asked = list(run_ids), []
     try:
         folders = [folder for folder in home.sweeps.iterdir() if _goes_on(folder)]

@@ -5,7 +5,7 @@ A submission is one call of the scheduler (for SLURM one array). Its unique name
     <home>/submissions/<name>/lock            locked by the submitter and the scheduler command that it calls
                               submission.json the tasks; written once, just before the scheduler is called
                               job.json        the scheduler's job number, once it is known
-                              over.json       the submission has ended for good; over-<task>.json: one task has
+                              over.json       the submission has ended for good; over-<task>.json: one task has ended
     <home>/runs/<id>/submissions/001.json     the run belongs to this task of this submission
 
 Every file but the lock is created exclusively and never changed. Only the creator of a run's newest record submits the
@@ -96,9 +96,8 @@ class Submission:
     def note_over(self, outcome: str | None, reason: str, task: int | None = None) -> None:
         """Record that the submission (or one task) is over. Does nothing if that is recorded already.
 
-        The unfinished runs may then be submitted again.
-
-        `outcome` is the outcome of those runs, None if unknown; `reason` explains it in words.
+        Its unfinished runs may then be submitted again. `outcome` is their outcome, None if unknown; `reason` explains
+        it in words.
         """
         create(self.over(task), to_checked_json({"outcome": outcome, "reason": reason, "time": time.time()}))
 
@@ -177,7 +176,7 @@ def user_name() -> str:
 
 
 def claim(paths: RunPaths, submission: Submission, task: int, facts: Mapping[str, Any]) -> Record | None:
-    """Create and return the run's next record; return None if it has an open one, or if another process is first.
+    """Create and return the run's next record; return None if the run has an open one, or another process is first.
 
     facts  further content of the record, e.g. {"cluster": ...}
 

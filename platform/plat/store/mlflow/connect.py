@@ -45,7 +45,7 @@ def open_backend(home: Home, uri: str, timeout: float | None = None) -> Backend:
 
 
 def open_reader(uri: str) -> RawReader:
-    """Open the store at `uri` for reading. Raises StoreError without a usable file; a server may fail only later."""
+    """Open the store at `uri` for reading. Raises StoreError for an unusable SQLite file; a server may fail later."""
     path = sqlite_path(uri)
     if path is not None:
         with store_errors(uri):

@@ -56,7 +56,7 @@ class Frames:
 class Store:
     """A store to read results from, and to log reports into under the import lock of `home`.
 
-    The defaults are `Home.find()` and the URI that its `store_uri` returns.
+    By default, `home` is `Home.find()` and `uri` is `home.store_uri()`.
     """
 
     def __init__(self, uri: str | None = None, home: Home | None = None) -> None:

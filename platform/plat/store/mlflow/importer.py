@@ -62,15 +62,16 @@ class ImportReport:
     def warnings(self) -> list[str]:
         """Return lines that name runs that were not imported or are damaged, at most five of each kind; [] if none."""
         kinds = (
-            (self.deleted, "deleted in MLflow and left so (restore them there, or have it forget them)"),
+            (self.deleted, "deleted in MLflow and left deleted (restore them in MLflow, or delete them for good)"),
             (
                 self.differing,
-                "redone with other values; MLflow keeps the first (delete them there, and `plat sync` says what then)",
+                "redone with other values; MLflow keeps the first (to replace them, delete them in MLflow; then "
+                "`plat sync` prints the next command)",
             ),
             (
                 self.changed,
-                "changed in MLflow since the import (`plat doctor --fix` brings a SQLite store back from the run "
-                "directories; on a server, delete them there, and `plat sync` says what then)",
+                "changed in MLflow since the import (`plat doctor --fix` restores a SQLite store from the run "
+                "directories; on a server, delete them in MLflow; then `plat sync` prints the next command)",
             ),
             (
                 self.unreadable,
@@ -80,7 +81,8 @@ class ImportReport:
         )
         lines = [f"{counted(len(ids), 'run')} {state}: {', '.join(ids[:5])}" for ids, state in kinds if ids]
         if self.in_bin:
-            lines.insert(1, f"to have MLflow forget them and import them afresh: {gc_command(self.uri, self.in_bin)}")
+            command = gc_command(self.uri, self.in_bin)
+            lines.insert(1, f"to delete them from MLflow for good and import them again: {command}")
         lines += [
             f"run {run} is damaged: {problem} ({fix_of(problem)}; what MLflow already holds stays)"
             for run, problem in list(self.damaged.items())[:5]
@@ -120,8 +122,8 @@ def import_runs(
       imported as a new MLflow run.
     - Runs redone with other values and runs changed in the store are left unchanged and reported.
     - Runs that have not begun (queued by a scheduler) are skipped.
-    - A damaged run that the store does not have in full is stored without its history, a done one with the outcome
-      "damaged". Every import reports it until it is fixed.
+    - A damaged run that the store does not have in full is stored without its history. If it is done, its outcome in
+      the store is "damaged". Every import reports it until it is fixed.
     - A done run gets a digest (`plat.store.mlflow.digest`), by which a reader detects later changes in the store.
     - If nothing has changed, an import into a SQLite store reads one fingerprint per run and takes no lock.
     """

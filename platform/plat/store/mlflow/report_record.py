@@ -64,9 +64,8 @@ def without_report_note(tags: Mapping[str, str], stored: Mapping[str, str]) -> d
 def experiment_note(runs: Sequence[Mapping[str, str]], present: str) -> str:
     """Return the description of an MLflow experiment from the tags of its files' runs and its present description.
 
-    The first line counts the verdicts of each kind: MLflow's page shows only that line until it is unfolded. Text
-    below `END`, or all of a description without that line, is the user's and stays. Without reports that fit, `present`
-    is returned.
+    The first line counts the verdicts of each kind: MLflow's page shows only that line until it is unfolded. Text below
+    `END`, or all text without that line, is the user's and stays. Returns `present` if no report fits.
     """
     reported = [run for run in runs if run.get(REPORT)]
     reported.sort(key=lambda run: (not VERDICT.search(run[REPORT]), run.get("plat.file", "")))  # with verdicts first

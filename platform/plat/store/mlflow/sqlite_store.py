@@ -26,7 +26,7 @@ from plat.store.mlflow.uri import artifact_root
 
 
 class SqliteStore:
-    """A `backend.Backend` for SQLite files. The constructor creates a missing file, and raises StoreError."""
+    """A `backend.Backend` for SQLite files. The constructor creates a missing file; StoreError if it cannot."""
 
     def __init__(self, uri: str, timeout: float | None = None) -> None:
         self.uri = uri

@@ -56,7 +56,7 @@ def sqlite_path(uri: str) -> Path | None:
         return None
     path = match["rest"].removeprefix("/").partition("?")[0]
     if not path or path == ":memory:":
-        raise StoreError("an in-memory SQLite store would forget everything", where=uri, fix="name a file")
+        raise StoreError("an in-memory SQLite store is lost when the command ends", where=uri, fix="name a file")
     return Path(path).absolute()
 
 

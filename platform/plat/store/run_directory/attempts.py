@@ -61,9 +61,8 @@ def new_attempt(paths: RunPaths, number: int, threads: int = 0) -> AttemptPaths:
 def settle(paths: RunPaths, outcome: str, reason: str) -> str | None:
     """Take the lease of a dead process, record the outcome of its attempt, release the lease, and return the outcome.
 
-    An outcome that the process wrote itself is kept and returned. If the process died before its attempt began, or if
-    there is no lease.json, nothing is recorded and `outcome` is returned. Returns None, and records nothing, if the
-    lease cannot be taken.
+    An outcome that the process wrote itself is kept and returned. If its attempt never began, or lease.json is absent,
+    nothing is recorded and `outcome` is returned. Returns None, and records nothing, if the lease cannot be taken.
     """
     dead = read_json(paths.lease) or {}
     held = lease.take(paths)
@@ -93,7 +92,7 @@ def record_failure(paths: RunPaths, outcome: str, reason: str, error: str | None
 def request_cancel(paths: RunPaths) -> None:
     """Ask a run on any machine to stop: its trainer sees the request at the next `should_stop()`.
 
-    A process on this machine, except this one, also gets SIGTERM.
+    The run's process also gets SIGTERM if it is on this machine and is not the calling process.
     """
     paths.cancel.touch()
     _hurry(paths)
@@ -142,7 +141,7 @@ def end_attempt(paths: RunPaths, attempt: AttemptPaths, outcome: str, reason: st
 
 
 def hardware_used() -> dict[str, Any]:
-    """Return `peak_mb`, the peak memory of this process in MiB, and if torch used a GPU, `gpu`, the GPU's name."""
+    """Return "peak_mb", the peak memory of this process in MiB, and "gpu", the GPU's name, if torch used one."""
     import resource
 
     facts: dict[str, Any] = {"peak_mb": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024}

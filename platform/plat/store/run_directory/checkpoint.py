@@ -46,7 +46,7 @@ def list_checkpoints(folder: Path) -> list[tuple[int, Path]]:
 
 
 def newest_own(folder: Path) -> tuple[int, Path] | None:
-    """Return (step, path) of the checkpoint with the highest step, even if damaged; None if all are of other runs."""
+    """Return (step, path) of the checkpoint with the highest step, even if damaged; None if none is of this run."""
     return next(((step, path) for step, path in reversed(list_checkpoints(folder)) if not other_run(path)), None)
 
 

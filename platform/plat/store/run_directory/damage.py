@@ -83,7 +83,7 @@ def _spool_damage(attempt: AttemptPaths, coverage: Coverage, headline: str) -> s
     if missing:
         return f"lacks {_numbers(missing)} of {expected}"
     differs = None not in (success, coverage.success, coverage.events) and _text(success) != _text(coverage.success)
-    return f"has the success {success}, the checkpoint {coverage.success}" if differs else ""
+    return f"has the success {success}, but the checkpoint has {coverage.success}" if differs else ""
 
 
 def _numbers(missing: list[int]) -> str:
@@ -135,7 +135,7 @@ def _attempts_behind(paths: RunPaths, result: dict[str, Any]) -> str:
     if is_result(str(outcome.get("outcome", ""))):  # else the attempt was ended before its process wrote the outcome
         for key in REPEATED:
             if key in outcome and key in result and _text(outcome[key]) != _text(result[key]):
-                return f"{name} is not that of the result: its {key} differs"
+                return f"{name} does not match result.json: {key} differs"
     return ""
 
 

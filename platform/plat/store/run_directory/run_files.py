@@ -26,9 +26,9 @@ from plat.trainer.api import HEADLINE
 if TYPE_CHECKING:
     from plat.spec.expansion.run import Run
 
-CONFIG_DAMAGE = "config.yaml is not the one the run was made with: it was edited or damaged"
+CONFIG_DAMAGE = "config.yaml differs from the config that the run was made with: it was edited or damaged"
 CONFIG_UNREADABLE = "the run's config cannot be read"
-BACK = "put back into its own folder what is another run's"
+BACK = "move what belongs to the other run back into that run's directory"
 OTHERWISE = "or remove the run's directory and sweep again"
 META_MISSING = "meta.json is missing"
 META_FIX = "`plat sweep` of the experiment file (or the same `plat run`) writes it again"
@@ -52,7 +52,7 @@ def fix_of(damage: str) -> str:
     if is_of_other(damage):
         return f"{BACK}, {OTHERWISE}"
     if damage.startswith("code."):
-        return f"put back what was recorded, from a copy or the run's artifacts in MLflow, {OTHERWISE}"
+        return f"restore the recorded file from a copy or from the run's artifacts in MLflow, {OTHERWISE}"
     if "/outcome.json " in damage:
         return (
             "remove the run's result.json, then `plat sweep` of the experiment file (or the same `plat run`) sets it "

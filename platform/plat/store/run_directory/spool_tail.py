@@ -31,7 +31,7 @@ class Newest:
 
 
 def read_newest(path: Path, measure: str = HEADLINE) -> Newest:
-    """Return the newest step, and value of the metric `measure`, in the undamaged lines of a spool; None if absent."""
+    """Return the newest step, and value of the metric `measure`, in undamaged lines; None if absent or unreadable."""
     try:
         with open_regular(path) as file:
             return _newest(file, measure, run_of(path))

@@ -25,9 +25,7 @@ class Adam:
         self.optimiser = torch.optim.AdamW([self.master], lr=lr, betas=betas, weight_decay=weight_decay, fused=True)
 
     def step(self, lr_scale: float = 1.0) -> float:
-        """Apply the gradient accumulated in `self.parameter`, clear it, and return its norm before clipping.
-
-        lr_scale  factor of the learning rate in this step only
+        """Apply the accumulated gradient with the rate lr * lr_scale, clear it, and return its norm before clipping.
 
         Raises RunError (class `nan`) if the norm is not finite; the weights stay as they are.
         """

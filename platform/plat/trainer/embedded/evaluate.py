@@ -47,11 +47,8 @@ def evaluate_checkpoint(
     """Return split, instances (their number), the metrics by name, and results of a checkpoint's policy (`plat eval`).
 
     results    per instance, lists of: success (0 or 1), return, turns, moves
-    state      needs the tensor `actor.parameters` only
     cache      ignored
-    overrides  split (default heldout) and instances (their number), as in `chosen_instances`, with its SpecErrors
-
-    Sets torch's number of threads in this process.
+    overrides  split (validation or heldout) and instances (their number). Raises SpecError for others
     """
     instances = chosen_instances(config, overrides)
     torch.set_num_threads(config.threads)

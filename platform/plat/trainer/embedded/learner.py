@@ -17,8 +17,9 @@
 
    r = exp(log_probs - old_log_probs) compares the policy with the one that rolled out, from which it differs from the
    second mini-batch on. The clipping removes the gradient where r is too far from 1. For A < 0 the first term is at
-   most clip_c |A| (dual clip). The reference policy is the base model. `loss_agg` reduces tokens to one number: a mean
-   over all tokens, or over the trajectories' token means or token sums, the last also divided by a constant.
+   most clip_c |A| (dual clip). The reference policy is the base model. `loss_agg` reduces tokens to one number: the
+   mean over all tokens, or the mean over trajectories of their token means, of their token sums, or of their token
+   sums divided by a constant.
 4. **The critic's loss**: squared error between its values and the returns that it should predict at each token (with
    GAE: advantage before whitening + old value), with the change since the rollout clipped to +-`value_clip`. The critic
    is a transformer of the policy's shape, started from the same base model, with a value head of zeros.

@@ -74,11 +74,7 @@ class ProbeResult:
         } | ({"probe/h_z_given_x": float(measured.mean())} if measured.size else {})
 
     def table(self) -> dict[str, Any]:
-        """Return JSON-able lists with a value for each block, by name, and `block_size`.
-
-        hits, fluent   sums over the block; under `levels`, for each level, its `count` and `hits`
-        h_z_given_x    means; None for a block without a reasoning
-        """
+        """Return JSON-able lists by block: sums (hits, fluent, levels) and means (h_z_given_x; None if empty)."""
         entropies = self.h_z_given_x.reshape(-1, PROBE_BLOCK)
         means = [float(np.mean(block[~np.isnan(block)])) if not np.isnan(block).all() else None for block in entropies]
         return {

@@ -57,10 +57,7 @@ from plat.words.metric_names import VAL_TRAJECTORIES
 
 
 def train(config: RunConfig, io: RunIO) -> Outcome:
-    """Train from the base model, or from `io.restore()`, to `train.iterations`, an early stop or `io.should_stop()`.
-
-    Sets torch's number of threads in this process and, on CUDA, deterministic algorithms.
-    """
+    """Train from the base model, or from `io.restore()`, to `train.iterations`, an early stop or `io.should_stop()`."""
     torch.set_num_threads(config.threads)
     if config.device == "cuda":  # same bits after a resume; CUDA reads the variable when it starts
         os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")

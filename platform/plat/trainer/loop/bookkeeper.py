@@ -4,8 +4,8 @@ The trainer implements `Trainable` and reports each iteration; the book-keeper a
 its state when a rule says so. Step s is the policy after s iterations; step 0 is the base model. The rules:
 
     precheck     at step 0, if the trainer passes a function for it
-    evaluation   at step 0, every `eval.every` iterations, at the last one and when a run stops early. The success on
-                 the validation instances decides the peak: the step with the highest, the earliest of equal ones
+    evaluation   at step 0, every `eval.every` iterations, at the last one and when a run stops early. The peak is the
+                 step with the highest success on the validation instances; if several are equal, the earliest
     probe        at step 0, at every `mi.probe_every`th evaluation and at the last step
     mi proxies   at step 1 and every `mi.every` iterations, on the batch before anything is dropped from it
     gradients    at step 1 and every `gradient.every` iterations after it, or `gradient.times` times from the first

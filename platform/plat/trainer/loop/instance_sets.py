@@ -44,9 +44,7 @@ def _problem(environment: Environment, seed: int) -> str:
 def probe_instances(environment: Environment, config: RunConfig, step: int, excluded: set[str]) -> list[int]:
     """Return the seeds of `mi.probe` instances for a probe at a step, distinct within each block of PROBE_BLOCK.
 
-    excluded   problems that are not used
-
-    If the task has too few other problems, a block is filled up with excluded or repeated ones.
+    excluded   problems that are not used. If the task has too few others, excluded or repeated ones fill up a block
     """
     tries = TRIES * PROBE_BLOCK
     firsts = [probe_seed(config.seed, step, block, tries) for block in range(config.mi.probe // PROBE_BLOCK)]

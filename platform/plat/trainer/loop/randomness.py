@@ -5,8 +5,8 @@ is bit-identical without any generator state:
 
     purpose, then                   what is drawn
     "training", seed, step, refill  the tokens of a training rollout
-    "reward", seed, step, refill    the noise on the returns of a training rollout; for another batch: "reward" and that
-                                    batch's own key
+    "reward", seed, step, refill    the noise on the returns of a training rollout. The noise of any other batch has the
+                                    key "reward", followed by the key of that batch
     "evaluation", eval.seed, split  the tokens of an evaluation on fixed instances: the same for every run and step
     "swap", eval.seed, split, turn  which reasonings are swapped, with `eval.reasoning_swap`
     "probe", seed, step             the tokens of a reasoning probe

@@ -44,9 +44,7 @@ def is_plugged_in(spec: EnvironmentSpec) -> bool:
 
 
 def play(spec: EnvironmentSpec, options: Any, rendering: str, *, only_known_words: bool) -> None:
-    """Play SEEDS episodes of each of SPLITS with random responses. Raises PluginError for the first mistake.
-
-    Raises SpecError instead if the environment itself rejects its options or data (BadEnvironment).
+    """Play SEEDS random episodes of each of SPLITS. Raises PluginError for a mistake, SpecError for rejected options.
 
     only_known_words  every observation must consist of words of the vocabulary and end with `<think>`, as stand-ins
                       need

@@ -55,11 +55,7 @@ def stacked(arrays: Sequence[np.ndarray], padding: int = 0) -> np.ndarray:
 
 
 def batch_metrics(batch: Trajectories, group_size: int, by_prompt: bool = False) -> dict[str, float]:
-    """Return the `rollout/` metrics of a batch before any filtering; `by_prompt` adds those of `prompt_metrics`.
-
-    They are those of `rollout_metrics` and shares and means over trajectories (success), rows (format_valid,
-    reasoning_parses, level/<name>, response_tokens) and tokens (entropy).
-    """
+    """Return the `rollout/` metrics of a batch before any filtering; `by_prompt` adds those of `prompt_metrics`."""
     returns, success = batch.returns.reshape(-1, group_size), batch.success.reshape(-1, group_size)
     further = prompt_metrics(returns, success) if by_prompt else {}
     return rollout_metrics(returns) | {

@@ -81,12 +81,12 @@ def _check_engines(config: VerlRunConfig) -> None:
     if config.device == "cpu" and (engine != "hf" or config.dtype != "float32"):
         wrong = [f"dtype={config.dtype}"] * (config.dtype != "float32") + [f"verl.rollout={engine}"] * (engine != "hf")
         raise SpecError(
-            f"on the CPU verl computes in float32 and generates with hf: not {' and '.join(wrong)}",
+            f"on the CPU verl supports only dtype=float32 and verl.rollout=hf, not {' and '.join(wrong)}",
             where="verl.rollout" if engine != "hf" else "dtype",
             fix="device=cpu dtype=float32 verl.rollout=auto, or device=cuda; a small model on the CPU is scale=smoke",
         )
     if config.dtype not in ("float32", "bfloat16"):
-        raise SpecError(f"verl is not run in {config.dtype} here", where="dtype", fix="bfloat16 or float32")
+        raise SpecError(f"the trainer verl does not support {config.dtype}", where="dtype", fix="bfloat16 or float32")
     if engine == "hf" and config.verl.tensor_parallel > 1:
         raise SpecError(
             "the rollout engine hf has a whole model in each process",

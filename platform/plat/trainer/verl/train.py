@@ -41,7 +41,10 @@ from plat.trainer.verl.settings.verl_config import VerlRunConfig
 
 
 def train(config: VerlRunConfig, io: RunIO) -> Outcome:
-    """Train from the base model, or from `io.restore()`, to `train.iterations` or an early stop (appendix B.2)."""
+    """Train from the base model, or from `io.restore()`, to `train.iterations`, an early stop or `io.should_stop()`.
+
+    Raises SpecError without verl, and RunError (class node) if the workers end after the platform asked to stop.
+    """
     require_extra("verl", "the trainer verl", "trainer")
     torch.set_num_threads(config.threads)
     files = model_files(config, io.cache)

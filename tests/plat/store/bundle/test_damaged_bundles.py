@@ -201,7 +201,7 @@ def test_a_run_edited_together_with_its_hash_is_refused(real_bundle, make_home, 
         rows[0] |= {"config": to_yaml(config), "meta": json.dumps(meta | {"config_sha256": config_hash(config)})}
 
     _rewrite_runs(real_bundle, change)
-    refused(make_home("other"), real_bundle, "are not those that its id stands for: it was edited")
+    refused(make_home("other"), real_bundle, "its id does not match its config, versions and base model: it was edited")
 
 
 @pytest.mark.parametrize("change", [{"identity": None}, {"identity_scheme": 1}])
@@ -227,7 +227,7 @@ ROWS = {
     "is missing": lambda rows: rows[0].update(step=None),
     "has no time": lambda rows: rows[0].update(time=math.inf),
     "two values for one name and step": lambda rows: rows.append(rows[0]),
-    "values of a run that it does not have": lambda rows: rows.append(rows[0] | {"run_id": "f" * 16}),
+    "values of a run that is not among its runs": lambda rows: rows.append(rows[0] | {"run_id": "f" * 16}),
     "rows of (metric|table)s instead of": lambda rows: rows.pop(),
 }
 

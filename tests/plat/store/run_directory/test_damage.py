@@ -63,7 +63,7 @@ DAMAGES = {
     "lacks event 2 and others of 12": lambda paths: edit_lines(paths, lambda lines: (lines.pop(9), lines.pop(1))),
     "001/events.jsonl line 5 is damaged": lambda paths: edit_lines(paths, flip_a_digit),
     "001/events.jsonl cannot be read: Is a directory": lambda paths: replace_by_folder(paths.attempt(1).events),
-    "config.yaml is not the one the run was made with": edit_config,
+    "config.yaml differs from the config that the run was made with": edit_config,
 }
 
 

@@ -99,9 +99,9 @@ def test_a_model_that_fits_nowhere_is_refused(make_config: Make) -> None:
 @pytest.mark.parametrize(
     ("overrides", "message"),
     [
-        (("dtype=bfloat16",), "on the CPU verl computes in float32"),
-        (("verl.rollout=vllm",), "on the CPU verl computes in float32 and generates with hf"),
-        (("device=cuda", "dtype=float16"), "not run in float16"),
+        (("dtype=bfloat16",), "on the CPU verl supports only dtype=float32"),
+        (("verl.rollout=vllm",), "on the CPU verl supports only dtype=float32 and verl.rollout=hf"),
+        (("device=cuda", "dtype=float16"), "does not support float16"),
         (("device=cuda", "verl.rollout=hf", "verl.tensor_parallel=2"), "a whole model in each process"),
         (("train.rendering=chat", "model.paper_name=GPT"), "no checkpoint is known for the model 'GPT'"),
         (("train.mini_batches=99",), "99 mini-batches of 8 trajectories"),

@@ -76,10 +76,7 @@ class BaseRecord:
 
 
 def record_of(folder: Path, model: str, recipe: dict[str, Any], **facts: Any) -> BaseRecord:
-    """Return, without writing it, the record of a base's folder. Raises SpecError if it has no checkpoint.
-
-    facts  the fields of BaseRecord that do not follow from the files: `parameters`, and optionally others
-    """
+    """Return (do not write) the record of the checkpoint in a folder; `facts` are the fields from `parameters` on."""
     files = {file.name: file_hash(file) for file in sorted(folder.iterdir()) if file.name != RECORD}
     return BaseRecord(folder, model, recipe, hash_of_recipe(recipe), checkpoint_hash(folder), files, **facts)
 
@@ -98,7 +95,7 @@ def read_base(folder: Path, recipe_hash: str) -> BaseRecord | None:
         if content["format"] > FORMAT:
             raise _damaged(folder / RECORD, "it was written by a newer plat")
         if content["format"] > 1 and checksum != _checksum(content):
-            raise _damaged(folder / RECORD, "it is not as it was written")
+            raise _damaged(folder / RECORD, "its checksum does not match")
         del content["format"]
         record = BaseRecord(folder=folder, **content)
         names = [name for name in record.files if name == "config.json" or name.endswith(".safetensors")]
@@ -107,14 +104,14 @@ def read_base(folder: Path, recipe_hash: str) -> BaseRecord | None:
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
         raise _damaged(folder / RECORD, "it is missing or cannot be read") from error
     if not consistent:
-        raise _damaged(folder / RECORD, "it contradicts itself")
+        raise _damaged(folder / RECORD, "its hashes do not match its recipe and its files")
     for name, digest in record.files.items():
         try:
             intact = file_hash(folder / name) == digest
         except OSError as error:
             raise _damaged(folder / name, error.strerror or "it cannot be read") from error
         if not intact:
-            raise _damaged(folder / name, "its bytes are not those that were written")
+            raise _damaged(folder / name, "its hash does not match")
     return record
 
 
@@ -130,12 +127,12 @@ def shipped_base(model: ModelConfig) -> BaseRecord | None:
     try:
         record = read_base(folder, recipe_hash(model))
     except CheckpointError as error:
-        error.what = f"a base model that travels with plat is damaged: {error.what}"
+        error.what = f"a base model that is shipped with plat is damaged: {error.what}"
         error.fix = REINSTALL
         raise
     if record is None and folder.name in SHIPPED_KEYS:
         raise CheckpointError(
-            f"a base model that travels with plat is missing: {model.name}", where=str(folder), fix=REINSTALL
+            f"a base model that is shipped with plat is missing: {model.name}", where=str(folder), fix=REINSTALL
         )
     return record
 

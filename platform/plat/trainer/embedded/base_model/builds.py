@@ -45,10 +45,7 @@ def model_of(record: BaseRecord) -> ModelConfig:
 def build_all(models: Sequence[ModelConfig], bases: Path, jobs: int, tell: Callable[[str], None]) -> list[BaseRecord]:
     """Build the missing and damaged bases of these models in a folder of bases; return all, in the order of `models`.
 
-    jobs  processes at once
-    tell  receives a line for each base that is ready, also one that was there
-
-    Raises CheckpointError if a training diverges; no further build starts then.
+    `tell` receives a line for each base, also for one that was there. Raises CheckpointError if a training diverges.
     """
     return _in_processes(_build, [(model, bases) for model in models], models, jobs, tell)
 

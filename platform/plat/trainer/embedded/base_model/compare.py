@@ -33,11 +33,7 @@ class TaskComparison:
 
 
 def compare(shipped: Path, rebuilt: Path, configs: Sequence[RunConfig], margin: float) -> list[TaskComparison]:
-    """Play `eval.heldout` instances of each config's task with both bases; return a comparison for each config.
-
-    configs  their `model` must have the shape of the bases
-    margin   loss of success (0 to 1) that makes the rebuilt base worse
-    """
+    """Play `eval.heldout` instances of each config's task with both bases, and return a comparison for each config."""
     results = []
     for config in configs:
         first, second = _successes(shipped, config), _successes(rebuilt, config)

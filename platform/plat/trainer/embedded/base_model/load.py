@@ -62,10 +62,7 @@ def load_base(config: RunConfig, cache: Path) -> Base:
 
 
 def empty_model(config: RunConfig) -> tuple[Shape, Tokenizer]:
-    """Return shape and tokenizer for weights from a run's checkpoint, without a stand-in's base model.
-
-    With `model.path` the checkpoint there is read. Raises CheckpointError if it cannot be.
-    """
+    """Return shape and tokenizer for weights from a run's checkpoint: of `model.path`, else without a base model."""
     if config.model.path is not None:
         folder = Path(config.model.path)
         return hf.load(folder)[0], tokenizer_of(folder)
@@ -74,18 +71,12 @@ def empty_model(config: RunConfig) -> tuple[Shape, Tokenizer]:
 
 
 def obtain(model: ModelConfig, cache: Path) -> BaseRecord:
-    """Return the shipped base of this recipe, else that in the cache, built if it is missing or damaged.
-
-    Raises CheckpointError if the shipped one is damaged, or a build diverges.
-    """
+    """Return the shipped base of this recipe, else that in the cache, which is built if it is missing or damaged."""
     return shipped_base(model) or build(model, built_bases(cache))
 
 
 def build(model: ModelConfig, bases: Path) -> BaseRecord:
-    """Return the base of this recipe in a folder of bases; build it unless it is intact. Other processes wait.
-
-    A build removes a damaged base and prints its progress. Raises CheckpointError if the training diverges.
-    """
+    """Return the base of this recipe in a folder of bases; build it, and print the progress, unless it is intact."""
     folder = bases / base_key(model)
     bases.mkdir(parents=True, exist_ok=True)
     with FileLock(bases / f"{folder.name}.lock"):

@@ -110,11 +110,11 @@ def _shape_in(config: dict[str, Any], where: Path) -> Shape:
     heads, width = config.get("num_attention_heads", 1), config.get("hidden_size", 1)
     for wrong, what in (
         (config.get("model_type") != "qwen2", f"model_type is {config.get('model_type')!r}, not 'qwen2'"),
-        (missing, f"config.json says nothing of {', '.join(missing)}"),
+        (missing, f"config.json has no {', '.join(missing)}"),
         (rotary.get("rope_type", rotary.get("type", "default")) != "default", "its rotary embedding is scaled"),
-        (config.get("use_sliding_window"), "it attends through a sliding window"),
+        (config.get("use_sliding_window"), "it uses sliding-window attention"),
         (config.get("hidden_act", "silu") != "silu", f"its activation is {config.get('hidden_act')!r}, not 'silu'"),
-        (config.get("head_dim") not in (None, width // heads), "its heads are not hidden_size / heads wide"),
+        (config.get("head_dim") not in (None, width // heads), "its head_dim is not hidden_size / num_attention_heads"),
     ):
         if wrong:
             fix = "name a checkpoint of the Qwen2 architecture"

@@ -174,10 +174,7 @@ def encode(weights: Weights, ids: Tensor, lengths: Tensor | None = None) -> Pref
 
 
 def extend(weights: Weights, prefix: Prefix | None, rows: Tensor | None, ids: Tensor) -> Tensor:
-    """Return hidden states (B, T, width), after `unit_norm`, of right-padded continuations ids (B, T).
-
-    Row b continues prompt rows[b]. With `prefix` None it continues nothing, and `rows` is ignored.
-    """
+    """Return hidden states (B, T, width), after `unit_norm`, of padded ids (B, T); row b continues prompt rows[b]."""
     shape = weights.shape
     batch, tokens = ids.shape
     before = prefix.length if prefix else 0

@@ -42,7 +42,7 @@ class HFServer:
         self.serving: asyncio.Task[None] | None = None
 
     async def load(self, weights: dict[str, Tensor], step: int | None) -> None:
-        """Load the weights of step `step`. Raises ValueError if their names do not fit the model."""
+        """Load the weights of step `step`. Raises ValueError if names do not fit, but loads those that fit."""
         missing, unknown = self.model.load_state_dict(weights, strict=False)
         tied = {"lm_head.weight"} if self.model.config.tie_word_embeddings else set()
         if unknown or set(missing) - tied:
@@ -52,7 +52,10 @@ class HFServer:
     async def generate(
         self, request_id: str, prompt_ids: list[int], sampling_params: dict[str, Any], **unused: Any
     ) -> TokenOutput:
-        """Return one response. Only temperature, seed, max_tokens and stop_token_ids of the parameters are used."""
+        """Return one response. Only temperature, seed, max_tokens and stop_token_ids of the parameters are used.
+
+        The stop_token_ids also end all later responses of this server. The stop_reason is always "completed".
+        """
         self.stops |= set(sampling_params.get("stop_token_ids") or ())
         request = Request(
             prompt_ids,

@@ -34,7 +34,7 @@ class Response:
 
 @torch.inference_mode()
 def generate(model: Any, requests: Sequence[Request], stops: frozenset[int], pad: int) -> list[Response]:
-    """Return one response to each request; `stops` are the ids of end tokens, `pad` is the id used for padding."""
+    """Return one response to each request, in order; `stops` are the ids of end tokens, `pad` is the padding's id."""
     device = next(model.parameters()).device
     ids, mask = _left_padded([request.prompt for request in requests], pad)
     ids, mask = ids.to(device), mask.to(device)

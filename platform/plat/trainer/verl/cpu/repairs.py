@@ -31,7 +31,7 @@ def repair() -> None:
 
 
 def use_gloo() -> None:
-    """Use gloo as the only backend unless a caller names another."""
+    """Replace `verl.utils.distributed.initialize_global_process_group_ray`: its default backend becomes gloo alone."""
     from verl.utils import distributed
 
     original = distributed.initialize_global_process_group_ray

@@ -38,8 +38,8 @@ def scratch_folder() -> str:
 def guarded(folder: str) -> Iterator[str]:
     """End every process that the block starts, and remove the folder, when the block or this process ends.
 
-    Yields the folder, which is also that of temporary files. Processes are killed: stop those that must end in an
-    orderly way inside the block.
+    Yields the folder. In the block, TMPDIR in the environment names it. Processes are killed: stop those that must end
+    in an orderly way inside the block.
     """
     command = [sys.executable, "-m", "plat.trainer.verl.machines.guard", folder]
     with subprocess.Popen(command, stdin=subprocess.PIPE, start_new_session=True) as guard:
@@ -59,13 +59,13 @@ def guarded(folder: str) -> Iterator[str]:
 
 
 def clear_up(folder: str) -> None:
-    """Kill every process of the Ray in this folder, and remove the folder."""
+    """Kill every process whose environment has MARK with this folder, and remove the folder."""
     kill_marked(MARK, folder)
     shutil.rmtree(folder, ignore_errors=True)
 
 
 def main(folder: str) -> None:
-    """Wait for the end of the process at the other end of standard input, then clear up."""
+    """Wait until standard input is closed at its other end, then clear up. Ignores SIGTERM, SIGINT and SIGHUP."""
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)
     sys.stdin.buffer.read()

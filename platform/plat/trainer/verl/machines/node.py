@@ -17,7 +17,7 @@ OBJECT_STORE = 300_000_000  # bytes of shared memory of a private Ray on the CPU
 
 
 def main(address: str, cpus: int, slots: int | None) -> int:
-    """Join the cluster, wait until `ray start` ends, and return its exit code."""
+    """Join the cluster, wait until `ray start` ends, and return its exit code (-N if signal N ended it)."""
     join_private_ray()
     resources = [f"--num-cpus={cpus}", "--log-color=false"]  # without slots, Ray counts the visible GPUs
     if slots is not None:

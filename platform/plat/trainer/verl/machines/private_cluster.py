@@ -81,10 +81,13 @@ def _keeping_signal_handlers() -> Iterator[None]:
 
 @contextmanager
 def ray_cluster(config: VerlRunConfig) -> Iterator[None]:
-    """Provide a Ray cluster for the run's processes during the block.
+    """Provide a Ray cluster for the run's processes during the block: a private one, which ends with it.
 
-    Raises RunError if Ray does not start, has too little room, or is used by another run. If the block fails because a
-    part of a private cluster was lost, the error has the class `node`.
+    Instead, a Ray that this process has joined is used, or, on GPUs, the one that RAY_ADDRESS names; it goes on after
+    the block. Variables that are set in `os.environ` (`environment`) also stay.
+
+    Raises RunError if the run has too few machines, or Ray does not start, has too few nodes, GPUs or CPUs, or is used
+    by another run. If the block fails because a part of a private cluster was lost, the error has the class `node`.
     """
     import ray
 

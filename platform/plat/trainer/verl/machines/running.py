@@ -18,7 +18,9 @@ from plat.units import counted
 def running_trainer(
     config: VerlRunConfig, files: ModelFiles, say: Callable[[str], None] = lambda text: None
 ) -> Iterator[Any]:
-    """Yield a started `plat.trainer.verl.update.trainer.Trainer` with the weights in `files`; end its processes.
+    """Yield a started `plat.trainer.verl.update.trainer.Trainer` with the weights in `files`.
+
+    Its processes end with the block, or, on a cluster that was joined (`ray_cluster`), with this process.
 
     say   called with a short text before each stage; the start takes half a minute or more
     """

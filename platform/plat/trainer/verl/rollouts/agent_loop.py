@@ -35,7 +35,11 @@ class PlatAgentLoop(AgentLoopBase):  # type: ignore[misc]
         self.dialogue = _dialogue(self.config.train.rendering, tokenizer)
 
     async def run(self, sampling_params: dict[str, Any], **row: Any) -> list[AgentLoopOutput]:
-        """Return the sequences of a row's episode; a failed one has its traceback, which the trainer raises."""
+        """Return the sequences of a row's episode.
+
+        If the episode fails, return one sequence of one masked token, with the traceback in its record. Then `play` in
+        the trainer's process raises RunError. An error while the environment is made is raised here.
+        """
         play, member = json.loads(row[PLAY]), int(row["session_id"])
         task, verl = self.config.task, self.config.verl
         sizes = (task.response_tokens, verl.prompt_tokens, verl.observation_tokens)

@@ -36,7 +36,7 @@ class Dialogue(Protocol):
 
 
 class ChatDialogue:
-    """A Hugging Face tokenizer with a chat template. RunError for a template that changes earlier messages."""
+    """A tokenizer with a chat template. Constructor and `following` raise RunError if it rewrites or ends no turns."""
 
     def __init__(self, tokenizer: Any) -> None:
         self._tokenizer = tokenizer
@@ -90,7 +90,7 @@ class ChatDialogue:
 
 
 def dialogue_of(rendering: str, tokenizer: Any) -> Dialogue:
-    """Return the dialogue of a rendering: `compact` in words, `chat` with the model's tokenizer."""
+    """Return a WordTokenizer for `compact` (`tokenizer` is ignored), else a ChatDialogue (which may raise RunError)."""
     return WordTokenizer() if rendering == "compact" else ChatDialogue(tokenizer)
 
 

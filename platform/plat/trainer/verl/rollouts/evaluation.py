@@ -36,10 +36,10 @@ def evaluate(trainer: Any, config: VerlRunConfig, instances: FixedInstances) -> 
 def evaluate_checkpoint(
     config: VerlRunConfig, state: State, cache: Path, overrides: Mapping[str, Any] | None = None
 ) -> dict[str, Any]:
-    """Return metrics and per-instance results of a checkpoint's policy (`plat eval`).
+    """Return split, instances (their number), the metrics by name, and results of a checkpoint's policy (`plat eval`).
 
-    `overrides` are those of `chosen_instances`. Starts verl's actor and rollout with as many processes as wrote the
-    checkpoint.
+    `overrides` are those of `chosen_instances`; results as in the embedded trainer. Starts verl's actor and rollout
+    with as many processes as wrote the checkpoint. Raises CheckpointError if `state` has no files.
     """
     require_extra("verl", "the trainer verl", "trainer")
     instances = chosen_instances(config, overrides)

@@ -28,7 +28,7 @@ def measure(
     """Return the `mi/` metrics (`plat.trainer.loop.proxy_scoring`) of a batch before refills and filter.
 
     `score_pairs` returns log-likelihoods in nats; `mi/score_gap` is their largest difference per token from the
-    rollout's. Changes `sigmas`.
+    rollout's. Updates `sigmas`. Returns {} if no scope can be measured.
     """
     gaps = []
 

@@ -42,7 +42,7 @@ class Sequence:
     log_probs: list[float] = field(default_factory=list)
 
     def extend(self, tokens: list[int], mask: list[int], log_probs: list[float]) -> None:
-        """Add tokens to the end."""
+        """Append tokens to the response, with a mask and a log-probability for each."""
         self.response += tokens
         self.mask += mask
         self.log_probs += log_probs
@@ -89,7 +89,10 @@ class Episode:
         return [*self.sequences[-1].prompt, *self.sequences[-1].response]
 
     def answer(self, tokens: list[int], log_probs: list[float]) -> None:
-        """Play a response. `tokens` includes the end token if the policy produced one."""
+        """Play a response, and append the next observation. `tokens` includes the end token if the policy produced one.
+
+        At the limit of turns, or if the observation is too long (`cut`), sets `done` instead of appending it.
+        """
         ended = bool(tokens) and tokens[-1] in self.dialogue.stops
         body = tokens[:-1] if ended else tokens
         cost = self.limits.token_cost * len(tokens)
@@ -122,7 +125,7 @@ class Episode:
             self.sequences[-1].extend(tokens, [0] * len(tokens), [0.0] * len(tokens))
 
     def record(self) -> dict[str, Any]:
-        """Return the results that the trainer needs besides tokens, as JSON-compatible values."""
+        """Return `turns` (the fields of each), the number of `sequences`, `success` and `cut`, JSON-able."""
         return {
             "turns": [vars(turn) | {"effect": turn.effect._asdict()} for turn in self.turns],
             "sequences": len(self.sequences),

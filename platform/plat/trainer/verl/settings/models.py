@@ -82,9 +82,10 @@ def gpu_gigabytes(config: VerlRunConfig, gpus: int) -> float:
 
 
 def workers(config: VerlRunConfig) -> int:
-    """Return the training processes of each node: `verl.workers`, or as many GPUs as the model needs.
+    """Return the number of training processes of each node: `verl.workers`, or as many GPUs as the model needs.
 
-    Raises SpecError if the model does not fit into the largest number of GPUs.
+    Without `verl.workers` it is 1 on the CPU and for a stand-in, and at least `verl.tensor_parallel` otherwise. Raises
+    SpecError if the model does not fit into the largest number of GPUs.
     """
     if config.verl.workers or config.device == "cpu" or is_stand_in(config):
         return config.verl.workers or 1
@@ -109,7 +110,7 @@ SAVED = 12  # bytes of a trained parameter in a checkpoint: float32, and Adam's 
 
 
 def checkpoint_bytes(config: VerlRunConfig) -> int:
-    """Return the most bytes that a run keeps on disk."""
+    """Return an estimate of the bytes that a run keeps on disk at most: KEPT checkpoints and 8 MB."""
     parameters = 1e9 * model_size(config).billions
     actor = READ if config.verl.lora_rank else SAVED
     return round(KEPT * parameters * (actor + (SAVED if config.algorithm.advantage == "gae" else 0))) + 8_000_000
@@ -131,7 +132,7 @@ def seconds_per_iteration(config: VerlRunConfig) -> float:
 
 
 def minutes(config: VerlRunConfig) -> int:
-    """Return the wall-clock limit of a run with its evaluations; a longer run resumes from its checkpoint."""
+    """Return a run's wall-clock limit in minutes, evaluations included; a longer run resumes from its checkpoint."""
     evaluations = 1 + config.train.iterations / config.eval.every
     played = config.eval.instances / (config.train.prompts * config.train.group_size)
     seconds = seconds_per_iteration(config)
@@ -153,7 +154,7 @@ LARGEST_HEADER = 100_000_000  # bytes, the limit of the safetensors format
 def checkpoint_size(folder: Path) -> Size:
     """Return the size of a checkpoint with config.json and *.safetensors. Every tensor counts once.
 
-    Raises SpecError for a checkpoint that cannot be read.
+    Raises SpecError if config.json or a *.safetensors file cannot be read, but not if there is no such file.
     """
     try:
         config = json.loads((folder / "config.json").read_bytes())
@@ -194,7 +195,8 @@ class ModelFiles(NamedTuple):
 def model_files(config: VerlRunConfig, cache: Path) -> ModelFiles:
     """Return the checkpoint of this config; build a stand-in's base that is neither shipped nor in the cache.
 
-    Raises SpecError if `model.path` has no checkpoint, CheckpointError if a shipped base is damaged.
+    A paper's model is not downloaded: its path and identity are its hub name. Raises SpecError if `model.path` has no
+    checkpoint or the paper's model is unknown, CheckpointError if a shipped base is damaged or a build diverges.
     """
     from plat.trainer.embedded.base_model.load import obtain
     from plat.trainer.embedded.base_model.recipe import checkpoint_hash

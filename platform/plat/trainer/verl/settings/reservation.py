@@ -85,9 +85,7 @@ def _counts(gpus: float, cpus: float) -> str:
 
 def _what_to_do(needed: Reservation, alive: Sequence[Mapping[str, float]], missing: bool) -> str:
     if missing:
-        return (
-            "the run's log says why the other nodes did not come; on a cluster that is there already, start Ray on them"
-        )
+        return "the run's log says why the other nodes did not join; on an existing cluster, start Ray on these nodes"
     if sum(node.get("GPU", 0) >= needed.gpus for node in alive) >= needed.nodes:
         return (
             f"ask for at least {needed.cpus} CPUs on each node ({CPUS_OF_A_WORKER} for each training process): "

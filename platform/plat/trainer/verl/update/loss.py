@@ -25,10 +25,12 @@ TERM = "plat_loss_term"  # in a batch's extra_info: the only term of the policy'
 
 
 def scaled_policy_loss(config: Any, model_output: Any, data: Any, dp_group: Any = None) -> tuple[Any, dict[str, Any]]:
-    """Return the policy's loss times the factor in `data` under SCALE (default 1), and the metrics.
+    """Return the policy's loss of a micro-batch, and its metrics. verl calls it; `dp_group` is ignored.
 
-    `data` may name under TERM the only term of the loss to use. The metrics `entropy` and `kl` are means over tokens,
-    however the loss is aggregated.
+    data[SCALE]  factor of the loss, not of the metrics; default 1
+    data[TERM]   the only term to use, a key of `loss_terms` (KeyError for another); default "": the sum of all terms
+
+    The metrics are those of `loss_terms`: always of all terms.
     """
     terms, metrics = loss_terms(config, model_output, data)
     term = tu.get_non_tensor_data(data=data, key=TERM, default="")
@@ -37,7 +39,12 @@ def scaled_policy_loss(config: Any, model_output: Any, data: Any, dp_group: Any 
 
 
 def loss_terms(config: Any, model_output: Any, data: Any) -> tuple[dict[str, torch.Tensor], dict[str, Any]]:
-    """Return the terms of the loss (task; entropy and kl, if computed, times their coefficients), and metrics."""
+    """Return the terms of a micro-batch's loss, with signs and coefficients, and metrics (`Metric`, verl's names).
+
+    The terms are `task`, `entropy` if `model_output` has it, and `kl` if `config.use_kl_loss`. The metrics
+    `actor/pg_loss`, `entropy` and `kl` are parts of a sum over the micro-batches of a mini-batch. The sums of the last
+    two are means over its tokens, however the loss is aggregated.
+    """
     mask = data["response_mask"].to_padded_tensor(0).bool()
     weight = data[WEIGHT].to_padded_tensor(0) if WEIGHT in data else None
     mode = config.loss_agg_mode if weight is None else "seq-mean-token-sum"
@@ -80,7 +87,7 @@ def _token_mean(values: torch.Tensor, mask: torch.Tensor, data: Any) -> Metric:
 
 
 def scaled_value_loss(config: Any, model_output: Any, data: Any, dp_group: Any = None) -> tuple[Any, dict[str, Any]]:
-    """Return verl's `value_loss` times the factor in `data` under SCALE (default 1), and its metrics."""
+    """Return verl's `value_loss` times the factor in `data` under SCALE (default 1), and its metrics, not scaled."""
     scale = tu.get_non_tensor_data(data=data, key=SCALE, default=1.0)
     loss, metrics = value_loss(config, model_output, data, dp_group)
     return loss * scale, metrics
@@ -93,9 +100,11 @@ def _set_rate(engine: Any, rate: float) -> None:
 
 
 def gradient_norm(worker: Any, data: Any) -> Any:
-    """Compute a mini-batch's gradient norm without a step; it is `grad_norm` in the output's metrics.
+    """Compute a mini-batch's gradient norm without a step; it is `grad_norm` in the output's metrics, before clipping.
 
-    worker   verl's TrainingWorker. Its weights, optimiser and learning rate are unchanged.
+    worker   verl's TrainingWorker. Its weights, optimiser and learning rate are unchanged; its gradients are cleared
+
+    Returns what `worker.train_batch` returns: None in a process that reports no output.
     """
     engine = worker.engine
 

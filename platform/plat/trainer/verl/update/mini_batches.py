@@ -22,7 +22,7 @@ def mini_batches(
     """Return the mini-batches of an iteration, and the number of padding sequences (`filled_up`).
 
     Trajectories, each with all of its sequences, are shuffled and split as evenly as possible, as in the embedded
-    trainer. There are at most as many mini-batches as trajectories.
+    trainer. There are `updates` mini-batches, or as many as trajectories if these are fewer.
     """
     trajectories = int(trajectory_of_sequence.max(initial=-1)) + 1
     parts = np.array_split(rng.permutation(trajectories), updates)

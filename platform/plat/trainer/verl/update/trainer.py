@@ -6,9 +6,10 @@ values and optimiser steps. Its `fit` is not used: a run's order is that of `pla
 What differs from verl's own update, and why:
 
     filter          rows that are dropped are removed before log-probs and values are computed, which saves their cost
-    mini-batches    hold the kept rows and no padding but for data parallelism. verl fills up to its configured
-                    mini-batch with padding rows: that eats half of the filter's saving, a mini-batch of padding alone
-                    makes a step of zeros over zeros, and the seq-mean losses shrink by the kept share unasked
+    mini-batches    hold only the kept rows; padding is added only where data parallelism needs it. verl fills each
+                    mini-batch with padding rows up to its configured size. This has three effects: half of the time
+                    that the filter saves is lost, a mini-batch that has only padding divides zero by zero, and the
+                    seq-mean losses shrink by the kept share although no option asks for it
     advantages      in float64 (`plat.rl.algorithms`), with the reward of each turn at that turn's last token. In
                     float32, verl's GRPO gives equal returns an advantage of up to .48
     replay buffer   is polled every tenth of a second; verl waits two seconds between looks
@@ -91,17 +92,20 @@ class Trainer(PPOTrainerSync):  # type: ignore[misc]
     # --- the parts of an iteration ------------------------------------------------------------------------------------
 
     def play(self, what: Play, step: int, partition: str = "train") -> Played:
-        """Play episodes of the policy; with `train` the rows stay in TransferQueue until `forget`."""
+        """Play episodes of the policy (`rollouts.play.play`); `train` rows stay in TransferQueue until `forget`."""
         return play(self.manager, self.replay_buffer, what, step, partition)
 
     def forget(self, keys: list[str]) -> None:
-        """Remove rows from TransferQueue."""
+        """Remove the rows with these keys from TransferQueue's partition `train`."""
         if keys:
             tq.kv_clear(keys=keys, partition_id="train")
 
     @contextmanager
     def without_rollout(self) -> Iterator[None]:
-        """Put the rollout servers to sleep, which frees memory for the workers; then give them the newest weights."""
+        """Let the rollout servers sleep in the block, to free memory; then give them the newest weights and wake them.
+
+        If the block raises, they stay asleep.
+        """
         self.checkpoint_manager.sleep_replicas()
         yield
         self.checkpoint_manager.update_weights(self.global_steps)
@@ -116,7 +120,10 @@ class Trainer(PPOTrainerSync):  # type: ignore[misc]
         return int(self.actor_rollout_wg.world_size)
 
     def update(self, kept: Played, plan: StepPlan, step: int, rng: np.random.Generator) -> dict[str, float]:
-        """Do the updates of iteration `step` on the trajectories that the filter kept; return their metrics."""
+        """Do the updates of iteration `step` on the trajectories that the filter kept, and `forget` their rows.
+
+        Returns the `actor/` and `critic/` metrics, means over the mini-batches.
+        """
         self.global_steps = step
         batches, padding = mini_batches(kept.trajectory_of_sequence, plan.updates, self.processes, rng)
         rows = self._padded(kept, padding)
@@ -215,7 +222,7 @@ class Trainer(PPOTrainerSync):  # type: ignore[misc]
             self.critic_wg.save_checkpoint(str(folder / "critic"), None, step, max_ckpt_to_keep=None)
 
     def load(self, folder: Path, step: int) -> None:
-        """Load what `save` wrote, and update the rollout. RunError if missing or of another number of processes."""
+        """Load what `save` wrote and update the rollout. Raises RunError if missing or of more or fewer processes."""
         if not (folder / "actor").is_dir():
             raise RunError("the checkpoint has no actor", where=str(folder))
         if not (folder / "actor" / f"model_world_size_{self.processes}_rank_0.pt").exists():
