@@ -31,7 +31,7 @@ Paths = str | Path | Sequence[str | Path]
 def plan(files: Paths, overrides: Sequence[str] = (), *, home: str | None = None, jobs: int | None = None) -> Plan:
     """Return the runs that a sweep would make and what they cost. Writes nothing.
 
-    `str(plan)` is what `plat plan` prints. `plan.rows` has each run with its state, `plan.left` the missing ones.
+    `str(plan)` is what `plat plan` prints. `plan.rows` has each run with its state, `plan.left` those not done.
     Raises SpecError for a file or an override that cannot work.
 
     >>> made = plat.plan("experiments/quickstart.yaml", ["scale=smoke"])
@@ -61,7 +61,8 @@ def sweep(
     jobs   number of runs at once; None: as many as the cores allow
     steal  also take over runs whose process cannot be checked
 
-    `ends` of the result has a state, an outcome and a reason for each run id. A failed run raises nothing.
+    `ends` of the result has a state, an outcome and a reason for each run id. A failed run raises nothing. Raises
+    SpecError, before anything runs, for a file, override or setting that cannot work.
 
     >>> ended = plat.sweep("small.yaml", home="my-home")
     >>> ended.counts()
@@ -78,7 +79,7 @@ def sweep(
 
 
 def status(files: Paths = (), overrides: Sequence[str] = (), *, home: str | None = None) -> list[Entry]:
-    """Return the state of each run of the files, or of all runs in the home if no file is given.
+    """Return an entry with the state of each run of the files, or of all runs in the home if no file is given.
 
     >>> [str(entry.state.state) for entry in plat.status("small.yaml", home="my-home")]
     ['done', 'done']
@@ -131,7 +132,8 @@ def report(
     out     the output folder; None: `reports/` in the home
     record  also record the findings in MLflow, after updating it with the runs of the file
 
-    `built.artifacts` of the result has tables and figures, `built.claims` the verdicts, `files` the paths.
+    `built.artifacts` of the result has tables and figures, `built.claims` the verdicts, `files` the paths. `whole` is
+    False if a part failed (it is in `built.failures`) or stored results had to be left out.
 
     >>> [table.name for table in plat.report("small.yaml", home="my-home").built.artifacts]
     ['measures']
@@ -150,7 +152,7 @@ def report(
 def claims(
     files: Paths, overrides: Sequence[str] = (), *, home: str | None = None, store: str | None = None
 ) -> pd.DataFrame:
-    """Return the verdict on each claim of the files: file, id, says, verdict, why.
+    """Return the verdict on each claim of the files, in the columns file, id, says, verdict and why.
 
     >>> list(plat.claims("small.yaml", home="my-home")["verdict"])
     ['not_enough_data']
@@ -182,9 +184,9 @@ def tune(
     home: str | None = None,
     store: str | None = None,
 ) -> list[Summary]:
-    """Run what is left of the searches of a file, and return a summary of each. See `sweep` for the options.
+    """Run what is left of the searches of a file, wait, and return a summary of each. See `sweep` for the options.
 
-    `trials` of a summary has every trial with its values, `winners` the confirmed ones.
+    `trials` of a summary has every trial with its values, `winners` the best with its values on `seeds` and `confirm`.
 
     >>> [summary.counts() for summary in plat.tune("search.yaml", home="my-home")]
     [{'complete': 2}]

@@ -54,13 +54,13 @@ def _columns(character: str) -> int:
 
 
 def as_lines(output: str, *, colours: bool = False) -> str:
-    """Return the lines that a program's output leaves on a terminal. Drops colours unless `colours` is set."""
+    """Return, as one text, the lines that a program's output leaves on a terminal; without `colours`, plain."""
     lines = _OVERWRITTEN.sub("", _OTHER_SEQUENCE.sub("", output)).replace("\r", "")
     return lines if colours else _COLOUR.sub("", lines)
 
 
 def wrapped(name: str, room: int) -> list[str]:
-    """Split a name into lines of at most `room` columns, at hyphens where possible. Drops no character."""
+    """Split a name into lines of at most `room` terminal columns, after hyphens where possible. Drops no character."""
     lines, line = [], ""
     for part in name.replace("-", "-\0").split("\0"):
         while columns_of(line + part) > room and line:

@@ -82,7 +82,7 @@ class CheckpointError(PlatError):
 
 
 class RunError(PlatError):
-    """One run cannot continue. `failure_class` is one of FAILURE_CLASSES."""
+    """One run cannot continue. `failure_class` is one of FAILURE_CLASSES; ValueError for another."""
 
     def __init__(
         self, what: str, *, failure_class: str = "error", where: str | None = None, fix: str | None = None

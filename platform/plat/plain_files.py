@@ -34,7 +34,7 @@ class NotRegular(OSError):
 
 
 def is_special(path: str | os.PathLike[str]) -> bool:
-    """Return True if the path is a pipe, a device or a socket, which must not be opened for reading."""
+    """Return True if the path is a pipe, a device or a socket: do not open it for reading. False if it is missing."""
     try:
         mode = os.stat(path).st_mode
     except (OSError, ValueError):
@@ -66,7 +66,7 @@ def read_bytes(path: str | os.PathLike[str], limit: int | None = LARGEST_FILE) -
 
 
 def read_text(path: str | os.PathLike[str], limit: int = LARGEST_FILE, errors: str = "strict") -> str:
-    """Return the UTF-8 text of a regular file, with every line end as a newline; ValueError if it is not UTF-8."""
+    """Return the UTF-8 text of a file, every line end as a newline. OSError as `read_bytes`, ValueError if no UTF-8."""
     text = read_bytes(path, limit).decode("utf-8", errors)
     return text.replace("\r\n", "\n").replace("\r", "\n") if "\r" in text else text
 

@@ -11,7 +11,7 @@ OFF = ("", "0", "false", "no", "off")
 
 
 def is_on(name: str) -> bool:
-    """Return True if the environment variable is a word for "on". Raises SpecError if it is neither on nor off."""
+    """Return True if the environment variable is in ON, False if it is unset or in OFF. SpecError for other words."""
     value = os.environ.get(name, "").strip().lower()
     if value not in ON + OFF:
         what = f"{name} is {os.environ[name]!r}, which is neither on nor off"

@@ -20,7 +20,7 @@ def row_blocks(
 ) -> tuple[list[str], list[list[str]]]:
     """Return the header lines (none if each row names its columns), and the lines of each row.
 
-    room  columns that a line may take; None for no limit
+    room  terminal columns that a line may take; None for no limit
     """
     lines = _lines(header, rows, indent)
     if room is not None and max(map(columns_of, lines)) > room:
@@ -58,7 +58,7 @@ def _stacked(header: Sequence[str], row: Sequence[Any], room: int, indent: str) 
 
 
 def broken(line: str, room: int) -> list[str]:
-    """Return a line, broken at blanks if it takes more than `room` columns; continuation lines are indented."""
+    """Break a line at blanks into lines of `room` columns, further ones indented; a longer word stays whole."""
     if columns_of(line) <= room:
         return [line]
     indent = " " * (len(line) - len(line.lstrip()) + 2)

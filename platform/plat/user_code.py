@@ -26,8 +26,8 @@ SITE = tuple({sysconfig.get_path(name) + os.sep for name in ("purelib", "platlib
 def user_code(title: str, fix: str | None = None) -> Iterator[None]:
     """Turn an exception of the block into a PluginError at the file and line of the code that raised it.
 
-    PlatError, KeyboardInterrupt and MemoryError pass unchanged. `title` is what the block does, for example "the
-    trainer 'mine' cannot be loaded".
+    PlatError, KeyboardInterrupt and MemoryError pass unchanged; SystemExit does not. `title` says what failed, e.g.
+    "the trainer 'mine' cannot be loaded".
     """
     try:
         yield

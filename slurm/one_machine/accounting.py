@@ -22,7 +22,7 @@ class Accounting:
         self._database: subprocess.Popen[bytes] | None = None
 
     def up(self, slurmdbd_port: int, database_port: int) -> None:
-        """Start MariaDB and slurmdbd; add the cluster, and an account `lab` for root. ClusterError if one fails."""
+        """Start MariaDB and slurmdbd, else ClusterError; then add the cluster, and an account `lab` for root."""
         socket_file = self._start_database(database_port)
         client = ["mariadb", "--no-defaults", f"--socket={socket_file}", "--user=root", "--execute"]
         wait_until(lambda: self._commands.succeeds(*client, "select 1"), 120, "MariaDB answers")

@@ -32,12 +32,7 @@ MOST_NODES = 100
 
 
 class Cluster:
-    """A cluster in a folder. `environment` has the variables that a client needs to talk to it.
-
-    nodes        fewer than MOST_NODES
-    accounting   also run slurmdbd, so that `sacct` knows ended jobs
-    min_job_age  seconds for which the controller remembers an ended job
-    """
+    """A cluster in a folder. `environment` has the variables that a client needs; `min_job_age` is in seconds."""
 
     def __init__(self, root: Path, *, nodes: int = 4, accounting: bool = False, min_job_age: int = 300) -> None:
         self.root = root.absolute()

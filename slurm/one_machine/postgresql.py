@@ -30,10 +30,7 @@ class PostgreSQL:
         return f"postgresql://{USER}@/{USER}?host={self.folder}"
 
     def up(self) -> None:
-        """Start the server and wait until it answers; raise ClusterError if it is not installed or does not answer.
-
-        If the caller is root, the user `postgres` becomes the owner of the folder.
-        """
+        """Start the server and wait until it answers, else ClusterError. As root, give the folder to `postgres`."""
         binaries = programs()
         if binaries is None:
             raise ClusterError("not installed: postgresql (run `python -m slurm.one_machine install` as root)")

@@ -102,7 +102,7 @@ class Pictures:
         self.root, self.draw = root, draw
 
     def markdown(self, experiment: str, figure: Figure, page: Path) -> str:
-        """Return the link and hashes of a picture for `page`. Draws it, or raises SpecError if it is not up to date."""
+        """Return the link and hashes of a picture for `page`. Draws it if `draw`, else SpecError if it is outdated."""
         path = self.root / IMAGES / f"{experiment}-{figure.name}.png"
         if self.draw:
             path.parent.mkdir(parents=True, exist_ok=True)

@@ -62,4 +62,4 @@ def difference(first: Sequence[Cell], second: Sequence[Cell], contrast: Contrast
     ]
     values = common_means(columns)
     rounding = float(np.sqrt(sum(cell.rounding(contrast) ** 2 for cell in [*first, *second]))) / len(columns)
-    return over_replicates(values, rounding, builds=first[0].builds, **facts)
+    return over_replicates(values, rounding, contrast.seedless, first[0].builds, **facts)

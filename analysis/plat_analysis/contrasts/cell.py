@@ -121,8 +121,7 @@ class Cell:
         if len(pairs) == 1 and all(value.count for pair in pairs.values() for value in pair if value):
             return _one_run(*next(iter(pairs.values())), facts).scaled(contrast.of.quantity.factor)
         values, rounding = self.by_replicate(contrast), self.rounding(contrast)
-        seedless = all(term.quantity.seedless for term in contrast.terms)
-        estimate = over_replicates(values, rounding, seedless, self.builds, **facts)
+        estimate = over_replicates(values, rounding, contrast.seedless, self.builds, **facts)
         if contrast.minus is None and not rounding and estimate.deviation == 0:  # equal values show no spread
             return replace(estimate, low=None, high=None, over="")
         return _bounded(estimate, contrast)
@@ -173,9 +172,8 @@ def average(cells: Sequence[Cell], contrast: Contrast) -> Estimate:
         means = common_means([cell.by_replicate(contrast) for cell in cells])
         if not means:
             return Estimate(wanted=wanted, note="; ".join(["no seed has every column", *notes]))
-        return _bounded(
-            over_replicates(means, mean_rounding(cells, contrast), builds=cells[0].builds, **facts), contrast
-        )
+        rounding, builds = mean_rounding(cells, contrast), cells[0].builds
+        return _bounded(over_replicates(means, rounding, contrast.seedless, builds, **facts), contrast)
     bounds = [(part.value, part.low, part.high) for part in parts if part.value is not None]
     if any(low is None for _, low, _ in bounds):
         return Estimate(float(np.mean([value for value, _, _ in bounds])), seeds=1, **facts)

@@ -35,6 +35,11 @@ class Contrast:
         return (self.of,) if self.minus is None else (self.minus, self.of)
 
     @property
+    def seedless(self) -> bool:
+        """Return True if no term depends on the run's seed (see `Quantity.seedless`)."""
+        return all(term.quantity.seedless for term in self.terms)
+
+    @property
     def bounds(self) -> tuple[float, float] | None:
         """Return the limits of intervals: the quantity's bounds for a level, None for a difference."""
         return self.of.quantity.bounds if self.minus is None else None

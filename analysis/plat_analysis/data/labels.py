@@ -84,7 +84,7 @@ def label(name: str) -> str:
 def count(parameters: float) -> str:
     """Return a parameter count in print, to three digits: `105k` for 105344."""
     for size, letter in ((1e9, "B"), (1e6, "M"), (1e3, "k")):
-        if parameters >= size:
+        if float(f"{parameters / size:.3g}") >= 1:  # 999,999 is 1M
             return f"{parameters / size:.3g}{letter}"
     return f"{parameters:.0f}"
 

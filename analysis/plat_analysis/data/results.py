@@ -257,12 +257,13 @@ _SHARED: WeakValueDictionary[tuple[int, int], Results] = WeakValueDictionary()
 
 
 def spell(value: Any) -> str:
-    """Return an axis value as printable text; numbers to six significant digits, so `1` and `1.0` are both `1`."""
+    """Return an axis value as printable text; `1` and `1.0` are both `1`, different numbers have different texts."""
     if isinstance(value, int | float) and not isinstance(value, bool):
         try:
-            return f"{value:g}"
+            short = f"{value:g}"
         except OverflowError:  # a whole number beyond the largest float
             return shortened(str(value), 40)
+        return short if float(short) == value or value != value else str(value)
     return printable(value)
 
 

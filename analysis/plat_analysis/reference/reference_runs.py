@@ -129,6 +129,8 @@ def _comparable(
 
 def _nearest(own: Origin, origins: Mapping[str, Origin]) -> str:
     """Return the settings of the run with the fewest differences."""
+    if not origins:
+        return "it has no runs"
     distinct = {origin.settings: origin for origin in origins.values()}
     lists = [(differing_settings(own, origin), origin) for origin in distinct.values()]
     keys, nearest = min(lists, key=lambda pair: len(pair[0]))

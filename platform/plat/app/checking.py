@@ -51,7 +51,7 @@ def check_asked(experiments: Sequence[Experiment], left: Iterable[Run], home: Ho
 
 
 def check_report(experiment: Experiment) -> None:
-    """Raise SpecError when the file's report or claims cannot be made. Called before runs start."""
+    """Raise SpecError if an entry of the file's report or claims cannot work. Needs no results."""
     if experiment.report or experiment.claims:
         from plat_analysis.plugins.entry_checking import check_entries
 

@@ -29,9 +29,9 @@ def choose_runs(
 ) -> tuple[list[RunFacts], list[Experiment]]:
     """Return the named runs and the runs of the named files that satisfy the conditions, and these files' experiments.
 
-    Without arguments, select among all runs of the home. Raises SpecError if neither `arguments` nor `where` is given;
-    the message names `verb`. `arguments` are names of runs, experiment files, and overrides of these files; `where` are
-    conditions as --where takes them.
+    Without arguments, select among all runs of the home. Raises SpecError if neither `arguments` nor `where` is given
+    (the message names `verb`), or one of them is wrong. `arguments` are names of runs, experiment files, and overrides
+    of these files; `where` are conditions as --where takes them.
     """
     if not arguments and not where:
         fix = "name runs or experiment files, or give a condition such as --where state=failed"
@@ -101,7 +101,7 @@ def table_of_runs(
     columns: str | None,
     sort: str | None = None,
 ) -> tuple[list[str], list[RunFacts], bool]:
-    """Return the columns of a table of runs, its runs, and True if no run was asked for, whatever the conditions.
+    """Return the columns of a table of runs, its runs, and True if there is no run even without the conditions.
 
     experiments  the files whose runs are asked for; empty: all runs of the home
     where        conditions as of `--where`

@@ -27,7 +27,7 @@ class Finding(NamedTuple):
 
 
 def check_results(home: Home, uri: str, fix: bool) -> list[Finding]:
-    """Return the findings of a value-by-value check; with `fix`, repair the store and check again."""
+    """Return the findings of a value-by-value check of the store; with `fix`, repair it and check it again."""
     from plat.store.mlflow.importer import import_runs
     from plat.store.mlflow.uri import sqlite_path
     from plat.store.mlflow.verify import repair_store, verify_store
@@ -87,7 +87,7 @@ def _findings(check: StoreCheck, uri: str) -> Iterator[Finding]:
 
 
 def check_kept_files(home: Home) -> list[Finding]:
-    """Return the findings of a check of every artifact; empty if there is none."""
+    """Compare every artifact with its recorded hash and return the findings; [] if the home has no artifact."""
     from plat.store.run_directory.artifact_files import check_artifacts
 
     check, findings = check_artifacts(home.all_runs()), []

@@ -41,6 +41,7 @@ class Entry:
     config: Mapping[str, Any] | None = None
 
     def as_json(self) -> dict[str, Any]:
+        """Return id, name, axes, every field of the state, and as `why` the reason without a result (or None)."""
         why = why_missing(self.state, self.asked_by) or None
         return {"id": self.id, "name": self.name, "axes": self.axes, **asdict(self.state), "why": why}
 
@@ -83,7 +84,7 @@ def entries_of(home: Home) -> list[Entry]:
 
 
 def described(home: Home, experiments: Sequence[Experiment], standing: Mapping[str, RunState]) -> list[Entry]:
-    """Add names and axes to these states: from the files if given, else from the home."""
+    """Return an entry for each of these states (by run id), with name and axes from the experiments, else the home."""
     entries = []
     if experiments:
         runs, verbs = {run.id: run for run in distinct(experiments)}, asked_by(home, experiments, ())
@@ -99,7 +100,10 @@ def described(home: Home, experiments: Sequence[Experiment], standing: Mapping[s
 
 
 def goes_on(files: Iterable[str], searches: Iterable[str]) -> str:
-    """Return the verb that continues a run of these files: "sweep" with an experiment file, else "tune", else "run"."""
+    """Return the verb that continues a run: "sweep" if an experiment file asked for it, else "tune", else "run".
+
+    `files` are the names of all files that asked for it, `searches` those of search files.
+    """
     if set(files) - set(searches):
         return "sweep"
     return "tune" if files else "run"
@@ -120,7 +124,7 @@ def asked_by(home: Home, experiments: Sequence[Experiment], run_ids: Iterable[st
 
 
 def standing(home: Home, run_ids: Iterable[str]) -> dict[str, RunState]:
-    """Return current states for verbs that write nothing; schedulers are asked about the runs that they have."""
+    """Return run id -> current state, and write nothing; schedulers are asked about the runs that they have."""
     tasks = ask_schedulers(home, note=False)
     return {id: corrected(home, id, state, tasks) for id, state in states(home, list(run_ids)).items()}
 

@@ -52,7 +52,7 @@ where f.key = 'plat.file' and f.value = ?
 
 
 def recall(home: Home, uri: str, experiment: Experiment, layout: str) -> str | None:
-    """Return the text printed for this experiment in this `layout` (width and colour), or None if it is not valid."""
+    """Return the text printed earlier in this `layout` (width and colour); None if there is none or it is outdated."""
     try:
         note = read_json_value(_note(home, experiment))
         if note["layout"] != layout or _stamps(note["files"]) != note["stamps"]:
@@ -89,7 +89,7 @@ def _note(home: Home, experiment: Experiment) -> Path:
 
 
 def digest(home: Home, uri: str, experiment: Experiment) -> str | None:
-    """Return a hash of everything the report is made from; None when that cannot be known quickly."""
+    """Return a hash of everything the report is made from; None if a run has no result or the store is not SQLite."""
     results = _stamps(home.run(run.id).result for run in experiment.runs)
     stored = _stored(uri, experiment)
     if stored is None or None in results:

@@ -53,7 +53,7 @@ def load_experiments(
 ) -> list[Experiment]:
     """Return the experiments named on the command line, each with all the overrides.
 
-    Raises SpecError when a required file is not named, and for an argument that is not an experiment file.
+    Raises SpecError if no file is named although `required`, and for an argument that is not a valid experiment file.
 
     home           the verb's --home, to recognise names of runs
     without_file   the advice when no file is named; `{home}` in it becomes `--home DIR` where that is needed

@@ -35,7 +35,7 @@ _printers: list[Callable[[str], None]] = []
 
 
 def tell(text: str) -> None:
-    """Print or log a message. A prefix such as `warning: ` sets its level; the default is INFO."""
+    """Print a message inside `printed_by`, else log it: a prefix such as `warning: ` sets the level, default INFO."""
     if _printers:
         _printers[-1](text)
         return
@@ -56,7 +56,7 @@ def printed_by(printer: Callable[[str], None]) -> Iterator[None]:
 
 
 def followed(items: Sequence[T], doing: str, /) -> Iterator[T]:
-    """Yield the items; if that takes long, print `doing: 120 of 720 ...` on stderr if it is a terminal."""
+    """Yield the items; if that takes long and stderr is a terminal, print or log `doing: 120 of 720 ...`."""
     due = time.monotonic() + FIRST_SECONDS
     for done, item in enumerate(items):
         if time.monotonic() >= due and sys.stderr.isatty():

@@ -53,9 +53,10 @@ class MadeReport:
 def make_report(
     home: Home, uri: str, experiment: Experiment, out: Path | None = None, *, record: bool = True
 ) -> MadeReport:
-    """Build, write and log the report of one experiment. A part that fails is named, and the others are built.
+    """Build, write and log the report of one experiment. Parts that fail are in `built.failures`; others are built.
 
-    In a read-only home nothing is written unless `out` names a folder. Without `record`, the store is not changed.
+    In a read-only home nothing is written unless `out` names a folder. With `record`, runs that were changed in the
+    store are first imported again, and the report is logged there; without it, the store is not changed.
     """
     from plat.store.mlflow.frames import Store
     from plat_analysis.report.build import build_report
@@ -118,9 +119,9 @@ def _first_five(run_ids: Sequence[str]) -> str:
 
 
 def judged(home: Home, uri: str, experiment: Experiment) -> tuple[Judged, bool]:
-    """Return the verdicts on the claims of a file, and False if stored results had to be left out.
+    """Return the verdicts on the claims of a file, and False if stored results had to be left out, else True.
 
-    Raises StoreError if the store cannot be read.
+    First imports runs again that were changed in the store. Raises StoreError if the store cannot be read.
     """
     from plat_analysis.claims.engine import check_claims
     from plat_analysis.claims.reference import reference_beside
@@ -142,7 +143,7 @@ class Tolerant:
         self.failed: list[PlatError] = []
 
     def call(self, function: Callable[..., T], *arguments: Any) -> T | None:
-        """Return the result of the function; if it raises a PlatError, show the error on stderr and return None."""
+        """Return the result of the function. If it raises a PlatError, print or log it, keep it, and return None."""
         try:
             return function(*arguments)
         except PlatError as error:
@@ -155,7 +156,10 @@ class Tolerant:
     def load(
         self, files: Iterable[Path], overrides: Sequence[str], home: str | None, without_file: str
     ) -> list[Experiment]:
-        """Return the experiments of all readable files. Raises the first PlatError if there is none."""
+        """Return the experiments of all valid files with different names. Raises the first PlatError if there is none.
+
+        `home` is the verb's --home, `without_file` the advice of the SpecError if no file is named.
+        """
         from plat.spec.expansion.experiment import check_apart
 
         if not self.several:
@@ -177,7 +181,10 @@ class Tolerant:
 def write_joint(
     home: Home, built: Sequence[Report], failed: Sequence[PlatError], arguments: Sequence[str], out: Path | None
 ) -> Path | None:
-    """Write the page of all reports and return its path; in a read-only home without `out`, return None."""
+    """Write the page of all reports and return its path; in a read-only home without `out`, return None.
+
+    `failed` are the errors shown on the page; `arguments` are the files and overrides of the command shown there.
+    """
     from plat_analysis.plugins.failure import Failure
     from plat_analysis.report.report_files import joint_files, write_files
 

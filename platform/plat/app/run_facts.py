@@ -79,7 +79,7 @@ class RunFacts:
         return {"axes": self.entry.axes, **{key: FIELDS[key](self) for key in FIELDS if key != "retrieval"}}
 
     def best(self) -> float | None:
-        """Return the best value of its headline metric: the peak in its result, else the peak of the logged curve."""
+        """Return the peak of the headline metric: as in the result, else of the logged curve; None without a value."""
         recorded = (self._result.get("summary") or {}).get("peak_success")
         if isinstance(recorded, float):
             return recorded
@@ -87,7 +87,7 @@ class RunFacts:
         return None if peak is None else peak[1]
 
     def seconds(self) -> float | None:
-        """Return the seconds of all attempts: recorded for ended attempts, time since the start for a running one."""
+        """Return the seconds of all attempts, for a running one since its start; None if the run was never started."""
         if "wall" in self._result:
             return float(self._result["wall"])
         attempts = self.paths.attempts()
@@ -99,7 +99,7 @@ class RunFacts:
 
     @property
     def files(self) -> list[str]:
-        """Names of the experiment files that have asked for it."""
+        """Names of the experiment and search files that have asked for the run."""
         return list(self._meta.get("experiments") or ())
 
     @cached_property
@@ -170,7 +170,7 @@ FIELDS: dict[str, Callable[[RunFacts], Any]] = {
 
 
 def spelled(key: str, value: Any) -> Any:
-    """Return a value as the table shows it."""
+    """Return the value of column `key` as the table shows it: "12.5 %", "2.5 h", or a number of four digits."""
     if value is None:
         return None
     if key in SHARES:

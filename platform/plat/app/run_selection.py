@@ -38,7 +38,7 @@ class Condition:
     written: str
 
     def holds(self, given: Any) -> bool:
-        """Return True for a run that has this value."""
+        """Return True if the value `given` satisfies this condition. No text satisfies <, <=, > or >=."""
         if self.sign in _ORDER:
             number = _number(given)
             return number is not None and _ORDER[self.sign](number, float(self.value))
@@ -66,7 +66,7 @@ class Selection:
     def check(
         self, known: Sequence[str], config_keys: Callable[[], Iterable[str]], values_of: Callable[[str], Iterable[Any]]
     ) -> None:
-        """Raise SpecError for an unknown key, and for a value that no run has although runs have other values.
+        """Raise SpecError for an unknown key, and for a value after = or != that no run has, although runs have others.
 
         known        the names of axes and columns
         config_keys  returns the keys of a run's config; called only for a key that may be misspelt
@@ -98,7 +98,7 @@ def _fix_for_key(key: str, known: Sequence[str], config_keys: Sequence[str]) -> 
 
 
 def parse_where(texts: Sequence[str] | None) -> Selection:
-    """Parse the `--where` options; SpecError for a malformed condition."""
+    """Parse the `--where` options. Raises SpecError for a malformed condition. Without options, every run fits."""
     conditions = []
     for text in texts or ():
         place = f"the command line: --where {text}"

@@ -26,9 +26,9 @@ ON_A_CLUSTER = 10  # runs at once without --jobs
 
 
 def load_searches(arguments: Sequence[str] | None) -> list[Search]:
-    """Return the searches of the one named file, under the overrides, and warn about settings without effect.
+    """Return the searches of the one named file, under the overrides; warn about settings without effect.
 
-    Raises SpecError when not exactly one file is named, or when a trainer refuses a corner of the space.
+    Raises SpecError if a package is missing, if the files are not one valid one, or if a trainer refuses a corner run.
     """
     from plat.extras import require_extra
     from plat.planning.check import check_runs
@@ -71,7 +71,7 @@ def _warn_of_idle(search: Search) -> None:
 
 
 def check_searches(sweep: Sweep, arguments: Sequence[str] | None) -> list[Search]:
-    """Return what `load_searches` returns. Raises SpecError as well if this machine does the runs and is too small."""
+    """Return what `load_searches` returns. Also raises SpecError if this machine is to do the runs and cannot."""
     from plat.planning.check import check_machine
 
     searches = load_searches(arguments)

@@ -44,7 +44,7 @@ def meaning(state: str, asked_by: str = "sweep") -> str:
 
 
 def why_missing(state: RunState, asked_by: str = "sweep") -> str:
-    """Explain why a run has no result, and the remedy.
+    """Explain why a run has no result, and how to get one.
 
     For a done or running run, return its recorded activity before the first step, or "". `asked_by` is the verb that
     continues the run: "sweep", "tune" or "run".
@@ -71,7 +71,9 @@ def why_missing(state: RunState, asked_by: str = "sweep") -> str:
 
 
 def reasons(states: Mapping[str, RunState], asked_by: Mapping[str, str] | None = None) -> list[str]:
-    """Count the missing runs by reason: one line for each reason, the most common first.
+    """Count runs by state and `why_missing`: a line for each, the most common first; done runs have none.
+
+    Beyond MOST_REASONS lines, the last line counts the rest.
 
     asked_by  run id -> key of COMMANDS; default "sweep"
     """
@@ -96,7 +98,7 @@ class Work:
 
 
 def work_done(home: Home, states: Mapping[str, RunState]) -> Work:
-    """Return the work of all attempts of these runs so far; of a running run, only ended attempts count."""
+    """Return the work of all ended attempts of these runs; of a done run, what this home's history has of it."""
     spent: dict[str, tuple[float, int]] = {}  # seconds, GPUs
     with contextlib.suppress(OSError), open_regular(home.history) as lines:
         for text in lines:

@@ -66,7 +66,10 @@ class Sweep:
 
 
 def chosen_place(arguments: Sequence[str] | None, on: str, wait: bool | None) -> Place:
-    """Return the place that a verb's options and arguments choose; SpecError if the dispatcher refuses a setting."""
+    """Return the place that a verb's options and arguments choose; `wait` None: the dispatcher's default.
+
+    Raises SpecError for an unknown dispatcher, and for settings that it refuses.
+    """
     from plat.dispatch.registry import find_dispatcher, located
 
     detach = find_dispatcher(on).detaches_by_default if wait is None else not wait
@@ -78,9 +81,10 @@ def chosen_place(arguments: Sequence[str] | None, on: str, wait: bool | None) ->
 
 
 def check_sweep(sweep: Sweep, experiments: Sequence[Experiment], overrides: Sequence[str]) -> list[Run]:
-    """Check the experiments and return their runs; warn about settings without effect.
+    """Check the experiments and return their runs, each once; warn about settings without effect.
 
-    Raises SpecError for a report entry, claim or run that cannot work, and for this machine if it cannot do the runs.
+    Raises SpecError for a report entry, claim or run that cannot work, and if this machine is to execute the runs and
+    cannot. Raises BundleError if the reference results are damaged.
     """
     from plat.planning.check import check_machine, not_done
 
@@ -119,11 +123,12 @@ def run_missing(
     progress_to: TextIO | None = None,
     on_ended: Callable[[Run], None] | None = None,
 ) -> SweepReport:
-    """Create the home if needed, do the missing runs, with `retry` also failed ones, and import them as they end.
+    """Create the home if needed, execute the runs that are not done, and import them as they end.
 
     Raises StoreError before anything runs if the store cannot be written to, and at the end if the last import fails.
 
     runs         a list, or a source that gives further runs as earlier ones end
+    retry        also execute failed runs that would fail again (`plat.runner.failures.FINAL`); others always are
     progress_to  stream for progress, stdout by default
     on_ended     called with every run that has ended, whatever its outcome
     """
@@ -199,7 +204,7 @@ def _note_removed(home: Home, report: SweepReport) -> None:
 
 
 def open_store(home: Home, uri: str) -> None:
-    """Check before any run starts that the store can be written to; StoreError otherwise."""
+    """Make the store if it is missing, and check that it can be written to; StoreError otherwise."""
     from plat.store.mlflow.connect import open_backend
     from plat.store.mlflow.importer import import_lock
 

@@ -24,7 +24,7 @@ from plat.processes.interrupt import INTERRUPTED, leave
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Run the `plat` script; always ends with SystemExit."""
+    """Run the `plat` script with `arguments`, by default those of the process; always ends with SystemExit."""
     gc.set_threshold(50_000, 20, 20)  # a short verb mostly imports modules, which leaves no garbage to collect
     with _ctrl_c(leave):  # only a verb gets a KeyboardInterrupt, so that it can save its state
         from plat.cli import common, verb_list  # noqa: F401  # imported here, where Ctrl-C cannot interrupt it

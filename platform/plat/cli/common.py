@@ -113,7 +113,7 @@ def verb(*, reads_trainers: bool = False) -> Callable[[Callable[P, int]], Callab
 
 
 def print_json(value: Any) -> None:
-    """Print one JSON document on stdout."""
+    """Print one JSON document on stdout; values that JSON does not have, such as a path, are printed as text."""
     import json
 
     print(json.dumps(value, indent=2, default=str))

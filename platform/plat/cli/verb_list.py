@@ -83,7 +83,7 @@ def application() -> typer.Typer:
 
 
 def load(name: str) -> Any:
-    """Import a verb and return its command with all options."""
+    """Import a verb or a group of verbs, and return its click command with all options."""
     module = import_module(f"plat.cli.verbs.{'import_' if name == 'import' else name}")
     function: Callable[..., Any] = getattr(module, FUNCTIONS.get(name, name))
     if name in GROUPS:

@@ -28,7 +28,7 @@ def advantages(
     group_ids: Tensor | np.ndarray | Sequence[int],
     values: Tensor | None = None,
 ) -> tuple[Tensor, Tensor]:
-    """Return advantages and returns, both [N, T], without gradient, in the dtype of a floating-point mask.
+    """Return advantages and returns, both [N, T], without gradient, in the mask's dtype (torch's default for integers).
 
     token_rewards  [N, T], 0 where the mask is 0;  mask  [N, T]
     group_ids      [N] the prompt of each sequence

@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from plat.rl.config import AlgorithmConfig, GradientConfig
-from plat.rl.scores import spread, trajectories_of
+from plat.rl.scores import trajectories_of, variance
 
 # trajectories of each bucket -> norm of the gradient of each term
 Norms = Callable[[Sequence[NDArray[np.int64]]], Sequence[Mapping[str, float]]]
@@ -63,7 +63,7 @@ def gradient_metrics(returns: NDArray[np.float64], config: GradientConfig, norms
 
     norms  a function: the numbers of each bucket's trajectories -> each bucket's `task`, `entropy` and `kl`
     """
-    spreads = np.sqrt(spread(returns, ddof=1))
+    spreads = np.sqrt(variance(returns, ddof=1))
     buckets = quantile_buckets(spreads, config.buckets)
     trajectories = [trajectories_of(bucket, returns.shape[1]) for bucket in buckets]
     metrics: dict[str, float] = {}

@@ -46,7 +46,7 @@ def masked_mean(values: Tensor, mask: Tensor) -> Tensor:
 
 
 def whitened(values: Tensor, mask: Tensor) -> Tensor:
-    """Shift and scale all values to mean 0 and (unbiased) variance 1 over the mask, which needs at least two tokens."""
+    """Return all values, shifted and scaled to mean 0 and (unbiased) variance 1 over the mask (at least two tokens)."""
     centred = values - masked_mean(values, mask)
     variance = masked_mean(centred**2, mask) * (mask.sum() / (mask.sum() - 1))
     return centred * torch.rsqrt(variance + 1e-8)

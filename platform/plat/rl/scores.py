@@ -12,7 +12,7 @@ normalisation**, as in the released code. `metric` names the statistic over the 
     success, failure                 share of the trajectories that solved their instance, and that did not
     success_variance                 variance of success, 0 where all trajectories solved it or none
 
-A spread over G <= ddof trajectories is undefined and returned as NaN (the filter refuses it).
+A variance over G <= ddof trajectories is undefined and returned as NaN (the filter refuses it).
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ from plat.rl.config import FilterConfig
 ZERO = 1e-10  # a score this small is zero (released code)
 
 
-def spread(values: ArrayLike, ddof: int) -> NDArray[np.float64]:
+def variance(values: ArrayLike, ddof: int) -> NDArray[np.float64]:
     """Return the variance over the last axis of `values[..., G]`: NaN if G <= ddof, exactly 0 for equal values."""
     array = np.asarray(values, dtype=np.float64)
     if array.shape[-1] <= ddof:
         return np.full(array.shape[:-1], np.nan)
-    variance = array.var(axis=-1, ddof=ddof)
+    exact = array.var(axis=-1, ddof=ddof)
     # The mean of equal numbers may be off by one bit; a prompt without spread must score exactly zero.
-    return np.where(array.max(axis=-1) == array.min(axis=-1), 0.0, variance)
+    return np.where(array.max(axis=-1) == array.min(axis=-1), 0.0, exact)
 
 
 def trajectories_of(prompts: ArrayLike, group_size: int, members: ArrayLike | None = None) -> NDArray[np.int64]:
@@ -70,9 +70,9 @@ def prompt_scores(
         raise ValueError(f"unknown filter metric {config.metric!r}")
     values = _matrix(*given[of])
     if statistic == "std":
-        return np.sqrt(spread(values, config.ddof))
+        return np.sqrt(variance(values, config.ddof))
     if statistic == "variance":
-        return spread(values, config.ddof)
+        return variance(values, config.ddof)
     if statistic == "sum":
         return np.asarray(values.sum(axis=1))
     return np.asarray((1.0 - values if of == "failure" else values).mean(axis=1))

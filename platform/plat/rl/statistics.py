@@ -7,7 +7,7 @@ import math
 import numpy as np
 from numpy.typing import ArrayLike
 
-from plat.rl.scores import ZERO, spread
+from plat.rl.scores import ZERO, variance
 
 
 def std_over_mean(scores: ArrayLike) -> float:
@@ -17,7 +17,7 @@ def std_over_mean(scores: ArrayLike) -> float:
     or a single prompt.
     """
     mean = float(np.asarray(scores, dtype=np.float64).mean())
-    return math.sqrt(float(spread(scores, ddof=1))) / mean if mean > 0 else math.nan
+    return math.sqrt(float(variance(scores, ddof=1))) / mean if mean > 0 else math.nan
 
 
 def rollout_metrics(rewards: ArrayLike) -> dict[str, float]:
@@ -28,7 +28,7 @@ def rollout_metrics(rewards: ArrayLike) -> dict[str, float]:
     Tables 6 and 8. At G = 1 the spreads are NaN, and no prompt counts as one of zero variance.
     """
     array = np.asarray(rewards, dtype=np.float64)
-    variances = spread(array, ddof=1)
+    variances = variance(array, ddof=1)
     deviations = np.sqrt(variances)
     return {
         "rollout/return_mean": float(array.mean()),
@@ -57,10 +57,10 @@ def prompt_metrics(rewards: ArrayLike, success: ArrayLike) -> dict[str, float]:
     shares = solved.mean(axis=1)
     # Sums of squares within the failures and within the successes of each prompt; spread is exactly 0 for equal values.
     residual = [
-        sum(float(spread(own, ddof=0)) * len(own) for own in (row[won], row[~won]) if len(own)) / max(1, size - 1)
+        sum(float(variance(own, ddof=0)) * len(own) for own in (row[won], row[~won]) if len(own)) / max(1, size - 1)
         for row, won in zip(array, solved, strict=True)
     ]
-    variances = spread(array, ddof=1)
+    variances = variance(array, ddof=1)
     return {
         **{f"rollout/reward_var_{name}": float(np.quantile(variances, q)) for name, q in QUANTILES.items()},
         "rollout/easy_prompts": float((shares >= EASY).sum()),

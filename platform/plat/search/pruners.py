@@ -27,7 +27,7 @@ WATCHED = (RETRIEVAL, CHANCE, ENTROPY)
 
 
 def make_pruner(chosen: Chosen, steps: int) -> Any:
-    """Return the Optuna pruner of a setting; None for `none` and `retrieval`. `steps`: length of a whole trial."""
+    """Return the Optuna pruner of a setting; None for `none` and `retrieval`. `steps`: sum over a trial's runs."""
     from optuna import pruners
 
     options = chosen.options

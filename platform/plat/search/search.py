@@ -92,7 +92,7 @@ class Search:
         return iterations_of(self.first_run.trainer, self.first_run.config) or 1
 
     def question(self) -> dict[str, Any]:
-        """Return what identifies the study, to compare it with a stored study of the same name."""
+        """Return what must not change within a study, to compare it with a stored study of the same name."""
         run = self.first_run
         space = {name: str(parameter) for name, parameter in self.space.items()}
         bundles = {
@@ -109,7 +109,7 @@ class Search:
         }
 
     def experiment(self, runs: list[Run]) -> Experiment:
-        """Return the search as an Experiment for the store: its name, its title and the runs created so far."""
+        """Return the search as an Experiment of these runs, so that the store has them under its name and title."""
         scale = str(self.first_run.config.get("scale", self.first_run.trainer))
         return Experiment(
             name=self.name,

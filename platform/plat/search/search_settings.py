@@ -33,9 +33,9 @@ PRUNERS: dict[str, dict[str, Any]] = {
 
 @dataclass(frozen=True)
 class Objective:
-    """A metric to maximize or minimize: `of` its last, best or mean value in a run. A trial has the mean over seeds.
+    """A metric to maximize or minimize. The metric `success` means the trainer's headline metric.
 
-    The metric `success` means the trainer's headline metric.
+    `of`: the value of a run is the "last", "best" or "mean" one of its curve. A trial has the mean over its seeds.
     """
 
     metric: str
@@ -91,7 +91,10 @@ def read_objectives(value: Any, where: str) -> tuple[Objective, ...]:
 
 
 def read_chosen(kind: str, value: Any, where: str) -> Chosen:
-    """Return a sampler or pruner (`kind`) from a name or {name: NAME, option: value}. Raises SpecError for others."""
+    """Return a "sampler" or "pruner" (`kind`) from a name or {name: NAME, option: value}; None is the pruner `none`.
+
+    Options that are left out have their defaults. Raises SpecError for an unknown name or option and a wrong value.
+    """
     known = SAMPLERS if kind == "sampler" else PRUNERS
     given = value if isinstance(value, dict) else {"name": "none" if value is None else value}
     name = given.get("name")
@@ -122,7 +125,7 @@ def read_number(key: str, value: Any, where: str) -> int | None:
 
 
 def read_seeds(key: str, value: Any, where: str) -> tuple[int, ...]:
-    """Return seeds from a list or an axis text (`range(3)`).
+    """Return seeds from one number, a list or an axis text (`range(3)`).
 
     Raises SpecError for a repeated seed, for a value that is no whole number or is negative, and for an empty list if
     `key` is "seeds".
@@ -147,7 +150,7 @@ def trial_seed(seed: int, number: int) -> int:
 
 
 def make_sampler(chosen: Chosen, space: dict[str, Parameter], number: int) -> BaseSampler:
-    """Return Optuna's sampler of the trial with this number, which depends on the settings and the number alone."""
+    """Return Optuna's sampler of trial `number`. It depends on the arguments alone. SpecError for an endless grid."""
     from optuna import samplers
 
     options = chosen.options

@@ -44,7 +44,8 @@ def storage_uri(home: Home) -> str:
 def open_study(home: Home, search: Search) -> Iterator[Study]:
     """Yield the study of a search, creating it if it is missing.
 
-    Raises HomeError if another process searches it, SpecError if a study of this name has another question.
+    Raises HomeError if another process searches it or the file of the studies is damaged, and SpecError if a study of
+    this name has another question (see `Search.question`).
     """
     home.logs.mkdir(exist_ok=True)
     busy = HomeError(
@@ -70,7 +71,7 @@ class Study:
             _check_trials(self.trials(), len(directions), search.space.keys())
 
     def trials(self) -> list[FrozenTrial]:
-        """Return every trial, by number."""
+        """Return every trial, by number. They are not copies: do not change them."""
         trials: list[FrozenTrial] = self._study.get_trials(deepcopy=False)
         return trials
 
@@ -100,12 +101,12 @@ class Study:
         return self.trials()[number]
 
     def tell(self, number: int, values: Sequence[float], iterations: int) -> None:
-        """Complete a trial; `values` are those of the objectives, in their order."""
+        """Complete a trial; `values` are those of the objectives, in their order. Also stores its iterations."""
         self._set(number, {STEPS: iterations})
         self._study.tell(number, list(values))
 
     def give_up(self, number: int, state: Literal["PRUNED", "FAIL"], reason: str, iterations: int) -> None:
-        """End a trial without values."""
+        """End a trial without values, as pruned or failed; store why, and the iterations of training that it took."""
         from optuna.trial import TrialState
 
         self._set(number, {STEPS: iterations, REASON: reason})
@@ -133,7 +134,7 @@ class Study:
 
 
 def count_states(home: Home, name: str) -> dict[str, int]:
-    """Return how many trials of a study are complete, pruned, failed and unfinished; {} if there is no such study."""
+    """Return "complete", "pruned", "failed" or "unfinished" -> number of trials, if any; {} without such a study."""
     import optuna
 
     storage = open_storage(home)

@@ -34,7 +34,7 @@ class Summary:
     left_out: dict[str, str]
 
     def counts(self) -> dict[str, int]:
-        """Return how many trials are complete, pruned, failed and unfinished."""
+        """Return "complete", "pruned", "failed" or "unfinished" -> number of trials, for those that occur."""
         return dict(Counter(trial.state for trial in self.trials))
 
     @property

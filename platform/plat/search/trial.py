@@ -52,7 +52,7 @@ class OpenTrial:
         return all(run.id in self.done for run in self.runs)
 
     def iterations(self) -> int:
-        """Return the iterations so far: the sum of the newest steps of its runs."""
+        """Return the iterations of training so far: the sum of the newest steps of the trial's runs."""
         return sum(max(0, curves.update().newest) for curves in self._curves.values())
 
     def values(self) -> list[float]:

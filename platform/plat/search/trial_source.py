@@ -83,7 +83,10 @@ class TrialSource:
         return given
 
     def ended(self, end: RunEnd) -> None:
-        """Settle the trials of a run that is done; fail those of a run that failed."""
+        """Settle the trials of a run that is done; fail those of a run that failed.
+
+        A run that ended otherwise and was not pruned is not given again; its trials stay open.
+        """
         self._under_way.discard(end.run.id)
         trials = [trial for trial in self._open.values() if any(run.id == end.run.id for run in trial.runs)]
         if end.state == RunStatus.DONE:

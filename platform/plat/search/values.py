@@ -16,7 +16,7 @@ Curve = dict[int, float]  # step -> value
 
 
 class Curves:
-    """The curves of some metrics of one run, or of `success`; `update` reads new events.
+    """The curves of some metrics of one run; `update` reads new events. `success` names the headline metric.
 
     While the run has no result, events of its newest attempt count even if no checkpoint covers them yet.
     """

@@ -97,7 +97,7 @@ class RunIO(Protocol):
         """
 
     def restore(self) -> tuple[int, State] | None:
-        """Return (step, state) of any attempt's newest valid checkpoint whose peak is not lost; None without one."""
+        """Return the newest valid checkpoint, of any attempt, whose peak is not lost, as (step, state); else None."""
 
     def load_peak(self) -> tuple[int, State] | None:
         """Return the latest checkpoint marked `peak`, never an older one; None if it is lost or none was marked."""

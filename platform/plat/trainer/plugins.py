@@ -27,8 +27,11 @@ def published(group: str) -> dict[str, EntryPoint]:
 
 
 def load_plugin(group: str, name: str) -> Any:
-    """Load the plug-in with this name, which must exist. Raises PluginError if its module cannot be imported."""
-    point = published(group)[name]
+    """Load the plug-in with this name. Raises PluginError if it is not installed or its module cannot be imported."""
+    point = published(group).get(name)
+    if point is None:
+        what = f"no installed package has the plugin {name!r} of {group}"
+        raise PluginError(what, where=f"entry points of {group}", fix="install the package that provides it")
     fix = "correct the package that provides it, or its line of entry points, and install it again (see `plat doctor`)"
     try:
         with user_code(f"the plugin {name!r} of {group} cannot be loaded", fix):

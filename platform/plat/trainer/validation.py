@@ -23,7 +23,7 @@ def idle_keys(config: Mapping[str, Any]) -> dict[str, str]:
 
 
 def check_stand_in(config: RunConfig) -> None:
-    """Raise SpecError if `model.shape` makes no transformer, or, without `model.path`, its base version is unknown."""
+    """Raise SpecError if `model.shape` makes no transformer, or, without `model.path`, the base version is unknown."""
     shape = config.model.shape
     if config.model.path is None:
         tasks_of(config.model.base.version)

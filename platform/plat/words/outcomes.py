@@ -4,7 +4,8 @@
     stopped:<reason>        an early stop of the method under study ended it
     failed:<class>          it failed; the class is one of `plat.errors.FAILURE_CLASSES`
     stopped:pruned          a search pruned it (`plat tune`), which says nothing about the method
-    interrupted, cancelled  a user or a scheduler ended it; an interrupted run is resumed, a cancelled one is not
+    interrupted             it was stopped or killed; a sweep resumes it
+    cancelled               a user stopped it; only a sweep that starts later resumes it
 
 A finished or stopped run has a result: it is never run again, and tables count it. A pruned run has none; it resumes
 from its checkpoint when another search or a sweep asks for it.

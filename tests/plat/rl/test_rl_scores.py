@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 from plat.rl.config import FilterConfig
-from plat.rl.scores import prompt_scores, spread
+from plat.rl.scores import prompt_scores, variance
 from plat.rl.statistics import rollout_metrics, std_over_mean
 
 matrices = hnp.arrays(
@@ -64,7 +64,7 @@ def test_scores_of_success_are_zero_where_all_or_none_solved(solved):
 
 @pytest.mark.parametrize("group", [3, 7, 12, 16])
 def test_equal_returns_score_exactly_zero(group):
-    assert spread([[0.1] * group], ddof=1).tolist() == [0.0]  # though the mean of 0.1s is not 0.1
+    assert variance([[0.1] * group], ddof=1).tolist() == [0.0]  # though the mean of 0.1s is not 0.1
 
 
 def test_a_spread_over_too_few_is_undefined_and_silent(recwarn):

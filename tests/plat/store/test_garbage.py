@@ -95,5 +95,7 @@ def test_caches_only_when_asked_for_and_never_under_a_running_run(home):
     held = lease.take(make(home))
     assert kinds(home, caches=True) == []
     held.release()
+    with announced(home, "prepare:toy:new", "base model"):
+        assert "caches" not in kinds(home, caches=True)
     assert remove_garbage(garbage(home, caches=True)) >= 1000 and not base.exists()
     assert toy_run().id in home.run_ids()

@@ -86,6 +86,7 @@ def test_axis_values_have_one_spelling_that_can_be_shown():
     assert spell(1) == spell(1.0) == "1" and spell(0.90) == "0.9" and spell(True) == "True"
     assert spell("a\x1b[31mb\ud800\n") == "a\ufffd[31mb\ufffd "
     assert len(spell(10**400)) == 40  # too large for a float, and too long for a table
+    assert spell(1000001) != spell(1000002) and spell(0.1234567) == "0.1234567" and spell(float("nan")) == "nan"
 
 
 def test_runs_of_two_trainer_versions_are_named(make_experiment, make_frames):

@@ -188,6 +188,7 @@ def test_names_inside_an_argument_are_checked_too(tmp_path, entry, what):
         (1, float, True),
         (True, float, False),
         (1.5, int, False),
+        (10**400, float, False),  # larger than any float
         ({"a": 1}, Mapping[str, float] | None, True),
         ({"a": "b"}, Mapping[str, float], False),
         ("x", Literal["x", "y"], True),

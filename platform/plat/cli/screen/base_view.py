@@ -76,7 +76,7 @@ def verification_json(result: Verification) -> dict[str, Any]:
 
 
 def verification(result: Verification) -> str:
-    """Return the comparison as a table with one row for each task; differences in percentage points."""
+    """Return a sentence and a table with one row for each task; differences are in percentage points."""
     same = "the rebuilt one has the same bytes" if result.same_bytes else "the rebuilt one has other last bits"
     header = ("task", "instances", "shipped", "rebuilt", "difference [95 % interval]", "verdict")
     lines: list[Sequence[Any]] = []

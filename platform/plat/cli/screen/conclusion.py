@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def conclude(report: SweepReport, verb: str = "sweep") -> int:
-    """Print what went wrong and return the exit code; `verb` is the verb that continues stopped runs."""
+    """Print what went wrong and how to continue; return the exit code. `verb` continues stopped runs."""
     stage.concluded = True
     for line in report.trouble:
         print(f"warning: {line}", file=sys.stderr)

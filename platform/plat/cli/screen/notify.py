@@ -40,7 +40,7 @@ NotifyOption = Annotated[
 
 
 class Notifier:
-    """Calls the command; does nothing if there is none."""
+    """Calls the command, in the background; does nothing if there is none."""
 
     def __init__(self, command: str | None, home: Home, experiments: Sequence[Experiment]) -> None:
         self._command = command
@@ -59,7 +59,7 @@ class Notifier:
             self._call("run_failed", facts)
 
     def sweep_ended(self, report: SweepReport, exit_code: int) -> None:
-        """Call the command, wait for all calls that still run, and warn of those that failed."""
+        """Call the command, wait at most PATIENCE seconds for all calls, end the others, and warn of failed ones."""
         if self._command is None:
             return
         counts = report.counts()

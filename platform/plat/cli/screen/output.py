@@ -34,7 +34,7 @@ PLAIN = {
 
 
 def make_streams_safe() -> None:
-    """Open closed streams, and make stdout and stderr use plain spellings and escape control characters."""
+    """Open closed streams, and replace `sys.stdout` and `sys.stderr` by streams that print only safe characters."""
     _open_missing()
     codecs.register_error("plat.plain", _plain)
     for name in ("stdout", "stderr"):
@@ -65,7 +65,7 @@ class SafeStream:
 
 
 def without_controls(text: str, *, colours: bool = False) -> str:
-    """Return the text with control characters escaped, except line ends and, on request, colours."""
+    """Return the text with control characters escaped, except line ends, tabs and, with `colours`, colours."""
     if text == "\n" or text.isprintable():
         return text
     if not colours:

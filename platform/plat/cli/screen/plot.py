@@ -10,7 +10,9 @@ HEIGHT = 16
 
 
 def plot(title: str, curves: Mapping[str, Curve], width: int) -> str:
-    """Draw the finite values of the curves over iterations, one letter for each curve; return "" when there are none.
+    """Return a plot of the finite values of the curves over iterations; "" if there are none.
+
+    Each curve has a letter of LETTERS, in order; those after the last letter are not drawn.
 
     width  columns that a line may take, at least 40 are used
     """

@@ -38,7 +38,7 @@ def rendered(built: Any) -> str:
 
 
 def width() -> int:
-    """Return the columns of the terminal; for a pipe COLUMNS or 160."""
+    """Return the number of columns of the terminal; for a pipe COLUMNS or 160."""
     if on_terminal():
         return shutil.get_terminal_size((160, 40)).columns
     given = os.environ.get("COLUMNS", "")

@@ -32,7 +32,7 @@ def table(header: Sequence[str], rows: Sequence[Sequence[Any]], width: int | Non
 
 
 def first_rows(header: Sequence[str], rows: Sequence[Sequence[Any]], number: int, advice: str = "") -> str:
-    """Return a table of the first rows, and a line that counts the others and ends with `advice`."""
+    """Return a table of the first `number` rows, and a line that counts the others and ends with `advice`."""
     more = f"\n  and {len(rows) - number} more{advice}" if len(rows) > number else ""
     return table(header, rows[:number]) + more
 

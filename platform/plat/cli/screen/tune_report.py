@@ -71,7 +71,7 @@ def _artifacts(summary: Summary) -> list[Table | Figure]:
 
 
 def print_summaries(summaries: Sequence[Summary]) -> None:
-    """Print the searches of one file side by side: their cost, and their winner's value on fresh seeds."""
+    """Print the searches of one file side by side: cost, and the first winner's mean value on both kinds of seeds."""
     rows: list[tuple[Any, ...]] = []
     for summary in summaries:
         counts = summary.counts()
@@ -83,7 +83,7 @@ def print_summaries(summaries: Sequence[Summary]) -> None:
 
 
 def render_plan(home: Home, search: Search) -> str:
-    """Return what a search would do, and its progress."""
+    """Return what a search would do and its progress, as text."""
     from plat.planning.cost import History
 
     run = search.first_run
@@ -121,7 +121,7 @@ def _mean(values: Sequence[float]) -> str:
 
 
 def plan_searches(arguments: Sequence[str] | None, home: Home) -> int:
-    """Print the plan and the progress of the searches that `arguments` name; return the exit code 0."""
+    """Print plan and progress of the searches that `arguments` name; return 0. Raises what `load_searches` raises."""
     from plat.app.searching import load_searches
 
     searches = load_searches(arguments)

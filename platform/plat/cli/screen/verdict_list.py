@@ -28,7 +28,7 @@ def files_with_claims(folder: Path) -> list[Path]:
 
 
 def is_folder(path: Path) -> bool:
-    """Return True for a folder of files, False for the directory of a run."""
+    """Return True for a folder other than the directory of a run, False for anything else."""
     return path.is_dir() and not (path / "meta.json").exists()
 
 
@@ -44,7 +44,7 @@ def _claims(path: Path) -> bool:
 
 
 def in_full(judged: Judged) -> str:
-    """Return every verdict of a file with all of its reasons."""
+    """Return every verdict of a file with all of its reasons, as lines that fit the terminal."""
     lines = []
     for verdict in judged.verdicts:
         lines.append(f"{verdict.status.replace('_', ' '):15} {verdict.id}: {verdict.says}")

@@ -83,7 +83,7 @@ class Screen:
         self._shows_log = False
 
     def show(self) -> int:
-        """Show the screen until the user quits; return the exit code."""
+        """Show the screen until the user quits; return the exit code 0."""
         from rich.console import Console
         from rich.live import Live
 

@@ -70,7 +70,7 @@ def diff(
 def differences(runs: Sequence[RunPaths]) -> dict[str, list[Any]]:
     """Return dotted key -> the value of each run, for every key with unequal values; None where a run has no value.
 
-    Besides the config: the trainer's version, its `fingerprint` of the run, and the commit.
+    Besides the config (HomeError if it is unreadable): the trainer's version, its `fingerprint` of the run, the commit.
     """
     flat = [_described(paths) for paths in runs]
     keys = list(dict.fromkeys(key for description in flat for key in description))

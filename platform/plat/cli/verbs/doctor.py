@@ -182,7 +182,7 @@ def _nearest(path: Path) -> Path:
 
 
 def check_home(home: Home) -> Finding:
-    """Check that the home can be written to, or can be created, without creating it."""
+    """Check that the home can be written to; a missing one is not created, but must be possible to create."""
     if home.root.exists():
         try:
             home.create()

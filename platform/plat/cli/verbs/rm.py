@@ -54,7 +54,11 @@ def rm(
 
 
 def removable(chosen: Sequence[RunFacts], experiments: Sequence[Experiment], force: bool) -> list[RunFacts]:
-    """Return the chosen runs with a directory; SpecError for an active run or one that another file asked for."""
+    """Return the chosen runs with a directory; print a line if there is none.
+
+    Raises SpecError for an active run and, without `force`, for a run that a file other than `experiments` asked for;
+    without `experiments`, for a run that several files asked for.
+    """
     runs = [facts for facts in chosen if facts.paths.root.is_dir()]
     if not runs:
         print("there is no such run in this home")
@@ -73,7 +77,7 @@ def removable(chosen: Sequence[RunFacts], experiments: Sequence[Experiment], for
 
 
 def agreed(what: str, runs: Sequence[RunFacts], yes: bool) -> bool:
-    """Return True if the user agrees; asks on a terminal only. SpecError without --yes elsewhere."""
+    """Return True with `yes`, else list the runs, ask, and return the answer. SpecError without a terminal to ask."""
     if yes:
         return True
     print(first_rows(("run", "state"), [(facts.entry.name, facts.entry.state.state) for facts in runs], SHOWN))

@@ -38,8 +38,8 @@ def status(
 ) -> int:
     """Show the state of the runs.
 
-    Shows the runs of the named files, or all of this home; of hundreds of runs, those that are neither done nor
-    missing. Exit code 3 when some failed.
+    Shows the runs of the named files, or all of this home; of more than 40 runs, only those that are neither done nor
+    missing, at most 40. Exit code 3 when some failed.
     """
     place = home_to_read(home)
     experiments = load_experiments(arguments, required=False, home=home, with_searches=True)

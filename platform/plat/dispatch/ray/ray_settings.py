@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from plat.errors import SpecError
-from plat.spec.reading.yaml_scalar import scalar
+from plat.spec.reading.yaml_scalar import option_scalar
 from plat.suggest import suggest
 from plat.trainer.resources import Resources
 
@@ -74,7 +74,9 @@ def read_settings(cluster: Sequence[str]) -> RaySettings:
             raise SpecError(
                 f"Ray has no option {key!r}", where=f"the command line ({text})", fix=suggest(key, types, "options")
             )
-        values[key] = _checked(key, value if key == "address" else scalar(value), types[key], where[key])
+        values[key] = _checked(
+            key, value if key == "address" else option_scalar(value, where[key]), types[key], where[key]
+        )
     _check_address(values["address"], where["address"])
     return RaySettings(**values)
 

@@ -17,7 +17,7 @@ from typing import Any
 
 from plat.errors import SpecError
 from plat.spec.reading import yaml_reader
-from plat.spec.reading.yaml_scalar import scalar
+from plat.spec.reading.yaml_scalar import option_scalar
 from plat.suggest import suggest
 from plat.trainer.resources import Resources
 
@@ -89,9 +89,10 @@ def load_profile(cluster: Sequence[str]) -> Profile:
     values = _read(_find(name)) if name else {}
     for key, value in changes.items():
         try:
-            values[key] = checked(key, [scalar(value)] if key in ("modules", "setup") else scalar(value))
+            given = option_scalar(value, "")
+            values[key] = checked(key, [given] if key in ("modules", "setup") else given)
         except SpecError as error:
-            error.where = f"the command line (cluster.{key}={value})"
+            error.where = f"the command line (cluster.{key}={value[:40]})"
             raise
     return Profile(**{"name": Path(name).stem or "default", **values})
 

@@ -38,7 +38,7 @@ def within_group(
     """
     import numpy as np
 
-    from plat.rl.scores import spread
+    from plat.rl.scores import variance
 
     prompts, group = returns.shape
     n = kept_of_group(value, within_group_rounding, group)
@@ -46,7 +46,7 @@ def within_group(
     # positions[j] = the j lowest and the n - j highest of the ranking
     positions = np.array([[*range(j), *range(group - n + j, group)] for j in range(n + 1)])
     choices = order[:, positions]  # [P, n + 1, n]
-    variances = spread(np.take_along_axis(returns[:, None, :], choices, axis=2), ddof=0)
+    variances = variance(np.take_along_axis(returns[:, None, :], choices, axis=2), ddof=0)
     best = variances.max(axis=1, keepdims=True)
     j = np.argmax(variances >= best * (1 - 1e-12), axis=1)  # argmax of booleans: the first True
     return np.sort(choices[np.arange(prompts), j], axis=1).astype(np.int64)

@@ -39,9 +39,9 @@ class Axis:
         return [value.label for value in self.values]
 
     def left_out(self) -> list[Any]:
-        """Return the labels of the file that the command line left out of this axis, in no fixed order."""
+        """Return the labels of the file that the command line left out of this axis, sorted by their texts."""
         chosen = {label_key(value.label) for value in self.values}
-        return [label for flag, label in self.known if (flag, label) not in chosen]
+        return sorted((label for flag, label in self.known if (flag, label) not in chosen), key=str)
 
     def varies(self) -> bool:
         """Return True if the axis has several values, including those that the command line did not choose."""

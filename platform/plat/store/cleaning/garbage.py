@@ -43,12 +43,13 @@ class Garbage:
 def garbage(home: Home, *, caches: bool = False) -> list[Garbage]:
     """List the files and folders in a home that can be removed, ordered by kind.
 
-    `caches` adds the caches, unless a run has a process or may have one. Active preparations do not prevent it.
+    `caches` adds the caches, unless a run or a preparation has a process or may have one.
     """
     runs = home.all_runs()
     of_done = sorted(_of_done_runs(runs), key=lambda item: item[0], reverse=True)  # checkpoints before artifacts
     listed = [*_scratch(home, runs), *of_done, *_preparations(home)]
-    if caches and not any(lease.state(run) in HELD for run in runs):
+    active = {path.stem for path in _entries(home.preparations)} - {path.stem for _, path in _preparations(home)}
+    if caches and not active and not any(lease.state(run) in HELD for run in runs):
         listed += [("caches", path) for kind in _entries(home.cache) for path in _entries(kind)]
     return [Garbage(kind, path, _size(path)) for kind, path in listed]
 

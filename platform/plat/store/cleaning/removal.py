@@ -32,7 +32,8 @@ def archive_runs(home: Home, uri: str, runs: Sequence[RunPaths]) -> None:
 
     Raises SpecError if one is in the archive already; LeaseHeld, StoreError and HomeError as `remove_runs`.
     """
-    home.archive.mkdir(exist_ok=True)
+    with os_errors_as(HomeError, "cannot make the archive", home.archive, "make the home writable"):
+        home.archive.mkdir(exist_ok=True)
     taken = [run.id for run in runs if os.path.lexists(home.archived(run.id).root)]
     if taken:
         raise SpecError(
@@ -47,7 +48,7 @@ def restore_runs(home: Home, uri: str, runs: Sequence[RunPaths]) -> list[str]:
     """Restore runs from the archive and their MLflow runs from MLflow's bin; return the ids that stay archived.
 
     `runs` are paths in the archive. A run that was started again stays archived, because it has a new directory.
-    Raises SpecError if that holds for all; StoreError, HomeError or OSError if the store or home cannot be changed.
+    Raises SpecError if that holds for all; StoreError or HomeError if the store or home cannot be changed.
     """
     again = [run.id for run in runs if os.path.lexists(home.run(run.id).root)]
     if again and len(again) == len(runs):
@@ -61,8 +62,9 @@ def restore_runs(home: Home, uri: str, runs: Sequence[RunPaths]) -> list[str]:
     deletion.take_out_of_bin(home, uri, [run.id for run in restorable])
     for run in restorable:
         target = home.run(run.id)
-        target.root.parent.mkdir(parents=True, exist_ok=True)
-        _rename(run, target)
+        with os_errors_as(HomeError, "cannot restore the run's directory", run.root, "make the home writable"):
+            target.root.parent.mkdir(parents=True, exist_ok=True)
+            _rename(run, target)
     return again
 
 

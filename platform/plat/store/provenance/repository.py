@@ -25,7 +25,7 @@ class Repository:
 
     root: Path  # its top folder
     commit: str
-    dirty: bool = False  # True if a file is changed or untracked
+    dirty: bool = False  # True if a file is changed or untracked, or git cannot tell
     untracked: tuple[str, ...] = ()  # names of files that are not in version control
     changed: tuple[str, ...] = ()  # names of files with uncommitted changes
     diff_sha256: str | None = None  # hash of the uncommitted changes as git prints them; None if there are none
@@ -37,7 +37,8 @@ def repository_of(source: Path, *, whole: bool) -> Repository | None:
 
     whole  find uncommitted changes in the whole repository; if False, only in the folder of the source file
 
-    Changes that git fails to list within 20 s count as none. Raises SpecError if RECORD_DIFF is neither on nor off.
+    If git fails to list the changes within 20 s, `dirty` is True without names. Raises SpecError if RECORD_DIFF is
+    neither on nor off.
     """
     with_text, folder = is_on(RECORD_DIFF), source.parent
     answer = _git(folder, "rev-parse", "--show-toplevel", "HEAD")
@@ -45,7 +46,8 @@ def repository_of(source: Path, *, whole: bool) -> Repository | None:
         return None
     root, commit = answer.splitlines()
     where = [] if whole else ["--", "."]
-    status = [line for line in (_git(folder, "status", "--porcelain", *where) or "").splitlines() if line]
+    listed = _git(folder, "status", "--porcelain", *where)
+    status = [line for line in (listed or "").splitlines() if line]
     untracked = tuple(line[3:] for line in status if line.startswith("??"))
     changed = tuple(line[3:] for line in status if not line.startswith("??"))
     diff = ""
@@ -56,7 +58,13 @@ def repository_of(source: Path, *, whole: bool) -> Repository | None:
         diff = diff[:LARGEST_DIFF] + "\n[cut: the diff is longer than this]\n"
     text = without_secrets(diff) if with_text else ""
     return Repository(
-        Path(root), commit, bool(status), untracked[:MOST_NAMES], changed[:MOST_NAMES], diff_sha256=digest, diff=text
+        Path(root),
+        commit,
+        listed is None or bool(status),
+        untracked[:MOST_NAMES],
+        changed[:MOST_NAMES],
+        diff_sha256=digest,
+        diff=text,
     )
 
 

@@ -17,7 +17,7 @@ import torch
 from numpy.typing import NDArray
 
 from plat.rl.gradient_probe import quantile_buckets
-from plat.rl.scores import spread, trajectories_of
+from plat.rl.scores import trajectories_of, variance
 from plat.trainer.embedded.batch import Batch, is_last_turn
 from plat.trainer.embedded.learner import Learner
 
@@ -38,7 +38,7 @@ def halves_metrics(
     A cosine is left out where a half has no gradient.
     """
     returns = batch.returns.reshape(-1, size)
-    parts = quantile_buckets(np.sqrt(spread(returns, ddof=1)), buckets)
+    parts = quantile_buckets(np.sqrt(variance(returns, ddof=1)), buckets)
     halves = random_halves(len(returns), size, rng)
     null = with_returns(batch, rng.permuted(returns, axis=1).ravel())
     whole = learner.gradients(null, [trajectories_of(part, size) for part in parts], task_only=True)

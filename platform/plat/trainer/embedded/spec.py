@@ -46,7 +46,7 @@ def _fingerprint(config: RunConfig) -> dict[str, Any]:
 
 
 def load_prepare() -> Any:
-    """Return (config, cache) -> base record: build the config's base model unless it is shipped or in the cache."""
+    """Return a function (config, cache) that builds a config's base model unless it is shipped or in the cache."""
     from plat.trainer.embedded.base_model.load import obtain
 
     return lambda config, cache: obtain(config.model, cache)

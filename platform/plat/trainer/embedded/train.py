@@ -34,7 +34,7 @@ import numpy as np
 import torch
 
 from plat.rl.gradient_probe import gradient_metrics
-from plat.rl.scores import spread
+from plat.rl.scores import variance
 from plat.trainer.api import Outcome, RunIO, State
 from plat.trainer.embedded.base_model.load import describe, load_base
 from plat.trainer.embedded.batch import Batch
@@ -100,12 +100,11 @@ class _Run:
         batch = self.collector.precheck(self.learner.policy())
         metrics = batch_metrics(batch, size, self.config.train.prompt_metrics)
         returns = batch.returns.reshape(-1, size)
-        rv_std = math.sqrt(float(spread(np.sqrt(spread(returns, ddof=1)), ddof=1)))
+        rv_std = math.sqrt(float(variance(np.sqrt(variance(returns, ddof=1)), ddof=1)))
         renamed = {name.replace("rollout/", "precheck/"): value for name, value in metrics.items()}
         return Measured(renamed | {"precheck/rv_std": rv_std}, {"rewards": np.round(returns, 6).tolist()})
 
     def _iterate(self) -> None:
-        """Do one iteration of Algorithm 1."""
         book, config = self.book, self.config
         step = book.begin_iteration()
         policy = self.learner.policy()

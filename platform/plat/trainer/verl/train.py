@@ -76,7 +76,6 @@ class _Run:
         return self.book.finish(self.files.description)
 
     def _iterate(self) -> None:
-        """Do one iteration of Algorithm 1."""
         book, config = self.book, self.config
         size = config.train.group_size
         step = self.trainer.global_steps = book.begin_iteration()

@@ -6,6 +6,7 @@ import subprocess
 
 import pytest
 
+from plat.store.provenance import repository
 from plat.store.provenance.code_state import CodeState, PlugIn, collect
 from plat.store.provenance.redaction import LEFT_OUT
 from plat.store.provenance.repository import RECORD_DIFF, Repository, repository_of
@@ -77,6 +78,14 @@ def test_git_variables_show_no_other_repository(tmp_path, monkeypatch):
     monkeypatch.setenv("GIT_DIR", str(tmp_path / "other" / ".git"))
     monkeypatch.setenv("GIT_WORK_TREE", str(tmp_path / "other"))
     assert repository_of(source, whole=True).commit == commit != repository_of(other, whole=True).commit
+
+
+def test_a_repository_whose_changes_git_cannot_list_counts_as_changed(tmp_path, monkeypatch):
+    source = make_repository(tmp_path / "plat")
+    answer = repository._git
+    monkeypatch.setattr(repository, "_git", lambda folder, *a: None if a[0] == "status" else answer(folder, *a))
+    found = repository_of(source, whole=True)
+    assert found.dirty and found.changed == found.untracked == ()
 
 
 def test_of_a_plug_in_only_its_own_folder_is_looked_at(tmp_path, monkeypatch):

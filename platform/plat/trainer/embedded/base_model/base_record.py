@@ -152,7 +152,7 @@ def base_identity(model: ModelConfig) -> dict[str, str]:
 
 
 def records_in(bases: Path) -> tuple[list[BaseRecord], list[CheckpointError]]:
-    """Return the intact bases of a folder of bases, sorted by model and key; return the errors of the others."""
+    """Return the intact bases of a folder of bases, sorted by model and key, and the CheckpointErrors of the others."""
     whole, damaged = [], []
     for folder in sorted(bases.iterdir()) if bases.is_dir() else ():
         if not folder.is_dir() or folder.name.startswith("."):

@@ -62,7 +62,7 @@ def load_base(config: RunConfig, cache: Path) -> Base:
 
 
 def empty_model(config: RunConfig) -> tuple[Shape, Tokenizer]:
-    """Return shape and tokenizer for weights from a run's checkpoint: of `model.path`, else without a base model."""
+    """Return shape and tokenizer for weights from a run's checkpoint. Reads `model.path`, but no stand-in's base."""
     if config.model.path is not None:
         folder = Path(config.model.path)
         return hf.load(folder)[0], tokenizer_of(folder)
@@ -76,7 +76,7 @@ def obtain(model: ModelConfig, cache: Path) -> BaseRecord:
 
 
 def build(model: ModelConfig, bases: Path) -> BaseRecord:
-    """Return the base of this recipe in a folder of bases; build it, and print the progress, unless it is intact."""
+    """Return this recipe's base in `bases`; build it, printing progress, unless it is intact. Other processes wait."""
     folder = bases / base_key(model)
     bases.mkdir(parents=True, exist_ok=True)
     with FileLock(bases / f"{folder.name}.lock"):

@@ -34,7 +34,7 @@ class Tokenizer(Protocol):
 
 
 class WordTokenizer:
-    """One token per word of `plat_envs.vocabulary.WORDS`; text is words joined by single spaces; others: KeyError."""
+    """One token per word of `plat_envs.vocabulary.WORDS`, joined by single spaces. KeyError in `encode` for others."""
 
     def __init__(self) -> None:
         self.vocabulary = len(WORDS)
@@ -106,7 +106,7 @@ def is_of_words(folder: Path) -> bool:
     """Return True if a checkpoint has the word list of the stand-ins, also after another program saved it again."""
     try:
         words = read_json_value(folder / "tokenizer.json")["model"]["vocab"]
-    except (OSError, ValueError, KeyError):
+    except (OSError, ValueError, KeyError, TypeError):
         return False
     return bool(words == IDS)
 

@@ -36,7 +36,11 @@ class Dialogue(Protocol):
 
 
 class ChatDialogue:
-    """A tokenizer with a chat template. Constructor and `following` raise RunError if it rewrites or ends no turns."""
+    """A Hugging Face tokenizer with a chat template.
+
+    The constructor raises RunError if the template does not end the assistant's turn, `following` if it changes earlier
+    messages.
+    """
 
     def __init__(self, tokenizer: Any) -> None:
         self._tokenizer = tokenizer

@@ -79,7 +79,7 @@ def play(manager: Any, buffer: Any, play: Play, step: int, partition: str) -> Pl
     """Play with verl's agent workers, wait for all episodes, and return them.
 
     manager, buffer   verl's AgentLoopManagerTQ and ReplayBuffer
-    step              verl's number for this batch; changes nothing in the result
+    step              verl's number for this batch; does not change what is played
     partition         train: the rows stay in TransferQueue until they are cleared; val: they are removed at once
 
     Raises RunError if an episode failed, with the worker's traceback, or if a part of the batch did not come back.

@@ -222,7 +222,7 @@ class Trainer(PPOTrainerSync):  # type: ignore[misc]
             self.critic_wg.save_checkpoint(str(folder / "critic"), None, step, max_ckpt_to_keep=None)
 
     def load(self, folder: Path, step: int) -> None:
-        """Load what `save` wrote and update the rollout. Raises RunError if missing or of more or fewer processes."""
+        """Load what `save` wrote; update the rollout. Raises RunError if missing or of another number of processes."""
         if not (folder / "actor").is_dir():
             raise RunError("the checkpoint has no actor", where=str(folder))
         if not (folder / "actor" / f"model_world_size_{self.processes}_rank_0.pt").exists():
