@@ -128,7 +128,7 @@ def run_missing(
     Raises StoreError before anything runs if the store cannot be written to, and at the end if the last import fails.
 
     runs         a list, or a source that gives further runs as earlier ones end
-    retry        also execute failed runs that would fail again (`plat.runner.failures.FINAL`); others always are
+    retry        also execute failed runs of the classes `plat.runner.failures.FINAL`; other failed runs always are
     progress_to  stream for progress, stdout by default
     on_ended     called with every run that has ended, whatever its outcome
     """

@@ -150,7 +150,7 @@ def trial_seed(seed: int, number: int) -> int:
 
 
 def make_sampler(chosen: Chosen, space: dict[str, Parameter], number: int) -> BaseSampler:
-    """Return Optuna's sampler of trial `number`. It depends on the arguments alone. SpecError for an endless grid."""
+    """Return the sampler of trial `number`; it depends on the arguments alone. SpecError for a grid without steps."""
     from optuna import samplers
 
     options = chosen.options

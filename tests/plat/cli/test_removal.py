@@ -59,7 +59,7 @@ def test_a_run_that_another_file_wants_is_refused_unless_forced(plat, executed):
     del meta["checksum"]
     run.meta.write_bytes(to_checked_json(meta | {"experiments": ["a", "b"]}))
     code, _, err = plat("rm", run.id, "--yes")
-    assert code == 2 and "wanted by a, b" in err and "--force" in err and run.root.exists()
+    assert code == 2 and "is also a run of a, b" in err and "--force" in err and run.root.exists()
     assert plat("rm", run.id, "--yes", "--force")[0] == 0 and not run.root.exists()
 
 
@@ -115,7 +115,7 @@ def test_what_a_person_deleted_in_mlflow_is_said_at_every_sweep_and_the_advice_w
     for _ in range(2):
         code, out, err = plat("sweep", path)
         assert code == 0 and "nothing to do" not in out and "1 run deleted in MLflow" in err
-    (command,) = [line.partition("afresh: ")[2] for line in err.splitlines() if "mlflow gc" in line]
+    (command,) = [line.partition("import them again: ")[2] for line in err.splitlines() if "mlflow gc" in line]
     forget, _, then = command.partition(" && ")
     subprocess.run([sys.executable, "-m", *shlex.split(forget)], check=True, capture_output=True)
     assert then == "plat sync" and "1 run brought up to date" in plat("sync")[1]

@@ -67,7 +67,8 @@ def test_a_kill_is_out_of_memory_only_with_evidence():
 def test_what_the_process_said_and_what_we_did_to_it_count_more_than_its_status():
     job = job_for()
     assert read_end(0, {"outcome": "finished", "reason": ""}, job, None) == ("finished", "")
-    assert read_end(7 << 8, None, job, None) == ("failed:error", "the process ended with exit code 7 and recorded no outcome")
+    unsaid = "the process ended with exit code 7 and recorded no outcome"
+    assert read_end(7 << 8, None, job, None) == ("failed:error", unsaid)
     job.ending = ("failed:stalled", "no event for 900 s")
     assert read_end(int(signal.SIGABRT), None, job, None) == job.ending
 

@@ -13,7 +13,7 @@ def test_one_seed_stands_beside_the_reference(plat, checkout):
     code, out, err = plat("sweep", FILE, "--home", "new")
     assert code == 0 and "warning" not in err
     assert "reference" in out and "range" in out and "No comparison" not in out
-    assert "of 2 peaks (by chance 0.1 on average" in out
+    assert "of 2 peaks (expected by chance: 0.1;" in out
     lines = (checkout / "new" / "reports" / "small" / "peak_success.csv").read_text().splitlines()
     column = lines[0].split(",").index("reference_runs")
     assert {line.split(",")[column] for line in lines[1:] if ",peak," in line} == {"5"}, "without the run itself"
@@ -49,7 +49,7 @@ def test_a_damaged_reference_is_refused_before_training(plat, checkout):
 def test_a_reference_is_a_path(plat, checkout, value):
     (checkout / FILE).write_text((checkout / FILE).read_text().replace("../results", value))
     code, _, err = plat("plan", FILE, "--home", "new")
-    assert code == 2 and "reference is text" in err and "small.yaml:3" in err
+    assert code == 2 and "reference must be text" in err and "small.yaml:3" in err
 
 
 def test_the_frames_of_a_bundle_give_the_report_of_the_store(plat, checkout):

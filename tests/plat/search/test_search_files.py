@@ -83,7 +83,7 @@ WRONG = [
     ("of: best", "of: peak", "there is no 'peak' of a run", "toy.yaml:9:13", "last, best, mean"),
     ("name: nsga2", "name: nsga", "unknown sampler 'nsga'", "toy.yaml:10:10", "did you mean 'nsga2'"),
     ("population: 4", "startup: 4", "nsga2 has no option 'startup'", "toy.yaml:10:10", "population"),
-    ("confirm: [10, 11]", "confirm: [1, 11]", "the seed 1 is in `seeds` and in `confirm`", "toy.yaml:13:10", "does not"),
+    ("confirm: [10, 11]", "confirm: [1, 11]", "seed 1 is in `seeds` and in `confirm`", "toy.yaml:13:10", "does not"),
     ("confirm: [10, 11]", "pruner: median", "several objectives cannot", "toy.yaml:13:9", "pruner: none"),
     ("seeds: range(2)", "seeds: some", "different whole numbers", "toy.yaml:12:8", "range(3)"),
 ]

@@ -38,7 +38,7 @@ REFUSED = {
     ),
     "a group in base and another name in a bundle": (
         "base: {task: frozenlake}\nmatrix:\n  variant: {A: {task.name: sokoban}}\n",
-        "task chooses 'frozenlake'",
+        "task selects 'frozenlake'",
         "4:17",
     ),
 }

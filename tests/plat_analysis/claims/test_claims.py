@@ -135,7 +135,7 @@ def test_every_row_has_a_line_of_its_own():
 
 def test_the_spread_of_equal_runs_is_not_said_to_be_observed():
     equal = over_replicates(dict.fromkeys(SEEDS, 1.0), rounding=5.1, wanted=5)
-    assert "between seeds, 5.1 points, the least that the rounding" in decide({"PPO": RowEvidence(equal)}).detail
+    assert "between seeds is 5.1 points (the least that the rounding" in decide({"PPO": RowEvidence(equal)}).detail
     assert "rounding" not in decide({"PPO": row(1, spread=10)}).detail
 
 

@@ -169,7 +169,7 @@ def test_one_of_twenty_outside_is_what_chance_gives():
     [
         ({"trainer_version": "2.0"}, "it has trainer embedded 2.0, not embedded 3.0 (8 of 8 runs)"),
         ({"identity_scheme": 1}, f"it has identity scheme 1, not {SCHEME} (8 of 8 runs)"),
-        ({"fingerprint": {"base": "other"}}, 'another content of `base model` ("other", not "base 0") (8 of 8 runs)'),
+        ({"fingerprint": {"base": "other"}}, 'different content of `base model` ("other", not "base 0") (8 of 8 runs)'),
     ],
 )
 def test_a_reference_of_another_origin_is_refused_whole(make, make_frames, beside, changes, said):
@@ -208,7 +208,7 @@ def test_the_table_shows_the_range_and_marks_what_lies_outside(make, make_frames
     assert kinds == ["peak", "95 %", "reference", "range", "held-out", "final"]
     assert table.rows[3].cells[2].mark == "x" and table.rows[3].cells[2].text.startswith("[")
     note = next(note for note in table.notes if note.mark == "x")
-    assert note.text.startswith("outside the reference range: 1 of 4 peaks (by chance 0.2 on average")
+    assert note.text.startswith("outside the reference range: 1 of 4 peaks (expected by chance: 0.2;")
     assert table.values["peak_success/reference/peaks_outside"] == 1
     record = next(line for line in table.records if (line["row"], line["quantity"]) == ("PPO", "peak"))
     assert record["reference_low"] < record["reference"] < record["reference_high"] and record["reference_runs"] == 8

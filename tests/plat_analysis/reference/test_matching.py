@@ -52,8 +52,8 @@ def test_every_other_setting_does_and_is_named(config, named):
         ({"trainer_version": "2.0"}, "trainer embedded 2.0, not embedded 3.0"),
         ({"identity_scheme": 1}, f"identity scheme 1, not {SCHEME}"),
         ({"identity": IDENTITY | {"plugins": [["task.name", "2"]]}}, "plug-ins"),
-        ({"fingerprint": FINGERPRINT | {"environment": "2"}}, "another content of `environment`"),
-        ({"fingerprint": FINGERPRINT | {"base": {"sha256": "bb"}}}, "another content of `base model`"),
+        ({"fingerprint": FINGERPRINT | {"environment": "2"}}, "different content of `environment`"),
+        ({"fingerprint": FINGERPRINT | {"base": {"sha256": "bb"}}}, "different content of `base model`"),
     ],
 )
 def test_what_an_id_is_made_of_is_compared(changes, said):

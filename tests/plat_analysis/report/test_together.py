@@ -19,7 +19,8 @@ def verdicts(*p_values):
 def test_holm_over_all_claims():
     claims = verdicts(0.001, 0.006, None, 0.02)
     assert [verdict.id for verdict in together(claims)] == ["c0", "c1"]  # .004, .018 and .04
-    assert "4 claims had enough data" in summary(claims) and "3 are decided. 2 of these remain decided" in summary(claims)
+    said = summary(claims)
+    assert "4 claims had enough data" in said and "3 are decided. 2 of these remain decided" in said
 
 
 def test_claims_without_enough_data_are_no_part_of_the_family():

@@ -21,7 +21,7 @@ EDITS = [
     ("docs/tasks.md", "5.5 [", "5.6 ["),
     ("docs/findings.md", "- **partial**: With the division and with step costs", "- **reproduced**: With the division"),
     ("docs/findings.md", "several times larger", "in three of five seeds larger"),
-    ("docs/findings.md", "\"Smaller than supposed\" means that a gain of 5 points", "It means that a gain of 2 points"),
+    ("docs/findings.md", "\"Smaller than assumed\" means that a gain of 5 points", "It means that a gain of 2 points"),
     ("docs/searches.md", "-->5 of 18<!--", "-->15 of 18<!--"),
     ("docs/searches.md", "-->p .011<!--", "-->p .001<!--"),
     ("docs/searches.md", "-->26 to 88 %<!--", "-->56 to 88 %<!--"),

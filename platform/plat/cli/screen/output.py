@@ -65,7 +65,10 @@ class SafeStream:
 
 
 def without_controls(text: str, *, colours: bool = False) -> str:
-    """Return the text with control characters escaped, except line ends, tabs and, with `colours`, colours."""
+    """Return the text as `plat.characters.escaped` does; with `colours`, colour sequences stay.
+
+    Line feeds and tabs stay. Carriage returns are escaped, also in a line end of Windows.
+    """
     if text == "\n" or text.isprintable():
         return text
     if not colours:

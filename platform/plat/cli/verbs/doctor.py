@@ -182,8 +182,8 @@ def _nearest(path: Path) -> Path:
 
 
 def check_home(home: Home) -> Finding:
-    """Check that the home can be written to; a missing one is not created, but must be possible to create."""
-    if home.root.exists():
+    """Check that the home can be written to; if there is none, that it can be created. Creates none."""
+    if home.exists():
         try:
             home.create()
         except PlatError as error:

@@ -68,7 +68,11 @@ OF_THE_CRITIC = ("train.critic_lr", "train.critic_warmup", "algorithm.value_clip
 
 
 def hint(key: str, value: object, options: Collection[str]) -> str | None:
-    """Return the fix for a key of another code base, given the valid options; None if the key is not known."""
+    """Return the fix for a key of another code base; None if no fix applies.
+
+    The fix names the option in OTHER_NAMES if `options` has it. Any key in a section of OF_VERL gets an entry of
+    `verl.overrides` with `value`, if `options` has VERLS_OWN. A key of `critic` gets the valid options of the critic.
+    """
     section, *parts = names = key.lower().split(".")
     for start in range(len(names) if section != "critic" else 1):
         meant = OTHER_NAMES.get(".".join(names[start:]))

@@ -38,10 +38,11 @@ REPORTED = ("success", "return", "format_valid")
 def evaluate_replaced(
     weights: Weights, tokenizer: Tokenizer, config: RunConfig, instances: FixedInstances
 ) -> tuple[dict[str, float], dict[str, Batch]]:
-    """Return the metrics of both evaluations, and their trajectories under `swapped` and `blanked`.
+    """Evaluate the policy with swapped and with blanked reasonings; return the metrics and the trajectories.
 
-    Metrics are those of REPORTED without `val/`, e.g. `success_swapped`. `replaced_swapped` and `replaced_blanked` are
-    the shares of turns with a replaced reasoning.
+    The metrics are the names in REPORTED with the suffix `_swapped` or `_blanked`, e.g. `success_swapped`.
+    `replaced_swapped` and `replaced_blanked` are the shares of turns with a replaced reasoning. No name begins with
+    `val/`. The keys of the trajectories are `swapped` and `blanked`.
     """
 
     def swap(turn: int, reasonings: list[Reasoning]) -> list[Reasoning]:
