@@ -128,9 +128,12 @@ def over_settings(
     test: Callable[[str, Settings, Any], RowTests],
     looks: int,
 ) -> Verdict:
-    """Return the verdict on a test of each measure over the settings of each row.
+    """Test each measure in each row, and return the verdict on all these tests, without the numbers of rows.
 
-    test  (name of the row and the measure, settings, measure) -> its result
+    of_rows   name of a row -> its settings
+    measures  name of a measure -> the measure; the name may be ""
+    test      called with the name of the test (`row, measure`), the settings of the row, and the measure
+    looks     how often the claim will be judged while runs are added; the error is divided among these looks
     """
     tested = {}
     for row, settings in of_rows.items():

@@ -71,7 +71,9 @@ def build(
     table.caption = _caption(shown, at, percent)
     table.notes = marks.notes()
     if any(estimate.value is not None and not estimate.over for estimate in shown):
-        table.notes.append(Note("Without an interval: fewer than three builds or seeds, or all values equal."))
+        table.notes.append(
+            Note("A value without an interval has fewer than three builds or seeds, or all its values are equal.")
+        )
     table.notes += [Note(text) for text in results.unlogged(metrics)]
     return [table]
 

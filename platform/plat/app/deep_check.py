@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from plat.store.mlflow.verify import StoreCheck
 
 SHOWN = 10  # runs named
-FIX = "`plat doctor --deep --fix` brings the store back from the run directories, and keeps a copy of it"
+FIX = "`plat doctor --deep --fix` restores the store from the run directories, and keeps a copy of it"
 
 
 class Finding(NamedTuple):

@@ -175,7 +175,7 @@ class Plan:
         if self.preparations:
             lines.append(f"To prepare first: {', '.join(self.preparations)}")
         if archived := sum(row.state.reason == IN_ARCHIVE for row in left):
-            fix = "`plat archive --restore` brings back what was done"
+            fix = "`plat archive --restore` restores these runs"
             lines.append(f"{counted(archived, 'run')} {are(archived)} in the archive; {fix}")
         workers = counted(self.workers, "worker")
         head, disk = f"{len(left)} of {counted(len(self.rows), 'run')} to do", f"{size(self.disk_bytes)} of disk"

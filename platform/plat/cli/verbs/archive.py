@@ -44,7 +44,7 @@ def archive(
     if runs and agreed(f"archive {counted(len(runs), 'run')}", runs, yes):
         archive_runs(place, place.store_uri(store), [facts.paths for facts in runs])
         forget(place)  # remembered reports may show them
-        print(f"{counted(len(runs), 'run')} archived; `plat archive --restore` brings them back")
+        print(f"{counted(len(runs), 'run')} archived; `plat archive --restore` restores them")
     return 0
 
 

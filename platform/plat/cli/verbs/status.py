@@ -53,7 +53,7 @@ def status(
         if not experiments:
             print(f"{place.root}: {counts(standing.values())}")
             if archived := place.archived_ids():
-                print(f"  {counted(len(archived), 'run')} in the archive; `plat archive --restore` brings them back")
+                print(f"  {counted(len(archived), 'run')} in the archive; `plat archive --restore` restores them")
         for preparation in preparations(place):
             print(f"  preparing {preparation.title}, for {duration(preparation.seconds)}: {preparation.progress}")
         for line in _summary(place, standing, experiments):

@@ -56,7 +56,7 @@ class Cluster:
         if not able:
             return f"it asks for {needed.memory_mb} MiB of memory, and no node of the Ray cluster has that much"
         if able < needed.nodes:
-            return f"it asks for {needed.nodes} nodes, and only {able} of the Ray cluster have its GPUs and memory"
+            return f"it asks for {needed.nodes} nodes, and only {able} of the Ray cluster can take a part of it"
         return ""
 
     def cpus_each(self, needed: Resources) -> float:

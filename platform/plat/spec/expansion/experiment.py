@@ -175,7 +175,11 @@ def check_metric(name: str, runs: Iterable[Run], also: Iterable[str] = ()) -> No
 
 
 def build_run(overrides: Sequence[str]) -> Run:
-    """Return a run made from overrides alone, which are its axes. Raises SpecError for a wrong or a multiple value."""
+    """Return the run of these overrides, without an experiment file.
+
+    Its `axes` are the overrides, except lists and mappings, and the seed if its config has one. Raises SpecError for a
+    wrong override, for several values (`a,b`, a range), and for `matrix.AXIS=...`.
+    """
     line = parse_overrides(tuple(overrides))
     for assignment in line.assignments:
         if is_sweep(assignment.value):

@@ -56,7 +56,7 @@ def _folders(experiment: Path) -> list[Path]:
 def _check(document: Document) -> None:
     data = document.data
     for key in TEXTS:
-        _need(document, (key,), isinstance(data.get(key, ""), str), f"{key} is text", f"write `{key}: some words`")
+        _need(document, (key,), isinstance(data.get(key, ""), str), f"{key} must be text", f"write `{key}: some words`")
     for key, kind in (("tables", dict), ("claims", list), ("discrepancies", list)):
         name, example = ("mapping", "NAME: {rows: ...}") if kind is dict else ("list", "[]")
         right = data.get(key) is None or isinstance(data[key], kind)
@@ -113,7 +113,7 @@ def _check_claim(document: Document, place: Place, claim: Any, seen: set[str]) -
     seen.add(claim["id"])
     for key in ("source", "open"):
         right = isinstance(claim.get(key, ""), str)
-        _need(document, (*place, key), right, f"{key} is text", f"write `{key}: some words`")
+        _need(document, (*place, key), right, f"{key} must be text", f"write `{key}: some words`")
     tests = claim.get("tested_by") or []
     one_each = isinstance(tests, list) and all(isinstance(test, dict) and len(test) == 1 for test in tests)
     what = f"tested_by of {claim['id']!r} must be a list of claims"
@@ -125,7 +125,7 @@ def _check_discrepancy(document: Document, place: Place, entry: Any) -> None:
     _need(document, place, isinstance(entry, dict), "a contradiction must be a mapping", fix)
     for key in ("text", "topic", "column"):
         right = entry.get(key) is None or isinstance(entry[key], str)
-        _need(document, (*place, key), right, f"{key} is text", f"write `{key}: some words`")
+        _need(document, (*place, key), right, f"{key} must be text", f"write `{key}: some words`")
     for key in ARTIFACTS:
         named = entry.get(key)
         listed = isinstance(named, list) and all(isinstance(name, str) for name in named)

@@ -73,10 +73,10 @@ class Digest:
         self._of_tags, self._of_tables, self._of_metrics, self._entries = [*text.split(" "), "", "", "", ""][:4]
 
     def problem_of_tags(self, tags: Mapping[str, str]) -> str:
-        return "" if self._of_tags == _of_tags(tags) else "its tags are not those that were imported"
+        return "" if self._of_tags == _of_tags(tags) else "its tags differ from the imported ones"
 
     def problem_of_tables(self, data: bytes | None) -> str:
-        return "" if self._of_tables == _of_tables(data) else "its tables are not those that were imported"
+        return "" if self._of_tables == _of_tables(data) else "its tables differ from the imported ones"
 
     def problem_of_metrics(self, series: Series, wanted: Collection[str] | None) -> str:
         """Compare the metrics that were read: the `wanted` keys, or all if it is None."""

@@ -115,7 +115,7 @@ class Store:
             raise StoreError(
                 f"the store holds something that plat did not write: {error}",
                 where=shown_uri(self.uri),
-                fix="`plat doctor --fix` brings back what differs from the run directories",
+                fix="`plat doctor --fix` restores what differs from the run directories",
             ) from error
         finally:
             reader.close()

@@ -81,7 +81,7 @@ def check_place(path: Path) -> None:
         raise StoreError(
             f"the folder of the store's artifacts is {kind}",
             where=str(artifacts),
-            fix="move it away, and `plat doctor --fix` brings the artifacts back from the run directories",
+            fix="move it away, and `plat doctor --fix` restores the artifacts from the run directories",
         )
 
 

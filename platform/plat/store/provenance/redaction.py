@@ -87,8 +87,10 @@ Detector = Callable[[str], bool]
 
 
 def without_secrets(diff: str) -> str:
-    """Replace each line that may hold a secret by LEFT_OUT, behind its mark (+, - or space); return UNCHECKED in place
-    of the whole diff if detect-secrets is not installed."""
+    """Replace each line of a diff that may hold a secret by LEFT_OUT. The line keeps its mark (+, - or space).
+
+    Returns UNCHECKED in place of the whole diff if detect-secrets is not installed.
+    """
     if not diff:
         return ""
     try:

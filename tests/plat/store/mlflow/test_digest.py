@@ -87,7 +87,7 @@ def test_changed_tables_are_noticed_and_restored(filled, how):
     else:
         path.write_bytes(whole.replace(b"0.5", b"0.7") if how == "edited" else b"")
     frames = Store(home.store_uri(), home).load(file)
-    assert frames.changed and set(frames.changed.values()) == {"its tables are not those that were imported"}
+    assert frames.changed and set(frames.changed.values()) == {"its tables differ from the imported ones"}
     assert not Store(home.store_uri(), home).load(file, tables=False).changed
     restore_runs(home, home.store_uri(), frames.changed)
     assert not Store(home.store_uri(), home).load(file).changed and path.read_bytes() == whole
