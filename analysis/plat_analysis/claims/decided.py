@@ -81,10 +81,13 @@ def outcome(kinds: Mapping[str, str], tests: Tests, weak: str = "") -> tuple[str
 
 
 def settled(kinds: Mapping[str, str], tests: Tests, lines: Mapping[str, str], weak: str = "") -> Verdict:
-    """Return the verdict on rows of these kinds (`weak`: see `outcome`); the reasons are the rows by kind.
+    """Return the verdict on rows of these kinds.
 
-    Each kind has a heading with its number of rows. The reason that decided is such a heading, joined with the row if
-    there is only one.
+    lines  row -> its finding in words
+    weak   see `outcome`
+
+    The verdict's `lines` are grouped by kind: a heading (`shown in 3 of 4`), then the findings of its rows. Its
+    `deciding` is the heading of the kind that decided. If this kind has a single row, the row's finding is appended.
     """
     status, decisive, p = outcome(kinds, tests, weak)
     groups = {

@@ -30,9 +30,12 @@ Key = tuple[str, str, str]  # row, between or within, measure
 def build(
     results: Results, asked: Correlating, *, paper: str | None = None, name: str = "correlations"
 ) -> list[Figure]:
-    """One figure, with a line for each measure, and panels between and within the settings of each row.
+    """One figure: Spearman's correlation of each measure with the outcome, between settings and within a setting.
 
-    paper       key of the printed table in the paper's file (default: the one that `source` names, if any)
+    Each row of settings has a panel for each of the two. With `strength`, a third one shows the correlation between
+    settings without what strength explains. In a panel, each measure has a dot with its 95 % interval.
+
+    paper       key of the printed table in the paper's file (default: the one that the experiment's `source` names)
     """
     of_rows = asked.settings(results)
     printed, with_ = printed_table(results.experiment, paper), quantity(asked.outcome)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import math
 import os
 import sys
 from collections.abc import Callable
@@ -113,10 +114,18 @@ def verb(*, reads_trainers: bool = False) -> Callable[[Callable[P, int]], Callab
 
 
 def print_json(value: Any) -> None:
-    """Print one JSON document on stdout; values that JSON does not have, such as a path, are printed as text."""
+    """Print a value as one JSON document: NaN and infinities as null, objects such as a path as text."""
     import json
 
-    print(json.dumps(value, indent=2, default=str))
+    print(json.dumps(_without_nan(value), indent=2, default=str, allow_nan=False))
+
+
+def _without_nan(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _without_nan(inner) for key, inner in value.items()}
+    if isinstance(value, list | tuple):
+        return [_without_nan(inner) for inner in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def on_terminal() -> bool:

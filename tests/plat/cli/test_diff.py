@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 import pytest
 
+from plat.cli.common import print_json
 from plat.cli.screen.plot import HEIGHT, plot
 
 
@@ -75,3 +77,8 @@ def test_values_that_are_no_numbers_are_left_out_of_a_plot():
     assert plot("nothing", {"a": [(0, float("nan"))], "b": []}, 80) == ""
     lines = plot("loss", {"a": [(0, 1.0), (1, float("nan")), (2, 3.0)], "b": []}, 60).splitlines()
     assert len(lines) == HEIGHT and all(len(line) <= 60 for line in lines)
+
+
+def test_json_has_null_for_what_is_no_number(capsys):
+    print_json({"curve": [1.5, float("nan")], "most": (float("inf"),), "where": Path("a")})
+    assert json.loads(capsys.readouterr().out) == {"curve": [1.5, None], "most": [None], "where": "a"}

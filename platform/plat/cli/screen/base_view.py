@@ -68,8 +68,8 @@ def _differs(base: dict[str, Any], others: Sequence[dict[str, Any]]) -> str:
 def verification_json(result: Verification) -> dict[str, Any]:
     """Return the comparison of a shipped base with its rebuilt copy as a JSON-able row.
 
-    It is the row of the shipped base without `named_by`, with `rebuilt_sha256`, `same_bytes`, and `tasks`: the comparison
-    of each task.
+    It is the row of the shipped base without `named_by`, with `rebuilt_sha256`, `same_bytes`, and `tasks`: the
+    comparison of each task.
     """
     return {
         **{key: value for key, value in row(result.shipped, "shipped").items() if key != "named_by"},

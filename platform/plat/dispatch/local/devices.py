@@ -70,7 +70,10 @@ class SharedCores:
             os.close(handle)
 
     def has_room(self, notices: list[str]) -> bool:
-        """Return False if every core is in use and other sweeps use some; the first time, add a text to `notices`."""
+        """Return True if a core is free, or if this sweep alone uses all cores.
+
+        Otherwise other sweeps use some, and the result is False. The first False adds a text for the user to `notices`.
+        """
         free = self.free()
         others = self.count - free - sum(map(len, self._held.values()))
         if free or not others:

@@ -44,7 +44,8 @@ def files_by_key(trainer: str, config: Mapping[str, Any], identity: Mapping[str,
 def check_code(meta: Mapping[str, Any], config: Mapping[str, Any]) -> None:
     """Raise RunError if the code of a plug-in has changed since the run's id was made.
 
-    Plug-ins that are now installed releases are not checked. Raises SpecError or PluginError if one cannot be loaded.
+    Only plug-ins whose code is part of the id are checked. One that has been installed as a release since then is not
+    checked. Raises SpecError if the trainer does not exist, PluginError if a plug-in cannot be loaded.
     """
     identity = meta.get("identity") or {}
     named = named_code(identity)

@@ -51,10 +51,10 @@ def import_bundle(home: Home, uri: str, folder: Path, follow: Follow = as_they_a
     follow  wraps the items of each step to show its progress; the default shows nothing
 
     Runs that the home has already are kept. A run that failed in the bundle never conflicts with one in the home.
-    Raises BundleError, and imports nothing, if the bundle is damaged, if a run with a result in the bundle is unfinished,
-    failed or different in the home, or if the store has other content for a run that the home lacks. The report's
-    `stored` lists what else differs in the store. Raises HomeError or StoreError if the home or the store cannot be used;
-    the same call later imports the rest.
+    Raises BundleError, and imports nothing, if the bundle is damaged, if a run with a result in the bundle is
+    unfinished, failed or different in the home, or if the store has other content for a run that the home lacks. The
+    report's `stored` lists what else differs in the store. Raises HomeError or StoreError if the home or the store
+    cannot be used; the same call later imports the rest.
     """
     bundle = read_bundle(folder)
     runs = runs_of(bundle, folder)

@@ -38,7 +38,10 @@ class LiveSweep:
             )
 
     def cancelled(self) -> list[str]:
-        """Return the ids of the runs cancelled since the last call."""
+        """Return the ids of the runs that other processes have asked this sweep not to start, since the last call.
+
+        A run may have started by then. Requests to stop a running run do not come this way.
+        """
         try:
             names = [name for name in os.listdir(self._folder) if name.startswith(CANCEL)]
         except OSError:
