@@ -18,9 +18,13 @@ SEPARATOR = " · "
 def row_blocks(
     header: Sequence[str], rows: Sequence[Sequence[Any]], room: int | None, indent: str = ""
 ) -> tuple[list[str], list[list[str]]]:
-    """Return the header lines (none if each row names its columns), and the lines of each row.
+    """Return (header, lines of each row) of a table: one line a row if all lines fit, else several.
 
-    room  terminal columns that a line may take; None for no limit
+    If all lines fit, the header is one line. Otherwise it is [], and every row takes several lines: its first cell
+    without a column name, then `name value · name value`, wrapped. Empty cells are then left out.
+
+    room    terminal columns that a line should take; None for no limit. A longer word stays whole
+    indent  begins every line, and counts as part of it
     """
     lines = _lines(header, rows, indent)
     if room is not None and max(map(columns_of, lines)) > room:

@@ -46,7 +46,11 @@ class Correlating(OverSettings):
         return covariates(settings, self.strength) if self.strength else None
 
     def beforehand(self, results: Results) -> None:
-        """Raise SpecError as `settings` does, for `strength` that does not fit them, or if no measure is named."""
+        """Check the options before anything is computed.
+
+        Raises SpecError if no measure is named, if the settings cannot be used (see `settings`), or if `strength` does not
+        fit the settings (see `covariates`).
+        """
         if not self.proxies:
             raise SpecError(
                 "proxies: none is named", fix="write {NAME: MEASURE}, e.g. {retrieval: probe/retrieval_acc}"

@@ -41,7 +41,15 @@ class EndsReference:
         self.is_empty = self.cell is None or not self.cell.wanted
 
     def lines(self, contrasts: Mapping[str, Contrast], own: Mapping[str, Estimate], digits: int) -> list[Row]:
-        """Return the lines `reference` and `range` of a quantity, a cell for each column in `own`; [] without runs."""
+        """Return the rows `reference` and `range` under one quantity of the table; [] if there is nothing to compare.
+
+        contrasts  column -> what is estimated; it is computed here on the reference's runs
+        own        column -> the table's own estimate; each column gets a cell
+        digits     decimals of the cells
+
+        `reference` is the mean of the earlier runs. `range` is where the own value is expected (95 % prediction interval);
+        it is marked if that value lies outside. A row begins with its name and ends with an empty cell.
+        """
         if self.cell is None or self.is_empty:
             return []
         cells = [

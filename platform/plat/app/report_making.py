@@ -78,7 +78,7 @@ def make_report(
 
 
 def is_read_only(home: Home) -> bool:
-    """Return True for a home that exists and cannot be written to."""
+    """Return True if the folder is a home (see `Home.exists`) that this process may not write to."""
     return home.exists() and not os.access(home.root, os.W_OK)
 
 

@@ -105,12 +105,14 @@ def mi_metrics(
     log_likelihood  [N, M] summed log-likelihood of reasoning i under distinct prompt m (nats)
     own             [N] the distinct prompt that reasoning i was sampled under
     tokens          [N] its number of tokens, >= 1
-    weight          [M] or [N, M] columns per distinct prompt; see the module's docstring
+    weight          [M] or [N, M] how many prompts of the batch were merged into distinct prompt m
+                    (`Columns.weight`); 0: m is no candidate for reasoning i
     sigmas          sigma_EMA by name, which this measurement changes: sigma_EMA(t) = alpha * sigma_EMA(t-1) +
                     (1 - alpha) * sigma(t) with `ema_alpha`; the first sigma is the start value
 
-    Returns {} for fewer than two reasonings or distinct prompts, where nothing can be told apart. Raises RunError
-    (class nan) if a log-likelihood is not finite, and ValueError for wrong shapes or an own prompt with weight 0.
+    Returns {} and leaves `sigmas` unchanged for fewer than two reasonings or distinct prompts, where nothing can be
+    told apart. Raises RunError (class nan) if the log-likelihood of a candidate is not finite; other entries are
+    ignored. Raises ValueError if `own` or `tokens` has a wrong shape or value, or an own prompt has weight 0.
     """
     scores = log_likelihood.detach().double().cpu()
     mine, length = torch.from_numpy(own).long(), torch.from_numpy(tokens).double()
