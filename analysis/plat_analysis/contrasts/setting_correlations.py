@@ -48,8 +48,8 @@ class Correlating(OverSettings):
     def beforehand(self, results: Results) -> None:
         """Check the options before anything is computed.
 
-        Raises SpecError if no measure is named, if the settings cannot be used (see `settings`), or if `strength` does not
-        fit the settings (see `covariates`).
+        Raises SpecError if no measure is named, if the settings cannot be used (see `settings`), or if `strength` does
+        not fit the settings (see `covariates`).
         """
         if not self.proxies:
             raise SpecError(

@@ -85,7 +85,11 @@ def seeds_note(curves: ConditionCurves) -> str:
 
 
 def points(curves: ConditionCurves, **labels: Any) -> list[dict[str, Any]]:
-    """Return tidy data: one dict for each value of each run, with the run's id and the given labels."""
+    """Return tidy data: one dict for each value of each run in `curves.runs`.
+
+    The keys are the labels, then `seed`, `run_id`, `outcome`, `step` and `value`; also `fell_after_peak` if any run
+    fell. These replace labels of the same name. `outcome` says why a run has no result if it has no outcome.
+    """
     return [
         {
             **labels,

@@ -47,8 +47,8 @@ class EndsReference:
         own        column -> the table's own estimate; each column gets a cell
         digits     decimals of the cells
 
-        `reference` is the mean of the earlier runs. `range` is where the own value is expected (95 % prediction interval);
-        it is marked if that value lies outside. A row begins with its name and ends with an empty cell.
+        `reference` is the mean of the earlier runs. `range` is where the own value is expected (95 % prediction
+        interval); it is marked if that value lies outside. A row begins with its name and ends with an empty cell.
         """
         if self.cell is None or self.is_empty:
             return []

@@ -67,7 +67,7 @@ def _is_plain(character: str) -> bool:
 
 
 def latex(table: Table) -> str:
-    r"""Return a `table*` for a document with `\usepackage{booktabs}`, without the lines of detail."""
+    """Return a `table*` of the rows, except those with `Row.detail`. The document must load the package `booktabs`."""
 
     def show(cell: Cell) -> str:
         text = escape(cell.text)

@@ -72,8 +72,8 @@ class Home:
     def create(self) -> Home:
         """Make the folder with home.json, `runs` and `cache`, as far as they are absent; return this home.
 
-        Raises HomeError if the folder cannot be written, which is tested even if nothing is absent. Raises what `checked`
-        raises, before anything is written.
+        Raises HomeError if the folder cannot be written, which is tested even if nothing is absent. Raises what
+        `checked` raises, before anything is written.
         """
         self.checked()  # before anything is written
         marker = self.root / "home.json"

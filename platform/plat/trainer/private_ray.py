@@ -37,7 +37,10 @@ def private_ray(nodes: int) -> Iterator[dict[str, str]]:
 
 
 def join_private_ray() -> None:
-    """Let this process, and those it starts, join the Ray whose token is in TOKEN. Does nothing without TOKEN."""
+    """Give this process, and those it starts, the token in TOKEN, with which they may join that Ray.
+
+    Removes TOKEN from the environment. Does not connect to Ray. Does nothing without TOKEN.
+    """
     token = os.environ.pop(TOKEN, None)
     if token is not None:
         _set({_MODE: "token", _TOKEN: token, _SEVERAL_NODES: "1"})

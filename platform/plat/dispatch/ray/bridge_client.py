@@ -48,7 +48,11 @@ class Cluster:
     nodes: tuple[Node, ...]
 
     def never_fits(self, needed: Resources) -> str:
-        """Return the reason why the cluster can never execute a run with these needs; "" if it can."""
+        """Return the reason why the cluster can never execute a run with these needs; "" if it can.
+
+        Compares GPUs, memory and the number of nodes. CPUs do not count: a run may ask for more threads than a node
+        has.
+        """
         if not any(node.gpus >= needed.gpus for node in self.nodes):
             most = max((node.gpus for node in self.nodes), default=0)
             return f"it asks for {counted(needed.gpus, 'GPU')}, and no node of the Ray cluster has more than {most:g}"

@@ -26,9 +26,10 @@ def handed_over(home: Home) -> Handed:
 
 
 def lost_record(paths: RunPaths, handed: Handed) -> str:
-    """Describe in one line why a run's newest record is damaged or lost; "" if the record is in order.
+    """Describe in one line why a run's newest submission record is damaged or lost; "" if nothing is wrong.
 
-    It is also "" if the run has no record and no open submission has the run. `handed` is from `handed_over`.
+    A record is lost if an open submission has the run and the run's newest record does not name that submission. A run
+    that no open submission has needs no record. `handed` is from `handed_over`.
     """
     file, record = newest_file(paths), newest_record(paths)
     if file is not None and record is not None and not record.facts:

@@ -22,7 +22,13 @@ CRITIC_METRICS = {
 
 
 def renamed(measured: dict[str, Any], names: dict[str, str]) -> dict[str, float]:
-    """Return verl's metrics of a mini-batch under our names, as numbers; drop all others."""
+    """Return verl's metrics of a mini-batch under our names, each reduced to one number; drop all others.
+
+    verl's `reduce_metrics` does the reduction: the values of a list are averaged, unless their name or type says
+    otherwise.
+
+    names   verl's name -> ours
+    """
     from verl.utils.metric import reduce_metrics
 
     reduced = reduce_metrics({name: value for name, value in measured.items() if name in names})
