@@ -25,6 +25,8 @@ def delta_larger(results: Results, change: ChangeOptions, *, row: str, than: str
     """The treatment helps more in one row than in another, on average over the columns or in each of them.
 
     row, than  the two rows: the change in `row` is claimed to be larger than that in `than`
+
+    Raises SpecError if one is no row, or if they have different columns.
     """
     grid = change.grid(results)
     for name in (row, than):
