@@ -24,7 +24,10 @@ def named(values: Mapping[str, Value], words: Sequence[str], kind: str) -> Value
 
 
 def check_count(words: Sequence[str], count: int, problem: str, usage: str) -> None:
-    """Raise SpecError, with the message `problem`, unless there are `count` words."""
+    """Raise SpecError, with the message `problem`, unless there are exactly `count` words.
+
+    usage  the correct form without EXPERIMENT, e.g. "setting KEY"; the error suggests it
+    """
     if len(words) != count:
         raise SpecError(problem, fix=f"write `EXPERIMENT {usage}`")
 

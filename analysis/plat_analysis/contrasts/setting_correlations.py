@@ -84,13 +84,17 @@ class Shown:
 
 
 def shown_correlation(pair: Pair, settings: Settings, across: str, given: Any) -> Shown:
-    """Return one correlation, with a `p` that is not corrected yet.
+    """Return the correlation of a pair, with a `p` that is not corrected yet.
 
-    Settings that lack runs are left out and named in the note. With fewer than six left, or one seed within settings,
-    `found` is None and the note says why.
+    WITHIN leaves out a setting that lacks any run. BETWEEN and GIVEN leave it out only if one of its builds has no run.
+    The note names every setting that lacks runs, left out or not.
+
+    `found` is None, and the note says why, if fewer than MIN_SETTINGS settings are left, if they are too few for the
+    covariates (GIVEN), or if a build has one seed (WITHIN). `p` is None then, and also if any run is missing or a
+    setting has fewer than MIN_JUDGED runs.
 
     across  BETWEEN, GIVEN or WITHIN
-    given   the covariates of `Correlating.given`, for GIVEN
+    given   the covariates of `Correlating.given`; used by GIVEN only
     """
     missing = np.isnan(pair.x)
     lacking = np.any(missing, axis=(1, 2)) if across == WITHIN else np.any(np.all(missing, axis=2), axis=1)

@@ -129,7 +129,11 @@ def mean_cell(expected: Expected, signed: bool, digits: int = 1) -> Cell:
 
 
 def range_cell(expected: Expected, signed: bool, digits: int = 1) -> Cell:
-    """Return the range, marked if `own` lies outside; `too few (4 of 5)` without a range, no text without runs."""
+    """Return the range in which the table's own value is expected (`expected.low` to `high`).
+
+    The cell is marked if `expected.own` lies outside. With too few reference runs or builds for a range it says so,
+    e.g. `too few (4 of 5)`. Without reference runs it has no text.
+    """
     if expected.low is None:
         return Cell(f"{TOO_FEW} ({expected.lacking})" if expected.lacking else "", tone="dim")
     bounds = Estimate(expected.mean, expected.low, expected.high)

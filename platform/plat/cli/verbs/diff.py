@@ -70,7 +70,8 @@ def diff(
 def differences(runs: Sequence[RunPaths]) -> dict[str, list[Any]]:
     """Return dotted key -> the value of each run, for every key with unequal values; None where a run has no value.
 
-    Besides the config (HomeError if it is unreadable): the trainer's version, its `fingerprint` of the run, the commit.
+    The keys are those of the config, `trainer_version`, `fingerprint.*` (the trainer's facts about the run), and
+    `commit`. The values are in the order of `runs`. Raises HomeError if a config is missing, damaged or edited.
     """
     flat = [_described(paths) for paths in runs]
     keys = list(dict.fromkeys(key for description in flat for key in description))

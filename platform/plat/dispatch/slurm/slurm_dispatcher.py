@@ -94,7 +94,13 @@ class SlurmDispatcher(ScheduledDispatcher):
 def slurm_chunks(
     runs: Sequence[Run], profile: Profile, max_array_size: int, seconds: Callable[[Run], float | None]
 ) -> list[Chunk]:
-    """Return all runs in chunks, each for one job array. `seconds(run)`: its expected seconds, None if unknown."""
+    """Return all runs in chunks, each for one job array. The runs of a chunk request the same resources.
+
+    Short runs share a task, unless `profile.runs_per_task` sets how many do. Time limits are not checked.
+
+    max_array_size  the most tasks in a chunk
+    seconds         the expected seconds of a run, None if unknown; it only decides how many runs share a task
+    """
 
     def needed(run: Run) -> Resources:
         return profile.resources(run.resources, str(select(run.config, "model.name") or ""))

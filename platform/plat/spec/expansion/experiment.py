@@ -78,7 +78,7 @@ class Experiment:
 
     @property
     def report_name(self) -> str:
-        """The name of the report: the file's name, and the mark if overrides make it another report."""
+        """Return the name of the report: `name`, or `name@mark` under overrides, even if no run's id changes."""
         return f"{self.name}@{self.mark}" if self.mark else self.name
 
 

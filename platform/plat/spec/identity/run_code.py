@@ -42,10 +42,12 @@ def files_by_key(trainer: str, config: Mapping[str, Any], identity: Mapping[str,
 
 
 def check_code(meta: Mapping[str, Any], config: Mapping[str, Any]) -> None:
-    """Raise RunError if the code of a plug-in has changed since the run's id was made.
+    """Raise RunError if a plug-in's code is not the one that the run's id names.
 
-    Only plug-ins whose code is part of the id are checked. One that has been installed as a release since then is not
-    checked. Raises SpecError if the trainer does not exist, PluginError if a plug-in cannot be loaded.
+    `PluginCode.digest` is compared. If the author named the code, the name alone counts, and changed files pass.
+    Nothing is checked for a plug-in whose code is not part of the id, or that is an installed release now.
+
+    If the id names code: raises SpecError if the trainer does not exist, PluginError if a plug-in cannot be loaded.
     """
     identity = meta.get("identity") or {}
     named = named_code(identity)

@@ -151,10 +151,12 @@ def is_sweep(value: Any) -> bool:
 
 
 def values_of(value: Any, place: str) -> list[Any]:
-    """Return the values of an axis given as a list, `range(...)`, `a,b,c`, or one value.
+    """Return the values of an axis from a parsed value: a list, a range, a sweep `a,b,c`, or one value.
 
-    Raises SpecError, at `place`, for a glob, a range with step 0 or of more than MAX_RUNS values, or a number of more
-    than 64 bits.
+    A string is one value, even "a,b,c" or "range(5)". For text that is not parsed yet, use `axis_text`.
+
+    Raises SpecError, at `place`, for `glob(...)` and `interval(...)`, for a range with step 0 or of more than MAX_RUNS
+    values, and for a whole number of more than 64 bits.
     """
     if isinstance(value, range):
         return _range(value, place)

@@ -31,7 +31,11 @@ REPORT_EVERY = 50  # steps
 
 
 def corpus(task: str, base: BaseConfig, tokenizer: Tokenizer) -> list[Demonstration]:
-    """Return `base.pool` demonstrated turns of a task's `base` instances, as token ids."""
+    """Return `base.pool` demonstrations of a task as token ids, always the same for one `base.seed`.
+
+    They mix good and random actions, in the shares of `base` (`plat_envs.demonstrations.Mix`). Their instances are of
+    the task's split "base".
+    """
     rng = random.Random(f"demonstrations/{task}/{base.seed}")
     mix = Mix(base.grounded, base.wrong, base.usefulness)
     turns = demonstrations(make_environment(task, split="base"), rng, base.pool, mix, base.seed * 10_000_000)
