@@ -1,17 +1,20 @@
 """The Python API: what the command line does, as functions that return data.
 
 The functions print nothing and never exit the process. They raise the errors of `plat.errors` (what, where, fix) and
-send warnings and notes to the logger `plat`. Every function takes the path of an experiment file (or a list of them)
-and overrides `key=value` as on the command line. It finds `home` and `store` as the command line does, unless given.
+send warnings, notes and progress to the logger `plat`. Every function takes the path of an experiment file (or a list
+of them) and overrides `key=value` as on the command line (a list, or one text). It finds `home` and `store` as the
+command line does, unless given.
 """
 
 from __future__ import annotations
 
-import io
-from collections.abc import Sequence
+import functools
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ParamSpec, TypeVar
 
+from plat.errors import SpecError
 from plat.store.home import Home
 
 if TYPE_CHECKING:
@@ -26,9 +29,31 @@ if TYPE_CHECKING:
     from plat.store.mlflow.frames import Frames
 
 Paths = str | Path | Sequence[str | Path]
+Texts = str | Sequence[str]
+P = ParamSpec("P")
+T = TypeVar("T")
 
 
-def plan(files: Paths, overrides: Sequence[str] = (), *, home: str | None = None, jobs: int | None = None) -> Plan:
+def _in_our_words(function: Callable[P, T]) -> Callable[P, T]:
+    """Raise the error that the command line shows for an error of the operating system."""
+
+    @functools.wraps(function)
+    def call(*args: P.args, **kwargs: P.kwargs) -> T:
+        try:
+            return function(*args, **kwargs)
+        except OSError as error:
+            from plat.app.os_errors import in_our_words
+
+            known = in_our_words(error)
+            if known is None:
+                raise
+            raise known from error
+
+    return call
+
+
+@_in_our_words
+def plan(files: Paths, overrides: Texts = (), *, home: str | None = None, jobs: int | None = None) -> Plan:
     """Return the runs that a sweep would make and what they cost. Writes nothing.
 
     `str(plan)` is what `plat plan` prints. `plan.rows` has each run with its state, `plan.left` those not done.
@@ -40,12 +65,13 @@ def plan(files: Paths, overrides: Sequence[str] = (), *, home: str | None = None
     """
     from plat.app.checking import plan_checked
 
-    return plan_checked(_experiments(files, overrides, home), Home.find(home).checked(), overrides, jobs)
+    return plan_checked(_experiments(files, overrides, home), Home.find(home).checked(), _listed(overrides), jobs)
 
 
+@_in_our_words
 def sweep(
     files: Paths,
-    overrides: Sequence[str] = (),
+    overrides: Texts = (),
     *,
     on: str = "local",
     wait: bool | None = None,
@@ -62,23 +88,26 @@ def sweep(
     steal  also take over runs whose process cannot be checked
 
     `ends` of the result has a state, an outcome and a reason for each run id. A failed run raises nothing. Raises
-    SpecError, before anything runs, for a file, override or setting that cannot work.
+    SpecError, before anything runs, for a file, override or setting that cannot work. After Ctrl-C or SIGTERM the runs
+    save their state, and the call raises KeyboardInterrupt; the same call resumes.
 
     >>> ended = plat.sweep("small.yaml", home="my-home")
     >>> ended.counts()
     {'done': 2}
     """
+    from plat.app.messages import Telling
     from plat.app.sweeping import Sweep, check_sweep, chosen_place, run_missing
 
-    texts = [*_listed(files), *overrides]
+    texts = [*_listed(files), *_listed(overrides)]
     target = chosen_place(texts, on, wait)
     experiments, place = _experiments(files, overrides, home), Home.find(home)
     asked = Sweep(place, place.store_uri(store), target, jobs, steal)
-    runs = check_sweep(asked, experiments, overrides)
-    return run_missing(asked, runs, experiments, progress_to=io.StringIO())
+    runs = check_sweep(asked, experiments, _listed(overrides))
+    return _uninterrupted(run_missing(asked, runs, experiments, progress_to=Telling()))
 
 
-def status(files: Paths = (), overrides: Sequence[str] = (), *, home: str | None = None) -> list[Entry]:
+@_in_our_words
+def status(files: Paths = (), overrides: Texts = (), *, home: str | None = None) -> list[Entry]:
     """Return an entry with the state of each run of the files, or of all runs in the home if no file is given.
 
     >>> [str(entry.state.state) for entry in plat.status("small.yaml", home="my-home")]
@@ -90,12 +119,13 @@ def status(files: Paths = (), overrides: Sequence[str] = (), *, home: str | None
     return entries_asked(home_to_read(home), _experiments(files, overrides, home, searches=True))
 
 
+@_in_our_words
 def runs(
     files: Paths = (),
-    overrides: Sequence[str] = (),
+    overrides: Texts = (),
     *,
-    where: Sequence[str] = (),
-    columns: Sequence[str] = (),
+    where: Texts = (),
+    columns: Texts = (),
     home: str | None = None,
 ) -> pd.DataFrame:
     """Return a table of runs with their id, as `plat runs` shows it, unrounded.
@@ -113,14 +143,15 @@ def runs(
 
     place = home_to_read(home)
     experiments = _experiments(files, overrides, home, searches=True)
-    shown, chosen, _ = table_of_runs(place, experiments, where, ",".join(columns) or None)
+    shown, chosen, _ = table_of_runs(place, experiments, _listed(where), ",".join(_listed(columns)) or None)
     rows = [{"id": facts.entry.id, **{key: facts.value(key) for key in shown}} for facts in chosen]
     return pd.DataFrame(rows, columns=["id", *[key for key in shown if key != "id"]])
 
 
+@_in_our_words
 def report(
     file: str | Path,
-    overrides: Sequence[str] = (),
+    overrides: Texts = (),
     *,
     out: str | Path | None = None,
     record: bool = True,
@@ -133,7 +164,7 @@ def report(
     record  also record the findings in MLflow, after updating it with the runs of the file
 
     `built.artifacts` of the result has tables and figures, `built.claims` the verdicts, `files` the paths. `whole` is
-    False if a part failed (it is in `built.failures`) or stored results had to be left out.
+    False if a part failed (it is in `built.failures`), or if results were damaged or had to be left out.
 
     >>> [table.name for table in plat.report("small.yaml", home="my-home").built.artifacts]
     ['measures']
@@ -141,17 +172,16 @@ def report(
     from plat.app.importing import catch_up
     from plat.app.report_making import make_report
 
-    (experiment,) = _experiments([file], overrides, home)
+    experiment = _one_experiment(file, overrides, home)
     place = Home.find(home).checked()
     uri = place.store_uri(store)
-    if record:
-        catch_up(place, uri, [experiment])
-    return make_report(place, uri, experiment, Path(out) if out is not None else None, record=record)
+    whole = not record or catch_up(place, uri, [experiment]) == 0
+    made = make_report(place, uri, experiment, Path(out) if out is not None else None, record=record)
+    return replace(made, whole=made.whole and whole)
 
 
-def claims(
-    files: Paths, overrides: Sequence[str] = (), *, home: str | None = None, store: str | None = None
-) -> pd.DataFrame:
+@_in_our_words
+def claims(files: Paths, overrides: Texts = (), *, home: str | None = None, store: str | None = None) -> pd.DataFrame:
     """Return the verdict on each claim of the files, in the columns file, id, says, verdict and why.
 
     >>> list(plat.claims("small.yaml", home="my-home")["verdict"])
@@ -174,9 +204,10 @@ def claims(
     return pd.DataFrame(rows, columns=["file", "id", "says", "verdict", "why"])
 
 
+@_in_our_words
 def tune(
     file: str | Path,
-    overrides: Sequence[str] = (),
+    overrides: Texts = (),
     *,
     on: str = "local",
     jobs: int | None = None,
@@ -184,25 +215,31 @@ def tune(
     home: str | None = None,
     store: str | None = None,
 ) -> list[Summary]:
-    """Run what is left of the searches of a file, wait, and return a summary of each. See `sweep` for the options.
+    """Run what is left of the searches of a file, wait, and return a summary of each.
+
+    See `sweep` for the options and for Ctrl-C, after which no further search begins.
 
     `trials` of a summary has every trial with its values, `winners` the best with its values on `seeds` and `confirm`.
 
     >>> [summary.counts() for summary in plat.tune("search.yaml", home="my-home")]
     [{'complete': 2}]
     """
+    from plat.app.messages import Telling
     from plat.app.searching import check_searches, search_rest
     from plat.app.sweeping import Sweep, chosen_place
 
-    texts, place = [str(file), *overrides], Home.find(home)
+    texts, place = [str(file), *_listed(overrides)], Home.find(home)
     asked = Sweep(place, place.store_uri(store), chosen_place(texts, on, wait=True), jobs, steal)
-    quiet = io.StringIO()
-    return [search_rest(asked, search, quiet)[1] for search in check_searches(asked, texts)]
+    summaries = []
+    for search in check_searches(asked, texts):
+        report, summary, _ = search_rest(asked, search, Telling())
+        _uninterrupted(report)
+        summaries.append(summary)
+    return summaries
 
 
-def load(
-    file: str | Path, overrides: Sequence[str] = (), *, home: str | None = None, store: str | None = None
-) -> Frames:
+@_in_our_words
+def load(file: str | Path, overrides: Texts = (), *, home: str | None = None, store: str | None = None) -> Frames:
     """Return the data in the store for the runs of a file, as pandas frames `runs`, `metrics` and `tables`.
 
     >>> frames = plat.load("small.yaml", home="my-home")
@@ -211,7 +248,7 @@ def load(
     """
     from plat.app.importing import catch_up, load_results
 
-    (experiment,) = _experiments([file], overrides, home)
+    experiment = _one_experiment(file, overrides, home)
     place = Home.find(home).checked()
     uri = place.store_uri(store)
     catch_up(place, uri, [experiment])
@@ -222,10 +259,27 @@ def _listed(files: Paths) -> list[str]:
     return [str(files)] if isinstance(files, str | Path) else [str(file) for file in files]
 
 
-def _experiments(
-    files: Paths, overrides: Sequence[str], home: str | None, *, searches: bool = False
-) -> list[Experiment]:
+def _uninterrupted(report: SweepReport) -> SweepReport:
+    """Log what went wrong beside the runs, and return the report; KeyboardInterrupt if a signal ended the sweep."""
+    from plat.app.messages import tell
+
+    for text in report.trouble:
+        tell(f"warning: {text}")
+    if report.interrupted:
+        raise KeyboardInterrupt
+    return report
+
+
+def _one_experiment(file: str | Path, overrides: Texts, home: str | None) -> Experiment:
+    experiments = _experiments([file], overrides, home)
+    if len(experiments) > 1:
+        files = ", ".join(str(experiment.path) for experiment in experiments)
+        raise SpecError("this function takes one experiment file", where=files, fix="call it for each file")
+    return experiments[0]
+
+
+def _experiments(files: Paths, overrides: Texts, home: str | None, *, searches: bool = False) -> list[Experiment]:
     from plat.app.loading import load_experiments
 
-    texts = [*_listed(files), *overrides]
+    texts = [*_listed(files), *_listed(overrides)]
     return load_experiments(texts, required=not searches, home=home, with_searches=searches)

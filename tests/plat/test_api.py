@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import doctest
 import logging
+import os
 import re
 import signal
 import subprocess
 import sys
+import threading
 from pathlib import Path
 
 import pytest
@@ -127,6 +129,29 @@ def test_errors_are_those_of_the_command_line(folder, name, file, overrides):
 def test_no_file_is_an_error_too(folder):
     with pytest.raises(SpecError, match="no experiment file named"):
         plat.plan([])
+    with pytest.raises(SpecError, match="takes one experiment file"):
+        plat.report("small.yaml", ["experiments/quickstart.yaml"])
+
+
+def test_errors_of_the_system_are_in_the_words_of_the_command_line(folder):
+    with pytest.raises(SpecError, match="a file name that is too long"):
+        plat.plan("x" * 300 + ".yaml")
+
+
+def test_one_text_is_one_override_one_condition_and_one_column(folder):
+    assert plat.plan("small.yaml", "matrix.policy=[wild]").counts == {"missing": 1}
+    plat.sweep("small.yaml", home="my-home")
+    found = plat.runs("small.yaml", where="policy=wild", columns="seed", home="my-home")
+    assert list(found.columns) == ["id", "seed"] and len(found) == 1
+
+
+def test_ctrl_c_ends_the_sweep_and_the_caller(folder, caplog):
+    threading.Timer(4.0, os.kill, (os.getpid(), signal.SIGINT)).start()
+    with caplog.at_level(logging.INFO, "plat"), pytest.raises(KeyboardInterrupt):
+        plat.sweep("small.yaml", ["climb.iterations=10000000", "matrix.policy=[climber]"], home="other-home")
+    assert any("started" in record.getMessage() for record in caplog.records)  # progress is logged
+    (entry,) = plat.status("small.yaml", ["climb.iterations=10000000", "matrix.policy=[climber]"], home="other-home")
+    assert entry.state.state in ("interrupted", "missing")
 
 
 def test_a_plan_imports_neither_torch_nor_mlflow():

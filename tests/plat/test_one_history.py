@@ -1,4 +1,7 @@
-"""The command line, a search and the report count the same events of a run: running, resumed and done."""
+"""The command line, a search and the report count the same events of a done run, and of the part that a checkpoint covers.
+
+Of an unfinished run, the command line and a search also count what the newest attempt has logged since.
+"""
 
 import numpy
 import pytest

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import io
 import logging
 import sys
 import time
@@ -42,6 +43,20 @@ def tell(text: str) -> None:
     kind, colon, rest = text.partition(": ")
     level = LEVELS.get(kind, logging.INFO)
     logger.log(level, rest if colon and kind in (*LEVELS, "note") else text)
+
+
+class Telling(io.TextIOBase):
+    """A text stream that gives each line to `tell`."""
+
+    def __init__(self) -> None:
+        self._rest = ""
+
+    def write(self, text: str) -> int:
+        """Tell the lines that are complete; keep the rest for the next call."""
+        *lines, self._rest = (self._rest + text).split("\n")
+        for line in filter(str.strip, lines):
+            tell(line)
+        return len(text)
 
 
 @contextlib.contextmanager

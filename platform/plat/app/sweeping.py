@@ -42,7 +42,9 @@ class Place:
     @property
     def is_here(self) -> bool:
         """True when this machine executes the runs."""
-        return self.on == "local"
+        from plat.dispatch.registry import find_dispatcher
+
+        return find_dispatcher(self.on).on_this_machine
 
 
 HERE = Place()

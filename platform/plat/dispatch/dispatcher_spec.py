@@ -78,6 +78,7 @@ class DispatcherSpec:
     end_tasks            (tasks): end these tasks of submissions; none of their runs is wanted any more
     task_states          (home, note): the states of the tasks of open submissions; with `note`, record in the home
                          which tasks are over
+    on_this_machine      this machine executes the runs; False for a scheduler, which may also have runs of other sweeps
     detaches_by_default  a sweep returns as soon as the scheduler has its runs, unless `--wait` is given
     """
 
@@ -87,6 +88,7 @@ class DispatcherSpec:
     check_reachable: Callable[[Sequence[str]], None] = lambda cluster: None
     end_tasks: Callable[[Sequence[tuple[Submission, int]]], None] = lambda tasks: None
     task_states: Callable[[Home, bool], Mapping[TaskKey, TaskState]] = lambda home, note: {}
+    on_this_machine: bool = True
     detaches_by_default: bool = False
 
 

@@ -71,7 +71,7 @@ def sweep(
     """
     progress = progress or Progress()
     report = SweepReport(detached=detach)
-    follows = registry.check_name(on) != registry.LOCAL
+    follows = not registry.find_dispatcher(on).on_this_machine
     admission = Admission(home, experiments, report.trouble, steal=steal, retry=retry, follows=follows)
     setting = Setting(home, admission.make, jobs, steal, stall_after, tuple(cluster))
     feed = Feed(FixedRuns(runs) if isinstance(runs, Sequence) else runs, admission, report)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import inspect
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -46,17 +47,32 @@ def find_dispatcher(name: str) -> DispatcherSpec:
     """Return the published dispatcher of this name.
 
     Raises SpecError if there is none, and PluginError if it cannot be imported, or if a function is missing or takes
-    other arguments.
+    other arguments. The functions of another package's dispatcher raise PluginError in place of unexpected errors.
     """
     spec = load_plugin(GROUP, check_name(name))
+    value = published(GROUP)[name].value
     if not isinstance(spec, DispatcherSpec):
         raise PluginError(
             f"the dispatcher {name!r} is a {type(spec).__name__}, not a DispatcherSpec",
-            where=position_of(published(GROUP)[name].value),
+            where=position_of(value),
             fix="write SPEC = DispatcherSpec(open_dispatcher), from plat.dispatch.dispatcher_spec",
         )
-    _check_functions(f"the DispatcherSpec of {name!r}", spec, PARAMETERS, position_of(published(GROUP)[name].value))
-    return spec
+    _check_functions(f"the DispatcherSpec of {name!r}", spec, PARAMETERS, position_of(value))
+    return spec if value.startswith("plat.") else _guarded(name, spec)
+
+
+def _guarded(name: str, spec: DispatcherSpec) -> DispatcherSpec:
+    def guarded(title: str) -> Callable[..., Any]:
+        function = getattr(spec, title)
+
+        @functools.wraps(function)
+        def call(*arguments: Any) -> Any:
+            with user_code(f"{title} of the dispatcher {name!r} failed"):
+                return function(*arguments)
+
+        return call
+
+    return dataclasses.replace(spec, **{title: guarded(title) for title in PARAMETERS})
 
 
 def located(name: str, cluster: Sequence[str], files: Sequence[Path]) -> tuple[str, ...]:
@@ -70,8 +86,7 @@ def open_dispatcher(name: str, setting: Setting) -> Dispatcher:
     Raises PluginError if opening it fails, or the opened object lacks a method or attribute of `Dispatcher`.
     """
     spec = find_dispatcher(name)
-    with user_code(f"the dispatcher {name!r} cannot be opened"):
-        dispatcher = spec.open_dispatcher(setting)
+    dispatcher = spec.open_dispatcher(setting)
     title = f"the dispatcher {name!r} ({type(dispatcher).__name__})"
     where = definition_of(spec.open_dispatcher) or position_of(published(GROUP)[name].value)
     missing = [attribute for attribute in ATTRIBUTES if not hasattr(dispatcher, attribute)]

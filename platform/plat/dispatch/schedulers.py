@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from plat.dispatch import registry
 from plat.dispatch.dispatcher_spec import OVER, PENDING, TaskKey, TaskState
+from plat.errors import PluginError
 from plat.store.coordination.submissions import Record, Submission, newest_record, open_record, open_submissions
 from plat.store.home import Home
 from plat.store.run_directory.attempts import request_cancel
@@ -19,13 +21,15 @@ def ask_schedulers(home: Home, *, note: bool = True) -> Mapping[TaskKey, TaskSta
 
     note  record in the home which tasks are over
 
-    Empty if nothing was handed to a scheduler. A scheduler that does not answer contributes nothing.
+    Empty if nothing was handed to a scheduler. A scheduler that does not answer, and a plug-in that cannot be loaded,
+    contribute nothing (`plat doctor` names such a plug-in).
     """
     asked = {submission.facts().get("scheduler") for submission in open_submissions(home)}
     tasks: dict[TaskKey, TaskState] = {}
     for name in registry.names():
         if name in asked or None in asked:  # any scheduler may give up a submission without a submission.json
-            tasks |= registry.find_dispatcher(name).task_states(home, note)
+            with contextlib.suppress(PluginError):
+                tasks |= registry.find_dispatcher(name).task_states(home, note)
     return tasks
 
 

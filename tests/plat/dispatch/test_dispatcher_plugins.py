@@ -3,10 +3,15 @@
 from importlib.metadata import EntryPoint
 
 import pytest
+from toy_runs import toy_run
 
 from plat.dispatch import registry
 from plat.dispatch.dispatcher_spec import DispatcherSpec, Setting
+from plat.dispatch.driver import sweep
+from plat.dispatch.submitting import hand_over
 from plat.errors import PluginError, SpecError
+from plat.store.run_directory.creation import create
+from plat.words.states import RunStatus
 
 
 class Minimal:
@@ -73,7 +78,7 @@ def test_an_error_while_opening_is_the_plugins_with_its_line(monkeypatch, home):
         raise RuntimeError("no socket")
 
     publish(monkeypatch, DispatcherSpec(open_dispatcher))
-    with pytest.raises(PluginError, match="the dispatcher 'mine' cannot be opened: RuntimeError: no socket") as caught:
+    with pytest.raises(PluginError, match="the dispatcher 'mine' failed: RuntimeError: no socket") as caught:
         opened(home)
     assert str(caught.value.where).startswith(f"{__file__}:")
 
@@ -104,3 +109,14 @@ def test_what_is_no_spec_is_refused(monkeypatch):
         registry.find_dispatcher("mine")
     with pytest.raises(SpecError, match="unknown dispatcher"):
         registry.find_dispatcher("other")
+
+
+def test_a_run_that_a_scheduler_has_is_left_alone_by_a_plug_in_of_this_machine(monkeypatch, home):
+    run = toy_run(seed=0)
+    create(home, run, "")
+    hand_over(home, {"scheduler": "slurm", "cluster": "c"}, [[run]], lambda *_: {"session": "one"}, lambda *_: "job")
+    publish(monkeypatch, DispatcherSpec(lambda setting: Minimal()))
+    ends = sweep(home, [run], on="mine").ends
+    assert ends[run.id].state == RunStatus.QUEUED
+    publish(monkeypatch, DispatcherSpec(lambda setting: Minimal(), on_this_machine=False))
+    assert sweep(home, [run], on="mine").ends[run.id].state == RunStatus.MISSING  # it was offered to the dispatcher

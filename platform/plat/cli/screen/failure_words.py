@@ -9,6 +9,7 @@ import traceback
 from collections.abc import Sequence
 
 from plat.app.messages import stage
+from plat.app.os_errors import in_our_words
 from plat.cli.common import PIPE_CLOSED, RUNS_FAILED, settings
 from plat.cli.screen.output import tell
 from plat.cli.verb_list import GROUPS, VERBS, load
@@ -37,18 +38,8 @@ def _explain_os_error(error: OSError, arguments: list[str]) -> int:
         return PIPE_CLOSED
     if error.errno == errno.EIO and error.filename is None:  # the terminal was closed
         return INTERRUPTED
-    name = str(error.filename or "")
-    if error.errno == errno.ENAMETOOLONG:
-        return _show(SpecError("a file name that is too long", where=_cut(name) or None, fix="give a shorter one"))
-    if error.errno in (errno.EISDIR, errno.ENOTDIR, errno.ENOTEMPTY, errno.ELOOP) and name:
-        what = f"there is a file where a folder is needed, or a folder where a file is needed: {error.strerror}"
-        fix = "move away what is there, then give the same command again"
-        return _show(HomeError(what, where=name, fix=fix))
-    if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES, errno.EPERM):
-        fix = "free some disk space or fix the permissions, then give the same command again"
-        fix += "; or choose another home with --home DIR"
-        return _show(HomeError(f"cannot read or write: {error.strerror}", where=name or None, fix=fix))
-    return _explain_mistake(error, arguments)
+    known = in_our_words(error)
+    return _explain_mistake(error, arguments) if known is None else _show(known)
 
 
 def _show(error: PlatError) -> int:
@@ -69,11 +60,6 @@ def _was_interrupted(error: BaseException) -> bool:
         seen.add(id(cause))
         cause = cause.__cause__ or cause.__context__
     return False
-
-
-def _cut(text: str, room: int = 100) -> str:
-    """Return the text, or its beginning and end if it is longer than `room`."""
-    return text if len(text) <= room else f"{text[: room // 2]}...{text[-room // 4 :]}"
 
 
 def usage_error(error: Exception, arguments: list[str]) -> SpecError:

@@ -252,4 +252,5 @@ SPEC = DispatcherSpec(
     check_reachable=check_reachable,
     end_tasks=end_tasks,
     task_states=task_states,
+    on_this_machine=False,
 )

@@ -151,5 +151,6 @@ SPEC = DispatcherSpec(
     check_reachable=check_reachable,
     end_tasks=end_tasks,
     task_states=task_states,
+    on_this_machine=False,
     detaches_by_default=True,
 )
