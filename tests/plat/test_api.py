@@ -139,7 +139,7 @@ def test_errors_of_the_system_are_in_the_words_of_the_command_line(folder):
 
 
 def test_one_text_is_one_override_one_condition_and_one_column(folder):
-    assert plat.plan("small.yaml", "matrix.policy=[wild]").counts == {"missing": 1}
+    assert plat.plan("small.yaml", "matrix.policy=[wild]").counts["missing"] == 1
     plat.sweep("small.yaml", home="my-home")
     found = plat.runs("small.yaml", where="policy=wild", columns="seed", home="my-home")
     assert list(found.columns) == ["id", "seed"] and len(found) == 1

@@ -45,10 +45,11 @@ def tell(text: str) -> None:
     logger.log(level, rest if colon and kind in (*LEVELS, "note") else text)
 
 
-class Telling(io.TextIOBase):
+class Telling(io.StringIO):
     """A text stream that gives each line to `tell`."""
 
     def __init__(self) -> None:
+        super().__init__()
         self._rest = ""
 
     def write(self, text: str) -> int:

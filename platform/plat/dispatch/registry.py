@@ -72,7 +72,8 @@ def _guarded(name: str, spec: DispatcherSpec) -> DispatcherSpec:
 
         return call
 
-    return dataclasses.replace(spec, **{title: guarded(title) for title in PARAMETERS})
+    functions: dict[str, Any] = {title: guarded(title) for title in PARAMETERS}
+    return dataclasses.replace(spec, **functions)
 
 
 def located(name: str, cluster: Sequence[str], files: Sequence[Path]) -> tuple[str, ...]:
