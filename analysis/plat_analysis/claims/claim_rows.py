@@ -27,6 +27,7 @@ from plat_analysis.claims.engine import Verdict
 from plat_analysis.statistics.families import shared_spread
 from plat_analysis.statistics.intervals import MIN_JUDGED, Estimate
 from plat_analysis.statistics.power import MOST, POWER, seeds_needed, spread_range
+from plat_analysis.statistics.replicates import SUCH_BUILDS
 from plat_analysis.statistics.sign_flips import flips_above, shown_above, shown_below
 
 ABOVE, BELOW, SMALL = "above zero", "below zero", "smaller than assumed, and not shown to be above zero"
@@ -146,7 +147,7 @@ def units_needed(rows: Sequence[tuple[Estimate, float]], level: float, digits: i
     spread = _mean_square(
         [e.deviation if e.error is None else e.error * e.units**0.5 for e in estimates if e.deviation is not None]
     )
-    units = "builds" if any(estimate.about == "such builds" for estimate in estimates) else "seeds"
+    units = "builds" if any(estimate.about == SUCH_BUILDS for estimate in estimates) else "seeds"
     strata = [estimate.units - estimate.freedom for estimate in estimates if estimate.error is not None]
     builds = 1 if units == "builds" else max([1, *strata])
     fresh = "fresh " if any(estimate.judged for estimate in estimates) else ""  # the present ones were one look

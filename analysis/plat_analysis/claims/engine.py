@@ -36,6 +36,7 @@ class Verdict:
     lines     the reasons of `detail` one by one, where a check gives them
     p         p-value of the finding, corrected over its rows; None where there is none
     deciding  the reason that decided (default: the first line)
+    part      `only: matrix.task=[sokoban]` if overrides chose a part of the matrix, else ""; the engine fills it in
     """
 
     status: str
@@ -48,6 +49,7 @@ class Verdict:
     p: float | None = None
     deciding: str = field(default="", repr=False)
     bounds: Mapping[str, tuple[float, float]] = field(default_factory=dict, repr=False)
+    part: str = field(default="", repr=False)
 
     def __post_init__(self) -> None:
         if self.status not in STATUSES:
@@ -67,11 +69,10 @@ class Verdict:
     def reason(self) -> str:
         """Return what decided, and the p-value if there is one: `above zero in 1 of 9; p .0010 over all its rows`.
 
-        If only a part of the matrix was judged, the text begins with the line `only: ...` that names this part.
+        If only a part of the matrix was judged, the text begins with `part`.
         """
-        part = next((line for line in self.lines[:1] if line.startswith("only: ") and line != self.deciding), "")
         p = "" if self.p is None else f"p {p_value(self.p)} over all its rows"
-        return "; ".join(filter(None, [part, self.deciding, p]))
+        return "; ".join(filter(None, [self.part, self.deciding, p]))
 
     def as_dict(self) -> dict[str, Any]:
         """Return the verdict as `plat claims --json` prints it."""
@@ -146,4 +147,4 @@ def _restricted(verdict: Verdict, experiment: Experiment) -> Verdict:
         return verdict
     only = f"only: {' '.join(chosen)}"
     detail = "; ".join(filter(None, [only, verdict.detail]))
-    return replace(verdict, detail=detail, lines=(only, *verdict.lines))
+    return replace(verdict, detail=detail, lines=(only, *verdict.lines), part=printable(only))

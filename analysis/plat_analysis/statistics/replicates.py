@@ -11,6 +11,7 @@ import numpy as np
 from plat_analysis.statistics.intervals import LEVEL, Estimate
 
 MIN_UNITS = 3  # least units for an interval
+SUCH_BUILDS = "such builds"  # `Estimate.about` of an interval over builds
 Builds = Literal["fixed", "random"]
 
 
@@ -77,7 +78,7 @@ def _over_builds(
     of_builds, of_seeds = _means(values, 0), _means(values, 1)
     mean = sum(of_builds) / len(of_builds)
     deviation = float(np.std(of_builds, ddof=1)) if len(of_builds) > 1 else None
-    estimate = Estimate(value=mean, seeds=len(values), deviation=deviation, about="such builds", **facts)
+    estimate = Estimate(value=mean, seeds=len(values), deviation=deviation, about=SUCH_BUILDS, **facts)
     if len(of_builds) < MIN_UNITS or (len(of_seeds) < MIN_UNITS and not seedless):
         return estimate
     crossed = not seedless and len(of_seeds) < len(values)

@@ -125,6 +125,7 @@ def verify(
     from plat.spec.expansion.experiment import build_run, config_object
     from plat.trainer.embedded.base_model.base_record import SHIPPED, records_in, shipped_base
     from plat.trainer.embedded.base_model.builds import verify_all
+    from plat.trainer.embedded.base_model.compare import AS_GOOD
     from plat.trainer.embedded.spec import SPEC
 
     if arguments:
@@ -144,7 +145,7 @@ def verify(
     configs = [config_object(run, SPEC) for run in runs]
     tell(f"building {counted(len(records), 'base model')} again; about a minute each")
     results = verify_all(records, configs, margin, jobs or usable_cores(), tell, out)
-    good = all(task.verdict == "as good" for result in results for task in result.tasks)
+    good = all(task.verdict == AS_GOOD for result in results for task in result.tasks)
     if as_json:
         print_json(
             {"as_good": good, "margin": margin, "bases": [base_view.verification_json(result) for result in results]}
