@@ -1,6 +1,7 @@
 """States and outcomes have one spelling, in `plat.words`: no other module compares with their texts."""
 
 import ast
+import re
 from pathlib import Path
 
 import pytest
@@ -11,13 +12,19 @@ from plat.words.states import JobState, LeaseState, RunStatus
 ROOT = Path(__file__).parent.parent
 FOLDERS = [ROOT / "platform" / "plat", ROOT / "analysis" / "plat_analysis"]
 WORDS = {*RunStatus, *LeaseState, *JobState, FINISHED, CANCELLED}
+OUTCOME = re.compile(r"(failed|stopped):\w*$")
 NAMED = ("state", "states", "held", "outcome", "status")  # what holds one of the words
 
 
 def literals(source: str) -> list[str]:
-    """Return `line: word` for each word of the vocabulary that something of these names is compared with."""
+    """Return `line: word` for each word of the vocabulary that something of these names is compared with.
+
+    Also each text that spells an outcome of a failure or of a stop, wherever it stands.
+    """
     found = []
     for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Constant) and isinstance(node.value, str) and OUTCOME.match(node.value):
+            found.append(f"{node.lineno}: {node.value}")
         if not isinstance(node, ast.Compare) or not is_state(node.left):
             continue
         constants = [leaf for side in node.comparators for leaf in ast.walk(side) if isinstance(leaf, ast.Constant)]
@@ -55,6 +62,8 @@ def test_states_are_compared_with_the_words_for_them():
         'lease.state(run) in ("live", "unknown")',
         'result["held"] == "live"',
         '[run for run in runs if run.outcome == "finished"]',
+        'end("failed:oom")',
+        'f"stopped:{reason}"',
     ],
 )
 def test_a_literal_is_seen(source):

@@ -1,4 +1,4 @@
-"""The command line, a search and the report count the same events of a done run, and of the part that a checkpoint covers.
+"""The command line, a search and the report count the same events of done runs and of what a checkpoint covers.
 
 Of an unfinished run, the command line and a search also count what the newest attempt has logged since.
 """

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
+from plat.words.outcomes import failure_class
 from plat_analysis.artifact import Cell, Tone, estimate_cell, interval, provenance, short_interval
 from plat_analysis.quantities.success import Fall
 from plat_analysis.statistics.intervals import Estimate
@@ -31,7 +32,7 @@ def bounds_cell(estimate: Estimate, signed: bool = False) -> Cell:
         brief = _brief(estimate.note)
         return Cell(
             brief,
-            (brief, SHORT_REASONS.get(brief, brief.removeprefix("failed:"))),
+            (brief, SHORT_REASONS.get(brief, failure_class(brief) or brief)),
             "missing",
             title=provenance(estimate),
         )

@@ -17,7 +17,7 @@ from plat.store.run_directory import lease
 from plat.store.run_directory.paths import RunPaths
 from plat.store.run_directory.state import run_state
 from plat.trainer.api import find_trainer
-from plat.words.outcomes import CANCELLED, ENDED_ON_REQUEST, INTERRUPTED, failure_class
+from plat.words.outcomes import CANCELLED, ENDED_ON_REQUEST, INTERRUPTED, NOT_KNOWN, failed, failure_class
 from plat.words.states import JobState, LeaseState, RunStatus
 
 
@@ -71,13 +71,13 @@ def before_start(paths: RunPaths, steal: bool) -> Decision | None:
     if held == LeaseState.UNKNOWN and not steal:
         if now.state == RunStatus.RUNNING:
             return Decision(WAITING)  # a scheduler has it
-        return Decision(ENDED, "unknown", lease.refusal(paths).what)
+        return Decision(ENDED, NOT_KNOWN, lease.refusal(paths).what)
     return None
 
 
 def without_directory(error: PlatError) -> Decision:
     """Return ENDED for a run whose directory could not be made: "failed:disk" for a HomeError, else "failed:error"."""
-    return Decision(ENDED, "failed:disk" if isinstance(error, HomeError) else "failed:error", error.what)
+    return Decision(ENDED, failed("disk") if isinstance(error, HomeError) else failed("error"), error.what)
 
 
 def after_attempt(job: Job, paths: RunPaths, outcome: str, reason: str, stopping: bool) -> Decision:
@@ -92,7 +92,7 @@ def after_attempt(job: Job, paths: RunPaths, outcome: str, reason: str, stopping
     if now.state == RunStatus.RUNNING:
         return Decision(WAITING)  # another sweep has already taken it over
     if failure_class(outcome) is None and outcome not in (INTERRUPTED, *ENDED_ON_REQUEST):
-        return retry_or_end(job, "failed:node", f"it {outcome} but left no result.json", stopping, paths)
+        return retry_or_end(job, failed("node"), f"it {outcome} but left no result.json", stopping, paths)
     recorded = now.reason if now.outcome == outcome else ""
     return retry_or_end(job, outcome, recorded or reason, stopping, paths)
 
@@ -108,11 +108,11 @@ def while_waiting(job: Job, paths: RunPaths, steal: bool, stopping: bool) -> Dec
     if now.state == RunStatus.DONE:
         return Decision(ENDED, now.outcome, now.reason)
     if now.state == RunStatus.UNKNOWN and not steal:
-        return Decision(ENDED, "unknown", lease.refusal(paths).what)
+        return Decision(ENDED, NOT_KNOWN, lease.refusal(paths).what)
     if now.state == RunStatus.FAILED and now.outcome in FINAL:
         return Decision(ENDED, now.outcome, now.reason)
     if now.state == RunStatus.FAILED:
-        return retry_or_end(job, now.outcome or "failed:node", now.reason, stopping, paths)
+        return retry_or_end(job, now.outcome or failed("node"), now.reason, stopping, paths)
     return Decision(QUEUED)
 
 

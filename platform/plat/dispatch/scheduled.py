@@ -23,7 +23,7 @@ from plat.store.run_directory.attempts import record_failure, requested_end, set
 from plat.store.run_directory.paths import RunPaths
 from plat.store.run_directory.run_files import read_outcome
 from plat.store.run_directory.state import run_state
-from plat.words.outcomes import is_failure
+from plat.words.outcomes import CANCELLED, NOT_KNOWN, failed, is_failure
 from plat.words.states import RunStatus
 
 if TYPE_CHECKING:
@@ -118,7 +118,7 @@ class ScheduledDispatcher(ABC):
         waiting = [job for job in wanted if job in self._to_submit]
         self._to_submit = [job for job in self._to_submit if job not in waiting]
         for job in waiting:
-            self._apply(job, Decision(ENDED, "cancelled", "cancelled"))
+            self._apply(job, Decision(ENDED, CANCELLED, "cancelled"))
         cancel_runs(self.home, [job.run.id for job in wanted if job.state != ENDED])
 
     def close(self) -> None:  # noqa: B027
@@ -179,7 +179,7 @@ class ScheduledDispatcher(ABC):
             return True
         record = open_record(paths)
         if record is not None and record.facts.get("scheduler") != self.scheduler:
-            self._apply(job, Decision(ENDED, "unknown", record.place))
+            self._apply(job, Decision(ENDED, NOT_KNOWN, record.place))
             return False
         if record is not None and not is_failure(run_state(paths).outcome):
             self._adopt(job, record)
@@ -231,7 +231,7 @@ def _end_of_task(paths: RunPaths, record: Record) -> tuple[str, str]:
     if not attempts or attempts[-1].number <= record.attempts:
         if paths.cancel.exists():
             return requested_end(paths)
-        outcome = end.get("outcome") or "failed:node"
+        outcome = end.get("outcome") or failed("node")
         if not record.submission.manifest.exists() or record.submission.job_id() is None:
             return "interrupted", reason  # no scheduler ever accepted it
         if is_failure(outcome):
@@ -240,7 +240,7 @@ def _end_of_task(paths: RunPaths, record: Record) -> tuple[str, str]:
     recorded = read_outcome(attempts[-1])
     if recorded is not None:
         return str(recorded["outcome"]), str(recorded.get("reason") or "")
-    outcome = end.get("outcome") or "failed:node"
+    outcome = end.get("outcome") or failed("node")
     if run_state(paths).state == RunStatus.DONE:
         return outcome, reason
     return settle(paths, outcome, f"{reason}; see {log}") or outcome, reason

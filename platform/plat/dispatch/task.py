@@ -25,7 +25,7 @@ from plat.store.disk.durable import read_json
 from plat.store.run_directory.attempts import record_failure
 from plat.store.run_directory.run_files import read_run
 from plat.store.run_directory.state import run_state
-from plat.words.outcomes import ENDED_ON_REQUEST, is_failure
+from plat.words.outcomes import ENDED_ON_REQUEST, failed, is_failure
 from plat.words.states import RunStatus
 
 TICK = 0.5  # seconds; a signal ends the wait at once
@@ -87,7 +87,7 @@ class Task:
                 try:
                     runs.append(read_run(paths))
                 except PlatError as error:
-                    record_failure(paths, "failed:error", error.what, error.render())
+                    record_failure(paths, failed("error"), error.what, error.render())
                     print(error.render())
         return runs
 

@@ -25,7 +25,7 @@ from plat.store.run_directory.run_files import headline_of
 from plat.store.run_directory.run_io import FileRunIO, read_facts
 from plat.trainer.api import find_trainer
 from plat.trainer.heartbeat import beating
-from plat.words.outcomes import INTERRUPTED, is_result
+from plat.words.outcomes import INTERRUPTED, failed, is_result
 
 
 @dataclass(frozen=True)
@@ -131,7 +131,7 @@ def _plain(summary: dict[str, Any], trainer: str) -> dict[str, Any]:
 
 def _after_request(end: End, run: RunPaths, stop: Stop) -> End:
     """Correct the outcome of an attempt that ended because of a request: interrupted, cancelled or pruned."""
-    if stop.asked and end.outcome == "failed:node":  # the scheduler killed the run's processes before the run saved
+    if stop.asked and end.outcome == failed("node"):  # the scheduler killed the run's processes before the run saved
         reason = "asked to stop, and its nodes or processes were gone before it could save"
         end = End(INTERRUPTED, reason, end.error)
     if end.outcome == INTERRUPTED and run.cancel.exists():

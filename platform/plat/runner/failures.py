@@ -17,9 +17,10 @@ import errno
 
 from plat.errors import PlatError, PluginError, RunError
 from plat.user_code import in_words, place_of
+from plat.words.outcomes import failed
 
 RETRIES = {"preempted": 1000, "node": 2, "timeout": 2, "stalled": 1}  # by the dispatcher, within one sweep
-FINAL = ("failed:nan", "failed:error")  # would fail again: only `plat retry` retries them
+FINAL = (failed("nan"), failed("error"))  # would fail again: only `plat retry` retries them
 FIX = "; fix: "  # in a reason: precedes the advice on how to fix it
 LONGEST = 500  # characters of a reason
 _DISK = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS)
@@ -33,17 +34,17 @@ def classify(error: BaseException) -> tuple[str, str]:
     while cause is not None and cause not in seen:
         seen.append(cause)
         if isinstance(cause, RunError) and cause.failure_class != "error":
-            return f"failed:{cause.failure_class}", reason
+            return failed(cause.failure_class), reason
         if isinstance(cause, MemoryError) or any(base.__name__ == "OutOfMemoryError" for base in type(cause).__mro__):
-            return "failed:oom", reason
+            return failed("oom"), reason
         if isinstance(cause, RuntimeError) and ("out of memory" in str(cause) or "can't allocate memory" in str(cause)):
-            return "failed:oom", reason
+            return failed("oom"), reason
         if isinstance(cause, OSError) and cause.errno in _DISK:
-            return "failed:disk", reason
+            return failed("disk"), reason
         if isinstance(cause, FloatingPointError):
-            return "failed:nan", reason
+            return failed("nan"), reason
         cause = cause.__cause__ or cause.__context__
-    return "failed:error", reason
+    return failed("error"), reason
 
 
 def _reason(error: BaseException) -> str:

@@ -18,8 +18,9 @@ from plat.store.disk.durable import to_checked_json, write
 from plat.store.run_directory.paths import AttemptPaths, RunPaths
 from plat.store.run_directory.run_files import read_attempt_meta, read_outcome
 from plat.trainer.api import TrainerSpec
+from plat.words.outcomes import failed
 
-OOM = "failed:oom"
+OOM = failed("oom")
 AFTER_OOM = "after_oom"
 
 

@@ -13,6 +13,8 @@ from its checkpoint when another search or a sweep asks for it.
 
 from __future__ import annotations
 
+from plat.errors import FAILURE_CLASSES
+
 FINISHED = "finished"
 INTERRUPTED = "interrupted"
 CANCELLED = "cancelled"
@@ -21,6 +23,18 @@ NOT_KNOWN = "unknown"  # of a job whose process is gone; never written into a ru
 ENDED_ON_REQUEST = (CANCELLED, PRUNED)  # by a request; resumed only on request
 _STOPPED = "stopped:"
 _FAILED = "failed:"
+
+
+def failed(failure_class: str) -> str:
+    """Return the outcome of a failure, e.g. "failed:oom". Raises ValueError for a class not in FAILURE_CLASSES."""
+    if failure_class not in FAILURE_CLASSES:
+        raise ValueError(f"unknown failure class {failure_class!r}")
+    return _FAILED + failure_class
+
+
+def stopped(reason: str) -> str:
+    """Return the outcome of an early stop of the method, e.g. "stopped:low_success"."""
+    return _STOPPED + reason
 
 
 def is_result(outcome: str | None) -> bool:

@@ -22,7 +22,7 @@ from plat.store.coordination.preparations import is_being_prepared
 from plat.store.home import Home
 from plat.store.run_directory.attempts import record_failure, settle
 from plat.store.run_directory.paths import RunPaths
-from plat.words.outcomes import INTERRUPTED, NOT_KNOWN, failure_class
+from plat.words.outcomes import INTERRUPTED, NOT_KNOWN, failed, failure_class
 from plat.words.states import LeaseState
 
 if TYPE_CHECKING:
@@ -73,7 +73,7 @@ def while_waiting(job: LocalJob, home: Home, steal: bool, stopping: bool) -> Dec
 def without_preparation(job: LocalJob, home: Home, create: Create) -> Decision:
     """Return the decision that ends a run with the outcome of its preparation; record a failure, no interruption."""
     assert job.needs is not None
-    outcome, reason = job.needs.outcome or "failed:error", f"{job.needs.title} failed: {job.needs.reason}"
+    outcome, reason = job.needs.outcome or failed("error"), f"{job.needs.title} failed: {job.needs.reason}"
     if failure_class(outcome) is not None:
         try:
             record_failure(create(job.run), outcome, reason, f"see {home.job_log(job.needs.id)}")
@@ -95,16 +95,16 @@ def read_end(status: int, result: dict[str, Any] | None, job: LocalJob, oom_kill
         number = os.WTERMSIG(status)
         if number == signal.SIGKILL:
             if oom_kills is not None and job.oom_kills is not None and oom_kills > job.oom_kills:
-                return "failed:oom", "killed by the kernel: out of memory"
-            return "failed:node", "killed (SIGKILL) from outside"
+                return failed("oom"), "killed by the kernel: out of memory"
+            return failed("node"), "killed (SIGKILL) from outside"
         if number == signal.SIGTERM:
             return INTERRUPTED, "ended by SIGTERM before it could save its state"
         if number == signal.SIGXCPU:
-            return "failed:timeout", "used up its CPU time limit"
+            return failed("timeout"), "used up its CPU time limit"
         if number in CRASHES:
-            return "failed:error", f"crashed with {signal_name(number)}; its log has the traceback"
-        return "failed:node", f"ended by {signal_name(number)}"
-    return "failed:error", f"the process ended with exit code {os.WEXITSTATUS(status)} and recorded no outcome"
+            return failed("error"), f"crashed with {signal_name(number)}; its log has the traceback"
+        return failed("node"), f"ended by {signal_name(number)}"
+    return failed("error"), f"the process ended with exit code {os.WEXITSTATUS(status)} and recorded no outcome"
 
 
 def stall_signal(job: LocalJob, home: Home, limit: float) -> int | None:
@@ -125,7 +125,7 @@ def stall_signal(job: LocalJob, home: Home, limit: float) -> int | None:
     if sign != job.sign_of_life:
         job.sign_of_life, job.grown = sign, now
     elif now - job.grown > limit:
-        job.ending = ("failed:stalled", f"no event for {now - job.grown:.0f} s")
+        job.ending = (failed("stalled"), f"no event for {now - job.grown:.0f} s")
         job.kill_at = now + LAST_WORDS
         return signal.SIGABRT
     return None

@@ -29,6 +29,7 @@ from plat.dispatch.local import worker
 from plat.processes import process_tree
 from plat.processes.own_process import handle_of, wait_for_end
 from plat.runner.training import warm_up
+from plat.words.outcomes import failed
 
 # Not multiprocessing's forkserver: on Python 3.11 it imports the parent's main module again in every child, preloads
 # with another sys.path, outlives its parent as long as a child lives, and gives wrong exit codes when used from two
@@ -115,7 +116,7 @@ class Server:
         except OSError as error:  # no memory or no process left: only this job fails
             os.close(reader)
             os.close(writer)
-            result = {"outcome": "failed:node", "reason": f"cannot start a process: {error.strerror}"}
+            result = {"outcome": failed("node"), "reason": f"cannot start a process: {error.strerror}"}
             self._send({"event": "exit", "job": request["job"], "status": 256, "result": result})
             return
         finally:

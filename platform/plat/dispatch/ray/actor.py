@@ -31,6 +31,7 @@ from plat.store.coordination.submissions import Submission
 from plat.store.disk.durable import append_line, read_json
 from plat.store.run_directory import lease
 from plat.trainer.allocation import OTHER_MACHINES
+from plat.words.outcomes import INTERRUPTED, failed
 from plat.words.states import LeaseState
 
 PREFIX = "plat-"  # of the names of submissions, and therefore of their actors and groups
@@ -84,9 +85,9 @@ class TaskActor:
 
     def _note_over(self, code: int) -> None:
         if code:
-            self._submission.note_over("failed:node", f"its process ended with code {code}", self._number)
+            self._submission.note_over(failed("node"), f"its process ended with code {code}", self._number)
         elif self._stopped:
-            self._submission.note_over("interrupted", "asked to stop", self._number)
+            self._submission.note_over(INTERRUPTED, "asked to stop", self._number)
         else:
             self._submission.note_over(None, "its process has ended", self._number)
 

@@ -25,6 +25,7 @@ from plat.processes import identification
 from plat.processes.cores import usable_cores
 from plat.store.coordination.submissions import Submission
 from plat.trainer.private_ray import private_ray
+from plat.words.outcomes import INTERRUPTED
 
 NAMESPACE = "plat"
 OBJECT_STORE = 80 * 2**20  # bytes; plat stores no objects in it
@@ -158,7 +159,7 @@ class Bridge:
                 else:
                     ray.kill(actor, no_restart=True)
                     remove_group(name)
-                    submission.note_over("interrupted", "asked to stop before it began", number)
+                    submission.note_over(INTERRUPTED, "asked to stop before it began", number)
         return {}
 
     def kill(self, names: list[str]) -> dict[str, Any]:

@@ -30,6 +30,7 @@ from plat.planning.cost import History
 from plat.store.coordination.submissions import Record, Submission
 from plat.store.run_directory import lease
 from plat.trainer.resources import Resources
+from plat.words.outcomes import CANCELLED, INTERRUPTED
 
 if TYPE_CHECKING:
     from plat.spec.expansion.run import Run
@@ -83,7 +84,7 @@ class RayDispatcher(ScheduledDispatcher):
             return
         self._end_actors(at_once=True)
         for job_id, record in self._own_records().items():
-            record.submission.note_over("interrupted", "killed by a second interrupt", record.task)
+            record.submission.note_over(INTERRUPTED, "killed by a second interrupt", record.task)
             pid = lease.holder(self.home.run(self.jobs[job_id].run.id))
             if pid is not None:
                 with contextlib.suppress(ProcessLookupError):
@@ -238,7 +239,7 @@ def end_tasks(tasks: Sequence[tuple[Submission, int]]) -> None:
     """
     for submission, task in tasks:
         if not submission.starts(task).exists():
-            submission.note_over("cancelled", "cancelled", task)
+            submission.note_over(CANCELLED, "cancelled", task)
 
 
 def open_dispatcher(setting: Setting) -> RayDispatcher:

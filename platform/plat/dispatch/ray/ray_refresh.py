@@ -19,6 +19,7 @@ from plat.processes import identification
 from plat.store.coordination.submissions import Submission, open_submissions
 from plat.store.disk.durable import read_json
 from plat.store.home import Home
+from plat.words.outcomes import failed
 
 SCHEDULER = "ray"
 ACCEPT_WITHIN = 5.0  # seconds; a cluster lists an actor before the call that starts it returns
@@ -80,7 +81,7 @@ def _refresh(submission: Submission, facts: dict[str, Any], names: Collection[st
         return []
     for task in tasks:
         if task not in listed:
-            submission.note_over("failed:node", "Ray lost its actor", task)
+            submission.note_over(failed("node"), "Ray lost its actor", task)
     if not listed:
         submission.note_over(None, "all of its tasks are over")
     return [actor_name(submission, task) for task in listed if submission.is_over(task)]
@@ -88,8 +89,8 @@ def _refresh(submission: Submission, facts: dict[str, Any], names: Collection[st
 
 def _note_all_over(submission: Submission, facts: dict[str, Any], reason: str) -> None:
     for task in range(len(facts["tasks"])):
-        submission.note_over("failed:node", reason, task)
-    submission.note_over("failed:node", reason)
+        submission.note_over(failed("node"), reason, task)
+    submission.note_over(failed("node"), reason)
 
 
 def _lost_clusters() -> Callable[[dict[str, Any]], bool]:

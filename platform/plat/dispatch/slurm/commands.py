@@ -18,6 +18,7 @@ from dataclasses import dataclass
 
 from plat.dispatch.dispatcher import SchedulerError
 from plat.dispatch.dispatcher_spec import OVER, PENDING, RUNNING, UNKNOWN, TaskState
+from plat.words.outcomes import CANCELLED, failed
 
 UNREADABLE = -1  # the index of a task whose listed indices cannot be read
 NAMES_AT_ONCE = 300  # job names in one call
@@ -42,16 +43,16 @@ _PHASES = {
 # The outcome of runs that recorded none, by the state of their ended task; None: no outcome follows from it.
 _OVER = {
     "COMPLETED": None,
-    "CANCELLED": "cancelled",
-    "FAILED": "failed:node",
-    "TIMEOUT": "failed:timeout",
-    "DEADLINE": "failed:timeout",
-    "PREEMPTED": "failed:preempted",
-    "NODE_FAIL": "failed:node",
-    "BOOT_FAIL": "failed:node",
-    "LAUNCH_FAILED": "failed:node",
-    "RECONFIG_FAIL": "failed:node",
-    "OUT_OF_MEMORY": "failed:oom",
+    "CANCELLED": CANCELLED,
+    "FAILED": failed("node"),
+    "TIMEOUT": failed("timeout"),
+    "DEADLINE": failed("timeout"),
+    "PREEMPTED": failed("preempted"),
+    "NODE_FAIL": failed("node"),
+    "BOOT_FAIL": failed("node"),
+    "LAUNCH_FAILED": failed("node"),
+    "RECONFIG_FAIL": failed("node"),
+    "OUT_OF_MEMORY": failed("oom"),
 }
 GONE = TaskState(OVER, "SLURM no longer knows the job")
 

@@ -26,6 +26,7 @@ from plat.store.disk.durable import append_line
 from plat.store.run_directory.attempts import record_failure
 from plat.store.run_directory.state import run_state
 from plat.units import are, counted
+from plat.words.outcomes import failed
 
 TIMEOUT, PREEMPTED = "timeout", "preempted"
 LATE = 60.0  # seconds by which SLURM's signal may be early
@@ -114,7 +115,7 @@ class SlurmTask(Task):
         minutes = self.manifest.get("minutes")
         reason = f"reached the limit of {minutes} minutes {RETRIES['timeout'] + 1} times without a further step"
         fix = "raise the time (`time:` of the profile, or cluster.time=), or save more often (train.checkpoint_every)"
-        record_failure(self.home.run(run.id), "failed:timeout", reason, f"{reason}: {fix}")
+        record_failure(self.home.run(run.id), failed("timeout"), reason, f"{reason}: {fix}")
 
 
 def main(folder: str) -> int:

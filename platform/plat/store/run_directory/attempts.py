@@ -22,7 +22,7 @@ from plat.store.run_directory.numerics import numerics
 from plat.store.run_directory.paths import AttemptPaths, RunPaths
 from plat.store.run_directory.run_files import headline_of, load_meta, read_outcome
 from plat.store.run_directory.state import last_progress
-from plat.words.outcomes import CANCELLED, PRUNED
+from plat.words.outcomes import CANCELLED, PRUNED, failed
 
 
 def new_attempt(paths: RunPaths, number: int, threads: int = 0) -> AttemptPaths:
@@ -128,7 +128,7 @@ def close_abandoned(paths: RunPaths) -> None:
     """Record `failed:node` for attempts without an outcome. The caller holds the lease, so none of them still runs."""
     for attempt in paths.attempts():
         if not attempt.outcome.exists():
-            end_attempt(paths, attempt, "failed:node", "the process vanished (killed, or the machine went down)")
+            end_attempt(paths, attempt, failed("node"), "the process vanished (killed, or the machine went down)")
 
 
 def end_attempt(paths: RunPaths, attempt: AttemptPaths, outcome: str, reason: str, error: str | None = None) -> None:

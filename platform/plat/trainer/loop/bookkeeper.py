@@ -59,6 +59,7 @@ from plat.trainer.loop.trainable import Measured, Trainable
 from plat.trainer.loop.training_progress import Progress, Stopwatch, read_progress, with_progress
 from plat.trainer.run_config import RunConfig
 from plat.words.metric_names import HELDOUT_BASE_SUCCESS, HELDOUT_FINAL_SUCCESS, HELDOUT_SUCCESS, VAL_SUCCESS
+from plat.words.outcomes import FINISHED, INTERRUPTED, stopped
 
 
 class Bookkeeper:
@@ -185,10 +186,10 @@ class Bookkeeper:
                 fix="this is a mistake in the trainer: it must iterate until the run is over",
             )
         if self.is_interrupted:
-            return Outcome("interrupted")
+            return Outcome(INTERRUPTED)
         self._evaluate_peak_and_final()
         peak = {"peak_step": self.progress.best_step, "peak_success": self.progress.best_success}
-        return Outcome("finished" if self.reason is None else f"stopped:{self.reason}", {**description, **peak})
+        return Outcome(FINISHED if self.reason is None else stopped(self.reason), {**description, **peak})
 
     # --- measurements -------------------------------------------------------------------------------------------------
 
