@@ -6,6 +6,8 @@ Importing the command line takes a tenth of a second, and a KeyboardInterrupt du
 import signal
 import sys
 
+from plat.processes.interrupt import leave
+
 
 def main() -> None:
     """Run the `plat` script. Always ends with SystemExit, with code 2 if this is not Linux."""
@@ -13,8 +15,6 @@ def main() -> None:
         print(f"error: plat runs on Linux, and this is {sys.platform}", file=sys.stderr)
         print("  fix: use a Linux machine, a container, or WSL on Windows", file=sys.stderr)
         sys.exit(2)
-    from plat.processes.interrupt import leave
-
     if signal.getsignal(signal.SIGINT) is signal.default_int_handler:  # else it is ignored, as in a background job
         signal.signal(signal.SIGINT, leave)
     from plat.cli import main as command_line

@@ -82,7 +82,7 @@ def _package(file: str) -> str:
 
 
 def position_of(name: str) -> str:
-    """Return `file:line` of an imported module's attribute, e.g. of "toy_paper.dispatcher:SPEC".
+    """Return `file:line` of an imported module's attribute, e.g. of "my_package.dispatcher:SPEC".
 
     The line is that of its assignment, else 1. Returns the name if the module has no file or is not imported.
     """

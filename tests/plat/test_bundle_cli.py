@@ -153,7 +153,7 @@ def test_an_export_without_any_whole_run_names_the_damaged_ones(plat, swept):
     ("arguments", "message"),
     [
         (["export", "small.yaml", "--home", "here"], "--out DIR"),
-        (["export", "small.yaml", "--home", "there", "--out", "bundle"], "nothing to export"),
+        (["export", "small.yaml", "--home", "there", "--out", "bundle"], "there is no home here"),
         (["export", "small.yaml", "--home", "here", "--out", "papers"], "in the way"),
         (["export", "--home", "here", "--out", "bundle"], "no experiment file"),
         (["import", "papers", "--home", "there"], "not a bundle"),

@@ -96,8 +96,8 @@ def test_doctor_looks_at_everything_and_creates_nothing(plat, home):
     assert set(checks) == {"python", "packages", "plugins", "tasks", "torch", "cores", "home", "disk", "store"}
     assert code == 0, out
     assert not home.exists()
-    home.root.mkdir()
-    assert plat("doctor")[0] == 0 and not list(home.root.iterdir())  # a folder that is no home stays as it is
+    home.mkdir()
+    assert plat("doctor")[0] == 0 and not list(home.iterdir())  # a folder that is no home stays as it is
 
 
 def test_doctor_names_the_plugins(plat):

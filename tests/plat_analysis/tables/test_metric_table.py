@@ -119,7 +119,7 @@ def test_entries_that_cannot_work_are_refused_before_training(make_experiment):
 def test_equal_values_have_no_interval(make_experiment, make_frames):
     frames, experiment = setting(make_experiment, make_frames, values=lambda *at: 1.0)
     (table,) = build(frames, experiment, rows="variant", metrics=[BASE], at="start")
-    assert table.rows[0].cells[-1].text == "100.0" and "all values equal" in table.notes[-1].text
+    assert table.rows[0].cells[-1].text == "100.0" and "all its values are equal" in table.notes[-1].text
 
 
 def test_a_metric_that_no_run_logged_is_named_under_the_table_with_the_nearest_one(make_experiment, make_frames):

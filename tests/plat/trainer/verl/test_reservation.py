@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from plat.errors import RunError
-from plat.trainer.verl.settings import room
+from plat.trainer.verl.settings import reservation
 from plat.trainer.verl.settings.reservation import Reservation, wait_for_nodes
 
 
@@ -17,7 +17,7 @@ def node(gpus: float, cpus: float, alive: bool = True) -> dict[str, Any]:
 
 @pytest.fixture(autouse=True)
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(room, "TICK", 0.001)
+    monkeypatch.setattr(reservation, "TICK", 0.001)
 
 
 def test_it_returns_as_soon_as_enough_nodes_are_there() -> None:
