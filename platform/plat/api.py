@@ -9,6 +9,7 @@ command line does, unless given.
 from __future__ import annotations
 
 import functools
+import inspect
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -35,10 +36,12 @@ T = TypeVar("T")
 
 
 def _in_our_words(function: Callable[P, T]) -> Callable[P, T]:
-    """Raise the error that the command line shows for an error of the operating system."""
+    """Raise SpecError for an argument of a wrong type, and the command line's error for one of the operating system."""
 
     @functools.wraps(function)
     def call(*args: P.args, **kwargs: P.kwargs) -> T:
+        for name, value in inspect.signature(function).bind(*args, **kwargs).arguments.items():
+            _check_argument(name, value)
         try:
             return function(*args, **kwargs)
         except OSError as error:
@@ -50,6 +53,21 @@ def _in_our_words(function: Callable[P, T]) -> Callable[P, T]:
             raise known from error
 
     return call
+
+
+def _check_argument(name: str, value: object) -> None:
+    """Raise SpecError for a value of the wrong type. None is right where a function has it as default."""
+    kind, wanted = {
+        "jobs": (int, "a whole number above 0"),
+        **dict.fromkeys(("wait", "steal", "record"), (bool, "True or False")),
+        **dict.fromkeys(("file", "files", "out", "home"), (str | Path, "a path")),
+    }.get(name, (str, "text"))
+    lists = name in ("files", "overrides", "where", "columns")
+    items = value if lists and isinstance(value, list | tuple) else [value]
+    right = all(isinstance(item, kind) for item in items) and (name != "jobs" or (type(value) is int and value > 0))
+    if not right and (value is not None or name in ("file", "files")):
+        fix = f"give {wanted}{', or a list' if lists else ''}"
+        raise SpecError(f"{name} is {value!r:.60}", where=f"the argument {name}", fix=fix)
 
 
 @_in_our_words

@@ -138,6 +138,25 @@ def test_errors_of_the_system_are_in_the_words_of_the_command_line(folder):
         plat.plan("x" * 300 + ".yaml")
 
 
+@pytest.mark.parametrize(
+    ("name", "arguments", "options", "what"),
+    [
+        ("sweep", ["small.yaml"], {"jobs": -3}, "jobs is -3"),
+        ("plan", ["small.yaml"], {"jobs": 1.5}, "jobs is 1.5"),
+        ("plan", [None], {}, "files is None"),
+        ("plan", ["small.yaml", {"train.lr": 1}], {}, "overrides is {'train.lr': 1}"),
+        ("load", [["small.yaml"]], {}, r"file is \['small.yaml'\]"),
+        ("sweep", ["small.yaml"], {"on": ["local"]}, r"on is \['local'\]"),
+        ("sweep", ["small.yaml"], {"wait": "x"}, "wait is 'x'"),
+        ("claims", ["small.yaml"], {"store": 5}, "store is 5"),
+    ],
+)
+def test_an_argument_of_a_wrong_type_is_refused(folder, name, arguments, options, what):
+    with pytest.raises(SpecError, match=what) as error:
+        getattr(plat, name)(*arguments, **options)
+    assert error.value.where and error.value.fix
+
+
 def test_one_text_is_one_override_one_condition_and_one_column(folder):
     assert plat.plan("small.yaml", "matrix.policy=[wild]").counts["missing"] == 1
     plat.sweep("small.yaml", home="my-home")
