@@ -58,22 +58,23 @@ def find_dispatcher(name: str) -> DispatcherSpec:
             fix="write SPEC = DispatcherSpec(open_dispatcher), from plat.dispatch.dispatcher_spec",
         )
     _check_functions(f"the DispatcherSpec of {name!r}", spec, PARAMETERS, position_of(value))
-    return spec if value.startswith("plat.") else _guarded(name, spec)
+    functions: dict[str, Any] = {title: _guarded(name, title, getattr(spec, title)) for title in PARAMETERS}
+    return spec if _is_ours(name) else dataclasses.replace(spec, **functions)
 
 
-def _guarded(name: str, spec: DispatcherSpec) -> DispatcherSpec:
-    def guarded(title: str) -> Callable[..., Any]:
-        function = getattr(spec, title)
+def _is_ours(name: str) -> bool:
+    return published(GROUP)[name].value.startswith("plat.")
 
-        @functools.wraps(function)
-        def call(*arguments: Any) -> Any:
-            with user_code(f"{title} of the dispatcher {name!r} failed"):
-                return function(*arguments)
 
-        return call
+def _guarded(name: str, title: str, function: Callable[..., Any]) -> Callable[..., Any]:
+    """Return the function of a plug-in so that an unexpected error becomes a PluginError with the plug-in's line."""
 
-    functions: dict[str, Any] = {title: guarded(title) for title in PARAMETERS}
-    return dataclasses.replace(spec, **functions)
+    @functools.wraps(function)
+    def call(*arguments: Any, **options: Any) -> Any:
+        with user_code(f"{title} of the dispatcher {name!r} failed"):
+            return function(*arguments, **options)
+
+    return call
 
 
 def located(name: str, cluster: Sequence[str], files: Sequence[Path]) -> tuple[str, ...]:
@@ -94,6 +95,8 @@ def open_dispatcher(name: str, setting: Setting) -> Dispatcher:
     if missing:
         raise _wrong(title, f"it has no {', '.join(missing)}", where, "Dispatcher")
     _check_functions(title, dispatcher, METHODS, where)
+    for method in () if _is_ours(name) else METHODS:
+        setattr(dispatcher, method, _guarded(name, method, getattr(dispatcher, method)))
     return dispatcher
 
 

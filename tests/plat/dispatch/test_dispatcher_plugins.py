@@ -111,6 +111,17 @@ def test_what_is_no_spec_is_refused(monkeypatch):
         registry.find_dispatcher("other")
 
 
+def test_an_error_of_a_method_is_the_plugins_too(monkeypatch, home):
+    class Broken(Minimal):
+        def submit(self, runs):
+            raise RuntimeError("no room")
+
+    publish(monkeypatch, DispatcherSpec(lambda setting: Broken()))
+    with pytest.raises(PluginError, match="submit of the dispatcher 'mine' failed: RuntimeError: no room") as caught:
+        sweep(home, [toy_run(seed=0)], on="mine")
+    assert str(caught.value.where).startswith(f"{__file__}:")
+
+
 def test_a_run_that_a_scheduler_has_is_left_alone_by_a_plug_in_of_this_machine(monkeypatch, home):
     run = toy_run(seed=0)
     create(home, run, "")
