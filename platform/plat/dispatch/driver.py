@@ -27,7 +27,8 @@ from plat.processes.own_process import handling
 from plat.store.coordination import live_sweeps
 from plat.store.coordination.live_sweeps import LiveSweep
 from plat.store.home import Home
-from plat.words.outcomes import NOT_KNOWN
+from plat.words.outcomes import NOT_KNOWN, is_failure
+from plat.words.states import RunStatus
 
 if TYPE_CHECKING:
     from plat.spec.expansion.experiment import Experiment, Run
@@ -99,9 +100,8 @@ class _Drive:
     on_finished: Callable[[Run], None] | None
 
     def __post_init__(self) -> None:
-        counts = self.report.counts()
-        done = counts.get("done", 0)
-        failed = len(self.report.ends) - done - counts.get("missing", 0)
+        done = sum(end.state == RunStatus.DONE for end in self.report.ends.values())
+        failed = sum(is_failure(end.outcome) for end in self.report.ends.values())
         self._board = Board(self.home, self.dispatcher.jobs, done_before=done, failed_before=failed)
         self._finished: deque[Run] = deque()  # runs that have ended and whose `on_finished` is still to be called
         self._signals: list[int] = []  # with which the user ends the sweep
