@@ -78,7 +78,7 @@ def plan(files: Paths, overrides: Texts = (), *, home: str | None = None, jobs: 
     Raises SpecError for a file or an override that cannot work.
 
     >>> made = plat.plan("experiments/quickstart.yaml", ["scale=smoke"])
-    >>> len(made.rows), made.counts["missing"]
+    >>> len(made.rows), made.counts()["missing"]
     (2, 2)
     """
     from plat.app.checking import plan_checked

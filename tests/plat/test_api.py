@@ -158,7 +158,7 @@ def test_an_argument_of_a_wrong_type_is_refused(folder, name, arguments, options
 
 
 def test_one_text_is_one_override_one_condition_and_one_column(folder):
-    assert plat.plan("small.yaml", "matrix.policy=[wild]").counts["missing"] == 1
+    assert plat.plan("small.yaml", "matrix.policy=[wild]").counts()["missing"] == 1
     plat.sweep("small.yaml", home="my-home")
     found = plat.runs("small.yaml", where="policy=wild", columns="seed", home="my-home")
     assert list(found.columns) == ["id", "seed"] and len(found) == 1

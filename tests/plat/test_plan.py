@@ -94,7 +94,7 @@ def test_states_and_counts(planned: Callable[..., Plan], home: Home) -> None:
     finish(home, runs[1], "stopped:low_success")
     fail(home, runs[2], 15)
     plan = planned()
-    assert plan.counts == {
+    assert plan.counts() == {
         "done": 2,
         "running": 0,
         "queued": 0,

@@ -70,17 +70,16 @@ class Plan:
     measured: int
     prechecks: list[Precheck]  # of the base models of the runs that are left, from earlier runs
 
-    @property
     def counts(self) -> dict[str, int]:
-        """State -> number of runs, for every state."""
+        """Return state -> number of runs, for every state."""
         counts = Counter(row.state.state for row in self.rows)
-        return {state: counts[state] for state in STATES}
+        return {str(state): counts[state] for state in STATES}
 
     def to_json(self) -> dict[str, Any]:
         """Return the plan for `plat plan --json`."""
         return {
             "runs": [row.to_json() for row in self.rows],
-            "counts": self.counts,
+            "counts": self.counts(),
             "shared": self.shared,
             "experiments": [
                 {
@@ -146,7 +145,7 @@ class Plan:
             parts += [line for experiment in self.experiments for line in matrix_lines(experiment, state_of)]
         if len(self.experiments) > 1:
             parts += [*artifact_lines(self.experiments, state_of), "", self._union(), ""]
-        parts.append("   ".join(f"{SYMBOLS[state]} {count} {state}" for state, count in self.counts.items() if count))
+        parts.append("   ".join(f"{SYMBOLS[state]} {count} {state}" for state, count in self.counts().items() if count))
         if verbose:
             width = max((len(row.run.name) for row in self.rows), default=0)
             kinds = kind_lines(self.kinds)
