@@ -80,8 +80,8 @@ class SharedCores:
             return True
         if not self._is_noted:
             self._is_noted = True
-            text = f"other sweeps use {others} of {self.count} cores: this sweep uses the rest (--jobs N sets how many)"
-            notices.append(text)
+            text = f"other sweeps use {others} of {self.count} cores: this sweep uses what is left, at least one core"
+            notices.append(f"{text} (--jobs N sets how many)")
         return False
 
     def _locked(self, most: int) -> list[int]:

@@ -60,7 +60,7 @@ def _check(document: Document) -> None:
     for key, kind in (("tables", dict), ("claims", list), ("discrepancies", list)):
         name, example = ("mapping", "NAME: {rows: ...}") if kind is dict else ("list", "[]")
         right = data.get(key) is None or isinstance(data[key], kind)
-        _need(document, (key,), right, f"{key} is a {name}", f"write `{key}: {example}`")
+        _need(document, (key,), right, f"{key} must be a {name}", f"write `{key}: {example}`")
     for name, table in (data.get("tables") or {}).items():
         _check_table(document, ("tables", name), table)
     seen: set[str] = set()
