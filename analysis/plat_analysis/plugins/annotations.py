@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-import math
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from types import NoneType, UnionType
 from typing import Any, Literal, Union, get_args, get_origin
@@ -39,7 +39,7 @@ def fits(value: Any, hint: Any) -> bool:
     if hint in (None, NoneType):
         return value is None
     if hint in (int, float):
-        return isinstance(value, (int, hint)) and not isinstance(value, bool) and _is_finite(value)
+        return isinstance(value, (int, hint)) and not isinstance(value, bool) and abs(value) <= sys.float_info.max
     if hint in (str, bool):
         return isinstance(value, hint)
     kind = origin or hint
@@ -48,13 +48,6 @@ def fits(value: Any, hint: Any) -> bool:
     if isinstance(kind, type) and issubclass(kind, Sequence):
         return isinstance(value, list) and (not inner or all(fits(item, inner[0]) for item in value))
     return True
-
-
-def _is_finite(value: float) -> bool:
-    try:
-        return math.isfinite(value)
-    except OverflowError:  # a whole number beyond the largest float
-        return False
 
 
 def described(hint: Any) -> str:
