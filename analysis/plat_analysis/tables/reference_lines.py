@@ -105,8 +105,8 @@ def reference_caption(experiment: Experiment) -> str:
     return (
         f" “reference” is the mean of the runs in {experiment.reference} that differ from the table's runs only in "
         "seed or base build. The table's own runs are left out. If there are runs of the table's own builds, only "
-        "these builds count. “range” is where this table's value is expected with probability 95 % (prediction "
-        "interval, Student's t, around the level of its own build)."
+        "these builds count. “range” is the 95 % prediction interval for this table's value (Student's t). Its centre "
+        "is the mean of the same build."
     )
 
 

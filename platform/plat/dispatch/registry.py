@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import functools
 import inspect
@@ -58,8 +59,10 @@ def find_dispatcher(name: str) -> DispatcherSpec:
             fix="write SPEC = DispatcherSpec(open_dispatcher), from plat.dispatch.dispatcher_spec",
         )
     _check_functions(f"the DispatcherSpec of {name!r}", spec, PARAMETERS, position_of(value))
+    if _is_ours(name):
+        return spec
     functions: dict[str, Any] = {title: _guarded(name, title, getattr(spec, title)) for title in PARAMETERS}
-    return spec if _is_ours(name) else dataclasses.replace(spec, **functions)
+    return dataclasses.replace(spec, **functions)
 
 
 def _is_ours(name: str) -> bool:
@@ -96,7 +99,8 @@ def open_dispatcher(name: str, setting: Setting) -> Dispatcher:
         raise _wrong(title, f"it has no {', '.join(missing)}", where, "Dispatcher")
     _check_functions(title, dispatcher, METHODS, where)
     for method in () if _is_ours(name) else METHODS:
-        setattr(dispatcher, method, _guarded(name, method, getattr(dispatcher, method)))
+        with contextlib.suppress(AttributeError):  # a class with __slots__ keeps its methods
+            setattr(dispatcher, method, _guarded(name, method, getattr(dispatcher, method)))
     return dispatcher
 
 

@@ -1,4 +1,4 @@
-"""Search files: what is read, and what a wrong one is told (one line what, one where, one how to fix it)."""
+"""Search files are read. A mistake in one gives three lines: what is wrong, where, and how to fix it."""
 
 from __future__ import annotations
 

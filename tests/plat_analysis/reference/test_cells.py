@@ -258,7 +258,7 @@ def test_the_table_of_ends_has_its_reference_too(make, make_frames, tmp_path, mo
     mean, low, high = prediction_interval({0: changes}, {0: 1})
     assert table.rows[6].cells[1].text == f"{mean:+.2f}"
     assert table.rows[7].cells[1].text == f"[{low:+.2f}, {high:+.2f}]"
-    assert "“range” is where" in table.caption
+    assert "“range” is the 95 % prediction interval" in table.caption
 
 
 def test_runs_that_were_computed_elsewhere_are_compared_with_themselves(make, make_frames, beside):

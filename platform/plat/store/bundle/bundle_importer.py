@@ -171,7 +171,7 @@ def _refuse(conflicts: Sequence[str], total: int, where: str, folder: Path) -> N
         + "".join(shown)
         + rest,
         where=str(folder),
-        fix="import the bundle into a home of its own, with --home DIR",
+        fix="import the bundle into another home, with --home DIR",
     )
 
 

@@ -60,7 +60,7 @@ def is_digest(tag: str) -> bool:
 
 
 class Digest:
-    """The stored digest of a run, from its tags, of which TAG must be present.
+    """The stored digest of a run, from its tags. Raises KeyError without the tag TAG.
 
     Each `problem_of_*` returns in words what differs from the digest, "" if nothing does.
     """

@@ -1,8 +1,8 @@
 """The supervised training of a base model: cross-entropy on demonstrations of all its tasks together.
 
 Demonstrations mix levels of reasoning: true facts with good actions (share `base.grounded`), wrong facts with random
-ones (share `base.wrong`), and templates, of which a share `base.usefulness` has a good action. Their instances are of
-the split `base`, which neither reinforcement learning nor an evaluation uses.
+actions (share `base.wrong`), and templates. A share `base.usefulness` of the templates has a good action. The instances
+are those of the split `base`, which neither reinforcement learning nor an evaluation uses.
 """
 
 from __future__ import annotations

@@ -83,7 +83,7 @@ def _keeping_signal_handlers() -> Iterator[None]:
 def ray_cluster(config: VerlRunConfig) -> Iterator[None]:
     """Provide a Ray cluster for the run's processes during the block: a private one, which ends with it.
 
-    Instead, a Ray that this process has joined is used, or, on GPUs, the one that RAY_ADDRESS names; it goes on after
+    If this process has joined a Ray, that one is used. On GPUs, RAY_ADDRESS may name one. Such a Ray continues after
     the block. Variables that are set in `os.environ` (`environment`) also stay.
 
     Raises RunError if the run has too few machines, or Ray does not start, has too few nodes, GPUs or CPUs, or is used
@@ -183,7 +183,7 @@ def refuse_company() -> None:
         raise RunError(
             "another run of verl uses this Ray cluster, and only one can at a time",
             where="RAY_ADDRESS",
-            fix="leave RAY_ADDRESS to `--on ray`, which gives each run nodes of its own, or wait until the other ends",
+            fix="unset RAY_ADDRESS and use `--on ray` (separate nodes for each run), or wait until the other ends",
         )
 
 
