@@ -23,7 +23,6 @@ from plat_analysis.report.report import Report
 if TYPE_CHECKING:
     import pandas as pd
 
-FOLDERS = ("results", "docs")  # the two largest bundles are in docs/
 REFERENCE = "table4"
 EXPORT = "run `plat sweep` and `plat export` again with this version of plat"
 
@@ -32,7 +31,7 @@ class Bundles:
     """Reports of all experiments in the bundles: `bundles.report(name, overrides)`. Each is built once."""
 
     def __init__(self, root: Path) -> None:
-        self.root, self.folder = root, root / FOLDERS[0]
+        self.root, self.folder = root, root / "results"
         self._reports: dict[tuple[str, ...], Report] = {}
         self._results: dict[Path, BundleResults] = {}
 
@@ -104,8 +103,8 @@ class Bundles:
         return self._results[folder]
 
     def _folders(self) -> list[Path]:
-        found = [manifest.parent for folder in FOLDERS for manifest in (self.root / folder).rglob(MANIFEST)]
-        return sorted(found, key=lambda folder: (folder.name, folder))
+        folders = [manifest.parent for manifest in self.folder.rglob(MANIFEST)]
+        return sorted(folders, key=lambda folder: (folder.name, folder))
 
 
 def _check_wanted(experiment: Experiment, exported: set[str], part: bool, where: Path) -> None:

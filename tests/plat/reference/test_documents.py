@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -25,9 +24,8 @@ Bisecting: <!-- results: small value peak_success/laptop/4/delta signed --> <!--
 
 @pytest.fixture
 def repository(checkout) -> Path:
-    """A checkout whose pages show results of the bundle in docs/results."""
+    """A checkout whose pages show results of the bundle in results/."""
     (checkout / "docs").mkdir()
-    shutil.move(checkout / "results", checkout / "docs" / "results")
     (checkout / "README.md").write_text("Nothing measured.\n")
     (checkout / "docs" / "results.md").write_text(PAGE)
     assert problems(checkout)[0] == (
@@ -98,17 +96,19 @@ def test_runs_of_another_version_are_refused(repository):
 
 
 def test_a_damaged_bundle_is_refused(repository):
-    shard = repository / "docs" / "results" / "metrics-0001.parquet"
+    shard = repository / "results" / "metrics-0001.parquet"
     shard.write_bytes(shard.read_bytes()[:-1])
     with pytest.raises(PlatError, match="instead of"):
         problems(repository)
 
 
 def test_several_bundles_may_share_the_folder(repository):
-    results = repository / "docs" / "results"
+    results = repository / "results"
     results.rename(repository / "small")
     results.mkdir()
     (repository / "small").rename(results / "small")
+    file = repository / "experiments" / "small.yaml"
+    file.write_text(file.read_text().replace("reference: ../results", "reference: ../results/small"))
     assert problems(repository) == []
 
 
