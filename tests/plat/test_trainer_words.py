@@ -57,7 +57,7 @@ def test_success_is_the_trainers_headline_metric(home, other_words):
     norms = {metric.step: metric.value for metric in metrics if metric.key == "walk/norm"}
     result = json.loads(paths.result.read_text())
     assert result["success"] == norms[4] and result["iterations"] == 40
-    assert damage(paths, metrics, tables) == ""
+    assert damage(paths, metrics, tables) is None
     paths.result.unlink()
     paths.attempt(1).outcome.unlink()
     assert run_state(paths).success == norms[4] and run_state(paths).iterations == 40

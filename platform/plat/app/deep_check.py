@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, NamedTuple
 from plat.app.freshness import forget
 from plat.errors import PlatError
 from plat.store.home import Home
-from plat.store.run_directory.run_files import fix_of
 from plat.units import are, counted, size, were
 
 if TYPE_CHECKING:
@@ -61,8 +60,8 @@ def _findings(check: StoreCheck, uri: str) -> Iterator[Finding]:
         return
     for run_id, problem in list(check.differing.items())[:SHOWN]:
         yield Finding("error", f"run {run_id}: {problem}", FIX)
-    for run_id, problem in list(check.damaged.items())[:SHOWN]:
-        yield Finding("error", f"run {run_id}: its directory is damaged: {problem}", fix_of(problem))
+    for run_id, damage in list(check.damaged.items())[:SHOWN]:
+        yield Finding("error", f"run {run_id}: its directory is damaged: {damage}", damage.fix)
     more = sum(max(0, len(runs) - SHOWN) for runs in (check.differing, check.damaged))
     if more:
         yield Finding("error", f"and {more} more runs")

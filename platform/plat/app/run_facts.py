@@ -19,7 +19,6 @@ from plat.store.home import Home
 from plat.store.run_directory.damage import spool_damage
 from plat.store.run_directory.history import run_history
 from plat.store.run_directory.run_files import (
-    fix_of,
     headline_of,
     load_config,
     load_meta,
@@ -127,7 +126,7 @@ class RunFacts:
         Empty for a done run with damaged events; a warning on stderr names the run.
         """
         if self.entry.state.state == RunStatus.DONE and (problem := spool_damage(self.paths)):
-            tell(f"warning: {self.entry.name} is damaged: {problem} ({fix_of(problem)})")
+            tell(f"warning: {self.entry.name} is damaged: {problem} ({problem.fix})")
             return {}
         series: dict[str, dict[int, float]] = {}
         for metric in run_history(self.paths, uncovered=True)[0]:

@@ -17,6 +17,7 @@ from plat.store.home import Home
 from plat.store.run_directory import lease
 from plat.store.run_directory.attempts import close_abandoned, new_attempt
 from plat.store.run_directory.damage import files_to_set_aside, spool_damage
+from plat.store.run_directory.own_files import Damage
 from plat.store.run_directory.paths import RunPaths
 from plat.store.run_directory.run_files import read_config, read_meta, read_result, result_damage
 
@@ -70,15 +71,15 @@ def _clear_up_after_earlier_attempts(paths: RunPaths) -> None:
 def _set_damage_aside(paths: RunPaths) -> list[str]:
     """Rename damaged files and folders so that they are not used, and return a line about each. Needs the lease."""
     lines = []
-    problem = result_damage(paths)
-    if problem and (aside := set_aside(paths.result)):
-        lines.append(f"{problem}; it is now {aside.name}, and the run resumes from its newest checkpoint")
+    damage = result_damage(paths)
+    if damage and (aside := set_aside(paths.result)):
+        lines.append(f"{damage}; it is now {aside.name}, and the run resumes from its newest checkpoint")
     attempts = paths.root / "attempts"
     in_the_way = os.path.lexists(attempts) and not attempts.is_dir()
-    problem = "attempts is no folder" if in_the_way else spool_damage(paths)
-    if problem and (aside := set_aside(attempts)):
-        lines.append(f"{problem}; the attempts so far are now in {aside.name}, and the run starts anew")
-    for path, says in files_to_set_aside(paths).items():
+    damage = Damage("is no folder", attempts.name) if in_the_way else spool_damage(paths)
+    if damage and (aside := set_aside(attempts)):
+        lines.append(f"{damage}; the attempts so far are now in {aside.name}, and the run starts anew")
+    for path, damage in files_to_set_aside(paths).items():
         if aside := set_aside(path):
-            lines.append(f"{path.relative_to(paths.root)} {says}; it is now {aside.name}")
+            lines.append(f"{damage}; it is now {aside.name}")
     return lines

@@ -82,7 +82,7 @@ def _left_out(home: Home, runs: Sequence[Run], objectives: Sequence[Objective]) 
     for run in runs:
         paths = home.run(run.id)
         if read_result(paths) is None:
-            found[run.name] = result_damage(paths) or "its directory has no result.json"
+            found[run.name] = str(result_damage(paths) or "its directory has no result.json")
         elif not all(_values(home, objective, [run]) for objective in objectives):
             found[run.name] = "its events are missing or damaged"
     return found

@@ -14,7 +14,6 @@ from cli_files import GUESSING, results_of
 
 from plat.store.disk.durable import exchange, read_json, to_checked_json
 from plat.store.run_directory.own_files import hash_of
-from plat.store.run_directory.run_files import fix_of
 
 
 def test_a_meta_file_of_another_shape_is_written_again(plat, spec, home, toy):
@@ -227,8 +226,8 @@ def test_every_verb_names_the_same_cure_and_it_works(plat, spec, home, toy, name
     for file in home.glob("mlflow.db*"):
         file.unlink()
     plat("sync")
-    damaged = json.loads(plat("why", run.name, "--json")[1])["damage"]
-    cure = fix_of(damaged)
+    facts = json.loads(plat("why", run.name, "--json")[1])
+    damaged, cure = facts["damage"], facts["fix"]
     for verb in (("why", run.name), ("doctor", "--deep")):
         said = "".join(plat(*verb)[1].split())
         assert damaged and "".join(damaged.split()) in said and "".join(cure.split()) in said, (verb, damaged)

@@ -22,7 +22,7 @@ from plat.store.provenance.code_state import CodeState
 from plat.store.provenance.repository import Repository
 from plat.store.run_directory.creation import create
 from plat.store.run_directory.history import run_history
-from plat.store.run_directory.run_files import fix_of, set_damaged_config_aside
+from plat.store.run_directory.run_files import set_damaged_config_aside
 from plat.store.run_directory.run_io import FileRunIO
 from plat.store.run_directory.state import run_state
 
@@ -133,7 +133,7 @@ def test_no_value_of_one_run_is_taken_for_the_others(homes, truth, empty_store, 
     report = import_runs(home, home.store_uri())
     for name, run in RUNS.items():
         if run.id in report.damaged:
-            assert fix_of(report.damaged[run.id]) in " ".join(report.warnings())
+            assert report.damaged[run.id].fix in " ".join(report.warnings())
         elif name not in said:
             assert values_of(paths[name]) == truth[name]
             assert run_state(paths[name]).state == "done" and run.id not in report.unreadable

@@ -13,7 +13,7 @@ from plat.runner.execution import execute
 from plat.store.disk.durable import read_json, to_checked_json
 from plat.store.mlflow.run_record import read_record
 from plat.store.run_directory.checkpoint import list_checkpoints
-from plat.store.run_directory.run_files import fix_of, read_meta
+from plat.store.run_directory.run_files import read_meta
 from plat.store.run_directory.run_io import FileRunIO
 from plat.store.run_directory.state import run_state
 
@@ -51,9 +51,9 @@ def test_a_damaged_or_lost_outcome_of_a_done_run_is_named_and_mended(home, tmp_p
     outcome = done.attempt(1).outcome
     outcome.unlink() if content is None else outcome.write_text(content)
     problem = read_record(done).damage
-    assert problem.startswith("attempts/001/outcome.json is ") and OUTCOME_FIX in fix_of(problem)
+    assert str(problem).startswith("attempts/001/outcome.json is ") and OUTCOME_FIX in problem.fix
     done.result.unlink()
-    assert execute(home, done.id) == "finished" and read_record(done).damage == ""
+    assert execute(home, done.id) == "finished" and read_record(done).damage is None
     assert comparable(done) == undisturbed(tmp_path)
 
 
@@ -61,20 +61,20 @@ def test_a_damaged_or_lost_outcome_of_a_done_run_is_named_and_mended(home, tmp_p
 def test_a_cut_end_is_noticed_without_the_outcome(done, lines):
     done.attempt(1).outcome.unlink()
     cut(done.attempt(1).events, lines)
-    assert read_record(done).damage.startswith("attempts/001/events.jsonl lacks event")
+    assert str(read_record(done).damage).startswith("attempts/001/events.jsonl lacks event")
 
 
 def test_a_cut_end_of_an_earlier_attempt_is_noticed_without_its_checkpoint(resumed):
     _, newest = list_checkpoints(resumed.attempt(1).checkpoints)[-1]
     (newest / "meta.json").write_text("{")
     cut(resumed.attempt(1).events, 1)
-    assert read_record(resumed).damage.startswith("attempts/001/events.jsonl lacks event")
+    assert str(read_record(resumed).damage).startswith("attempts/001/events.jsonl lacks event")
 
 
 def test_an_attempt_that_the_result_was_made_of_is_missed(resumed):
     resumed.attempt(2).meta.unlink()  # it says what the attempt was resumed from
     (resumed.root / "attempts" / "001").rename(resumed.root / "elsewhere")
-    assert read_record(resumed).damage == "attempts/001 (or its checkpoints) is gone"
+    assert str(read_record(resumed).damage) == "attempts/001 (or its checkpoints) is gone"
 
 
 @pytest.mark.parametrize(
@@ -90,12 +90,12 @@ def test_a_result_without_its_checksum_makes_no_run_done(home, done, values):
 @pytest.mark.parametrize("name", ["outcome.json", "attempt.json"])
 def test_an_attempt_file_without_its_checksum_is_damaged(done, name):
     edit(done.attempt(1).root / name)
-    assert read_record(done).damage == f"attempts/001/{name} is damaged: it has no checksum"
+    assert str(read_record(done).damage) == f"attempts/001/{name} is damaged: it has no checksum"
 
 
 def test_an_outcome_that_says_something_else_than_the_result_is_damage(done):
     edit(done.attempt(1).outcome, checked=True, time=1.0)
-    assert read_record(done).damage == "attempts/001/outcome.json does not match result.json: time differs"
+    assert str(read_record(done).damage) == "attempts/001/outcome.json does not match result.json: time differs"
 
 
 def test_a_commit_cannot_be_edited(done):
@@ -113,7 +113,7 @@ def test_the_recorded_code_cannot_be_edited(home, done, harm):
     else:
         done.code.unlink() if harm == "remove" else done.code.write_text("commit: 1234\n")
     problem = read_record(done).damage
-    assert problem.startswith("code.") and "restore the recorded file" in fix_of(problem)
+    assert str(problem).startswith("code.") and "restore the recorded file" in problem.fix
     make(home)
     assert read_record(done).damage == problem, "another plat's code is not recorded as the one that made the run"
 
@@ -122,7 +122,7 @@ def test_code_that_a_power_cut_took_before_the_start_is_recorded_anew(home):
     paths = make(home)
     paths.code.write_text("")
     make(home)
-    assert paths.code.read_text() and execute(home, paths.id) == "finished" and read_record(paths).damage == ""
+    assert paths.code.read_text() and execute(home, paths.id) == "finished" and read_record(paths).damage is None
 
 
 def test_a_whole_directory_of_another_run_is_refused_until_it_is_put_back(home, done):
@@ -135,4 +135,4 @@ def test_a_whole_directory_of_another_run_is_refused_until_it_is_put_back(home, 
     done.root.rename(other.root)
     done.root.with_name("aside").rename(done.root)
     make(home)
-    assert run_state(done).state == "done" and read_record(done).damage == ""
+    assert run_state(done).state == "done" and read_record(done).damage is None

@@ -14,8 +14,9 @@ from plat.spec.identity.run_code import named_code
 from plat.store.index.configs import nearest
 from plat.store.run_directory.artifact_files import Artifact, artifacts_of
 from plat.store.run_directory.numerics import numerics_of_run
+from plat.store.run_directory.own_files import Damage
 from plat.store.run_directory.paths import AttemptPaths, RunPaths
-from plat.store.run_directory.run_files import fix_of, load_meta, read_attempt_meta, read_outcome, unreadable
+from plat.store.run_directory.run_files import load_meta, read_attempt_meta, read_outcome, unreadable
 from plat.store.run_directory.state import RunState
 from plat.units import counted, duration, size
 from plat.words.states import RunStatus
@@ -38,7 +39,8 @@ def why(run: RunArgument, home: HomeOption = None, as_json: JsonOption = False) 
     attempts = [_attempt_facts(attempt) for attempt in paths.attempts()]
     if as_json:
         files = {name: {**vars(kept), "path": str(kept.path)} for name, kept in _artifacts(paths).items()}
-        facts = {"id": paths.id, "meta": meta, "state": vars(state), "damage": problem, "attempts": attempts}
+        wrong = {"damage": str(problem or ""), "fix": problem.fix if problem else ""}
+        facts = {"id": paths.id, "meta": meta, "state": vars(state), **wrong, "attempts": attempts}
         other = {"nearest": near.id if near else None, "difference": difference}
         print_json({**facts, "artifacts": files, **other})
         return 0
@@ -55,7 +57,7 @@ def why(run: RunArgument, home: HomeOption = None, as_json: JsonOption = False) 
 
 
 def _lines(
-    paths: RunPaths, meta: dict[str, Any], state: RunState, problem: str, attempts: list[dict[str, Any]]
+    paths: RunPaths, meta: dict[str, Any], state: RunState, problem: Damage | None, attempts: list[dict[str, Any]]
 ) -> list[str]:
     trainer = f"{meta.get('trainer', '?')} {meta.get('trainer_version', '')}".strip()
     computed = numerics_of_run(attempt.get("numerics") or {} for attempt in attempts)
@@ -67,7 +69,7 @@ def _lines(
         f"  id         {paths.id}",
         f"  directory  {paths.root}",
         f"  state      {state.state}: {_state_words(state, attempts, verb)}",
-        *([f"  damaged    {problem}", f"  fix        {fix_of(problem)}"] if problem else []),
+        *([f"  damaged    {problem}", f"  fix        {problem.fix}"] if problem else []),
         *(_attempt_line(attempt, _without_end(state, is_newest=attempt is attempts[-1])) for attempt in attempts),
         *([f"  computed   {computed}"] if computed else []),
         *(
@@ -147,8 +149,8 @@ def _artifacts(paths: RunPaths) -> dict[str, Artifact]:
     return artifacts_of(attempts[-1]) if attempts else {}
 
 
-def _damage(paths: RunPaths) -> str:
-    """Return the damage of the run's files in one line; "" when there is none or the run was never started."""
+def _damage(paths: RunPaths) -> Damage | None:
+    """Return the first damage of the run's files; None if there is none or the run was never started."""
     from plat.store.mlflow.run_record import read_record
 
     record = read_record(paths)

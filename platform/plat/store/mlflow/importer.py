@@ -22,9 +22,9 @@ from plat.store.mlflow.sqlite_connection import connect_readonly, has_content
 from plat.store.mlflow.sqlite_rows import read_known
 from plat.store.mlflow.store_errors import KEPT, store_errors
 from plat.store.mlflow.uri import gc_command, sqlite_path
-from plat.store.run_directory.own_files import is_of_other
+from plat.store.run_directory.own_files import Damage
 from plat.store.run_directory.paths import RunPaths
-from plat.store.run_directory.run_files import fix_of, meta_damage
+from plat.store.run_directory.run_files import meta_damage
 from plat.units import are, counted
 
 if TYPE_CHECKING:
@@ -52,7 +52,7 @@ class ImportReport:
     differing: list[str] = field(default_factory=list)  # redone with other values; the stored values are kept
     changed: list[str] = field(default_factory=list)  # changed in the store since the import; left unchanged
     unreadable: list[str] = field(default_factory=list)  # meta.json or config.yaml is missing or damaged
-    damaged: dict[str, str] = field(default_factory=dict)  # run id -> problem of its history (file and line)
+    damaged: dict[str, Damage] = field(default_factory=dict)  # run id -> problem of its history (file and line)
 
     @property
     def exit_code(self) -> int:
@@ -84,7 +84,7 @@ class ImportReport:
             command = gc_command(self.uri, self.in_bin)
             lines.insert(1, f"to delete them from MLflow for good and import them again: {command}")
         lines += [
-            f"run {run} is damaged: {problem} ({fix_of(problem)}; what MLflow already holds stays)"
+            f"run {run} is damaged: {problem} ({problem.fix}; what MLflow already holds stays)"
             for run, problem in list(self.damaged.items())[:5]
         ]
         unnamed = len(self.damaged) - 5
@@ -232,8 +232,8 @@ def _import(
         run = RunPaths(Path(folder))
         record = read_record(run, wanted.get(run.id, ()), with_diff)
         if record is None:
-            if is_of_other(problem := meta_damage(run)):
-                report.damaged[run.id] = problem
+            if (damage := meta_damage(run)) and damage.foreign:
+                report.damaged[run.id] = damage
             else:
                 report.unreadable.append(run.id)
             continue

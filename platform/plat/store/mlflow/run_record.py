@@ -22,6 +22,7 @@ from plat.store.mlflow.spelling import PARAM_LENGTH, TAG_LENGTH, clean_key, cut,
 from plat.store.run_directory import run_files
 from plat.store.run_directory.damage import damage
 from plat.store.run_directory.history import run_history
+from plat.store.run_directory.own_files import Damage
 from plat.store.run_directory.paths import AttemptPaths, RunPaths
 from plat.words.outcomes import is_result
 
@@ -56,7 +57,7 @@ class RunRecord:
     tags: dict[str, str] = field(default_factory=dict)
     points: list[Point] = field(default_factory=list)  # by step, then key
     artifacts: dict[str, bytes] = field(default_factory=dict)
-    damage: str = ""  # problem of the config or the history in one line
+    damage: Damage | None = None  # of the config or the history
 
     @property
     def done(self) -> bool:
@@ -180,12 +181,12 @@ def without_history(record: RunRecord) -> RunRecord:
     kept = replace(record, signature=DAMAGED, points=[], artifacts=files)
     if not record.done:
         return kept
-    tags = record.tags | {"plat.outcome": DAMAGED, "plat.reason": cut(record.damage, TAG_LENGTH)}
+    tags = record.tags | {"plat.outcome": DAMAGED, "plat.reason": cut(str(record.damage), TAG_LENGTH)}
     return replace(kept, status="FAILED", tags=tags)
 
 
-def _history(paths: RunPaths) -> tuple[list[Point], list[dict[str, Any]], str]:
-    """Return (metrics by step and key, tables, problem of a damaged file or "") of a run; the first value wins."""
+def _history(paths: RunPaths) -> tuple[list[Point], list[dict[str, Any]], Damage | None]:
+    """Return (metrics by step and key, tables, damage or None) of a run; the first value wins."""
     metrics, tables = run_history(paths)
     first: dict[tuple[str, int], Point] = {}
     names: dict[str, str] = {}

@@ -24,8 +24,9 @@ from plat.store.mlflow.run_record import NOT_COMPARED, RunRecord, has_begun, rea
 from plat.store.mlflow.sqlite_connection import IncompleteStore, connect_readonly, lost_column, schema_revision
 from plat.store.mlflow.store_errors import store_errors
 from plat.store.mlflow.uri import sqlite_path
+from plat.store.run_directory.own_files import Damage
 from plat.store.run_directory.paths import RunPaths
-from plat.store.run_directory.run_files import unreadable
+from plat.store.run_directory.run_files import META_MISSING, unreadable
 
 
 @dataclass
@@ -36,7 +37,7 @@ class StoreCheck:
     runs: int = 0  # number of compared runs, with `values` metric values
     values: int = 0
     differing: dict[str, str] = field(default_factory=dict)  # run id -> first difference from the run's directory
-    damaged: dict[str, str] = field(default_factory=dict)  # run id -> problem of the directory, which is not compared
+    damaged: dict[str, Damage] = field(default_factory=dict)  # run id -> damage of the directory, which is not compared
     alone: int = 0  # number of runs in the store without a directory here
     behind: list[str] = field(default_factory=list)  # ids of runs changed since the last import; compared in part
     absent: list[str] = field(default_factory=list)  # ids of runs that have not been imported yet
@@ -84,7 +85,7 @@ def _file_problem(path: Path, uri: str) -> str:
 def _check_run(run: RunPaths, known: Known | None, backend: Backend, reader: RawReader, check: StoreCheck) -> None:
     record = read_record(run)
     if record is None or record.damage:
-        check.damaged[run.id] = record.damage if record else unreadable(run)
+        check.damaged[run.id] = (record and record.damage) or unreadable(run) or META_MISSING
         return
     if known is None:
         if has_begun(run):

@@ -24,7 +24,7 @@ from plat.store.home import Home
 from plat.store.provenance.code_state import CodeState, collect
 from plat.store.run_directory import run_files
 from plat.store.run_directory.config_text import to_yaml
-from plat.store.run_directory.own_files import FORMAT, code_damage, hash_of, is_of_other
+from plat.store.run_directory.own_files import FORMAT, code_damage, hash_of
 from plat.store.run_directory.paths import RunPaths
 from plat.trainer.api import HEADLINE, find_trainer
 
@@ -96,7 +96,8 @@ def _make(home: Home, paths: RunPaths, contents: dict[str, bytes], meta: dict[st
 
 def _has_all_files(paths: RunPaths) -> bool:
     """Return True if no file has to be written again. Raises HomeError if meta.json is of another run."""
-    if is_of_other(run_files.meta_damage(paths)):
+    damage = run_files.meta_damage(paths)
+    if damage and damage.foreign:
         run_files.read_meta(paths)
     return (
         paths.config.is_file()
@@ -111,9 +112,11 @@ def lost_files(paths: RunPaths) -> list[str]:
     if not paths.root.is_dir():
         return []
     lost = [] if os.path.lexists(paths.config) else [f"{paths.config.name} was missing"]
-    if run_files.load_meta(paths) is None and not is_of_other(run_files.meta_damage(paths)):
-        kept = os.path.lexists(paths.meta)
-        lost.append(f"{paths.meta.name} was {'damaged: it is set aside' if kept else 'missing'}")
+    damage = run_files.meta_damage(paths)
+    if damage and not damage.foreign:
+        lost.append(f"{paths.meta.name} was damaged: it is set aside")
+    elif not damage and run_files.load_meta(paths) is None:
+        lost.append(f"{paths.meta.name} was missing")
     return lost
 
 

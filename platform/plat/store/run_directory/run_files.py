@@ -18,7 +18,7 @@ from plat.plain_files import parse_yaml, read_text
 from plat.spec.identity.run_identity import SCHEME, recomputed
 from plat.store.disk.durable import set_aside
 from plat.store.run_directory.config_text import load_by_sections
-from plat.store.run_directory.own_files import is_of_other, read_own
+from plat.store.run_directory.own_files import CONFIG_FIX, Damage, read_own
 from plat.store.run_directory.paths import AttemptPaths, RunPaths
 from plat.store.run_directory.types import ATTEMPT_META, META, OUTCOME, RESULT, Type
 from plat.trainer.api import HEADLINE
@@ -26,51 +26,20 @@ from plat.trainer.api import HEADLINE
 if TYPE_CHECKING:
     from plat.spec.expansion.run import Run
 
-CONFIG_DAMAGE = "config.yaml differs from the config that the run was made with: it was edited or damaged"
-CONFIG_UNREADABLE = "the run's config cannot be read"
-BACK = "move what belongs to the other run back into that run's directory"
-OTHERWISE = "or remove the run's directory and sweep again"
-META_MISSING = "meta.json is missing"
-META_FIX = "`plat sweep` of the experiment file (or the same `plat run`) writes it again"
-CONFIG_FIX = (
-    "`plat sweep` of the experiment file (or the same `plat run`) writes it again; to change a run, change the "
-    "experiment file"
-)
+CONFIG_DAMAGE = Damage("differs from the config that the run was made with: it was edited or damaged", "config.yaml")
+META_MISSING = Damage("is missing", "meta.json")
 
 
-def fix_of(damage: str) -> str:
-    """Return how to fix a run, in words; `damage` is what e.g. `unreadable` or `damage.damage` returns."""
-    if damage == CONFIG_DAMAGE or damage.startswith(CONFIG_UNREADABLE):
-        return CONFIG_FIX
-    if damage.startswith("meta.json is ") and not is_of_other(damage):
-        return META_FIX
-    if damage.startswith("result.json is "):
-        return (
-            "`plat sweep` of the experiment file (or the same `plat run`) sets it aside and resumes from the newest "
-            "checkpoint"
-        )
-    if is_of_other(damage):
-        return f"{BACK}, {OTHERWISE}"
-    if damage.startswith("code."):
-        return f"restore the recorded file from a copy or from the run's artifacts in MLflow, {OTHERWISE}"
-    if "/outcome.json " in damage:
-        return (
-            "remove the run's result.json, then `plat sweep` of the experiment file (or the same `plat run`) sets it "
-            "aside and resumes from the newest checkpoint"
-        )
-    return "remove the run's directory and sweep again"
-
-
-def unreadable(paths: RunPaths) -> str:
-    """Describe why meta.json or config.yaml cannot be read; "" if both can. An edited config can be read."""
+def unreadable(paths: RunPaths) -> Damage | None:
+    """Return why meta.json or config.yaml cannot be read; None if both can. An edited config can be read."""
     meta, problem = _read_own_meta(paths)
     if meta is None:
         return problem or META_MISSING
     try:
         load_config(paths, meta)
     except HomeError as error:
-        return error.what
-    return ""
+        return Damage(error.what.removeprefix("config.yaml "), "config.yaml")
+    return None
 
 
 def config_hash(config: Mapping[str, Any]) -> str:
@@ -86,7 +55,7 @@ def read_config(paths: RunPaths) -> dict[str, Any]:
     config = load_config(paths, meta)
     problem = config_damage(meta, config)
     if problem:
-        raise HomeError(problem, where=str(paths.config), fix=CONFIG_FIX)
+        raise HomeError(str(problem), where=str(paths.config), fix=problem.fix)
     return config
 
 
@@ -106,15 +75,13 @@ def load_config(paths: RunPaths, meta: Mapping[str, Any]) -> dict[str, Any]:
         problem = "it is not a mapping"
     except (OSError, ValueError) as error:
         problem = str(error)
-    raise HomeError(f"{CONFIG_UNREADABLE}: {problem}", where=str(paths.config), fix=CONFIG_FIX)
+    raise HomeError(f"config.yaml cannot be read: {problem}", where=str(paths.config), fix=CONFIG_FIX)
 
 
-def config_damage(meta: Mapping[str, Any], config: Mapping[str, Any]) -> str:
-    """Return CONFIG_DAMAGE if the hash of a config differs from that in meta.json; "" if not, or if that is missing."""
+def config_damage(meta: Mapping[str, Any], config: Mapping[str, Any]) -> Damage | None:
+    """Return CONFIG_DAMAGE if the hash of a config differs from that in meta.json; None if not, or if it is missing."""
     recorded = meta.get("config_sha256")
-    if recorded is None or recorded == config_hash(config):
-        return ""
-    return CONFIG_DAMAGE
+    return None if recorded is None or recorded == config_hash(config) else CONFIG_DAMAGE
 
 
 def recomputed_id(meta: Mapping[str, Any], config: Mapping[str, Any]) -> str | None:
@@ -131,12 +98,12 @@ def load_meta(paths: RunPaths) -> dict[str, Any] | None:
     return _read_own_meta(paths)[0]
 
 
-def _read_own_meta(paths: RunPaths) -> tuple[dict[str, Any] | None, str]:
+def _read_own_meta(paths: RunPaths) -> tuple[dict[str, Any] | None, Damage | None]:
     return read_own(paths.meta, paths, META, key="id")
 
 
-def meta_damage(paths: RunPaths) -> str:
-    """Describe the damage of meta.json; "" if there is none, or no file."""
+def meta_damage(paths: RunPaths) -> Damage | None:
+    """Return the damage of meta.json; None if there is none, or no file."""
     return _read_own_meta(paths)[1]
 
 
@@ -159,12 +126,9 @@ def read_meta(paths: RunPaths) -> dict[str, Any]:
     """Return meta.json, always with `experiments`. Raises HomeError if it is missing, damaged or of another run."""
     meta, problem = _read_own_meta(paths)
     if meta is None:
-        other = is_of_other(problem)
-        raise HomeError(
-            f"the run's {problem}" if other else "the run's meta.json is missing or damaged",
-            where=str(paths.meta),
-            fix=fix_of(problem or META_MISSING),
-        )
+        problem = problem or META_MISSING
+        says = f"the run's {problem if problem.foreign else 'meta.json is missing or damaged'}"
+        raise HomeError(says, where=str(paths.meta), fix=problem.fix)
     meta.setdefault("experiments", [])
     return meta
 
@@ -195,10 +159,10 @@ def read_result(paths: RunPaths) -> dict[str, Any] | None:
     return _read_result(paths)[0]
 
 
-def _read_result(paths: RunPaths) -> tuple[dict[str, Any] | None, str]:
+def _read_result(paths: RunPaths) -> tuple[dict[str, Any] | None, Damage | None]:
     result, problem = read_own(paths.result, paths, RESULT, key="id")
     if result is not None and "outcome" not in result:
-        return None, f"{paths.result.name} is damaged"
+        return None, Damage("is damaged", paths.result.name)
     return result, problem
 
 
@@ -212,18 +176,20 @@ def read_attempt_meta(attempt: AttemptPaths) -> dict[str, Any]:
     return _of_attempt(attempt, attempt.meta, ATTEMPT_META)[0] or {}
 
 
-def damaged_files(attempt: AttemptPaths) -> dict[Path, str]:
-    """Return path -> problem for those of attempt.json and outcome.json that exist and must not be used."""
+def damaged_files(attempt: AttemptPaths) -> dict[Path, Damage]:
+    """Return path -> damage for those of attempt.json and outcome.json that exist and must not be used."""
     types = {attempt.meta: ATTEMPT_META, attempt.outcome: OUTCOME}
     return {path: problem for path in types if (problem := _of_attempt(attempt, path, types[path])[1])}
 
 
-def _of_attempt(attempt: AttemptPaths, path: Path, types: Mapping[str, Type]) -> tuple[dict[str, Any] | None, str]:
+def _of_attempt(
+    attempt: AttemptPaths, path: Path, types: Mapping[str, Type]
+) -> tuple[dict[str, Any] | None, Damage | None]:
     return read_own(path, attempt.run, types, attempt=attempt.number)
 
 
-def result_damage(paths: RunPaths) -> str:
-    """Describe the damage of result.json; "" if there is none, or no file."""
+def result_damage(paths: RunPaths) -> Damage | None:
+    """Return the damage of result.json; None if there is none, or no file."""
     return _read_result(paths)[1]
 
 

@@ -38,7 +38,7 @@ class RunState:
     attempt: int = 0  # number of the newest attempt, 0 before the first
     age: float | None = None  # seconds since the last event, or since the last attempt ended
     reason: str = ""  # why the last attempt ended, or the place at the scheduler; one line
-    damage: str = ""  # damage of result.json, "" if there is none; the next attempt sets a damaged file aside
+    damage: str = ""  # of result.json in one line, "" if there is none; the next attempt sets a damaged file aside
     starting: str = ""  # current activity of a running run before its first step, "" if not recorded
     submission: str = ""  # name of the submission whose task has the run, "" if there is none or the process runs here
 
@@ -69,7 +69,7 @@ def _state_of_unfinished(paths: RunPaths) -> RunState:
     iterations, headline = meta.get("iterations"), run_files.headline_of(meta)
     attempts = paths.attempts()
     held = lease.state(paths)
-    damage = run_files.result_damage(paths)
+    damage = str(run_files.result_damage(paths) or "")
     if held == LeaseState.LIVE or (held == LeaseState.UNKNOWN and not (attempts and attempts[-1].outcome.exists())):
         step, success, age = _progress(paths, headline)
         number = attempts[-1].number if attempts else 0

@@ -276,4 +276,4 @@ def test_the_missing_end_of_imported_events_is_noticed(exported, make_home, reci
     events = paths.attempts()[-1].events
     events.write_bytes(b"".join(events.read_bytes().splitlines(keepends=True)[:-1]))
     record = read_record(paths)
-    assert record is not None and "lacks event" in record.damage
+    assert record is not None and "lacks event" in str(record.damage)

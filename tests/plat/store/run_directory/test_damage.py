@@ -75,7 +75,7 @@ def test_a_damaged_run_is_named_every_time_and_has_no_results(home, recipe, expe
     file = experiment("table4", recipes)
     for _ in range(2):
         report = import_runs(home, home.store_uri(), [file])
-        assert list(report.damaged) == [paths.id] and says in report.damaged[paths.id]
+        assert list(report.damaged) == [paths.id] and says in str(report.damaged[paths.id])
         (line,) = report.warnings()
         fix = CONFIG_FIX if says.startswith("config") else "remove the run's directory and sweep again"
         assert paths.id in line and says in line and fix in line
@@ -104,7 +104,7 @@ def test_a_damaged_result_is_named_and_makes_no_run_done(home, recipe, experimen
     else:
         paths.result.write_text(damage)
     report = import_runs(home, home.store_uri(), [experiment("table4", [recipe(1)])])
-    assert report.damaged[paths.id].startswith("result.json is damaged")
+    assert str(report.damaged[paths.id]).startswith("result.json is damaged")
     frames = Store(home.store_uri(), home).load(experiment("table4", [recipe(1)]))
     assert list(frames.runs.outcome) == [None]
 
@@ -151,9 +151,9 @@ def test_a_lost_earlier_attempt(home, recipe):
     write(paths.attempt(2).meta, to_checked_json({"run": paths.id, "restored_step": 4}))
     shutil.rmtree(paths.attempt(1).checkpoints)
     report = import_runs(home, home.store_uri())
-    assert report.imported == [] and "attempts/001 (or its checkpoints) is gone" in report.damaged[paths.id]
+    assert report.imported == [] and "attempts/001 (or its checkpoints) is gone" in str(report.damaged[paths.id])
     edit_result(paths, events={"2": 5})
-    assert "reached step 4 are gone" in import_runs(home, home.store_uri()).damaged[paths.id]
+    assert "reached step 4 are gone" in str(import_runs(home, home.store_uri()).damaged[paths.id])
 
 
 def test_lines_that_do_not_count_are_no_damage(home, recipe):
@@ -168,4 +168,4 @@ def test_a_run_that_goes_on_is_named_and_imported(home, recipe):
     paths = recipe(1, outcome=None).write(home)
     edit_lines(paths, garble)
     report = import_runs(home, home.store_uri())
-    assert "line 5" in report.damaged[paths.id]
+    assert "line 5" in str(report.damaged[paths.id])

@@ -113,7 +113,7 @@ def test_damaged_lines_hide_nothing_else_and_are_reported(paths):
     io.log(1, {"a": 2})
     io.save(1, state(1))
     assert values(paths) == {("a", 0): 1, ("a", 1): 2}
-    assert damage(paths, *run_history(paths)) == "attempts/001/events.jsonl line 2 is damaged"
+    assert str(damage(paths, *run_history(paths))) == "attempts/001/events.jsonl line 2 is damaged"
 
 
 def test_stop_is_asked_by_signal_or_by_file(paths):

@@ -33,7 +33,7 @@ def test_a_value_of_a_wrong_type_is_damage(home, recipe, name, change):
     file = paths.root / name
     file.write_bytes(to_checked_json((read_json(file) or {"run": paths.id}) | change))
     record = read_record(paths)
-    assert record is None or f"{file.name} is damaged: its {next(iter(change))} is not" in record.damage
+    assert record is None or f"{file.name} is damaged: its {next(iter(change))} is not" in str(record.damage)
     assert run_state(paths).state in ("done", "interrupted", "missing")
     report = import_runs(home, home.store_uri())
     assert report.exit_code == 3 and paths.id in (*report.unreadable, *report.damaged)
@@ -49,4 +49,4 @@ def test_an_outcome_of_wrong_types_says_nothing(home, recipe):
 def test_an_attempt_file_that_cannot_be_read_is_damage(home, recipe):
     paths = recipe(1).write(home)
     paths.attempt(1).meta.write_text("{")
-    assert read_record(paths).damage == "attempts/001/attempt.json is damaged"
+    assert str(read_record(paths).damage) == "attempts/001/attempt.json is damaged"
