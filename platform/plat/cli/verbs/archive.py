@@ -53,12 +53,11 @@ def _restore(home: Home, uri: str, names: Sequence[str]) -> int:
 
     kept = archived_runs(home)
     endings = [name.rsplit("-", 1)[-1] for name in names]
-    runs = [run for run in kept if not names or any(run.id.startswith(ending) for ending in endings)]
-    known = [any(run.id.startswith(ending) for run in kept) for ending in endings]
-    unknown = [name for name, is_known in zip(names, known, strict=True) if not is_known]
-    if unknown:
-        what = f"no run {unknown[0]!r} in the archive"
-        raise SpecError(what, where=str(home.archive), fix="to restore all runs, give no names")
+    for name, ending in zip(names, endings, strict=True):
+        if not any(run.id.startswith(ending) for run in kept):
+            what = f"no run {name!r} in the archive"
+            raise SpecError(what, where=str(home.archive), fix="to restore all runs, give no names")
+    runs = [run for run in kept if not names or run.id.startswith(tuple(endings))]
     left = restore_runs(home, uri, runs)
     forget(home)
     print(f"{counted(len(runs) - len(left), 'run')} restored")
