@@ -66,7 +66,7 @@ def read_bytes(path: str | os.PathLike[str], limit: int | None = LARGEST_FILE) -
 
 
 def read_text(path: str | os.PathLike[str], limit: int = LARGEST_FILE, errors: str = "strict") -> str:
-    """Return the UTF-8 text of a file, every line end as a newline. OSError as `read_bytes`, ValueError if no UTF-8."""
+    """Return the text of a UTF-8 file, with newlines. Raises OSError as `read_bytes` does, ValueError if not UTF-8."""
     text = read_bytes(path, limit).decode("utf-8", errors)
     return text.replace("\r\n", "\n").replace("\r", "\n") if "\r" in text else text
 

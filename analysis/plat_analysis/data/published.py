@@ -59,7 +59,7 @@ class PrintedTable:
         return self._numbers.get(frozenset(map(_plain, filter(None, names))))
 
     def for_row(self, row: str, *names: str) -> float | None:
-        """Return the number printed under the row and these names, else under these names alone; None without one."""
+        """Return the printed number of `row` and these names; if there is none, of the names alone; else None."""
         own = self.number(row, *names)
         return own if own is not None else self.number(*names)
 

@@ -46,7 +46,7 @@ class RunRegime:
 
     @property
     def high(self) -> Probe | None:
-        """Return the early probe of the highest retrieval, the first of equal ones; None without early probes."""
+        """The early probe with the highest mean retrieval, the first of equal ones; None without early probes."""
         return max(self.early, key=lambda probe: float(probe.retrieval.mean()), default=None)
 
 

@@ -84,7 +84,7 @@ class Slurm:
         self._site: Site | None = None
 
     def site(self) -> Site:
-        """Return name, limits and rules of the cluster; SLURM is asked once."""
+        """Return the cluster's name, largest array, and whether it hides others' jobs. Asks SLURM once."""
         if self._site is None:
             facts = dict(re.findall(r"^\s*(\w+)\s*=\s*(.*?)\s*$", self._ask("scontrol", "show", "config"), re.M))
             size = facts.get("MaxArraySize", "")

@@ -154,9 +154,10 @@ def group_options(conf: Conf, schema: Schema, group: str) -> tuple[str, ...]:
 
 
 def place_of(key: str, pieces: Iterable[Piece]) -> str | None:
-    """Return the position of the last piece that sets a key, or something below it, to a value other than null.
+    """Return where the last piece that sets a key, or something below it, to a value other than null was written.
 
-    The default option of a config group counts, the root values of config.yaml do not. None if there is no such piece.
+    It is a `file:line:column`, or words such as "command line"; None if there is no such piece. The default option of a
+    config group counts; the root values of config.yaml do not.
     """
     place = None
     for piece in pieces:

@@ -205,7 +205,7 @@ def newest_file(paths: RunPaths) -> Path | None:
 
 
 def open_record(paths: RunPaths) -> Record | None:
-    """Return the run's newest record if it `is_open`, else None."""
+    """Return the run's newest record if there is one and it `is_open`, else None."""
     record = newest_record(paths)
     return record if record is not None and record.is_open else None
 

@@ -62,7 +62,7 @@ class Remembered:
             self._changed.append((run_id, mark, *columns))
 
     def save(self) -> None:
-        """Write to the index what `get` has read or `put` was given; do nothing below SAVED_FROM files."""
+        """Write to the index what `get` has read and `put` was given, if that is at least SAVED_FROM files."""
         if len(self._changed) >= SAVED_FROM:
             save_rows(self._home, self._table, self._changed)
 

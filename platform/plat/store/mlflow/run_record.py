@@ -65,7 +65,7 @@ class RunRecord:
 
 
 def experiment_name(paper: str | None, file: str | None, scale: str | None) -> str:
-    """Return the MLflow experiment of a paper at a scale, such as `ragen2 · laptop`; without a paper, of the file."""
+    """Return the name of an MLflow experiment: paper (else file, else "plat") and scale, such as `ragen2 · laptop`."""
     return " · ".join(part for part in (paper or file or "plat", scale) if part)
 
 
