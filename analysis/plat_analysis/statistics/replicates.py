@@ -83,7 +83,7 @@ def _over_builds(
         return estimate
     crossed = not seedless and len(of_seeds) < len(values)
     samples = (of_builds, of_seeds) if crossed else (of_builds,)
-    variance = sum(_variance_of_mean(sample, rounding) for sample in samples)
+    variance = sum(max(float(np.var(sample, ddof=1)), rounding**2) / len(sample) for sample in samples)
     estimate = replace(estimate, over="builds", samples=samples)
     units = min(map(len, samples))
     return _with_interval(estimate, variance**0.5, units, units - 1)
@@ -103,10 +103,6 @@ def grouped(values: Mapping[Replicate, float], part: int) -> dict[Any, list[floa
 
 def _means(values: Mapping[Replicate, float], part: int) -> tuple[float, ...]:
     return tuple(sum(group) / len(group) for group in grouped(values, part).values())
-
-
-def _variance_of_mean(numbers: tuple[float, ...], rounding: float) -> float:
-    return max(float(np.var(numbers, ddof=1)), rounding**2) / len(numbers)
 
 
 def _with_interval(estimate: Estimate, error: float, units: int, freedom: int) -> Estimate:

@@ -44,11 +44,9 @@ class Curves:
         for metric in counted:
             curves.setdefault(metric.key, {})[metric.step] = metric.value
         self.names = set(curves)
-        self._curves = {name: curves.get(self._key_of(name), {}) for name in self._curves}
+        headline = self._headline or ""
+        self._curves = {name: curves.get(headline if name == SUCCESS else name, {}) for name in self._curves}
         return self
-
-    def _key_of(self, metric: str) -> str:
-        return self._headline or "" if metric == SUCCESS else metric
 
     def _read(self, attempt: AttemptPaths) -> list[Event]:
         """Return the events of an attempt other than tables; only new lines are read."""

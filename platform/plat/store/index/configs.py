@@ -61,17 +61,16 @@ def agreeing(home: Home, wanted: Sequence[Mapping[str, Any]]) -> list[list[str]]
     ids = home.run_ids()
     if len(ids) <= FEW:
         configs = {run_id: config for run_id in ids if (config := flat_config(home.run(run_id)))}
-        return [[run_id for run_id, config in configs.items() if _agrees(config, keys)] for keys in wanted]
+        return [
+            [run for run, has in configs.items() if all(has.get(key, value) == value for key, value in keys.items())]
+            for keys in wanted
+        ]
     configs_by_id = _numbers_of_configs(home, ids)
     found = []
     for keys in wanted:
         _, same, keyed = _counts(home, keys, configs_by_id)
         found.append([run_id for run_id, others in zip(configs_by_id, keyed - same, strict=True) if others == 0])
     return found
-
-
-def _agrees(config: Mapping[str, Any], keys: Mapping[str, Any]) -> bool:
-    return all(config.get(key, value) == value for key, value in keys.items())
 
 
 def flat_config(paths: RunPaths) -> dict[str, Any]:
