@@ -9,12 +9,17 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from plat.api import claims, load, plan, report, runs, status, sweep, tune
+    from plat.script_log import log
 
 __version__ = "0.3.0.dev0"
-__all__ = ["__version__", "claims", "load", "plan", "report", "runs", "status", "sweep", "tune"]
+__all__ = ["__version__", "claims", "load", "log", "plan", "report", "runs", "status", "sweep", "tune"]
 
 
 def __getattr__(name: str) -> Any:
+    if name == "log":
+        from plat.script_log import log
+
+        return log
     if name in __all__:
         from importlib import import_module
 

@@ -46,7 +46,7 @@ class Search:
 
     @cached_property
     def maker(self) -> RunMaker:
-        return RunMaker(self.base, self.line)
+        return RunMaker(self.base, self.line, folder=self.path.parent)
 
     def runs_of(self, params: Mapping[str, Any], seeds: Sequence[int]) -> list[Run]:
         """Return the runs of one point of the space, one for each seed. Raises SpecError if they cannot be made."""

@@ -60,6 +60,10 @@ class RunIO(Protocol):
 
     cache: Path  # shared between runs, e.g. for base models; content-addressed by the trainer
 
+    @property
+    def files(self) -> Path:
+        """A folder of the run for files of the trainer's own. All attempts share it, and plat reads none of it."""
+
     def facts(self, facts: Mapping[str, Any]) -> None:
         """Record what this attempt starts from, e.g. `{"base_sha256": ...}`; call it before `restore` and `log`.
 
@@ -160,7 +164,10 @@ class TrainerSpec:
     disk_bytes        None, or config -> bytes that a run of it keeps on disk; None: estimated from earlier runs
     metrics           names of all metrics that it can log, with wildcards as in `fnmatch` (`grad/q*/task`): a report or
                       a search that needs another one is refused before anything runs. Empty: unknown
-    headline          the metric that live progress, `plat status` and result.json show as success (a share, 0 to 1)
+    source_files      None, or config -> file name -> hash, of files that the config names and that decide the result,
+                      such as a script: a changed file makes new runs
+    headline          the metric that live progress, `plat status` and result.json show as success (a share, 0 to 1), or
+                      plain config -> its name
     iterations        plain config (as in config.yaml) -> the number of iterations of the run, None if unknown
     cost_keys         dotted config keys that a run's time depends on, the most important first: `plat plan` estimates
                       from earlier runs that agree in as many of them as possible
@@ -188,7 +195,8 @@ class TrainerSpec:
     code: str | None = None
     disk_bytes: Callable[[Any], int] | None = None
     metrics: tuple[str, ...] = ()
-    headline: str = HEADLINE
+    source_files: Callable[[Any], Mapping[str, str]] | None = None
+    headline: str | Callable[[Mapping[str, Any]], str] = HEADLINE
     iterations: Callable[[Mapping[str, Any]], int | None] = train_iterations
     cost_keys: tuple[str, ...] = ("task.name", "model.name", "algorithm.name", "filter.name")
 

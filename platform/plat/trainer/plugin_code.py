@@ -27,6 +27,7 @@ from pathlib import Path
 from typing import Any
 
 TRAINER = "trainer"  # the key of the trainer among a run's plug-ins
+FILES = "files"  # the key of the files that a run's config names
 CODE = "code "  # prefix of a plug-in's code in an identity
 OWN = ("plat", "plat_envs", "plat_analysis")  # identified by the versions of plat's trainers and environments
 DIGITS = 16
@@ -104,7 +105,7 @@ def _imported_files(module: str, path: tuple[str, ...]) -> dict[str, str]:
         package = name if file.name == "__init__.py" else name.rpartition(".")[0]
         parts = name.split(".")
         packages = [".".join(parts[:count]) for count in range(1, len(parts))]  # their __init__.py are imported with it
-        waiting += [*packages, *_imports(content, package)]
+        waiting += [*packages, *imported_names(content, package)]
     return files
 
 
@@ -156,7 +157,7 @@ def _is_from_a_folder(top: str, site: str) -> bool:
     return False
 
 
-def _imports(content: bytes, package: str) -> Iterator[str]:
+def imported_names(content: bytes, package: str) -> Iterator[str]:
     """Yield the dotted names that a file of a package imports, on any line; none if it cannot be parsed.
 
     `from a import b` yields both `a` and `a.b`, which may be a module.

@@ -34,7 +34,7 @@ def _or_none(kind: Kind) -> Kind:
 
 
 FIELDS = {
-    **dict.fromkeys(("name", "version", "headline"), _TEXT),
+    **dict.fromkeys(("name", "version"), _TEXT),
     **dict.fromkeys(("conf", "code"), _or_none(_TEXT)),
     **dict.fromkeys(("operational_keys", "preload", "metrics", "cost_keys"), _TEXTS),
     **dict.fromkeys(("load", "validate", "resources", "fingerprint", "idle_keys", "iterations"), _FUNCTION),
@@ -42,7 +42,9 @@ FIELDS = {
         ("prepare", "load_prepare", "load_evaluate", "less_memory", "load_check", "check_machine", "disk_bytes"),
         _or_none(_FUNCTION),
     ),
+    "source_files": _or_none(_FUNCTION),
     "config_type": Kind("a dataclass", lambda value: isinstance(value, type)),
+    "headline": Kind("a text or a function", lambda value: _TEXT.holds(value) or callable(value)),
     "legacy": Kind("a dict of keys and values", lambda value: isinstance(value, Mapping)),
     "stall_after": Kind("a number of seconds", _is_time),
 }

@@ -10,6 +10,7 @@ import dataclasses
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from plat.errors import SpecError, UnknownKey
@@ -35,10 +36,14 @@ class Piece:
 
 
 class PieceMaker:
-    """Maker of the pieces of one trainer. `defaults` are those of a run without overrides, in the order of merging."""
+    """Maker of the pieces of one trainer. `defaults` are those of a run without overrides, in the order of merging.
 
-    def __init__(self, schema: Schema, conf: Conf | None) -> None:
+    folder   the folder to which keys of folders are relative
+    """
+
+    def __init__(self, schema: Schema, conf: Conf | None, folder: Path) -> None:
         self.schema = schema
+        self.folder = folder
         self.conf = conf
         self._pieces: dict[tuple[str, str], tuple[Piece, ...]] = {}
         self.overridden: set[str] = set()  # every dotted key that a piece sets directly
@@ -46,9 +51,10 @@ class PieceMaker:
 
     def _default_pieces(self) -> dict[str, Piece]:
         """Return the pieces of a run without overrides, by target. Updating this dict keeps the order of merging."""
+        folders = (Assignment(key, select(self.schema.defaults, key), "") for key in self.schema.folders)
+        pieces = {piece.target: piece for folder in folders for piece in self.pieces(folder)}
         if self.conf is None:
-            return {}
-        pieces: dict[str, Piece] = {}
+            return pieces
         for name in self.conf.order:
             if name == ROOT:
                 source = Assignment(ROOT, None, self.conf.root_file.where())
@@ -93,7 +99,12 @@ class PieceMaker:
         try:
             checked = self.schema.check(key, value)
         except UnknownKey:
+            top = key.partition(".")[0]
+            if self.schema.others and top not in (*self.schema.defaults, *OF_FILES):
+                return self._make(dataclasses.replace(assignment, key=f"{self.schema.others}.{key}"))
             raise self._unknown(assignment) from None
+        if key in self.schema.folders:
+            checked = str((self.folder / checked).resolve())
         self.overridden.add(key)
         return (Piece(key, nested(key, checked), assignment),)
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Mapping, Set
+from pathlib import Path
 from typing import Any, NamedTuple
 
 from plat.errors import PluginError, SpecError
@@ -15,7 +16,7 @@ from plat.spec.composition.conf import conf_of
 from plat.spec.composition.pieces import Piece, PieceMaker, by_section, place_of
 from plat.spec.composition.schema import schema_of
 from plat.spec.composition.sections import Section, SectionMaker
-from plat.spec.composition.trainer_calls import checked_call
+from plat.spec.composition.trainer_calls import checked_call, config_code
 from plat.spec.identity.recorded_config import NEW, SAME, Recorded
 from plat.spec.identity.run_identity import canonical, identity, readable
 from plat.trainer.api import TrainerSpec
@@ -53,13 +54,16 @@ class OtherTrainer(Exception):
 
 
 class Resolver:
-    """Resolver of the runs of one trainer. `pieces` makes pieces of overrides, `sections` makes sections of pieces."""
+    """Resolver of the runs of one trainer. `pieces` makes pieces of overrides, `sections` makes sections of pieces.
 
-    def __init__(self, spec: TrainerSpec) -> None:
+    folder   the folder of the experiment file, to which folders in the config are relative
+    """
+
+    def __init__(self, spec: TrainerSpec, folder: Path = Path()) -> None:
         self.spec = spec
         schema = schema_of(spec.config_type)
         self.schema = schema
-        self.pieces = PieceMaker(schema, conf_of(spec.conf) if spec.conf else None)
+        self.pieces = PieceMaker(schema, conf_of(spec.conf) if spec.conf else None, folder)
         self.fields = [field.name for field in dataclasses.fields(spec.config_type) if field.name in schema.defaults]
         self.sorted_fields = sorted(self.fields)
         self.sections = SectionMaker(spec, schema, self.fields)
@@ -71,6 +75,7 @@ class Resolver:
         stated = checked_call(spec, "resources")
         self._resources = Recorded(lambda config: Resources.of(stated(config)).as_dict())
         self._code = code_facts(TRAINER, spec)
+        self._source_files = Recorded(lambda config: config_code(spec, config))
         self._deciding: dict[str, None] = {}  # the names of the sections that determine the result of `_check`
         self._checked: dict[tuple[int, ...], Checked] = {}  # by the identities of these sections
 
@@ -130,13 +135,14 @@ class Resolver:
         facts = self._facts(valid, final)
         prepare = self._prepare(valid, final)
         resources = self._resources(valid, final)
-        plugins = sorted([*self._code, *(pair for section in final.values() for pair in section.plugins)])
+        files = self._source_files(valid, final)
+        plugins = sorted([*self._code, *files, *(pair for section in final.values() for pair in section.plugins)])
         left_out = [key for section in final.values() for key in section.left_out]
         extra = canonical([self.spec.name, self.spec.version, plugins, facts])
         recorded = {"trainer": self.spec.name, "plugins": plugins, "left_out": left_out}
         checked = Checked(prepare, resources, facts, extra, recorded, normalised)
         if normalised is None:
-            for function in (self._valid, self._facts, self._prepare, self._resources):
+            for function in (self._valid, self._facts, self._prepare, self._resources, self._source_files):
                 self._decide_by(function.names())
             self._checked[tuple([id(sections[name]) for name in self._deciding])] = checked
         else:

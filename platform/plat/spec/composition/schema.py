@@ -28,6 +28,8 @@ class Schema:
     leaves    the keys that hold a value
     sections  the keys of nested dataclasses
     free      the keys of dict[str, ...] fields: any key may lie below
+    others    the key of the dict field that takes every key without a place, "" without such a field
+    folders   the keys that hold a folder, relative to the experiment file's
     missing   the keys without a default
     """
 
@@ -38,6 +40,8 @@ class Schema:
         self.leaves: dict[str, Leaf] = {}
         self.sections: dict[str, type] = {}
         self.free: dict[str, Leaf] = {}
+        self.others = ""
+        self.folders: list[str] = []
         self._holders: dict[type, Any] = {}
         try:
             typed = OmegaConf.structured(config_type)
@@ -62,8 +66,10 @@ class Schema:
             leaf = Leaf(key, hint, kind, spec.metadata)
             if get_origin(hint) is dict or hint is dict:
                 self.free[key] = leaf
+                self.others = key if spec.metadata.get("other_keys") else self.others
             else:
                 self.leaves[key] = leaf
+                self.folders += [key] if spec.metadata.get("folder") else []
 
     def names(self) -> list[str]:
         """Return every dotted key that can be set."""

@@ -12,6 +12,7 @@ from typing import Any
 
 from plat.errors import PluginError, SpecError
 from plat.trainer.api import TrainerSpec, find_trainer
+from plat.trainer.plugin_code import CODE, FILES, PluginCode
 from plat.trainer.resources import Resources
 from plat.user_code import definition_of, user_code
 
@@ -63,6 +64,17 @@ def iterations_of(trainer: str, config: Mapping[str, Any]) -> int | None:
     return iterations
 
 
+def headline_of(spec: TrainerSpec, config: Mapping[str, Any]) -> str:
+    """Return the name of the metric that a run with this plain config shows as success."""
+    return str(checked_call(spec, "headline")(config)) if callable(spec.headline) else spec.headline
+
+
+def config_code(spec: TrainerSpec, config: Any) -> list[tuple[str, str]]:
+    """Return [(FILES, CODE + digest)] for the identity of a run whose config names source files, else []."""
+    files = checked_call(spec, "source_files")(config)
+    return [(FILES, CODE + PluginCode(files).digest)] if files else []
+
+
 def _is_work(value: Any) -> bool:
     if value is None:
         return True
@@ -100,6 +112,8 @@ _RETURNS: dict[str, tuple[Callable[[Any], bool], str]] = {
     "fingerprint": (_is_facts, "a dict of facts that JSON can hold"),
     "prepare": (_is_work, "None, or (key, title)"),
     "resources": (_is_resources, 'a Resources, or a dict such as {"threads": 1, "gpus": 0} '),
+    "source_files": (_is_reasons, "a dict of file names and hashes"),
+    "headline": (lambda value: isinstance(value, str) and bool(value), "the name of a metric"),
     "idle_keys": (_is_reasons, 'a dict such as {"train.critic_lr": "it has no critic"}'),
     "iterations": (lambda value: value is None or _is_count(value), "a whole number >= 0, or None"),
     "disk_bytes": (_is_size, "a number of bytes >= 0"),

@@ -95,7 +95,7 @@ def load_experiment(path: str | Path, overrides: Sequence[str] = (), slow: Slow 
     cells = list(file.matrix.cells())
     place = file.matrix.where
     alike = frozenset(axis.name for axis in file.matrix.axes if not axis.varies())
-    maker = RunMaker(file.base, tuple(line.assignments), alike)
+    maker = RunMaker(file.base, tuple(line.assignments), alike, document.path.parent)
     runs: dict[str, Run] = {}
     positions = []
     late = time.monotonic() + SLOW_SECONDS
@@ -161,10 +161,11 @@ def check_metric(name: str, runs: Iterable[Run], also: Iterable[str] = ()) -> No
     Every name is valid if the trainer of one of the runs does not list its metrics. The names in `also` are only
     suggested in the error: they are not accepted here.
     """
-    trainers = [find_trainer(trainer) for trainer in dict.fromkeys(run.trainer for run in runs)]
+    headlines = {run.trainer: run.headline for run in runs}
+    trainers = [find_trainer(trainer) for trainer in headlines]
     if name == SUCCESS or not all(trainer.metrics for trainer in trainers):
         return
-    logged = list(dict.fromkeys(metric for trainer in trainers for metric in (trainer.headline, *trainer.metrics)))
+    logged = list(dict.fromkeys([*headlines.values(), *(metric for trainer in trainers for metric in trainer.metrics)]))
     if any(fnmatchcase(name, metric) for metric in logged):
         return
     names = [*also, SUCCESS, *logged]

@@ -6,11 +6,13 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from operator import itemgetter
+from pathlib import Path
 from typing import Any
 
 from plat.errors import PluginError, SpecError
 from plat.spec.composition.pieces import Piece
 from plat.spec.composition.resolver import OtherTrainer, Resolved, Resolver
+from plat.spec.composition.trainer_calls import headline_of
 from plat.spec.identity.run_identity import NAME_LIMIT, canonical, readable, result_affecting
 from plat.spec.reading.overrides import Assignment
 from plat.trainer import api
@@ -63,14 +65,20 @@ class RunMaker:
 
     base, line  the overrides that all runs share, of the file and of the command line
     alike       axes with a single value in the file, which names leave out because they distinguish no run
+    folder      the folder of the experiment file; without one, the current folder
     """
 
     def __init__(
-        self, base: tuple[Assignment, ...], line: tuple[Assignment, ...], alike: frozenset[str] = frozenset()
+        self,
+        base: tuple[Assignment, ...],
+        line: tuple[Assignment, ...],
+        alike: frozenset[str] = frozenset(),
+        folder: Path = Path(),
     ) -> None:
         self.base = base
         self.line = line
         self.alike = alike
+        self.folder = folder
         self.trainers: dict[str, _Trainer] = {}
         self.seen: dict[str, tuple[str, ...]] = {}
 
@@ -111,7 +119,7 @@ class RunMaker:
             prepare=checked.prepare,
             resources=checked.resources,
             identity=checked.identity,
-            headline=spec.headline,
+            headline=headline_of(spec, config),
             version=spec.version,
             fingerprint=checked.fingerprint,
         )
@@ -119,7 +127,7 @@ class RunMaker:
     def _trainer(self, name: Any, place: str) -> _Trainer:
         if name not in self.trainers:
             try:
-                self.trainers[name] = _Trainer(str(name), self.base, self.line)
+                self.trainers[name] = _Trainer(str(name), self.base, self.line, self.folder)
             except PluginError as error:
                 error.where = f"{error.where} (named at {place})" if error.where else place
                 raise
@@ -132,9 +140,9 @@ class RunMaker:
 class _Trainer:
     """One trainer: its resolver, and the pieces of the overrides that its runs share."""
 
-    def __init__(self, name: str, base: tuple[Assignment, ...], line: tuple[Assignment, ...]) -> None:
+    def __init__(self, name: str, base: tuple[Assignment, ...], line: tuple[Assignment, ...], folder: Path) -> None:
         self.name = name
-        self.resolver = Resolver(api.find_trainer(name))
+        self.resolver = Resolver(api.find_trainer(name), folder)
         self.bundles: dict[int, dict[str, Piece]] = {}  # by the identity of an axis value's assignments
         self.kept: list[tuple[Assignment, ...]] = []  # keeps these assignments alive, so that their ids stay unique
         self.fixed = {**self.resolver.pieces.defaults, **self._pieces(base)}

@@ -6,9 +6,10 @@ from collections.abc import Mapping
 from typing import Any
 
 from plat.errors import RunError
-from plat.spec.composition.schema import schema_of, select
+from plat.spec.composition.schema import build, schema_of, select
+from plat.spec.composition.trainer_calls import checked_call
 from plat.trainer.api import find_trainer
-from plat.trainer.plugin_code import CODE, TRAINER, PluginCode, changed_files, plugin_code
+from plat.trainer.plugin_code import CODE, FILES, TRAINER, PluginCode, changed_files, plugin_code
 from plat.trainer.plugins import load_plugin
 
 
@@ -27,6 +28,9 @@ def run_code(trainer: str, config: Mapping[str, Any], identity: Mapping[str, Any
     codes = {}
     for key in named_code(identity):
         spec: Any = find_trainer(trainer)
+        if key == FILES:
+            codes[key] = PluginCode(checked_call(spec, "source_files")(build(spec.config_type, config)))
+            continue
         if key != TRAINER:
             group = schema_of(spec.config_type).leaves[key].metadata["plugin"]
             spec = load_plugin(group, str(select(config, key)))

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from plat.errors import HomeError, SpecError
 from plat.spec.composition.schema import leaves
-from plat.spec.composition.trainer_calls import checked_call
+from plat.spec.composition.trainer_calls import checked_call, headline_of
 from plat.spec.identity.run_code import files_by_key, named_code
 from plat.spec.identity.run_identity import SCHEME, is_operational
 from plat.store.disk.durable import locked, scratch_name, set_aside, to_checked_json, write, write_file
@@ -236,5 +236,5 @@ def _trainer_facts(run: Run) -> dict[str, Any]:
         "trainer_version": spec.version,
         "fingerprint": run.fingerprint if is_known else checked_call(spec, "fingerprint")(config_object(run, spec)),
         "iterations": checked_call(spec, "iterations")(run.config),
-        "headline": spec.headline,
+        "headline": headline_of(spec, run.config),
     }

@@ -60,6 +60,11 @@ class FileRunIO:
         self._spool = SpoolWriter(attempt.events, paths.id)
 
     @property
+    def files(self) -> Path:
+        self._paths.files.mkdir(exist_ok=True)
+        return self._paths.files
+
+    @property
     def events(self) -> int:
         return self._spool.count
 

@@ -1,0 +1,65 @@
+"""Keep what a script writes into PLAT_CHECKPOINT_DIR: a snapshot is a checkpoint of the run.
+
+A script that is killed while it writes loses nothing: the next attempt gets the newest complete snapshot. A snapshot is
+taken when the files have not changed for SETTLED seconds. It covers the metrics logged before the newest of its files.
+"""
+
+from __future__ import annotations
+
+import shutil
+import time
+from pathlib import Path
+
+from plat.trainer.api import RunIO, State
+
+SETTLED = 0.5  # seconds without a change
+Signature = tuple[tuple[str, int, int], ...]
+
+
+class CheckpointFolder:
+    """The folder PLAT_CHECKPOINT_DIR of one attempt. `restored`: the step of the snapshot in it, None for none."""
+
+    def __init__(self, folder: Path, io: RunIO) -> None:
+        self._folder, self._io = folder, io
+        shutil.rmtree(folder, ignore_errors=True)
+        found = io.restore()
+        if found is not None and found[1].files is not None:
+            shutil.copytree(found[1].files, folder)
+        folder.mkdir(parents=True, exist_ok=True)
+        self.restored = None if found is None else found[0]
+        self._kept = self._seen = self._signature()
+        self._changed = 0.0
+
+    def written_at(self) -> float | None:
+        """Return the time of the newest file of a snapshot that is still to be taken; None if there is none.
+
+        Log the metrics of earlier times, and no others, before `keep`.
+        """
+        now = self._signature()
+        if now != self._seen:
+            self._seen, self._changed = now, time.monotonic()
+        return max(changed for _, _, changed in now) / 1e9 if now and now != self._kept else None
+
+    def has_settled(self) -> bool:
+        """Return True if the files have not changed for SETTLED seconds."""
+        return time.monotonic() - self._changed >= SETTLED
+
+    def keep(self, step: int) -> None:
+        """Save a snapshot that covers all steps up to `step`."""
+        kept = self._signature()
+        self._io.save(step, State({}), write_files=self._copy)
+        self._kept = kept
+
+    def _copy(self, target: Path) -> None:
+        shutil.copytree(self._folder, target, dirs_exist_ok=True)
+
+    def _signature(self) -> Signature:
+        found = []
+        for path in sorted(self._folder.rglob("*")) if self._folder.is_dir() else ():
+            try:
+                status = path.stat()
+            except OSError:
+                continue
+            if path.is_file():
+                found.append((str(path), status.st_size, status.st_mtime_ns))
+        return tuple(found)

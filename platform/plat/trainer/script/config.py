@@ -1,0 +1,35 @@
+"""The typed config of a run of a script. Any other key of an experiment file becomes an argument (`args`)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from plat.rl.config import number
+
+
+@dataclass
+class ScriptConfig:
+    """The command and what plat must know about it."""
+
+    command: Any = "???"  # a text or a list of words; `{lr}` is the value of the axis or key `lr`
+    folder: str = field(default=".", metadata={"folder": True})  # the command runs here; relative to the file's folder
+    # more files that decide the result, such as data, as patterns below `folder`; changed ones make new runs
+    files: list[str] = field(default_factory=list)
+    metric: str = "loss"  # the metric that progress, tables and figures show
+    # a file below PLAT_RUN_DIR with metrics, JSON lines or .csv; "": lines of the output that are JSON, and `plat.log`
+    metrics: str = ""
+    step: str = ""  # the name of the step in lines of metrics; "": the first of step, iteration, epoch, global_step
+    grace: float = number(30.0, minimum=0)  # from SIGTERM to SIGKILL when the run is asked to stop [seconds]
+    threads: int = number(1, minimum=1)  # CPU threads of a run; the command gets OMP_NUM_THREADS [threads]
+    gpus: int = number(0, minimum=0)  # GPUs of a run [GPUs]
+
+
+@dataclass
+class ScriptRunConfig:
+    """Everything a run of a script is a function of, its files aside."""
+
+    trainer: str = "script"
+    seed: int = number(0, minimum=0)  # `{seed}`, and PLAT_SEED in the environment
+    script: ScriptConfig = field(default_factory=ScriptConfig)
+    args: dict[str, Any] = field(default_factory=dict, metadata={"other_keys": True})  # axes and keys without a place

@@ -1,0 +1,54 @@
+"""The specification of the trainer `script`."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from plat.errors import SpecError
+from plat.trainer.api import TrainerSpec, lazily
+from plat.trainer.script.command import check_placeholders, words_of
+from plat.trainer.script.config import ScriptRunConfig
+from plat.trainer.script.source_files import source_files
+
+
+def validate(config: ScriptRunConfig) -> ScriptRunConfig:
+    """Return the config. Raises SpecError for a wrong command, or a placeholder and values that do not fit."""
+    if not Path(config.script.folder).is_dir():
+        raise SpecError(f"there is no folder {config.script.folder}", where="script.folder", fix="name one that exists")
+    check_placeholders(config)
+    return config
+
+
+def _check_machine(config: ScriptRunConfig) -> None:
+    """Raise SpecError if this machine does not have the program that the command starts."""
+    program = words_of(config.script.command)[0]
+    path = Path(config.script.folder) / program
+    if "{" in program or program in ("python", "python3") or shutil.which(program if "/" not in program else str(path)):
+        return
+    if path.is_file():
+        fix = f"chmod +x {path}, or name its interpreter first: bash {program}"
+        raise SpecError(f"{program} is not executable", where="script.command", fix=fix)
+    raise SpecError(f"there is no program {program!r} here", where="script.command", fix="install it, or name its path")
+
+
+def _headline(config: Mapping[str, Any]) -> str:
+    return str(config["script"]["metric"])
+
+
+SPEC = TrainerSpec(
+    name="script",
+    version="1.0",
+    config_type=ScriptRunConfig,
+    load=lazily("plat.trainer.script.train", "train"),
+    validate=validate,
+    resources=lambda config: {"threads": config.script.threads, "gpus": config.script.gpus},
+    source_files=lambda config: source_files(config.script),
+    check_machine=_check_machine,
+    operational_keys=("script.folder", "script.grace", "script.metric"),
+    headline=_headline,
+    iterations=lambda config: None,
+    cost_keys=("script.command",),
+)
