@@ -11,7 +11,7 @@ from plat.spec.identity.run_code import named_code, run_code
 from plat.store.home import Home
 from plat.store.index.indexed_runs import states
 from plat.store.run_directory.run_files import config_hash, load_meta
-from plat.trainer.plugin_code import TRAINER, PluginCode, changed_files
+from plat.trainer.plugin_code import FILES, TRAINER, PluginCode, changed_files
 from plat.units import are, counted, were
 from plat.words.states import RunStatus
 
@@ -24,6 +24,13 @@ class Change(NamedTuple):
     key: str
     files: str
     code: str
+
+    @property
+    def advice(self) -> str:
+        """How to keep the earlier runs, in words; "" for files that a config names."""
+        if self.key == FILES:
+            return ""
+        return f'; to keep them, set code="{self.code}" in the {self.spec} if the change alters no result'
 
     @property
     def spec(self) -> str:
@@ -49,7 +56,7 @@ def changed_code(runs: Iterable[Run], home: Home) -> list[str]:
             kept.update(_changes(load_meta(home.run(run.id)) or {}, codes))
     return [
         f"{change.files} changed since {counted(number, 'run')} of these configs {were(number)} made, so they are "
-        f'made again; to keep them, set code="{change.code}" in the {change.spec} if the change alters no result'
+        f"made again{change.advice}"
         for change, number in _made_before(missing, home).items()
     ] + [
         f"{change.files} changed since {counted(number, 'run')} {were(number)} made; the results stay valid, because "

@@ -49,8 +49,8 @@ def check_placeholders(config: ScriptRunConfig) -> None:
         if name not in known and name not in OF_THE_RUN:
             fix = suggest(name, [*known, *OF_THE_RUN], "names")
             raise SpecError(f"the command uses {{{name}}}, which has no value", where="script.command", fix=fix)
-    for name in flat(config.args) if set(names) - {"seed", *OF_THE_RUN} else ():
-        if name not in names and "config" not in names:
+    for name in flat(config.args) if names and "config" not in names else ():
+        if name not in names:
             fix = f"write {{{name}}} where its value belongs, or {{config}}, a JSON file with all values"
             raise SpecError(f"the command does not use {name}", where=f"args.{name}", fix=fix)
 
