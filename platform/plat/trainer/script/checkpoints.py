@@ -12,6 +12,7 @@ from pathlib import Path
 
 from plat.trainer.api import RunIO, State
 
+STARTED = "started"  # exists once an attempt has started the script
 SETTLED = 0.5  # seconds without a change
 Signature = tuple[tuple[str, int, int], ...]
 
@@ -25,6 +26,9 @@ class CheckpointFolder:
         found = io.restore()
         if found is not None and found[1].files is not None:
             shutil.copytree(found[1].files, folder)
+        elif io.files.joinpath(STARTED).exists():
+            print("[plat: no attempt has written into PLAT_CHECKPOINT_DIR: the script starts anew]", flush=True)
+        io.files.joinpath(STARTED).touch()
         folder.mkdir(parents=True, exist_ok=True)
         self.restored = None if found is None else found[0]
         self._kept = self._seen = self._signature()

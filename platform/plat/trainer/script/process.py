@@ -7,7 +7,6 @@ import os
 import queue
 import signal
 import subprocess
-import sys
 import threading
 import time
 from collections.abc import Mapping
@@ -46,21 +45,26 @@ class Script:
 
     def _read(self) -> None:
         assert self._process.stdout is not None
-        rest, written = b"", 0
-        while chunk := os.read(self._process.stdout.fileno(), CHUNK):
-            beat()
-            if written < LARGEST_LOG:
-                sys.stdout.write(chunk.decode("utf-8", "replace"))
-                sys.stdout.flush()
-                written += len(chunk)
-                if written >= LARGEST_LOG:
-                    print(f"\n[plat: further output is left out, after {LARGEST_LOG >> 20} MiB]", flush=True)
-            *lines, rest = (rest + chunk).split(b"\n")
-            rest = b"" if len(rest) > LONGEST_LINE else rest
-            for line in lines:
-                self._pass_on(line)
+        with self._process.stdout as output:
+            rest, written = b"", 0
+            while chunk := os.read(output.fileno(), CHUNK):
+                beat()
+                written = self._copy(chunk, written)
+                *lines, rest = (rest + chunk).split(b"\n")
+                rest = b"" if len(rest) > LONGEST_LINE else rest
+                for line in lines:
+                    self._pass_on(line)
         self._pass_on(rest)
         self.lines.put(None)
+
+    def _copy(self, chunk: bytes, written: int) -> int:
+        """Copy output into the run's log unless it is full; return the bytes written so far."""
+        if written >= LARGEST_LOG:
+            return written
+        print(chunk.decode("utf-8", "replace"), end="", flush=True)
+        if written + len(chunk) >= LARGEST_LOG:
+            print(f"\n[plat: further output is left out, after {LARGEST_LOG >> 20} MiB]", flush=True)
+        return written + len(chunk)
 
     def _pass_on(self, line: bytes) -> None:
         if text := line.strip():

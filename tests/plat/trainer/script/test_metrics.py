@@ -1,0 +1,62 @@
+"""Metrics of scripts: lines of JSON, JSON lines in a file, CSV."""
+
+from __future__ import annotations
+
+import json
+import math
+from pathlib import Path
+
+import pytest
+
+import plat
+from plat.errors import RunError
+from plat.trainer.script.metrics import Lines, Logged, MetricsFile
+
+
+def test_a_line_of_json_with_numbers_is_metrics_and_no_other_line_is() -> None:
+    lines = Lines("")
+    assert lines.of_text('{"step": 4, "loss": 0.5, "note": "x", "ok": true}', 9.0) == Logged(4, {"loss": 0.5}, 9.0)
+    assert lines.of_text('{"loss": 0.25, "time": 7}', 9.0) == Logged(5, {"loss": 0.25}, 7.0)
+    for other in ("epoch 3", "{not json", "[1]", '{"step": 1}', '{"note": "x"}', "", "{" * 5000):
+        assert lines.of_text(other) is None
+    logged = lines.of_text(b'{"epoch": 6, "loss": NaN}')
+    assert logged is not None and logged.step == 6 and math.isnan(logged.metrics["loss"])
+
+
+def test_the_step_may_have_any_name() -> None:
+    assert Lines("updates").of_values({"step": 1.5, "updates": 3}, 1.0) == Logged(3, {"step": 1.5}, 1.0)
+    with pytest.raises(RunError, match="epoch is -1"):
+        Lines("").of_text('{"epoch": -1, "loss": 1}')
+
+
+@pytest.mark.parametrize("name", ["metrics.csv", "metrics.jsonl"])
+def test_a_file_is_read_as_it_grows(tmp_path: Path, name: str) -> None:
+    file = MetricsFile(tmp_path / name, "")
+    assert list(file.new()) == []
+    rows = [(1, 0.5), (2, 0.25), (3, 0.125)]
+    if name.endswith(".csv"):
+        lines = ["step,loss,name\n", *(f"{step},{loss},x\n" for step, loss in rows)]
+    else:
+        lines = [json.dumps({"step": step, "loss": loss}) + "\n" for step, loss in rows]
+    seen = []
+    with open(tmp_path / name, "a") as writer:
+        for line in lines:
+            for part in (line[:4], line[4:]):
+                writer.write(part)
+                writer.flush()
+                seen += list(file.new())
+        writer.write("9,9" if name.endswith(".csv") else '{"step": 9, "loss": 9}')
+    assert [(logged.step, logged.metrics) for logged in seen] == [(step, {"loss": loss}) for step, loss in rows]
+    assert [logged.step for logged in file.new(is_last=True)] == [9]
+
+
+def test_plat_log_writes_into_the_run_or_prints(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.delenv("PLAT_METRICS", raising=False)
+    plat.log(1, loss=0.5)
+    assert capsys.readouterr().out == '{"step": 1, "loss": 0.5}\n'
+    monkeypatch.setenv("PLAT_METRICS", str(tmp_path / "metrics.jsonl"))
+    plat.log(2, loss=0.25)
+    (logged,) = MetricsFile(tmp_path / "metrics.jsonl", "").new()
+    assert (logged.step, logged.metrics) == (2, {"loss": 0.25}) and capsys.readouterr().out == ""

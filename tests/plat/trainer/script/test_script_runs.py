@@ -1,0 +1,193 @@
+"""Whole runs of scripts: swept, changed, killed, resumed, stopped."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from plat.processes.process_tree import MARK
+from plat.store.home import Home
+from plat.store.run_directory.history import run_history
+from plat.store.run_directory.paths import RunPaths
+
+Verb = Callable[..., tuple[int, str, str]]
+
+COUNTS = """
+import json, os, pathlib, signal, sys, time
+kept = pathlib.Path(os.environ["PLAT_CHECKPOINT_DIR"], "step.txt")
+first = int(kept.read_text()) + 1 if kept.exists() else 1
+for step in range(first, 9):
+    print(json.dumps({"step": step, "loss": 1 / step, "seed": int(os.environ["PLAT_SEED"])}))
+    kept.write_text(str(step))
+    time.sleep(0.15)
+    if step == 6 and first == 1 and "--crash" in sys.argv:
+        time.sleep(1)
+        os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+@pytest.fixture
+def project(tmp_path: Path, empty_store: Path, monkeypatch: pytest.MonkeyPatch, nothing_named: None) -> Path:
+    """The current folder, with a home that has a store."""
+    (tmp_path / "plat-home").mkdir()
+    shutil.copy(empty_store, tmp_path / "plat-home" / "mlflow.db")
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def experiment(folder: Path, command: str, *lines: str, **axes: Any) -> Path:
+    path = folder / "mine.yaml"
+    matrix = "".join(f"  {name}: {json.dumps(values)}\n" for name, values in {"seed": [0], **axes}.items())
+    base = "".join(f"  {line}\n" for line in ("trainer: script", f"script.command: {json.dumps(command)}", *lines))
+    path.write_text(f"title: My script\nbase:\n{base}matrix:\n{matrix}")
+    return path
+
+
+def runs_of(folder: Path) -> list[RunPaths]:
+    home = Home(folder / "plat-home")
+    return [home.run(run_id) for run_id in home.run_ids()]
+
+
+def curve(run: RunPaths, name: str = "loss") -> list[tuple[int, float]]:
+    return [(row.step, row.value) for row in run_history(run)[0] if row.key == name]
+
+
+def marked(folder: Path) -> list[int]:
+    """Return the processes that a run of this folder has started and that are still alive."""
+    found = []
+    for process in Path("/proc").iterdir():
+        try:
+            environment = (process / "environ").read_bytes() if process.name.isdigit() else b""
+        except OSError:
+            continue
+        if f"{MARK}={os.path.realpath(folder)}".encode() in environment:
+            found.append(int(process.name))
+    return found
+
+
+def test_the_same_metrics_whatever_way_a_script_logs_them(plat: Verb, project: Path) -> None:
+    ways = {
+        "printed": "print(json.dumps({'step': step, 'loss': 1 / step}))",
+        "logged": "plat.log(step, loss=1 / step)",
+        "lines": "file.write(json.dumps({'step': step, 'loss': 1 / step}) + chr(10))",
+        "csv": "file.write(f'{step},{1 / step}' + chr(10))",
+    }
+    for name, way in ways.items():
+        opened = "file = open(pathlib.Path(os.environ['PLAT_RUN_DIR'], 'values.csv'), 'w')\n"
+        opened += "file.write('step,loss' + chr(10))\n" if name == "csv" else ""
+        text = f"import json, os, pathlib, plat\n{opened}for step in range(1, 6):\n    {way}\n"
+        (project / f"{name}.py").write_text(text)
+    path = experiment(project, "python {way}.py", "script.metrics: values.csv", way=["printed", "logged", "csv"])
+    assert plat("sweep", path)[0] == 0
+    assert [curve(run) for run in runs_of(project)] == [[(step, 1 / step) for step in range(1, 6)]] * 3
+    (project / "lines.py").write_text((project / "lines.py").read_text().replace("values.csv", "values.jsonl"))
+    path = experiment(project, "python lines.py", "script.metrics: values.jsonl")
+    assert plat("sweep", path)[0] == 0
+    assert [(step, 1 / step) for step in range(1, 6)] in [curve(run) for run in runs_of(project)]
+
+
+def test_a_changed_file_makes_new_runs_and_is_named(plat: Verb, project: Path) -> None:
+    (project / "train.py").write_text("import helper\nprint('{\"loss\": 1}')\n")
+    (project / "helper.py").write_text("")
+    (project / "data.txt").write_text("1\n")
+    path = experiment(project, "python train.py {lr}", "script.files: [data.txt]", lr=[0.1, 0.2])
+    assert plat("sweep", path)[0] == 0 and "Nothing to do" in plat("plan", path)[1]
+    path.write_text(path.read_text() + "# a comment\n")
+    assert "Nothing to do" in plat("plan", path)[1]
+    for name in ("train.py", "helper.py", "data.txt"):
+        before = (project / name).read_text()
+        (project / name).write_text(before + "\n")
+        _, out, err = plat("plan", path)
+        assert f"{name} changed since 2 runs of these configs were made, so they are made again\n" in out + err
+        assert "2 of 2 runs to do" in out
+        (project / name).write_text(before)
+    assert "Nothing to do" in plat("plan", path)[1] and len(runs_of(project)) == 2
+
+
+def test_a_killed_script_resumes_from_what_it_saved(plat: Verb, project: Path) -> None:
+    (project / "train.py").write_text(COUNTS)
+    assert plat("sweep", experiment(project, "python train.py --crash"))[0] == 0
+    (run,) = runs_of(project)
+    assert len(run.attempts()) == 2 and "restored_step" in (run.attempt(2).meta).read_text()
+    assert curve(run) == [(step, 1 / step) for step in range(1, 9)]
+
+
+def test_a_script_that_saves_nothing_starts_anew(plat: Verb, project: Path) -> None:
+    (project / "train.py").write_text(
+        COUNTS.replace("kept.write_text(str(step))", "pathlib.Path('first').touch()").replace(
+            "first == 1 and", "not pathlib.Path('second').exists() and not pathlib.Path('second').touch() and"
+        )
+    )
+    assert plat("sweep", experiment(project, "python train.py --crash"))[0] == 0
+    (run,) = runs_of(project)
+    assert len(run.attempts()) == 2 and curve(run) == [(step, 1 / step) for step in range(1, 9)]
+    assert "starts anew" in run.attempt(2).log.read_text()
+
+
+@pytest.mark.parametrize("stubborn", [False, True])
+def test_ctrl_c_ends_the_script_and_the_next_sweep_resumes_it(plat: Verb, project: Path, stubborn: bool) -> None:
+    handled = "signal.signal(signal.SIGTERM, signal.SIG_IGN)\n" if stubborn else ""
+    text = COUNTS.replace("first =", f"{handled}first =", 1)
+    (project / "train.py").write_text(
+        text.replace("time.sleep(0.15)", "time.sleep(60 if step == 4 and first == 1 else 0.15)")
+    )
+    path = experiment(project, "python train.py", "script.grace: 0.5")
+    sweep = subprocess.Popen([sys.executable, "-m", "plat", "sweep", path], cwd=project, stdout=subprocess.DEVNULL)
+    until = time.monotonic() + 60
+    while time.monotonic() < until and not any(curve_so_far(run, 4) for run in runs_of(project)):
+        time.sleep(0.05)
+    sweep.send_signal(signal.SIGINT)
+    assert sweep.wait(60) != 0 and marked(project) == []
+    assert plat("sweep", path)[0] == 0
+    (run,) = runs_of(project)
+    assert curve(run) == [(step, 1 / step) for step in range(1, 9)] and len(run.attempts()) == 2
+
+
+def curve_so_far(run: RunPaths, step: int) -> bool:
+    try:
+        return f'"step":{step}' in run.attempt(1).events.read_text().replace(" ", "")
+    except OSError:
+        return False
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("print('no metric')", "the script ended well and logged no metric"),
+        ("raise SystemExit('no data')", "the script ended with exit code 1: no data"),
+        ('print(\'{"step": 2, "a": 1}\')\nprint(\'{"step": 1, "a": 1}\')', "logged step 1 after step 2"),
+        ('print(\'{"step": 1.5, "a": 1}\')', "a step that is no whole number of at least 0: step is 1.5"),
+    ],
+)
+def test_a_script_that_fails_is_explained_in_a_sentence(plat: Verb, project: Path, text: str, says: str) -> None:
+    (project / "train.py").write_text(text + "\n")
+    code, out, err = plat("sweep", experiment(project, "python train.py"))
+    assert code != 0 and says in " ".join((out + err).split())
+
+
+def test_daemons_of_a_script_end_with_it(plat: Verb, project: Path) -> None:
+    (project / "run.sh").write_text("setsid sleep 300 &\nsetsid setsid sleep 300 &\necho '{\"loss\": 1}'\n")
+    assert plat("sweep", experiment(project, "bash run.sh"))[0] == 0
+    assert marked(project) == []
+
+
+@pytest.mark.parametrize(
+    ("command", "says"),
+    [("./run.sh", "run.sh is not executable"), ("no-such-program x", "there is no program 'no-such-program' here")],
+)
+def test_a_program_that_cannot_start_is_refused_before_anything_runs(
+    plat: Verb, project: Path, command: str, says: str
+) -> None:
+    (project / "run.sh").write_text("echo\n")
+    code, _, err = plat("sweep", experiment(project, command))
+    assert code == 2 and says in err and runs_of(project) == []
