@@ -122,8 +122,9 @@ def _p_values(guarded: Estimate | None, kind: str, item: RowEvidence) -> str:
 
 def about(estimates: Iterable[Estimate]) -> str:
     """Return what the verdict is about: `about these 2 builds of the base model, over seeds`; "" without estimates."""
-    meant = dict.fromkeys((e.about, ", over seeds" if e.over == "seeds" else "") for e in estimates if e.about)
-    return " and ".join(f"about {builds} of the base model{over}" for builds, over in meant)
+    meant = dict.fromkeys((e.about, e.over == "seeds") for e in estimates if e.about or e.over)
+    parts = ([f"about {builds} of the base model"] * bool(builds) + ["over seeds"] * over for builds, over in meant)
+    return " and ".join(", ".join(part) for part in parts if part)
 
 
 def units_needed(rows: Sequence[tuple[Estimate, float]], level: float, digits: int = 1, unit: str = " points") -> str:

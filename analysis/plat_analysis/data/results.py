@@ -206,6 +206,13 @@ class Results:
         near = {key: nearest(key, logged) for key in absent}
         return [f"No run logged {key!r}" + (f": did you mean {near[key]!r}?" if near[key] else ".") for key in absent]
 
+    def logged(self) -> list[str]:
+        """Return the names of all metrics that a run of the experiment logged, sorted."""
+        if self._metrics is None:
+            return []
+        ids = {run.id for run in self.runs}
+        return sorted(set(self._metrics["key"][self._metrics["run_id"].isin(ids)]))
+
     def last_step(self, run_id: str) -> int | None:
         """Return the newest step at which validation was measured, or None."""
         steps, _ = self.curve(run_id, SUCCESS)

@@ -118,7 +118,8 @@ def _published(printed: PrintedTable, row: str, column: str, condition: str, sid
 
 
 def _caption(estimates: Mapping[Key, Estimate], of: Quantity, sides: tuple[str, str], printed: PrintedTable) -> str:
-    about = dict.fromkeys(f"{e.over}, about {e.about} of the base model" for e in estimates.values() if e.over)
+    shown = [e for e in estimates.values() if e.over]
+    about = dict.fromkeys(e.units_in_words + (" of the base model" if e.about else "") for e in shown)
     bounds = f" Bars: 95 % intervals, Student's t over {' and '.join(about)}." if about else ""
     units = " In percent." if of.factor != 1 else ""
     lower = f" Below: {label(sides[1])} minus {label(sides[0])}, paired by build and seed."

@@ -21,12 +21,13 @@ from plat_analysis.data.results import Results
 from plat_analysis.plugins import builder_registry
 from plat_analysis.plugins.entry_checking import check_entries, place
 from plat_analysis.plugins.failure import Failure
+from plat_analysis.report.default_entries import default_entries
 from plat_analysis.report.recorded_report import metric_name
 from plat_analysis.report.report import Provenance, Report
 
 
 def build_report(frames: Frames, experiment: Experiment, provenance: Provenance | None = None) -> Report:
-    """Return every artifact and verdict of an experiment file.
+    """Return every artifact and verdict of an experiment file; without `report:`, the artifacts of `default_entries`.
 
     Raises SpecError if an entry of the file cannot work for its matrix, or the committed verdicts cannot be read, and
     PluginError if a builder or check cannot be loaded. An entry that fails while it is built is added to `failures`,
@@ -37,8 +38,8 @@ def build_report(frames: Frames, experiment: Experiment, provenance: Provenance 
     artifacts: list[Table | Figure] = []
     failures: list[Failure] = []
     origins: list[str] = []
-    for index, entry in enumerate(experiment.report):
-        where = place(experiment, "report", index)
+    for index, entry in enumerate(experiment.report or default_entries(results)):
+        where = place(experiment, "report", index) if experiment.report else str(experiment.path)
         try:
             built = _build(frames, experiment, entry, where)
         except Exception as error:

@@ -23,7 +23,8 @@ class Estimate:
                    Newcombe; says nothing about another run and decides nothing), or "" without an interval
     error, units   standard error over `units` independent units (seeds or builds); None below three of them
     freedom        degrees of freedom of that error
-    about          which builds of the base model the interval is about: `this build`, `these 2 builds`, `such builds`
+    about          which builds of the base model the interval is about: `this build`, `these 2 builds`, `such builds`;
+                   "" for runs without builds
     samples        the values of the units, for tests by sign flips: one sample for each source of chance
     deviation      standard deviation between the units, from two on
     star           +1 or -1 where its table found it above or below zero, with all cells tested together; else 0
@@ -49,6 +50,11 @@ class Estimate:
     def complete(self) -> bool:
         """Return True if there is a value and no wanted run is missing."""
         return self.value is not None and self.seeds == self.wanted
+
+    @property
+    def units_in_words(self) -> str:
+        """What the interval ranges over and is about, e.g. `seeds, about this build`."""
+        return f"{self.over}, about {self.about}" if self.about else self.over
 
     @property
     def judged(self) -> bool:

@@ -224,10 +224,9 @@ def _caption(shown: _Shown) -> str:
     percent = [measure for measure, of in shown.quantities.items() if of.factor != 1]
     partners = dict.fromkeys(map(label, shown.partners.values()))
     units = f" In percent: {', '.join(percent)}." if percent else ""
-    changes = f" Δ: the change from {' or '.join(partners)}, paired by build and seed." if partners else ""
-    about = dict.fromkeys(
-        f"{e.over}, about {e.about}" for e in (*shown.levels.values(), *shown.changes.values()) if e.over
-    )
+    pairing = "build and seed" if any(estimate.about for estimate in shown.levels.values()) else "seed"
+    changes = f" Δ: the change from {' or '.join(partners)}, paired by {pairing}." if partners else ""
+    about = dict.fromkeys(e.units_in_words for e in (*shown.levels.values(), *shown.changes.values()) if e.over)
     bounds = f" 95 %: Student's t over {' and '.join(about)}." if about else ""
     return f"Means over the runs of a condition.{units}{changes}{bounds} {star_rule(shown.changes.values())}"
 

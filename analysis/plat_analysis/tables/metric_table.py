@@ -26,6 +26,7 @@ def build(
     columns: str = "task",
     at: At = "end",
     percent: bool = True,
+    digits: int = 1,
     builds: Builds = "random",
     title: str = "",
     name: str = "metrics",
@@ -36,17 +37,19 @@ def build(
     metrics        names of metrics, in the order of the lines
     at             the last measurement of a run (end), or that of its base model before training (start)
     percent        the metrics are shares, shown in percent
+    digits         decimals
     builds         intervals about these builds of the base model (fixed), or about such builds (random)
     """
     estimates = Estimates(Facets(results, Layout.of(rows, columns)), builds=builds)
-    how = {"at": at, "percent": percent, "digits": 1}
+    how = {"at": at, "percent": percent, "digits": digits}
     contrasts = {metric: Contrast(Term("", quantity({"metric": metric, **how}))) for metric in metrics}
+    models = {row: model_that_ran(estimates.runs(row)) for row in estimates.rows}
     table = Table(
         name=name,
         title=title or ", ".join(metrics),
         columns=[
             Column("", numeric=False),
-            Column("model that ran", numeric=False),
+            *([Column("model that ran", numeric=False)] if any(models.values()) else []),
             *([Column("", numeric=False)] if len(metrics) > 1 else []),
             *(Column(label(column)) for column in estimates.columns),
         ],
@@ -55,15 +58,14 @@ def build(
     marks = Marks()
     shown: list[Estimate] = []
     for row in estimates.rows:
-        model = model_that_ran(estimates.runs(row))
         for index, (metric, contrast) in enumerate(contrasts.items()):
-            stubs = (row, model) if index == 0 else ("", "")
-            line = [Cell(stubs[0], tone="strong"), Cell(stubs[1], tone="dim")]
+            line = [Cell(row if index == 0 else "", tone="strong")]
+            line += [Cell(models[row] if index == 0 else "", tone="dim")] if any(models.values()) else []
             line += [Cell(metric, tone="dim")] if len(metrics) > 1 else []
             for column in estimates.columns:
                 estimate = estimates.estimate(row, column, contrast)
                 shown.append(estimate)
-                line.append(_cell(estimate, marks))
+                line.append(_cell(estimate, marks, digits))
                 table.records.append(record(estimate, row=row, column=column, metric=metric, at=at))
                 if estimate.value is not None:
                     table.values[f"{name}/{row}/{column}/{metric}"] = estimate.value
@@ -78,16 +80,16 @@ def build(
     return [table]
 
 
-def _cell(estimate: Estimate, marks: Marks) -> Cell:
+def _cell(estimate: Estimate, marks: Marks, digits: int) -> Cell:
     """Return `54.3 [50.1, 58.5]`, or a dash; a mark where runs are missing."""
     mark = marks.of(estimate.note or ("not in the matrix" if not estimate.wanted else ""))
-    cell = estimate_cell(estimate, mark=mark)
-    text = f"{cell.text} {interval(estimate)}".rstrip()
+    cell = estimate_cell(estimate, digits, mark=mark)
+    text = f"{cell.text} {interval(estimate, digits)}".rstrip()
     return cell if estimate.value is None else replace(cell, text=text, shorter=(text, cell.text))
 
 
 def _caption(shown: Sequence[Estimate], at: At, percent: bool) -> str:
     when = "of the base models, before training" if at == "start" else "at the end of the runs"
-    over = " and ".join(sorted({f"{estimate.over}, about {estimate.about}" for estimate in shown if estimate.over}))
+    over = " and ".join(sorted({estimate.units_in_words for estimate in shown if estimate.over}))
     bounds = f", with its 95 % interval (Student's t over {over})" if over else ""
     return f"Mean {when}{', in percent' if percent else ''}{bounds}."

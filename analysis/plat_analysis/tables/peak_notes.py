@@ -65,10 +65,12 @@ def _intervals(grid: Compared) -> list[str]:
             "Intervals over seeds are Student's t, and changes are paired by seed. Instances and base models are "
             "fixed, so the intervals do not cover other builds of a base model."
         )
+    if "" in strata:
+        notes.append("Intervals over seeds are Student's t, and changes are paired by seed.")
     notes += [
         f"Intervals and stars are about {builds} of each base model (builds: fixed): Student's t over seeds, with the "
         "spread pooled within builds. Changes are paired by build and seed. The intervals do not cover other builds."
-        for builds in sorted(strata - {"this build"})
+        for builds in sorted(strata - {"this build", ""})
     ]
     if "builds" in kinds:
         notes.append(

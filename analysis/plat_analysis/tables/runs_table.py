@@ -42,10 +42,11 @@ def short_runs_table(results: Results) -> Table:
     """Return `runs_table` for the terminal: axes with several values, outcomes, validation success; no records."""
     whole = runs_table(results)
     axes = [axis for axis, values in results.experiment.axes.items() if len(values) > 1]
+    scores = ("peak", "last") if any(record["peak"] is not None for record in whole.records) else ()
     kept = [
         index
         for index, column in enumerate(whole.columns)
-        if column.title in ("run", "outcome", *axes) or (column.group == "validation %" and column.title != "at step")
+        if column.title in ("run", "outcome", *axes) or (column.group == "validation %" and column.title in scores)
     ]
     return Table(
         name=whole.name,

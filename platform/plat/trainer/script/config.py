@@ -16,7 +16,7 @@ class ScriptConfig:
     folder: str = field(default=".", metadata={"folder": True})  # the command runs here; relative to the file's folder
     # more files that decide the result, such as data, as patterns below `folder`; changed ones make new runs
     files: list[str] = field(default_factory=list)
-    metric: str = "loss"  # the metric that progress, tables and figures show
+    success: str = ""  # a metric from 0 to 1, if there is one, that progress and lists of runs show in percent
     # a file below PLAT_RUN_DIR with metrics, JSON lines or .csv; "": lines of the output that are JSON, and `plat.log`
     metrics: str = ""
     step: str = ""  # the name of the step in lines of metrics; "": the first of step, iteration, epoch, global_step

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from plat.errors import SpecError
-from plat.trainer.api import TrainerSpec, lazily
+from plat.trainer.api import HEADLINE, TrainerSpec, lazily
 from plat.trainer.script.command import check_placeholders, words_of
 from plat.trainer.script.config import ScriptRunConfig
 from plat.trainer.script.source_files import source_files
@@ -35,7 +35,7 @@ def _check_machine(config: ScriptRunConfig) -> None:
 
 
 def _headline(config: Mapping[str, Any]) -> str:
-    return str(config["script"]["metric"])
+    return str(config["script"]["success"] or HEADLINE)
 
 
 SPEC = TrainerSpec(
@@ -47,7 +47,7 @@ SPEC = TrainerSpec(
     resources=lambda config: {"threads": config.script.threads, "gpus": config.script.gpus},
     source_files=lambda config: source_files(config.script),
     check_machine=_check_machine,
-    operational_keys=("script.folder", "script.grace", "script.metric"),
+    operational_keys=("script.folder", "script.grace", "script.success"),
     headline=_headline,
     iterations=lambda config: None,
     cost_keys=("script.command",),
