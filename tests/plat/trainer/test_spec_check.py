@@ -44,7 +44,7 @@ def test_a_wrong_field_is_named(monkeypatch: pytest.MonkeyPatch, name: str) -> N
 
 def test_every_field_is_checked_and_those_of_plat_are_right() -> None:
     assert set(FIELDS) == {field.name for field in fields(TrainerSpec)}
-    assert [wrong_field(find_trainer(name)) for name in ("embedded", "verl", "plat_toy:SPEC")] == ["", "", ""]
+    assert [wrong_field(find_trainer(name)) for name in ("embedded", "verl", "script", "plat_toy:SPEC")] == [""] * 4
 
 
 def boom(*arguments: Any) -> Any:
@@ -60,6 +60,8 @@ RETURNS: dict[str, tuple[Any, ...]] = {  # what a function must not give back
     "prepare": ("x", ("a",)),
     "resources": (None, {"threads": -1}, Resources(gpus="x")),  # type: ignore[arg-type]
     "idle_keys": (None, {"a": 1}),
+    "source_files": (None, {"a": 1}),
+    "headline": ("", 3),
     **dict.fromkeys(("load", "load_prepare", "load_evaluate", "load_check"), (None, "x")),
 }
 
