@@ -17,6 +17,7 @@ from functools import wraps
 from typing import Any, TypeVar, get_type_hints
 
 from plat_analysis.data.results import Results
+from plat_analysis.own_axes import own_axes
 
 Artifact = TypeVar("Artifact")
 
@@ -43,16 +44,21 @@ def takes(
     def decorate(function: Callable[..., Artifact]) -> Callable[..., Artifact]:
         @wraps(function)
         def call(frames: Any, experiment: Any, **given: Any) -> Artifact:
+            given |= own_axes(experiment, parameters, given)
             return function(Results.of(frames, experiment), *chosen(given), **given)
 
-        if before is not None:
-            call.beforehand = before  # type: ignore[attr-defined]
-        elif hasattr(options, "beforehand"):
-            call.beforehand = lambda results, **given: chosen(given)[0].beforehand(results)  # type: ignore[attr-defined]
+        def beforehand(results: Results, **given: Any) -> None:
+            given |= own_axes(results.experiment, parameters, given)
+            before(results, **given) if before else chosen(given)[0].beforehand(results)
+
+        if before is not None or hasattr(options, "beforehand"):
+            call.beforehand = beforehand  # type: ignore[attr-defined]
         signature = inspect.signature(function)
         own = list(signature.parameters.values())[2 if options else 1 :]
         fixed = [inspect.Parameter(name, inspect.Parameter.POSITIONAL_OR_KEYWORD) for name in ("frames", "experiment")]
         named = sorted([*shared.values(), *own], key=lambda parameter: parameter.default is not parameter.empty)
+        parameters = frozenset(parameter.name for parameter in named)
+        call.lays_out = parameters  # type: ignore[attr-defined]
         call.__signature__ = signature.replace(parameters=[*fixed, *named])  # type: ignore[attr-defined]
         call.__doc__ = "\n".join([inspect.getdoc(function) or "", *_explanations(options)])
         return call

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import pytest
 
 from plat.errors import SpecError
+from plat_analysis import builder_options
 from plat_analysis.builder_options import takes
 from plat_analysis.data.results import Results
 from plat_analysis.plugins import builder_registry
@@ -47,6 +48,7 @@ def build(results, options: Sized, *, metric: str, name: str = "table"):
 
 def test_options_are_given_one_by_one(monkeypatch):
     monkeypatch.setattr(Results, "of", lambda frames, experiment: (frames, experiment))
+    monkeypatch.setattr(builder_options, "own_axes", lambda *_: {})
     assert build(1, 2, rows=["a", "b"], metric="m") == ((1, 2), Sized(rows=["a", "b"]), "m", "table")
     assert build(1, 2, metric="m", size=3.0, name="n") == ((1, 2), Sized(size=3.0), "m", "n")
 

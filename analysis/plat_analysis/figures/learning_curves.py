@@ -94,7 +94,7 @@ def _draw(by_line: Panels, results: Results, metric: str, baseline: str, layout:
     left = (0.75 + 0.062 * max(map(len, names)) * named) / figure.get_figwidth()
     figure.subplots_adjust(left=left, right=0.99, top=1 - 0.55 / height, bottom=0.4 / height, wspace=0.08, hspace=0.18)
     entries: list[tuple[str, str | style.Look]] = []
-    if layout.conditions != ("filter",):
+    if layout.conditions not in ((), ("filter",)):
         entries.append((" · ".join(map(axis_label, layout.conditions)) + ":", style.INK))
     entries += [(shortened(label(line), LONGEST_NAME), looks[line]) for line in lines]
     style.key_line(figure, entries, 1 - 0.12 / height)

@@ -23,6 +23,7 @@ from plat_analysis.contrasts.comparison import Comparison, check_sides
 from plat_analysis.data.published import printed_table
 from plat_analysis.data.results import Results, RunView, spell
 from plat_analysis.facets import Facets, Layout, rows_or, two_conditions
+from plat_analysis.own_axes import own_axes
 from plat_analysis.plugins import builder_registry
 from plat_analysis.plugins.annotations import check_type, type_of
 from plat_analysis.quantities.metric import quantity
@@ -106,7 +107,9 @@ class _Entry:
     def arguments(self) -> dict[str, Any]:
         """Return the given arguments, and the defaults of the others."""
         parameters = self.parameters.items()
-        return {name: each.default for name, each in parameters if each.default is not each.empty} | {**self.given}
+        defaults = {name: each.default for name, each in parameters if each.default is not each.empty}
+        own = own_axes(self.experiment, getattr(self.function, "lays_out", ()), self.given)
+        return defaults | own | {**self.given}
 
     @contextlib.contextmanager
     def _at(self, name: str = "") -> Iterator[None]:

@@ -5,45 +5,27 @@ from __future__ import annotations
 from typing import Any
 
 from plat_analysis.data.results import Results
+from plat_analysis.own_axes import varied_axes
 
-REPLICATES = ("seed", "model.base.seed")  # axes whose values are repetitions, not conditions
 MOST_METRICS = 6  # shown; the others are in the store
 
 
 def default_entries(results: Results) -> list[dict[str, Any]]:
     """Return report entries: the mean of every metric in each cell, its curves, and the effect of each axis.
 
-    The lines of a figure are the values of the first axis with several values, its columns those of the second, and its
-    rows those of all others together. Returns [] if no run logged a metric, and if runs have a success: their list has
-    it.
+    Returns [] if no run logged a metric, and if runs have a success, which their list shows. Axes are laid out as
+    `plat_analysis.own_axes` says.
     """
     if any(len(results.curve(run.id, run.run.headline)[0]) for run in results.runs):
         return []
     metrics = results.logged()[:MOST_METRICS]
     if not metrics:
         return []
-    axes = {name: values for name, values in results.experiment.axes.items() if len(values) > 1}
-    varied = [name for name in axes if name not in REPLICATES]
-    table = {
-        "builder": "metric_table",
-        "rows": varied or None,
-        "columns": None,
-        "metrics": metrics,
-        "percent": False,
-        "digits": 3,
-    }
-    table["title"] = f"Metrics by {', '.join(varied)}" if varied else "Metrics"
-    if not varied:
-        return [table, {"builder": "learning_curves", "columns": None, "pair": None, "metrics": metrics}]
-    first, *others = varied
-    curves = {
-        "builder": "learning_curves",
-        "rows": others[1:] or None,
-        "columns": others[0] if others else None,
-        "pair": first,
-        "baseline": axes[first][0],
-        "metrics": metrics,
-    }
+    varied = varied_axes(results.experiment)
+    shown = metrics[0] if len(metrics) == 1 else "Metrics"
+    title = f"{shown} by {', '.join(varied)}" if varied else shown
+    table = {"builder": "metric_table", "metrics": metrics, "percent": False, "digits": 3, "title": title}
+    curves = {"builder": "learning_curves", "metrics": metrics}
     measures = {metric: {"metric": metric} for metric in metrics}
     effects = [
         {

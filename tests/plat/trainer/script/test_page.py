@@ -23,7 +23,7 @@ def test_the_files_of_the_page_give_tables_curves_and_effects(
     Path("train.py").write_text(train)
     Path("lr.yaml").write_text(blocks("yaml")[0])
     code, out, _ = plat("sweep", "lr.yaml")
-    assert code == 0 and "Metrics by lr" in out and "The effect of lr" in out
+    assert code == 0 and "loss by lr" in out and "The effect of lr" in out
     assert "model that ran" not in out and "validation" not in out and "build" not in out
     files = {path.name for path in Path("plat-home/reports/lr").iterdir()}
     assert {"metrics.csv", "effect_of_lr.csv", "learning_curves_loss.png", "report.html"} <= files

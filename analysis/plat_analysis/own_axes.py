@@ -1,0 +1,46 @@
+"""Lay out runs by their own axes where they have none of those that builders name by default.
+
+pair     the first axis with several values (seeds and builds left out); `baseline` and `treatment` are its first two
+columns  the second, if the builder has columns
+rows     all others, joined
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from plat.spec.expansion.experiment import Experiment
+
+REPLICATES = ("seed", "model.base.seed")  # axes whose values are repetitions, not conditions
+BY_DEFAULT = ("task", "algorithm", "filter")  # the axes that builders name by default
+PLACES = ("pair", "columns", "rows")
+
+
+def varied_axes(experiment: Experiment) -> list[str]:
+    """Return the axes with several values, repetitions left out, in the order of the file."""
+    return [name for name, values in experiment.axes.items() if len(values) > 1 and name not in REPLICATES]
+
+
+def own_axes(experiment: Experiment, parameters: Collection[str], given: Mapping[str, Any]) -> dict[str, Any]:
+    """Return arguments that lay out these runs, for the parameters that an entry does not give.
+
+    Returns {} if the runs have an axis or a key of BY_DEFAULT: the builder's own defaults hold.
+    """
+    if not experiment.runs or any(name in experiment.axes or name in experiment.runs[0].config for name in BY_DEFAULT):
+        return {}
+    named = [given[name] for name in (*PLACES, "conditions") if name in given]
+    taken = {axis for value in named for axis in ([value] if isinstance(value, str) else value or ())}
+    free = [axis for axis in varied_axes(experiment) if axis not in taken]
+    chosen: dict[str, Any] = {}
+    if "pair" in parameters and "pair" not in given and free:
+        values = experiment.axes[free[0]]
+        chosen = {"pair": free.pop(0), "baseline": values[0], "treatment": values[1]}
+    elif "pair" in parameters and "pair" not in given and "treatment" not in parameters:
+        chosen = {"pair": (), "baseline": ""}  # nothing is compared
+    if "columns" in parameters and "columns" not in given:
+        chosen["columns"] = free.pop(0) if free and "pair" in parameters else ()
+    if "rows" in parameters and "rows" not in given:
+        chosen["rows"] = tuple(free)
+    return {name: value for name, value in chosen.items() if name in parameters and name not in given}
