@@ -28,6 +28,9 @@ def test_the_files_of_the_page_give_tables_curves_and_effects(
     files = {path.name for path in Path("plat-home/reports/lr").iterdir()}
     assert {"metrics.csv", "effect_of_lr.csv", "learning_curves_loss.png", "report.html"} <= files
     assert "Nothing to do: all 6 runs are done" in plat("plan", "lr.yaml")[1]
+    Path("claim.yaml").write_text(blocks("yaml")[1])
+    code, out, _ = plat("sweep", "claim.yaml")
+    assert code == 0 and "reproduced  slow" in out and "above zero in 1 of 1" in out
     Path("resumable.py").write_text(resumable)
     Path("resumable.yaml").write_text("title: x\nbase: {trainer: script, script.command: python resumable.py}\n")
     assert plat("sweep", "resumable.yaml")[0] == 0
