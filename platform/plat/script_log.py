@@ -6,6 +6,8 @@ import json
 import os
 import time
 
+last_step = 0  # of this process
+
 
 def log(step: int, **metrics: float) -> None:
     """Record metrics of one step; steps rise. Outside a run of plat, print them as a line of JSON.
@@ -13,6 +15,8 @@ def log(step: int, **metrics: float) -> None:
     >>> log(1, loss=0.5)
     {"step": 1, "loss": 0.5}
     """
+    global last_step
+    last_step = int(step)
     values = {"step": int(step), **{name: float(value) for name, value in metrics.items()}}
     path = os.environ.get("PLAT_METRICS")
     if path is None:

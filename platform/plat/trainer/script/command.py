@@ -11,15 +11,25 @@ from typing import Any
 
 from plat.errors import SpecError
 from plat.suggest import suggest
-from plat.trainer.script.config import ScriptRunConfig
+from plat.trainer.script.config import ScriptConfig, ScriptRunConfig
 
 PLACEHOLDER = re.compile(r"\{\{|\}\}|\{([A-Za-z_][\w.]*)\}")
+FUNCTION = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_]\w*")
 OF_THE_RUN = ("run_dir", "checkpoint_dir", "config")  # folders and files that exist only when the run starts
 SHELL = ("|", "||", "&&", "&", ";", ">", ">>", "<", "2>&1")
 
 
-def words_of(command: Any) -> list[str]:
-    """Return the words of a command, a text as a shell would split it. Raises SpecError for a wrong one."""
+def words_of(script: ScriptConfig) -> list[str]:
+    """Return the words of the command, a text as a shell would split it, or those that call the function.
+
+    Raises SpecError for a wrong command or function, or if there are both or none.
+    """
+    command = script.command
+    if script.function:
+        if command or not FUNCTION.fullmatch(script.function):
+            what = f"script.function is {script.function!r}" + (", and there is a command, too" if command else "")
+            raise SpecError(what, where="script.function", fix="write `module:function`, without script.command")
+        return ["python", "-m", "plat.trainer.script.call", script.function, "{config}"]
     if isinstance(command, list) and command and all(isinstance(word, str | int | float) for word in command):
         return [str(word) for word in command]
     if not isinstance(command, str):
@@ -30,7 +40,8 @@ def words_of(command: Any) -> list[str]:
     except ValueError as error:
         raise SpecError(f"script.command: {error}", where="script.command", fix="close the quotes") from None
     if not words:
-        raise SpecError("script.command is empty", where="script.command", fix="write: python train.py")
+        fix = "write: python train.py, or name a script.function"
+        raise SpecError("there is no command", where="script.command", fix=fix)
     if used := [word for word in words if word in SHELL]:
         fix = f"write it for a shell: bash -c {shlex.quote(command)}"
         raise SpecError(f"the command has {used[0]!r}, and no shell reads it", where="script.command", fix=fix)
@@ -44,7 +55,7 @@ def placeholders(words: list[str]) -> list[str]:
 
 def check_placeholders(config: ScriptRunConfig) -> None:
     """Raise SpecError for a placeholder without a value, or a key that a command with placeholders does not use."""
-    names, known = placeholders(words_of(config.script.command)), arguments(config)
+    names, known = placeholders(words_of(config.script)), arguments(config)
     for name in names:
         if name not in known and name not in OF_THE_RUN:
             fix = suggest(name, [*known, *OF_THE_RUN], "names")
@@ -61,7 +72,7 @@ def filled(config: ScriptRunConfig, of_the_run: Mapping[str, str]) -> list[str]:
     of_the_run   the values of OF_THE_RUN
     """
     values = {**{name: spelled(value) for name, value in arguments(config).items()}, **of_the_run}
-    words = [PLACEHOLDER.sub(lambda match: _value(match, values), word) for word in words_of(config.script.command)]
+    words = [PLACEHOLDER.sub(lambda match: _value(match, values), word) for word in words_of(config.script)]
     return [sys.executable, *words[1:]] if words[0] in ("python", "python3") else words
 
 

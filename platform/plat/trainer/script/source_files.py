@@ -11,6 +11,8 @@ from plat.trainer.plugin_code import DIGITS, imported_files, imported_names
 from plat.trainer.script.command import words_of
 from plat.trainer.script.config import ScriptConfig
 
+FUNCTION_MODULE = "function of"  # stands before a module as `-m` does
+MODULES = ("-m", FUNCTION_MODULE)
 CHUNK = 1 << 20  # bytes read at once: data files may be large
 
 
@@ -40,12 +42,13 @@ def source_files(script: ScriptConfig) -> dict[str, str]:
 def _named(script: ScriptConfig, folder: Path) -> Iterator[tuple[Path, list[Path]]]:
     """Yield the files below the folder that the command names, and where Python looks for their imports."""
     before = ""
-    for word in words_of(script.command):
-        module = folder.joinpath(*word.split("."))
-        files = [module / "__main__.py", module.with_suffix(".py")] if before == "-m" else [folder / word]
-        for path in files:
+    called = [FUNCTION_MODULE, script.function.partition(":")[0]] if script.function else []
+    for word in [*words_of(script), *called]:
+        is_module = before in MODULES
+        files = [*_files_of(word, folder), *_files_of(f"{word}.__main__", folder)] if is_module else [folder / word]
+        for path in dict.fromkeys(files):
             if "{" not in word and path.is_file() and path.resolve().is_relative_to(folder.resolve()):
-                yield path, [folder] if before == "-m" else [path.parent, folder]
+                yield path, [folder] if is_module else [path.parent, folder]
         before = word
 
 

@@ -24,7 +24,7 @@ def validate(config: ScriptRunConfig) -> ScriptRunConfig:
 
 def _check_machine(config: ScriptRunConfig) -> None:
     """Raise SpecError if this machine does not have the program that the command starts."""
-    program = words_of(config.script.command)[0]
+    program = words_of(config.script)[0]
     path = Path(config.script.folder) / program
     if "{" in program or program in ("python", "python3") or shutil.which(program if "/" not in program else str(path)):
         return
@@ -50,5 +50,5 @@ SPEC = TrainerSpec(
     operational_keys=("script.folder", "script.grace", "script.success"),
     headline=_headline,
     iterations=lambda config: None,
-    cost_keys=("script.command",),
+    cost_keys=("script.command", "script.function"),
 )

@@ -37,7 +37,7 @@ def test_a_value_is_one_word_whatever_it_contains(value: str) -> None:
 
 @given(st.lists(st.text(alphabet="ab'\" {}x", min_size=1), min_size=1))
 def test_a_text_is_split_as_a_shell_would(words: list[str]) -> None:
-    assert words_of(" ".join(map(shlex.quote, words))) == words
+    assert words_of(ScriptConfig(command=" ".join(map(shlex.quote, words)))) == words
 
 
 @pytest.mark.parametrize(
@@ -46,7 +46,7 @@ def test_a_text_is_split_as_a_shell_would(words: list[str]) -> None:
         ("python train.py --lr {lrr}", "uses {lrr}, which has no value", "did you mean 'lr'"),
         ("python train.py --seed {seed}", "does not use lr", "write {lr} where its value belongs"),
         ("python train.py | tee log", "has '|', and no shell reads it", "bash -c 'python train.py | tee log'"),
-        ("", "is empty", "python train.py"),
+        ("", "there is no command", "python train.py"),
         ("python 'train.py", "No closing quotation", "close the quotes"),
         (7, "7 is not a command", "write a text"),
         ([], "is not a command", "list of words"),

@@ -96,6 +96,22 @@ def test_the_same_metrics_whatever_way_a_script_logs_them(plat: Verb, project: P
     assert [(step, 1 / step) for step in range(1, 6)] in [curve(run) for run in runs_of(project)]
 
 
+def test_a_function_is_called_with_the_values_and_its_numbers_are_logged(plat: Verb, project: Path) -> None:
+    text = "import plat\ndef train(lr, seed):\n    plat.log(1, loss=lr)\n    return {'loss': lr / 2, 'seed': seed}\n"
+    (project / "mine.py").write_text(text)
+    path = project / "f.yaml"
+    path.write_text(
+        "title: x\nbase: {trainer: script, script.function: 'mine:train'}\nmatrix: {lr: [4, 8], seed: [3]}\n"
+    )
+    assert plat("sweep", path)[0] == 0
+    assert sorted(curve(run) for run in runs_of(project)) == [[(1, 4.0), (2, 2.0)], [(1, 8.0), (2, 4.0)]]
+    assert [curve(run, "seed") for run in runs_of(project)] == [[(2, 3.0)]] * 2
+    (project / "mine.py").write_text(text.replace("/ 2", "/ 3"))
+    assert "mine.py changed since 2 runs" in "".join(plat("plan", path)[1:])
+    path.write_text(path.read_text().replace("lr:", "lrr:"))
+    assert "unexpected keyword argument 'lrr'" in " ".join(plat("sweep", path)[1].split())
+
+
 def test_a_changed_file_makes_new_runs_and_is_named(plat: Verb, project: Path) -> None:
     (project / "train.py").write_text("import helper\nprint('{\"loss\": 1}')\n")
     (project / "helper.py").write_text("")

@@ -47,6 +47,8 @@ def test_a_module_a_shell_script_and_data_count(folder: Path) -> None:
     assert names(folder, "python -m pkg") == ["pkg/__init__.py", "pkg/__main__.py", "pkg/deep.py", "pkg/near.py"]
     assert names(folder, "bash run.sh {seed}", "data/*.csv") == ["data/a.csv", "data/b.csv", "run.sh"]
     assert names(folder, "true") == []
+    called = ScriptConfig(function="pkg.near:train", folder=str(folder))
+    assert sorted(source_files(called)) == ["pkg/__init__.py", "pkg/near.py"]
 
 
 def test_any_changed_byte_changes_one_hash(folder: Path) -> None:
