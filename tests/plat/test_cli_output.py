@@ -95,6 +95,8 @@ def test_ctrl_c_at_any_moment_is_no_mistake(tmp_path, verb):
         processes[delay].send_signal(signal.SIGINT)
     for delay, process in processes.items():
         _, err = process.communicate(timeout=60)
+        if err.endswith(b'File "<string>", line 1, in <module>\nKeyboardInterrupt\n') and err.count(b"File ") == 1:
+            continue  # the signal came between the dot and the first line of `main`
         # -SIGINT: the verb was done, and Python had put the default handler back on its way out.
         assert process.returncode in (0, 130, -signal.SIGINT), (delay, err)
         assert b"Traceback" not in err and b"KeyboardInterrupt" not in err, delay
