@@ -56,7 +56,7 @@ class Layout:
         return ", ".join(filter(None, [cell, condition]))
 
     def name(self, condition: str) -> str:
-        """Return a condition in print: `Top-p`, or `filter.value = 0.9`."""
+        """Return a condition in print: `Top-p` if `filter` makes the conditions, else e.g. `filter.value = 0.9`."""
         if self.conditions == ("filter",):
             return label(condition)
         return f"{' · '.join(self.conditions)} = {condition}"

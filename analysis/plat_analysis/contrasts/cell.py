@@ -191,7 +191,7 @@ def in_all(columns: Sequence[Mapping[Replicate, float]]) -> list[Replicate]:
 
 
 def mean_rounding(cells: Sequence[Cell], contrast: Contrast) -> float:
-    """Return the standard deviation of the rounding of the mean of a contrast over cells."""
+    """Return the standard deviation that rounding alone gives to the mean of a contrast over cells."""
     return float(np.sqrt(sum(cell.rounding(contrast) ** 2 for cell in cells))) / len(cells)
 
 

@@ -45,7 +45,7 @@ class Options:
     treatment: Any = "top_p"
 
     def beforehand(self, results: Results) -> None:
-        """Raise the SpecError of `laid_out`."""
+        """Raise SpecError if the options do not fit the matrix, as `laid_out` does."""
         self.laid_out(results)
 
     def laid_out(self, results: Results) -> tuple[Facets, tuple[str, str]]:

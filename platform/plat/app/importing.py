@@ -32,7 +32,7 @@ def import_all(
     *,
     with_diff: bool = False,
 ) -> ImportReport:
-    """Import these run directories into the MLflow store at `uri`, and print or log the report's warnings.
+    """Copy run directories that are new or have changed into the MLflow store at `uri`; print or log its warnings.
 
     Raises StoreError if the store cannot be used. `with_diff` also stores the text of uncommitted code changes.
 

@@ -36,7 +36,7 @@ _commands: list[int] = []  # pidfd of the command (the sweep) that this worker w
 
 
 def work_for_command(handle: int | None) -> None:
-    """Set the command that this process works for, by its pidfd (see `handle_of`); None: unknown."""
+    """Remember the command that this process works for, for `command_has_ended`. `handle`: its pidfd; None: unknown."""
     _commands[:] = [] if handle is None else [handle]
 
 

@@ -137,7 +137,7 @@ class ClientRuns:
         return sorted((run for run in self.search(query, experiments) if is_active(run)), key=first_kept)
 
     def writing_mark(self) -> str:
-        """Return the tag `plat.imported` of a run that this home begins to write now."""
+        """Return the value of the tag `plat.imported` while this home writes a run; each call returns another one."""
         return f"{WRITING}{time.time_ns()}{self._writer}"
 
     def wait_for_writer(self, run: Run) -> Run:
