@@ -14,6 +14,7 @@ EXTRAS = {
     ),
     "ray": ("ray",),
     "search": ("optuna",),
+    "tensorboard": ("tensorboard",),
     "hub": ("transformers", "datasets"),
 }
 

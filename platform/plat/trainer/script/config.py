@@ -7,6 +7,8 @@ from typing import Any
 
 from plat.rl.config import number
 
+TENSORBOARD = "tensorboard"  # the value of `script.metrics` for event files
+
 
 @dataclass
 class ScriptConfig:
@@ -19,7 +21,8 @@ class ScriptConfig:
     # more files that decide the result, such as data, as patterns below `folder`; changed ones make new runs
     files: list[str] = field(default_factory=list)
     success: str = ""  # a metric from 0 to 1, if there is one, that progress and lists of runs show in percent
-    # a file below PLAT_RUN_DIR with metrics, JSON lines or .csv; "": lines of the output that are JSON, and `plat.log`
+    # a file below PLAT_RUN_DIR with metrics, JSON lines or .csv, or `tensorboard`: event files below it;
+    # "": lines of the output that are JSON, and `plat.log`
     metrics: str = ""
     step: str = ""  # the name of the step in lines of metrics; "": the first of step, iteration, epoch, global_step
     grace: float = number(30.0, minimum=0)  # from SIGTERM to SIGKILL when the run is asked to stop [seconds]

@@ -8,9 +8,10 @@ from pathlib import Path
 from typing import Any
 
 from plat.errors import SpecError
+from plat.extras import require_extra
 from plat.trainer.api import HEADLINE, TrainerSpec, lazily
 from plat.trainer.script.command import check_placeholders, words_of
-from plat.trainer.script.config import ScriptRunConfig
+from plat.trainer.script.config import TENSORBOARD, ScriptRunConfig
 from plat.trainer.script.source_files import source_files
 
 
@@ -23,7 +24,9 @@ def validate(config: ScriptRunConfig) -> ScriptRunConfig:
 
 
 def _check_machine(config: ScriptRunConfig) -> None:
-    """Raise SpecError if this machine does not have the program that the command starts."""
+    """Raise SpecError if this machine lacks the program that the command starts, or the reader of its metrics."""
+    if config.script.metrics == TENSORBOARD:
+        require_extra("tensorboard", "script.metrics: tensorboard", "script.metrics")
     program = words_of(config.script)[0]
     path = Path(config.script.folder) / program
     if "{" in program or program in ("python", "python3") or shutil.which(program if "/" not in program else str(path)):

@@ -14,9 +14,10 @@ from plat.errors import RunError
 from plat.trainer.api import Outcome, RunIO
 from plat.trainer.script.checkpoints import CheckpointFolder
 from plat.trainer.script.command import arguments, filled
-from plat.trainer.script.config import ScriptRunConfig
+from plat.trainer.script.config import TENSORBOARD, ScriptRunConfig
 from plat.trainer.script.metrics import Lines, Logged, MetricsFile
 from plat.trainer.script.process import Script
+from plat.trainer.script.tensorboard import PATTERN, EventFiles
 from plat.words.outcomes import FINISHED, INTERRUPTED
 
 TICK = 0.1  # seconds between two looks at files
@@ -60,15 +61,21 @@ def train(config: ScriptRunConfig, io: RunIO) -> Outcome:
     checkpoints = CheckpointFolder(io.files / "checkpoints", io)
     recorder = Recorder(io, checkpoints.restored)
     places = {"run_dir": io.files, "checkpoint_dir": io.files / "checkpoints", "config": io.files / "config.json"}
-    logged_by_plat = io.files / "metrics.jsonl"
-    metrics = [logged_by_plat, *([io.files / config.script.metrics] if config.script.metrics else [])]
-    for path in metrics:
+    logged_by_plat, step = io.files / "metrics.jsonl", config.script.step
+    sources: list[MetricsFile | EventFiles] = [MetricsFile(logged_by_plat, step)]
+    old = [logged_by_plat]
+    if config.script.metrics == TENSORBOARD:
+        sources.append(EventFiles(io.files))
+        old += io.files.rglob(PATTERN)
+    elif config.script.metrics:
+        sources.append(MetricsFile(io.files / config.script.metrics, step))
+        old.append(io.files / config.script.metrics)
+    for path in old:  # an earlier attempt's: what counts of them is in its events
         path.unlink(missing_ok=True)
     places["config"].write_text(json.dumps(arguments(config), indent=1) + "\n")
     words = filled(config, {name: str(path) for name, path in places.items()})
     script = Script(words, folder, _environment(config, places, logged_by_plat))
-    files = [MetricsFile(path, config.script.step) for path in metrics]
-    is_stopping = _follow(script, files, recorder, checkpoints, io, config)
+    is_stopping = _follow(script, sources, recorder, checkpoints, io, config)
     if is_stopping:
         return Outcome(INTERRUPTED)
     if script.code:
@@ -80,7 +87,7 @@ def train(config: ScriptRunConfig, io: RunIO) -> Outcome:
 
 def _follow(
     script: Script,
-    files: list[MetricsFile],
+    sources: list[MetricsFile | EventFiles],
     recorder: Recorder,
     checkpoints: CheckpointFolder,
     io: RunIO,
@@ -97,8 +104,8 @@ def _follow(
                 script.wait_for_output()
             for text, at in _output(script, TICK if is_running else 0.0):
                 recorder.add(lines.of_text(text, at))
-            for file in files:
-                for logged in file.new(is_last=not is_running):
+            for source in sources:
+                for logged in source.new(is_last=not is_running):
                     recorder.add(logged)
             _log(recorder, checkpoints, keeps=not is_running and is_stopping)
             if is_running and not is_stopping and io.should_stop():

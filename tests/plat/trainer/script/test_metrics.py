@@ -11,6 +11,7 @@ import pytest
 import plat
 from plat.errors import RunError
 from plat.trainer.script.metrics import Lines, Logged, MetricsFile
+from plat.trainer.script.tensorboard import EventFiles
 
 
 def test_a_line_of_json_with_numbers_is_metrics_and_no_other_line_is() -> None:
@@ -48,6 +49,24 @@ def test_a_file_is_read_as_it_grows(tmp_path: Path, name: str) -> None:
         writer.write("9,9" if name.endswith(".csv") else '{"step": 9, "loss": 9}')
     assert [(logged.step, logged.metrics) for logged in seen] == [(step, {"loss": loss}) for step, loss in rows]
     assert [logged.step for logged in file.new(is_last=True)] == [9]
+
+
+def test_scalars_of_tensorboard_are_read_as_they_are_written(tmp_path: Path) -> None:
+    from torch.utils.tensorboard import SummaryWriter
+
+    files, seen = EventFiles(tmp_path), []
+    assert list(files.new()) == []
+    with SummaryWriter(str(tmp_path / "logs")) as writer:
+        for step in range(1, 4):
+            writer.add_scalar("train/loss", 1 / step, step)
+            writer.add_scalar("accuracy", step / 4, step)
+            writer.add_text("note", "x", step)
+            writer.flush()
+            seen += list(files.new())
+    assert list(files.new()) == []
+    values = [{"train/loss": pytest.approx(1 / step)} for step in range(1, 4)]
+    assert [(logged.step, logged.metrics) for logged in seen[::2]] == list(enumerate(values, start=1))
+    assert [(logged.step, logged.metrics) for logged in seen[1::2]] == [(s, {"accuracy": s / 4}) for s in (1, 2, 3)]
 
 
 def test_plat_log_writes_into_the_run_or_prints(
