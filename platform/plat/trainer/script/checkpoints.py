@@ -13,6 +13,7 @@ from pathlib import Path
 from plat.trainer.api import RunIO, State
 
 STARTED = "started"  # exists once an attempt has started the script
+LONGEST = 5.0  # seconds that metrics wait for files that change all the time
 SETTLED = 0.5  # seconds without a change
 Signature = tuple[tuple[str, int, int], ...]
 
@@ -32,7 +33,7 @@ class CheckpointFolder:
         folder.mkdir(parents=True, exist_ok=True)
         self.restored = None if found is None else found[0]
         self._kept = self._seen = self._signature()
-        self._changed = 0.0
+        self._began = self._changed = 0.0  # when the newest series of changes began; the newest change
 
     def written_at(self) -> float | None:
         """Return the time of the newest file of a snapshot that is still to be taken; None if there is none.
@@ -41,8 +42,14 @@ class CheckpointFolder:
         """
         now = self._signature()
         if now != self._seen:
+            if self.has_settled():
+                self._began = time.monotonic()
             self._seen, self._changed = now, time.monotonic()
         return max(changed for _, _, changed in now) / 1e9 if now and now != self._kept else None
+
+    def is_restless(self) -> bool:
+        """Return True if the files have changed for LONGEST seconds without a pause: metrics do not wait for them."""
+        return self._changed - self._began > LONGEST
 
     def has_settled(self) -> bool:
         """Return True if the files have not changed for SETTLED seconds."""

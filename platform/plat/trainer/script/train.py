@@ -8,13 +8,14 @@ import queue
 import signal
 import time
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 
 from plat.errors import RunError
 from plat.trainer.api import Outcome, RunIO
 from plat.trainer.script.checkpoints import CheckpointFolder
 from plat.trainer.script.command import arguments, filled
-from plat.trainer.script.config import TENSORBOARD, ScriptRunConfig
+from plat.trainer.script.config import TENSORBOARD, ScriptConfig, ScriptRunConfig
 from plat.trainer.script.metrics import Lines, Logged, MetricsFile
 from plat.trainer.script.process import Script
 from plat.trainer.script.tensorboard import PATTERN, EventFiles
@@ -75,8 +76,7 @@ def train(config: ScriptRunConfig, io: RunIO) -> Outcome:
     places["config"].write_text(json.dumps(arguments(config), indent=1) + "\n")
     words = filled(config, {name: str(path) for name, path in places.items()})
     script = Script(words, folder, _environment(config, places, logged_by_plat))
-    is_stopping = _follow(script, sources, recorder, checkpoints, io, config)
-    if is_stopping:
+    if Watch(script, sources, recorder, checkpoints).follow(io, config.script):
         return Outcome(INTERRUPTED)
     if script.code:
         raise _failure(script, words)
@@ -85,51 +85,52 @@ def train(config: ScriptRunConfig, io: RunIO) -> Outcome:
     return Outcome(FINISHED)
 
 
-def _follow(
-    script: Script,
-    sources: list[MetricsFile | EventFiles],
-    recorder: Recorder,
-    checkpoints: CheckpointFolder,
-    io: RunIO,
-    config: ScriptRunConfig,
-) -> bool:
-    """Log metrics and keep checkpoints until the script has ended. Returns True if it was asked to stop."""
-    lines = Lines(config.script.step)
-    is_stopping = False
-    try:
-        is_running = True
-        while is_running:
-            is_running = script.code is None
-            if not is_running:
-                script.wait_for_output()
-            for text, at in _output(script, TICK if is_running else 0.0):
-                recorder.add(lines.of_text(text, at))
-            for source in sources:
-                for logged in source.new(is_last=not is_running):
-                    recorder.add(logged)
-            _log(recorder, checkpoints, keeps=not is_running and is_stopping)
-            if is_running and not is_stopping and io.should_stop():
-                is_stopping = True
-                script.end(config.script.grace)
-    finally:
-        if script.code is None:
-            script.end(0.0)
-    return is_stopping
+@dataclass
+class Watch:
+    """What is followed while a script runs. `sources`: the files with its metrics, besides its output."""
 
+    script: Script
+    sources: list[MetricsFile | EventFiles]
+    recorder: Recorder
+    checkpoints: CheckpointFolder
 
-def _log(recorder: Recorder, checkpoints: CheckpointFolder, keeps: bool) -> None:
-    """Log the metrics that came in; first take a snapshot of changed checkpoint files, if they have settled.
+    def follow(self, io: RunIO, config: ScriptConfig) -> bool:
+        """Log metrics and keep checkpoints until the script has ended. Returns True if it was asked to stop."""
+        lines, is_stopping, is_running = Lines(config.step), False, True
+        try:
+            while is_running:
+                is_running = self.script.code is None
+                if not is_running:
+                    self.script.wait_for_output()
+                for text, at in _output(self.script, TICK if is_running else 0.0):
+                    self.recorder.add(lines.of_text(text, at))
+                for source in self.sources:
+                    for logged in source.new(is_last=not is_running):
+                        self.recorder.add(logged)
+                self._log(not is_running, keeps=not is_running and is_stopping)
+                if is_running and not is_stopping and io.should_stop():
+                    is_stopping = True
+                    self.script.end(config.grace)
+        finally:
+            if self.script.code is None:
+                self.script.end(0.0)
+        return is_stopping
 
-    keeps   True: take it now, because the script has ended
-    """
-    written = checkpoints.written_at()
-    if written is None:
-        return recorder.log()
-    recorder.log(until=written + SLACK)
-    if (keeps or checkpoints.has_settled()) and recorder.step is not None:
-        checkpoints.keep(recorder.step)
-        recorder.log()
-    return None
+    def _log(self, has_ended: bool, keeps: bool) -> None:
+        """Log the metrics that came in. Those after a change of checkpoint files wait until their snapshot is taken.
+
+        keeps   True: take the snapshot now, because the script was asked to stop and has ended
+        """
+        written = self.checkpoints.written_at()
+        if written is not None and not self.checkpoints.is_restless():
+            self.recorder.log(until=written + SLACK)
+        settled = written is not None and self.checkpoints.has_settled()
+        if (keeps and written is not None) or (settled and not has_ended):
+            if self.recorder.step is not None:
+                self.checkpoints.keep(self.recorder.step)
+        elif written is not None and not has_ended and not self.checkpoints.is_restless():
+            return
+        self.recorder.log()
 
 
 def _output(script: Script, seconds: float) -> Iterator[tuple[bytes, float]]:

@@ -138,6 +138,23 @@ def test_a_killed_script_resumes_from_what_it_saved(plat: Verb, project: Path) -
     assert curve(run) == [(step, 1 / step) for step in range(1, 9)]
 
 
+@pytest.mark.parametrize("rewrites", [False, True])
+def test_metrics_after_the_newest_checkpoint_are_kept(plat: Verb, project: Path, rewrites: bool) -> None:
+    saves = "kept.write_text(str(step))" if rewrites else "step == 3 and kept.write_text('3')"
+    lines = [
+        "import json, os, pathlib, time",
+        "kept = pathlib.Path(os.environ['PLAT_CHECKPOINT_DIR'], 'step.txt')",
+        "for step in range(1, 81):",
+        f"    {saves}",
+        "    print(json.dumps({'step': step, 'loss': 1}))",
+        "    time.sleep(0.01)",
+    ]
+    (project / "train.py").write_text("\n".join(lines) + "\n")
+    assert plat("sweep", experiment(project, "python train.py"))[0] == 0
+    (run,) = runs_of(project)
+    assert curve(run) == [(step, 1.0) for step in range(1, 81)]
+
+
 def test_a_script_that_saves_nothing_starts_anew(plat: Verb, project: Path) -> None:
     (project / "train.py").write_text(
         COUNTS.replace("kept.write_text(str(step))", "pathlib.Path('first').touch()").replace(

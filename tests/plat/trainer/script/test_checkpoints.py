@@ -1,0 +1,72 @@
+"""Snapshots of what a script writes into PLAT_CHECKPOINT_DIR."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from plat.trainer.api import State
+from plat.trainer.script import checkpoints
+from plat.trainer.script.checkpoints import CheckpointFolder
+
+
+class Saves:
+    """A RunIO that keeps snapshots in a folder."""
+
+    def __init__(self, root: Path) -> None:
+        self.files = root / "files"
+        self.files.mkdir(exist_ok=True)
+        self.root, self.steps = root, list[int]()
+
+    def restore(self) -> tuple[int, State] | None:
+        return (self.steps[-1], State({}, files=self.root / str(self.steps[-1]))) if self.steps else None
+
+    def save(self, step: int, state: State, *, peak: bool = False, write_files: Any = None) -> None:
+        (self.root / str(step)).mkdir()
+        write_files(self.root / str(step))
+        self.steps.append(step)
+
+
+def test_the_newest_snapshot_is_restored(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(checkpoints, "SETTLED", 0.05)
+    io: Any = Saves(tmp_path)
+    folder = tmp_path / "files" / "checkpoints"
+    kept = CheckpointFolder(folder, io)
+    assert kept.restored is None and kept.written_at() is None
+    (folder / "deep").mkdir()
+    (folder / "deep" / "a").write_text("1")
+    before = time.time()
+    written = kept.written_at()
+    assert written is not None and abs(written - before) < 5 and not kept.has_settled()
+    time.sleep(0.1)
+    assert kept.written_at() == written and kept.has_settled()
+    kept.keep(3)
+    assert kept.written_at() is None
+    (folder / "deep" / "a").write_text("torn")
+    (folder / "b").write_text("2")
+    again = CheckpointFolder(folder, io)
+    assert again.restored == 3 and again.written_at() is None
+    assert [path.name for path in folder.rglob("*") if path.is_file()] == ["a"]
+    assert (folder / "deep" / "a").read_text() == "1"
+
+
+def test_files_that_change_all_the_time_do_not_hold_metrics_back(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(checkpoints, "SETTLED", 0.2)
+    monkeypatch.setattr(checkpoints, "LONGEST", 0.3)
+    kept = CheckpointFolder(tmp_path / "files" / "checkpoints", Saves(tmp_path))  # type: ignore[arg-type]
+    seen = []
+    for step in range(12):
+        (tmp_path / "files" / "checkpoints" / "a").write_text("x" * step)
+        kept.written_at()
+        seen.append(kept.is_restless())
+        time.sleep(0.05)
+    assert not seen[0] and seen[-1]
+    time.sleep(0.3)
+    (tmp_path / "files" / "checkpoints" / "a").write_text("new")
+    kept.written_at()
+    assert not kept.is_restless()
