@@ -122,14 +122,15 @@ class Watch:
         keeps   True: take the snapshot now, because the script was asked to stop and has ended
         """
         written = self.checkpoints.written_at()
-        if written is not None and not self.checkpoints.is_restless():
-            self.recorder.log(until=written + SLACK)
-        settled = written is not None and self.checkpoints.has_settled()
-        if (keeps and written is not None) or (settled and not has_ended):
-            if self.recorder.step is not None:
+        if written is not None:
+            waits = not self.checkpoints.is_restless()
+            if waits:
+                self.recorder.log(until=written + SLACK)
+            is_due = keeps if has_ended else self.checkpoints.has_settled()
+            if is_due and self.recorder.step is not None:
                 self.checkpoints.keep(self.recorder.step)
-        elif written is not None and not has_ended and not self.checkpoints.is_restless():
-            return
+            if waits and not is_due and not has_ended:
+                return
         self.recorder.log()
 
 
