@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from plat.errors import SpecError
 from plat_analysis.data.labels import label
 from plat_analysis.data.results import Results, RunView, spell
+from plat_analysis.own_axes import has_own_axes
 from plat_analysis.statistics.replicates import Replicate
 
 if TYPE_CHECKING:
@@ -84,6 +85,24 @@ class Facets:
     def runs(self, row: str = "", column: str = "", condition: str = "") -> Runs:
         """Return replicate -> run at a place; {} if the matrix has none there. Not a copy."""
         return self.places.get(Place(row, column, condition), {})
+
+    def row_label(self, row: str) -> str:
+        """Return a row in print: `lr = 0.1` where runs are laid out by their own axes, else as `label` does."""
+        return self._label(self.layout.rows, row)
+
+    def column_label(self, column: str) -> str:
+        """Return a column in print, as `row_label` does."""
+        return self._label(self.layout.columns, column)
+
+    def condition_label(self, condition: str) -> str:
+        """Return a condition in print, as `row_label` does."""
+        return self._label(self.layout.conditions, condition)
+
+    def _label(self, names: tuple[str, ...], text: str) -> str:
+        values = text.split(" · ") if len(names) > 1 else [text]
+        if len(values) != len(names) or not has_own_axes(self.results.experiment):
+            return label(text)
+        return " · ".join(f"{name} = {value}" for name, value in zip(names, values, strict=True))
 
     def check_pairs(self, first: str, second: str) -> None:
         """Raise SpecError if two conditions that both have runs in a row and column differ there in seeds or builds."""

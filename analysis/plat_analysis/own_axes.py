@@ -23,13 +23,28 @@ def varied_axes(experiment: Experiment) -> list[str]:
     return [name for name, values in experiment.axes.items() if len(values) > 1 and name not in REPLICATES]
 
 
+def added_axes(experiment: Experiment) -> list[str]:
+    """Return the axes of `varied_axes` that the command line added to those of the file."""
+    return [name for name in varied_axes(experiment) if name in experiment.added]
+
+
+def has_own_axes(experiment: Experiment) -> bool:
+    """Return True if the runs have no axis and no key of BY_DEFAULT."""
+    if not experiment.runs:
+        return False
+    return not any(name in experiment.axes or name in experiment.runs[0].config for name in BY_DEFAULT)
+
+
 def own_axes(experiment: Experiment, parameters: Collection[str], given: Mapping[str, Any]) -> dict[str, Any]:
     """Return arguments that lay out these runs, for the parameters that an entry does not give.
 
-    Returns {} if the runs have an axis or a key of BY_DEFAULT: the builder's own defaults hold.
+    Returns {} unless `has_own_axes`: the builder's own defaults hold.
     """
-    if not experiment.runs or any(name in experiment.axes or name in experiment.runs[0].config for name in BY_DEFAULT):
-        return {}
+    return by_axes(experiment, parameters, given) if has_own_axes(experiment) else {}
+
+
+def by_axes(experiment: Experiment, parameters: Collection[str], given: Mapping[str, Any]) -> dict[str, Any]:
+    """Return arguments that lay out the runs of any experiment by its axes, as `own_axes` does."""
     named = [given[name] for name in (*PLACES, "conditions") if name in given]
     taken = {axis for value in named for axis in ([value] if isinstance(value, str) else value or ())}
     free = [axis for axis in varied_axes(experiment) if axis not in taken]

@@ -16,6 +16,7 @@ from typing import Any
 from plat.errors import SpecError
 from plat.spec.expansion.experiment import Experiment
 from plat.store.mlflow.frames import Frames
+from plat_analysis.added_axes import Part, parts
 from plat_analysis.artifact import p_value
 from plat_analysis.data.results import spell
 from plat_analysis.plugins import builder_registry
@@ -108,15 +109,16 @@ def run_checks(frames: Frames, experiment: Experiment) -> tuple[list[Verdict], l
     ended = {run for run, outcome in zip(frames.runs["run_id"], frames.runs["outcome"], strict=True) if outcome}
     for index, claim in enumerate(experiment.claims):
         where = place(experiment, "claims", index)
-        name = str(claim.get("id", claim.get("check")))
-        try:
-            verdict = _run_check(frames, experiment, claim, where)
-        except Exception as error:
-            failures.append(Failure.of(f"the claim {name!r}", error, where))
-            continue
-        ids = tuple(run for run in verdict.run_ids if run in ended)
-        verdict = replace(verdict, id=name, says=str(claim.get("says", "")), run_ids=ids)
-        verdicts.append(_restricted(verdict, experiment))
+        for part in parts(experiment, claim):
+            name = f"{claim.get('id', claim.get('check'))}{part.ending}"
+            try:
+                verdict = _run_check(frames, part.experiment, claim, where)
+            except Exception as error:
+                failures.append(Failure.of(f"the claim {name!r}", error, where))
+                continue
+            ids = tuple(run for run in verdict.run_ids if run in ended)
+            verdict = replace(verdict, id=name, says=str(claim.get("says", "")), run_ids=ids)
+            verdicts.append(_restricted(verdict, part))
     return verdicts, failures
 
 
@@ -133,16 +135,18 @@ def _run_check(frames: Frames, experiment: Experiment, claim: Mapping[str, Any],
     return verdict
 
 
-def _restricted(verdict: Verdict, experiment: Experiment) -> Verdict:
-    """Prepend the part of the matrix that was judged, where overrides left out another part.
+def _restricted(verdict: Verdict, part: Part) -> Verdict:
+    """Prepend the part of the matrix that was judged, where overrides left out another part or added an axis.
 
     Fewer seeds are the same claim; the reasons count them.
     """
+    experiment = part.experiment
     chosen = [
         f"matrix.{axis}=[{', '.join(map(spell, experiment.axes.get(axis, ())))}]"
         for axis, values in experiment.left_out.items()
         if values and axis != "seed"
     ]
+    chosen += [part.words] if part.words else []
     if not chosen:
         return verdict
     only = f"only: {' '.join(chosen)}"

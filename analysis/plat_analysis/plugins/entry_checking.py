@@ -19,6 +19,7 @@ from plat.errors import PlatError, SpecError
 from plat.spec.expansion.experiment import Experiment, check_metric
 from plat.spec.reading.yaml_reader import read
 from plat.suggest import suggest
+from plat_analysis.added_axes import parts
 from plat_analysis.contrasts.comparison import Comparison, check_sides
 from plat_analysis.data.published import printed_table
 from plat_analysis.data.results import Results, RunView, spell
@@ -46,14 +47,16 @@ def check_entries(experiment: Experiment) -> None:
     Raises PluginError if a builder or check cannot be loaded.
     """
     for index, entry in enumerate(experiment.report):
-        _check_entry(experiment, ("report", index), "plat.reports", entry, ("builder",))
+        for part in parts(experiment, entry):
+            _check_entry(part.experiment, ("report", index), "plat.reports", entry, ("builder",))
     check_claim_entries(experiment)
 
 
 def check_claim_entries(experiment: Experiment) -> None:
     """Raise SpecError, at file:line:column, for the first bad entry of `claims`, as `check_entries` does."""
     for index, entry in enumerate(experiment.claims):
-        _check_entry(experiment, ("claims", index), "plat.claims", entry, ("check", "id", "says"))
+        for part in parts(experiment, entry):
+            _check_entry(part.experiment, ("claims", index), "plat.claims", entry, ("check", "id", "says"))
 
 
 def _check_entry(

@@ -14,6 +14,7 @@ from typing import Any
 from plat.errors import SpecError
 from plat.spec.expansion.experiment import Experiment
 from plat.store.mlflow.frames import Frames
+from plat_analysis.added_axes import Part, parts
 from plat_analysis.artifact import Figure, Table
 from plat_analysis.claims.engine import run_checks
 from plat_analysis.claims.reference import reference_beside
@@ -21,7 +22,7 @@ from plat_analysis.data.results import Results
 from plat_analysis.plugins import builder_registry
 from plat_analysis.plugins.entry_checking import check_entries, place
 from plat_analysis.plugins.failure import Failure
-from plat_analysis.report.default_entries import default_entries
+from plat_analysis.report.default_entries import entries_of
 from plat_analysis.report.recorded_report import metric_name
 from plat_analysis.report.report import Provenance, Report
 
@@ -38,15 +39,18 @@ def build_report(frames: Frames, experiment: Experiment, provenance: Provenance 
     artifacts: list[Table | Figure] = []
     failures: list[Failure] = []
     origins: list[str] = []
-    for index, entry in enumerate(experiment.report or default_entries(results)):
-        where = place(experiment, "report", index) if experiment.report else str(experiment.path)
-        try:
-            built = _build(frames, experiment, entry, where)
-        except Exception as error:
-            failures.append(Failure.of(f"the report entry {entry.get('builder')!r}", error, where))
-            continue
-        artifacts += built
-        origins += [where] * len(built)
+    entries = entries_of(results)
+    for index, entry in enumerate(entries):
+        at = index - (len(entries) - len(experiment.report))  # entries that the file does not have come first
+        where = place(experiment, "report", at) if at >= 0 else str(experiment.path)
+        for part in parts(experiment, entry):
+            try:
+                built = _build(frames, part, entry, where)
+            except Exception as error:
+                failures.append(Failure.of(f"the report entry {entry.get('builder')!r}", error, where))
+                continue
+            artifacts += built
+            origins += [where] * len(built)
     _name_apart(artifacts)
     claims, claim_failures = run_checks(frames, experiment)
     values: dict[str, float] = {}
@@ -65,10 +69,10 @@ def build_report(frames: Frames, experiment: Experiment, provenance: Provenance 
     )
 
 
-def _build(frames: Frames, experiment: Experiment, entry: dict[str, Any], where: str) -> list[Table | Figure]:
+def _build(frames: Frames, part: Part, entry: dict[str, Any], where: str) -> list[Table | Figure]:
     builder = builder_registry.find("plat.reports", str(entry["builder"]), where)
     arguments = {key: value for key, value in entry.items() if key != "builder"}
-    built = builder(frames, experiment, **arguments)
+    built = builder(frames, part.experiment, **arguments)
     artifacts = list(built) if isinstance(built, list | tuple) else [built]
     if not all(isinstance(artifact, Table | Figure) for artifact in artifacts):
         raise SpecError(
@@ -76,6 +80,10 @@ def _build(frames: Frames, experiment: Experiment, entry: dict[str, Any], where:
             where=where,
             fix="return a list of plat_analysis.artifact.Table and Figure",
         )
+    if part.words:
+        for artifact in artifacts:
+            artifact.name += part.ending
+            artifact.title = f"{artifact.title} ({part.words})"
     return artifacts
 
 

@@ -1,33 +1,53 @@
-"""Lay out a report by the axes of an experiment file that has no `report:`."""
+"""Lay out a report by axes: those of a file without `report:`, and those that the command line added."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
+from plat.words.metric_names import SUCCESS
 from plat_analysis.data.results import Results
-from plat_analysis.own_axes import varied_axes
+from plat_analysis.own_axes import added_axes, by_axes, varied_axes
 
 MOST_METRICS = 6  # shown; the others are in the store
 
 
-def default_entries(results: Results) -> list[dict[str, Any]]:
-    """Return report entries: the mean of every metric in each cell, its curves, and the effect of each axis.
+def entries_of(results: Results) -> list[dict[str, Any]]:
+    """Return the report entries of an experiment: those of its file after the effects of the axes that were added.
 
-    Returns [] if no run logged a metric, and if runs have a success, which their list shows. Axes are laid out as
-    `plat_analysis.own_axes` says.
+    Without `report:`, these are the mean of every metric in each cell, its curves, and the effect of each axis. Runs
+    with a success have it as their only metric. Returns [] for such a file if no run logged a metric.
     """
-    if any(len(results.curve(run.id, run.run.headline)[0]) for run in results.runs):
-        return []
-    metrics = results.logged()[:MOST_METRICS]
+    experiment = results.experiment
+    metrics = _metrics(results)
+    if experiment.report:
+        added = _effects(results, added_axes(experiment), metrics) if metrics == [SUCCESS] else []
+        return [*added, *experiment.report]
     if not metrics:
         return []
-    varied = varied_axes(results.experiment)
+    varied = varied_axes(experiment)
     shown = metrics[0] if len(metrics) == 1 else "Metrics"
     title = f"{shown} by {', '.join(varied)}" if varied else shown
-    table = {"builder": "metric_table", "metrics": metrics, "percent": False, "digits": 3, "title": title}
-    curves = {"builder": "learning_curves", "metrics": metrics}
-    measures = {metric: {"metric": metric} for metric in metrics}
-    effects = [
+    style = {"percent": True} if metrics == [SUCCESS] else {"percent": False, "digits": 3}
+    cells = by_axes(experiment, ("rows", "columns"), {})
+    lines = by_axes(experiment, ("rows", "columns", "pair", "baseline"), {})
+    table = {"builder": "metric_table", "metrics": metrics, "title": title, **style, **cells}
+    curves = {"builder": "learning_curves", "metrics": metrics, **lines}
+    return [table, curves, *_effects(results, varied, metrics)]
+
+
+def _metrics(results: Results) -> list[str]:
+    """Return the metrics that are shown: the success of runs that have one, else the first that runs have logged."""
+    if any(len(results.curve(run.id, run.run.headline)[0]) for run in results.runs):
+        return [SUCCESS]
+    return results.logged()[:MOST_METRICS]
+
+
+def _effects(results: Results, axes: Sequence[str], metrics: Sequence[str]) -> list[dict[str, Any]]:
+    """Return a table for each of the axes: the level at each of its values, and the change from the first one."""
+    varied = varied_axes(results.experiment)
+    measures = {metric: "final" if metric == SUCCESS else {"metric": metric} for metric in metrics}
+    return [
         {
             "builder": "measures_table",
             "conditions": axis,
@@ -36,6 +56,5 @@ def default_entries(results: Results) -> list[dict[str, Any]]:
             "title": f"The effect of {axis}",
             "name": f"effect_of_{axis}",
         }
-        for axis in varied
+        for axis in axes
     ]
-    return [table, curves, *effects]

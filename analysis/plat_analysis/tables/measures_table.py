@@ -157,12 +157,13 @@ def _table(shown: _Shown, printed: PrintedTable, title: str, name: str) -> Table
         caption=_caption(shown),
     )
     marks = Marks()
-    for row in shown.estimates.rows:
+    facets = shown.estimates.facets
+    for row in facets.rows:
         model = model_that_ran(shown.estimates.runs(row))
-        for index, condition in enumerate(shown.estimates.facets.conditions):
-            section = " · ".join(filter(None, [label(row), model])) if index == 0 and row else ""
+        for index, condition in enumerate(facets.conditions):
+            section = " · ".join(filter(None, [facets.row_label(row), model])) if index == 0 and row else ""
             for line, (kind, cells) in enumerate(_lines(shown, printed, row, condition, marks)):
-                stub = Cell(label(condition), tone="strong") if line == 0 else Cell()
+                stub = Cell(facets.condition_label(condition), tone="strong") if line == 0 else Cell()
                 opened = section if line == 0 else ""
                 table.rows.append(
                     Row((stub, Cell(kind, tone="dim"), *cells), rule=line == 0, section=opened, detail=kind == "95 %")
@@ -222,7 +223,7 @@ def _bounds(estimate: Estimate, of: Quantity, signed: bool) -> Cell:
 
 def _caption(shown: _Shown) -> str:
     percent = [measure for measure, of in shown.quantities.items() if of.factor != 1]
-    partners = dict.fromkeys(map(label, shown.partners.values()))
+    partners = dict.fromkeys(map(shown.estimates.facets.condition_label, shown.partners.values()))
     units = f" In percent: {', '.join(percent)}." if percent else ""
     pairing = "build and seed" if any(estimate.about for estimate in shown.levels.values()) else "seed"
     changes = f" Δ: the change from {' or '.join(partners)}, paired by {pairing}." if partners else ""

@@ -9,7 +9,7 @@ from plat_analysis.artifact import Cell, Column, Marks, Note, Row, Table, estima
 from plat_analysis.builder_options import takes
 from plat_analysis.contrasts.cell import Estimates
 from plat_analysis.contrasts.contrast import Contrast, Term
-from plat_analysis.data.labels import label, model_that_ran
+from plat_analysis.data.labels import model_that_ran
 from plat_analysis.data.results import Results
 from plat_analysis.facets import Facets, Layout
 from plat_analysis.quantities.metric import At, quantity
@@ -51,7 +51,7 @@ def build(
             Column("", numeric=False),
             *([Column("model that ran", numeric=False)] if any(models.values()) else []),
             *([Column("", numeric=False)] if len(metrics) > 1 else []),
-            *(Column(label(column)) for column in estimates.columns),
+            *(Column(estimates.facets.column_label(column)) for column in estimates.columns),
         ],
         rows=[],
     )
@@ -59,7 +59,7 @@ def build(
     shown: list[Estimate] = []
     for row in estimates.rows:
         for index, (metric, contrast) in enumerate(contrasts.items()):
-            line = [Cell(row if index == 0 else "", tone="strong")]
+            line = [Cell(estimates.facets.row_label(row) if index == 0 else "", tone="strong")]
             line += [Cell(models[row] if index == 0 else "", tone="dim")] if any(models.values()) else []
             line += [Cell(metric, tone="dim")] if len(metrics) > 1 else []
             for column in estimates.columns:

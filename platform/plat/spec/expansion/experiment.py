@@ -45,11 +45,12 @@ class Experiment:
     cells      every position of the matrix, in order: (axis -> label, run id). Several positions may share a run
     reference  the folder of a bundle with earlier results, relative to the file's folder
     left_out   axis -> the values of the file that the command line did not choose, in no fixed order
+    added      the axes of `axes` with several values that the command line added to those of the file
     base       the keys that `base` sets, each with its position in the file
     overrides  the overrides of the command line, as typed
     is_search  True for a search: the runs are those that its trials have asked for so far, and there is no matrix
     mark       readable text and hash of the overrides, which separates these results from those of the plain file;
-               "" without overrides
+               "" without overrides, seeds left out
     """
 
     name: str
@@ -65,6 +66,7 @@ class Experiment:
     scale: str
     cells: list[tuple[dict[str, Any], str]] = field(default_factory=list)
     left_out: dict[str, list[Any]] = field(default_factory=dict)
+    added: tuple[str, ...] = ()
     base: dict[str, str] = field(default_factory=dict)
     overrides: tuple[str, ...] = ()
     mark: str = ""
@@ -78,7 +80,7 @@ class Experiment:
 
     @property
     def report_name(self) -> str:
-        """Return the name of the report: `name`, or `name@mark` under overrides, even if no run's id changes."""
+        """Return the name of the report: `name`, or `name@mark` with a mark, even if no run's id changes."""
         return f"{self.name}@{self.mark}" if self.mark else self.name
 
 
@@ -121,6 +123,7 @@ def load_experiment(path: str | Path, overrides: Sequence[str] = (), slow: Slow 
         scale="+".join(scales),
         cells=positions,
         left_out={axis.name: axis.left_out() for axis in file.matrix.axes},
+        added=tuple(axis.name for axis in file.matrix.axes if axis.is_added and len(axis.values) > 1),
         base={assignment.key: assignment.key_place() for assignment in file.base},
         overrides=tuple(overrides),
         mark=_mark(line),
@@ -203,26 +206,29 @@ def config_object(run: Run | Mapping[str, Any], trainer: TrainerSpec) -> Any:
 
 
 def _as_axes(line: CommandLine, document: Document) -> CommandLine:
-    """Turn overrides of the file's axes into values of those axes: `filter=top_p` becomes `matrix.filter=[top_p]`."""
+    """Turn overrides of the file's axes, and overrides with several values, into axes.
+
+    `filter=top_p` becomes `matrix.filter=[top_p]` if `filter` is an axis, and `train.lr=1e-3,1e-4` becomes
+    `matrix.train.lr=[1e-3,1e-4]`.
+    """
     matrix = document.data.get("matrix") if isinstance(document.data, dict) else None
     axes_of_file = matrix if isinstance(matrix, dict) else {}
     assignments, axes = [], dict(line.axes)
     for assignment in line.assignments:
-        if assignment.key in axes_of_file:
+        if assignment.key in axes_of_file or is_sweep(assignment.value):
             axes[assignment.key] = (values_of(assignment.value, assignment.where), assignment.where)
-        elif is_sweep(assignment.value):
-            values = ",".join(str(value) for value in values_of(assignment.value, assignment.where)[:6])
-            what = f"{assignment.key} is not an axis of {document.path.name}"
-            raise SpecError(what, where=assignment.where, fix=f"write matrix.{assignment.key}=[{values}]")
         else:
             assignments.append(assignment)
     return CommandLine(assignments, {name: (to_plain(values, place), place) for name, (values, place) in axes.items()})
 
 
 def _mark(line: CommandLine) -> str:
-    """Return a readable text and a hash of the command line's overrides, independent of their order; "" without any."""
+    """Return a readable text and a hash of the command line's overrides, independent of their order; "" without any.
+
+    The seeds do not count: a report that gets more of them stays where it is.
+    """
     given: dict[str, Any] = {assignment.key: assignment.value for assignment in line.assignments}
-    given |= {f"matrix.{axis}": values for axis, (values, _) in line.axes.items()}
+    given |= {f"matrix.{axis}": values for axis, (values, _) in line.axes.items() if axis != "seed"}
     if not given:
         return ""
     text = canonical(given)

@@ -27,12 +27,18 @@ class AxisValue:
 
 @dataclass(frozen=True)
 class Axis:
-    """One axis of the matrix: its name and its values in order. `where` is its position in the file."""
+    """One axis of the matrix: its name and its values in order.
+
+    where     its position in the file, or in the command line
+    known     labels that the file lists, as `label_key` returns them, chosen or not
+    is_added  True if only the command line names the axis
+    """
 
     name: str
     values: tuple[AxisValue, ...]
     where: str
-    known: frozenset[Any] = frozenset()  # labels that the file lists, as `label_key` returns them, chosen or not
+    known: frozenset[Any] = frozenset()
+    is_added: bool = False
 
     def labels(self) -> list[Any]:
         """Return the labels of the values, in order."""

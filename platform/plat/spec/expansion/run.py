@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
-from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
@@ -179,23 +178,23 @@ def _trainer_of(levels: Sequence[tuple[Assignment, ...]]) -> Assignment:
 
 
 def run_name(label: str, axes: Iterable[tuple[str, Any]], seed: Any, identifier: str) -> str:
-    """Return the name of a run, e.g. `sokoban-grpo-qwen2.5-3b-top_p-value0.9-s0-1a2b3c4d`.
+    """Return the name of a run, e.g. `sokoban-top_p-value0.9-s0-1a2b3c4d`.
 
     The id alone identifies a run, and every verb finds a run by the end of its name. The first file that asks for the
     run decides which axes its name shows; the name is stored with the run and never changes.
 
-    label  the readable names of its config groups, or of its trainer
-    axes   (axis, label) pairs that distinguish it. A pair that `label` already contains, or that would make the name
-           longer than NAME_LIMIT, is left out
+    label  what the name shows without any axis: the readable names of the config groups, or of the trainer
+    axes   (axis, label) pairs that distinguish it, in the order of the file. A pair that would make the name longer
+           than NAME_LIMIT is left out
     seed   None for a config without a seed
     """
-    text = label
-    for axis, value in sorted(axes, key=itemgetter(0)):
+    text = ""
+    for axis, value in axes:
         part = _part(axis, value) if axis != "seed" else ""
-        if part and len(text) + len(part) < NAME_LIMIT and f"-{part}-" not in f"-{text}-":
-            text = f"{text}-{part}"
+        if part and len(text) + len(part) < NAME_LIMIT:
+            text = f"{text}-{part}" if text else part
     ending = f"-s{seed}-" if seed is not None else "-"
-    return text + ending + identifier[:8]
+    return (text or label) + ending + identifier[:8]
 
 
 @lru_cache(maxsize=4096, typed=True)

@@ -67,7 +67,7 @@ class MatrixReader:
         axes = [self._chosen(axis) for axis in axes]
         for name, (values, place) in self.line.axes.items():
             if name not in names:
-                axes.append(self._list_axis(name, values, place))
+                axes.append(replace(self._list_axis(name, values, place), is_added=True))
         check_zips(zips, axes, places)
         by_name = {axis.name: axis for axis in axes}
         include = tuple(self._row("include", index, by_name) for index in range(len(list_at(document, "include"))))

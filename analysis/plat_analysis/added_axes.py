@@ -1,0 +1,94 @@
+"""Split an experiment by the axes that the command line added, so that the entries of its file can lay out each part.
+
+`plat sweep table4.yaml train.lr=1e-3,1e-4` gives two parts. An entry is built, and a claim is judged, once for each.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any
+
+from plat_analysis.own_axes import added_axes
+
+if TYPE_CHECKING:
+    from plat.spec.expansion.experiment import Experiment
+
+
+@dataclass(frozen=True)
+class Part:
+    """Hold the runs of an experiment with one value of each axis in `values`. `words`: `train.lr = 0.001`, or ""."""
+
+    experiment: Experiment
+    values: tuple[tuple[str, Any], ...] = ()
+
+    @property
+    def words(self) -> str:
+        return ", ".join(f"{axis} = {value}" for axis, value in self.values)
+
+    @property
+    def ending(self) -> str:
+        """Return what distinguishes a name of this part from those of the others: `/train.lr-0.001`, or ""."""
+        return "".join(f"/{axis}-{value}" for axis, value in self.values)
+
+
+def parts(experiment: Experiment, entry: Mapping[str, Any]) -> tuple[Part, ...]:
+    """Return the parts for which an entry of `report` or `claims` is made, in the order of the axes' values.
+
+    An added axis that the entry itself names is not split. Without one that is split, the only part has all runs.
+    """
+    named = set(_texts(entry))
+    return _split(_ById(experiment), tuple(axis for axis in added_axes(experiment) if axis not in named))
+
+
+class _ById:
+    """Give an experiment a hash, so that its parts are made once: results are shared by the experiment's identity."""
+
+    def __init__(self, experiment: Experiment) -> None:
+        self.experiment = experiment
+
+    def __hash__(self) -> int:
+        return id(self.experiment)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _ById) and other.experiment is self.experiment
+
+
+@lru_cache(maxsize=16)
+def _split(of: _ById, axes: tuple[str, ...]) -> tuple[Part, ...]:
+    whole = of.experiment
+    if not axes:
+        return (Part(whole),)
+    found = []
+    for values in itertools.product(*(whole.axes[axis] for axis in axes)):
+        chosen = dict(zip(axes, values, strict=True))
+        cells = [
+            (labels, run)
+            for labels, run in whole.cells
+            if all(labels.get(axis) == value for axis, value in chosen.items())
+        ]
+        ids = {run for _, run in cells}
+        part = replace(
+            whole,
+            axes=whole.axes | {axis: [value] for axis, value in chosen.items()},
+            runs=[run for run in whole.runs if run.id in ids],
+            cells=cells,
+            added=tuple(axis for axis in whole.added if axis not in chosen),
+        )
+        if cells:
+            found.append(Part(part, tuple(chosen.items())))
+    return tuple(found)
+
+
+def _texts(value: Any) -> Iterator[str]:
+    """Yield every text in a value, also inside its lists and mappings."""
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, Mapping):
+        for inner in value.values():
+            yield from _texts(inner)
+    elif isinstance(value, list | tuple):
+        for inner in value:
+            yield from _texts(inner)
