@@ -10,6 +10,7 @@
 #   make lint     formatting, style and types
 #   make results  write the numbers of README.md and docs/ from the runs in results/
 #   make bench    the measurements of docs/benchmarks.md
+#   make site     the documentation as a site, in build/site: open build/site/index.html
 #   make install  only the environment
 #   make clean    remove the environment and caches; results in plat-home/ stay
 #
@@ -25,7 +26,7 @@ BIN := .venv/bin
 INSTALLED := .venv/.installed
 PIP := $(BIN)/python -m pip install --disable-pip-version-check
 
-.PHONY: sweep test coverage test-cluster test-verl reproduce-smoke lint results bench install clean
+.PHONY: sweep test coverage test-cluster test-verl reproduce-smoke lint results bench site install clean
 .DELETE_ON_ERROR:
 
 sweep: $(INSTALLED)
@@ -58,6 +59,10 @@ results: $(INSTALLED)
 bench: .venv/.bench
 	@$(BIN)/python benchmarks/run.py $(ARGS)
 
+# PYTHONPATH: the packages of the site lie beside the environment, not in it. A broken link or anchor is an error.
+site: .venv/.site
+	@NO_MKDOCS_2_WARNING=1 PYTHONPATH=.venv/site $(BIN)/python -m mkdocs build --strict $(ARGS)
+
 install: $(INSTALLED)
 
 # The stamp is written last and removed first, so an interrupted install is seen and started over from an empty folder.
@@ -76,6 +81,10 @@ $(INSTALLED): requirements.txt pyproject.toml
 # The competitors live beside the environment, not in it; without them the benchmarks say so and go on.
 .venv/.bench: $(INSTALLED) requirements-bench.txt
 	@$(PIP) --no-deps --upgrade --target .venv/bench -r requirements-bench.txt || echo "not installed: what requirements-bench.txt names; its ratios are left out" >&2
+	@touch $@
+
+.venv/.site: $(INSTALLED) requirements-site.txt
+	@$(PIP) --no-deps --upgrade --target .venv/site -r requirements-site.txt
 	@touch $@
 
 clean:

@@ -1,0 +1,49 @@
+"""Hooks of mkdocs (`make site`): pages from outside docs/, links that fit the site, and a site that needs no server."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+from mkdocs.exceptions import PluginError
+from mkdocs.structure.files import File
+
+from tools.site.commands import commands_page
+from tools.site.markdown import PAGES, page_for_site
+
+HERE = Path(__file__).parent
+ROOT = HERE.parent.parent
+ELSEWHERE = re.compile(r"<(?:script|link|img)\b[^>]*\b(?:src|href)=\"?(?:https?:)?//[^\s>]*")
+
+
+def on_files(files: Any, config: Any) -> Any:
+    """Add the pages that are made here, and the script with which the search works without a server."""
+    texts = {page: (ROOT / source).read_text(encoding="utf-8") for source, page in PAGES.items()}
+    for name, text in {**texts, "commands.md": commands_page()}.items():
+        files.append(File.generated(config, name, content=text))
+    for name in ("iframe-worker.js", "site.css"):
+        files.append(File.generated(config, name, abs_src_path=str(HERE / name)))
+    return files
+
+
+def on_page_markdown(markdown: str, page: Any, config: Any, files: Any) -> str:
+    """Return the page as mkdocs needs it. A file that it links to is on the site, too, or on the repository's."""
+
+    def address(path: str) -> str:
+        if config.repo_url:
+            return f"{config.repo_url.rstrip('/')}/blob/main/{path}"
+        if (ROOT / path).is_dir():
+            return "architecture.md"  # which says what is in each folder
+        if (ROOT / path).is_file() and not files.get_file_from_path(f"files/{path}"):
+            files.append(File.generated(config, f"files/{path}", abs_src_path=str(ROOT / path)))
+        return f"files/{path}"
+
+    return page_for_site(markdown, page.file.src_uri, address)
+
+
+def on_post_page(output: str, page: Any, config: Any) -> str:
+    """Return the page. Raises PluginError if it loads anything from another server."""
+    if found := ELSEWHERE.search(output):
+        raise PluginError(f"{page.file.src_uri} loads from another server: {found[0]}")
+    return output
