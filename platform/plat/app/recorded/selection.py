@@ -58,8 +58,8 @@ def select(runs: Sequence[ForeignRun], choice: Choice) -> Selection:
     seeds = _numbers(values) if is_numbered else [_seed(run, seed_key) for run in kept]
     found = [Recorded(*each) for each in zip(values, seeds, kept, strict=True)]
     _check_distinct(found)
-    if not is_numbered and _have_unlike_seeds(found):
-        notes.append("the seeds differ between the settings, so runs cannot be paired (--seed none numbers the runs)")
+    if about_seeds := _unlike_seeds(found, is_numbered):
+        notes.append(about_seeds)
     return Selection(axes, found, alike, notes)
 
 
@@ -69,7 +69,9 @@ def _kept(runs: Sequence[ForeignRun], choice: Choice, notes: list[str]) -> list[
     if not chosen:
         raise SpecError("no run has finished", where=runs[0].place, fix="--unfinished imports them as they are")
     if left_out := len(runs) - len(chosen):
-        notes.append(f"{counted(left_out, 'run')} did not finish, and left out (--unfinished imports such runs)")
+        notes.append(
+            f"left out, because they did not finish: {counted(left_out, 'run')} (--unfinished imports such runs)"
+        )
     found = with_metrics(chosen, choice)
     if empty := [run.name for run in found if not run.history]:
         notes.append(f"left out, because they have no metric: {', '.join(empty[:5])}" + ", ..." * (len(empty) > 5))
@@ -113,12 +115,18 @@ def _check_distinct(runs: Sequence[Recorded]) -> None:
             raise SpecError(what, where=f"{other.place} and {each.run.place}", fix=fix)
 
 
-def _have_unlike_seeds(runs: Sequence[Recorded]) -> bool:
-    """Return True if no seed is in every setting."""
+def _unlike_seeds(runs: Sequence[Recorded], is_numbered: bool) -> str:
+    """Return a sentence if the settings do not all have the same seeds, else ""."""
     groups: dict[str, set[int]] = {}
     for each in runs:
         groups.setdefault(_alike(each.values), set()).add(each.seed)
-    return len(groups) > 1 and not set.intersection(*groups.values())
+    shared = sorted(set.intersection(*groups.values()))
+    if all(len(seeds) == len(shared) for seeds in groups.values()):
+        return ""
+    what = "the settings have different seeds, and effects are paired by seed"
+    if shared:
+        return f"{what}: 'matrix.seed=[{','.join(map(str, shared))}]' leaves the runs that all settings have"
+    return what + ("" if is_numbered else ": --seed none numbers the runs instead")
 
 
 def _alike(values: dict[str, Any]) -> str:
