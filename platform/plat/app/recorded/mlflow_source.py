@@ -45,9 +45,9 @@ def _checked(source: str) -> str:
         raise SpecError(error.what, where=error.where, fix=fix) from None
     if path is not None and not path.exists():  # MLflow would make a new store there
         raise SpecError("there is no such store", where=str(path), fix=fix)
-    if path is not None and "://" not in source:
-        return str(path.absolute()) if path.is_dir() else f"sqlite:///{path.absolute()}"
-    return source
+    if path is None:
+        return source
+    return str(path.absolute()) if path.is_dir() else f"sqlite:///{path.absolute()}"
 
 
 def _runs(uri: str, choice: Choice) -> list[ForeignRun]:

@@ -19,9 +19,9 @@ TIME = re.compile(r"\d+(\.\d+)?")  # the folder that `SummaryWriter.add_hparams`
 
 
 def read_tensorboard(sources: Sequence[str], choice: Choice) -> list[ForeignRun]:
-    """Return the runs of folders, in the order of their names.
+    """Return the runs of folders, in the order of their names. A run with a file that is cut off has not finished.
 
-    A run with a file that is cut off has not finished. A run is the uppermost folder that has event files; `train`, `validation` and the like are parts of the run above
+    A run is the uppermost folder that has event files; `train`, `validation` and the like are parts of the run above
     them. The metrics of a folder inside a run begin with its name. Raises SpecError if there is no event file, if one
     is damaged, or if the package tensorboard is missing.
     """
@@ -34,7 +34,7 @@ def _run_folders(source: Path) -> list[Path]:
     fix = "name folders with event files (events.out.tfevents...)"
     if not source.is_dir():
         raise SpecError("there is no such folder", where=str(source), fix=fix)
-    having = sorted({path.parent for path in source.rglob(PATTERN)})
+    having = sorted({path.parent for path in source.rglob(PATTERN) if path.is_file()})
     if not having:
         raise SpecError("the folder has no event file", where=str(source), fix=fix)
     tops = dict.fromkeys(folder.parent if _is_part(folder, source) else folder for folder in having)
