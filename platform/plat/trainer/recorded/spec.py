@@ -15,6 +15,8 @@ from plat.trainer.recorded.config import RecordedRunConfig
 from plat.trainer.recorded.recording import check_recording, recording_path
 from plat.trainer.script.command import flat
 
+OF_A_RUN = 1 << 16  # bytes that any run keeps
+
 
 def validate(config: RecordedRunConfig) -> RecordedRunConfig:
     """Return the config. Raises SpecError if no recording has these values."""
@@ -30,6 +32,10 @@ def validate(config: RecordedRunConfig) -> RecordedRunConfig:
 def _source_files(config: RecordedRunConfig) -> dict[str, str]:
     path = _path(config)
     return {path.name: hashlib.sha256(read_bytes(path, None)).hexdigest()[:DIGITS]}
+
+
+def _disk_bytes(config: RecordedRunConfig) -> int:
+    return OF_A_RUN + 3 * _path(config).stat().st_size  # an event is longer than its line
 
 
 def _path(config: RecordedRunConfig) -> Path:
@@ -50,5 +56,6 @@ SPEC = TrainerSpec(
     operational_keys=("recorded.folder", "recorded.success"),
     headline=_headline,
     iterations=lambda config: None,
+    disk_bytes=_disk_bytes,
     cost_keys=(),
 )

@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import csv
+import json
 import shutil
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -48,3 +52,26 @@ def means(project: Path) -> Callable[..., dict[tuple[str, str], tuple[float, ...
         return {(row["row"], row["metric"]): tuple(float(row[k] or "nan") for k in NUMBERS) for row in rows}
 
     return read
+
+
+# In a process of its own, because wandb keeps the folder of its first run and a service for all runs of a process.
+OFFLINE = """
+import json, sys, wandb
+settings = wandb.Settings(silent=True, console="off", x_disable_stats=True, x_disable_meta=True)
+for config, rows in json.load(sys.stdin):
+    with wandb.init(mode="offline", dir=".", config=config, settings=settings) as run:
+        for row in rows:
+            run.log(row)
+"""
+
+
+@pytest.fixture
+def offline(project: Path) -> Callable[[list[tuple[dict[str, Any], list[dict[str, Any]]]]], None]:
+    """Let wandb itself write offline runs, each a config and the rows that it logs, below `wandb`."""
+    pytest.importorskip("wandb")
+
+    def write(runs: list[tuple[dict[str, Any], list[dict[str, Any]]]]) -> None:
+        given = json.dumps(runs)
+        subprocess.run([sys.executable, "-c", OFFLINE], input=given, text=True, check=True, capture_output=True)
+
+    return write
