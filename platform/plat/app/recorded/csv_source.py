@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,6 +17,8 @@ from plat.errors import SpecError
 from plat.plain_files import read_text
 from plat.suggest import suggest
 from plat.trainer.script.metrics import STEPS
+
+INDEX = re.compile(r"(Unnamed: \d+)?")  # the name of the column with row numbers that pandas writes
 
 
 @dataclass(frozen=True)
@@ -64,18 +67,27 @@ def _runs_of_long(path: Path, choice: Choice) -> list[ForeignRun]:
         groups.setdefault(tuple(row.cells[key] for key in keys), []).append(row)
     runs = []
     for texts, group in groups.items():
-        lines: dict[int, int] = {}
-        for index, row in enumerate(group, start=1):
-            at = _step(path, row, step, index)
-            if lines.setdefault(at, row.line) != row.line:
-                what = f"lines {lines[at]} and {row.line} have the same values and the same step {at}"
-                fix = "name the column that tells the runs apart: --seed KEY, or --axes A,B"
-                raise SpecError(what, where=f"{path}:{row.line}", fix=fix)
         values = dict(zip(keys, texts, strict=True))
         name = ", ".join(f"{key}={text}" for key, text in values.items())
-        metrics = ((at, _numbers(row, {step, *keys})) for at, row in zip(lines, group, strict=True))
-        runs.append(ForeignRun(name, text_values(values), merged(metrics), f"{path}:{group[0].line}"))
+        history = _history(path, group, step, {step, *keys})
+        runs.append(ForeignRun(name, text_values(values), history, f"{path}:{group[0].line}"))
     return runs
+
+
+def _history(path: Path, rows: list[Row], step: str, left_out: set[str]) -> dict[int, dict[str, float]]:
+    """Return the metrics of one run of a long file. Raises SpecError if a metric has two numbers at one step."""
+    history: dict[int, dict[str, float]] = {}
+    lines: dict[int, int] = {}
+    for index, row in enumerate(rows, start=1):
+        at, numbers = _step(path, row, step, index), _numbers(row, left_out)
+        metrics = history.setdefault(at, {})
+        if not metrics.keys().isdisjoint(numbers):
+            what = f"lines {lines[at]} and {row.line} have the same values and the same step {at}"
+            fix = "name the column that tells the runs apart: --seed KEY, or --axes A,B"
+            raise SpecError(what, where=f"{path}:{row.line}", fix=fix)
+        metrics.update(numbers)
+        lines[at] = row.line
+    return {at: metrics for at, metrics in history.items() if metrics}
 
 
 def _value_columns(path: Path, header: list[str], step: str, choice: Choice) -> list[str]:
@@ -96,13 +108,14 @@ def _rows(path: Path) -> tuple[list[str], list[Row]]:
     """Return the header and the rows of a file. Raises SpecError for an unreadable file and for a row of odd length."""
     fix = "write a header line, and lines with as many cells, separated by commas"
     try:
-        reader = csv.reader(io.StringIO(read_text(path)), strict=True)
-        header = [cell.strip() for cell in next(reader, [])]
-        rows = list(_checked(path, header, reader, fix))
+        reader = csv.reader(io.StringIO(read_text(path).removeprefix("\ufeff")), strict=True)
+        cells = [cell.strip() for cell in next(reader, [])]
+        rows = list(_checked(path, cells, reader, fix))
     except (OSError, ValueError, csv.Error) as error:
         raise SpecError(f"the file cannot be read: {error}", where=str(path), fix=fix) from None
     if not rows:
         raise SpecError("the file has no rows", where=str(path), fix=fix)
+    header = [name for name in cells if not INDEX.fullmatch(name)]
     if twice := next((name for name in header if header.count(name) > 1), None):
         raise SpecError(f"two columns are called {twice!r}", where=f"{path}:1", fix="rename one")
     return header, rows
@@ -115,7 +128,8 @@ def _checked(path: Path, header: list[str], reader: Any, fix: str) -> Iterator[R
             what = f"the line has {len(cells)} cells, and the header has {len(header)}"
             raise SpecError(what, where=f"{path}:{line}", fix=fix)
         if cells:
-            yield Row(line, dict(zip(header, map(str.strip, cells), strict=True)))
+            named = zip(header, map(str.strip, cells), strict=True)
+            yield Row(line, {name: cell for name, cell in named if not INDEX.fullmatch(name)})
 
 
 def _step_column(path: Path, header: list[str], choice: Choice) -> str:

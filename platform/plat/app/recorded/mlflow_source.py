@@ -12,6 +12,7 @@ from plat.app.recorded.foreign_run import ForeignRun, merged, text_values
 from plat.app.recorded.metric_choice import is_metric
 from plat.errors import SpecError, StoreError
 from plat.store.mlflow.mlflow_client import find_runs, mlflow_client
+from plat.store.mlflow.sqlite_connection import schema_revision
 from plat.store.mlflow.store_errors import store_errors
 from plat.store.mlflow.uri import check_kind, shown_uri, sqlite_path
 from plat.suggest import suggest
@@ -32,7 +33,8 @@ def read_mlflow(sources: Sequence[str], choice: Choice) -> list[ForeignRun]:
         with store_errors(uri):
             return _runs(uri, choice)
     except StoreError as error:
-        raise SpecError(f"MLflow: {error.what}", where=error.where, fix="check the address and the file") from error
+        fix = "check the address, or run `mlflow db upgrade` on a database of an older MLflow"
+        raise SpecError(f"MLflow: {error.what}", where=error.where, fix=fix) from error
 
 
 def _checked(source: str) -> str:
@@ -47,6 +49,8 @@ def _checked(source: str) -> str:
         raise SpecError("there is no such store", where=str(path), fix=fix)
     if path is None:
         return source
+    if path.is_dir() and not any(path.glob("*/meta.yaml")):
+        raise SpecError("the folder is no store of MLflow", where=str(path), fix=fix)
     return str(path.absolute()) if path.is_dir() else f"sqlite:///{path.absolute()}"
 
 
@@ -55,6 +59,8 @@ def _runs(uri: str, choice: Choice) -> list[ForeignRun]:
 
     if "://" not in uri or uri.startswith("file:"):
         os.environ.setdefault(FOLDERS, "true")
+    if path := sqlite_path(uri):
+        schema_revision(path)  # MLflow would fill a database that is none of its own with tables
     client: Any = mlflow_client(uri)
     experiments = {each.name: each.experiment_id for each in client.search_experiments()}
     name = _experiment(uri, client, experiments, choice.experiment)

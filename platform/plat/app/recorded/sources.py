@@ -36,7 +36,10 @@ def import_runs(kind: str, sources: Sequence[str], out: Path, choice: Choice, *,
         raise SpecError(f"no source is named: plat import {kind} SOURCE", where="the command line", fix="name one")
     module, name = READERS[kind]
     reader: Any = getattr(import_module(module), name)
-    runs: list[ForeignRun] = reader(sources, choice)
+    try:
+        runs: list[ForeignRun] = reader(sources, choice)
+    except RecursionError:
+        raise SpecError("a config is nested too deeply", where=sources[0], fix="leave its run out") from None
     selection = select(runs, replace(choice, step="") if kind == "csv" else choice)  # a CSV's step is a column
     write(out, kind, selection)
     return selection

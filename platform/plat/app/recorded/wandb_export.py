@@ -104,7 +104,8 @@ def _table(path: Path, rows: list[list[str]]) -> list[tuple[str, dict[str, str]]
 def _rows(path: Path) -> list[list[str]]:
     fix = "export it again from W&B's page"
     try:
-        rows = [[cell.strip() for cell in cells] for cells in csv.reader(io.StringIO(read_text(path))) if cells]
+        lines = csv.reader(io.StringIO(read_text(path).removeprefix("\ufeff")))
+        rows = [[cell.strip() for cell in cells] for cells in lines if cells]
     except (OSError, ValueError, csv.Error) as error:
         raise SpecError(f"the file cannot be read: {error}", where=str(path), fix=fix) from None
     if not rows:

@@ -85,7 +85,9 @@ def _configure(config: dict[str, Any], change: Any) -> None:
         *above, key = item.nested_key or [item.key]
         place = config
         for part in above:
-            place = place.setdefault(part, {})
+            if not isinstance(place.get(part), dict):
+                place[part] = {}
+            place = place[part]
         place[key] = _parsed(item.value_json)
     for item in change.remove:
         config.pop(item.key, None)

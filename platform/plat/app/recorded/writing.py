@@ -51,7 +51,7 @@ def write(file: Path, kind: str, selection: Selection) -> None:
             for each in selection.runs:
                 _write_run(scratch / folder.name, kind, each)
             text = experiment_text(title, folder.name, selection)
-            write_file(scratch / file.name, text.encode())
+            write_file(scratch / file.name, text.encode(errors="surrogatepass"))
             try:
                 load_experiment(scratch / file.name)
             except SpecError as error:

@@ -43,6 +43,14 @@ def test_the_columns_of_axes_follow_from_either_option(plat, project, options):
     assert "Nothing to do" not in plat("plan", "lr.yaml")[1]
 
 
+def test_what_pandas_excel_and_lightning_write(plat, project, stored):
+    lines = [",Unnamed: 0,lr,step,loss,val", "0,7,0.1,1,0.5,", "1,8,0.1,1,,0.7", "2,9,0.2,1,0.25,"]
+    Path("all.csv").write_bytes(b"\xef\xbb\xbf" + "\r\n".join(lines).encode())
+    assert plat("import", "csv", "all.csv", "--metrics", "loss,val", "--out", "lr.yaml")[0] == 0
+    expected = {(0.1,): {"loss": [(1, 0.5)], "val": [(1, 0.7)]}, (0.2,): {"loss": [(1, 0.25)]}}
+    assert stored("lr.yaml", "lr") == expected
+
+
 PATHS = {
     "lr=0.1,seed=2/log.csv": {"lr": 0.1, "seed": 2},
     "lr=1e-3-seed=2/log.csv": {"lr": 1e-3, "seed": 2},
@@ -98,6 +106,8 @@ def test_configs_beside_the_files_and_runs_without_seed_or_step(plat, project, s
             ["a"],
             r"same values and seed \(seed=1\): a/b/seed=1.csv and a/seed=1.csv",
         ),
+        ({"a/b.csv": "l\n1\n", "a/config.json": '{"a":' * 9000 + "1" + "}" * 9000}, ["a"], "nested too deeply"),
+        ({"a/b.csv": "l\n\0\n"}, ["a"], "no run has a metric|the file cannot be read"),
         ({"a/b.csv": "l\n1\n"}, ["a", "--axes", "lr"], "no run has the value 'lr'"),
         ({"a/b.csv": "l\n1\n"}, ["a", "--metrics", "loss"], "no run has the metric 'loss'"),
     ],

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import sqlite3
 from pathlib import Path
 
 import pytest
@@ -78,4 +79,10 @@ def test_bad_input_is_refused(plat, client):
     err = refused(URI, "--experiment", "two")
     assert "two runs have the same values and seed (seed=0)" in err and err.count("0.1-0 (") == 2
     Path("text.db").write_text("no database")
-    assert "MLflow: " in refused("sqlite:///text.db")
+    assert "MLflow: the store is damaged" in refused("sqlite:///text.db")
+    with sqlite3.connect("own.db") as connection:
+        connection.execute("CREATE TABLE mine (a)")
+    before = Path("own.db").read_bytes()
+    assert "MLflow: " in refused("sqlite:///own.db") and Path("own.db").read_bytes() == before
+    Path("empty").mkdir()
+    assert "the folder is no store of MLflow" in refused("empty") and not list(Path("empty").iterdir())

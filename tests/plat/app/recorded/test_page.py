@@ -52,11 +52,12 @@ def test_the_example_gives_the_file_that_the_page_shows(plat, project):
 
 
 @pytest.mark.parametrize("command", blocks("sh")[1].splitlines())
-def test_each_source_gives_its_numbers(plat, project, stored, empty_store, offline, command):
+def test_each_source_gives_its_numbers(plat, project, stored, empty_store, command, request):
     words = shlex.split(command)
     kind, out = words[2], words[-1]
     client = None
     if out == "wandb.yaml":
+        offline = request.getfixturevalue("offline")
         offline([({"lr": lr, "seed": seed}, [{"loss": x} for x in xs]) for (lr, seed), xs in LOSSES.items()])
     if kind == "mlflow":
         shutil.copy(empty_store, "mlflow.db")
