@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 
 from plat.app.recorded.choice import Choice
@@ -20,15 +20,21 @@ def with_metrics(runs: Sequence[ForeignRun], choice: Choice) -> list[ForeignRun]
     Raises SpecError if no run has a metric, or not one that the choice names.
     """
     names = dict.fromkeys(name for run in runs for metrics in run.history.values() for name in metrics)
-    for name in filter(None, [*choice.metrics, choice.step]):
-        if name not in names:
-            raise SpecError(f"no run has the metric {name!r}", where=runs[0].place, fix=suggest(name, names, "metrics"))
+    check_known(choice, names, runs[0].place)
     chosen = set(choice.metrics) or {name for name in names if is_metric(name) and name != choice.step}
     found = [replace(run, history=_history(run, choice.step, chosen)) for run in runs]
     if not any(run.history for run in found):
         fix = "log numbers, or name metrics that the runs have: --metrics A,B"
         raise SpecError("no run has a metric", where=runs[0].place, fix=fix)
     return found
+
+
+def check_known(choice: Choice, names: Collection[str], place: str) -> None:
+    """Raise SpecError if a metric that the choice names is not among these names."""
+    for name in filter(None, [*choice.metrics, choice.step]):
+        if name not in names:
+            shown = [other for other in names if is_metric(other)]
+            raise SpecError(f"no run has the metric {name!r}", where=place, fix=suggest(name, shown, "metrics"))
 
 
 def is_metric(name: str) -> bool:

@@ -9,7 +9,7 @@ from typing import Any
 
 from plat.app.recorded.choice import Choice
 from plat.app.recorded.foreign_run import ForeignRun, merged, text_values
-from plat.app.recorded.metric_choice import is_metric
+from plat.app.recorded.metric_choice import check_known, is_metric
 from plat.errors import SpecError, StoreError
 from plat.store.mlflow.mlflow_client import find_runs, mlflow_client
 from plat.store.mlflow.sqlite_connection import schema_revision
@@ -66,12 +66,11 @@ def _runs(uri: str, choice: Choice) -> list[ForeignRun]:
     name = _experiment(uri, client, experiments, choice.experiment)
     found = find_runs(client, "", ViewType.ACTIVE_ONLY, [experiments[name]])
     if not found:
-        raise SpecError(
-            f"the experiment {name!r} has no run", where=shown_uri(uri), fix="name another: --experiment NAME"
-        )
-    return [
-        _run(client, uri, run, choice) for run in sorted(found, key=lambda run: (run.info.start_time, run.info.run_id))
-    ]
+        what = f"the experiment {name!r} has no run"
+        raise SpecError(what, where=shown_uri(uri), fix="name another: --experiment NAME")
+    check_known(choice, {metric for run in found for metric in run.data.metrics}, shown_uri(uri))
+    found.sort(key=lambda run: (run.info.start_time, run.info.run_id))
+    return [_run(client, uri, run, choice) for run in found]
 
 
 def _experiment(uri: str, client: Any, experiments: dict[str, str], asked: str) -> str:

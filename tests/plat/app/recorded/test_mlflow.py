@@ -74,7 +74,7 @@ def test_bad_input_is_refused(plat, client):
     assert "--experiment NAME (" in refused(URI) and "2 experiments have runs" in refused(URI)
     assert "did you mean 'one'" in refused(URI, "--experiment", "on")
     assert "there is no such store" in refused("sqlite:///other.db") and not Path("other.db").exists()
-    assert "no run has the metric 'los'" in refused(URI, "--experiment", "one", "--metrics", "los")
+    assert "did you mean 'loss'" in refused(URI, "--experiment", "one", "--metrics", "los")
     add(client, number, 0.1, 0)
     err = refused(URI, "--experiment", "two")
     assert "two runs have the same values and seed (seed=0)" in err and err.count("0.1-0 (") == 2
