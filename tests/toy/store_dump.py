@@ -26,7 +26,6 @@ SKIPPED = (
     "plat.hardware",
     "plat.numerics",
     "mlflow.user",
-    "mlflow.parentRunId",
 )
 
 
@@ -46,7 +45,7 @@ def dump(uri: str) -> dict[str, Any]:
             names = {run.info.run_id: _name(run) for run in runs}
             if len(set(names.values())) != len(names):
                 raise StoreError(f"a run is stored twice in {experiment.name}", where=shown_uri(uri))
-            content[experiment.name] = {names[run.info.run_id]: _run(client, run, names) for run in runs}
+            content[experiment.name] = {names[run.info.run_id]: _run(client, run) for run in runs}
     return content
 
 
@@ -63,12 +62,11 @@ def _name(run: Any) -> str:
     return tags.get("plat.id") or f"file {tags.get('plat.file', run.info.run_id)}"
 
 
-def _run(client: Any, run: Any, names: dict[str, str]) -> dict[str, Any]:
+def _run(client: Any, run: Any) -> dict[str, Any]:
     run_id, tags = run.info.run_id, run.data.tags
     return {
         "name": run.info.run_name,
         "status": run.info.status,
-        "parent": names.get(tags.get("mlflow.parentRunId", "")),
         "params": dict(run.data.params),
         "tags": {key: value for key, value in tags.items() if not key.startswith(SKIPPED)},
         "latest": {key: repr(value) for key, value in run.data.metrics.items() if not key.startswith(NOT_COMPARED)},

@@ -130,8 +130,8 @@ def test_a_report_is_recorded_the_same_every_time(plat, spec, home, toy, monkeyp
         own["tags"]["plat.claim.climbs"] in ("reproduced", "not reproduced", "partial")
         and "claim/climbs/value" in own["metrics"]
     )
-    assert own["tags"]["mlflow.note.content"].startswith(f"- **{own['tags']['claim.climbs']}** climbs: It climbs.")
-    assert description.startswith(f"**Verdicts: 1 {own['tags']['claim.climbs']}**")
+    assert own["tags"]["mlflow.note.content"].startswith(f"- **{own['tags']['plat.claim.climbs']}** climbs: It climbs.")
+    assert description.startswith(f"**Verdicts: 1 {own['tags']['plat.claim.climbs']}**")
     assert "report/report.html" in own["artifacts"]
 
 

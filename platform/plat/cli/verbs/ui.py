@@ -15,6 +15,7 @@ from plat.store.home import Home
 from plat.store.mlflow.uri import shown_uri
 
 HOST = "127.0.0.1"
+AS_CURVES = "workflowType=machine_learning&compareRunsMode=CHART"  # training runs with their curves, not chats
 
 
 @verb()
@@ -76,7 +77,7 @@ def _check_port(port: int) -> None:
 
 
 def _runs_page(uri: str) -> str:
-    """Return the path of MLflow's page for the newest runs; "" if unknown. Checks the store."""
+    """Return the path of MLflow's page for the newest runs and their curves; "" if unknown. Checks the store."""
     from plat.store.mlflow.sqlite_connection import connect_readonly
     from plat.store.mlflow.store_errors import store_errors
     from plat.store.mlflow.uri import sqlite_path
@@ -87,4 +88,4 @@ def _runs_page(uri: str) -> str:
     query = "SELECT experiment_id FROM runs WHERE lifecycle_stage = 'active' ORDER BY start_time DESC LIMIT 1"
     with store_errors(uri), closing(connect_readonly(path)) as connection:
         newest = connection.execute(query).fetchone()
-    return f"/#/experiments/{newest[0]}/runs" if newest else ""
+    return f"/#/experiments/{newest[0]}/runs?{AS_CURVES}" if newest else ""

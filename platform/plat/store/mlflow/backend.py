@@ -120,10 +120,9 @@ class Backend(Protocol):
     def file_run(self, experiment: str, file: FileInfo) -> str:
         """Create or update the file's run in this MLflow experiment and return its MLflow id; may raise Deleted."""
 
-    def write(self, record: RunRecord, known: Known | None, parent: str | None) -> bool:
+    def write(self, record: RunRecord, known: Known | None) -> bool:
         """Write one run. Returns False and changes nothing if the record contradicts what is stored.
 
-        `parent` is the MLflow id of the run of its experiment file, from `file_run`; None if the user deleted that.
         Raises DeletedExperiment if a new run's MLflow experiment is in MLflow's bin."""
 
     def forget(self, known: Known) -> None:

@@ -72,11 +72,6 @@ class ClientRuns:
             self.drop(active[1:], active[0])
         return next(iter([*active, *(run for run in runs if not is_twin(run))]), None)
 
-    def deleted_of_file(self, experiment: str, file: str) -> set[str]:
-        """Return the MLflow ids of this file's runs in MLflow's bin."""
-        runs = self.search(f"tags.`plat.file` = '{file}'", [experiment])
-        return {str(run.info.run_id) for run in runs if not is_active(run)}
-
     def keep_one(self, made: Run, query: str, experiments: list[str] | None = None) -> Run:
         """Return the first, by `first_kept`, of the active runs that an MLflow `query` finds; delete the others.
 

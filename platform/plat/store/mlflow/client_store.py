@@ -114,12 +114,12 @@ class ClientStore:
             self._set_tags(run, without_report_note(file.tags(), run.data.tags))
             return str(run.info.run_id)
 
-    def write(self, record: RunRecord, known: Known | None, parent: str | None) -> bool:
+    def write(self, record: RunRecord, known: Known | None) -> bool:
         def write_once(run: Run | None) -> bool:
             with store_errors(self.uri):
                 if run is None and known is not None:
                     run = self._runs.get(known.mlflow_id)
-                return self._write(record, run or self._create(record, parent))
+                return self._write(record, run or self._create(record))
 
         return self._runs.write_kept(write_once, f"tags.`plat.id` = '{record.id}'")
 
@@ -144,11 +144,10 @@ class ClientStore:
         self._runs.forget(run_id)
         return True
 
-    def _create(self, record: RunRecord, parent: str | None) -> Run:
+    def _create(self, record: RunRecord) -> Run:
         """Create an MLflow run for a record; returns the run of another home if that created the same one first."""
         number = self._experiment(record.experiment)
         tags = {"plat.kind": "run", "plat.id": record.id, SIGNATURE: self._runs.writing_mark()}
-        tags |= {"mlflow.parentRunId": parent} if parent else {}
         made = self.client.create_run(number, start_time=record.start, tags=tags, run_name=record.name)
         return self._runs.keep_one(made, f"tags.`plat.id` = '{record.id}'")
 
@@ -173,10 +172,6 @@ class ClientStore:
             status, _, end = together((run.info.status, run.info.start_time, run.info.end_time) for run in active)
             if run is None or not is_active(run):
                 return
-            deleted = self._runs.deleted_of_file(number, file)
-            for member in active:  # their parent may be a twin that was deleted
-                if member.data.tags.get("mlflow.parentRunId") in deleted:
-                    self.client.set_tag(member.info.run_id, "mlflow.parentRunId", run.info.run_id)
             if status == "RUNNING":
                 self.client.update_run(run.info.run_id, status=status)
             else:

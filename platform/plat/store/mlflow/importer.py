@@ -250,8 +250,7 @@ def _import(
             for file in record.files:
                 if (record.experiment, file) not in touched:
                     touched[record.experiment, file] = _file_run(backend, record, files.get(file, FileInfo(file)))
-            parent = touched[record.experiment, record.files[0]] if record.files else None
-            done = backend.write(record, have, parent)
+            done = backend.write(record, have)
             if not done:
                 is_changed = have is not None and is_changed_in_store(record, backend.stored(have).tags)
                 (report.changed if is_changed else report.differing).append(run.id)
@@ -273,7 +272,7 @@ def _as_stored(record: RunRecord, stored: Stored) -> RunRecord:
 
 
 def _file_run(backend: Backend, record: RunRecord, file: FileInfo) -> str | None:
-    """Return the MLflow id of the file's run, None if the user deleted it: the file's runs then have no parent."""
+    """Return the MLflow id of the file's run, None if the user deleted it."""
     try:
         return backend.file_run(record.experiment, file)
     except DeletedExperiment:

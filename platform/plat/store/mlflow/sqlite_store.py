@@ -92,7 +92,7 @@ class SqliteStore:
             sql.set_tags(self.connection, run, {"mlflow.runName": file.name, **tags})
             return run
 
-    def write(self, record: RunRecord, known: Known | None, parent: str | None) -> bool:
+    def write(self, record: RunRecord, known: Known | None) -> bool:
         with self.transaction() as db:
             run = known.mlflow_id if known else sql.id_of_new_run(db, record.id)
             # another home that shares this store may have created it
@@ -112,7 +112,7 @@ class SqliteStore:
             )
             tags = {**record.tags, **digest_tags(record), SIGNATURE: record.signature}
             if new or "plat.id" not in stored.tags:  # later, these are the user's to change
-                tags |= {"mlflow.runName": record.name} | ({"mlflow.parentRunId": parent} if parent else {})
+                tags |= {"mlflow.runName": record.name}
             stale = stale_tags(stored.tags, tags)
             db.executemany("DELETE FROM tags WHERE key = ? AND run_uuid = ?", [(key, run) for key in stale])
             sql.set_tags(db, run, tags)

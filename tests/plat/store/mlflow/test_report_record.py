@@ -34,7 +34,9 @@ def filled(request, home, recipe, experiment, monkeypatch):
 
 def found(*claims, value=1.0):
     """A record of some claims, all of them partial."""
-    tags = {f"plat.claim.{claim}": "partial" for claim in claims} | {f"plat.claim.{claim}.says": "It helps." for claim in claims}
+    tags = {f"plat.claim.{claim}": "partial" for claim in claims} | {
+        f"plat.claim.{claim}.says": "It helps." for claim in claims
+    }
     lines = "\n".join(f"- **partial** {claim}: It helps." for claim in claims)
     values = {f"claim/{claim}/p": 0.01 for claim in claims} | {"delta": value}
     return ReportRecord(values, tags, f"{lines}\n\n2 of 2 runs have a result.")
