@@ -15,7 +15,8 @@ from plat.store.home import Home
 from plat.store.mlflow.uri import shown_uri
 
 HOST = "127.0.0.1"
-AS_CURVES = "workflowType=machine_learning&compareRunsMode=CHART"  # training runs with their curves, not chats
+# Training runs with their curves: not chats, and not the runs of experiment files, which hold reports.
+AS_CURVES = "workflowType=machine_learning&compareRunsMode=CHART&searchFilter=tags.%60plat.kind%60%3D%27run%27"
 
 
 @verb()

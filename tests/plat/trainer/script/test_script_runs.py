@@ -227,7 +227,8 @@ def test_a_program_that_cannot_start_is_refused_before_anything_runs(
 
 
 def test_an_axis_of_the_command_line_splits_tables_and_claims(project: Path, plat: Verb) -> None:
-    Path("t.py").write_text('import sys\nprint("{\\"step\\": 1, \\"loss\\": " + str(10 * float(sys.argv[1])) + "}")\n')
+    text = "import json, os, sys\nloss = float(sys.argv[1]) * (10 + 0.1 * int(os.environ['PLAT_SEED']))\n"
+    Path("t.py").write_text(text + "print(json.dumps({'step': 1, 'loss': loss}))\n")
     path = experiment(project, "python t.py {lr} {wd}", "wd: 0", lr=[1, 2], seed=[0, 1, 2, 3, 4])
     with path.open("a") as file:
         file.write("report: [{builder: metric_table, metrics: [loss], percent: false}]\n")
@@ -239,5 +240,5 @@ def test_an_axis_of_the_command_line_splits_tables_and_claims(project: Path, pla
         "loss (wd = 0)",
         "loss (wd = 1)",
     ]
-    assert "lr = 2   20.0" in out and "reproduced  more/wd-0" in out and "reproduced  more/wd-1" in out
+    assert "lr = 2   20.4" in out and "reproduced  more/wd-0" in out and "reproduced  more/wd-1" in out
     assert "only: wd = 1" in out and len(runs_of(project)) == 20
