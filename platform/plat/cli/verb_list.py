@@ -11,6 +11,7 @@ from typer.core import TyperGroup
 
 # Verb -> its line in `plat --help`, which repeats the first line of its help.
 VERBS = {
+    "init": "Write an experiment file for a script.",
     "plan": "Show what would run and what it costs.",
     "sweep": "Run what is missing and print the report.",
     "tune": "Search over options of runs and confirm the winner.",

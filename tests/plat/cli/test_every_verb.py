@@ -41,6 +41,7 @@ trials: 1
 """
 # verb -> the arguments to try, and whether it lists the runs by their names
 COMMANDS = {
+    "init": (["{home}/nothing.py"], False),
     "plan": (["{file}", "-v"], True),
     "sweep": (["{file}", "--dry-run"], False),
     "tune": (["{search}"], False),
