@@ -80,7 +80,7 @@ def _check_entry(
         checked.check_matrix()
     for name in unknown:  # report each at its position
         builder_registry.check_arguments(function, given, place(experiment, *path, name))
-    builder_registry.check_arguments(function, given, where)
+    builder_registry.check_arguments(function, {**checked.own_axes, **given}, where)
     checked.check_metrics()
     checked.check_measures()
     checked.check_smallest()
@@ -111,8 +111,12 @@ class _Entry:
         """Return the given arguments, and the defaults of the others."""
         parameters = self.parameters.items()
         defaults = {name: each.default for name, each in parameters if each.default is not each.empty}
-        own = own_axes(self.experiment, getattr(self.function, "lays_out", ()), self.given)
-        return defaults | own | {**self.given}
+        return defaults | self.own_axes | {**self.given}
+
+    @cached_property
+    def own_axes(self) -> dict[str, Any]:
+        """Return the arguments that the axes of the experiment give where the entry does not."""
+        return own_axes(self.experiment, getattr(self.function, "lays_out", ()), self.given)
 
     @contextlib.contextmanager
     def _at(self, name: str = "") -> Iterator[None]:

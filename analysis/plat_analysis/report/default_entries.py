@@ -15,14 +15,13 @@ MOST_METRICS = 6  # shown; the others are in the store
 def entries_of(results: Results) -> list[dict[str, Any]]:
     """Return the report entries of an experiment: those of its file after the effects of the axes that were added.
 
-    Without `report:`, these are the mean of every metric in each cell, its curves, and the effect of each axis. Runs
-    with a success have it as their only metric. Returns [] for such a file if no run logged a metric.
+    Without `report:`, these are the mean of every metric in each cell, its curves, and the effect of each axis, or []
+    if no run logged a metric. Runs with a success have it as their only metric.
     """
     experiment = results.experiment
     metrics = _metrics(results)
-    if experiment.report:
-        added = _effects(results, added_axes(experiment), metrics) if metrics == [SUCCESS] else []
-        return [*added, *experiment.report]
+    if experiment.report:  # what was added is compared first
+        return [*_effects(results, added_axes(experiment), metrics), *experiment.report]
     if not metrics:
         return []
     varied = varied_axes(experiment)

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 BEFORE_AXES = ("run", "state")
 AFTER_AXES = ("attempts", "iteration", "success", "best", "seconds")
+MOST_METRICS = 2  # shown of runs without a success
 
 
 def choose_runs(
@@ -105,7 +106,8 @@ def table_of_runs(
 
     experiments  the files whose runs are asked for; empty: all runs of the home
     where        conditions as of `--where`
-    columns      as of `--columns`, where `+NAME` adds one; None: the usual ones and the axes that vary
+    columns      as of `--columns`, where `+NAME` adds one; None: the usual ones of which a run has a value, the axes
+                 that vary, and the first metrics of runs without a success
     sort         a column to sort by; `-KEY` reverses the order. Runs without a value are always last
 
     Raises SpecError for a condition or column that no run has.
@@ -122,7 +124,9 @@ def table_of_runs(
 
 def _usual_columns(runs: Sequence[RunFacts]) -> list[str]:
     varying = [axis for axis in _axes_of(runs) if len({str(facts.entry.axes.get(axis)) for facts in runs}) > 1]
-    return [*BEFORE_AXES, *varying, *AFTER_AXES]
+    valued = [name for name in AFTER_AXES if any(facts.value(name) is not None for facts in runs)]
+    metrics = [] if "success" in valued else next((names for facts in runs if (names := facts.metric_names())), [])
+    return [*BEFORE_AXES, *varying, *valued, *metrics[:MOST_METRICS]]
 
 
 def _check_columns(names: Sequence[str], runs: Sequence[RunFacts]) -> None:

@@ -29,7 +29,7 @@ base: {trainer: 'plat_toy:SPEC', train.iterations: 4}
 matrix:
   train.checkpoint_every: [2, 100000001]
   mischief: [none, error]
-  scale: [a-scale-with-a-long-name, another-scale-with-a-long-name]
+  scale: [a-scale-with-a-very-long-name-indeed, another-scale-with-a-long-name-indeed]
   seed: [0]
 """
 SEARCH = """

@@ -31,7 +31,7 @@ COMMANDS = [
     ("plan {file} filter.eps=lots", "'lots' is not a number"),
     ("plan {file} matrix.seeds=[0]", "did you mean 'seed'?"),
     ("plan {file} matrix.seed=range(3", "write range(STOP)"),
-    ("plan {file} train.lr=1,2", "write matrix.train.lr=[1,2]"),
+    ("plan {file} train.lrr=1,2", "did you mean 'train.lr'?"),
     ("plan {file} trainer=embeded", "did you mean 'embedded'?"),
     ("plan {file} scale=huge", "options: gpu, laptop, paper, smoke"),
     ("plan {file} task=[sokoban", "not a valid override"),

@@ -122,7 +122,7 @@ LINES = [
     ("sacle=smoke", "unknown key 'sacle'", "'scale'"),
     ("scale=smok", "unknown option 'smok'", "'smoke'"),
     ("train.lr=fast", "not a number", "number"),
-    ("train.lr=1,2", "not an axis", "matrix.train.lr=[1,2]"),
+    ("train.lrr=1,2", "unknown key 'train.lrr'", "'train.lr'"),
     ("matrix.tsak=[sokoban]", "unknown key 'tsak'", "'task'"),
     ("matrix.task=[sokobann]", "'sokobann'", "'sokoban'"),
     ("matrix.task=[]", "no values", "at least one"),

@@ -98,9 +98,6 @@ def test_axis_order(load: Load, order: list[str]) -> None:
     axes = {"task": ["sokoban", "frozenlake"], "filter": ["none", "top_p"], "seed": [0, 1], "train.lr": [1e-3, 1e-2]}
     expected = ids(load(text_of({}, axes)))
     assert sorted(ids(load(text_of({}, {name: axes[name] for name in order})))) == sorted(expected)
-    names = {run.id: run.name for run in load(text_of({}, axes)).runs}
-    for run in load(text_of({}, {name: axes[name] for name in order})).runs:
-        assert names[run.id] == run.name, "the order of axes does not show in a name"
 
 
 @given(st.floats(min_value=1e-12, max_value=1e6))
@@ -268,33 +265,31 @@ def test_names_show_the_axes_that_vary(load: Load) -> None:
     axes = {"filter.value": [0.8, 0.9], "algorithm.norm_by_std": [True, False], "task.env.size": [6], "seed": [0, 1]}
     names = {run.name.rpartition("-")[0] for run in load(text_of(base, axes)).runs}
     sides = [
-        f"norm_by_std-{switch}-value{rate}-s{seed}"
+        f"value{rate}-norm_by_std-{switch}-s{seed}"
         for switch in ("true", "false")
         for rate in (0.8, 0.9)
         for seed in (0, 1)
     ]
-    assert names == {f"sokoban-grpo-qwen2.5-3b-top_p-{side}" for side in sides}
+    assert names == set(sides)
 
 
 def test_the_seed_of_a_base_model_is_not_taken_for_the_runs(load: Load) -> None:
     runs = load(text_of({}, {"model.base.seed": [0, 1], "seed": [2]})).runs
-    assert ["-base.seed0-s2-" in runs[0].name, "-base.seed1-s2-" in runs[1].name] == [True, True]
+    assert [run.name.rpartition("-")[0] for run in runs] == ["base.seed0-s2", "base.seed1-s2"]
 
 
 def test_a_name_is_the_same_when_the_command_line_chooses_one_value(load: Load) -> None:
     text = text_of({"task": "sokoban", "filter": "top_p"}, {"filter.value": [0.8, 0.9], "seed": [0]})
     names = {run.id: run.name for run in load(text).runs}
     (chosen,) = load(text, "filter.value=0.9").runs
-    assert names[chosen.id] == chosen.name and "-value0.9-" in chosen.name
+    assert names[chosen.id] == chosen.name and chosen.name.startswith("value0.9-s0-")
 
 
-def test_names_say_nothing_twice_and_stay_short(load: Load) -> None:
+def test_names_have_the_axes_that_vary_and_stay_short(load: Load) -> None:
     variants = {"PPO": {}, "Dr. GRPO": {"algorithm": "drgrpo"}, "w" * 90: {"algorithm": "grpo"}}
     axes = {"variant": variants, "task": ["sokoban", "frozenlake"], "seed": [0]}
     names = [run.name.rpartition("-")[0] for run in load(text_of({}, axes)).runs]
-    assert names[0] == "sokoban-ppo-qwen2.5-3b-none-s0"
-    assert names[2] == "sokoban-drgrpo-qwen2.5-3b-none-dr.-grpo-s0"
-    assert names[4] == "sokoban-grpo-qwen2.5-3b-none-s0" and "variant" not in names[4]
+    assert names[:5:2] == ["ppo-sokoban-s0", "dr.-grpo-sokoban-s0", "sokoban-s0"]
     assert (
         load(text_of({}, {"task": ["sokoban"], "seed": [0, 1]}))
         .runs[1]

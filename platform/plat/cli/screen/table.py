@@ -19,13 +19,24 @@ def terminal_width() -> int | None:
     return shutil.get_terminal_size((80, 24)).columns if on_terminal() else None
 
 
-def table(header: Sequence[str], rows: Sequence[Sequence[Any]], width: int | None = None, indent: str = "  ") -> str:
+def table(
+    header: Sequence[str],
+    rows: Sequence[Sequence[Any]],
+    width: int | None = None,
+    indent: str = "  ",
+    drop_empty: bool = False,
+) -> str:
     """Return rows under a header, numbers right-aligned, None as an empty cell; "" without rows.
 
-    width  columns that a line may take; None: those of the terminal
+    width       columns that a line may take; None: those of the terminal
+    drop_empty  leave out the columns in which no row has a text
     """
     if not rows:
         return ""
+    if drop_empty:
+        filled = [index for index in range(len(header)) if any(row[index] not in (None, "") for row in rows)]
+        header = [header[index] for index in filled]
+        rows = [[row[index] for index in filled] for row in rows]
     room = width if width is not None else terminal_width()
     heading, blocks = row_blocks(header, rows, room, indent)
     return "\n".join([*heading, *(line for block in blocks for line in block)])

@@ -25,7 +25,8 @@ from plat.trainer.api import TrainerSpec, find_trainer
 from plat.trainer.plugins import load_plugin, published
 
 FUNCTIONS = {"builder": "plat.reports", "check": "plat.claims"}
-COLUMNS = ("option", "type", "default", "unit", "limits", "meaning")
+COLUMNS = ("option", "default", "meaning")
+LONG = 14  # characters; a longer default stands with the meaning
 
 
 class Argument(NamedTuple):
@@ -40,7 +41,7 @@ class Argument(NamedTuple):
 class Option:
     """One name that `plat options` explains.
 
-    type      in words; for a builder or a check its arguments
+    type      in words; "" for a builder or a check
     kind      "group" (a config group) | "option" (a key) | "builder" (of reports) | "check" (of claims)
     default   plain value in a run without overrides; None for a builder or a check
     choices   the valid values, None where any value of the type is valid
@@ -66,11 +67,13 @@ class Option:
 
     def cells(self) -> tuple[str, ...]:
         """Return the cells of its table row, in the order of COLUMNS."""
-        limits = " | ".join(self.choices) if self.choices else self.limits
-        notes = [part for part in (limits, f"with {self.needs}" if self.needs else "") if part]
-        default = "" if self.kind in FUNCTIONS else show(self.default)
-        kind = self.kind if self.kind in FUNCTIONS else self.type
-        return (self.key, kind, default, self.unit, "; ".join(notes), self.means)
+        default = self.kind if self.kind in FUNCTIONS else show(self.default)
+        long = f"default {default}" if len(default) > LONG else ""
+        choices = f"one of {', '.join(self.choices)}" if self.choices else ""
+        unit = f"in {self.unit}" if self.unit else ""
+        needs = f"with {self.needs}" if self.needs else ""
+        meaning = "; ".join(filter(None, [self.means, unit, choices, long, needs]))
+        return (self.key, "" if long else default, meaning)
 
 
 @verb(reads_trainers=True)
@@ -177,10 +180,9 @@ def _functions() -> Iterator[Option]:
             function = load_plugin(group, name)
             parameters = list(inspect.signature(function).parameters.values())[2:]
             arguments = tuple(_argument(parameter) for parameter in parameters)
-            words = ", ".join(f"{name} = {default}" if default else name for name, _, default in arguments)
             about = inspect.getdoc(function) or ""
             means = " ".join(about.partition("\n\n")[0].split())
-            yield Option(name, kind, words or "none", about=about, means=means, arguments=arguments)
+            yield Option(name, kind, "", about=about, means=means, arguments=arguments)
 
 
 def _argument(parameter: inspect.Parameter) -> Argument:

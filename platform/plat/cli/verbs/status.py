@@ -60,7 +60,7 @@ def status(
             print(fitted(f"  {line}"))
         shown, notes = _listed(standing, show_all)
         rows = [_cells(entry) for entry in described(place, experiments, shown)]
-        print(f"{table(COLUMNS, rows)}\n" if rows else "", end="")
+        print(f"{table(COLUMNS, rows, drop_empty=True)}\n" if rows else "", end="")
         print(f"  not shown: {', '.join(notes)} (--all lists every run)\n" if notes else "", end="")
     return RUNS_FAILED if any(state.state == RunStatus.FAILED for state in standing.values()) else 0
 

@@ -18,6 +18,7 @@ from typing import Any
 from plat.errors import SpecError
 from plat.spec.composition.schema import build, schema_of
 from plat.spec.expansion.conflicts import check_conflicts
+from plat.spec.expansion.matrix import Matrix
 from plat.spec.expansion.run import Run, RunMaker, same_results
 from plat.spec.identity.run_identity import canonical
 from plat.spec.reading.experiment_file import check_name, read_file
@@ -50,7 +51,7 @@ class Experiment:
     overrides  the overrides of the command line, as typed
     is_search  True for a search: the runs are those that its trials have asked for so far, and there is no matrix
     mark       readable text and hash of the overrides, which separates these results from those of the plain file;
-               "" without overrides, seeds left out
+               "" without overrides; seeds that are added to those of the file do not count
     """
 
     name: str
@@ -80,7 +81,7 @@ class Experiment:
 
     @property
     def report_name(self) -> str:
-        """Return the name of the report: `name`, or `name@mark` with a mark, even if no run's id changes."""
+        """Return the name of the report: `name`, or `name@mark` if there is a mark, even if no run's id changes."""
         return f"{self.name}@{self.mark}" if self.mark else self.name
 
 
@@ -126,7 +127,7 @@ def load_experiment(path: str | Path, overrides: Sequence[str] = (), slow: Slow 
         added=tuple(axis.name for axis in file.matrix.axes if axis.is_added and len(axis.values) > 1),
         base={assignment.key: assignment.key_place() for assignment in file.base},
         overrides=tuple(overrides),
-        mark=_mark(line),
+        mark=_mark(line, file.matrix),
     )
 
 
@@ -222,13 +223,14 @@ def _as_axes(line: CommandLine, document: Document) -> CommandLine:
     return CommandLine(assignments, {name: (to_plain(values, place), place) for name, (values, place) in axes.items()})
 
 
-def _mark(line: CommandLine) -> str:
+def _mark(line: CommandLine, matrix: Matrix) -> str:
     """Return a readable text and a hash of the command line's overrides, independent of their order; "" without any.
 
-    The seeds do not count: a report that gets more of them stays where it is.
+    Seeds that are added to those of the file do not count, so a report that gets more of them stays where it is.
     """
+    added = {axis.name for axis in matrix.axes if axis.name == "seed" and axis.known and not axis.left_out()}
     given: dict[str, Any] = {assignment.key: assignment.value for assignment in line.assignments}
-    given |= {f"matrix.{axis}": values for axis, (values, _) in line.axes.items() if axis != "seed"}
+    given |= {f"matrix.{axis}": values for axis, (values, _) in line.axes.items() if axis not in added}
     if not given:
         return ""
     text = canonical(given)

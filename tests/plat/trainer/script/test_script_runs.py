@@ -224,3 +224,20 @@ def test_a_program_that_cannot_start_is_refused_before_anything_runs(
     (project / "run.sh").write_text("echo\n")
     code, _, err = plat("sweep", experiment(project, command))
     assert code == 2 and says in err and runs_of(project) == []
+
+
+def test_an_axis_of_the_command_line_splits_tables_and_claims(project: Path, plat: Verb) -> None:
+    Path("t.py").write_text('import sys\nprint("{\\"step\\": 1, \\"loss\\": " + str(10 * float(sys.argv[1])) + "}")\n')
+    path = experiment(project, "python t.py {lr} {wd}", "wd: 0", lr=[1, 2], seed=[0, 1, 2, 3, 4])
+    with path.open("a") as file:
+        file.write("report: [{builder: metric_table, metrics: [loss], percent: false}]\n")
+        file.write("claims: [{id: more, says: M., check: mean_delta_positive, measure: {metric: loss}, smallest: 1}]\n")
+    code, out, err = plat("sweep", path, "wd=0,1")
+    assert code == 0, err
+    assert [line for line in out.splitlines() if line.startswith(("loss (", "The effect of"))] == [
+        "The effect of wd",
+        "loss (wd = 0)",
+        "loss (wd = 1)",
+    ]
+    assert "lr = 2    20.0" in out and "reproduced  more/wd-0" in out and "reproduced  more/wd-1" in out
+    assert "only: wd = 1" in out and len(runs_of(project)) == 20
