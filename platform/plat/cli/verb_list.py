@@ -36,6 +36,7 @@ VERBS = {
     "options": "Explain options of runs, builders of reports and checks.",
     "ui": "Show the store on MLflow's web page.",
     "doctor": "Check what works on this machine.",
+    "completion": "Print a script with which a shell completes commands.",
 }
 GROUPS = {"base": "List, build and verify base models of the stand-ins."}  # groups of verbs with their own subcommands
 # The function of a verb is called like the verb, except these.
