@@ -35,7 +35,9 @@ def main(lr):
 main()
 """
 HYDRA = """
+import sys
 import hydra
+print("a: warning", file=sys.stderr)
 @hydra.main(version_base=None, config_path=".", config_name="config")
 def main(config):
     open("trained", "w").close()
@@ -160,6 +162,7 @@ def test_a_required_option_must_be_filled_in(plat: Verb) -> None:
         ("train.py", "import argparse\nprint(1)\nraise SystemExit('no torch')", [], "exit code 1: no torch"),
         ("train.py", "import argparse, os\nos.abort()", [], "signal SIGABRT"),
         ("train.py", HYDRA, [], "exit code 1"),  # it has no config
+        ("train.py", "# hydra.main\nprint('[just words')", [], "printed no YAML"),
         ("train.py", ARGPARSE, ["--out", "a:b.yaml"], "cannot name results"),
         ("train.py", ARGPARSE, ["--out", "file.txt"], "ends in .yaml"),
         ("train.py", ARGPARSE, ["--out", "nowhere/file.yaml"], "no such folder"),

@@ -9,6 +9,7 @@ import subprocess
 import sys
 import tempfile
 from pathlib import Path
+from typing import IO
 
 from plat.characters import as_lines
 from plat.errors import SpecError
@@ -20,13 +21,14 @@ WITHOUT = "add --plain, which executes nothing and writes a file without flags"
 
 
 def output_of(words: list[str], folder: Path, limit: float = LIMIT) -> str:
-    """Return what a command prints, in this folder and without input.
+    """Return what a command prints on its standard output, in this folder and without input.
 
     Raises SpecError if it cannot be started, does not end within `limit` seconds, or ends with another code than 0. All
     processes of its group have ended then.
     """
     shown, program = shlex.join(words), sys.executable if words[0] == "python" else words[0]
-    with tempfile.TemporaryFile() as printed:  # a pipe would stay open as long as a process that it leaves behind
+    with tempfile.TemporaryFile() as printed, tempfile.TemporaryFile() as complaints:
+        # files, because a pipe would stay open as long as a process that the command leaves behind
         try:
             process = subprocess.Popen(
                 [program, *words[1:]],
@@ -34,7 +36,7 @@ def output_of(words: list[str], folder: Path, limit: float = LIMIT) -> str:
                 env={**os.environ, **WIDE},
                 stdin=subprocess.DEVNULL,
                 stdout=printed,
-                stderr=subprocess.STDOUT,
+                stderr=complaints,
                 start_new_session=True,
             )
         except OSError as error:
@@ -46,14 +48,18 @@ def output_of(words: list[str], folder: Path, limit: float = LIMIT) -> str:
             raise SpecError(what, where=str(folder), fix=WITHOUT) from None
         finally:
             _end(process)
-        printed.seek(0)
-        text = as_lines(printed.read(LARGEST).decode("utf-8", "replace"))
+        text, complaint = _content(printed), _content(complaints)
     if code:
         how = f"exit code {code}" if code > 0 else f"signal {signal.Signals(-code).name}"
-        last = next((line.strip() for line in reversed(text.splitlines()) if line.strip()), "")
+        last = next((line.strip() for line in reversed(f"{text}\n{complaint}".splitlines()) if line.strip()), "")
         what = f"{shown} ended with {how}" + (f": {last[:300]}" if last else "")
         raise SpecError(what, where=str(folder), fix=f"make this command work, or {WITHOUT}")
     return text
+
+
+def _content(file: IO[bytes]) -> str:
+    file.seek(0)
+    return as_lines(file.read(LARGEST).decode("utf-8", "replace"))
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:

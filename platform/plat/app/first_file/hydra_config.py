@@ -7,10 +7,12 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
+from plat.app.first_file.asking import WITHOUT
 from plat.app.first_file.flags import Flag
 from plat.errors import SpecError
 from plat.plain_files import parse_yaml
 
+SILENT = f"let the script print nothing when it starts, or {WITHOUT}"
 MISSING = "???"  # a value that the user must give
 KEY = re.compile(r"[A-Za-z_][\w-]*(\.[A-Za-z_][\w-]*)*")
 PLAIN = re.compile(r"[\w./:@%+-]+")  # Hydra reads such a text as it is
@@ -24,11 +26,9 @@ def flags_of_config(text: str) -> list[Flag]:
     try:
         config = parse_yaml(text)
     except ValueError as error:
-        raise SpecError(
-            f"`--cfg job` printed no YAML: {error}", fix="print nothing when the script is imported"
-        ) from None
+        raise SpecError(f"`--cfg job` printed no YAML: {error}", fix=SILENT) from None
     if not isinstance(config, dict):
-        raise SpecError("`--cfg job` printed no config", fix="print nothing when the script is imported")
+        raise SpecError("`--cfg job` printed no config", fix=SILENT)
     return [
         Flag(
             name=key,
