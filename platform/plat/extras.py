@@ -15,6 +15,7 @@ EXTRAS = {
     "ray": ("ray",),
     "search": ("optuna",),
     "tensorboard": ("tensorboard",),
+    "wandb": ("wandb",),
     "hub": ("transformers", "datasets"),
 }
 

@@ -89,7 +89,7 @@ def _build(frames: Frames, part: Part, entry: dict[str, Any], where: str) -> lis
 
 def _name_apart(artifacts: list[Table | Figure]) -> None:
     """Give artifacts plain and distinct file names."""
-    taken: set[str] = {"runs", "claims", "report"}
+    taken: set[str] = {"runs", "claims", "report", "cells", "forest"}
     for artifact in artifacts:
         stem = re.sub(r"[^A-Za-z0-9_.-]+", "-", artifact.name).strip("-.")[:100] or "artifact"
         name = next(n for i in range(len(artifacts) + 1) if (n := stem if i == 0 else f"{stem}-{i + 1}") not in taken)

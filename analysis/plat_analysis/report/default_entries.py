@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from plat.errors import SpecError
 from plat.words.metric_names import SUCCESS
 from plat_analysis.data.results import Results
+from plat_analysis.facets import Facets, Layout
 from plat_analysis.own_axes import added_axes, by_axes, varied_axes
 
 MOST_METRICS = 6  # shown; the others are in the store
@@ -16,7 +18,8 @@ def entries_of(results: Results) -> list[dict[str, Any]]:
     """Return the report entries of an experiment: those of its file after the effects of the axes that were added.
 
     Without `report:`, these are the mean of every metric in each cell, its curves, and the effect of each axis, or []
-    if no run logged a metric. Runs with a success have it as their only metric.
+    if no run logged a metric. Runs with a success have it as their only metric. An axis whose values have different
+    seeds has no effect, because effects are paired.
     """
     experiment = results.experiment
     metrics = _metrics(results)
@@ -56,4 +59,16 @@ def _effects(results: Results, axes: Sequence[str], metrics: Sequence[str]) -> l
             "name": f"effect_of_{axis}",
         }
         for axis in axes
+        if _is_paired(results, axis, [other for other in varied if other != axis])
     ]
+
+
+def _is_paired(results: Results, axis: str, others: list[str]) -> bool:
+    """Return True if the first value of an axis and each other one have the same seeds, wherever both have runs."""
+    try:
+        facets = Facets(results, Layout.of(rows=others, conditions=axis))
+        for condition in facets.conditions[1:]:
+            facets.check_pairs(facets.conditions[0], condition)
+    except SpecError:
+        return False
+    return True

@@ -1,41 +1,38 @@
 """Make the store's record of a report: numbers as metrics, verdicts as tags, and a summary in Markdown.
 
-    <table>/<row>/<column>/<quantity>              an estimate of the table's records; `/low` and `/high`
-    claim/<id>/p  claim/<id>/<row>                 of a claim: its p-value, and the numbers that were judged
-    claim.<id>  claim.<id>.says                    tags: the verdict's word, and what is claimed
+    claim/<id>/p  claim/<id>/<row>          metrics of a claim: its p-value, and the numbers that were judged with their
+                                            intervals, `/low` and `/high`
+    plat.claim.<id>  plat.claim.<id>.says   tags: the verdict's word, and what is claimed
 
-Intervals over instances alone are left out: they say nothing about another run. Equal reports give equal records.
+All estimates are in one table among the artifacts (`plat_analysis.report.cells`). Equal reports give equal records.
 """
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterator, Mapping
-from itertools import takewhile
-from typing import Any
 
 from plat.store.mlflow.report_record import CLAIMS, ReportRecord
 from plat.store.mlflow.spelling import clean_key
 from plat.units import counted
-from plat_analysis.artifact import Table, p_value
+from plat_analysis.artifact import p_value
 from plat_analysis.claims.engine import Verdict
+from plat_analysis.report.cells import CELLS
 from plat_analysis.report.render import inert
 from plat_analysis.report.report import Report
 from plat_analysis.shown_text import printable, shortened
 
+SHOWN_TABLES = "mlflow.loggedArtifacts"  # the tag by which MLflow's page finds tables among the artifacts
 LONGEST = 230  # characters of a metric's name before `/low`; MLflow takes 250
 LONGEST_ID = 200  # of a claim's id in the name of a tag
 LONGEST_SENTENCE = 300
 
 
 def recorded(report: Report) -> ReportRecord:
-    """Return the record of a report. The names in `report.values` stay, as MLflow spells them (`clean_key`)."""
-    values = {clean_key(name): value for name, value in report.values.items()}
-    for artifact in report.artifacts:
-        if isinstance(artifact, Table):
-            for line in artifact.records:
-                _add_estimate(values, "/".join([artifact.name, *_labels(line)]), line)
-    tags: dict[str, str] = {}
+    """Return the record of a report."""
+    values: dict[str, float] = {}
+    tags = {SHOWN_TABLES: json.dumps([{"path": f"report/{CELLS}", "type": "table"}])}
     for name, verdict in _named(report.claims):
         tags[f"{CLAIMS}{name}"] = verdict.word
         tags |= {f"{CLAIMS}{name}.says": verdict.says} if verdict.says else {}
@@ -46,23 +43,6 @@ def recorded(report: Report) -> ReportRecord:
 def metric_name(name: str) -> str:
     """Return a name with `-` in place of characters that MLflow refuses in names of metrics; not shortened."""
     return re.sub(r"[^A-Za-z0-9_./ -]+", "-", name)
-
-
-def _labels(line: Mapping[str, Any]) -> Iterator[str]:
-    """Yield the labels of a record, which precede its value; a change from any partner is labelled `change`."""
-    for name, label in takewhile(lambda item: item[0] != "value", line.items()):
-        if name == "against" and label:
-            yield "change"
-        elif name != "at" and label not in (None, ""):
-            yield str(label)
-
-
-def _add_estimate(values: dict[str, float], name: str, line: Mapping[str, Any]) -> None:
-    """Add the value of a record with its interval, if the record is an estimate."""
-    if not {"value", "low", "high", "interval_over"} <= line.keys() or line["value"] is None:
-        return
-    bounds = (None, None) if line["interval_over"] == "instances" else (line["low"], line["high"])
-    _add(values, name, float(line["value"]), *bounds)
 
 
 def _add_claim(values: dict[str, float], name: str, verdict: Verdict) -> None:

@@ -17,6 +17,8 @@ from plat_analysis.artifact import Figure
 from plat_analysis.figures import style
 from plat_analysis.plugins.failure import Failure
 from plat_analysis.report import latex, render
+from plat_analysis.report.cells import CELLS, cells
+from plat_analysis.report.forest import forest
 from plat_analysis.report.page import page
 from plat_analysis.report.report import Report
 
@@ -36,6 +38,9 @@ def report_files(report: Report) -> dict[str, bytes]:
             files[f"{artifact.name}.csv"] = _encoded(render.tidy(artifact.records))
             files[f"{artifact.name}.tex"] = _encoded(latex.latex(artifact))
     files["claims.json"] = _encoded(_claims([report]))
+    files[CELLS] = _encoded(cells(report))
+    if (plot := forest(report.claims)) is not None:
+        files |= {f"{plot.name}.{kind}": content for kind, content in style.images(plot).items() if kind != "pdf"}
     files["report.html"] = _encoded(page([report]))
     for name, kinds in report.pictures.items():
         files |= {f"{name}.{kind}": content for kind, content in kinds.items()}

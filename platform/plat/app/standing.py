@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -35,6 +36,7 @@ _MEANING: dict[str, str] = {
     RunStatus.MISSING: "it was never started",
 }
 COMMANDS = {"sweep": "the next `plat sweep`", "tune": "the next `plat tune FILE`", "run": "the same `plat run`"}
+_NUMBER = re.compile(r"\d+(?:\.\d+)?(?:e[-+]?\d+)?")
 _WHICH_COMMAND = " (`plat why RUN` has the command)"
 
 
@@ -73,14 +75,19 @@ def why_missing(state: RunState, asked_by: str = "sweep") -> str:
 def reasons(states: Mapping[str, RunState], asked_by: Mapping[str, str] | None = None) -> list[str]:
     """Count runs by state and `why_missing`: a line for each, the most common first; done runs have none.
 
-    Beyond MOST_REASONS lines, the last line counts the rest.
+    Reasons that differ in numbers only are one line, with the first of them. Beyond MOST_REASONS lines, the last line
+    counts the rest.
 
     asked_by  run id -> key of COMMANDS; default "sweep"
     """
     verbs = asked_by or {}
     why = {run_id: why_missing(state, verbs.get(run_id, "sweep")) for run_id, state in states.items()}
-    ordered = Counter((states[run_id].state, reason) for run_id, reason in why.items() if reason).most_common()
-    lines = [f"{number} {state}: {reason}" for (state, reason), number in ordered[:MOST_REASONS]]
+    first: dict[str, str] = {}
+    texts = [f"{states[run_id].state}: {reason}" for run_id, reason in why.items() if reason]
+    for text in texts:
+        first.setdefault(without_numbers(text), text)
+    ordered = Counter(map(without_numbers, texts)).most_common()
+    lines = [f"{number} {first[kind]}" for kind, number in ordered[:MOST_REASONS]]
     more = sum(number for _, number in ordered[MOST_REASONS:])
     return [*lines, *([f"{more} for other reasons (`plat why RUN`)"] if more else [])]
 
@@ -141,6 +148,11 @@ def cost_line(spent: Work, to_go: Work | None, is_over: bool) -> str:
     done = f"{spent} of work done"
     left = f", about {to_go} to go" if to_go is not None else ", time to go not known yet"
     return done if is_over else done + left
+
+
+def without_numbers(text: str) -> str:
+    """Return a text with `#` for each number, so that reasons of one kind are equal."""
+    return _NUMBER.sub("#", text)
 
 
 def _shortened(reason: str) -> str:

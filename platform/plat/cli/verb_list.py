@@ -32,7 +32,7 @@ VERBS = {
     "gc": "Delete files that a home no longer needs.",
     "archive": "Set runs aside, or bring them back.",
     "export": "Write results as a bundle: small Parquet files.",
-    "import": "Import the runs of bundles into this home and its store.",
+    "import": "Import the runs of bundles, or of CSV, TensorBoard, MLflow or W&B.",
     "options": "Explain options of runs, builders of reports and checks.",
     "ui": "Show the store on MLflow's web page.",
     "doctor": "Check what works on this machine.",

@@ -127,7 +127,7 @@ def test_a_report_is_recorded_the_same_every_time(plat, spec, home, toy, monkeyp
     ((place, description),) = contents[0][1].items()
     own = contents[0][0][place]["file small"]
     assert (
-        own["tags"]["claim.climbs"] in ("reproduced", "not reproduced", "partial")
+        own["tags"]["plat.claim.climbs"] in ("reproduced", "not reproduced", "partial")
         and "claim/climbs/value" in own["metrics"]
     )
     assert own["tags"]["mlflow.note.content"].startswith(f"- **{own['tags']['claim.climbs']}** climbs: It climbs.")

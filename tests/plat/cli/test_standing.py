@@ -51,7 +51,9 @@ def test_a_run_goes_on_with_the_verb_of_the_file_that_asks_for_it():
 
 
 def test_reasons_are_counted_and_few():
-    states = [RunState("failed", "failed:error", reason=f"reason {number // 3}") for number in range(30)]
+    states = [
+        RunState("failed", "failed:error", reason=f"reason {chr(65 + number // 3)}{number}") for number in range(30)
+    ]
     states += [RunState("done"), *[RunState("missing")] * 9]
     lines = reasons({str(number): state for number, state in enumerate(states)})
     assert lines[0].startswith("9 missing: never started") and len(lines) == MOST_REASONS + 1

@@ -44,7 +44,9 @@ def test_a_wrong_field_is_named(monkeypatch: pytest.MonkeyPatch, name: str) -> N
 
 def test_every_field_is_checked_and_those_of_plat_are_right() -> None:
     assert set(FIELDS) == {field.name for field in fields(TrainerSpec)}
-    assert [wrong_field(find_trainer(name)) for name in ("embedded", "verl", "script", "plat_toy:SPEC")] == [""] * 4
+    assert [
+        wrong_field(find_trainer(name)) for name in ("embedded", "verl", "script", "recorded", "plat_toy:SPEC")
+    ] == [""] * 5
 
 
 def boom(*arguments: Any) -> Any:

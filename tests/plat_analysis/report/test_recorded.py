@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from dataclasses import replace
 
@@ -15,6 +16,7 @@ from plat_analysis.claims.engine import Verdict
 from plat_analysis.claims.equivalence import decide_small
 from plat_analysis.plugins.failure import Failure
 from plat_analysis.report.build import build_report
+from plat_analysis.report.cells import cells
 from plat_analysis.report.recorded_report import recorded
 from plat_analysis.statistics.intervals import Estimate
 
@@ -35,41 +37,54 @@ def built(make_experiment, make_frames):
 
 def claiming(built, *verdicts):
     """The record of the report with other verdicts, and no tables."""
-    return recorded(replace(built, artifacts=[], values={}, claims=list(verdicts)))
+    return recorded(replace(built, artifacts=[], claims=list(verdicts)))
 
 
-def test_every_estimate_has_its_interval_and_values_keep_their_names(built):
-    values = recorded(built).values
-    assert built.values.items() <= values.items() and len(built.values) > 10
-    lines = [line for table in built.artifacts for line in table.records if line["low"] is not None]
-    assert len(lines) > 10
-    for line in lines:
-        assert {line["value"], line["low"], line["high"]} <= set(values.values())
-    for name in ("peak_success/PPO/sokoban/delta", "measures/PPO/top_p/final/change", "claim/helps/PPO"):
-        assert values[f"{name}/low"] < values[name] < values[f"{name}/high"]
-    assert not [name for name in values if name.endswith("-2")], "one number under two names"
+def test_every_estimate_is_in_the_table_of_cells(built):
+    table = json.loads(cells(built))
+    rows = [dict(zip(table["columns"], line, strict=True)) for line in table["data"]]
+    assert {row["table"] for row in rows} == {artifact.name for artifact in built.artifacts}
+    for artifact in built.artifacts:
+        own = [row for row in rows if row["table"] == artifact.name]
+        assert len(own) == len(artifact.records) > 0
+        for row, line in zip(own, artifact.records, strict=True):
+            assert row["run_ids"] == line["run_ids"]
+            assert row["value"] == pytest.approx(line["value"], abs=1e-9) and row["low"] == pytest.approx(line["low"])
+
+
+def test_numbers_that_json_lacks_are_null_and_an_artifact_without_estimates_has_its_key_numbers(built):
+    line = record(Estimate(float("nan"), None, None, "seeds"), row="a\x1bb")
+    tables = [Table("t", "T", [], [], records=[line]), Table("u", "U", [], [], values={"share": 0.5})]
+    table = json.loads(cells(replace(built, artifacts=tables)), parse_constant=lambda text: pytest.fail(text))
+    first, second = (dict(zip(table["columns"], line, strict=True)) for line in table["data"])
+    assert first["value"] is None and "\x1b" not in first["row"]
+    assert (second["table"], second["quantity"], second["value"]) == ("u", "share", 0.5)
+
+
+def test_the_record_has_the_numbers_of_claims_alone(built):
+    found = recorded(built)
+    assert found.values["claim/helps/PPO/low"] < found.values["claim/helps/PPO"] < found.values["claim/helps/PPO/high"]
+    assert all(name.startswith("claim/") for name in found.values)
+    assert json.loads(found.tags["mlflow.loggedArtifacts"]) == [{"path": "report/cells.json", "type": "table"}]
 
 
 def test_names_are_those_that_mlflow_accepts(built):
-    line = record(Estimate(0.5, 0.25, 0.75, "seeds"), row="a@b/../c", column="x" * 400)
-    other = record(Estimate(0.625, 0.5, 0.75, "seeds"), row="a#b/../c", column="x" * 400)
-    table = Table("t", "T", [], [], records=[line, other])
-    values = recorded(replace(built, artifacts=[table], values={}, claims=[])).values
+    bounds = {"a@b/../c": (0.25, 0.75), "x" * 400: (0.5, 0.75)}
+    verdict = Verdict("undecided", {"a@b/../c": 0.5, "x" * 400: 0.625}, id="a#b", bounds=bounds)
+    values = claiming(built, verdict).values
     assert sorted(values.values()) == [0.25, 0.5, 0.5, 0.625, 0.75, 0.75]
     for name in values:
         assert re.fullmatch(r"[/\w.\- :]{1,250}", name) and ".." not in name.split("/")
 
 
-def test_an_interval_over_instances_is_left_out(built):
-    """It says nothing about another run, and a metric has no place to say so."""
-    table = Table("t", "T", [], [], records=[record(Estimate(0.5, 0.4, 0.6, "instances"), row="PPO")])
-    assert recorded(replace(built, artifacts=[table], values={}, claims=[])).values == {"t/PPO": 0.5}
-
-
 def test_a_verdict_is_tags_numbers_and_a_line(built):
     found = Verdict("not_reproduced", {"PPO": -2.0}, "a; b", p=0.004, bounds={"PPO": (-3.0, -1.0)}, deciding="b")
     record = claiming(built, replace(found, id="x@y", says="It *helps*."), Verdict("undecided", id="x_y"))
-    assert record.tags == {"claim.x_y": "not reproduced", "claim.x_y.says": "It *helps*.", "claim.x_y-2": "undecided"}
+    assert {name.removeprefix("plat.claim."): text for name, text in record.tags.items() if "claim" in name} == {
+        "x_y": "not reproduced",
+        "x_y.says": "It *helps*.",
+        "x_y-2": "undecided",
+    }
     numbers = {"claim/x_y/p": 0.004, "claim/x_y/PPO": -2.0, "claim/x_y/PPO/low": -3.0, "claim/x_y/PPO/high": -1.0}
     assert record.values == numbers
     first = r"- **not reproduced** x@y: It \*helps\*. Found: b; over all its rows p .004."

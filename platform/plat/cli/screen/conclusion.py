@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from plat.app.messages import stage
+from plat.app.standing import without_numbers
 from plat.cli.screen.table import first_rows
 from plat.units import are, counted
 from plat.words.states import RunStatus
@@ -35,10 +36,25 @@ def conclude(report: SweepReport, verb: str = "sweep") -> int:
         print(f"interrupted: {done} of {total} {are(done)} done{rest}")
     elif bad:
         print(f"\n{len(bad)} of {total} {are(len(bad))} not done:", file=sys.stderr)
-        rows = [(end.run.name, end.outcome or end.state, " ".join(end.reason.split())) for end in bad]
+        rows = _kinds(bad)
         print(first_rows(("run", "outcome", "reason"), rows, 20, ": `plat status` lists them"), file=sys.stderr)
         print("\n".join(_how_to_go_on(bad, verb)), file=sys.stderr)
     return report.exit_code
+
+
+def _kinds(bad: Sequence[RunEnd]) -> list[tuple[str, str, str]]:
+    """Return (run, outcome, reason) of the first run of each kind; the run's name counts the others of its kind.
+
+    Runs are of one kind if their outcomes are equal and their reasons differ in numbers only.
+    """
+    kinds: dict[tuple[str, str], list[RunEnd]] = {}
+    for end in bad:
+        kinds.setdefault((end.outcome or end.state, without_numbers(end.reason)), []).append(end)
+    rows = []
+    for (outcome, _), (first, *others) in kinds.items():
+        more = f" and {len(others)} more" if others else ""
+        rows.append((first.run.name + more, outcome, " ".join(first.reason.split())))
+    return rows
 
 
 def _how_to_go_on(bad: Sequence[RunEnd], verb: str) -> list[str]:

@@ -1,4 +1,4 @@
-"""`plat import`: bring the runs of bundles into a home."""
+"""`plat import`: bring the runs of bundles, or of other tools, into a home."""
 
 from __future__ import annotations
 
@@ -11,7 +11,9 @@ import typer
 
 from plat.app.home_runs import home_option
 from plat.app.messages import followed, stage
-from plat.cli.common import HomeOption, StoreOption, verb
+from plat.app.recorded.choice import Choice
+from plat.cli.common import HomeOption, StoreOption, shown, verb
+from plat.errors import SpecError
 from plat.store.home import Home
 from plat.units import counted
 
@@ -21,15 +23,74 @@ if TYPE_CHECKING:
 
 @verb()
 def import_(
-    bundles: Annotated[list[Path], typer.Argument(metavar="DIR...", help="Bundles, as `plat export` writes them.")],
+    sources: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="[KIND] SOURCE...", help="Bundles; or csv, tensorboard, mlflow or wandb and its sources."
+        ),
+    ],
+    out: Annotated[Path | None, typer.Option("--out", metavar="FILE", help="The experiment file to write.")] = None,
+    axes: Annotated[str, typer.Option("--axes", metavar="A,B", help="Values that become axes [those that vary].")] = "",
+    seed: Annotated[str, typer.Option("--seed", metavar="KEY", help="Value that is the seed; none: number runs.")] = "",
+    metrics: Annotated[str, typer.Option("--metrics", metavar="A,B", help="Metrics to import [all].")] = "",
+    step: Annotated[str, typer.Option("--step", metavar="KEY", help="Metric or column that counts steps.")] = "",
+    experiment: Annotated[str, typer.Option("--experiment", metavar="NAME", help="Experiment of MLflow.")] = "",
+    unfinished: Annotated[bool, typer.Option("--unfinished", help="Also runs that did not finish.")] = False,
+    force: Annotated[bool, typer.Option("--force", help="Replace the experiment file and its runs.")] = False,
+    no_sweep: Annotated[bool, typer.Option("--no-sweep", help="Only write the file.")] = False,
     home: HomeOption = None,
     store: StoreOption = None,
 ) -> int:
-    """Import the runs of bundles into this home and its store.
+    """Import the runs of bundles, or of CSV, TensorBoard, MLflow or W&B.
 
-    They count as done. Bundles are imported one after the other, when all of them can be read. A bundle with a run that
-    is here with other content is refused as a whole, and those after it are not imported.
+    Runs of bundles count as done. Bundles are imported one after the other, when all of them can be read. A bundle with
+    a run that is here with other content is refused as a whole, and those after it are not imported.
+
+    Runs of other tools become an experiment file and a folder of recordings beside it, and the file is swept.
     """
+    from plat.app.recorded.sources import READERS
+
+    choice = Choice(_names(axes), seed, _names(metrics), step, experiment, unfinished)
+    if sources[0] not in READERS:
+        if out is not None or force or no_sweep or choice != Choice():
+            fix = f"write the kind first, one of {', '.join(READERS)}: plat import csv {sources[0]} ..."
+            raise SpecError("these options are for runs of other tools", where="the command line", fix=fix)
+        return _import_bundles(list(map(Path, sources)), home, store)
+    if out is None:
+        fix = f"plat import {shlex.join(sources)} --out runs.yaml"
+        raise SpecError("no experiment file is named", where="--out", fix=fix)
+    return _import_recorded(sources[0], sources[1:], out, choice, force, None if no_sweep else (home, store))
+
+
+def _names(text: str) -> tuple[str, ...]:
+    return tuple(name.strip() for name in text.split(",") if name.strip())
+
+
+def _import_recorded(
+    kind: str,
+    sources: list[str],
+    out: Path,
+    choice: Choice,
+    force: bool,
+    sweep_in: tuple[str | None, str | None] | None,
+) -> int:
+    """Import runs of other tools, and sweep the experiment file. `sweep_in`: home and store; None: do not sweep."""
+    from plat.app.recorded.sources import import_runs
+    from plat.cli.verbs.sweep import sweep
+
+    selection = import_runs(kind, sources, out, choice, force=force)
+    axes = ", ".join([*selection.axes, "seed"])
+    print(f"{shown(out)}: {counted(len(selection.runs), 'run')} of {kind}, axes: {axes}")
+    for note in selection.notes:
+        print(f"note: {note}")
+    if sweep_in is None:
+        print(f"next: plat sweep {shlex.quote(shown(out))}")
+        stage.concluded = True
+        return 0
+    return sweep([str(out)], home=sweep_in[0], store=sweep_in[1])
+
+
+def _import_bundles(bundles: list[Path], home: str | None, store: str | None) -> int:
     from plat.store.bundle.bundle_importer import import_bundle
     from plat.store.bundle.reading import read_bundle
 

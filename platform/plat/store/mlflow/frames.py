@@ -21,7 +21,7 @@ from plat.store.mlflow.backend import Deleted, RawRun, Series
 from plat.store.mlflow.connect import open_backend, open_reader
 from plat.store.mlflow.digest import TAG, Digest, is_digest
 from plat.store.mlflow.importer import file_info, import_lock
-from plat.store.mlflow.report_record import NOTE, LoggedReport, ReportRecord, report_tags
+from plat.store.mlflow.report_record import NOTE, PICTURE, LoggedReport, ReportRecord, report_tags
 from plat.store.mlflow.run_record import DAMAGED, TABLES, experiment_name
 from plat.store.mlflow.spelling import TAG_LENGTH, clean_key, cut
 from plat.store.mlflow.uri import shown_uri
@@ -133,10 +133,11 @@ class Store:
         info = replace(file_info(experiment), name=name)
         values = {clean_key(key): float(value) for key, value in record.values.items()}
         claims = {clean_key(key): cut(value, TAG_LENGTH) for key, value in record.tags.items()}
-        tags = report_tags(replace(record, tags=claims), info.tags().get(NOTE, ""))
+        about = info.tags().get(NOTE, "")
         with import_lock(self.home), closing(open_backend(self.home, self.uri)) as backend:
             try:
                 run = backend.file_run(place, info)
+                tags = report_tags(replace(record, tags=claims), about, run if PICTURE in files else "")
                 backend.replace_report(run, LoggedReport(files, values, tags), int(time.time() * 1000))
                 return run
             except Deleted as error:

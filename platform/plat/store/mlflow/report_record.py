@@ -16,7 +16,7 @@ from pathlib import Path
 from plat.store.mlflow.spelling import TAG_LENGTH
 from plat.units import counted
 
-CLAIMS = "claim."  # prefix of a report's tags in the file's run, replaced with each report
+CLAIMS = "plat.claim."  # prefix of a report's tags in the file's run, replaced with each report
 REPORT = "plat.report"  # tag with the newest report's summary in Markdown: `- ` lines of verdicts, then paragraphs
 NOTE = "mlflow.note.content"  # the tag that MLflow shows as the description
 END = "*Above: written by `plat report`, anew each time. Below: yours.*"
@@ -26,11 +26,14 @@ FEWER = (1000, 20, 8, 4, 2, 1, 0)  # verdicts shown per file: the first number t
 
 @dataclass(frozen=True)
 class ReportRecord:
-    """The findings of a report: metrics by name, tags (`claim.*`), and its summary (see `REPORT`)."""
+    """The findings of a report: metrics by name, tags (`plat.claim.*`), and its summary (see `REPORT`)."""
 
     values: Mapping[str, float] = field(default_factory=dict)
     tags: Mapping[str, str] = field(default_factory=dict)
     summary: str = ""
+
+
+PICTURE = "forest.png"  # of the report's files: the numbers behind the verdicts
 
 
 @dataclass(frozen=True)
@@ -42,12 +45,19 @@ class LoggedReport:
     tags: Mapping[str, str]
 
 
-def report_tags(record: ReportRecord, about: str) -> dict[str, str]:
-    """Return the tags of a file's run after a report; `about` is the description of the run without a report."""
+def report_tags(record: ReportRecord, about: str, run: str = "") -> dict[str, str]:
+    """Return the tags of a file's run after a report.
+
+    about  the description of the run without a report
+    run    the MLflow id of the run if the report has PICTURE, which the description then shows
+    """
     if not record.summary:
         return {**record.tags, NOTE: about}
-    own = next(iter(_fitting([record.summary], TAG_LENGTH)), "")
-    above = next(iter(_fitting([record.summary], TAG_LENGTH - len(about) - 2)), "")
+    picture = f"\n\n![forest plot](get-artifact?path=report%2F{PICTURE}&run_uuid={run})" if run else ""
+    verdicts, blank, facts = record.summary.rpartition("\n\n")
+    summary = verdicts + picture + blank + facts
+    own = next(iter(_fitting([summary], TAG_LENGTH)), "")
+    above = next(iter(_fitting([summary], TAG_LENGTH - len(about) - 2)), "")
     return {**record.tags, REPORT: own, NOTE: "\n\n".join(filter(None, [above, about]))}
 
 

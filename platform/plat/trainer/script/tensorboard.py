@@ -29,6 +29,29 @@ class EventFiles:
         yield from sorted(found, key=lambda logged: logged.time)
 
 
+def scalars_of(path: Path) -> Iterator[Logged]:
+    """Yield the scalars of one event file."""
+    from tensorboard.backend.event_processing.event_file_loader import EventFileLoader
+
+    for event in EventFileLoader(str(path)).Load():
+        yield from _scalars(event)
+
+
+def damage_of(path: Path) -> str:
+    """Return what is wrong with an event file, "" for a sound one. TensorBoard reads a damaged one up to the damage."""
+    from tensorboard.compat.tensorflow_stub import errors
+    from tensorboard.compat.tensorflow_stub.pywrap_tensorflow import PyRecordReader_New
+
+    reader = PyRecordReader_New(str(path))
+    try:
+        while True:
+            reader.GetNext()
+    except errors.OutOfRangeError:
+        return ""
+    except errors.DataLossError as error:
+        return str(error.message)
+
+
 def _scalars(event: Any) -> Iterator[Logged]:
     from tensorboard.util import tensor_util
 

@@ -34,7 +34,7 @@ def filled(request, home, recipe, experiment, monkeypatch):
 
 def found(*claims, value=1.0):
     """A record of some claims, all of them partial."""
-    tags = {f"claim.{claim}": "partial" for claim in claims} | {f"claim.{claim}.says": "It helps." for claim in claims}
+    tags = {f"plat.claim.{claim}": "partial" for claim in claims} | {f"plat.claim.{claim}.says": "It helps." for claim in claims}
     lines = "\n".join(f"- **partial** {claim}: It helps." for claim in claims)
     values = {f"claim/{claim}/p": 0.01 for claim in claims} | {"delta": value}
     return ReportRecord(values, tags, f"{lines}\n\n2 of 2 runs have a result.")
@@ -62,12 +62,12 @@ def test_a_claim_that_is_gone_leaves_no_tag_and_no_number(filled):
     mlflow_client(home.store_uri()).set_tag(run, "mine", "kept")
     store.log_report(file, {}, found("b"))
     data = own_run(home, run)
-    assert [key for key in data.tags if key.startswith("claim.")] == ["claim.b", "claim.b.says"]
+    assert [key for key in data.tags if key.startswith("plat.claim.")] == ["plat.claim.b", "plat.claim.b.says"]
     assert data.tags["mine"] == "kept" and data.metrics["claim/b/p"] == 0.01
     assert math.isnan(data.metrics.get("claim/a/p", math.nan))  # of a server it cannot be deleted
     assert "- **partial** a:" not in data.tags[NOTE] + descriptions(home.store_uri())[PLACE]
     store.log_report(file, {})
-    assert not {"claim.b", REPORT} & own_run(home, run).tags.keys()
+    assert not {"plat.claim.b", REPORT} & own_run(home, run).tags.keys()
 
 
 def test_the_descriptions_begin_with_the_verdicts(filled):

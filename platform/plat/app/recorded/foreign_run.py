@@ -1,0 +1,79 @@
+"""A run that another tool recorded, as every reader of a source gives it."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from plat.characters import is_too_large
+from plat.spec.reading.yaml_scalar import scalar
+
+SPECIAL = {"NaN": math.nan, "Infinity": math.inf, "-Infinity": -math.inf}  # as W&B writes these numbers
+
+
+@dataclass(frozen=True)
+class ForeignRun:
+    """One run of a source. A reader returns runs in the order of their start, or of their names.
+
+    name      its name or id in the source
+    values    dotted key -> str, int, float, bool or None: its config
+    history   step -> metric -> number
+    place     its file or address, for messages
+    finished  False for a run that crashed or was still running
+    """
+
+    name: str
+    values: dict[str, Any]
+    history: dict[int, dict[str, float]]
+    place: str
+    finished: bool = True
+
+
+def flat_values(config: Mapping[Any, Any], prefix: str = "") -> dict[str, Any]:
+    """Return dotted key -> value of a nested config; a list or an object becomes text."""
+    found: dict[str, Any] = {}
+    for name, value in config.items():
+        found |= flat_values(value, f"{prefix}{name}.") if isinstance(value, Mapping) else {f"{prefix}{name}": value}
+    return {name: _value(value) for name, value in found.items()} if not prefix else found
+
+
+def text_values(texts: Mapping[str, str]) -> dict[str, Any]:
+    """Return the values that texts mean: `0.1` is a number, `true` a truth value, `adam` a text."""
+    return {name: _value(_meaning(text)) for name, text in texts.items()}
+
+
+def number_of(value: Any) -> float | None:
+    """Return a number as float, also one of SPECIAL; None for everything else, truth values included."""
+    if isinstance(value, str):
+        return SPECIAL.get(value)
+    return float(value) if isinstance(value, int | float) and not isinstance(value, bool) else None
+
+
+def merged(logged: Iterable[tuple[int, Mapping[str, float]]]) -> dict[int, dict[str, float]]:
+    """Return step -> metrics of what was logged; of a metric that a step has twice, the last one."""
+    history: dict[int, dict[str, float]] = {}
+    for step, metrics in logged:
+        if metrics:
+            history.setdefault(step, {}).update(metrics)
+    return history
+
+
+def _meaning(text: str) -> Any:
+    try:
+        return scalar(text) if text else ""
+    except ValueError:  # a number of thousands of digits
+        return text
+
+
+def _value(value: Any) -> Any:
+    """Return a value that an experiment file can hold: a number without a place there becomes text."""
+    if isinstance(value, bool) or value is None or isinstance(value, str):
+        return value
+    if isinstance(value, float):
+        return value if math.isfinite(value) else str(value)
+    if isinstance(value, int):
+        return str(value) if is_too_large(value) else value
+    return json.dumps(value, default=str)

@@ -1,0 +1,56 @@
+"""Choose the metrics of foreign runs, and the metric that counts their steps."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import replace
+
+from plat.app.recorded.choice import Choice
+from plat.app.recorded.foreign_run import ForeignRun, merged
+from plat.errors import SpecError
+from plat.suggest import suggest
+
+OWN_METRICS = ("_runtime", "_timestamp", "_wandb", "_step")  # of W&B
+SYSTEM = ("system/", "system.")  # metrics below it are of the machine
+
+
+def with_metrics(runs: Sequence[ForeignRun], choice: Choice) -> list[ForeignRun]:
+    """Return the runs with the chosen metrics, by default all; the history of a run may then be empty.
+
+    Raises SpecError if no run has a metric, or not one that the choice names.
+    """
+    names = dict.fromkeys(name for run in runs for metrics in run.history.values() for name in metrics)
+    check_known(choice, names, runs[0].place)
+    chosen = set(choice.metrics) or {name for name in names if is_metric(name) and name != choice.step}
+    found = [replace(run, history=_history(run, choice.step, chosen)) for run in runs]
+    if not any(run.history for run in found):
+        fix = "log numbers, or name metrics that the runs have: --metrics A,B"
+        raise SpecError("no run has a metric", where=runs[0].place, fix=fix)
+    return found
+
+
+def check_known(choice: Choice, names: Collection[str], place: str) -> None:
+    """Raise SpecError if a metric that the choice names is not among these names."""
+    for name in filter(None, [*choice.metrics, choice.step]):
+        if name not in names:
+            shown = [other for other in names if is_metric(other)]
+            raise SpecError(f"no run has the metric {name!r}", where=place, fix=suggest(name, shown, "metrics"))
+
+
+def is_metric(name: str) -> bool:
+    """Return True unless a tool itself logs the metric, about its time or its machine."""
+    return name not in OWN_METRICS and not name.startswith(SYSTEM)
+
+
+def _history(run: ForeignRun, step: str, chosen: set[str]) -> dict[int, dict[str, float]]:
+    """Return the chosen metrics by step; with `step`, a metric, by its value."""
+    rows = []
+    for at, metrics in sorted(run.history.items()):
+        place = metrics.get(step) if step else at
+        if place is None:  # this was logged without the metric that counts steps
+            continue
+        if place < 0 or place != place // 1:
+            what = f"the step {step or ''} of the run {run.name} is {place!r}, which is no whole number of at least 0"
+            raise SpecError(what.replace("  ", " "), where=run.place, fix="name another metric with --step")
+        rows.append((int(place), {name: value for name, value in metrics.items() if name in chosen}))
+    return merged(rows)

@@ -1,0 +1,134 @@
+"""Choose what is recorded of foreign runs: which of them, their metrics, their axes, and the seed of each."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from plat.app.recorded.axes import axes_of
+from plat.app.recorded.choice import NO_SEED, Choice
+from plat.app.recorded.foreign_run import ForeignRun
+from plat.app.recorded.metric_choice import with_metrics
+from plat.errors import SpecError
+from plat.spec.composition.leaf import show
+from plat.suggest import suggest
+from plat.units import counted
+
+
+@dataclass(frozen=True)
+class Recorded:
+    """One run to record: the values of its axes, its seed, and the run with the chosen metrics."""
+
+    values: dict[str, Any]
+    seed: int
+    run: ForeignRun
+
+
+@dataclass(frozen=True)
+class Selection:
+    """The runs to record.
+
+    axes   the keys of the values that vary
+    alike  the values that are the same in all runs
+    notes  sentences about what was left out
+    """
+
+    axes: tuple[str, ...]
+    runs: list[Recorded]
+    alike: dict[str, Any]
+    notes: list[str]
+
+
+def select(runs: Sequence[ForeignRun], choice: Choice) -> Selection:
+    """Return what is to be recorded.
+
+    Raises SpecError if no run is left, for an unknown axis, seed or metric, and for two runs with the same values and
+    the same seed.
+    """
+    notes: list[str] = []
+    kept = _kept(runs, choice, notes)
+    seed_key = _seed_key(choice, {key for run in kept for key in run.values})
+    axes, alike, left_out = axes_of([run.values for run in kept], choice.axes, seed_key)
+    if left_out:
+        notes.append(f"no axis, because it only names the runs: {', '.join(left_out)} (--axes A,B chooses others)")
+    values = [{axis: run.values.get(axis) for axis in axes} for run in kept]
+    is_numbered = not seed_key or choice.seed == NO_SEED
+    seeds = _numbers(values) if is_numbered else [_seed(run, seed_key) for run in kept]
+    found = [Recorded(*each) for each in zip(values, seeds, kept, strict=True)]
+    _check_distinct(found)
+    if about_seeds := _unlike_seeds(found, is_numbered):
+        notes.append(about_seeds)
+    return Selection(axes, found, alike, notes)
+
+
+def _kept(runs: Sequence[ForeignRun], choice: Choice, notes: list[str]) -> list[ForeignRun]:
+    """Return the runs that have finished, or all with `unfinished`, which have one of the chosen metrics."""
+    chosen = [run for run in runs if run.finished or choice.unfinished]
+    if not chosen:
+        raise SpecError("no run has finished", where=runs[0].place, fix="--unfinished imports them as they are")
+    if left_out := len(runs) - len(chosen):
+        notes.append(
+            f"left out, because they did not finish: {counted(left_out, 'run')} (--unfinished imports such runs)"
+        )
+    found = with_metrics(chosen, choice)
+    if empty := [run.name for run in found if not run.history]:
+        notes.append(f"left out, because they have no metric: {', '.join(empty[:5])}" + ", ..." * (len(empty) > 5))
+    return [run for run in found if run.history]
+
+
+def _seed_key(choice: Choice, keys: Collection[str]) -> str:
+    key = choice.seed_key(keys)
+    if key and key not in keys:
+        raise SpecError(f"no run has the value {key!r}", where="--seed", fix=suggest(key, sorted(keys), "values"))
+    return key
+
+
+def _seed(run: ForeignRun, key: str) -> int:
+    value = run.values.get(key)
+    if isinstance(value, bool) or not isinstance(value, int | float) or value < 0 or value != int(value):
+        what = f"the seed {key} of the run {run.name} is {show(value)}, which is no whole number of at least 0"
+        raise SpecError(what, where=run.place, fix="name another value: --seed KEY; or number the runs: --seed none")
+    return int(value)
+
+
+def _numbers(values: Sequence[dict[str, Any]]) -> list[int]:
+    """Return a number for each run: 0, 1, ... among the runs with the same values."""
+    seen: Counter[str] = Counter()
+    numbers = []
+    for row in values:
+        numbers.append(seen[_alike(row)])
+        seen[_alike(row)] += 1
+    return numbers
+
+
+def _check_distinct(runs: Sequence[Recorded]) -> None:
+    """Raise SpecError for two runs with the same values and the same seed."""
+    seen: dict[tuple[str, int], ForeignRun] = {}
+    for each in runs:
+        other = seen.setdefault((_alike(each.values), each.seed), each.run)
+        if other is not each.run:
+            shown = ", ".join(f"{name}={value}" for name, value in {**each.values, "seed": each.seed}.items())
+            what = f"two runs have the same values and seed ({shown}): {other.name} and {each.run.name}"
+            fix = "name the values that tell them apart: --axes A,B; or their seed: --seed KEY (none numbers the runs)"
+            raise SpecError(what, where=f"{other.place} and {each.run.place}", fix=fix)
+
+
+def _unlike_seeds(runs: Sequence[Recorded], is_numbered: bool) -> str:
+    """Return a sentence if the settings do not all have the same seeds, else ""."""
+    groups: dict[str, set[int]] = {}
+    for each in runs:
+        groups.setdefault(_alike(each.values), set()).add(each.seed)
+    shared = sorted(set.intersection(*groups.values()))
+    if all(len(seeds) == len(shared) for seeds in groups.values()):
+        return ""
+    what = "the settings have different seeds, and effects are paired by seed"
+    if shared:
+        return f"{what}: 'matrix.seed=[{','.join(map(str, shared))}]' leaves the runs that all settings have"
+    return what + ("" if is_numbered else ": --seed none numbers the runs instead")
+
+
+def _alike(values: dict[str, Any]) -> str:
+    """Return a text that is the same for equal values: 1.0 is 1, and true is not 1."""
+    return repr([float(v) if isinstance(v, int | float) and not isinstance(v, bool) else v for v in values.values()])

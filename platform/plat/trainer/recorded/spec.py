@@ -1,0 +1,61 @@
+"""The specification of the trainer `recorded`."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from plat.errors import SpecError
+from plat.plain_files import read_bytes
+from plat.trainer.api import HEADLINE, TrainerSpec, lazily
+from plat.trainer.plugin_code import DIGITS
+from plat.trainer.recorded.config import RecordedRunConfig
+from plat.trainer.recorded.recording import check_recording, recording_path
+from plat.trainer.script.command import flat
+
+OF_A_RUN = 1 << 16  # bytes that any run keeps
+
+
+def validate(config: RecordedRunConfig) -> RecordedRunConfig:
+    """Return the config. Raises SpecError if no recording has these values."""
+    folder = Path(config.recorded.folder)
+    if not folder.is_dir():
+        raise SpecError(
+            f"there is no folder {folder}", where="recorded.folder", fix="name one that `plat import` wrote"
+        )
+    check_recording(_path(config), flat(config.args), config.seed)
+    return config
+
+
+def _source_files(config: RecordedRunConfig) -> dict[str, str]:
+    path = _path(config)
+    return {path.name: hashlib.sha256(read_bytes(path, None)).hexdigest()[:DIGITS]}
+
+
+def _disk_bytes(config: RecordedRunConfig) -> int:
+    return OF_A_RUN + 3 * _path(config).stat().st_size  # an event is longer than its line
+
+
+def _path(config: RecordedRunConfig) -> Path:
+    return recording_path(Path(config.recorded.folder), flat(config.args), config.seed)
+
+
+def _headline(config: Mapping[str, Any]) -> str:
+    return str(config["recorded"]["success"] or HEADLINE)
+
+
+SPEC = TrainerSpec(
+    name="recorded",
+    version="1.0",
+    config_type=RecordedRunConfig,
+    load=lazily("plat.trainer.recorded.train", "train"),
+    validate=validate,
+    source_files=_source_files,
+    operational_keys=("recorded.folder", "recorded.success"),
+    headline=_headline,
+    iterations=lambda config: None,
+    disk_bytes=_disk_bytes,
+    cost_keys=(),
+)

@@ -1,0 +1,77 @@
+"""A project with an empty store, and the numbers that an import has brought into it."""
+
+from __future__ import annotations
+
+import csv
+import json
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import plat
+
+NUMBERS = ("value", "low", "high")
+Curves = dict[tuple[object, ...], dict[str, list[tuple[int, float]]]]  # labels of a run -> metric -> (step, number)
+
+
+@pytest.fixture
+def project(tmp_path: Path, empty_store: Path, monkeypatch: pytest.MonkeyPatch, nothing_named: None) -> Path:
+    """The current folder, with a home that has a store."""
+    (tmp_path / "plat-home").mkdir()
+    shutil.copy(empty_store, tmp_path / "plat-home" / "mlflow.db")
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+@pytest.fixture
+def stored(project: Path) -> Callable[..., Curves]:
+    """Return what the store has of the runs of a file, by these axes."""
+
+    def read(file: str, *axes: str) -> Curves:
+        labels = {run.id: tuple(run.axes[axis] for axis in axes) for run in plat.status(file)}
+        curves: Curves = {}
+        for row in plat.load(file).metrics.sort_values(["run_id", "key", "step"]).itertuples():
+            curves.setdefault(labels[row.run_id], {}).setdefault(row.key, []).append((row.step, row.value))
+        return curves
+
+    return read
+
+
+@pytest.fixture
+def means(project: Path) -> Callable[..., dict[tuple[str, str], tuple[float, ...]]]:
+    """Return (row, metric) -> (mean, low, high) of the default report of a file."""
+
+    def read(file: str) -> dict[tuple[str, str], tuple[float, ...]]:
+        with open(project / "plat-home" / "reports" / file / "metrics.csv", encoding="utf-8") as lines:
+            rows = list(csv.DictReader(lines))
+        return {(row["row"], row["metric"]): tuple(float(row[k] or "nan") for k in NUMBERS) for row in rows}
+
+    return read
+
+
+# In a process of its own, because wandb keeps the folder of its first run and a service for all runs of a process.
+OFFLINE = """
+import json, sys, wandb
+settings = wandb.Settings(silent=True, console="off", x_disable_stats=True, x_disable_meta=True)
+for config, rows in json.load(sys.stdin):
+    with wandb.init(mode="offline", dir=".", config=config, settings=settings) as run:
+        for row in rows:
+            run.log(row)
+"""
+
+
+@pytest.fixture
+def offline(project: Path) -> Callable[[list[tuple[dict[str, Any], list[dict[str, Any]]]]], None]:
+    """Let wandb itself write offline runs, each a config and the rows that it logs, below `wandb`."""
+    pytest.importorskip("wandb")
+
+    def write(runs: list[tuple[dict[str, Any], list[dict[str, Any]]]]) -> None:
+        given = json.dumps(runs)
+        subprocess.run([sys.executable, "-c", OFFLINE], input=given, text=True, check=True, capture_output=True)
+
+    return write
