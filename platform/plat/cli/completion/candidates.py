@@ -56,7 +56,7 @@ def _of_metavar(metavar: str, words: list[str], unfinished: str) -> Candidates:
     if not kinds:
         return _beginning(unfinished, dict.fromkeys(re.findall(r"[a-z]+", metavar), ""))
     found: Candidates = {}
-    if {"DIR", "FILE", "SCRIPT", "CHECKPOINT"} & {*kinds}:
+    if {"DIR", "FILE", "SCRIPT", "CHECKPOINT", "SOURCE"} & {*kinds}:
         found |= dict.fromkeys(_paths(unfinished), "")
     if "SPEC" in kinds:
         found |= dict.fromkeys(_paths(unfinished, (".yaml", ".yml")), "")

@@ -78,6 +78,7 @@ def found(line: str) -> list[str]:
         ("plat diff mine.yaml gr", ["grpo-s0-ab99cd34"]),
         ("plat diff --metric los", []),
         ("plat init tr", ["train.py"]),
+        ("plat import mo", ["more/"]),
         ("plat export mine.yaml --out=mo", ["--out=more/"]),
         ("plat completion ", ["bash", "zsh", "fish"]),
         ("plat sweep 'matrix.filter.ru", ["matrix.filter.rule="]),
