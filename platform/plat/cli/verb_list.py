@@ -11,6 +11,7 @@ from typer.core import TyperGroup
 
 # Verb -> its line in `plat --help`, which repeats the first line of its help.
 VERBS = {
+    "init": "Write an experiment file for a script.",
     "plan": "Show what would run and what it costs.",
     "sweep": "Run what is missing and print the report.",
     "tune": "Search over options of runs and confirm the winner.",
@@ -35,6 +36,7 @@ VERBS = {
     "options": "Explain options of runs, builders of reports and checks.",
     "ui": "Show the store on MLflow's web page.",
     "doctor": "Check what works on this machine.",
+    "completion": "Print a script with which a shell completes commands.",
 }
 GROUPS = {"base": "List, build and verify base models of the stand-ins."}  # groups of verbs with their own subcommands
 # The function of a verb is called like the verb, except these.

@@ -41,6 +41,7 @@ trials: 1
 """
 # verb -> the arguments to try, and whether it lists the runs by their names
 COMMANDS = {
+    "init": (["{home}/nothing.py"], False),
     "plan": (["{file}", "-v"], True),
     "sweep": (["{file}", "--dry-run"], False),
     "tune": (["{search}"], False),
@@ -65,10 +66,11 @@ COMMANDS = {
     "options": ([], False),
     "ui": (["--help"], False),
     "doctor": ([], False),
+    "completion": (["bash"], False),
     "base": (["list"], False),
 }
-# They print what others wrote, progress line by line, or a report's tables, which shorten their own cells.
-QUOTES = ("logs", "sweep", "tune", "run", "retry", "report")
+# They print what others wrote, progress line by line, a report's tables, which shorten their own cells, or a script.
+QUOTES = ("logs", "sweep", "tune", "run", "retry", "report", "completion")
 
 
 @pytest.fixture(scope="module")

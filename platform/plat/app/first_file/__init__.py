@@ -1,0 +1,1 @@
+"""Write a first experiment file for a script of the user: `plat init train.py`."""

@@ -1,0 +1,153 @@
+"""Read the options of a script from its help text, as argparse, click, typer and tyro print it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+DEEPEST = 10  # columns: a line that is indented further goes on with the help of the option above it
+NOT_OF_A_RUN = ("help", "version", "install-completion", "show-completion")
+NO_DEFAULT = ("", "None", "null", "==SUPPRESS==")
+
+_COLOUR = re.compile(r"\x1b\[[0-9;]*m")
+_BOX = re.compile("[│┃|](?=\\s*$)|^\\s*[│┃|]")
+_RULE = re.compile("\\s*[─━╭╰╮╯┌└┐┘]")
+_ENTRY = re.compile(r"(\s*)(?:\*\s+)?(-{1,2}[A-Za-z].*)")  # typer marks a required option with an asterisk
+_NAME = re.compile(r"(?:(?<=[\s,/])|^)(--?)([A-Za-z][\w.:-]*)")
+_CHOICES = re.compile(r"\{([^{}]*)\}|\[([^\[\]]*\|[^\[\]]*)\]")
+_TYPE = re.compile(
+    r"(INTEGER|FLOAT|TEXT|PATH|FILE|FILENAME|UUID|BOOLEAN|DIRECTORY)( RANGE)?|\[[^\[\]]*\|[^\[\]]*\]|<.*>"
+)
+_DEFAULT = re.compile(r"[(\[](?:[^()\[\]]*?[,;] )?default: ?")
+_REQUIRED = re.compile(r"[(\[;,] ?required[)\]]")
+
+
+@dataclass(frozen=True)
+class Flag:
+    """An option of a script.
+
+    name      without dashes, as the script spells it: `batch-size`; of Hydra the key: `optim.lr`
+    opening   what stands before its value in the command: `--batch-size `, `optim.lr=`, "" for its place alone
+    default   its value as text; None if it is unknown
+    choices   its valid values, () for any
+    says      its help text
+    is_switch     it takes no value: `--verbose`
+    has_several   it takes several values: `--sizes 1 2 3`
+    is_required   the script refuses to start without it
+    """
+
+    name: str
+    opening: str
+    default: str | None = None
+    choices: tuple[str, ...] = ()
+    says: str = ""
+    is_switch: bool = False
+    has_several: bool = False
+    is_required: bool = False
+
+
+def flags_of_help(text: str) -> list[Flag]:
+    """Return the arguments without a name and the long options of a help text, without `--help` and the like."""
+    lines = [_COLOUR.sub("", line).expandtabs() for line in text.splitlines()]
+    usage = _usage(lines)
+    found = {name: Flag(name, "", is_required=True) for name in _positional(lines, usage)}
+    for head, says in _entries(lines):
+        flag = _flag(head, says, usage)
+        if flag is not None and flag.name not in NOT_OF_A_RUN:
+            found.setdefault(flag.name, flag)
+    return list(found.values())
+
+
+def _usage(lines: list[str]) -> str:
+    """Return the part of a help text that argparse begins with `usage:`, on one line; "" without one."""
+    usage: list[str] = []
+    for line in lines:
+        if usage and not line.strip():
+            break
+        if usage or line.lower().lstrip().startswith("usage:"):
+            usage.append(line)
+    return " ".join(usage)
+
+
+def _positional(lines: list[str], usage: str) -> list[str]:
+    """Return the names of required arguments without dashes, as argparse lists them or click's usage ends with them."""
+    names = re.findall(r"(?<= )[A-Z][A-Z_]*(?= |$)", usage.partition("[OPTIONS]")[2])
+    begin = next((at for at, line in enumerate(lines) if line.strip() == "positional arguments:"), len(lines))
+    for line in lines[begin + 1 :]:
+        if not line.strip():
+            break
+        entry = re.match(r"  ([A-Za-z_]\w*)(  |$)", line)
+        names += [entry[1]] if entry and f"[{entry[1]}" not in usage else []
+    return [name.lower() if name.isupper() else name for name in names]
+
+
+def _entries(lines: list[str]) -> Iterator[tuple[str, str]]:
+    """Yield (names and metavar, help text) of every option."""
+    head, says, indent = "", [""], 0
+    for line in [*(_BOX.sub(" ", line) for line in lines), "end"]:
+        entry = _ENTRY.fullmatch(line.rstrip())
+        is_entry = entry is not None and len(entry[1]) <= DEEPEST
+        depth = len(line) - len(line.lstrip())
+        if head and (is_entry or _RULE.match(line) or (line.strip() and depth <= indent)):
+            yield head, " ".join(filter(None, says))
+            head = ""
+        if is_entry and entry is not None:
+            indent = len(entry[1])
+            head, *says = _columns(entry[2])
+        elif head:
+            says.append(" ".join(line.split()))
+
+
+def _columns(line: str) -> list[str]:
+    """Return the names with the metavar, and the help text; typer puts each name and the metavar in a column."""
+    head, *rest = re.split(r"\s{2,}", line)
+    while rest and (_NAME.match(rest[0]) or (_TYPE.fullmatch(rest[0]) and _without_names(head) == "")):
+        head = f"{head} {rest.pop(0)}"
+    return [head, " ".join(rest)]
+
+
+def _without_names(head: str) -> str:
+    return _NAME.split(head)[-1].strip(" =,/")
+
+
+def _flag(head: str, says: str, usage: str) -> Flag | None:
+    """Return the option of an entry, None if it has no long name."""
+    listed = _CHOICES.search(head)
+    names = [dashes + name for dashes, name in _NAME.findall(_CHOICES.sub("", head))]
+    name = next((name for name in names if name.startswith("--")), None)
+    if name is None:
+        return None
+    metavar = _without_names(head[: listed.start()] if listed else head)
+    default, says = _default(says)
+    return Flag(
+        name=name[2:],
+        opening=f"{name} ",
+        default=None if default in NO_DEFAULT else default,
+        choices=tuple(re.split(r"[,|]\s*", listed[1] or listed[2])) if listed else (),
+        says=_REQUIRED.sub("", says).strip(" *"),
+        is_switch=not listed and not metavar,
+        has_several="..." in head or len(metavar.replace(" RANGE", "").split()) > 1,
+        is_required=bool(_REQUIRED.search(says)) or any(_is_bare(name, usage) for name in names),
+    )
+
+
+def _is_bare(name: str, usage: str) -> bool:
+    """Return True if the usage has an option without brackets and not as one of alternatives."""
+    return re.search(rf"(?<![\[(|])(?<!\| ) {re.escape(name)} (?!\|)", usage) is not None
+
+
+def _default(says: str) -> tuple[str | None, str]:
+    """Return the default that a help text names in brackets, None without one, and the text without these brackets."""
+    begin = _DEFAULT.search(says)
+    if begin is None:
+        return None, says
+    depth, end = 1, begin.end()
+    while end < len(says) and depth:
+        depth += (says[end] in "([") - (says[end] in ")]")
+        end += 1
+    inside = says[begin.end() : end - 1 if not depth else end]
+    default = inside.split("; ")[0].strip()  # click goes on with the limits: `[default: 3; x>=1]`
+    if len(default) > 1 and default[0] == default[-1] and default[0] in "'\"":
+        default = default[1:-1]
+    return default, f"{says[: begin.start()].strip()} {says[end:].strip()}".strip()

@@ -1,0 +1,165 @@
+"""Write the text of a first experiment file, with a comment beside each value."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+import shlex
+from collections.abc import Iterator
+
+from plat.app.first_file.flags import Flag
+from plat.app.first_file.placeholders import Placed, can_be_written
+from plat.app.first_file.user_script import UserScript
+from plat.characters import is_too_large
+from plat.spec.reading.yaml_scalar import scalar
+
+WIDE = 110  # characters: a longer command gets a line for each option
+LONGEST = 150  # characters of a comment
+_SIMPLE = re.compile(r"[A-Za-z_/.][\w/.+-]*( [\w/.+][\w/.+-]*)*")  # a text that needs no quotes in YAML
+_LIKELY = re.compile(r"(.*[._])?(lr|learning_rate|batch_size|alpha|beta|gamma|temperature|dropout|weight_decay)")
+
+
+def file_text(script: UserScript, folder: str, used: list[Placed], left: list[Flag]) -> str:
+    """Return an experiment file for a script.
+
+    folder  the script's folder as the file names it, "" if it is the file's own folder
+    used, left  the options that the command passes, and the others (`placeholders.placed`)
+    """
+    name = _comment(script.path.name)
+    lines = [
+        "# A first experiment file, to be changed. Lines that begin with # do nothing.",
+        f"title: {_text(f'Runs of {script.path.name}')}",
+        "base:",
+        "  trainer: script",
+        *_command(script, used),
+        *([f"  script.folder: {_text(folder)}  # the command runs here"] if folder else []),
+        *_metrics(script),
+        *_values(used),
+        *_others(left),
+    ]
+    if not (used or left):
+        lines += [
+            f"  # No options of {name} are known. Write a placeholder where a value belongs, and its value here:",
+            "  #   script.command: " + _comment(shlex.join(script.words)) + " --lr {lr} --seed {seed}",
+            "  #   lr: 0.01",
+        ]
+    return "\n".join([*lines, *_matrix(used), *_claim(used), ""])
+
+
+def _command(script: UserScript, used: list[Placed]) -> Iterator[str]:
+    """Yield the command, on several lines if it is long. The names of the script are quoted as for a shell."""
+    first = " ".join(shlex.quote(word.replace("{", "{{").replace("}", "}}")) for word in script.words)
+    options = [f"{one.flag.opening}{{{one.placeholder}}}" for one in used]
+    if script.is_hydra:
+        options.append("hydra.run.dir={run_dir}")
+    whole = " ".join([first, *options])
+    if not first.isascii() or not re.fullmatch(r"[\w./ -]+", first):
+        yield f"  script.command: {json.dumps(whole, ensure_ascii=False)}"
+    elif len(whole) <= WIDE:
+        yield f"  script.command: {whole}"
+    else:
+        yield "  script.command: >-"
+        yield from (f"    {part}" for part in [first, *options])
+
+
+def _metrics(script: UserScript) -> Iterator[str]:
+    if script.writes_events:
+        yield "  # Read TensorBoard's event files, which the script must write below the folder in PLAT_RUN_DIR:"
+        yield "  # script.metrics: tensorboard"
+
+
+def _values(used: list[Placed]) -> Iterator[str]:
+    """Yield a line for the value of each option that the command passes."""
+    for one in used:
+        notes = _notes(one.flag)
+        if one.in_base:
+            filled = ["required: write its value here"] if one.must_be_filled_in else []
+            end = "; ".join([*filled, *notes])
+            yield f"  {one.placeholder}: {_value(one)}" + (f"  # {_comment(end)}" if end else "")
+        elif one.placeholder != "seed":
+            meaning = "a folder of the run" if one.placeholder == "run_dir" else "a folder that a resumed run gets back"
+            own = f", in place of {one.flag.default}" if one.flag.default else ""
+            yield f"  # {_comment(f'{one.flag.opening.strip()}: plat passes {meaning}{own}')}"
+
+
+def _others(left: list[Flag]) -> Iterator[str]:
+    """Yield comments on the options that the command does not pass."""
+    if left:
+        yield "  # The command does not pass these. Add one to the command with a placeholder, and its value here."
+    if any(flag.is_switch for flag in left):
+        yield "  # A placeholder cannot switch off an option without a value: write it into the command or not."
+    for flag in left:
+        kind = ["takes no value"] if flag.is_switch else ["takes several values"] if flag.has_several else []
+        end = "; ".join([*_notes(flag), *kind])
+        yield f"  # {_comment(flag.opening.strip(' =') + (f': {end}' if end else ''))}"
+
+
+def _notes(flag: Flag) -> list[str]:
+    return [*([flag.says] if flag.says else []), *([f"one of: {', '.join(flag.choices)}"] if flag.choices else [])]
+
+
+def _matrix(used: list[Placed]) -> Iterator[str]:
+    axis = _example(used)
+    has_seed = any(one.placeholder == "seed" for one in used)
+    yield "matrix:  # every combination of these values is a run"
+    if has_seed:
+        yield "  seed: range(3)"
+    else:
+        yield "  # seed: range(3)  # plat passes it in the environment, as PLAT_SEED: the script must read it"
+    if axis:
+        yield f"  # {axis[0]}: [{', '.join(axis[1])}]  # then remove {axis[0]} from base"
+    else:
+        yield "  # lr: [0.01, 0.001]  # the command must have {lr}"
+
+
+def _example(used: list[Placed]) -> tuple[str, list[str]] | None:
+    """Return an axis to begin with, and its values: a likely hyperparameter, else a number, else a choice."""
+    numbers = [one for one in used if one.in_base and one.is_number and not one.flag.choices]
+    likely = [one for one in numbers if _LIKELY.fullmatch(one.placeholder)]
+    for one in [*likely, *numbers]:
+        value = scalar(one.value)
+        other = value * 2 if isinstance(value, int) else value / 10
+        if value != other and math.isfinite(other):
+            return one.placeholder, [_value(one), json.dumps(other)]
+    for one in used:
+        if one.in_base and len(one.flag.choices) > 1 and all(map(can_be_written, one.flag.choices)):
+            return one.placeholder, [_text(choice, of_number=True) for choice in one.flag.choices]
+    return None
+
+
+def _claim(used: list[Placed]) -> Iterator[str]:
+    axis = _example(used)
+    what = f"The first {axis[0]}" if axis else "The first value"
+    yield "# What you expect, which plat judges from five seeds on:"
+    yield "# claims:"
+    yield "#   - id: first-is-higher"
+    yield f"#     says: {what} ends with a higher loss than the second."
+    yield "#     check: mean_delta_positive"
+    yield "#     measure: {metric: loss}"
+    yield "#     smallest: 0.1  # the smallest difference of interest"
+
+
+def _value(one: Placed) -> str:
+    return _text(one.value, of_number=True)
+
+
+def _text(text: str, of_number: bool = False) -> str:
+    """Return a text as YAML; with `of_number`, a number is a number."""
+    try:
+        value = scalar(text)
+    except ValueError:  # thousands of digits
+        value = text
+    if of_number and isinstance(value, bool):
+        return text if text == json.dumps(value) else json.dumps(text)  # a command gets `true` for a true value
+    if of_number and isinstance(value, int | float) and math.isfinite(value) and not is_too_large(int(value)):
+        return text
+    if isinstance(value, str) and _SIMPLE.fullmatch(text):
+        return text
+    return json.dumps(text, ensure_ascii=False)
+
+
+def _comment(text: str) -> str:
+    """Return a text on one line, shortened."""
+    line = "".join(letter if letter.isprintable() else "?" for letter in " ".join(text.split()))
+    return line if len(line) <= LONGEST else line[: LONGEST - 1] + "…"

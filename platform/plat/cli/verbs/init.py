@@ -1,0 +1,51 @@
+"""`plat init`: write an experiment file for a script."""
+
+from __future__ import annotations
+
+import shlex
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from plat.app.first_file.making import FirstFile, make_first_file
+from plat.cli.common import shown, verb
+from plat.cli.screen.table import fitted
+from plat.units import counted
+
+HOW_TO_LOG = (
+    'The script seems to log no metrics. Let it print lines of JSON, such as {"step": 1, "loss": 0.5}, or call '
+    "plat.log(step, loss=0.5) after `import plat`."
+)
+
+
+@verb()
+def init(
+    script: Annotated[str, typer.Argument(metavar="SCRIPT", help="A Python script or a program, e.g. train.py.")],
+    out: Annotated[
+        Path | None, typer.Option("--out", metavar="FILE", help="The new file [the script's name with .yaml].")
+    ] = None,
+    plain: Annotated[bool, typer.Option("--plain", help="Execute nothing, and write a file without flags.")] = False,
+) -> int:
+    """Write an experiment file for a script.
+
+    Executes `python train.py --help` to find the script's flags (`--cfg job` for Hydra), and nothing else.
+    """
+    made = make_first_file(script, out, plain)
+    print(fitted("\n".join(_lines(made))))
+    return 0
+
+
+def _lines(made: FirstFile) -> list[str]:
+    file = shlex.quote(shown(made.path))
+    lines = [f"executed in {shown(made.script.folder)}: {made.executed}"] if made.executed else ["executed nothing"]
+    if made.failure:
+        lines.append(f"its flags are unknown: {made.failure}")
+    of_all = f"{len(made.used)} of {counted(len(made.used) + len(made.left), 'flag')}"
+    lines.append(f"wrote {shown(made.path)}, whose command passes " + (of_all if made.used else "no flags"))
+    to_fill_in = [one.placeholder for one in made.used if one.must_be_filled_in]
+    if to_fill_in:
+        lines.append(f"The script requires a value for: {', '.join(to_fill_in)}. Write it into {file}.")
+    if not made.script.logs:
+        lines.append(HOW_TO_LOG)
+    return [*lines, "next:", f"  plat plan {file}", f"  plat sweep {file}"]

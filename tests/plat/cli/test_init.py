@@ -1,0 +1,195 @@
+"""`plat init` with real scripts: what it executes, what it writes, and that the file can be planned at once."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from plat.app.first_file import asking
+from plat.errors import SpecError
+from plat.spec.reading.yaml_reader import read
+
+Verb = Callable[..., tuple[int, str, str]]
+
+ARGPARSE = """
+import argparse, json
+parser = argparse.ArgumentParser(formatter_class=argparse.ArgumentDefaultsHelpFormatter)
+parser.add_argument("--lr", type=float, default=0.01, help="rate of learning")
+parser.add_argument("--model", choices=["small", "big"], default="small")
+parser.add_argument("--seed", type=int, default=0)
+parser.add_argument("--verbose", action="store_true")
+given = parser.parse_args()
+open("trained", "w").close()
+print(json.dumps({"loss": given.lr}))
+"""
+CLICK = """
+import click, csv
+@click.command()
+@click.option("--lr", default=0.01)
+def main(lr):
+    open("trained", "w").close()
+main()
+"""
+HYDRA = """
+import sys
+import hydra
+print("a: warning", file=sys.stderr)
+@hydra.main(version_base=None, config_path=".", config_name="config")
+def main(config):
+    open("trained", "w").close()
+main()
+"""
+SHELL = """#!/bin/sh
+case "$1" in --help) echo "  --lr RATE  the rate (default: 0.1)"; exit;; esac
+touch trained
+"""
+
+
+@pytest.fixture(autouse=True)
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def script(name: str, text: str) -> Path:
+    path = Path(name)
+    path.parent.mkdir(exist_ok=True)
+    path.write_text(text)
+    path.chmod(0o755)
+    return path
+
+
+def planned(plat: Verb, file: str) -> int:
+    """The number of runs of a file."""
+    code, out, err = plat("plan", file, "--json")
+    assert code == 0, err
+    return int(json.loads(out)["runs"]) if isinstance(json.loads(out)["runs"], int) else len(json.loads(out)["runs"])
+
+
+def test_argparse(plat: Verb, here: Path) -> None:
+    script("train.py", ARGPARSE)
+    code, out, _ = plat("init", "train.py")
+    assert code == 0 and "executed in .: python train.py --help" in out
+    assert "3 of 4 flags" in out and out.endswith("next:\n  plat plan train.yaml\n  plat sweep train.yaml\n")
+    base = {"trainer": "script", "lr": 0.01, "model": "small"}
+    base["script.command"] = "python train.py --lr {lr} --model {model} --seed {seed}"
+    assert read(here / "train.yaml").data == {"title": "Runs of train.py", "base": base, "matrix": {"seed": "range(3)"}}
+    text = (here / "train.yaml").read_text()
+    assert "  lr: 0.01  # rate of learning\n" in text and "  # --verbose: takes no value\n" in text
+    assert planned(plat, "train.yaml") == 3
+    assert not Path("trained").exists()
+
+
+def test_a_script_in_another_folder_and_a_name_for_the_file(plat: Verb, here: Path) -> None:
+    script("code/train.py", ARGPARSE)
+    (here / "files").mkdir()
+    code, out, _ = plat("init", "code/train.py", "--out", "files/mine.yaml")
+    assert code == 0 and "executed in code:" in out and "plat sweep files/mine.yaml" in out
+    assert read(here / "files/mine.yaml").data["base"]["script.folder"] == "../code"
+    assert planned(plat, "files/mine.yaml") == 3
+
+
+def test_click_without_defaults_shown(plat: Verb, here: Path) -> None:
+    script("train.py", CLICK)
+    code, out, _ = plat("init", "train.py")
+    assert code == 0 and "The script seems to log no metrics" not in out
+    assert read(here / "train.yaml").data["base"]["lr"] == 0.01
+    assert planned(plat, "train.yaml") == 1
+
+
+def test_hydra(plat: Verb, here: Path) -> None:
+    script("train.py", HYDRA)
+    Path("config.yaml").write_text("optim: {lr: 0.1}\ntrainer: {epochs: 3}\nseed: 1\n")
+    code, out, _ = plat("init", "train.py")
+    assert code == 0 and "python train.py --cfg job" in out and "The script seems to log no metrics" in out
+    base = read(here / "train.yaml").data["base"]
+    assert base["script.command"] == (
+        "python train.py optim.lr={optim.lr} trainer.epochs={trainer_.epochs} seed={seed} hydra.run.dir={run_dir}"
+    )
+    assert (base["optim.lr"], base["trainer_.epochs"]) == (0.1, 3)
+    assert planned(plat, "train.yaml") == 3
+    assert {path.name for path in here.iterdir()} <= {"train.py", "config.yaml", "train.yaml", "home"}
+
+
+def test_a_shell_script_that_knows_help(plat: Verb, here: Path) -> None:
+    script("run.sh", SHELL)
+    code, out, _ = plat("init", "./run.sh")
+    assert code == 0 and "./run.sh --help" in out
+    assert read(here / "run.yaml").data["base"]["script.command"] == "./run.sh --lr {lr}"
+    assert planned(plat, "run.yaml") == 1
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [("run.sh", "touch trained\n"), ("train.py", "open('trained', 'w')\n"), ("hello", "\x7fELF\udcff")],
+)
+def test_a_script_that_may_not_know_help_is_not_executed(plat: Verb, here: Path, name: str, text: str) -> None:
+    script(name, "")
+    Path(name).write_text(text, errors="surrogateescape")
+    code, out, _ = plat("init", name)
+    assert code == 0 and "executed nothing" in out and "passes no flags" in out
+    file = f"{Path(name).stem}.yaml"
+    assert planned(plat, file) == 1 and "{lr}" in (here / file).read_text()
+    assert not Path("trained").exists()
+
+
+def test_a_shell_script_whose_help_fails_gets_a_file_without_flags(plat: Verb) -> None:
+    script("run.sh", "#!/bin/sh\n# --help\necho no such option\nexit 4\n")
+    code, out, _ = plat("init", "run.sh")
+    assert code == 0 and "exit code 4: no such option" in out and "passes no flags" in out
+
+
+def test_plain_executes_nothing(plat: Verb) -> None:
+    script("train.py", ARGPARSE)
+    code, out, _ = plat("init", "train.py", "--plain")
+    assert code == 0 and "executed nothing" in out and planned(plat, "train.yaml") == 1
+
+
+def test_a_required_option_must_be_filled_in(plat: Verb) -> None:
+    script("train.py", "import argparse\np = argparse.ArgumentParser()\np.add_argument('data')\np.parse_args()\n")
+    code, out, _ = plat("init", "train.py")
+    assert code == 0 and "The script requires a value for: data. Write it into train.yaml." in out
+    assert planned(plat, "train.yaml") == 1
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "arguments", "says"),
+    [
+        ("train.py", "import argparse\nprint(1)\nraise SystemExit('no torch')", [], "exit code 1: no torch"),
+        ("train.py", "import argparse, os\nos.abort()", [], "signal SIGABRT"),
+        ("train.py", HYDRA, [], "exit code 1"),  # it has no config
+        ("train.py", "# hydra.main\nprint('[just words')", [], "printed no YAML"),
+        ("train.py", ARGPARSE, ["--out", "a:b.yaml"], "cannot name results"),
+        ("train.py", ARGPARSE, ["--out", "file.txt"], "ends in .yaml"),
+        ("train.py", ARGPARSE, ["--out", "nowhere/file.yaml"], "no such folder"),
+        ("a,b.py", ARGPARSE, [], "cannot name results"),
+        ("other.py", ARGPARSE, [], "there is no such file"),
+        ("train.R", ARGPARSE, [], "not executable"),
+    ],
+)
+def test_refusals_write_nothing(plat: Verb, here: Path, name: str, text: str, arguments: list[str], says: str) -> None:
+    script("train.py" if name == "other.py" else name, text).chmod(0o644)
+    before = {*here.iterdir()}
+    code, out, err = plat("init", name, *arguments)
+    assert code == 2 and says in err and "fix:" in err and not out
+    assert {*here.iterdir()} == before
+
+
+def test_an_existing_file_is_kept(plat: Verb, here: Path) -> None:
+    script("train.py", ARGPARSE)
+    (here / "train.yaml").write_text("mine")
+    code, _, err = plat("init", "train.py")
+    assert code == 2 and "exists already" in err and "--out" in err
+    assert (here / "train.yaml").read_text() == "mine"
+
+
+def test_what_does_not_end_is_killed_with_its_children(here: Path) -> None:
+    path = script("slow.sh", "#!/bin/sh\nsleep 2 && touch late &\nsleep 60\n")
+    with pytest.raises(SpecError, match=r"within 0\.3 s"):
+        asking.output_of([f"./{path}", "--help"], here, limit=0.3)
+    time.sleep(2.2)
+    assert not Path("late").exists()
