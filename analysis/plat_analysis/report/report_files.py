@@ -40,7 +40,7 @@ def report_files(report: Report) -> dict[str, bytes]:
     files["claims.json"] = _encoded(_claims([report]))
     files[CELLS] = _encoded(cells(report))
     if (plot := forest(report.claims)) is not None:
-        files |= {f"{plot.name}.{kind}": content for kind, content in style.images(plot).items() if kind != "pdf"}
+        files[f"{plot.name}.svg"] = style.images(plot)["svg"]
     files["report.html"] = _encoded(page([report]))
     for name, kinds in report.pictures.items():
         files |= {f"{name}.{kind}": content for kind, content in kinds.items()}

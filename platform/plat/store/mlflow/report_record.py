@@ -33,7 +33,7 @@ class ReportRecord:
     summary: str = ""
 
 
-PICTURE = "forest.png"  # of the report's files: the numbers behind the verdicts
+PICTURE = "forest.svg"  # of the report's files: the numbers behind the verdicts
 
 
 @dataclass(frozen=True)
