@@ -1,7 +1,7 @@
 """Count the lines that a sweep of an unchanged script needs with plat and with other tools.
 
-    python benchmarks/lines_needed.py            the table, as Markdown
-    python benchmarks/lines_needed.py --run hydra    does one run of a tool's files, to show that they work
+    python benchmarks/lines_needed.py                the table, as Markdown
+    python benchmarks/lines_needed.py --run hydra    one run with the files of a tool (plat or hydra)
 
 The task: sweep `examples/argparse_torch/train.py` over three axes of two values and three seeds, in jobs that keep
 their metrics and checkpoints apart. `benchmarks/lines_needed/TOOL/` has the smallest files with which a tool does it. A
@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import argparse
 import difflib
-import os
 import subprocess
 import sys
 import tempfile
@@ -22,13 +21,13 @@ from pathlib import Path
 ROOT = Path(__file__).parent.parent
 SCRIPT = ROOT / "examples" / "argparse_torch" / "train.py"
 FOLDER = Path(__file__).parent / "lines_needed"
-ONE_RUN = {"lr": 0.1, "hidden": 8, "momentum": 0.9, "seed": 0, "epochs": 2}
+ONE_RUN = {"lr": 0.1, "hidden": 8, "momentum": 0.9, "seed": 0}
 # tool -> (its name, what was really run with the files of its folder)
 TOOLS = {
     "plat": ("plat", "24 runs"),
-    "hydra": ("Hydra with submitit", ""),
-    "guild": ("Guild AI", ""),
-    "seml": ("SEML", "nothing: it needs MongoDB"),
+    "hydra": ("Hydra with submitit", "24 runs, with the launcher that Hydra has built in"),
+    "guild": ("Guild AI", "24 runs"),
+    "seml": ("SEML", "one run of the script; no sweep, because it needs MongoDB"),
 }
 
 
@@ -65,11 +64,10 @@ def run(tool: str, folder: Path) -> None:
     """Do one run with the files of plat or Hydra, in a folder. Raises CalledProcessError if it fails."""
     values = [f"{name}={value}" for name, value in ONE_RUN.items()]
     if tool == "plat":
-        values.remove("epochs=2")
         command = ["-m", "plat", "sweep", str(FOLDER / "plat" / "sweep.yaml"), "--home", str(folder / "home"), *values]
-    else:  # without SLURM, the launcher that Hydra has built in
+    else:  # `basic`: here, without SLURM
         command = [str(FOLDER / "hydra" / "train.py"), "--multirun", "hydra/launcher=basic", *values]
-    subprocess.run([sys.executable, *command], check=True, cwd=folder, env=os.environ)
+    subprocess.run([sys.executable, *command], check=True, cwd=folder)
 
 
 def main() -> None:

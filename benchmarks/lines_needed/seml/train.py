@@ -14,7 +14,7 @@ ex = Experiment()
 
 
 @ex.automain
-def main(lr, hidden, momentum, epochs, seed, checkpoints):
+def main(_run, lr, hidden, momentum, epochs, seed, checkpoints):
     torch.set_num_threads(1)
     torch.manual_seed(seed)
     digits = load_digits()
@@ -26,7 +26,7 @@ def main(lr, hidden, momentum, epochs, seed, checkpoints):
     optimizer = torch.optim.SGD(model.parameters(), lr=lr, momentum=momentum)
     loss_of = nn.CrossEntropyLoss()
 
-    newest, epochs_done = Path(checkpoints) / "newest.pt", 0
+    newest, epochs_done = Path(checkpoints, str(_run._id), "newest.pt"), 0
     if newest.exists():
         saved = torch.load(newest)
         model.load_state_dict(saved["model"])

@@ -1,0 +1,56 @@
+"""Two scripts of `examples/` on a real SLURM and a real Ray (marked `cluster`), with a kill of their job in the middle."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from clusters import QUICK
+from example_runs import ALONE, PATH, curves, curves_alone, has_checkpoint, one_run_of, runs_of, start_alone
+from ray_cluster import on_ray
+from stores import plat
+from sweep_processes import wait_for
+
+from plat.store.coordination.submissions import newest_record
+from plat.store.run_directory.paths import RunPaths
+from plat.store.run_directory.run_files import read_attempt_meta
+
+pytestmark = pytest.mark.cluster
+
+
+def kill_jobs_of_slurm(runs: list[RunPaths]) -> None:
+    jobs = {newest_record(run).submission.name for run in runs}
+    subprocess.run(["scancel", "--signal=KILL", "--full", *(f"--name={job}" for job in jobs)], check=True, timeout=60)
+
+
+def kill_actors_of_ray(runs: list[RunPaths]) -> None:
+    for run in runs:
+        record = newest_record(run)
+        starts = record.submission.starts(record.task).read_text().splitlines()
+        os.kill(json.loads(starts[-1])["pid"], signal.SIGKILL)
+
+
+@pytest.mark.parametrize("name", ["real", "ray"])
+def test_a_killed_job_goes_on_and_ends_with_the_numbers_of_the_script_alone(
+    name: str, request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cluster: Any = request.getfixturevalue(name)
+    monkeypatch.setenv("PATH", PATH)
+    place = ["--on", "ray", *on_ray(cluster)] if name == "ray" else ["--on", "slurm", "--wait", *QUICK]
+    files, home = [str(one_run_of(example, tmp_path)) for example in ALONE], tmp_path / "home"
+    sweep = ["sweep", *files, "--home", str(home), *place]
+    first = subprocess.Popen([sys.executable, "-m", "plat", *sweep], stdout=subprocess.DEVNULL)
+    wait_for(lambda: len(runs_of(home)) == 2 and all(map(has_checkpoint, runs_of(home).values())), timeout=120)
+    (kill_actors_of_ray if name == "ray" else kill_jobs_of_slurm)(list(runs_of(home).values()))
+    first.wait(timeout=120)
+    assert plat(*sweep) == 0
+    for example, run in runs_of(home).items():
+        (tmp_path / example).mkdir()
+        assert read_attempt_meta(run.attempts()[-1])["restored_step"] > 0
+        assert curves(run) == curves_alone(start_alone(example, tmp_path / example))
