@@ -1,11 +1,12 @@
 """A notebook, saved as Python: look at the data, train a model, plot. `train` is its last cell, made a function."""
 
 # %% The data: ten measurements of 442 patients, and how their diabetes went on
-import plat
 from sklearn.datasets import load_diabetes
 from sklearn.ensemble import GradientBoostingRegressor
 from sklearn.metrics import mean_squared_error, r2_score
 from sklearn.model_selection import train_test_split
+
+import plat
 
 patients = load_diabetes(as_frame=True)
 features, target = patients.data, patients.target

@@ -1,4 +1,4 @@
-"""Two scripts of `examples/` on a real SLURM and a real Ray (marked `cluster`), with a kill of their job in the middle."""
+"""Two scripts of `examples/` on a real SLURM and a real Ray (marked `cluster`), with a kill of their jobs."""
 
 from __future__ import annotations
 
