@@ -2,6 +2,7 @@
 
 A script that is killed while it writes loses nothing: the next attempt gets the newest complete snapshot. A snapshot is
 taken when the files have not changed for SETTLED seconds. It covers the metrics logged before the newest of its files.
+A single file that changes all the time is copied between two changes.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ import shutil
 import time
 from pathlib import Path
 
+from plat.processes.open_files import is_open
 from plat.trainer.api import RunIO, State
 
 STARTED = "started"  # exists once an attempt has started the script
@@ -28,12 +30,13 @@ class CheckpointFolder:
         if found is not None and found[1].files is not None:
             shutil.copytree(found[1].files, folder)
         elif io.files.joinpath(STARTED).exists():
-            print("[plat: no attempt has written into PLAT_CHECKPOINT_DIR: the script starts anew]", flush=True)
+            print("[plat: there is no copy of PLAT_CHECKPOINT_DIR yet: the script starts anew]", flush=True)
         io.files.joinpath(STARTED).touch()
         folder.mkdir(parents=True, exist_ok=True)
         self.restored = None if found is None else found[0]
         self._kept = self._seen = self._signature()
         self._began = self._changed = 0.0  # when the newest series of changes began; the newest change
+        self._is_new = False  # whether the last look at the files has found a change
 
     def written_at(self) -> float | None:
         """Return the time of the newest file of a snapshot that is still to be taken; None if there is none.
@@ -41,7 +44,8 @@ class CheckpointFolder:
         Log the metrics of earlier times, and no others, before `keep`.
         """
         now = self._signature()
-        if now != self._seen:
+        self._is_new = now != self._seen
+        if self._is_new:
             if self.has_settled():
                 self._began = time.monotonic()
             self._seen, self._changed = now, time.monotonic()
@@ -50,6 +54,16 @@ class CheckpointFolder:
     def is_restless(self) -> bool:
         """Return True if the files have changed for LONGEST seconds without a pause: metrics do not wait for them."""
         return self._changed - self._began > LONGEST
+
+    def takes_turn(self) -> bool:
+        """Return True if restless files can be kept now, and wait for a pause of the next ones again.
+
+        That is a single file, changed since the last look and closed. Several may not belong together at such a moment.
+        """
+        is_whole = self.is_restless() and self._is_new and len(self._seen) == 1 and not is_open(self._seen[0][0])
+        if is_whole:
+            self._began = self._changed
+        return is_whole
 
     def has_settled(self) -> bool:
         """Return True if the files have not changed for SETTLED seconds."""

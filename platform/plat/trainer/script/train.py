@@ -124,9 +124,10 @@ class Watch:
         written = self.checkpoints.written_at()
         if written is not None:
             waits = not self.checkpoints.is_restless()
-            if waits:
+            has_turn = not has_ended and self.checkpoints.takes_turn()
+            if waits or has_turn:
                 self.recorder.log(until=written + SLACK)
-            is_due = keeps if has_ended else self.checkpoints.has_settled()
+            is_due = keeps if has_ended else has_turn or self.checkpoints.has_settled()
             if is_due and self.recorder.step is not None:
                 self.checkpoints.keep(self.recorder.step)
             if waits and not is_due and not has_ended:

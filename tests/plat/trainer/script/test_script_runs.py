@@ -155,6 +155,20 @@ def test_metrics_after_the_newest_checkpoint_are_kept(plat: Verb, project: Path,
     assert curve(run) == [(step, 1.0) for step in range(1, 81)]
 
 
+def test_a_single_file_that_changes_all_the_time_is_kept(plat: Verb, project: Path) -> None:
+    (project / "train.py").write_text(
+        COUNTS.replace("kept.write_text(str(step))", "kept.write_text(str(step)); time.sleep(0.05)")
+        .replace("range(first, 9)", "range(first, 46)")
+        .replace("step == 6", "step == 42")
+        .replace("time.sleep(1)", "")
+        .replace("time.sleep(0.15)", "time.sleep(0.1)")
+    )
+    assert plat("sweep", experiment(project, "python train.py --crash"))[0] == 0
+    (run,) = runs_of(project)
+    restored = json.loads(run.attempt(2).meta.read_text())["restored_step"]
+    assert 20 < restored < 42 and curve(run) == [(step, 1 / step) for step in range(1, 46)]
+
+
 def test_a_script_that_saves_nothing_starts_anew(plat: Verb, project: Path) -> None:
     (project / "train.py").write_text(
         COUNTS.replace("kept.write_text(str(step))", "pathlib.Path('first').touch()").replace(
