@@ -8,7 +8,7 @@ import os
 
 
 def is_open(path: str) -> bool:
-    """Return True if a process of this machine, which may be this one, has a file open. Others' processes are unseen."""
+    """Return True if a process of this user and machine, which may be this one, has a file open."""
     real = os.path.realpath(path)
     for link in glob.iglob("/proc/[0-9]*/fd/*"):
         with contextlib.suppress(OSError):
