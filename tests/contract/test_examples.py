@@ -24,16 +24,16 @@ from plat.store.run_directory.run_files import read_attempt_meta
 pytestmark = pytest.mark.cluster
 
 
-def kill_jobs_of_slurm(runs: list[RunPaths]) -> None:
-    jobs = {newest_record(run).submission.name for run in runs}
-    subprocess.run(["scancel", "--signal=KILL", "--full", *(f"--name={job}" for job in jobs)], check=True, timeout=60)
+def kill_job_of_slurm(run: RunPaths) -> None:
+    record = newest_record(run)
+    job = f"{record.submission.job_id()}_{record.task}"
+    subprocess.run(["scancel", "--signal=KILL", "--full", job], check=True, timeout=60)
 
 
-def kill_actors_of_ray(runs: list[RunPaths]) -> None:
-    for run in runs:
-        record = newest_record(run)
-        starts = record.submission.starts(record.task).read_text().splitlines()
-        os.kill(json.loads(starts[-1])["pid"], signal.SIGKILL)
+def kill_actor_of_ray(run: RunPaths) -> None:
+    record = newest_record(run)
+    starts = record.submission.starts(record.task).read_text().splitlines()
+    os.kill(json.loads(starts[-1])["pid"], signal.SIGKILL)
 
 
 @pytest.mark.parametrize("name", ["real", "ray"])
@@ -42,12 +42,22 @@ def test_a_killed_job_goes_on_and_ends_with_the_numbers_of_the_script_alone(
 ) -> None:
     cluster: Any = request.getfixturevalue(name)
     monkeypatch.setenv("PATH", PATH)
+    kill = kill_actor_of_ray if name == "ray" else kill_job_of_slurm
     place = ["--on", "ray", *on_ray(cluster)] if name == "ray" else ["--on", "slurm", "--wait", *QUICK]
     files, home = [str(one_run_of(example, tmp_path)) for example in ALONE], tmp_path / "home"
-    sweep = ["sweep", *files, "--home", str(home), *place]
+    sweep = ["sweep", *files, "--home", str(home), *place, "cluster.runs_per_task=1"]
     first = subprocess.Popen([sys.executable, "-m", "plat", *sweep], stdout=subprocess.DEVNULL)
-    wait_for(lambda: len(runs_of(home)) == 2 and all(map(has_checkpoint, runs_of(home).values())), timeout=120)
-    (kill_actors_of_ray if name == "ray" else kill_jobs_of_slurm)(list(runs_of(home).values()))
+    killed: set[str] = set()
+
+    def waiting() -> dict[str, RunPaths]:
+        return {example: run for example, run in runs_of(home).items() if example not in killed}
+
+    while len(killed) < len(ALONE):  # each as soon as it can go on: the other may start much later
+        wait_for(lambda: any(map(has_checkpoint, waiting().values())), timeout=120)
+        for example, run in waiting().items():
+            if has_checkpoint(run):
+                kill(run)
+                killed.add(example)
     first.wait(timeout=120)
     assert plat(*sweep) == 0
     for example, run in runs_of(home).items():
