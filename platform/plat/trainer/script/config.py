@@ -26,6 +26,8 @@ class ScriptConfig:
     metrics: str = ""
     step: str = ""  # the name of the step in lines of metrics; "": the first of step, iteration, epoch, global_step
     grace: float = number(30.0, minimum=0)  # from SIGTERM to SIGKILL when the run is asked to stop [seconds]
+    timeout: float = number(0.0, minimum=0)  # after which the run fails; 0: no limit [seconds]
+    stall: float = number(900.0, minimum=0)  # without output or new files, after which it fails; 0: no limit [seconds]
     threads: int = number(1, minimum=1)  # CPU threads of a run; the command gets OMP_NUM_THREADS [threads]
     gpus: int = number(0, minimum=0)  # GPUs of a run [GPUs]
 
