@@ -7,7 +7,9 @@ taken when the files have not changed for SETTLED seconds. It covers the metrics
 from __future__ import annotations
 
 import contextlib
+import os
 import shutil
+import stat
 import time
 from pathlib import Path
 
@@ -79,14 +81,13 @@ class CheckpointFolder:
 
     def _signature(self) -> Signature:
         found = []
-        for path in sorted(self._folder.rglob("*")) if self._folder.is_dir() else ():
-            try:
-                status = path.stat()
-            except OSError:
-                continue
-            if path.is_file():
-                found.append((str(path), status.st_size, status.st_mtime_ns))
-        return tuple(found)
+        for folder, _, names in os.walk(self._folder):
+            for path in (f"{folder}/{name}" for name in names):
+                with contextlib.suppress(OSError):
+                    status = os.stat(path)
+                    if stat.S_ISREG(status.st_mode):
+                        found.append((path, status.st_size, status.st_mtime_ns))
+        return tuple(sorted(found))
 
 
 def _special(folder: str, names: list[str]) -> list[str]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
 import time
 from pathlib import Path
 
@@ -40,9 +42,8 @@ class Limits:
 def _newest(folder: Path) -> Newest:
     """Return the number of files below a folder and the newest of their times."""
     times = [0]
-    for path in folder.rglob("*"):
-        try:
-            times.append(path.stat().st_mtime_ns)
-        except OSError:
-            continue
+    for parent, _, names in os.walk(folder):
+        for name in names:
+            with contextlib.suppress(OSError):
+                times.append(os.stat(f"{parent}/{name}").st_mtime_ns)
     return len(times), max(times)

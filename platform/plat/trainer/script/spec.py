@@ -50,6 +50,7 @@ SPEC = TrainerSpec(
     version="1.0",
     config_type=ScriptRunConfig,
     load=lazily("plat.trainer.script.train", "train"),
+    preload=("plat.trainer.script.train",),
     validate=validate,
     resources=lambda config: {"threads": config.script.threads, "gpus": config.script.gpus},
     source_files=lambda config: source_files(config.script),

@@ -63,12 +63,13 @@ def train(config: ScriptRunConfig, io: RunIO) -> Outcome:
     if not folder.is_dir():
         fix = "sweep again from where the script is now, which records the new folder"
         raise RunError("the folder of the script is gone", where=str(folder), fix=fix)
+    files = io.files
     advice = "free some disk space, or make the folder writable, then `plat retry`"
-    with os_errors_as(RunError, "cannot prepare the folder of the script's files", io.files, advice):
-        checkpoints = CheckpointFolder(io.files / "checkpoints", io)
-        places = {"run_dir": io.files, "checkpoint_dir": io.files / "checkpoints", "config": io.files / "config.json"}
+    with os_errors_as(RunError, "cannot prepare the folder of the script's files", files, advice):
+        checkpoints = CheckpointFolder(files / "checkpoints", io)
+        places = {"run_dir": files, "checkpoint_dir": files / "checkpoints", "config": files / "config.json"}
         places["config"].write_text(json.dumps(arguments(config), indent=1) + "\n")
-        sources, metrics = _sources(config.script, io.files)
+        sources, metrics = _sources(config.script, files)
     recorder = Recorder(io, checkpoints.restored)
     words = filled(config, {name: str(path) for name, path in places.items()})
     script = Script(words, folder, _environment(config, places, metrics))
