@@ -8,6 +8,7 @@ from typing import Any
 from plat.rl.config import number
 
 TENSORBOARD = "tensorboard"  # the value of `script.metrics` for event files
+MLFLOW = "mlflow"  # that for what the script logs with MLflow's client
 
 
 @dataclass
@@ -21,7 +22,8 @@ class ScriptConfig:
     # more files that decide the result, such as data, as patterns below `folder`; changed ones make new runs
     files: list[str] = field(default_factory=list)
     success: str = ""  # a metric from 0 to 1, if there is one, that progress and lists of runs show in percent
-    # a file below PLAT_RUN_DIR with metrics, JSON lines or .csv, or `tensorboard`: event files below it;
+    # a file below PLAT_RUN_DIR with metrics, JSON lines or .csv, or `tensorboard`: event files below it, or
+    # `mlflow`: what the script logs with MLflow's client;
     # "": lines of the output that are JSON, and `plat.log`
     metrics: str = ""
     step: str = ""  # the name of the step in lines of metrics; "": the first of step, iteration, epoch, global_step

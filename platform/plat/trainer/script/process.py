@@ -28,9 +28,12 @@ OBJECT = re.compile(rb"^(?:[^\n{]*\r[^\n{]*|[ \t]*)(\{[^\n]*)", re.M)
 
 
 class Script:
-    """A running command. `last`: the last line of its output. `heard`: the monotonic time of its newest output."""
+    """A running command. `last`: the last line of its output. `heard`: the monotonic time of its newest output.
 
-    def __init__(self, words: list[str], folder: Path, environment: Mapping[str, str]) -> None:
+    environment  variables that are added; None removes one
+    """
+
+    def __init__(self, words: list[str], folder: Path, environment: Mapping[str, str | None]) -> None:
         self.last = ""
         self.heard = time.monotonic()
         self._lines: queue.Queue[tuple[bytes, float] | None] = queue.Queue(maxsize=10_000)
@@ -40,7 +43,7 @@ class Script:
             self._process = subprocess.Popen(
                 words,
                 cwd=folder,
-                env={**os.environ, **environment},
+                env={name: value for name, value in {**os.environ, **environment}.items() if value is not None},
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.STDOUT,

@@ -15,16 +15,23 @@ from plat.trainer.api import Outcome, RunIO
 from plat.trainer.heartbeat import beat
 from plat.trainer.script.checkpoints import CheckpointFolder
 from plat.trainer.script.command import arguments, filled
-from plat.trainer.script.config import TENSORBOARD, ScriptConfig, ScriptRunConfig
+from plat.trainer.script.config import MLFLOW, TENSORBOARD, ScriptConfig, ScriptRunConfig
 from plat.trainer.script.limits import Limits
 from plat.trainer.script.metrics import Lines, Logged, MetricsFile
+from plat.trainer.script.mlflow_metrics import NAME, MlflowFile, empty_store
 from plat.trainer.script.process import Script
 from plat.trainer.script.tensorboard import PATTERN, EventFiles
 from plat.words.outcomes import FINISHED, INTERRUPTED
 
 TICK = 0.1  # seconds between two looks at files
 SLACK = 0.02  # seconds: the times of files are up to some milliseconds behind the clock
-HOW_TO_LOG = 'print lines of JSON, such as {"step": 1, "loss": 0.5}, or call plat.log(step, loss=0.5)'
+HOW_TO_LOG = {  # script.metrics -> advice
+    "": 'print lines of JSON, such as {"step": 1, "loss": 0.5}, or call plat.log(step, loss=0.5)',
+    TENSORBOARD: "write the event files of TensorBoard below PLAT_RUN_DIR",
+    MLFLOW: "log with MLflow's client, and do not set another tracking URI than MLFLOW_TRACKING_URI",
+}
+
+Source = MetricsFile | EventFiles | MlflowFile
 
 
 class Recorder:
@@ -70,16 +77,22 @@ def train(config: ScriptRunConfig, io: RunIO) -> Outcome:
         places = {"run_dir": files, "checkpoint_dir": files / "checkpoints", "config": files / "config.json"}
         places["config"].write_text(json.dumps(arguments(config), indent=1) + "\n")
         sources, metrics = _sources(config.script, files)
+        variables = _environment(config, places, metrics)
+        if config.script.metrics == MLFLOW:
+            variables |= empty_store(files, io.cache)
+            sources.append(MlflowFile(files / NAME))
     recorder = Recorder(io, checkpoints.restored)
     words = filled(config, {name: str(path) for name, path in places.items()})
-    script = Script(words, folder, _environment(config, places, metrics))
+    script = Script(words, folder, variables)
     if Watch(script, sources, recorder, checkpoints).follow(io, config.script):
         return Outcome(INTERRUPTED)
     if script.code:
         raise _failure(script, words)
     if not recorder.has_logged:
         what = "the script ended well and logged no metric" + (f"; its last line: {script.last}" if script.last else "")
-        raise RunError(what, where=" ".join(words), fix=HOW_TO_LOG)
+        name = config.script.metrics
+        fix = HOW_TO_LOG.get(name, f"write lines with numbers into the file {name} below PLAT_RUN_DIR")
+        raise RunError(what, where=" ".join(words), fix=fix)
     return Outcome(FINISHED)
 
 
@@ -88,7 +101,7 @@ class Watch:
     """What is followed while a script runs. `sources`: the files with its metrics, besides its output."""
 
     script: Script
-    sources: list[MetricsFile | EventFiles]
+    sources: list[Source]
     recorder: Recorder
     checkpoints: CheckpointFolder
 
@@ -144,15 +157,15 @@ class Watch:
         self.recorder.log()
 
 
-def _sources(config: ScriptConfig, files: Path) -> tuple[list[MetricsFile | EventFiles], Path]:
+def _sources(config: ScriptConfig, files: Path) -> tuple[list[Source], Path]:
     """Return the files with metrics besides the output, without an earlier attempt's, and the path for `plat.log`."""
     logged_by_plat = files / "metrics.jsonl"
-    sources: list[MetricsFile | EventFiles] = [MetricsFile(logged_by_plat, config.step)]
+    sources: list[Source] = [MetricsFile(logged_by_plat, config.step)]
     old = [logged_by_plat]
     if config.metrics == TENSORBOARD:
         sources.append(EventFiles(files))
         old += files.rglob(PATTERN)
-    elif config.metrics:
+    elif config.metrics and config.metrics != MLFLOW:
         sources.append(MetricsFile(files / config.metrics, config.step))
         old.append(files / config.metrics)
     for path in old:  # what counts of them is in the events of that attempt
@@ -160,7 +173,7 @@ def _sources(config: ScriptConfig, files: Path) -> tuple[list[MetricsFile | Even
     return sources, logged_by_plat
 
 
-def _environment(config: ScriptRunConfig, places: dict[str, Path], metrics: Path) -> dict[str, str]:
+def _environment(config: ScriptRunConfig, places: dict[str, Path], metrics: Path) -> dict[str, str | None]:
     return {
         "PLAT_RUN_DIR": str(places["run_dir"]),
         "PLAT_CHECKPOINT_DIR": str(places["checkpoint_dir"]),
