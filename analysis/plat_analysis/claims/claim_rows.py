@@ -99,8 +99,8 @@ def row_line(row: str, item: RowEvidence) -> str:
     """Return a row with its change, interval and published change; with what is missing if it lacks runs."""
     estimate = item.estimate
     if not estimate.complete:
-        return f"{row} ({estimate.note or f'{estimate.seeds}/{estimate.wanted} seeds'})"
-    shown = f"{row} {number(estimate.value, item.digits, signed=True)}"
+        return f"{row} ({estimate.note or f'{estimate.seeds}/{estimate.wanted} seeds'})".strip()
+    shown = f"{row} {number(estimate.value, item.digits, signed=True)}".strip()
     if estimate.error is None:  # an interval over instances is left out: it says nothing about another run
         return f"{shown} ({estimate.seeds} seed{'s' * (estimate.seeds != 1)})"
     published = f", published {number(item.published, signed=True)}" if item.published is not None else ""

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from plat.errors import SpecError
-from plat.words.metric_names import SUCCESS
+from plat.words.metric_names import SUCCESS, VAL_SUCCESS
 from plat_analysis.data.results import Results
 from plat_analysis.facets import Facets, Layout
 from plat_analysis.own_axes import added_axes, by_axes, varied_axes
@@ -28,7 +28,7 @@ def entries_of(results: Results) -> list[dict[str, Any]]:
     if not metrics:
         return []
     varied = varied_axes(experiment)
-    shown = metrics[0] if len(metrics) == 1 else "Metrics"
+    shown = _name(results, metrics[0]) if len(metrics) == 1 else "Metrics"
     title = f"{shown} by {', '.join(varied)}" if varied else shown
     style = {"percent": True} if metrics == [SUCCESS] else {"percent": False, "digits": 3}
     cells = by_axes(experiment, ("rows", "columns"), {})
@@ -45,10 +45,16 @@ def _metrics(results: Results) -> list[str]:
     return results.logged()[:MOST_METRICS]
 
 
+def _name(results: Results, metric: str) -> str:
+    """Return a metric as its runs call it: `accuracy` for the success of a script that logs it by this name."""
+    name = results.metric(metric)
+    return metric if name == VAL_SUCCESS else name
+
+
 def _effects(results: Results, axes: Sequence[str], metrics: Sequence[str]) -> list[dict[str, Any]]:
     """Return a table for each of the axes: the level at each of its values, and the change from the first one."""
     varied = varied_axes(results.experiment)
-    measures = {metric: "final" if metric == SUCCESS else {"metric": metric} for metric in metrics}
+    measures = {_name(results, metric): "final" if metric == SUCCESS else {"metric": metric} for metric in metrics}
     return [
         {
             "builder": "measures_table",

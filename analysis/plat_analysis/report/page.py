@@ -179,8 +179,9 @@ def _runs(sections: Sequence[Section]) -> str:
     runs = {run.id: run.missing for section in sections for run in section.runs}
     done = sum(not missing for missing in runs.values())
     seeds = max((section.seeds for section in sections), default=0)
-    scales = " and ".join(dict.fromkeys(section.experiment.scale for section in sections))
-    return f"{done} of {counted(len(runs), 'run')} with a result, {counted(seeds, 'seed')}, scale {scales}"
+    scales = " and ".join(dict.fromkeys(section.experiment.scale for section in sections if section.experiment.scale))
+    facts = [f"{done} of {counted(len(runs), 'run')} with a result", counted(seeds, "seed")]
+    return ", ".join([*facts, *([f"scale {scales}"] if scales else [])])
 
 
 def _group_starts(table: Table) -> set[int]:

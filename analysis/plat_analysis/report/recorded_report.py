@@ -83,9 +83,9 @@ def _summary(report: Report) -> str:
     done = sum(not run.missing for run in runs)
     failed, experiment = len(report.failures), report.experiment
     own = clean_key(experiment.name) + (f"@{experiment.mark}" if experiment.mark else "")
+    at = f", at scale {_plain(experiment.scale)}" if experiment.scale else ""
     facts = [
-        f"{done} of {counted(len(runs), 'run')} {'has' if done == 1 else 'have'} a result, at scale "
-        f"{_plain(experiment.scale)}.",
+        f"{done} of {counted(len(runs), 'run')} {'has' if done == 1 else 'have'} a result{at}.",
         f"{counted(failed, 'part')} of the report could not be made." if failed else "",
         f"Tables, figures and the page `report.html`: folder `report` among the artifacts of the run `{own}`.",
     ]

@@ -51,7 +51,7 @@ def build(
             Column("", numeric=False),
             *([Column("model that ran", numeric=False)] if any(models.values()) else []),
             *([Column("", numeric=False)] if len(metrics) > 1 else []),
-            *(Column(estimates.facets.column_label(column)) for column in estimates.columns),
+            *(Column(estimates.facets.column_label(column) or "mean") for column in estimates.columns),
         ],
         rows=[],
     )

@@ -41,7 +41,8 @@ def matrix_lines(experiment: Experiment, states: Mapping[str, str]) -> list[str]
     table += [[row, *(_cell(cells.get((row, column), [])) for column in columns)] for row in rows]
     bound = _bound_axes(experiment, {name for name in (across, down) if name})
     inside = [f"{name}: {_listed(axes[name])}" for name in axes if name not in (across, down) and name not in bound]
-    lines = [f"{experiment.title}  [{experiment.name} · {experiment.scale}]"]
+    names = " · ".join(filter(None, [experiment.name, experiment.scale]))
+    lines = [f"{experiment.title}  [{names}]"]
     if inside:
         lines.append("in each cell " + ", ".join(inside))
     if bound:

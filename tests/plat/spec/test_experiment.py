@@ -112,7 +112,7 @@ def test_a_trainer_without_config_groups(load: Load, trainer: Callable[..., Any]
     trainer(ToyConfig)
     experiment = load("title: t\nbase: {trainer: toy}\nmatrix: {walk.stride: [1, 2.5], seed: [0]}")
     assert [run.config["walk"] for run in experiment.runs] == [{"stride": 1.0}, {"stride": 2.5}]
-    assert experiment.runs[0].name.startswith("stride1-s0-") and experiment.scale == "toy"
+    assert experiment.runs[0].name.startswith("stride1-s0-") and experiment.scale == ""
     with pytest.raises(SpecError, match="unknown key 'algorithm'"):
         load("title: t\nbase: {trainer: toy, algorithm: ppo}")
 

@@ -137,7 +137,7 @@ def experiment():
     """experiment(name, recipes) -> the parsed experiment file of these runs."""
 
     def make(name: str, recipes: list[Recipe], paper: str | None = "ragen2") -> Experiment:
-        runs = [Run(item.id, f"run-{item.id[:8]}", item.axes, "toy", {"scale": "laptop"}, None, {}) for item in recipes]
+        runs = [Run(item.id, f"run-{item.id[:8]}", item.axes, "toy", {}, None, {}) for item in recipes]
         return Experiment(
             name, Path(f"{name}.yaml"), f"The title of {name}", paper, "Table 4", [], [], {}, runs, {}, "laptop"
         )

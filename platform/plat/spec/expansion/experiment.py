@@ -42,7 +42,7 @@ class Experiment:
 
     axes       axis -> its labels, as the command line chose them
     runs       the distinct runs, in the order of the matrix
-    scale      the scales of the runs, joined by "+"; a run without a scale counts as its trainer's name
+    scale      the scales of the runs, joined by "+"; "" if none has a scale
     cells      every position of the matrix, in order: (axis -> label, run id). Several positions may share a run
     reference  the folder of a bundle with earlier results, relative to the file's folder
     left_out   axis -> the values of the file that the command line did not choose, in no fixed order
@@ -113,7 +113,7 @@ def load_experiment(path: str | Path, overrides: Sequence[str] = (), slow: Slow 
     if not runs:
         raise SpecError("the matrix is empty: every run is excluded", where=place, fix="remove an `exclude` row")
     paper = file.header["paper"]
-    scales = dict.fromkeys(str(run.config.get("scale", run.trainer)) for run in runs.values())
+    scales = dict.fromkeys(str(scale) for run in runs.values() if (scale := run.config.get("scale")))
     return Experiment(
         name=document.path.stem,
         path=document.path,

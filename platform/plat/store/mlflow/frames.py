@@ -127,9 +127,7 @@ class Store:
         overrides has a separate run. Raises StoreError if the user deleted the run or its MLflow experiment,
         and HomeError if the home, which is created if absent, cannot be written."""
         record = record or ReportRecord()
-        without = bool(experiment.runs) and not any(run.config.get("scale") for run in experiment.runs)
-        scale = None if without else experiment.scale  # as in the experiment of its runs
-        place = experiment_name(experiment.paper, clean_key(experiment.name), scale)
+        place = experiment_name(experiment.paper, clean_key(experiment.name), experiment.scale)
         self.home.create()
         name = clean_key(experiment.name) + (f"@{experiment.mark}" if experiment.mark else "")
         info = replace(file_info(experiment), name=name)
