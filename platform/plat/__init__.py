@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from plat.api import claims, load, plan, report, runs, status, sweep, tune
     from plat.script_log import log
 
-__version__ = "0.3.0.dev0"
+__version__ = "0.4.0"
 __all__ = ["__version__", "claims", "load", "log", "plan", "report", "runs", "status", "sweep", "tune"]
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shlex
 from collections.abc import Mapping
 from pathlib import Path
@@ -13,6 +14,7 @@ from plat.store.run_directory.paths import RunPaths
 from plat.store.run_directory.run_files import load_meta
 from plat.suggest import nearest
 
+MLFLOW_ID = re.compile("[0-9a-f]{32}")
 UNKNOWN = "plat run, with the options that it was started with"
 
 
@@ -31,7 +33,11 @@ def home_to_read(explicit: str | None) -> Home:
 
 
 def find_run(home: Home, text: str) -> RunPaths:
-    """Return the run with this name, id, beginning of an id or directory; SpecError if none, several or archived."""
+    """Return the run with this name, id, beginning of an id, directory, or id in MLflow.
+
+    Raises SpecError if there is none, or several, or it is archived, and StoreError if a store that is asked for an id
+    of MLflow cannot be read.
+    """
     path = Path(text)
     if path.is_dir() and (path / "meta.json").exists():
         return RunPaths(path.absolute())
@@ -51,6 +57,12 @@ def find_run(home: Home, text: str) -> RunPaths:
     if archived:
         command = f"plat archive --restore {archived[0]}{home_option(home)}"
         raise SpecError(f"the run {text!r} is in the archive", where=str(home.archive), fix=f"bring it back: {command}")
+    if MLFLOW_ID.fullmatch(text) and home.root.exists():
+        from plat.store.mlflow.mlflow_client import plat_id
+
+        found = plat_id(home.store_uri(), text)
+        if found is not None and home.run(found).root.exists():
+            return home.run(found)
     names = [name for run_id in home.run_ids() if (name := run_name(home.run(run_id)))]
     near = nearest(text, names, cutoff=0.3)
     fix = f"did you mean {near}?" if near else "`plat status` lists the runs of this home"

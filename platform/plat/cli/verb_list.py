@@ -72,9 +72,9 @@ def application() -> typer.Typer:
         context: typer.Context, version: bool = typer.Option(False, "--version", help="Print the version and leave.")
     ) -> None:
         if version:
-            from plat import __version__
+            from plat.store.provenance.code_state import version_with_commit
 
-            print(f"plat {__version__}")
+            print(f"plat {version_with_commit()}")
             raise typer.Exit()
         if context.invoked_subcommand is None:
             print(context.get_help())

@@ -61,4 +61,6 @@ def test_help_says_every_exit_code(plat):
 
 
 def test_version(plat):
-    assert plat("--version")[:2] == (0, "plat 0.3.0.dev0\n")
+    code, out, _ = plat("--version")
+    commit = subprocess.run(["git", "rev-parse", "HEAD"], capture_output=True, text=True, check=False).stdout.strip()
+    assert code == 0 and out.startswith("plat 0.4.0") and (f"(commit {commit[:8]}" in out) == bool(commit)

@@ -5,9 +5,12 @@ from __future__ import annotations
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from mlflow.entities import ViewType
 
 from plat.app.run_selection import parse_where
 from plat.errors import SpecError
+from plat.store.home import Home
+from plat.store.mlflow.mlflow_client import find_runs, mlflow_client
 
 RUN = {"task": "sokoban", "filter.value": 0.9, "seed": 0, "switch": True, "success": None, "odd": "a=b"}
 
@@ -82,3 +85,15 @@ def test_a_beginning_that_several_runs_share_is_refused_with_its_place(plat, hom
     shared = next(letter for letter in "0123456789abcdef" if sum(run_id[0] == letter for run_id in ids) > 1)
     code, _, err = plat("why", shared)
     assert code == 2 and f"at: {home / 'runs'}" in err and "is the beginning of" in err
+
+
+def test_a_run_is_named_by_its_id_in_mlflow(plat, home, executed):
+    run = executed(seed=0)
+    unknown = "0" * 32
+    assert plat("why", unknown)[0] == 2
+    assert plat("sync")[0] == 0
+    (found,) = find_runs(mlflow_client(Home(home).store_uri()), "tags.`plat.kind` = 'run'", ViewType.ACTIVE_ONLY)
+    code, out, _ = plat("why", found.info.run_id)
+    assert code == 0 and run.id in out
+    code, _, err = plat("why", unknown)
+    assert code == 2 and f"no run '{unknown}'" in err

@@ -27,7 +27,7 @@ EDITS = [
     ("docs/searches.md", "-->26 to 88 %<!--", "-->56 to 88 %<!--"),
     ("docs/base-models.md", "-->.25<!--", "-->.35<!--"),
 ]  # fmt: skip
-TABLE = re.compile(r"<!-- results: quickstart table collapse_regimes plain -->(.*?)<!-- end -->", re.DOTALL)
+TABLE = re.compile(r"<!-- results: second_look table collapse_regimes plain -->(.*?)<!-- end -->", re.DOTALL)
 
 
 def copied(folder: Path, *pages: Path) -> Path:
@@ -66,11 +66,11 @@ def test_every_edit_by_hand_is_found_where_it_was_made(bundles, tmp_path):
 def test_an_exchanged_picture_is_found(bundles, tmp_path):
     root = copied(tmp_path, Path("README.md"))
     pictures = root / "docs" / "images"
-    drawn = (pictures / "quickstart-collapse.png").read_bytes()
-    (pictures / "quickstart-collapse.png").write_bytes((pictures / "token_cost_third_build-collapse.png").read_bytes())
+    drawn = (pictures / "table4-paired_deltas.png").read_bytes()
+    (pictures / "table4-paired_deltas.png").write_bytes((pictures / "token_cost_third_build-collapse.png").read_bytes())
     with pytest.raises(SpecError, match="was not drawn from these numbers") as error:
         problems(root, bundles)
     assert "README.md:" in error.value.where
     # one that names the right numbers, but is not the picture that the page names
-    (pictures / "quickstart-collapse.png").write_bytes(drawn + b"0")
+    (pictures / "table4-paired_deltas.png").write_bytes(drawn + b"0")
     assert [line.split(":")[0] for line in problems(root, bundles)] == ["README.md"]

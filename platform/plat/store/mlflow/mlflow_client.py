@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from plat.store.mlflow.store_errors import store_errors
+from plat.store.mlflow.uri import sqlite_path
 
 if TYPE_CHECKING:
     from mlflow import MlflowClient
@@ -50,6 +51,26 @@ def mlflow_client(uri: str) -> MlflowClient:
         from mlflow import MlflowClient
 
         return MlflowClient(uri)
+
+
+def plat_id(uri: str, mlflow_id: str) -> str | None:
+    """Return the id that plat gives to a run of MLflow; None for a run that plat did not write, or no run.
+
+    Raises StoreError if the store cannot be read.
+    """
+    path = sqlite_path(uri)
+    if path is not None and not path.exists():
+        return None  # MLflow's client would make the file
+    client = mlflow_client(uri)
+    from mlflow.exceptions import MlflowException
+
+    with store_errors(uri):
+        try:
+            return client.get_run(mlflow_id).data.tags.get("plat.id")
+        except MlflowException as error:
+            if error.error_code != "RESOURCE_DOES_NOT_EXIST":
+                raise
+            return None
 
 
 def find_runs(client: MlflowClient, query: str, view: Any, experiments: Sequence[str] | None = None) -> list[Run]:

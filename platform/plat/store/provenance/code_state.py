@@ -41,6 +41,16 @@ class PlugIn:
         return facts
 
 
+def version_with_commit() -> str:
+    """Return plat's version, with the commit where plat runs from a checkout: `0.4.0 (commit 1a2b3c4d, changed)`."""
+    import plat
+
+    repository = repository_of(Path(plat.__file__), whole=True)
+    if repository is None:
+        return plat.__version__
+    return f"{plat.__version__} (commit {repository.commit[:8]}{', changed' if repository.dirty else ''})"
+
+
 @dataclass(frozen=True)
 class CodeState:
     """The state of the code: versions by package, plug-ins, and plat's repository if plat runs from a checkout."""
