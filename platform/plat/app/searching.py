@@ -95,7 +95,7 @@ def search_rest(
     home, threads = sweep.home, max(1, Resources.of(search.first_run.resources).threads)
     at_once = max(1, usable_cores() // threads) if sweep.target.is_here else ON_A_CLUSTER
     with open_study(home, search) as study:
-        source = TrialSource(home, search, study, sweep.jobs or at_once)
+        source = TrialSource(home, search, study, sweep.jobs or at_once, tell)
         experiment = search.experiment(source.runs)
         report = run_missing(sweep, source, [experiment], progress_to=progress_to)
         report.ends = {key: end for key, end in report.ends.items() if end.outcome != PRUNED}

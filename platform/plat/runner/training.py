@@ -8,9 +8,11 @@ import importlib
 from typing import Any
 
 from plat.errors import PlatError, RunError
+from plat.processes.identification import this_process
 from plat.processes.own_process import pin_threads
 from plat.spec.composition.trainer_calls import checked_call
 from plat.store.home import Home
+from plat.store.run_directory.numerics import numerics
 from plat.store.run_directory.run_io import FileRunIO
 from plat.trainer.api import Outcome, TrainerSpec, find_trainer
 from plat.user_code import definition_of
@@ -51,6 +53,7 @@ def prepare(home: Home, trainer: str, config: dict[str, Any], threads: int = 1) 
 def warm_up(trainer: str) -> None:
     """Import and compute what every run of this trainer needs, in a server that will be forked."""
     spec = find_trainer(trainer)
+    numerics(), this_process()  # workers inherit what these remember
     for name in spec.preload:
         importlib.import_module(name)
     with contextlib.suppress(TypeError, PlatError):  # a config without defaults: each run does it

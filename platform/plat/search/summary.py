@@ -38,6 +38,12 @@ class Summary:
         return dict(Counter(trial.state for trial in self.trials))
 
     @property
+    def all_tie(self) -> bool:
+        """True if several trials are complete and all have the same values: the objectives tell none from another."""
+        values = [trial.values for trial in self.trials if trial.values]
+        return len(values) > 1 and len(set(values)) == 1
+
+    @property
     def iterations(self) -> int:
         """Iterations of training, over all trials."""
         return sum(trial.iterations for trial in self.trials)
@@ -51,6 +57,26 @@ def summarise(home: Home, search: Search, study: Study) -> Summary:
     for trial in chosen:
         left_out |= _left_out(home, search.runs_of(trial.params, search.seeds), search.objectives)
     return Summary(search, tuple(_trial(stored) for stored in study.trials()), tuple(winners), left_out)
+
+
+def progress(study: Study, search: Search, number: int) -> str:
+    """Return a line on a complete trial: `trial 2: 0.43; 3 of 4 trials are over; best so far: 0.45 (lr=0.1)`."""
+    trials = study.trials()
+    over = sum(trial.state.is_finished() for trial in trials)
+    best = study.winners()
+    found = _words(best[0]) if len(best) == 1 else f"{len(best)} trials, none of which is worse in all objectives"
+    own = ", ".join(f"{value:.4g}" for value in trials[number].values or ())
+    return f"trial {number}: {own}; {over} of {search.trials} trials are over; best so far: {found}"
+
+
+def _words(trial: FrozenTrial) -> str:
+    values = ", ".join(f"{value:.4g}" for value in trial.values or ())
+    options = ", ".join(f"{name}={_short(value)}" for name, value in trial.params.items())
+    return f"trial {trial.number}: {values} ({options})"
+
+
+def _short(value: object) -> str:
+    return f"{value:.4g}" if isinstance(value, float) else str(value)
 
 
 def _trial(stored: FrozenTrial) -> Trial:

@@ -8,7 +8,7 @@ the same search asks for the same trials.
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from plat.dispatch.sweep_ends import RunEnd
@@ -16,6 +16,7 @@ from plat.errors import SpecError
 from plat.search.pruners import make_pruner
 from plat.search.search import Search
 from plat.search.study import STEPS, Study
+from plat.search.summary import progress
 from plat.search.trial import OpenTrial
 from plat.store.home import Home
 from plat.store.run_directory.attempts import request_prune
@@ -38,14 +39,18 @@ class TrialSource:
     """A run source (`plat.dispatch.feed.Source`) that asks the study for trials; `runs` has every run so far.
 
     at_once  ask for a new trial while fewer runs than this are active
+    on_end   called with a sentence when a trial is complete: its values, and the best so far
     """
 
-    def __init__(self, home: Home, search: Search, study: Study, at_once: int) -> None:
+    def __init__(
+        self, home: Home, search: Search, study: Study, at_once: int, on_end: Callable[[str], None] | None = None
+    ) -> None:
         self.runs: list[Run] = []
         self._home = home
         self._search = search
         self._study = study
         self._at_once = at_once
+        self._on_end = on_end
         self._pruner = make_pruner(search.pruner, (search.iterations + 1) * len(search.seeds))
         self._open: dict[int, OpenTrial] = {}
         self._under_way: set[str] = set()
@@ -184,6 +189,8 @@ class TrialSource:
         if trial.is_over:
             self._study.tell(trial.number, trial.values(), trial.iterations())
             self._open.pop(trial.number, None)
+            if self._on_end is not None:
+                self._on_end(progress(self._study, self._search, trial.number))
 
     def _end_runs(self, runs: Sequence[Run], reason: str) -> None:
         """Stop the runs of a pruned trial, except those that another open trial needs."""

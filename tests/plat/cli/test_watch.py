@@ -124,6 +124,7 @@ def test_runs_that_are_all_done_can_be_chosen(executed, home):
     terminal = Terminal(sys.executable, "-m", "plat", "watch", "--home", str(home), "--every", "0.3")
     try:
         terminal.wait_for(run.id[:8])
+        terminal.wait_for("best so far")
         terminal.press("l")
         terminal.wait_for("toy starts at step 0")
         terminal.press("q")

@@ -7,6 +7,7 @@ import os
 import signal
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -66,6 +67,7 @@ def test_a_trial_is_the_mean_of_its_seeds_and_the_winner_is_confirmed(home, file
         assert trial.user_attrs["plat.runs"] == [run.id for run in runs]
     (winner,) = summary.winners
     assert trials[winner.trial].values[0] == max(trial.values[0] for trial in trials)
+    assert not summary.all_tie and replace(summary, trials=(summary.trials[0],) * 3).all_tie
     assert (len(winner.searched), len(winner.fresh)) == (2, 3)
     again, trials_again, _ = searched(home, search)
     assert facts(trials_again) == facts(trials) and not any(end.fresh for end in again.ends.values())

@@ -46,6 +46,7 @@ def test_a_search_is_planned_done_and_reported(plat, file, tmp_path):
     code, out, err = plat("tune", file, "--jobs", 1)
     assert code == 0, out + err
     assert "The winner on fresh seeds" in out and "best of the search" in out
+    assert "2 of 2 trials are over; best so far: trial " in err
     assert {"report.html", "trials.csv", "search.svg"} <= {path.name for path in (home / "reports/toy.none").iterdir()}
     with sqlite3.connect(home / "mlflow.db") as connection:
         rows = connection.execute("select value from tags where key = 'plat.study.toy.none'").fetchall()

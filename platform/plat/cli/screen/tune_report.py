@@ -53,6 +53,7 @@ def report_search(home: Home, uri: str, summary: Summary, experiment: Experiment
     trials, iterations = counted(len(summary.trials), "trial"), counted(summary.iterations, "iteration")
     lines = [
         f"{search.name}: {trials} ({counts}), {iterations} of training",
+        *(["all trials tie: the objectives tell none from another, so the winner is only the first"] * summary.all_tie),
         f"report: {shown(folder / 'report.html')}",
         f"study: optuna trials --storage sqlite:///{shown(home.studies)} --study-name {search.name}",
     ]

@@ -22,7 +22,7 @@ from plat.dispatch.run_view import View, laid_out
 from plat.plain_files import open_regular
 from plat.store.coordination.live_sweeps import ask_not_to_start
 from plat.store.home import Home
-from plat.units import duration
+from plat.units import duration, percent
 from plat.words.states import RunStatus
 
 GOING_ON = (RunStatus.RUNNING, RunStatus.PREPARING, RunStatus.QUEUED)
@@ -61,10 +61,12 @@ def describe(view: View) -> str:
 
 
 def _totals(entries: Sequence[Entry], views: Sequence[View]) -> str:
-    """Return the counts of states, and when the last running run is expected to end."""
+    """Return the counts of states, the best newest success, and when the last running run is expected to end."""
     left = [view.eta for view in views if view.eta is not None]
     ending = f" · running ones end in about {duration(max(left))}" if left else ""
-    return counts(entry.state for entry in entries) + ending
+    known = [(entry.state.success, entry.name) for entry in entries if entry.state.success is not None]
+    best = f" · best so far {percent(max(known)[0])}: {max(known)[1]}" if known else ""
+    return counts(entry.state for entry in entries) + best + ending
 
 
 class Screen:

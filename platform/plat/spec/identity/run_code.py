@@ -59,6 +59,7 @@ def check_code(meta: Mapping[str, Any], config: Mapping[str, Any]) -> None:
         if named[key] != code.digest:
             recorded = (meta.get("plugin_code") or {}).get(key) or {}
             files = changed_files(recorded, code.files) if recorded else []
-            what = f"{', '.join(files[:3])} changed" if files else f"the code of {key} changed"
+            unknown = "a file that the config names changed" if key == FILES else f"the code of {key} changed"
+            what = f"{', '.join(files[:3])} changed" if files else unknown
             fix = "give the experiment's command again, which makes new runs; or put the code back and `plat retry`"
             raise RunError(f"{what} since this run was planned, and its id names the code", where=key, fix=fix)

@@ -14,15 +14,14 @@ import time
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from plat.errors import HomeError, SpecError
-from plat.spec.composition.schema import leaves
+from plat.errors import HomeError
 from plat.spec.composition.trainer_calls import checked_call, headline_of
 from plat.spec.identity.run_code import files_by_key, named_code
-from plat.spec.identity.run_identity import SCHEME, is_operational
+from plat.spec.identity.run_identity import SCHEME
 from plat.store.disk.durable import locked, scratch_name, set_aside, to_checked_json, write, write_file
 from plat.store.home import Home
 from plat.store.provenance.code_state import CodeState, collect
-from plat.store.run_directory import run_files
+from plat.store.run_directory import config_change, run_files
 from plat.store.run_directory.config_text import to_yaml
 from plat.store.run_directory.own_files import FORMAT, code_damage, hash_of
 from plat.store.run_directory.paths import RunPaths
@@ -191,10 +190,11 @@ def _contents(
 
 
 def _note(home: Home, paths: RunPaths, run: Run, name: str, paper: str | None) -> None:
-    """Check that the directory has this run's config, and add the experiment (and paper) to meta.json."""
+    """Check the directory's config, take over values of its operational keys, and note the experiment in meta.json."""
     meta = run_files.read_meta(paths)
     if meta.get("config_sha256") != run_files.config_hash(run.config):
-        _compare(paths, run)
+        config_change.compare(paths, run)
+        config_change.record(home, paths, run)
     if not name or name in meta["experiments"]:
         return
     with locked(home.meta_lock):
@@ -203,27 +203,6 @@ def _note(home: Home, paths: RunPaths, run: Run, name: str, paper: str | None) -
             meta["experiments"].append(name)
             meta["paper"] = meta.get("paper") or paper
             write(paths.meta, to_checked_json(meta))
-
-
-def _compare(paths: RunPaths, run: Run) -> None:
-    """Raise SpecError unless the recorded config and the run's differ only in keys that the identity leaves out."""
-    spec = find_trainer(run.trainer)
-    before, now = leaves(run_files.read_config(paths)), leaves(run.config)
-
-    def counts(key: str) -> bool:
-        if is_operational(key, spec.operational_keys):
-            return False
-        legacy = {spec.legacy[key]} if key in spec.legacy else set()
-        return bool({repr(before.get(key)), repr(now.get(key))} - {repr(value) for value in legacy} - {repr(None)})
-
-    wrong = [key for key in sorted({*before, *now}) if before.get(key) != now.get(key) and counts(key)]
-    if wrong:
-        key = wrong[0]
-        raise SpecError(
-            f"two configs share the id {run.id}: {key} is {before.get(key)!r} there and {now.get(key)!r} here",
-            where=str(paths.config),
-            fix="move that directory away; if it was not edited, this is a mistake in the identity: please report it",
-        )
 
 
 def _trainer_facts(run: Run) -> dict[str, Any]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import platform
 from collections.abc import Iterable, Mapping
+from functools import lru_cache
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
@@ -27,7 +28,7 @@ def numerics() -> dict[str, Any]:
     """Return the numerics of this process.
 
     They are `cpu` (model), `instructions` ("avx512", "avx2", else the architecture), `libraries` (name -> version) and
-    `variables` (those of VARIABLES that are set).
+    `variables` (those of VARIABLES that are set). A second call is quick, also in a forked process.
     """
     model, flags = _processor()
     return {
@@ -53,6 +54,7 @@ def numerics_of_run(attempts: Iterable[Mapping[str, Any]]) -> str:
     return "; then ".join(dict.fromkeys(text for text in words if text))
 
 
+@lru_cache(maxsize=1)
 def _processor() -> tuple[str, set[str]]:
     """Return the model of the processor, and its flags (empty outside Linux)."""
     try:
@@ -65,6 +67,7 @@ def _processor() -> tuple[str, set[str]]:
     return facts.get("model name") or platform.processor() or platform.machine(), set(facts.get("flags", "").split())
 
 
+@lru_cache(maxsize=8)
 def _version(package: str) -> str:
     try:
         return version(package)

@@ -7,10 +7,14 @@ A single file that changes all the time is copied between two changes.
 
 from __future__ import annotations
 
+import contextlib
+import os
 import shutil
+import stat
 import time
 from pathlib import Path
 
+from plat.plain_files import is_special
 from plat.processes.open_files import is_open
 from plat.trainer.api import RunIO, State
 
@@ -18,6 +22,10 @@ STARTED = "started"  # exists once an attempt has started the script
 LONGEST = 5.0  # seconds that metrics wait for files that change all the time
 SETTLED = 0.5  # seconds without a change
 Signature = tuple[tuple[str, int, int], ...]
+
+
+class _Changed(Exception):
+    """Files changed while they were copied."""
 
 
 class CheckpointFolder:
@@ -70,21 +78,32 @@ class CheckpointFolder:
         return time.monotonic() - self._changed >= SETTLED
 
     def keep(self, step: int) -> None:
-        """Save a snapshot that covers all steps up to `step`."""
-        kept = self._signature()
-        self._io.save(step, State({}), write_files=self._copy)
-        self._kept = kept
+        """Save a snapshot that covers all steps up to `step`, unless files change meanwhile: then a later call does."""
+        before = self._seen  # those of `written_at`: the metrics of newer ones are not logged yet
+        with contextlib.suppress(_Changed):
+            self._io.save(step, State({}), write_files=lambda target: self._copy(target, before))
+            self._kept = before
 
-    def _copy(self, target: Path) -> None:
-        shutil.copytree(self._folder, target, dirs_exist_ok=True)
+    def _copy(self, target: Path, before: Signature) -> None:
+        try:
+            shutil.copytree(self._folder, target, dirs_exist_ok=True, ignore=_special)
+        except (shutil.Error, FileNotFoundError):
+            if self._signature() == before:
+                raise
+        if self._signature() != before:
+            raise _Changed
 
     def _signature(self) -> Signature:
         found = []
-        for path in sorted(self._folder.rglob("*")) if self._folder.is_dir() else ():
-            try:
-                status = path.stat()
-            except OSError:
-                continue
-            if path.is_file():
-                found.append((str(path), status.st_size, status.st_mtime_ns))
-        return tuple(found)
+        for folder, _, names in os.walk(self._folder):
+            for path in (f"{folder}/{name}" for name in names):
+                with contextlib.suppress(OSError):
+                    status = os.stat(path)
+                    if stat.S_ISREG(status.st_mode):
+                        found.append((path, status.st_size, status.st_mtime_ns))
+        return tuple(sorted(found))
+
+
+def _special(folder: str, names: list[str]) -> list[str]:
+    """Return the names of pipes, sockets and devices, which have no content to keep."""
+    return [name for name in names if is_special(Path(folder, name))]

@@ -8,6 +8,7 @@ from typing import Any
 from plat.rl.config import number
 
 TENSORBOARD = "tensorboard"  # the value of `script.metrics` for event files
+MLFLOW = "mlflow"  # that for what the script logs with MLflow's client
 
 
 @dataclass
@@ -21,11 +22,14 @@ class ScriptConfig:
     # more files that decide the result, such as data, as patterns below `folder`; changed ones make new runs
     files: list[str] = field(default_factory=list)
     success: str = ""  # a metric from 0 to 1, if there is one, that progress and lists of runs show in percent
-    # a file below PLAT_RUN_DIR with metrics, JSON lines or .csv, or `tensorboard`: event files below it;
+    # a file below PLAT_RUN_DIR with metrics, JSON lines or .csv, or `tensorboard`: event files below it, or
+    # `mlflow`: what the script logs with MLflow's client;
     # "": lines of the output that are JSON, and `plat.log`
     metrics: str = ""
     step: str = ""  # the name of the step in lines of metrics; "": the first of step, iteration, epoch, global_step
     grace: float = number(30.0, minimum=0)  # from SIGTERM to SIGKILL when the run is asked to stop [seconds]
+    timeout: float = number(0.0, minimum=0)  # after which the run fails; 0: no limit [seconds]
+    stall: float = number(900.0, minimum=0)  # without output or new files, after which it fails; 0: no limit [seconds]
     threads: int = number(1, minimum=1)  # CPU threads of a run; the command gets OMP_NUM_THREADS [threads]
     gpus: int = number(0, minimum=0)  # GPUs of a run [GPUs]
 

@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import csv
 import json
-import math
+import os
 import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from plat.errors import RunError
+from plat.plain_files import open_regular
 
 STEPS = ("step", "iteration", "epoch", "global_step")  # the names of a step if the experiment file names none
 TIME = "time"  # seconds since 1970, written by `plat.log`
 LONGEST_LINE = 1 << 20  # bytes; a longer line is no metrics
+LARGEST_STEP = 2**53  # larger numbers are not exact
+LONGEST_MESSAGE = 200  # characters
 
 
 class Logged(NamedTuple):
@@ -48,13 +51,14 @@ class Lines:
     def of_values(self, values: Mapping[str, Any], at: float | None = None) -> Logged | None:
         """Return the metrics among these values, those that are numbers; None if there are none.
 
-        Raises RunError if the step is no whole number of at least 0.
+        Raises RunError if the step is no whole number from 0 to LARGEST_STEP.
         """
         key = next((name for name in self._keys if name in values), None)
         stated = _number(values[key]) if key is not None else float(self._next)
-        if stated is None or not math.isfinite(stated) or stated < 0 or stated != int(stated):
-            shown = f"{key} is {values.get(key or '')!r}"
-            raise RunError(f"the script logged a step that is no whole number of at least 0: {shown}")
+        if stated is None or not 0 <= stated <= LARGEST_STEP or stated != int(stated):
+            shown = f"{key} is {values.get(key or '')!r}"[:LONGEST_MESSAGE]
+            what = f"the script logged a step that is no whole number from 0 to 2**53: {shown}"
+            raise RunError(what, fix="print steps such as 1, 2, 3, or name their key with script.step")
         metrics = {
             name: number
             for name, value in values.items()
@@ -74,21 +78,26 @@ class MetricsFile:
         self._path = path
         self._lines = Lines(step)
         self._offset = 0
+        self._is_cut = False  # the line at `_offset` is the rest of one that is too long
         self._header: list[str] = []
 
     def new(self, is_last: bool = False) -> Iterator[Logged]:
         """Yield the metrics of the lines since the last call. A line without an end waits, unless `is_last`."""
         try:
-            with open(self._path, "rb") as file:
-                file.seek(self._offset)
-                data = file.read()
+            file = open_regular(self._path)
         except OSError:
             return
-        end = len(data) if is_last else data.rfind(b"\n") + 1
-        self._offset += end
-        for line in data[:end].splitlines():
-            if logged := self._logged(line):
-                yield logged
+        with file:
+            size = os.fstat(file.fileno()).st_size  # what comes later is for the next call
+            file.seek(self._offset)
+            while self._offset < size and (line := file.readline(LONGEST_LINE)):
+                has_end, is_long = line.endswith(b"\n"), len(line) == LONGEST_LINE
+                if not (has_end or is_long or is_last):
+                    return
+                self._offset += len(line)
+                was_cut, self._is_cut = self._is_cut, not has_end and is_long
+                if not was_cut and not self._is_cut and (logged := self._logged(line.strip())):
+                    yield logged
 
     def _logged(self, line: bytes) -> Logged | None:
         if self._path.suffix != ".csv":

@@ -2,36 +2,48 @@
 
 from __future__ import annotations
 
+import codecs
 import contextlib
 import os
 import queue
+import re
 import signal
 import subprocess
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
+from plat.characters import as_lines, escaped
 from plat.errors import RunError
-from plat.trainer.heartbeat import beat
+from plat.processes.own_process import wait_for_end
 from plat.trainer.script.metrics import LONGEST_LINE
 
 LARGEST_LOG = 100 << 20  # bytes of output in the run's log; further output is read and dropped
 CHUNK = 1 << 16
-DRAIN = 1.0  # seconds in which the output is read to its end after the script; a daemon may hold it open
+DRAIN = 1.0  # seconds for which output is read after the script; a daemon may hold it open, or write for ever
+LAST = 300  # bytes of the last line of the output
+# A line that is a JSON object. A progress bar without an end of line may stand before it.
+OBJECT = re.compile(rb"^(?:[^\n{]*\r[^\n{]*|[ \t]*)(\{[^\n]*)", re.M)
 
 
 class Script:
-    """A running command. `lines` receives (line, time) of its output, and None at the end of the output."""
+    """A running command. `last`: the last line of its output. `heard`: the monotonic time of its newest output.
 
-    def __init__(self, words: list[str], folder: Path, environment: Mapping[str, str]) -> None:
-        self.lines: queue.Queue[tuple[bytes, float] | None] = queue.Queue(maxsize=10_000)
-        self.last = ""  # the last line of the output, for the reason of a failure
+    environment  variables that are added; None removes one
+    """
+
+    def __init__(self, words: list[str], folder: Path, environment: Mapping[str, str | None]) -> None:
+        self.last = ""
+        self.heard = time.monotonic()
+        self._lines: queue.Queue[tuple[bytes, float] | None] = queue.Queue(maxsize=10_000)
+        self._room = LARGEST_LOG  # bytes that still fit into the log
+        self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
         try:
             self._process = subprocess.Popen(
                 words,
                 cwd=folder,
-                env={**os.environ, **environment},
+                env={name: value for name, value in {**os.environ, **environment}.items() if value is not None},
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.STDOUT,
@@ -39,71 +51,92 @@ class Script:
             )
         except OSError as error:
             what = f"cannot start {words[0]!r}: {error.strerror}"
-            raise RunError(what, where=str(folder), fix=_advice(error)) from None
-        self._reader = threading.Thread(target=self._read, daemon=True)
-        self._reader.start()
+            raise RunError(what, where=str(folder), fix=_advice(error, folder / words[0])) from None
+        self._end = os.pidfd_open(self._process.pid)  # readable once it has ended
+        threading.Thread(target=self._read, daemon=True).start()
 
-    def _read(self) -> None:
-        assert self._process.stdout is not None
-        with self._process.stdout as output:
-            rest, written = b"", 0
-            while chunk := os.read(output.fileno(), CHUNK):
-                beat()
-                written = self._copy(chunk, written)
-                *lines, rest = (rest + chunk).split(b"\n")
-                rest = b"" if len(rest) > LONGEST_LINE else rest
-                for line in lines:
-                    self._pass_on(line)
-        self._pass_on(rest)
-        self.lines.put(None)
+    def output(self, seconds: float) -> Iterator[tuple[bytes, float]]:
+        """Yield (line, time) of JSON objects in the output for `seconds`; return early when the script ends."""
+        until = time.monotonic() + seconds
+        while (left := until - time.monotonic()) > 0:
+            try:
+                line = self._lines.get(timeout=left)
+            except queue.Empty:
+                return
+            if line is None:
+                self._lines.put(None)  # for the next call
+                wait_for_end(self._end, max(0.0, until - time.monotonic()))
+                return
+            yield line
 
-    def _copy(self, chunk: bytes, written: int) -> int:
-        """Copy output into the run's log unless it is full; return the bytes written so far."""
-        if written >= LARGEST_LOG:
-            return written
-        print(chunk.decode("utf-8", "replace"), end="", flush=True)
-        if written + len(chunk) >= LARGEST_LOG:
-            print(f"\n[plat: further output is left out, after {LARGEST_LOG >> 20} MiB]", flush=True)
-        return written + len(chunk)
-
-    def _pass_on(self, line: bytes) -> None:
-        if text := line.strip():
-            self.last = text[-300:].decode("utf-8", "replace")
-            if text.startswith(b"{"):
-                self.lines.put((text, time.time()))
+    def rest_of_output(self) -> Iterator[tuple[bytes, float]]:
+        """Yield what `output` has not. Call it when the script has ended."""
+        until = time.time() + DRAIN
+        with contextlib.suppress(queue.Empty):
+            while (line := self._lines.get(timeout=DRAIN)) is not None and line[1] < until:
+                yield line
 
     @property
     def code(self) -> int | None:
         """The exit code, None while the script runs."""
         return self._process.poll()
 
-    def wait(self, seconds: float) -> None:
-        """Wait until the script ends, at most for `seconds`."""
-        with contextlib.suppress(subprocess.TimeoutExpired):
-            self._process.wait(max(0.0, seconds))
-
-    def wait_for_output(self) -> None:
-        """Read the output to its end, for at most DRAIN seconds. Call it when the script has ended."""
-        self._reader.join(DRAIN)
-
-    def end(self, grace: float) -> None:
-        """Send SIGTERM to the script and its group, and SIGKILL after `grace` seconds."""
+    def ask_to_end(self) -> None:
+        """Send SIGTERM to the script and its group."""
         self._signal(signal.SIGTERM)
-        try:
-            self._process.wait(grace)
-        except subprocess.TimeoutExpired:
-            print(f"[plat: the script did not end within {grace:g} s after SIGTERM: SIGKILL]", flush=True)
-            self._signal(signal.SIGKILL)
-            self._process.wait()
+
+    def kill(self) -> None:
+        """Send SIGKILL to the script and its group, and wait for the end of the script."""
+        self._signal(signal.SIGKILL)
+        self._process.wait()
 
     def _signal(self, number: signal.Signals) -> None:
         with contextlib.suppress(ProcessLookupError):
             os.killpg(self._process.pid, number)
 
+    def _read(self) -> None:
+        assert self._process.stdout is not None
+        try:
+            with self._process.stdout as output:
+                rest = b""
+                while chunk := os.read(output.fileno(), CHUNK):
+                    self.heard = time.monotonic()
+                    self._copy(chunk)
+                    lines, _, rest = (rest + chunk).rpartition(b"\n")
+                    self._pass_on(lines)
+                    if len(rest) > LONGEST_LINE:
+                        rest = b"..." + rest[-LAST:]  # the rest of this line is no JSON object
+            self._pass_on(rest)
+        finally:
+            self._lines.put(None)
 
-def _advice(error: OSError) -> str:
+    def _copy(self, chunk: bytes) -> None:
+        """Copy output into the run's log unless it is full."""
+        if self._room <= 0:
+            return
+        self._room -= len(chunk)
+        try:
+            print(self._decoder.decode(chunk), end="", flush=True)
+            if self._room <= 0:
+                print(f"\n[plat: further output is left out, after {LARGEST_LOG >> 20} MiB]", flush=True)
+        except OSError:  # the disk is full: the script must not wait for its output to be read
+            self._room = 0
+
+    def _pass_on(self, lines: bytes) -> None:
+        if b"{" in lines:
+            for match in OBJECT.finditer(lines):
+                self._lines.put((match[1].strip(), time.time()))
+        if text := lines[-4 * LAST :].strip():
+            self.last = escaped(as_lines(text.rpartition(b"\n")[2][-LAST:].decode("utf-8", "replace")))
+
+
+def _advice(error: OSError, program: Path) -> str:
     if isinstance(error, PermissionError):
         return "make the file executable (chmod +x), or name its interpreter first: bash run.sh"
+    if isinstance(error, FileNotFoundError) and program.is_file():
+        return f"the first line of {program.name} names an interpreter that is not here: correct it, or install that"
     if isinstance(error, FileNotFoundError):
         return "check the first word of script.command, and script.folder"
+    if program.is_file():
+        return "begin it with a line such as #!/bin/sh, or name its interpreter first: bash run.sh"
     return "check script.command"

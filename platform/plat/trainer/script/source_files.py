@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Iterator
 from pathlib import Path
 
 from plat.errors import SpecError
-from plat.trainer.plugin_code import DIGITS, imported_files, imported_names
+from plat.trainer.plugin_code import imported_files, imported_names
 from plat.trainer.script.command import words_of
 from plat.trainer.script.config import ScriptConfig
+from plat.trainer.script.file_hashes import file_hash
 
 FUNCTION_MODULE = "function of"  # stands before a module as `-m` does
 MODULES = ("-m", FUNCTION_MODULE)
-CHUNK = 1 << 20  # bytes read at once: data files may be large
 
 
 def source_files(script: ScriptConfig) -> dict[str, str]:
@@ -27,7 +26,7 @@ def source_files(script: ScriptConfig) -> dict[str, str]:
     found: dict[Path, str] = {}
     elsewhere: dict[str, str] = {}
     for path, roots in _named(script, folder):
-        found[path] = _digest(path)
+        found[path] = file_hash(path)
         if path.suffix == ".py":
             found |= _imports_of(path, roots, elsewhere)
     for pattern in script.files:
@@ -35,7 +34,7 @@ def source_files(script: ScriptConfig) -> dict[str, str]:
         if not matches:
             fix = f"patterns are relative to {folder}; folders: data/**"
             raise SpecError(f"no file matches {pattern!r}", where="script.files", fix=fix)
-        found |= {path: _digest(path) for path in matches}
+        found |= {path: file_hash(path) for path in matches}
     return elsewhere | {path.relative_to(folder).as_posix(): digest for path, digest in found.items()}
 
 
@@ -57,7 +56,7 @@ def _imports_of(path: Path, roots: list[Path], elsewhere: dict[str, str]) -> dic
 
     elsewhere  gets the files of unreleased packages outside of `roots` that it imports (`plat.trainer.plugin_code`)
     """
-    waiting, found = [path], {path: _digest(path)}
+    waiting, found = [path], {path: file_hash(path)}
     while waiting:
         file = waiting.pop()
         package = next((_package(file, root) for root in roots if file.is_relative_to(root)), "")
@@ -67,7 +66,7 @@ def _imports_of(path: Path, roots: list[Path], elsewhere: dict[str, str]) -> dic
                 elsewhere |= imported_files(name)
             for module in local:
                 if module not in found:
-                    found[module] = _digest(module)
+                    found[module] = file_hash(module)
                     waiting.append(module)
     return found
 
@@ -84,11 +83,3 @@ def _files_of(name: str, root: Path) -> Iterator[Path]:
         for file in (place / "__init__.py", place.with_suffix(".py")):
             if file.is_file():
                 yield file
-
-
-def _digest(path: Path) -> str:
-    digest = hashlib.sha256()
-    with open(path, "rb") as file:
-        while chunk := file.read(CHUNK):
-            digest.update(chunk)
-    return digest.hexdigest()[:DIGITS]

@@ -16,10 +16,14 @@ from plat.trainer.script.source_files import source_files
 
 
 def validate(config: ScriptRunConfig) -> ScriptRunConfig:
-    """Return the config. Raises SpecError for a wrong command, or a placeholder and values that do not fit."""
+    """Return the config. Raises SpecError for a wrong command or file of metrics, or values that do not fit."""
     if not Path(config.script.folder).is_dir():
         raise SpecError(f"there is no folder {config.script.folder}", where="script.folder", fix="name one that exists")
     check_placeholders(config)
+    metrics = Path(config.script.metrics)
+    if metrics.is_absolute() or ".." in metrics.parts:
+        fix = "name a file below PLAT_RUN_DIR, and let the script write it there: --out {run_dir}/metrics.csv"
+        raise SpecError(f"{metrics} is outside of PLAT_RUN_DIR", where="script.metrics", fix=fix)
     return config
 
 
@@ -46,11 +50,12 @@ SPEC = TrainerSpec(
     version="1.0",
     config_type=ScriptRunConfig,
     load=lazily("plat.trainer.script.train", "train"),
+    preload=("plat.trainer.script.train",),
     validate=validate,
     resources=lambda config: {"threads": config.script.threads, "gpus": config.script.gpus},
     source_files=lambda config: source_files(config.script),
     check_machine=_check_machine,
-    operational_keys=("script.folder", "script.grace", "script.success"),
+    operational_keys=("script.folder", "script.grace", "script.timeout", "script.stall", "script.success"),
     headline=_headline,
     iterations=lambda config: None,
     cost_keys=("script.command", "script.function"),

@@ -2,28 +2,36 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
-import queue
+import math
 import signal
 import time
-from collections.abc import Iterator
+from collections import deque
 from dataclasses import dataclass
 from pathlib import Path
 
-from plat.errors import RunError
+from plat.errors import RunError, os_errors_as
 from plat.trainer.api import Outcome, RunIO
+from plat.trainer.heartbeat import beat
 from plat.trainer.script.checkpoints import CheckpointFolder
 from plat.trainer.script.command import arguments, filled
-from plat.trainer.script.config import TENSORBOARD, ScriptConfig, ScriptRunConfig
+from plat.trainer.script.config import MLFLOW, TENSORBOARD, ScriptConfig, ScriptRunConfig
+from plat.trainer.script.limits import Limits
 from plat.trainer.script.metrics import Lines, Logged, MetricsFile
+from plat.trainer.script.mlflow_metrics import NAME, MlflowFile, empty_store
 from plat.trainer.script.process import Script
 from plat.trainer.script.tensorboard import PATTERN, EventFiles
 from plat.words.outcomes import FINISHED, INTERRUPTED
 
 TICK = 0.1  # seconds between two looks at files
 SLACK = 0.02  # seconds: the times of files are up to some milliseconds behind the clock
-HOW_TO_LOG = 'print lines of JSON, such as {"step": 1, "loss": 0.5}, or call plat.log(step, loss=0.5)'
+HOW_TO_LOG = {  # script.metrics -> advice
+    "": 'print lines of JSON, such as {"step": 1, "loss": 0.5}, or call plat.log(step, loss=0.5)',
+    TENSORBOARD: "write the event files of TensorBoard below PLAT_RUN_DIR",
+    MLFLOW: "log with MLflow's client, and do not set another tracking URI than MLFLOW_TRACKING_URI",
+}
+
+Source = MetricsFile | EventFiles | MlflowFile
 
 
 class Recorder:
@@ -31,7 +39,7 @@ class Recorder:
 
     def __init__(self, io: RunIO, restored: int | None) -> None:
         self._io, self._restored = io, restored
-        self._waiting: list[Logged] = []
+        self._waiting: deque[Logged] = deque()
         self.step = restored  # the newest that counts, None before the first
         self.has_logged = restored is not None
 
@@ -45,7 +53,10 @@ class Recorder:
     def log(self, until: float | None = None) -> None:
         """Log what waits and is from before `until`, a time; None: all. Raises RunError if a step is below another."""
         while self._waiting and (until is None or self._waiting[0].time <= until):
-            logged = self._waiting.pop(0)
+            logged = self._waiting.popleft()
+            if self.step is not None and logged.step < self.step:
+                what = f"the script logged step {logged.step} after step {self.step}"
+                raise RunError(what, fix="let steps rise; a script that starts again goes on from PLAT_CHECKPOINT_DIR")
             self._io.log(logged.step, logged.metrics)
             self.step = logged.step
 
@@ -59,29 +70,29 @@ def train(config: ScriptRunConfig, io: RunIO) -> Outcome:
     if not folder.is_dir():
         fix = "sweep again from where the script is now, which records the new folder"
         raise RunError("the folder of the script is gone", where=str(folder), fix=fix)
-    checkpoints = CheckpointFolder(io.files / "checkpoints", io)
+    files = io.files
+    advice = "free some disk space, or make the folder writable, then `plat retry`"
+    with os_errors_as(RunError, "cannot prepare the folder of the script's files", files, advice):
+        checkpoints = CheckpointFolder(files / "checkpoints", io)
+        places = {"run_dir": files, "checkpoint_dir": files / "checkpoints", "config": files / "config.json"}
+        places["config"].write_text(json.dumps(arguments(config), indent=1) + "\n")
+        sources, metrics = _sources(config.script, files)
+        variables = _environment(config, places, metrics)
+        if config.script.metrics == MLFLOW:
+            variables |= empty_store(files, io.cache)
+            sources.append(MlflowFile(files / NAME))
     recorder = Recorder(io, checkpoints.restored)
-    places = {"run_dir": io.files, "checkpoint_dir": io.files / "checkpoints", "config": io.files / "config.json"}
-    logged_by_plat, step = io.files / "metrics.jsonl", config.script.step
-    sources: list[MetricsFile | EventFiles] = [MetricsFile(logged_by_plat, step)]
-    old = [logged_by_plat]
-    if config.script.metrics == TENSORBOARD:
-        sources.append(EventFiles(io.files))
-        old += io.files.rglob(PATTERN)
-    elif config.script.metrics:
-        sources.append(MetricsFile(io.files / config.script.metrics, step))
-        old.append(io.files / config.script.metrics)
-    for path in old:  # an earlier attempt's: what counts of them is in its events
-        path.unlink(missing_ok=True)
-    places["config"].write_text(json.dumps(arguments(config), indent=1) + "\n")
     words = filled(config, {name: str(path) for name, path in places.items()})
-    script = Script(words, folder, _environment(config, places, logged_by_plat))
+    script = Script(words, folder, variables)
     if Watch(script, sources, recorder, checkpoints).follow(io, config.script):
         return Outcome(INTERRUPTED)
     if script.code:
         raise _failure(script, words)
     if not recorder.has_logged:
-        raise RunError("the script ended well and logged no metric", where=" ".join(words), fix=HOW_TO_LOG)
+        what = "the script ended well and logged no metric" + (f"; its last line: {script.last}" if script.last else "")
+        name = config.script.metrics
+        fix = HOW_TO_LOG.get(name, f"write lines with numbers into the file {name} below PLAT_RUN_DIR")
+        raise RunError(what, where=" ".join(words), fix=fix)
     return Outcome(FINISHED)
 
 
@@ -90,31 +101,43 @@ class Watch:
     """What is followed while a script runs. `sources`: the files with its metrics, besides its output."""
 
     script: Script
-    sources: list[MetricsFile | EventFiles]
+    sources: list[Source]
     recorder: Recorder
     checkpoints: CheckpointFolder
 
     def follow(self, io: RunIO, config: ScriptConfig) -> bool:
-        """Log metrics and keep checkpoints until the script has ended. Returns True if it was asked to stop."""
-        lines, is_stopping, is_running = Lines(config.step), False, True
+        """Log metrics and keep checkpoints until the script has ended. Returns True if it was asked to stop.
+
+        Raises RunError if a limit of the script has passed.
+        """
+        lines, limits, is_running = Lines(config.step), Limits(config, io.files), True
+        failure, kill_at = None, math.inf
         try:
             while is_running:
                 is_running = self.script.code is None
-                if not is_running:
-                    self.script.wait_for_output()
-                for text, at in _output(self.script, TICK if is_running else 0.0):
+                beat()  # the limits of the script count, not that of the trainer
+                for text, at in self.script.output(TICK) if is_running else self.script.rest_of_output():
                     self.recorder.add(lines.of_text(text, at))
                 for source in self.sources:
                     for logged in source.new(is_last=not is_running):
                         self.recorder.add(logged)
-                self._log(not is_running, keeps=not is_running and is_stopping)
-                if is_running and not is_stopping and io.should_stop():
-                    is_stopping = True
-                    self.script.end(config.grace)
+                self._log(not is_running, keeps=not is_running and kill_at < math.inf)
+                if is_running and kill_at == math.inf:
+                    failure = limits.passed(self.script.heard)
+                    if failure or io.should_stop():
+                        self.script.ask_to_end()
+                        kill_at = time.monotonic() + config.grace
+                elif is_running and time.monotonic() >= kill_at:
+                    print(
+                        f"[plat: the script did not end within {config.grace:g} s after SIGTERM: SIGKILL]", flush=True
+                    )
+                    self.script.kill()
         finally:
             if self.script.code is None:
-                self.script.end(0.0)
-        return is_stopping
+                self.script.kill()
+        if failure:
+            raise failure
+        return kill_at < math.inf
 
     def _log(self, has_ended: bool, keeps: bool) -> None:
         """Log the metrics that came in. Those after a change of checkpoint files wait until their snapshot is taken.
@@ -135,16 +158,23 @@ class Watch:
         self.recorder.log()
 
 
-def _output(script: Script, seconds: float) -> Iterator[tuple[bytes, float]]:
-    """Yield the lines of the output that come within `seconds`; return early if the script ends."""
-    until = time.monotonic() + seconds
-    with contextlib.suppress(queue.Empty):
-        while (line := script.lines.get(timeout=max(0.001, until - time.monotonic()))) is not None:
-            yield line
-        script.wait(until - time.monotonic())
+def _sources(config: ScriptConfig, files: Path) -> tuple[list[Source], Path]:
+    """Return the files with metrics besides the output, without an earlier attempt's, and the path for `plat.log`."""
+    logged_by_plat = files / "metrics.jsonl"
+    sources: list[Source] = [MetricsFile(logged_by_plat, config.step)]
+    old = [logged_by_plat]
+    if config.metrics == TENSORBOARD:
+        sources.append(EventFiles(files))
+        old += files.rglob(PATTERN)
+    elif config.metrics and config.metrics != MLFLOW:
+        sources.append(MetricsFile(files / config.metrics, config.step))
+        old.append(files / config.metrics)
+    for path in old:  # what counts of them is in the events of that attempt
+        path.unlink(missing_ok=True)
+    return sources, logged_by_plat
 
 
-def _environment(config: ScriptRunConfig, places: dict[str, Path], metrics: Path) -> dict[str, str]:
+def _environment(config: ScriptRunConfig, places: dict[str, Path], metrics: Path) -> dict[str, str | None]:
     return {
         "PLAT_RUN_DIR": str(places["run_dir"]),
         "PLAT_CHECKPOINT_DIR": str(places["checkpoint_dir"]),
@@ -159,7 +189,16 @@ def _environment(config: ScriptRunConfig, places: dict[str, Path], metrics: Path
 def _failure(script: Script, words: list[str]) -> RunError:
     """Return the error for a script that ended with an exit code other than 0, or by a signal."""
     code = script.code or 0
-    how = f"exit code {code}" if code > 0 else f"signal {signal.Signals(-code).name}"
+    how = f"exit code {code}" if code > 0 else f"signal {_signal_name(-code)}"
+    is_killed = code == -signal.SIGKILL
+    how += ", sent from outside or by the kernel for lack of memory" if is_killed else ""
     what = f"the script ended with {how}" + (f": {script.last}" if script.last else "")
-    failure_class = "node" if code == -signal.SIGKILL else "error"
-    return RunError(what, where=" ".join(words), fix="its output is in the run's log", failure_class=failure_class)
+    fix = "its output is in the run's log" + ("; it may need less memory, or fewer --jobs" if is_killed else "")
+    return RunError(what, where=" ".join(words), fix=fix, failure_class="node" if is_killed else "error")
+
+
+def _signal_name(number: int) -> str:
+    try:
+        return signal.Signals(number).name
+    except ValueError:  # a real-time signal
+        return str(number)

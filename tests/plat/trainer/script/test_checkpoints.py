@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import shutil
 import time
 from pathlib import Path
 from typing import Any
@@ -26,7 +28,11 @@ class Saves:
 
     def save(self, step: int, state: State, *, peak: bool = False, write_files: Any = None) -> None:
         (self.root / str(step)).mkdir()
-        write_files(self.root / str(step))
+        try:
+            write_files(self.root / str(step))
+        except BaseException:
+            shutil.rmtree(self.root / str(step))
+            raise
         self.steps.append(step)
 
 
@@ -70,3 +76,26 @@ def test_files_that_change_all_the_time_do_not_hold_metrics_back(
     (tmp_path / "files" / "checkpoints" / "a").write_text("new")
     kept.written_at()
     assert not kept.is_restless()
+
+
+def test_files_that_change_while_they_are_copied_are_no_snapshot(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    io: Any = Saves(tmp_path)
+    folder = tmp_path / "files" / "checkpoints"
+    kept, copy = CheckpointFolder(folder, io), shutil.copy2
+    (folder / "a").write_text("1")
+    (folder / "b").write_text("2")
+    os.mkfifo(folder / "pipe")
+
+    def copied(change: Any) -> None:
+        monkeypatch.setattr(shutil, "copy2", lambda *args, **options: (change(), copy(*args, **options))[1])
+        monkeypatch.setattr(shutil.copytree, "__defaults__", (False, None, shutil.copy2, False, False))
+        kept.keep(len(io.steps) + 1)
+
+    copied(lambda: (folder / "b").unlink(missing_ok=True))
+    assert io.steps == [] and kept.written_at() is not None
+    copied(lambda: (folder / "a").write_text("11" * (1 + (folder / "a").stat().st_size)))
+    assert io.steps == [] and kept.written_at() is not None
+    copied(lambda: None)
+    assert io.steps == [1] and kept.written_at() is None and [path.name for path in (tmp_path / "1").iterdir()] == ["a"]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import os
 from pathlib import Path
 
 import pytest
@@ -26,8 +27,10 @@ def test_a_line_of_json_with_numbers_is_metrics_and_no_other_line_is() -> None:
 
 def test_the_step_may_have_any_name() -> None:
     assert Lines("updates").of_values({"step": 1.5, "updates": 3}, 1.0) == Logged(3, {"step": 1.5}, 1.0)
-    with pytest.raises(RunError, match="epoch is -1"):
-        Lines("").of_text('{"epoch": -1, "loss": 1}')
+    for wrong in ("-1", "1e300", "NaN", '"first"', "0.5", "12345678901234567890", "9" * 400):
+        with pytest.raises(RunError, match="no whole number from 0 to") as error:
+            Lines("").of_text(f'{{"epoch": {wrong}, "loss": 1}}')
+        assert "epoch is " in error.value.what and "script.step" in str(error.value.fix)
 
 
 @pytest.mark.parametrize("name", ["metrics.csv", "metrics.jsonl"])
@@ -49,6 +52,18 @@ def test_a_file_is_read_as_it_grows(tmp_path: Path, name: str) -> None:
         writer.write("9,9" if name.endswith(".csv") else '{"step": 9, "loss": 9}')
     assert [(logged.step, logged.metrics) for logged in seen] == [(step, {"loss": loss}) for step, loss in rows]
     assert [logged.step for logged in file.new(is_last=True)] == [9]
+
+
+def test_pipes_and_lines_without_an_end_do_not_hold_plat_up(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe.jsonl")
+    assert list(MetricsFile(tmp_path / "pipe.jsonl", "").new(is_last=True)) == []
+    path = tmp_path / "long.jsonl"
+    path.write_bytes(b"{" * 5_000_000)
+    file = MetricsFile(path, "")
+    assert list(file.new()) == []
+    with path.open("a") as writer:
+        writer.write('{"a": 1}\n{"a": 2}\n')
+    assert [logged.metrics for logged in file.new()] == [{"a": 2.0}]
 
 
 def test_scalars_of_tensorboard_are_read_as_they_are_written(tmp_path: Path) -> None:

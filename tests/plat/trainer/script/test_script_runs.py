@@ -213,7 +213,7 @@ def curve_so_far(run: RunPaths, step: int) -> bool:
         ("print('no metric')", "the script ended well and logged no metric"),
         ("raise SystemExit('no data')", "the script ended with exit code 1: no data"),
         ('print(\'{"step": 2, "a": 1}\')\nprint(\'{"step": 1, "a": 1}\')', "logged step 1 after step 2"),
-        ('print(\'{"step": 1.5, "a": 1}\')', "a step that is no whole number of at least 0: step is 1.5"),
+        ('print(\'{"step": 1.5, "a": 1}\')', "no whole number from 0 to 2**53: step is 1.5"),
     ],
 )
 def test_a_script_that_fails_is_explained_in_a_sentence(plat: Verb, project: Path, text: str, says: str) -> None:

@@ -1,0 +1,59 @@
+"""Whole sweeps of scripts that change, vanish or get other limits meanwhile."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from plat.store.home import Home
+
+Verb = Callable[..., tuple[int, str, str]]
+
+
+@pytest.fixture
+def project(tmp_path: Path, empty_store: Path, monkeypatch: pytest.MonkeyPatch, nothing_named: None) -> Path:
+    """The current folder, with a home that has a store."""
+    (tmp_path / "plat-home").mkdir()
+    shutil.copy(empty_store, tmp_path / "plat-home" / "mlflow.db")
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def experiment(*lines: str) -> None:
+    base = "".join(f"  {line}\n" for line in ("trainer: script", "script.command: python train.py {seed}", *lines))
+    Path("mine.yaml").write_text(f"title: x\nbase:\n{base}matrix: {{seed: [0, 1]}}\n")
+
+
+@pytest.mark.parametrize("change", ["open('train.py', 'a').write('# new')", "os.remove('train.py')"])
+def test_a_script_that_changes_while_the_sweep_runs_is_not_used(plat: Verb, project: Path, change: str) -> None:
+    Path("train.py").write_text(f"import os, sys\nprint('{{\"loss\": 1}}')\nif sys.argv[1] == '0': {change}\n")
+    experiment()
+    code, out, err = plat("sweep", "mine.yaml", "--jobs", "1")
+    said = " ".join((out + err).split())
+    assert code == 3 and " changed since this run was planned" in said and "1 of 2 runs" in said, said
+
+
+def test_a_raised_timeout_counts_for_a_retry_and_makes_no_new_run(plat: Verb, project: Path) -> None:
+    Path("train.py").write_text("import time; print('{\"loss\": 1}', flush=True); time.sleep(1.5)\n")
+    experiment("script.timeout: 0.3")
+    code, out, err = plat("sweep", "mine.yaml")
+    assert code == 3 and "the script still ran after 0.3 s" in " ".join((out + err).split())
+    experiment("script.timeout: 60")
+    assert plat("retry", "mine.yaml")[0] == 0
+    assert len(Home(project / "plat-home").run_ids()) == 2 and "Nothing to do" in plat("plan", "mine.yaml")[1]
+
+
+def test_a_moved_script_resumes_from_its_new_folder(plat: Verb, project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (project / "old").mkdir()
+    monkeypatch.chdir(project / "old")
+    Path("train.py").write_text("import os\nassert os.path.exists('ready')\nprint('{\"loss\": 1}')\n")
+    experiment()
+    assert plat("sweep", "mine.yaml", "--home", project / "plat-home")[0] == 3
+    (project / "old").rename(project / "new")
+    monkeypatch.chdir(project / "new")
+    Path("ready").touch()
+    assert plat("retry", "mine.yaml", "--home", project / "plat-home")[0] == 0
+    assert len(Home(project / "plat-home").run_ids()) == 2

@@ -1,0 +1,110 @@
+"""Metrics that an unchanged script logs with MLflow's own client."""
+
+from __future__ import annotations
+
+import math
+import os
+import sqlite3
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from plat.errors import RunError
+from plat.trainer.script import train
+from plat.trainer.script.config import ScriptConfig, ScriptRunConfig
+from plat.trainer.script.mlflow_metrics import NAME, MlflowFile, empty_store
+
+
+@pytest.fixture(scope="module")
+def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The cache of a home, in which the first test makes an empty store."""
+    return tmp_path_factory.mktemp("cache")
+
+
+class Io:
+    """A RunIO that keeps metrics in memory."""
+
+    def __init__(self, root: Path, cache: Path) -> None:
+        self.files, self.cache, self.logged = root / "a folder", cache, list[tuple[int, dict[str, float]]]()
+        self.files.mkdir(exist_ok=True)
+        self.times = list[float]()
+
+    def restore(self) -> None:
+        return None
+
+    def should_stop(self) -> bool:
+        return False
+
+    def log(self, step: int, metrics: dict[str, float]) -> None:
+        self.logged.append((step, metrics))
+        self.times.append(time.monotonic())
+
+
+def run(root: Path, cache: Path, text: str) -> Io:
+    """Run a script that imports mlflow, and return what was logged."""
+    (root / "train.py").write_text(f"import mlflow, os, time\n{text}")
+    io: Any = Io(root, cache)
+    script = ScriptConfig(command="python train.py", folder=str(root), metrics="mlflow")
+    train.train(ScriptRunConfig(script=script), io)
+    return io
+
+
+def test_metrics_are_followed_in_their_order_while_the_script_runs(
+    tmp_path: Path, cache: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MLFLOW_RUN_ID", "0123")
+    monkeypatch.setenv("MLFLOW_EXPERIMENT_NAME", "mine")
+    lines = [
+        "mlflow.log_param('lr', 0.1)",
+        "for step in range(1, 4):",
+        "    mlflow.log_metric('loss', 1 / step, step=step)",
+        "    mlflow.log_metrics({'a': float('nan'), 'b': float('-inf')}, step=step)",
+        "    time.sleep(0.3)",
+        "with mlflow.start_run(nested=True): mlflow.log_metric('loss', 9, step=1)",
+        "mlflow.log_metric('test', 0.5)",
+        "mlflow.log_text('x', 'note.txt')",
+    ]
+    io = run(tmp_path, cache, "\n".join(lines))
+    assert [(step, *metrics.values()) for step, metrics in io.logged if "loss" in metrics] == [
+        (1, 1.0),
+        (2, 0.5),
+        (3, 1 / 3),
+    ]
+    assert io.logged[-1] == (3, {"test": 0.5}) and io.times[-1] - io.times[0] > 0.3
+    assert math.isnan({**io.logged[1][1], **io.logged[2][1]}["a"]) and (1, {"b": -math.inf}) in io.logged
+    assert [path.name for path in io.files.rglob("note.txt")] == ["note.txt"] and not (tmp_path / "mlruns").exists()
+
+
+def test_a_second_attempt_begins_with_an_empty_store_and_autolog_works(tmp_path: Path, cache: Path) -> None:
+    pytest.importorskip("sklearn")
+    (tmp_path / "a folder").mkdir()
+    for name in (NAME, f"{NAME}-journal"):
+        (tmp_path / "a folder" / name).write_text("of an earlier attempt")
+    text = "from sklearn.linear_model import LinearRegression\nmlflow.sklearn.autolog(log_models=False)\n"
+    io = run(tmp_path, cache, text + "LinearRegression().fit([[0.0], [1.0], [2.0]], [0.0, 1.0, 3.0])")
+    assert any("training_r2_score" in metrics for _, metrics in io.logged)
+
+
+def test_a_script_that_logs_elsewhere_is_told_so(tmp_path: Path, cache: Path) -> None:
+    with pytest.raises(RunError, match="logged no metric") as error:
+        run(tmp_path, cache, f"mlflow.set_tracking_uri('sqlite:///{tmp_path}/other.db')")
+    assert "MLFLOW_TRACKING_URI" in str(error.value.fix)
+
+
+def test_steps_of_one_metric_must_rise_and_a_busy_or_lost_store_is_waited_for(tmp_path: Path, cache: Path) -> None:
+    variables = empty_store(tmp_path, cache)
+    environment = {**os.environ, **{name: value for name, value in variables.items() if value is not None}}
+    text = "import mlflow\nfor step in (5, 3): mlflow.log_metric('loss', 1, step=step)"
+    subprocess.run([sys.executable, "-c", text], check=True, env=environment, capture_output=True)
+    assert [logged.step for logged in MlflowFile(tmp_path / NAME).new()] == [5, 3]
+    file = MlflowFile(tmp_path / "lost.db")
+    assert list(file.new()) == []
+    with pytest.raises(RunError, match="cannot be read"):
+        list(file.new(is_last=True))
+    with sqlite3.connect(tmp_path / NAME) as database:
+        database.execute("DROP TABLE metrics")
+    assert list(MlflowFile(tmp_path / NAME).new()) == []
