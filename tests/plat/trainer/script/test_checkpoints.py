@@ -91,6 +91,7 @@ def test_files_that_change_while_they_are_copied_are_no_snapshot(
     def copied(change: Any) -> None:
         monkeypatch.setattr(shutil, "copy2", lambda *args, **options: (change(), copy(*args, **options))[1])
         monkeypatch.setattr(shutil.copytree, "__defaults__", (False, None, shutil.copy2, False, False))
+        kept.written_at()
         kept.keep(len(io.steps) + 1)
 
     copied(lambda: (folder / "b").unlink(missing_ok=True))
@@ -99,3 +100,32 @@ def test_files_that_change_while_they_are_copied_are_no_snapshot(
     assert io.steps == [] and kept.written_at() is not None
     copied(lambda: None)
     assert io.steps == [1] and kept.written_at() is None and [path.name for path in (tmp_path / "1").iterdir()] == ["a"]
+
+
+def test_a_single_closed_file_that_changes_all_the_time_takes_its_turn(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(checkpoints, "LONGEST", -1.0)
+    io: Any = Saves(tmp_path)
+    folder = tmp_path / "files" / "checkpoints"
+    kept, file = CheckpointFolder(folder, io), folder / "a"
+
+    def looks(text: str) -> bool:
+        file.write_text(text)
+        kept.written_at()
+        return kept.takes_turn()
+
+    assert looks("1")
+    file.write_text("newer than the look")
+    kept.keep(1)
+    assert io.steps == []  # the metrics of the newer file are not logged yet
+    kept.written_at()
+    kept.keep(2)
+    assert io.steps == [2]
+    kept.written_at()
+    assert not kept.takes_turn()  # nothing is new
+    with file.open("a"):
+        kept.written_at()
+        assert not looks("open")
+    (folder / "b").write_text("")
+    assert not looks("two files")
